@@ -1,0 +1,5 @@
+//! Category `dtype`.
+
+use super::Program;
+
+pub(super) const PROGRAMS: &[(&str, Program)] = &[];

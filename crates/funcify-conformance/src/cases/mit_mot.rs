@@ -1,0 +1,5 @@
+//! Category `mit_mot`.
+
+use super::Program;
+
+pub(super) const PROGRAMS: &[(&str, Program)] = &[];

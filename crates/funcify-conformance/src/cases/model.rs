@@ -1,0 +1,5 @@
+//! Category `model`.
+
+use super::Program;
+
+pub(super) const PROGRAMS: &[(&str, Program)] = &[];

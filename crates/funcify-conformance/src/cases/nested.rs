@@ -1,0 +1,5 @@
+//! Category `nested`.
+
+use super::Program;
+
+pub(super) const PROGRAMS: &[(&str, Program)] = &[];

@@ -1,0 +1,5 @@
+//! Category `taps`.
+
+use super::Program;
+
+pub(super) const PROGRAMS: &[(&str, Program)] = &[];

@@ -1,0 +1,90 @@
+//! Golden values: inputs and results that were computed independently of funcify, one file a case.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use funcify::{DType, HostTensor, TensorType};
+use serde::Deserialize;
+
+/// The manifest: every case with its tensors, tolerances and flags. `golden/README.md` tells the format.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Manifest {
+    /// Every case.
+    pub cases: Vec<GoldenCase>,
+}
+
+/// One case of the manifest.
+#[derive(Clone, Debug, Deserialize)]
+pub struct GoldenCase {
+    /// Its name, which is unique.
+    pub name: String,
+    /// The safetensors file.
+    pub file: String,
+    /// Its category.
+    pub category: String,
+    /// The mathematics.
+    pub definition: String,
+    /// Properties, which the head of the manifest explains.
+    pub flags: Vec<String>,
+    /// The tensors of the file.
+    pub tensors: Vec<GoldenTensor>,
+    /// Tolerances by the dtype that is computed with.
+    pub tolerance: BTreeMap<String, Tolerance>,
+}
+
+/// One tensor of a case.
+#[derive(Clone, Debug, Deserialize)]
+pub struct GoldenTensor {
+    /// Its key in the file: `in.xs`, `out.ys`, `grad.xs`, ...
+    pub key: String,
+    /// Its dtype in the program.
+    pub dtype: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+}
+
+/// `|got - expected| <= atol + rtol * |expected|`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Tolerance {
+    /// Relative to the expected value.
+    pub rtol: f64,
+    /// Absolute, by the key of the tensor.
+    pub atol: BTreeMap<String, f64>,
+}
+
+/// The folder with the golden values.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
+}
+
+impl Manifest {
+    /// Reads the manifest. The error is what is wrong with it.
+    pub fn load() -> Result<Manifest, String> {
+        let path = folder().join("manifest.json");
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
+impl GoldenCase {
+    /// Reads the tensors of the case, floats in the dtype in which they are stored.
+    pub fn tensors(&self) -> Result<BTreeMap<String, HostTensor>, String> {
+        funcify::read_safetensors(folder().join(&self.file)).map_err(|error| error.to_string())
+    }
+
+    /// The names and types of the tensors of a group: `in`, `out`, `ct`, ...
+    pub fn group(&self, group: &str) -> Vec<(String, TensorType)> {
+        let prefix = format!("{group}.");
+        let of_group = self.tensors.iter().filter_map(|tensor| {
+            let name = tensor.key.strip_prefix(&prefix)?;
+            let dtype = DType::from_name(&tensor.dtype)?;
+            Some((name.to_string(), TensorType::new(dtype, tensor.shape.as_slice())))
+        });
+        of_group.collect()
+    }
+
+    /// Whether the case has a flag.
+    pub fn has_flag(&self, flag: &str) -> bool {
+        self.flags.iter().any(|other| other == flag)
+    }
+}

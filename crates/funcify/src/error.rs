@@ -1,0 +1,414 @@
+//! Errors: which op, where in the user's program, which component, what was found, what to do.
+
+use std::fmt;
+use std::panic::Location;
+
+/// A place in the user's program: the call that made an op.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Site {
+    /// A line of Rust, recorded by `#[track_caller]`.
+    Rust(&'static Location<'static>),
+    /// A line of a `.fir` text, counted from 1.
+    Text {
+        /// The line.
+        line: usize,
+        /// The column.
+        column: usize,
+    },
+    /// No place is known: the op was made by a transformation.
+    #[default]
+    Unknown,
+}
+
+impl Site {
+    /// The place of the caller.
+    #[track_caller]
+    pub fn caller() -> Self {
+        Site::Rust(Location::caller())
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Site::Rust(location) => write!(f, "{location}"),
+            Site::Text { line, column } => write!(f, "line {line}, column {column}"),
+            Site::Unknown => f.write_str("an unknown place"),
+        }
+    }
+}
+
+/// What an error is about: an op, the user's line that made it, and the graph around it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Place {
+    /// The op's name, or the function's for errors outside an op.
+    pub op: String,
+    /// The user's line.
+    pub site: Site,
+    /// The last lines of the graph before the op, and the op itself, in the text form.
+    pub excerpt: Vec<String>,
+}
+
+impl Place {
+    /// The place of `op` at `site`, without an excerpt.
+    pub fn new(op: impl Into<String>, site: Site) -> Self {
+        Place { op: op.into(), site, excerpt: Vec::new() }
+    }
+
+    /// A component whose type is not what the op needs.
+    pub fn mismatch(
+        &self,
+        component: impl Into<String>,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+        fix: impl Into<String>,
+    ) -> Error {
+        Error::Type {
+            at: self.boxed(),
+            component: component.into(),
+            expected: expected.to_string(),
+            found: found.to_string(),
+            fix: fix.into(),
+        }
+    }
+
+    /// A copy on the heap, as the errors hold it.
+    pub fn boxed(&self) -> Box<Place> {
+        Box::new(self.clone())
+    }
+}
+
+/// What a backend's own library reports.
+pub type BackendError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Every way in which funcify refuses. Its text names the op, the component, what was expected and found,
+/// the fix, and the user's line.
+#[derive(thiserror::Error, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A component has a type, a structure or an attribute that the op does not allow.
+    #[error("{}", report(at, format!("{component} does not fit"), &[("expected", expected), ("found", found)], fix))]
+    Type {
+        /// The op and its place.
+        at: Box<Place>,
+        /// Which operand, attribute or leaf.
+        component: String,
+        /// What the op needs.
+        expected: String,
+        /// What it got.
+        found: String,
+        /// What to change.
+        fix: String,
+    },
+
+    /// A tap that the loop does not allow.
+    #[error("{}", report(at, format!("{component} has a tap that is not allowed"), &[("tap", &tap.to_string()), ("rule", rule)], fix))]
+    Tap {
+        /// The op and its place.
+        at: Box<Place>,
+        /// Which sequence, state or buffer.
+        component: String,
+        /// The tap.
+        tap: i64,
+        /// The rule that it breaks.
+        rule: String,
+        /// What to change.
+        fix: String,
+    },
+
+    /// The number of steps is missing, negative, or two parts of the loop disagree about it.
+    #[error("{}", report(at, "the number of steps is not determined".into(), &[("reason", reason)], fix))]
+    StepCount {
+        /// The op and its place.
+        at: Box<Place>,
+        /// What is missing or disagrees, with both numbers.
+        reason: String,
+        /// What to change.
+        fix: String,
+    },
+
+    /// A step would touch a row outside its tensor.
+    #[error("{}", report(at, format!("{component} has too few rows"), &[("needed", needed), ("found", found)], fix))]
+    Rows {
+        /// The op and its place.
+        at: Box<Place>,
+        /// Which sequence or buffer.
+        component: String,
+        /// How many rows the steps touch.
+        needed: String,
+        /// How many there are.
+        found: String,
+        /// What to change.
+        fix: String,
+    },
+
+    /// A value was used outside the graph or the loop body in which it was made.
+    #[error("{}", report(at, format!("{component} belongs to another body"), &[("made in", home)], fix))]
+    Escaped {
+        /// The op and its place.
+        at: Box<Place>,
+        /// Which operand.
+        component: String,
+        /// The body in which the value was made.
+        home: String,
+        /// What to change.
+        fix: String,
+    },
+
+    /// A name that is not an identifier, or is used twice.
+    #[error("{}", report(at, format!("{component} has a name that cannot be used"), &[("name", name), ("rule", rule)], fix))]
+    Name {
+        /// The op and its place.
+        at: Box<Place>,
+        /// What has the name.
+        component: String,
+        /// The name.
+        name: String,
+        /// The rule that it breaks.
+        rule: String,
+        /// What to change.
+        fix: String,
+    },
+
+    /// A `.fir` text, or a type, that does not follow the grammar.
+    #[error("{}", report(at, "the text does not parse".into(), &[("expected", expected), ("found", found)], ""))]
+    Parse {
+        /// The place in the text.
+        at: Box<Place>,
+        /// What the grammar allows there.
+        expected: String,
+        /// What stands there.
+        found: String,
+    },
+
+    /// A graph breaks one of the invariants that the checker lists.
+    #[error("{}", report(at, format!("{component} breaks an invariant of the graph"), &[("invariant", invariant), ("found", found)], "rebuild the graph with the builder or the parser, which keep it"))]
+    Invalid {
+        /// The op and its place.
+        at: Box<Place>,
+        /// The invariant, by number.
+        invariant: String,
+        /// Which value, node or attribute.
+        component: String,
+        /// What was found.
+        found: String,
+    },
+
+    /// No crate that is linked converts the op for the backend.
+    #[error("{}", report(at, format!("backend `{backend}` has no conversion for `{}`", at.op), &[], fix))]
+    NoConversion {
+        /// The op and its place.
+        at: Box<Place>,
+        /// The backend.
+        backend: String,
+        /// What to change.
+        fix: String,
+    },
+
+    /// A loop must be unrolled, and its number of steps is not known when the program is compiled.
+    #[error("{}", report(at, format!("backend `{backend}` unrolls loops, and this one has no static number of steps"), &[("reason", reason)], fix))]
+    StepCountNotStatic {
+        /// The op and its place.
+        at: Box<Place>,
+        /// The backend.
+        backend: String,
+        /// Where the number of steps comes from.
+        reason: String,
+        /// What to change.
+        fix: String,
+    },
+
+    /// Unrolling would give a program with more kernels than the limit.
+    #[error("{}", report(at, format!("unrolling for backend `{backend}` passes the limit"), &[("kernels", &kernels.to_string()), ("limit", &limit.to_string())], fix))]
+    ProgramTooLarge {
+        /// The op and its place.
+        at: Box<Place>,
+        /// The backend.
+        backend: String,
+        /// How many kernels the program has where the limit is passed.
+        kernels: usize,
+        /// The limit.
+        limit: usize,
+        /// What to change.
+        fix: String,
+    },
+
+    /// The backend's device cannot hold or compute this.
+    #[error("{}", report(at, format!("backend `{backend}` does not support {what}"), &[("reason", reason)], fix))]
+    Unsupported {
+        /// The op and its place.
+        at: Box<Place>,
+        /// The backend.
+        backend: String,
+        /// What it does not support: a dtype, a rank, a mode of an op.
+        what: String,
+        /// Why.
+        reason: String,
+        /// What to change.
+        fix: String,
+    },
+
+    /// The registered conversions or backends are inconsistent.
+    #[error("{}", report(at, format!("the registry cannot serve backend `{backend}`"), &[("problem", problem)], fix))]
+    Registry {
+        /// The function that asked.
+        at: Box<Place>,
+        /// The backend.
+        backend: String,
+        /// Duplicates, emptiness, or an unknown name.
+        problem: String,
+        /// What to change.
+        fix: String,
+    },
+
+    /// The backend is linked, and its device is not there.
+    #[error("{}", report(at, format!("backend `{backend}` is absent on this machine"), &[("reason", reason)], fix))]
+    Absent {
+        /// The function that asked.
+        at: Box<Place>,
+        /// The backend.
+        backend: String,
+        /// What is missing.
+        reason: String,
+        /// What to install.
+        fix: String,
+    },
+
+    /// The arguments of a call do not fit the program's inputs.
+    #[error("{}", report(at, format!("{component} does not fit the program"), &[("expected", expected), ("found", found)], fix))]
+    Call {
+        /// The program.
+        at: Box<Place>,
+        /// Which argument.
+        component: String,
+        /// What the program takes.
+        expected: String,
+        /// What the call gave.
+        found: String,
+        /// What to change.
+        fix: String,
+    },
+
+    /// A kernel of the backend failed while running.
+    #[error("{}", report(at, format!("backend `{backend}` failed while running `{}`", at.op), &[("message", &source.to_string())], ""))]
+    Execution {
+        /// The op and its place.
+        at: Box<Place>,
+        /// The backend.
+        backend: String,
+        /// What the backend's library reported.
+        source: BackendError,
+    },
+
+    /// A file could not be read or written, or holds something else.
+    #[error("{}", report(at, format!("file `{path}` cannot be used"), &[("reason", reason)], ""))]
+    File {
+        /// The function.
+        at: Box<Place>,
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What most functions of this crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// The op, the user's line and the excerpt.
+    pub fn place(&self) -> &Place {
+        match self {
+            Error::Type { at, .. }
+            | Error::Tap { at, .. }
+            | Error::StepCount { at, .. }
+            | Error::Rows { at, .. }
+            | Error::Escaped { at, .. }
+            | Error::Name { at, .. }
+            | Error::Parse { at, .. }
+            | Error::Invalid { at, .. }
+            | Error::NoConversion { at, .. }
+            | Error::StepCountNotStatic { at, .. }
+            | Error::ProgramTooLarge { at, .. }
+            | Error::Unsupported { at, .. }
+            | Error::Registry { at, .. }
+            | Error::Absent { at, .. }
+            | Error::Call { at, .. }
+            | Error::Execution { at, .. }
+            | Error::File { at, .. } => at,
+        }
+    }
+
+    /// The name of the variant, as declared expectations state it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Error::Type { .. } => "Type",
+            Error::Tap { .. } => "Tap",
+            Error::StepCount { .. } => "StepCount",
+            Error::Rows { .. } => "Rows",
+            Error::Escaped { .. } => "Escaped",
+            Error::Name { .. } => "Name",
+            Error::Parse { .. } => "Parse",
+            Error::Invalid { .. } => "Invalid",
+            Error::NoConversion { .. } => "NoConversion",
+            Error::StepCountNotStatic { .. } => "StepCountNotStatic",
+            Error::ProgramTooLarge { .. } => "ProgramTooLarge",
+            Error::Unsupported { .. } => "Unsupported",
+            Error::Registry { .. } => "Registry",
+            Error::Absent { .. } => "Absent",
+            Error::Call { .. } => "Call",
+            Error::Execution { .. } => "Execution",
+            Error::File { .. } => "File",
+        }
+    }
+
+    /// With the lines of the graph around the op, if it has none yet.
+    pub(crate) fn with_excerpt(mut self, excerpt: impl FnOnce() -> Vec<String>) -> Self {
+        let place = self.place_mut();
+        if place.excerpt.is_empty() {
+            place.excerpt = excerpt();
+        }
+        self
+    }
+
+    fn place_mut(&mut self) -> &mut Place {
+        match self {
+            Error::Type { at, .. }
+            | Error::Tap { at, .. }
+            | Error::StepCount { at, .. }
+            | Error::Rows { at, .. }
+            | Error::Escaped { at, .. }
+            | Error::Name { at, .. }
+            | Error::Parse { at, .. }
+            | Error::Invalid { at, .. }
+            | Error::NoConversion { at, .. }
+            | Error::StepCountNotStatic { at, .. }
+            | Error::ProgramTooLarge { at, .. }
+            | Error::Unsupported { at, .. }
+            | Error::Registry { at, .. }
+            | Error::Absent { at, .. }
+            | Error::Call { at, .. }
+            | Error::Execution { at, .. }
+            | Error::File { at, .. } => at,
+        }
+    }
+}
+
+/// The one layout of all messages.
+fn report(at: &Place, headline: String, facts: &[(&str, &str)], fix: &str) -> String {
+    let mut text = format!("{}: {headline}", at.op);
+    for (name, fact) in facts {
+        text.push_str(&format!("\n  {:<9} {fact}", format!("{name}:")));
+    }
+    if !fix.is_empty() {
+        text.push_str(&format!("\n  {:<9} {fix}", "fix:"));
+    }
+    if at.site != Site::Unknown {
+        text.push_str(&format!("\n  {:<9} {}", "at:", at.site));
+    }
+    for (index, line) in at.excerpt.iter().enumerate() {
+        let mark = if index + 1 == at.excerpt.len() { '>' } else { '|' };
+        text.push_str(&format!("\n  {mark} {line}"));
+    }
+    text
+}

@@ -1,0 +1,47 @@
+//! The reference evaluation of a graph: node after node, by each op's own rule. The oracle.
+
+use crate::error::{Error, Place, Result, Site};
+use crate::graph::Graph;
+use crate::host::HostTensor;
+use crate::ops::{EvalContext, OpRules};
+use crate::types::{Sizes, TensorType};
+
+/// Evaluates a graph on host tensors, in the order of its inputs; sizes are bound from their shapes.
+#[track_caller]
+pub fn evaluate(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
+    let at = Place::new(graph.name(), Site::caller());
+    let types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();
+    let mut sizes = crate::dispatch::bind_sizes(&at, graph, &types)?;
+    evaluate_in(graph, inputs.to_vec(), &mut sizes)
+}
+
+/// Evaluates a graph whose sizes are bound.
+pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Sizes) -> Result<Vec<HostTensor>> {
+    let live = graph.live_values();
+    let mut values: Vec<Option<HostTensor>> = vec![None; graph.values().count()];
+    for (input, tensor) in graph.inputs().iter().zip(inputs) {
+        values[input.value.index()] = Some(tensor);
+    }
+    for node in graph.nodes() {
+        if !node.outputs.iter().any(|output| live[output.index()]) {
+            continue;
+        }
+        let operands = (node.inputs.iter())
+            .map(|input| values[input.index()].clone().ok_or_else(|| missing(node.place())))
+            .collect::<Result<Vec<_>>>()?;
+        let mut context = EvalContext { at: node.place(), sizes };
+        let results = node.op.eval(&mut context, &operands, &graph.types(&node.outputs))?;
+        for (output, result) in node.outputs.iter().zip(results) {
+            values[output.index()] = Some(result);
+        }
+    }
+    (graph.outputs().iter())
+        .map(|output| {
+            values[output.value.index()].clone().ok_or_else(|| missing(Place::new(graph.name(), Site::Unknown)))
+        })
+        .collect()
+}
+
+fn missing(at: Place) -> Error {
+    at.mismatch("an operand", "a value", "none", "check the graph with `Graph::check`")
+}

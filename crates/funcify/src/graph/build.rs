@@ -1,0 +1,141 @@
+//! Building graphs: inputs, constants, and the functions that are not methods of a value.
+
+use std::sync::Arc;
+
+use super::tracer;
+use super::{Operand, Value, emit, fail};
+use crate::error::Site;
+use crate::host::{Element, HostTensor};
+use crate::ops::{Concat, Constant, Iota, Op, Select, Size};
+use crate::types::{DType, Dim, Shape, TensorType};
+
+/// What [`Graph::build`](crate::Graph::build) gives to the building closure: it declares the inputs.
+pub struct Builder(pub(super) ());
+
+impl Builder {
+    /// Declares an input. The type is a [`TensorType`] or its text: `"f32[T,B,64]"`. A dimension is a number,
+    /// a symbol or a polynomial over symbols; symbols are bound by the shapes of a call's arguments.
+    #[track_caller]
+    pub fn input(&self, name: &str, ty: impl IntoType) -> Value {
+        let site = Site::caller();
+        match ty.into_type() {
+            Ok(ty) => tracer::input(name, ty, false, site),
+            Err(expected) => bad_type(name, site, expected),
+        }
+    }
+
+    /// Declares an integer scalar input whose value may be compiled into a program: a number of steps, say,
+    /// that a backend which unrolls loops has to know. Each new value compiles anew.
+    #[track_caller]
+    pub fn static_input(&self, name: &str, dtype: DType) -> Value {
+        let site = Site::caller();
+        if !dtype.is_int() {
+            return fail("input", site, &[], |at| {
+                at.mismatch(format!("static input `{name}`"), "an integer dtype", dtype, "use i64")
+            });
+        }
+        tracer::input(name, TensorType::scalar(dtype), true, site)
+    }
+}
+
+fn bad_type(name: &str, site: Site, expected: String) -> Value {
+    fail("input", site, &[], |at| {
+        at.mismatch(format!("the type of input `{name}`"), expected, "another text", "write it as in `f32[T,3]`")
+    })
+}
+
+/// What can be given as an input's type.
+pub trait IntoType {
+    /// The type, or what was expected of its text.
+    fn into_type(self) -> Result<TensorType, String>;
+}
+
+impl IntoType for TensorType {
+    fn into_type(self) -> Result<TensorType, String> {
+        Ok(self)
+    }
+}
+
+impl IntoType for &TensorType {
+    fn into_type(self) -> Result<TensorType, String> {
+        Ok(self.clone())
+    }
+}
+
+impl IntoType for &str {
+    fn into_type(self) -> Result<TensorType, String> {
+        TensorType::parse(self)
+    }
+}
+
+/// A tensor that is part of the program.
+#[track_caller]
+pub fn constant(value: impl Into<HostTensor>) -> Value {
+    let value = Arc::new(value.into());
+    emit(Constant { value }, &[], Site::caller())[0]
+}
+
+impl<E: Element> From<E> for HostTensor {
+    fn from(element: E) -> Self {
+        HostTensor::scalar(element)
+    }
+}
+
+/// A tensor filled with one value: `full([3], DType::F32, 0.0)`.
+#[track_caller]
+pub fn full(shape: impl Into<Shape>, dtype: DType, value: f64) -> Value {
+    constant(HostTensor::scalar(value).cast(dtype)).broadcast_to(shape)
+}
+
+/// The numbers 0, 1, .. as a vector of `size` elements.
+#[track_caller]
+pub fn iota(size: impl Into<Dim>, dtype: DType) -> Value {
+    emit(Iota { size: size.into(), dtype }, &[], Site::caller())[0]
+}
+
+/// A dimension as a scalar that the program can compute with.
+#[track_caller]
+pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
+    emit(Size { dim: dim.into(), dtype }, &[], Site::caller())[0]
+}
+
+/// Elementwise, `left` where `predicate` is true, else `right`; shapes are broadcast to a common one. One of
+/// the two may be a number.
+#[track_caller]
+pub fn select(predicate: Value, left: impl Into<Operand>, right: impl Into<Operand>) -> Value {
+    let (left, right) = Operand::pair("select", left.into(), right.into());
+    let Some((predicate, left)) = Value::broadcast_shapes("select", predicate, left) else {
+        return Value::poison();
+    };
+    let Some((predicate, right)) = Value::broadcast_shapes("select", predicate, right) else {
+        return Value::poison();
+    };
+    let left = left.broadcast_to(right.shape());
+    emit(Select, &[predicate, left, right], Site::caller())[0]
+}
+
+/// Several tensors after one another along an axis, which may be negative to count from the end.
+#[track_caller]
+pub fn concat(parts: &[Value], axis: i64) -> Value {
+    let rank = parts.first().map_or(0, |part| part.rank());
+    let Some(axis) = super::value::normal_axis("concat", axis, rank) else {
+        return Value::poison();
+    };
+    emit(Concat { axis }, parts, Site::caller())[0]
+}
+
+/// Several tensors of one type along a new axis.
+#[track_caller]
+pub fn stack(parts: &[Value], axis: i64) -> Value {
+    let mut rows = Vec::with_capacity(parts.len());
+    for part in parts {
+        rows.push(part.unsqueeze(axis));
+    }
+    concat(&rows, axis)
+}
+
+/// Adds an op with explicit operands: how an op from another crate is used.
+#[track_caller]
+pub fn apply(op: impl Into<Op>, operands: &[Value]) -> Vec<Value> {
+    emit(op, operands, Site::caller())
+}

@@ -1,0 +1,274 @@
+//! The graph: an arena of typed nodes, in an order in which each uses only what came before it.
+
+mod build;
+mod check;
+pub(crate) mod tracer;
+mod value;
+
+use std::fmt;
+
+pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
+pub(crate) use tracer::{BodyTrace, emit, fail, fresh_symbol};
+pub use value::{Axes, Operand, Value};
+
+use crate::error::{Error, Place, Result, Site};
+use crate::ops::{Op, OpRules};
+use crate::tree::Tree;
+use crate::types::TensorType;
+
+/// A value of one graph: an input, or one result of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ValueId(u32);
+
+impl ValueId {
+    /// Its index in the arena.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A node of one graph.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct NodeId(u32);
+
+impl NodeId {
+    /// Its index in the arena.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The input of that number.
+    Input(usize),
+    /// A node, and which of its results.
+    Node(NodeId, usize),
+}
+
+#[derive(Clone, Debug)]
+struct ValueInfo {
+    ty: TensorType,
+    name: Option<String>,
+    source: Source,
+}
+
+/// An op applied to values.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The op with its attributes.
+    pub op: Op,
+    /// Its operands.
+    pub inputs: Vec<ValueId>,
+    /// Its results.
+    pub outputs: Vec<ValueId>,
+    /// The user's line that made it.
+    pub site: Site,
+}
+
+impl Node {
+    /// The node's op and line, as errors name them.
+    pub fn place(&self) -> Place {
+        Place::new(self.op.name(), self.site)
+    }
+}
+
+/// An input of a graph.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Its value.
+    pub value: ValueId,
+    /// Whether its number may be compiled into a program (an integer scalar, such as a step count).
+    pub is_static: bool,
+}
+
+/// An output of a graph.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Its name: the path of the leaf that the building closure returned.
+    pub name: String,
+    /// Its value.
+    pub value: ValueId,
+}
+
+/// A tensor program, or the body of a loop: inputs, nodes, outputs.
+///
+/// A graph is closed: its nodes use its own values only. What a loop's body captures is an operand of
+/// the loop and an input of the body.
+#[derive(Clone, Default)]
+pub struct Graph {
+    name: String,
+    values: Vec<ValueInfo>,
+    nodes: Vec<Node>,
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
+}
+
+impl Graph {
+    /// Traces a closure once. It declares inputs with [`Builder::input`], combines them, and returns a
+    /// tree of values, whose leaves become the outputs, named by their paths.
+    ///
+    /// The first op that fails is remembered with the caller's line and returned here.
+    ///
+    /// ```
+    /// use funcify::{Graph, scan};
+    ///
+    /// let running = Graph::build("running", |g| {
+    ///     let xs = g.input("xs", "f32[T,3]");
+    ///     let init = g.input("init", "f32[3]");
+    ///     scan(init, xs, |sum, x| (sum + x, sum + x))
+    /// })?;
+    /// assert_eq!(running.output_type(1).to_string(), "f32[T,3]");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn build<T: Tree>(name: &str, body: impl FnOnce(&Builder) -> T) -> Result<Graph> {
+        tracer::build(name, Site::caller(), body)
+    }
+
+    /// Reads a graph from its text form.
+    pub fn parse(text: &str) -> Result<Graph> {
+        crate::text::parse(text)
+    }
+
+    /// A graph without inputs, nodes or outputs.
+    pub fn new(name: impl Into<String>) -> Graph {
+        Graph { name: name.into(), ..Graph::default() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The inputs, in the order of a call.
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// The outputs, in the order of a result.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// The nodes, each after what it uses.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// One node.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// Every value, in the order of the arena.
+    pub fn values(&self) -> impl Iterator<Item = ValueId> + use<> {
+        (0..self.values.len() as u32).map(ValueId)
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, value: ValueId) -> &TensorType {
+        &self.values[value.index()].ty
+    }
+
+    /// The name that was given to a value, if any. Every input has one.
+    pub fn value_name(&self, value: ValueId) -> Option<&str> {
+        self.values[value.index()].name.as_deref()
+    }
+
+    /// Where a value comes from.
+    pub fn source(&self, value: ValueId) -> Source {
+        self.values[value.index()].source
+    }
+
+    /// The type of the input of that number.
+    pub fn input_type(&self, index: usize) -> &TensorType {
+        self.ty(self.inputs[index].value)
+    }
+
+    /// The name of the input of that number.
+    pub fn input_name(&self, index: usize) -> &str {
+        self.value_name(self.inputs[index].value).unwrap_or_default()
+    }
+
+    /// The type of the output of that number.
+    pub fn output_type(&self, index: usize) -> &TensorType {
+        self.ty(self.outputs[index].value)
+    }
+
+    /// The types of several values.
+    pub fn types(&self, values: &[ValueId]) -> Vec<TensorType> {
+        values.iter().map(|value| self.ty(*value).clone()).collect()
+    }
+
+    /// Which values the outputs depend on, by index.
+    pub fn live_values(&self) -> Vec<bool> {
+        let mut live = vec![false; self.values.len()];
+        for output in &self.outputs {
+            live[output.value.index()] = true;
+        }
+        for node in self.nodes.iter().rev() {
+            if node.outputs.iter().any(|output| live[output.index()]) {
+                for input in &node.inputs {
+                    live[input.index()] = true;
+                }
+            }
+        }
+        live
+    }
+
+    /// Verifies every invariant of the graph and of the bodies in it, and returns all that are broken.
+    pub fn check(&self) -> Result<(), Vec<Error>> {
+        let errors = check::check(self);
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// Adds an input.
+    pub(crate) fn push_input(&mut self, name: &str, ty: TensorType, is_static: bool) -> ValueId {
+        let source = Source::Input(self.inputs.len());
+        let value = self.push_value(ty, Some(name.to_string()), source);
+        self.inputs.push(Input { value, is_static });
+        value
+    }
+
+    /// Adds a node after its type rule has accepted it.
+    pub(crate) fn push_node(&mut self, op: Op, inputs: &[ValueId], site: Site) -> Result<Vec<ValueId>> {
+        let place = Place::new(op.name(), site);
+        let types = op.infer(&place, &self.types(inputs))?;
+        let node = NodeId(self.nodes.len() as u32);
+        let outputs: Vec<ValueId> = (types.into_iter().enumerate())
+            .map(|(index, ty)| self.push_value(ty, None, Source::Node(node, index)))
+            .collect();
+        self.nodes.push(Node { op, inputs: inputs.to_vec(), outputs: outputs.clone(), site });
+        Ok(outputs)
+    }
+
+    /// Adds an output.
+    pub(crate) fn push_output(&mut self, name: &str, value: ValueId) {
+        self.outputs.push(Output { name: name.to_string(), value });
+    }
+
+    /// Gives a value a name, which the text form uses.
+    pub(crate) fn set_value_name(&mut self, value: ValueId, name: &str) {
+        self.values[value.index()].name = Some(name.to_string());
+    }
+
+    fn push_value(&mut self, ty: TensorType, name: Option<String>, source: Source) -> ValueId {
+        let id = ValueId(self.values.len() as u32);
+        self.values.push(ValueInfo { ty, name, source });
+        id
+    }
+}
+
+impl fmt::Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::text::print(self))
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,328 @@
+//! The trace that is being built: a stack of open bodies, kept for the thread.
+//!
+//! A [`Value`] is a small copyable name of a value in one of them. That keeps formulas free of references
+//! and clones; in exchange the open trace is a thread-local. A value that outlives its body is recognised by its
+//! home and refused.
+
+use std::cell::{Cell, RefCell};
+
+use super::{Builder, Graph, Value, ValueId};
+use crate::error::{Error, Place, Result, Site};
+use crate::ops::{Op, OpRules};
+use crate::text;
+use crate::tree::{self, Tree};
+use crate::types::{Symbol, TensorType};
+
+thread_local! {
+    static TRACES: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };
+    static NEXT_HOME: Cell<u64> = const { Cell::new(1) };
+}
+
+/// One graph being built, with the bodies of its loops that are open.
+struct Trace {
+    bodies: Vec<OpenBody>,
+    /// The first failure; nothing is added after it.
+    error: Option<Error>,
+    /// How many symbols were made.
+    fresh: usize,
+}
+
+/// A body that is open.
+struct OpenBody {
+    home: u64,
+    graph: Graph,
+    /// Values of the enclosing body and the parameters that they are in this one.
+    captures: Vec<(ValueId, ValueId)>,
+}
+
+impl OpenBody {
+    fn new(name: &str) -> Self {
+        let home = NEXT_HOME.with(|next| next.replace(next.get() + 1));
+        OpenBody { home, graph: Graph::new(name), captures: Vec::new() }
+    }
+}
+
+/// Closes what was opened when the user's closure ends, also when it panics.
+struct Guard {
+    traces: usize,
+    bodies: usize,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        TRACES.with_borrow_mut(|traces| {
+            traces.truncate(self.traces);
+            if let Some(trace) = traces.last_mut() {
+                trace.bodies.truncate(self.bodies);
+            }
+        });
+    }
+}
+
+fn guard() -> Guard {
+    TRACES.with_borrow(|traces| Guard {
+        traces: traces.len(),
+        bodies: traces.last().map_or(0, |trace| trace.bodies.len()),
+    })
+}
+
+/// Traces `body` into a graph.
+pub(super) fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder) -> T) -> Result<Graph> {
+    let _guard = guard();
+    TRACES.with_borrow_mut(|traces| {
+        traces.push(Trace { bodies: vec![OpenBody::new(name)], error: None, fresh: 0 });
+    });
+    let at = Place::new("build", site);
+    if !is_identifier(name) {
+        with_trace(|trace| trace.fail(name_error(&at, "the graph", name, "it is not an identifier")));
+    }
+    let outputs = tree::leaves(&body(&Builder(())), "");
+    let outputs: Vec<(String, Value)> = match outputs.as_slice() {
+        [(name, value)] if name.is_empty() => vec![("out".to_string(), *value)],
+        _ => (outputs.into_iter())
+            .map(|(name, value)| {
+                if name.starts_with(|c: char| c.is_ascii_digit()) {
+                    (format!("out_{name}"), value)
+                } else {
+                    (name, value)
+                }
+            })
+            .collect(),
+    };
+    let built = with_trace(|trace| {
+        trace.add_outputs(&at, &outputs);
+        match (trace.error.take(), trace.bodies.pop()) {
+            (Some(error), _) => Err(error),
+            (None, Some(body)) => Ok(body.graph),
+            (None, None) => Ok(Graph::new(name)),
+        }
+    });
+    built.unwrap_or_else(|| Ok(Graph::new(name)))
+}
+
+/// A body that was opened and waits for its results.
+pub(crate) struct BodyTrace {
+    guard: Guard,
+    at: Place,
+}
+
+/// A body that was closed: the graph, and the enclosing values that its last parameters are.
+pub(crate) struct ClosedBody {
+    pub(crate) graph: Graph,
+    pub(crate) captures: Vec<Value>,
+}
+
+impl BodyTrace {
+    /// Opens a body with these parameters. The values are poison after a failure.
+    pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
+        let guard = guard();
+        let values = with_trace(|trace| {
+            let mut body = OpenBody::new(name);
+            let add = |(name, ty): &(String, TensorType)| {
+                let id = body.graph.push_input(name, ty.clone(), false);
+                Value::new(body.home, id)
+            };
+            let values = params.iter().map(add).collect();
+            trace.bodies.push(body);
+            values
+        });
+        let values = values.unwrap_or_else(|| vec![Value::poison(); params.len()]);
+        (BodyTrace { guard, at: at.clone() }, values)
+    }
+
+    /// Closes the body with these results. `None` after a failure.
+    pub(crate) fn close(self, outputs: &[(String, Value)]) -> Option<ClosedBody> {
+        let closed = with_trace(|trace| {
+            trace.add_outputs(&self.at, outputs);
+            if trace.error.is_some() || trace.bodies.len() < 2 {
+                return None;
+            }
+            let body = trace.bodies.pop()?;
+            let home = trace.bodies.last()?.home;
+            let captures = body.captures.iter().map(|(outer, _)| Value::new(home, *outer)).collect();
+            Some(ClosedBody { graph: body.graph, captures })
+        });
+        drop(self.guard);
+        closed.flatten()
+    }
+}
+
+/// Adds an op to the open body. After a failure, or if it fails, the only result is poison.
+pub(crate) fn emit(op: impl Into<Op>, operands: &[Value], site: Site) -> Vec<Value> {
+    let op = op.into();
+    with_trace(|trace| trace.emit(op, operands, site)).flatten().unwrap_or_else(|| vec![Value::poison()])
+}
+
+/// Remembers a failure that a builder function found, and gives poison. `operands` are shown in its excerpt.
+pub(crate) fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Value {
+    with_trace(|trace| {
+        let error = error(&Place::new(op, site));
+        let Some(body) = trace.bodies.last() else { return };
+        let here = |value: &Value| value.parts().filter(|(home, _)| *home == body.home).map(|(_, id)| id);
+        let ids: Vec<ValueId> = operands.iter().filter_map(here).collect();
+        let error = error.with_excerpt(|| text::excerpt(&body.graph, op, &ids));
+        trace.fail(error);
+    });
+    Value::poison()
+}
+
+/// The type of a value; `None` if it is poison or its body is closed.
+pub(super) fn type_of(value: Value) -> Option<TensorType> {
+    with_trace(|trace| {
+        let (home, id) = value.parts()?;
+        let body = trace.bodies.iter().find(|body| body.home == home)?;
+        Some(body.graph.ty(id).clone())
+    })
+    .flatten()
+}
+
+/// Adds an input to the graph.
+pub(super) fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> Value {
+    let value = with_trace(|trace| {
+        let at = Place::new("input", site);
+        if trace.bodies.len() != 1 {
+            trace.fail(name_error(&at, "an input", name, "inputs are declared outside the bodies of loops"));
+            return Value::poison();
+        }
+        let graph = &trace.bodies[0].graph;
+        let taken = (0..graph.inputs().len()).any(|index| graph.input_name(index) == name);
+        if taken || !is_identifier(name) {
+            let rule = if taken { "an input of that name exists" } else { "it is not an identifier" };
+            trace.fail(name_error(&at, "an input", name, rule));
+            return Value::poison();
+        }
+        let body = &mut trace.bodies[0];
+        Value::new(body.home, body.graph.push_input(name, ty, is_static))
+    });
+    value.unwrap_or_else(Value::poison)
+}
+
+/// Gives a value a name for the text form.
+pub(super) fn set_name(value: Value, name: &str, site: Site) {
+    with_trace(|trace| {
+        if !is_identifier(name) {
+            let at = Place::new("named", site);
+            trace.fail(name_error(&at, "a value", name, "it is not an identifier"));
+        }
+        let Some((home, id)) = value.parts() else { return };
+        if let Some(body) = trace.bodies.iter_mut().find(|body| body.home == home) {
+            body.graph.set_value_name(id, name);
+        }
+    });
+}
+
+/// A symbol that no other part of the trace uses.
+pub(crate) fn fresh_symbol() -> Symbol {
+    let number = with_trace(|trace| {
+        trace.fresh += 1;
+        trace.fresh
+    });
+    Symbol::new(&format!("${}", number.unwrap_or(0)))
+}
+
+fn with_trace<R>(f: impl FnOnce(&mut Trace) -> R) -> Option<R> {
+    TRACES.with_borrow_mut(|traces| traces.last_mut().map(f))
+}
+
+impl Trace {
+    fn fail(&mut self, error: Error) {
+        if self.error.is_none() {
+            self.error = Some(error);
+        }
+    }
+
+    fn emit(&mut self, op: Op, operands: &[Value], site: Site) -> Option<Vec<Value>> {
+        let at = Place::new(op.name(), site);
+        let ids = self.resolve_all(&at, operands)?;
+        let body = self.bodies.last_mut()?;
+        let home = body.home;
+        let name = op.name();
+        match body.graph.push_node(op, &ids, site) {
+            Ok(outputs) => Some(outputs.into_iter().map(|id| Value::new(home, id)).collect()),
+            Err(error) => {
+                let graph = &body.graph;
+                let error = error.with_excerpt(|| text::excerpt(graph, name, &ids));
+                self.fail(error);
+                None
+            }
+        }
+    }
+
+    fn add_outputs(&mut self, at: &Place, outputs: &[(String, Value)]) {
+        let values: Vec<Value> = outputs.iter().map(|(_, value)| *value).collect();
+        let Some(ids) = self.resolve_all(at, &values) else { return };
+        for ((name, _), id) in outputs.iter().zip(ids) {
+            if !is_identifier(name) {
+                return self.fail(name_error(at, "an output", name, "it is not an identifier"));
+            }
+            if let Some(body) = self.bodies.last_mut() {
+                body.graph.push_output(name, id);
+            }
+        }
+    }
+
+    /// The ids that values have in the innermost body, captured if need be. `None` after a failure.
+    fn resolve_all(&mut self, at: &Place, values: &[Value]) -> Option<Vec<ValueId>> {
+        if self.error.is_some() {
+            return None;
+        }
+        let mut ids = Vec::with_capacity(values.len());
+        for (index, value) in values.iter().enumerate() {
+            let resolved = value.parts().and_then(|(home, id)| {
+                let level = self.bodies.iter().position(|body| body.home == home)?;
+                Some(self.capture(level, id))
+            });
+            match resolved {
+                Some(id) => ids.push(id),
+                None => {
+                    let error = escaped(at, index);
+                    self.fail(error);
+                    return None;
+                }
+            }
+        }
+        Some(ids)
+    }
+
+    /// The id in the innermost body of a value of body `level`: each body between takes it as a parameter.
+    fn capture(&mut self, level: usize, mut id: ValueId) -> ValueId {
+        for inner in level + 1..self.bodies.len() {
+            let (outer, rest) = self.bodies.split_at_mut(inner);
+            let (outer, body) = (&outer[inner - 1].graph, &mut rest[0]);
+            let known = body.captures.iter().find(|(captured, _)| *captured == id).map(|(_, param)| *param);
+            id = known.unwrap_or_else(|| {
+                let name = outer.value_name(id).map_or_else(|| format!("v{}", id.index()), str::to_string);
+                let param = body.graph.push_input(&name, outer.ty(id).clone(), false);
+                body.captures.push((id, param));
+                param
+            });
+        }
+        id
+    }
+}
+
+fn escaped(at: &Place, index: usize) -> Error {
+    Error::Escaped {
+        at: at.boxed(),
+        component: format!("operand {index}"),
+        home: "a graph or a loop body that is finished, or not begun".into(),
+        fix: "return the value from the body as a carry or a y, and use what the loop returns".into(),
+    }
+}
+
+fn name_error(at: &Place, component: &str, name: &str, rule: &str) -> Error {
+    Error::Name {
+        at: at.boxed(),
+        component: component.to_string(),
+        name: format!("`{name}`"),
+        rule: rule.to_string(),
+        fix: "use a new name of letters, digits and `_` that does not begin with a digit".into(),
+    }
+}
+
+/// Whether a name can stand in the text form.
+pub(crate) fn is_identifier(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}

@@ -1,0 +1,105 @@
+//! The attributes of an op, as the text form shows them: `{axis=1, limit=T+1, axes=[0,2], mode=add}`.
+
+use crate::types::{DType, Dim};
+
+/// One attribute's value. A word (a mode, a dtype) is a dimension that is one symbol.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Attribute {
+    /// A number, a polynomial over sizes, or a word.
+    Dim(Dim),
+    /// A list of numbers or polynomials.
+    List(Vec<Dim>),
+}
+
+/// An op's attributes, in the order in which they are shown.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Attributes(Vec<(String, Attribute)>);
+
+impl Attributes {
+    /// No attributes.
+    pub fn new() -> Self {
+        Attributes::default()
+    }
+
+    /// With a number, a polynomial or a word.
+    pub fn with(mut self, key: &str, value: impl Into<Dim>) -> Self {
+        self.0.push((key.to_string(), Attribute::Dim(value.into())));
+        self
+    }
+
+    /// With a list.
+    pub fn with_list(mut self, key: &str, values: impl IntoIterator<Item = impl Into<Dim>>) -> Self {
+        let values = values.into_iter().map(Into::into).collect();
+        self.0.push((key.to_string(), Attribute::List(values)));
+        self
+    }
+
+    /// Each attribute, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Attribute)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds what a text gives.
+    pub(crate) fn push(&mut self, key: String, value: Attribute) {
+        self.0.push((key, value));
+    }
+
+    /// Takes out a polynomial. The error says what is missing.
+    pub fn take_dim(&mut self, key: &str) -> Result<Dim, String> {
+        match self.take(key)? {
+            Attribute::Dim(dim) => Ok(dim),
+            Attribute::List(_) => Err(format!("`{key}` as one number, not a list")),
+        }
+    }
+
+    /// Takes out a number.
+    pub fn take_int(&mut self, key: &str) -> Result<i64, String> {
+        let dim = self.take_dim(key)?;
+        dim.constant().ok_or_else(|| format!("`{key}` as a number, not `{dim}`"))
+    }
+
+    /// Takes out a number that is not negative.
+    pub fn take_usize(&mut self, key: &str) -> Result<usize, String> {
+        let value = self.take_int(key)?;
+        usize::try_from(value).map_err(|_| format!("`{key}` not to be negative, as {value} is"))
+    }
+
+    /// Takes out a word.
+    pub fn take_word(&mut self, key: &str) -> Result<String, String> {
+        let dim = self.take_dim(key)?;
+        let word = dim.as_symbol().ok_or_else(|| format!("`{key}` as a word, not `{dim}`"))?;
+        Ok(word.name().to_string())
+    }
+
+    /// Takes out a dtype.
+    pub fn take_dtype(&mut self, key: &str) -> Result<DType, String> {
+        let word = self.take_word(key)?;
+        DType::from_name(&word).ok_or_else(|| format!("`{key}` as a dtype, not `{word}`"))
+    }
+
+    /// Takes out a list of polynomials.
+    pub fn take_dims(&mut self, key: &str) -> Result<Vec<Dim>, String> {
+        match self.take(key)? {
+            Attribute::List(dims) => Ok(dims),
+            Attribute::Dim(dim) => Err(format!("`{key}` as a list, not `{dim}`")),
+        }
+    }
+
+    /// Takes out a list of axes.
+    pub fn take_axes(&mut self, key: &str) -> Result<Vec<usize>, String> {
+        let dims = self.take_dims(key)?;
+        let axis = |dim: &Dim| dim.constant().and_then(|value| usize::try_from(value).ok());
+        dims.iter().map(|dim| axis(dim).ok_or_else(|| format!("`{key}` as a list of axes, not `{dim}`"))).collect()
+    }
+
+    fn take(&mut self, key: &str) -> Result<Attribute, String> {
+        let index = self.0.iter().position(|(name, _)| name == key);
+        let index = index.ok_or_else(|| format!("the attribute `{key}`"))?;
+        Ok(self.0.remove(index).1)
+    }
+}

@@ -1,0 +1,172 @@
+//! Elementwise ops of two operands of one type: a table of text, domain, evaluation on floats, on integers.
+//!
+//! Integers wrap. Division and remainder follow StableHLO: toward zero, the remainder with the dividend's
+//! sign; `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
+
+use super::unary::Domain;
+use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity};
+use crate::error::{Place, Result};
+use crate::host::{HostTensor, Scalar, Storage};
+use crate::types::TensorType;
+
+macro_rules! binary_table {
+    ($($name:literal => $op:ident, $domain:ident, |$x:ident, $y:ident| $float:expr, |$i:ident, $j:ident| $int:expr, $doc:literal;)*) => {
+        /// An elementwise op of two operands of one type.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Binary {
+            $(#[doc = $doc] $op,)*
+        }
+
+        pub(super) const BINARY_NAMES: &[&str] = &[$($name),*];
+
+        pub(super) fn binary_of(name: &str) -> Option<Binary> {
+            match name { $($name => Some(Binary::$op),)* _ => None }
+        }
+
+        impl Binary {
+            fn domain(self) -> Domain {
+                match self { $(Binary::$op => Domain::$domain,)* }
+            }
+
+            fn eval_scalar(self, left: Scalar, right: Scalar) -> Scalar {
+                match (self, left, right) {
+                    $((Binary::$op, Scalar::Float($x), Scalar::Float($y)) => Scalar::Float($float),)*
+                    $((Binary::$op, Scalar::Int($i), Scalar::Int($j)) => Scalar::Int($int),)*
+                    (Binary::And, a, b) => Scalar::Bool(a.as_bool() & b.as_bool()),
+                    (Binary::Or, a, b) => Scalar::Bool(a.as_bool() | b.as_bool()),
+                    (_, a, b) => Scalar::Bool(a.as_bool() ^ b.as_bool()),
+                }
+            }
+        }
+
+        impl OpRules for Binary {
+            fn name(&self) -> &'static str {
+                match self { $(Binary::$op => $name,)* }
+            }
+
+            fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+                let [left, right] = arity(at, inputs)?;
+                self.domain().check(at, "the left operand", &left)?;
+                check_same(at, &left, &right)?;
+                Ok(vec![left])
+            }
+
+            fn eval(
+                &self,
+                _: &mut EvalContext<'_>,
+                inputs: &[HostTensor],
+                _: &[TensorType],
+            ) -> Result<Vec<HostTensor>> {
+                let [left, right] = [&inputs[0], &inputs[1]];
+                let scalars = left.scalars().zip(right.scalars());
+                let scalars = scalars.map(|(a, b)| self.eval_scalar(a, b));
+                let storage = Storage::from_scalars(left.dtype(), scalars);
+                Ok(HostTensor::new(left.shape(), storage).into_iter().collect())
+            }
+
+            fn attributes(&self) -> Attributes {
+                Attributes::new()
+            }
+        }
+
+        $(
+            #[doc = $doc]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $op;
+
+            impl OpKey for $op {
+                const NAME: &'static str = $name;
+                fn of(op: &Op) -> Option<&Self> {
+                    matches!(op, Op::Binary(Binary::$op)).then_some(&$op)
+                }
+            }
+        )*
+    };
+}
+
+binary_table! {
+    "add" => Add, Number, |x, y| x + y, |i, j| i.wrapping_add(j), "x + y.";
+    "sub" => Sub, Number, |x, y| x - y, |i, j| i.wrapping_sub(j), "x - y.";
+    "mul" => Mul, Number, |x, y| x * y, |i, j| i.wrapping_mul(j), "x * y.";
+    "div" => Div, Number, |x, y| x / y, |i, j| if j == 0 { -1 } else { i.wrapping_div(j) },
+        "x / y; integers toward zero, -1 (all ones) for a zero divisor.";
+    "rem" => Rem, Number, |x, y| x % y, |i, j| if j == 0 { i } else { i.wrapping_rem(j) },
+        "The remainder of x / y toward zero, with the sign of x; x itself for a zero integer divisor.";
+    "max" => Max, Number, |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { x.max(y) }, |i, j| i.max(j),
+        "The larger of x and y; NaN if either is NaN.";
+    "min" => Min, Number, |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { x.min(y) }, |i, j| i.min(j),
+        "The smaller of x and y; NaN if either is NaN.";
+    "pow" => Pow, Number, |x, y| x.powf(y), |i, j| int_pow(i, j),
+        "x to the power y; 0^0 is 1; an integer to a negative power is 0 unless x is 1 or -1.";
+    "and" => And, Logic, |x, _y| x, |i, j| i & j, "Logical and of booleans, bitwise and of integers.";
+    "or" => Or, Logic, |x, _y| x, |i, j| i | j, "Logical or of booleans, bitwise or of integers.";
+    "xor" => Xor, Logic, |x, _y| x, |i, j| i ^ j, "Exclusive or of booleans, bitwise of integers.";
+}
+
+/// Checks that two operands have one type.
+pub(super) fn check_same(at: &Place, left: &TensorType, right: &TensorType) -> Result<()> {
+    if left.dtype != right.dtype {
+        let fix = format!("cast one of them, say `.cast(DType::{:?})`: nothing is promoted silently", left.dtype);
+        return Err(at.mismatch("the right operand", format!("{left}, as the left one is"), right, fix));
+    }
+    if left.shape != right.shape {
+        let fix = "make the shapes equal, or broadcastable (each dimension equal, or 1)";
+        return Err(at.mismatch("the right operand", format!("{left}, as the left one is"), right, fix));
+    }
+    Ok(())
+}
+
+fn int_pow(base: i64, exponent: i64) -> i64 {
+    if exponent < 0 {
+        return match base {
+            1 => 1,
+            -1 if exponent % 2 == 0 => 1,
+            -1 => -1,
+            _ => 0,
+        };
+    }
+    let (mut result, mut square, mut left) = (1i64, base, exponent);
+    while left > 0 {
+        if left & 1 == 1 {
+            result = result.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        left >>= 1;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    fn ints(elements: [i64; 4]) -> HostTensor {
+        HostTensor::from_vec(elements.to_vec(), [4]).unwrap()
+    }
+
+    #[test]
+    fn integer_division_is_toward_zero_and_total() {
+        let (x, y) = (ints([7, -7, 7, i64::MIN]), ints([2, 2, 0, -1]));
+        check_op("div", &[x.clone(), y.clone()], &ints([3, -3, -1, i64::MIN]));
+        check_op("rem", &[x, y], &ints([1, -1, 7, 0]));
+    }
+
+    #[test]
+    fn nan_wins_and_powers_of_integers_wrap() {
+        let nan = HostTensor::scalar(f32::NAN);
+        let one = HostTensor::scalar(1f32);
+        for operands in [[nan.clone(), one.clone()], [one, nan]] {
+            let max = crate::ops::testing::eval_op("max", &operands);
+            assert!(max.to_f64_vec()[0].is_nan());
+        }
+        check_op("pow", &[ints([2, 0, -1, 3]), ints([10, 0, -3, -1])], &ints([1024, 1, -1, 0]));
+    }
+
+    #[test]
+    fn operands_must_have_one_type() {
+        rejects("add", &["f32[3]", "f64[3]"], "f32[3], as the left one is");
+        rejects("add", &["f32[3]", "f32[2]"], "f32[3], as the left one is");
+        rejects("and", &["f32[3]", "f32[3]"], "bool or an integer type");
+    }
+}

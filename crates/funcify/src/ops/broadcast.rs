@@ -1,0 +1,73 @@
+//! `broadcast`: repetition to a larger shape, by NumPy's rule.
+
+use super::{Attributes, EvalContext, OpRules, arity};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+use crate::types::Shape;
+
+/// Repetition to `shape`: aligned at the last axis, each axis of the operand is equal or 1.
+#[derive(Clone, Debug)]
+pub struct Broadcast {
+    /// The shape of the result.
+    pub shape: Shape,
+}
+
+impl Broadcast {
+    pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Broadcast { shape: attributes.take_dims("shape")?.into() })
+    }
+}
+
+impl OpRules for Broadcast {
+    fn name(&self) -> &'static str {
+        "broadcast"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        let (from, to) = (x.shape.dims(), self.shape.dims());
+        let fits = from.len() <= to.len()
+            && from.iter().rev().zip(to.iter().rev()).all(|(a, b)| a == b || a.constant() == Some(1));
+        if !fits {
+            let expected = format!("a shape that broadcasts to {}", self.shape);
+            return Err(at.mismatch("the operand", expected, x, "make each axis equal to the target's, or 1"));
+        }
+        Ok(vec![x.with_shape(&self.shape)])
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let x = &inputs[0];
+        let shape = context.shape(&self.shape)?;
+        let added = shape.len() - x.shape().len();
+        let result = HostTensor::from_fn(x.dtype(), &shape, |index| {
+            let source = index[added..].iter().zip(x.shape()).map(|(i, size)| if *size == 1 { 0 } else { *i });
+            x.at(&source.collect::<Vec<_>>())
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with_list("shape", self.shape.dims())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn repeats_axes_of_one_and_new_axes() {
+        let x = HostTensor::from_vec(vec![1i32, 2], [2, 1]).unwrap();
+        let y = HostTensor::from_vec(vec![1i32, 1, 2, 2, 1, 1, 2, 2], [2, 2, 2]).unwrap();
+        check_op("broadcast {shape=[2,2,2]}", &[x], &y);
+    }
+
+    #[test]
+    fn other_axes_do_not_fit() {
+        rejects("broadcast {shape=[4]}", &["f32[3]"], "broadcasts to [4]");
+        rejects("broadcast {shape=[T]}", &["f32[B]"], "broadcasts to [T]");
+    }
+}

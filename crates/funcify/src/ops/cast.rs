@@ -1,0 +1,79 @@
+//! `cast`: elementwise conversion to another dtype.
+//!
+//! Floats become integers toward zero, saturating at the dtype's bounds, and NaN becomes 0. Integers become
+//! narrower integers by wrapping. Anything but zero becomes `true`; `true` becomes 1. Floats become narrower
+//! floats by rounding to nearest even.
+
+use super::{Attributes, EvalContext, OpRules, arity};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+use crate::host::Scalar;
+use crate::types::DType;
+
+/// Conversion to `dtype`.
+#[derive(Clone, Copy, Debug)]
+pub struct Cast {
+    /// The dtype of the result.
+    pub dtype: DType,
+}
+
+impl Cast {
+    pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Cast { dtype: attributes.take_dtype("dtype")? })
+    }
+}
+
+impl OpRules for Cast {
+    fn name(&self) -> &'static str {
+        "cast"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        Ok(vec![x.with_dtype(self.dtype)])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        Ok(vec![inputs[0].cast(self.dtype)])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("dtype", self.dtype.name())
+    }
+}
+
+/// One element converted by the rule of the module.
+pub(crate) fn cast_scalar(scalar: Scalar, dtype: DType) -> Scalar {
+    let saturated = |x: f64| match dtype {
+        DType::U8 => i64::from(x as u8),
+        DType::U32 => i64::from(x as u32),
+        DType::I32 => i64::from(x as i32),
+        _ => x as i64,
+    };
+    match (scalar, dtype) {
+        (_, DType::Bool) => Scalar::Bool(scalar.as_bool()),
+        (Scalar::Float(x), _) if dtype.is_int() => Scalar::Int(saturated(x)),
+        (_, _) if dtype.is_int() => Scalar::Int(scalar.as_i64()),
+        // An i64 goes to f32 by one rounding, not by way of f64.
+        (Scalar::Int(x), DType::F32) => Scalar::Float(f64::from(x as f32)),
+        _ => Scalar::Float(scalar.as_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::check_op;
+
+    #[test]
+    fn floats_saturate_and_integers_wrap() {
+        let x = HostTensor::from_vec(vec![300.7f32, -1.5, f32::NAN], [3]).unwrap();
+        check_op("cast {dtype=u8}", &[x.clone()], &HostTensor::from_vec(vec![255u8, 0, 0], [3]).unwrap());
+        check_op("cast {dtype=i32}", &[x.clone()], &HostTensor::from_vec(vec![300i32, -1, 0], [3]).unwrap());
+        check_op("cast {dtype=bool}", &[x], &HostTensor::from_vec(vec![true, true, true], [3]).unwrap());
+        check_op("cast {dtype=u8}", &[HostTensor::scalar(300i64)], &HostTensor::scalar(44u8));
+        check_op("cast {dtype=f32}", &[HostTensor::scalar(true)], &HostTensor::scalar(1f32));
+    }
+}

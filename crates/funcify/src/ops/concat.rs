@@ -1,0 +1,88 @@
+//! `concat`: several tensors after one another along an axis.
+
+use super::{Attributes, EvalContext, OpRules, check_axis};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+use crate::types::Dim;
+
+/// The operands, one or more, along `axis`; all other axes are equal.
+#[derive(Clone, Copy, Debug)]
+pub struct Concat {
+    /// The axis.
+    pub axis: usize,
+}
+
+impl Concat {
+    pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Concat { axis: attributes.take_usize("axis")? })
+    }
+}
+
+impl OpRules for Concat {
+    fn name(&self) -> &'static str {
+        "concat"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let Some(first) = inputs.first() else {
+            return Err(at.mismatch("the operand list", "one operand or more", "none", "pass what is to be joined"));
+        };
+        check_axis(at, "attribute `axis`", self.axis, first.rank())?;
+        let mut size = Dim::from(0);
+        for (index, ty) in inputs.iter().enumerate() {
+            let same = ty.dtype == first.dtype
+                && ty.rank() == first.rank()
+                && (0..ty.rank()).all(|axis| axis == self.axis || ty.shape[axis] == first.shape[axis]);
+            if !same {
+                let expected = format!("{first} except in axis {}", self.axis);
+                let fix = "cast, reshape or broadcast it";
+                return Err(at.mismatch(format!("operand {index}"), expected, ty, fix));
+            }
+            size = size + &ty.shape[self.axis];
+        }
+        Ok(vec![first.with_shape(first.shape.with_dim(self.axis, size))])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let mut shape = inputs[0].shape().to_vec();
+        shape[self.axis] = inputs.iter().map(|x| x.shape()[self.axis]).sum();
+        let result = HostTensor::from_fn(inputs[0].dtype(), &shape, |index| {
+            let mut source = index.to_vec();
+            let mut part = 0;
+            while source[self.axis] >= inputs[part].shape()[self.axis] {
+                source[self.axis] -= inputs[part].shape()[self.axis];
+                part += 1;
+            }
+            inputs[part].at(&source)
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("axis", self.axis)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn joins_and_skips_empty_parts() {
+        let part = |v: Vec<i32>| {
+            let n = v.len() / 2;
+            HostTensor::from_vec(v, [2, n]).unwrap()
+        };
+        let joined = HostTensor::from_vec(vec![1i32, 5, 6, 2, 7, 8], [2, 3]).unwrap();
+        check_op("concat {axis=1}", &[part(vec![1, 2]), part(vec![]), part(vec![5, 6, 7, 8])], &joined);
+    }
+
+    #[test]
+    fn other_axes_are_equal() {
+        rejects("concat {axis=0}", &["f32[2,3]", "f32[2,4]"], "f32[2,3] except in axis 0");
+        rejects("concat {axis=0}", &[], "one operand or more");
+    }
+}

@@ -1,0 +1,34 @@
+//! `constant`: a tensor that is part of the program.
+
+use std::sync::Arc;
+
+use super::{Attributes, EvalContext, OpRules, arity};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+/// A tensor known when the graph is built. It has no operands; the text form shows its elements.
+#[derive(Clone, Debug)]
+pub struct Constant {
+    /// The tensor.
+    pub value: Arc<HostTensor>,
+}
+
+impl OpRules for Constant {
+    fn name(&self) -> &'static str {
+        "constant"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [] = arity(at, inputs)?;
+        Ok(vec![self.value.ty()])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, _: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        Ok(vec![(*self.value).clone()])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+}

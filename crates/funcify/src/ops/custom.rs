@@ -1,0 +1,113 @@
+//! Ops from other crates: a trait object in the closed set, and a registry for their text form.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::{Attributes, EvalContext, Op, OpKey, OpRules};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+/// An op that another crate defines. [`custom_op!`](crate::custom_op) makes it known.
+pub trait CustomOp: Any + Debug + Send + Sync {
+    /// The type rule.
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
+
+    /// The reference evaluation. `outputs` are the inferred types.
+    fn eval(
+        &self,
+        context: &mut EvalContext<'_>,
+        inputs: &[HostTensor],
+        outputs: &[TensorType],
+    ) -> Result<Vec<HostTensor>>;
+
+    /// The attributes as the text form shows them.
+    fn attributes(&self) -> Attributes;
+}
+
+/// An op of another crate, in the closed set.
+#[derive(Clone, Debug)]
+pub struct Custom {
+    name: &'static str,
+    op: Arc<dyn CustomOp>,
+}
+
+impl Custom {
+    /// Wraps an op. Its name is that of its key.
+    pub fn new<O: CustomOp + OpKey>(op: O) -> Self {
+        Custom { name: O::NAME, op: Arc::new(op) }
+    }
+
+    /// The op as the type that it has.
+    pub fn downcast<O: CustomOp>(&self) -> Option<&O> {
+        let op: &dyn Any = &*self.op;
+        op.downcast_ref()
+    }
+}
+
+impl OpRules for Custom {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        self.op.infer(at, inputs)
+    }
+
+    fn eval(
+        &self,
+        context: &mut EvalContext<'_>,
+        inputs: &[HostTensor],
+        outputs: &[TensorType],
+    ) -> Result<Vec<HostTensor>> {
+        self.op.eval(context, inputs, outputs)
+    }
+
+    fn attributes(&self) -> Attributes {
+        self.op.attributes()
+    }
+}
+
+/// How the text form of an op of another crate is read.
+pub struct CustomOpEntry {
+    /// The op's name.
+    pub name: &'static str,
+    /// Reads its attributes; the error is what was expected.
+    pub parse: fn(&mut Attributes) -> Result<Op, String>,
+}
+
+inventory::collect!(CustomOpEntry);
+
+pub(super) fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
+    let entry = inventory::iter::<CustomOpEntry>().find(|entry| entry.name == name)?;
+    Some((entry.parse)(attributes))
+}
+
+/// Makes an op of another crate known: its name, and how its attributes are read.
+///
+/// `custom_op!(MyOp, "my_op", |attributes| Ok(MyOp { axis: attributes.take_usize("axis")? }));`
+#[macro_export]
+macro_rules! custom_op {
+    ($op:ty, $name:literal, |$attributes:ident| $parse:expr) => {
+        impl $crate::ops::OpKey for $op {
+            const NAME: &'static str = $name;
+            fn of(op: &$crate::ops::Op) -> ::core::option::Option<&Self> {
+                match op {
+                    $crate::ops::Op::Custom(custom) => custom.downcast::<$op>(),
+                    _ => ::core::option::Option::None,
+                }
+            }
+        }
+
+        $crate::inventory::submit! {
+            $crate::ops::CustomOpEntry {
+                name: $name,
+                parse: |$attributes| {
+                    let op: ::core::result::Result<$op, ::std::string::String> = $parse;
+                    op.map(|op| $crate::ops::Op::from($crate::ops::Custom::new(op)))
+                },
+            }
+        }
+    };
+}

@@ -1,0 +1,81 @@
+//! `dynamic_update`: a tensor with a part of one axis replaced, at a start known when the program runs.
+//!
+//! As in StableHLO the start is clamped so that the part lies within the axis.
+
+use super::dynamic_slice::{check_fits, check_start, clamped_start};
+use super::{Attributes, EvalContext, OpRules, arity, check_axis};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+/// `dynamic_update(x, part, start)`: `part` has the type of `x` except in `axis`.
+#[derive(Clone, Copy, Debug)]
+pub struct DynamicUpdate {
+    /// The axis.
+    pub axis: usize,
+}
+
+impl DynamicUpdate {
+    pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(DynamicUpdate { axis: attributes.take_usize("axis")? })
+    }
+}
+
+impl OpRules for DynamicUpdate {
+    fn name(&self) -> &'static str {
+        "dynamic_update"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x, part, start] = arity(at, inputs)?;
+        check_axis(at, "attribute `axis`", self.axis, x.rank())?;
+        check_start(at, &start)?;
+        let same = part.dtype == x.dtype
+            && part.rank() == x.rank()
+            && (0..x.rank()).all(|axis| axis == self.axis || part.shape[axis] == x.shape[axis]);
+        if !same {
+            let expected = format!("{x} except in axis {}", self.axis);
+            return Err(at.mismatch("the part", expected, part, "cast, reshape or broadcast it"));
+        }
+        check_fits(at, "the part", &part.shape[self.axis], &x.shape[self.axis])?;
+        Ok(vec![x])
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let [x, part, start] = [&inputs[0], &inputs[1], &inputs[2]];
+        let size = part.shape()[self.axis];
+        let start = clamped_start(&context.at, start.get(0).as_i64(), size, x.shape()[self.axis])?;
+        let result = HostTensor::from_fn(x.dtype(), x.shape(), |index| {
+            let mut source = index.to_vec();
+            source[self.axis] = index[self.axis].wrapping_sub(start);
+            if source[self.axis] < size { part.at(&source) } else { x.at(index) }
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("axis", self.axis)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn the_start_is_clamped() {
+        let x = HostTensor::from_vec(vec![0i32, 1, 2], [3]).unwrap();
+        let part = HostTensor::from_vec(vec![8i32, 9], [2]).unwrap();
+        for (start, expected) in [(0i64, [8, 9, 2]), (7, [0, 8, 9]), (-1, [8, 9, 2])] {
+            let inputs = [x.clone(), part.clone(), HostTensor::scalar(start)];
+            check_op("dynamic_update {axis=0}", &inputs, &HostTensor::from_vec(expected.to_vec(), [3]).unwrap());
+        }
+    }
+
+    #[test]
+    fn the_part_has_the_type_of_the_whole() {
+        rejects("dynamic_update {axis=0}", &["f32[4,2]", "f32[1,3]", "i64[]"], "f32[4,2] except in axis 0");
+        rejects("dynamic_update {axis=0}", &["f32[4]", "f32[5]", "i64[]"], "0 to 4 elements");
+    }
+}

@@ -1,0 +1,95 @@
+//! `gather`: one element an index, along one axis (NumPy's `take_along_axis`, PyTorch's `gather`).
+//!
+//! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0.
+
+use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype, clamp_index};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+/// `y[i,j,k] = x[i,indices[i,j,k],k]` for axis 1: `indices` has the shape of `x` except in `axis`.
+#[derive(Clone, Copy, Debug)]
+pub struct Gather {
+    /// The axis.
+    pub axis: usize,
+}
+
+impl Gather {
+    pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Gather { axis: attributes.take_usize("axis")? })
+    }
+}
+
+impl OpRules for Gather {
+    fn name(&self) -> &'static str {
+        "gather"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x, indices] = arity(at, inputs)?;
+        check_along(at, self.axis, &x, &indices)?;
+        if x.shape[self.axis].constant() == Some(0) {
+            return Err(at.mismatch("the operand", "an axis that is not empty", x, "guard the empty case"));
+        }
+        Ok(vec![x.with_shape(&indices.shape)])
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let [x, indices] = [&inputs[0], &inputs[1]];
+        let size = x.shape()[self.axis];
+        if size == 0 && !indices.is_empty() {
+            return Err(context.at.mismatch(
+                "the operand",
+                "an axis that is not empty",
+                x.ty(),
+                "guard the empty case",
+            ));
+        }
+        let result = HostTensor::from_fn(x.dtype(), indices.shape(), |index| {
+            let mut source = index.to_vec();
+            source[self.axis] = clamp_index(indices.at(index).as_i64(), size);
+            x.at(&source)
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("axis", self.axis)
+    }
+}
+
+/// Checks that indices are integers and have the shape of `x` except in `axis`.
+pub(super) fn check_along(at: &Place, axis: usize, x: &TensorType, indices: &TensorType) -> Result<()> {
+    check_axis(at, "attribute `axis`", axis, x.rank())?;
+    check_index_dtype(at, "the indices", indices)?;
+    let fits = indices.rank() == x.rank()
+        && (0..x.rank()).all(|other| other == axis || indices.shape[other] == x.shape[other]);
+    if !fits {
+        let expected = format!("the shape {} except in axis {axis}", x.shape);
+        return Err(at.mismatch(
+            "the indices",
+            expected,
+            indices,
+            "broadcast the indices, or use `take` for whole slices",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn one_element_an_index() {
+        let x = HostTensor::from_vec(vec![0i32, 1, 2, 10, 11, 12], [2, 3]).unwrap();
+        let indices = HostTensor::from_vec(vec![2u32, 0, 1, 7], [2, 2]).unwrap();
+        check_op("gather {axis=1}", &[x, indices], &HostTensor::from_vec(vec![2i32, 0, 11, 12], [2, 2]).unwrap());
+    }
+
+    #[test]
+    fn indices_have_the_operands_shape_except_in_the_axis() {
+        rejects("gather {axis=1}", &["f32[2,3]", "i64[3,3]"], "the shape [2,3] except in axis 1");
+    }
+}

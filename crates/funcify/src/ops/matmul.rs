@@ -1,0 +1,102 @@
+//! `matmul`: products of matrices, batched over equal leading axes.
+
+use super::{Attributes, EvalContext, OpRules, arity};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+use crate::host::Scalar;
+
+/// `[..,m,k] x [..,k,n] -> [..,m,n]`: floats of one dtype, equal batch axes. Sums are computed in f64 by the
+/// reference evaluation; backends sum in their own order.
+#[derive(Clone, Copy, Debug)]
+pub struct MatMul;
+
+impl MatMul {
+    pub(super) fn parse(_: &mut Attributes) -> Result<Self, String> {
+        Ok(MatMul)
+    }
+}
+
+impl OpRules for MatMul {
+    fn name(&self) -> &'static str {
+        "matmul"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [left, right] = arity(at, inputs)?;
+        for (component, ty) in [("the left operand", &left), ("the right operand", &right)] {
+            if !ty.dtype.is_float() {
+                return Err(at.mismatch(component, "a float type", ty, "cast the operand to a float type"));
+            }
+            if ty.rank() < 2 {
+                return Err(at.mismatch(
+                    component,
+                    "rank 2 or more",
+                    ty,
+                    "reshape a vector to a matrix of one row or column",
+                ));
+            }
+        }
+        if left.dtype != right.dtype {
+            let fix = "cast one of them: nothing is promoted silently";
+            return Err(at.mismatch("the right operand", format!("dtype {}, as in {left}", left.dtype), right, fix));
+        }
+        let rank = left.rank();
+        let batch = &left.shape.dims()[..rank - 2];
+        if right.rank() != rank || right.shape.dims()[..rank - 2] != *batch {
+            let fix = "broadcast the batch axes of one operand";
+            return Err(at.mismatch("the right operand", format!("the batch axes of {left}"), right, fix));
+        }
+        let (rows, inner, columns) = (&left.shape[rank - 2], &left.shape[rank - 1], &right.shape[rank - 1]);
+        if right.shape[rank - 2] != *inner {
+            let expected = format!("{inner} rows, to match {left}");
+            return Err(at.mismatch("the right operand", expected, right, "transpose or reshape an operand"));
+        }
+        let dims: Vec<_> = batch.iter().chain([rows, columns]).cloned().collect();
+        Ok(vec![left.with_shape(dims)])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let [left, right] = [&inputs[0], &inputs[1]];
+        let rank = left.shape().len();
+        let inner = left.shape()[rank - 1];
+        let mut shape = left.shape().to_vec();
+        shape[rank - 1] = right.shape()[rank - 1];
+        let product = HostTensor::from_fn(left.dtype(), &shape, |index| {
+            let (mut a, mut b) = (index.to_vec(), index.to_vec());
+            let sum = (0..inner).map(|k| {
+                (a[rank - 1], b[rank - 2]) = (k, k);
+                left.at(&a).as_f64() * right.at(&b).as_f64()
+            });
+            Scalar::Float(sum.sum())
+        });
+        Ok(vec![product])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn batched_products() {
+        let a = HostTensor::from_vec(vec![1f32, 2., 3., 4.], [2, 1, 2]).unwrap();
+        let b = HostTensor::from_vec(vec![1f32, 10., 1., 10.], [2, 2, 1]).unwrap();
+        check_op("matmul", &[a, b], &HostTensor::from_vec(vec![21f32, 43.], [2, 1, 1]).unwrap());
+    }
+
+    #[test]
+    fn the_contracted_axes_must_be_equal() {
+        rejects("matmul", &["f32[B,64]", "f32[65,128]"], "64 rows");
+        rejects("matmul", &["f32[2,3,4]", "f32[3,4,5]"], "the batch axes of f32[2,3,4]");
+        rejects("matmul", &["f32[4]", "f32[4,5]"], "rank 2 or more");
+        rejects("matmul", &["i64[2,2]", "i64[2,2]"], "a float type");
+        rejects("matmul", &["f32[2,2]", "f64[2,2]"], "dtype f32");
+    }
+}

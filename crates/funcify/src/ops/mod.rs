@@ -1,0 +1,276 @@
+//! The ops: one file an op, or a table of elementwise ops, with its type rule, its reference evaluation,
+//! its attributes in the text form, and its tests.
+//!
+//! The set is closed for the rules (`enum_dispatch` over [`Op`], so a rule that is missing does not
+//! compile) and open for users: [`Op::Custom`] holds an op from another crate.
+
+mod argmax;
+mod attributes;
+mod binary;
+mod broadcast;
+mod cast;
+mod compare;
+mod concat;
+mod constant;
+mod custom;
+mod dynamic_slice;
+mod dynamic_update;
+mod gather;
+mod iota;
+mod matmul;
+mod pad;
+mod reduce;
+mod reshape;
+mod reverse;
+pub mod scan;
+mod scatter;
+mod select;
+mod size;
+mod slice;
+mod take;
+#[cfg(test)]
+pub(crate) mod testing;
+mod transpose;
+mod unary;
+
+use enum_dispatch::enum_dispatch;
+
+pub use argmax::ArgMax;
+pub use attributes::{Attribute, Attributes};
+pub use binary::*;
+pub use broadcast::Broadcast;
+pub use cast::Cast;
+pub(crate) use cast::cast_scalar;
+pub use compare::*;
+pub use concat::Concat;
+pub use constant::Constant;
+pub use custom::{Custom, CustomOp, CustomOpEntry};
+pub use dynamic_slice::DynamicSlice;
+pub use dynamic_update::DynamicUpdate;
+pub use gather::Gather;
+pub use iota::Iota;
+pub use matmul::MatMul;
+pub use pad::Pad;
+pub use reduce::{Reduce, ReduceKind};
+pub use reshape::Reshape;
+pub use reverse::Reverse;
+pub use scan::Scan;
+pub use scatter::{Scatter, ScatterMode};
+pub use select::Select;
+pub use size::Size;
+pub use slice::Slice;
+pub use take::Take;
+pub use transpose::Transpose;
+pub use unary::*;
+
+use crate::error::{Error, Place, Result};
+use crate::host::HostTensor;
+use crate::types::{Dim, Shape, Sizes, Symbol, TensorType};
+
+/// The rules that every op has. None has a default.
+#[enum_dispatch]
+pub trait OpRules {
+    /// The name in the text form, which is also what a backend's conversion is registered for.
+    fn name(&self) -> &'static str;
+
+    /// The type rule: the results' types, or which operand does not fit and why.
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
+
+    /// The reference evaluation: slow and obvious. `outputs` are the inferred types.
+    fn eval(
+        &self,
+        context: &mut EvalContext<'_>,
+        inputs: &[HostTensor],
+        outputs: &[TensorType],
+    ) -> Result<Vec<HostTensor>>;
+
+    /// The attributes as the text form shows them, in a fixed order.
+    fn attributes(&self) -> Attributes;
+}
+
+/// An op with its attributes.
+#[enum_dispatch(OpRules)]
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "each variant is documented at the type that it holds")]
+pub enum Op {
+    Unary,
+    Binary,
+    Compare,
+    Select,
+    Cast,
+    MatMul,
+    Reduce,
+    ArgMax,
+    Broadcast,
+    Reshape,
+    Transpose,
+    Slice,
+    Reverse,
+    Concat,
+    Pad,
+    Iota,
+    Size,
+    Constant,
+    DynamicSlice,
+    DynamicUpdate,
+    Take,
+    Gather,
+    Scatter,
+    Scan,
+    Custom,
+}
+
+/// A type that stands for one op: the struct with its attributes, or the marker of a table's row.
+///
+/// [`funcify!`](crate::funcify) registers conversions for it.
+pub trait OpKey: Sized + 'static {
+    /// The op's name.
+    const NAME: &'static str;
+    /// The op as this type, if it is one.
+    fn of(op: &Op) -> Option<&Self>;
+}
+
+macro_rules! op_keys {
+    ($($name:literal => $op:ident;)*) => {
+        $(impl OpKey for $op {
+            const NAME: &'static str = $name;
+            fn of(op: &Op) -> Option<&Self> {
+                match op { Op::$op(op) => Some(op), _ => None }
+            }
+        })*
+
+        /// The names of the ops that are not rows of a table.
+        const STRUCT_OPS: &[&str] = &[$($name),*];
+
+        /// The op of that name with the attributes that a text gives it.
+        pub(crate) fn parse_op(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
+            match name {
+                $($name => Some(<$op>::parse(attributes).map(Op::from)),)*
+                _ => unary_of(name)
+                    .map(Op::from)
+                    .or_else(|| binary_of(name).map(Op::from))
+                    .or_else(|| compare_of(name).map(Op::from))
+                    .map(Ok)
+                    .or_else(|| custom::parse(name, attributes)),
+            }
+        }
+    };
+}
+
+op_keys! {
+    "select" => Select;
+    "cast" => Cast;
+    "matmul" => MatMul;
+    "reduce" => Reduce;
+    "argmax" => ArgMax;
+    "broadcast" => Broadcast;
+    "reshape" => Reshape;
+    "transpose" => Transpose;
+    "slice" => Slice;
+    "reverse" => Reverse;
+    "concat" => Concat;
+    "pad" => Pad;
+    "iota" => Iota;
+    "size" => Size;
+    "dynamic_slice" => DynamicSlice;
+    "dynamic_update" => DynamicUpdate;
+    "take" => Take;
+    "gather" => Gather;
+    "scatter" => Scatter;
+}
+
+impl OpKey for Constant {
+    const NAME: &'static str = "constant";
+    fn of(op: &Op) -> Option<&Self> {
+        match op {
+            Op::Constant(op) => Some(op),
+            _ => None,
+        }
+    }
+}
+
+impl OpKey for Scan {
+    const NAME: &'static str = "scan";
+    fn of(op: &Op) -> Option<&Self> {
+        match op {
+            Op::Scan(op) => Some(op),
+            _ => None,
+        }
+    }
+}
+
+/// The names of all ops that this crate defines, sorted.
+pub fn all_names() -> Vec<&'static str> {
+    let mut names = [STRUCT_OPS, UNARY_NAMES, BINARY_NAMES, COMPARE_NAMES, &["constant", "scan"]].concat();
+    names.sort_unstable();
+    names
+}
+
+/// What the reference evaluation of an op may use: the sizes of the call, and its own place for errors.
+pub struct EvalContext<'a> {
+    /// The op and its line.
+    pub at: Place,
+    /// The sizes of the call. A loop with a run-time number of steps binds its symbol here.
+    pub sizes: &'a mut Sizes,
+}
+
+impl EvalContext<'_> {
+    /// The number that a dimension has in this call.
+    pub fn dim(&self, dim: &Dim) -> Result<i64> {
+        dim.value(self.sizes).map_err(|symbol| unbound(&self.at, &symbol))
+    }
+
+    /// The sizes that a shape has in this call.
+    pub fn shape(&self, shape: &Shape) -> Result<Vec<usize>> {
+        shape.value(self.sizes).map_err(|symbol| unbound(&self.at, &symbol))
+    }
+}
+
+/// The error of a symbol that no input binds.
+pub(crate) fn unbound(at: &Place, symbol: &Symbol) -> Error {
+    Error::Call {
+        at: at.boxed(),
+        component: format!("size `{symbol}`"),
+        expected: "a size bound by an input's shape".into(),
+        found: "no input that determines it".into(),
+        fix: "give some input a dimension that is this symbol alone, or linear in it".into(),
+    }
+}
+
+/// Checks the number of operands.
+fn arity<const N: usize>(at: &Place, inputs: &[TensorType]) -> Result<[TensorType; N]> {
+    <[TensorType; N]>::try_from(inputs.to_vec()).map_err(|found| {
+        at.mismatch(
+            "the operand list",
+            format!("{N} operands"),
+            format!("{} operands", found.len()),
+            "pass as many values as the op takes",
+        )
+    })
+}
+
+/// Checks that `axis` is an axis of an operand.
+fn check_axis(at: &Place, component: &str, axis: usize, rank: usize) -> Result<()> {
+    if axis < rank {
+        return Ok(());
+    }
+    Err(at.mismatch(
+        component,
+        format!("an axis below {rank}"),
+        format!("axis {axis}"),
+        "name an axis that the operand has; negative axes count from the end",
+    ))
+}
+
+/// Checks that an operand is an integer scalar or tensor, as indices must be.
+fn check_index_dtype(at: &Place, component: &str, ty: &TensorType) -> Result<()> {
+    if ty.dtype.is_int() {
+        return Ok(());
+    }
+    Err(at.mismatch(component, "an integer type", ty, "cast the indices to i64"))
+}
+
+/// Clamps an index into `0..size`; a size of zero gives 0.
+fn clamp_index(index: i64, size: usize) -> usize {
+    index.clamp(0, size.saturating_sub(1) as i64) as usize
+}

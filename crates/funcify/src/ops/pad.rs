@@ -1,0 +1,116 @@
+//! `pad`: a value before, after and between the elements of one axis.
+
+use super::{Attributes, EvalContext, OpRules, arity, check_axis};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+use crate::types::Dim;
+
+/// `low` values before, `high` after and `interior` between each two elements of `axis`. The second operand
+/// is the value, a scalar of the same dtype.
+#[derive(Clone, Debug)]
+pub struct Pad {
+    /// The axis.
+    pub axis: usize,
+    /// How many before.
+    pub low: Dim,
+    /// How many after.
+    pub high: Dim,
+    /// How many between each two.
+    pub interior: usize,
+}
+
+impl Pad {
+    pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Pad {
+            axis: attributes.take_usize("axis")?,
+            low: attributes.take_dim("low")?,
+            high: attributes.take_dim("high")?,
+            interior: attributes.take_usize("interior")?,
+        })
+    }
+}
+
+impl OpRules for Pad {
+    fn name(&self) -> &'static str {
+        "pad"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x, value] = arity(at, inputs)?;
+        check_axis(at, "attribute `axis`", self.axis, x.rank())?;
+        if value != TensorType::scalar(x.dtype) {
+            let fix = "pass a scalar of the operand's dtype";
+            return Err(at.mismatch("the padding value", TensorType::scalar(x.dtype), value, fix));
+        }
+        for (name, amount) in [("low", &self.low), ("high", &self.high)] {
+            if amount.is_at_least(&Dim::from(0)) == Some(false) {
+                let fix = "slice to make an axis shorter";
+                return Err(at.mismatch(format!("attribute `{name}`"), "0 or more", amount, fix));
+            }
+        }
+        let size = &x.shape[self.axis];
+        let between = match (self.interior, size.constant()) {
+            (0, _) => Dim::from(0),
+            (interior, Some(size)) => Dim::from(interior as i64 * (size - 1).max(0)),
+            (_, None) => {
+                return Err(at.mismatch(
+                    "the operand",
+                    "an axis without symbols, for interior padding",
+                    x,
+                    "fix the size",
+                ));
+            }
+        };
+        let padded = size.clone() + between + &self.low + &self.high;
+        Ok(vec![x.with_shape(x.shape.with_dim(self.axis, padded))])
+    }
+
+    fn eval(
+        &self,
+        context: &mut EvalContext<'_>,
+        inputs: &[HostTensor],
+        outputs: &[TensorType],
+    ) -> Result<Vec<HostTensor>> {
+        let [x, value] = [&inputs[0], &inputs[1]];
+        let low = context.dim(&self.low)? as usize;
+        let shape = context.shape(&outputs[0].shape)?;
+        let step = self.interior + 1;
+        let result = HostTensor::from_fn(x.dtype(), &shape, |index| {
+            let mut source = index.to_vec();
+            let position = index[self.axis].wrapping_sub(low);
+            source[self.axis] = position / step;
+            let inside = index[self.axis] >= low && position % step == 0 && source[self.axis] < x.shape()[self.axis];
+            if inside { x.at(&source) } else { value.get(0) }
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+            .with("axis", self.axis)
+            .with("low", &self.low)
+            .with("high", &self.high)
+            .with("interior", self.interior)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn before_between_and_after() {
+        let x = HostTensor::from_vec(vec![1i32, 2], [2]).unwrap();
+        let y = HostTensor::from_vec(vec![9i32, 1, 9, 2, 9, 9], [6]).unwrap();
+        check_op("pad {axis=0, low=1, high=2, interior=1}", &[x, HostTensor::scalar(9i32)], &y);
+    }
+
+    #[test]
+    fn the_value_is_a_scalar_and_the_amounts_are_not_negative() {
+        rejects("pad {axis=0, low=1, high=0, interior=0}", &["f32[2]", "f32[1]"], "f32[]");
+        rejects("pad {axis=0, low=-1, high=0, interior=0}", &["f32[2]", "f32[]"], "0 or more");
+    }
+}

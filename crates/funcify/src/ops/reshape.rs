@@ -1,0 +1,65 @@
+//! `reshape`: the same elements in row-major order under another shape.
+
+use super::{Attributes, EvalContext, OpRules, arity};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+use crate::types::Shape;
+
+/// The operand's elements with `shape`, which has as many for all sizes.
+#[derive(Clone, Debug)]
+pub struct Reshape {
+    /// The shape of the result.
+    pub shape: Shape,
+}
+
+impl Reshape {
+    pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Reshape { shape: attributes.take_dims("shape")?.into() })
+    }
+}
+
+impl OpRules for Reshape {
+    fn name(&self) -> &'static str {
+        "reshape"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        let (found, wanted) = (x.shape.elements(), self.shape.elements());
+        if found != wanted {
+            let expected = format!("{wanted} elements, for {}", self.shape);
+            let fix = "give a shape with as many elements for all sizes";
+            return Err(at.mismatch("the operand", expected, format!("{found} elements, in {x}"), fix));
+        }
+        Ok(vec![x.with_shape(&self.shape)])
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let shape = context.shape(&self.shape)?;
+        Ok(inputs[0].clone().reshaped(shape).into_iter().collect())
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with_list("shape", self.shape.dims())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn keeps_the_row_major_order() {
+        let x = HostTensor::from_vec(vec![1i32, 2, 3, 4, 5, 6], [2, 3]).unwrap();
+        check_op("reshape {shape=[3,2]}", &[x.clone()], &x.reshaped([3, 2]).unwrap());
+    }
+
+    #[test]
+    fn the_number_of_elements_is_the_same_for_all_sizes() {
+        rejects("reshape {shape=[5]}", &["f32[2,3]"], "5 elements");
+        rejects("reshape {shape=[T,2]}", &["f32[T]"], "2*T elements");
+    }
+}

@@ -1,0 +1,58 @@
+//! `reverse`: one axis in the opposite order.
+
+use super::{Attributes, EvalContext, OpRules, arity, check_axis};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+/// The operand with `axis` reversed.
+#[derive(Clone, Copy, Debug)]
+pub struct Reverse {
+    /// The axis.
+    pub axis: usize,
+}
+
+impl Reverse {
+    pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Reverse { axis: attributes.take_usize("axis")? })
+    }
+}
+
+impl OpRules for Reverse {
+    fn name(&self) -> &'static str {
+        "reverse"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        check_axis(at, "attribute `axis`", self.axis, x.rank())?;
+        Ok(vec![x])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let x = &inputs[0];
+        let result = HostTensor::from_fn(x.dtype(), x.shape(), |index| {
+            let mut source = index.to_vec();
+            source[self.axis] = x.shape()[self.axis] - 1 - index[self.axis];
+            x.at(&source)
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("axis", self.axis)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn one_axis_only() {
+        let x = HostTensor::from_vec(vec![1i32, 2, 3, 4], [2, 2]).unwrap();
+        check_op("reverse {axis=1}", &[x], &HostTensor::from_vec(vec![2i32, 1, 4, 3], [2, 2]).unwrap());
+        rejects("reverse {axis=2}", &["i32[2,2]"], "an axis below 2");
+    }
+}

@@ -1,0 +1,201 @@
+//! The first front door: `scan(init, xs, |carry, x| (carry, y))`, with JAX's meaning and options.
+
+use std::sync::Arc;
+
+use super::{Buffer, Scan, Sequence, Start, Wanted};
+use crate::error::{Error, Place, Site};
+use crate::graph::{BodyTrace, Value, emit, fail};
+use crate::tree::{self, Tree};
+use crate::types::{Dim, TensorType};
+
+/// How [`scan_with`] runs: the number of steps, the direction, the axis.
+#[derive(Clone, Debug, Default)]
+pub struct ScanOptions {
+    length: Option<Dim>,
+    reverse: bool,
+    axis: i64,
+    unroll: usize,
+}
+
+impl ScanOptions {
+    /// Upward over axis 0, as many steps as the sequences have rows.
+    pub fn new() -> Self {
+        ScanOptions { unroll: 1, ..ScanOptions::default() }
+    }
+
+    /// The number of steps. It must agree with the sequences; without sequences it is needed.
+    pub fn length(mut self, length: impl Into<Dim>) -> Self {
+        self.length = Some(length.into());
+        self
+    }
+
+    /// From the last row to the first. The ys stay aligned with the xs; no data is reversed.
+    pub fn reverse(mut self) -> Self {
+        self.reverse = true;
+        self
+    }
+
+    /// The axis of the sequences that the loop runs over, negative to count from the end. The ys are stacked
+    /// along axis 0.
+    pub fn axis(mut self, axis: i64) -> Self {
+        self.axis = axis;
+        self
+    }
+
+    /// A hint: how many steps a native loop may lay out after one another. It changes no value.
+    pub fn unroll(mut self, steps: usize) -> Self {
+        self.unroll = steps.max(1);
+        self
+    }
+}
+
+/// Runs `body` over the rows of `xs`, carrying a state: `(carry, y) = body(carry, x)` for each row `x`, from the
+/// first to the last. Gives the last carry and all `y` stacked along axis 0.
+///
+/// `init`, `xs` and the ys are any [`Tree`]; the next carry has the structure and exactly the types of `init`. Values
+/// of the enclosing graph that the body uses are captured, to any depth. The body is traced once.
+///
+/// The meaning is that of JAX's `lax.scan`.
+///
+/// ```
+/// use funcify::{Graph, HostTensor, evaluate, scan};
+///
+/// let sums = Graph::build("sums", |g| {
+///     let xs = g.input("xs", "f32[T]");
+///     let start = g.input("start", "f32[]");
+///     scan(start, xs, |sum, x| (sum + x, sum + x))
+/// })?;
+/// let xs = HostTensor::from_vec(vec![1f32, 2., 3.], [3]).unwrap();
+/// let results = evaluate(&sums, &[xs, HostTensor::scalar(10f32)])?;
+/// assert_eq!(results[1].as_slice::<f32>().unwrap(), [11., 13., 16.]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn scan<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl FnOnce(C, X) -> (C, Y)) -> (C, Y) {
+    scan_with(ScanOptions::new(), init, xs, body)
+}
+
+/// [`scan`] with options.
+#[track_caller]
+pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
+    options: ScanOptions,
+    init: C,
+    xs: X,
+    body: impl FnOnce(C, X) -> (C, Y),
+) -> (C, Y) {
+    let at = Place::new("scan", Site::caller());
+    let init_leaves = tree::leaves(&init, "carry");
+    let x_leaves = tree::leaves(&xs, "x");
+    let mut sequences = Vec::with_capacity(x_leaves.len());
+    for (name, value) in &x_leaves {
+        sequences.push((name.clone(), leading(&at, name, *value, options.axis)));
+    }
+    let steps = step_count(&at, &options, &sequences);
+
+    let carry_params = init_leaves.iter().map(|(name, value)| (name.clone(), value.ty()));
+    let row = |value: &Value| value.ty().row().unwrap_or_else(|| value.ty());
+    let row_params = sequences.iter().map(|(name, value)| (name.clone(), row(value)));
+    let params: Vec<(String, TensorType)> = row_params.chain(carry_params).collect();
+    let (trace, values) = BodyTrace::open(&at, "body", &params);
+    let (rows, carries) = values.split_at(sequences.len());
+    let (next, ys) = body(tree::rebuild(&init, carries), tree::rebuild(&xs, rows));
+    let next_leaves = tree::leaves(&next, "carry");
+    let y_leaves = tree::leaves(&ys, "y");
+    check_carry(&at, &init_leaves, &next_leaves);
+    let outputs: Vec<(String, Value)> = y_leaves.iter().chain(&next_leaves).cloned().collect();
+
+    let mut results = vec![Value::poison(); outputs.len()];
+    if let Some(closed) = trace.close(&outputs) {
+        let nit_sot = Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: Wanted::All };
+        let scan = Scan {
+            body: Arc::new(closed.graph),
+            steps,
+            steps_operand: false,
+            reverse: options.reverse,
+            sequences: vec![Sequence { reads: vec![0] }; sequences.len()],
+            buffers: vec![nit_sot; y_leaves.len()],
+            carries: init_leaves.len(),
+            invariants: closed.captures.len(),
+            unroll: options.unroll,
+        };
+        let operands =
+            (sequences.iter().chain(&init_leaves).map(|(_, value)| *value)).chain(closed.captures).collect::<Vec<_>>();
+        let emitted = emit(scan, &operands, at.site);
+        if emitted.len() == results.len() {
+            results = emitted;
+        }
+    }
+    let (traces, finals) = results.split_at(y_leaves.len());
+    (tree::rebuild(&init, finals), tree::rebuild(&ys, traces))
+}
+
+/// The sequence with the axis of the loop in front.
+#[track_caller]
+fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
+    if value.rank() == 0 && !value.is_poison() {
+        return fail("scan", at.site, &[value], |at| {
+            let fix = "capture a value that is the same at each step, or broadcast it to rows";
+            at.mismatch(format!("sequence `{name}`"), "rank 1 or more, to have rows", value.ty(), fix)
+        });
+    }
+    value.move_axis(axis, 0)
+}
+
+/// The number of steps, on which the sequences and the `length` must agree.
+fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) -> Dim {
+    let mut counts: Vec<(String, Dim)> = Vec::new();
+    counts.extend(options.length.iter().map(|length| ("`length`".to_string(), length.clone())));
+    let alive = sequences.iter().filter(|(_, value)| !value.is_poison());
+    counts.extend(alive.map(|(name, value)| (format!("sequence `{name}`"), value.ty().shape[0].clone())));
+    let Some((first_name, first)) = counts.first() else {
+        if sequences.is_empty() {
+            let reason = "there is no sequence and no `length`".to_string();
+            let fix = "pass a sequence, or set `ScanOptions::length`".to_string();
+            fail("scan", at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
+        }
+        return Dim::from(0);
+    };
+    if let Some((name, count)) = counts.iter().find(|(_, count)| count != first) {
+        let reason = format!("{first_name} gives {first} steps and {name} gives {count}");
+        let fix = "slice the longer one, or leave `length` out".to_string();
+        let values: Vec<Value> = sequences.iter().map(|(_, value)| *value).collect();
+        fail("scan", at.site, &values, |at| Error::StepCount { at: at.boxed(), reason, fix });
+    }
+    first.clone()
+}
+
+/// scan-c4, with the names of the leaves.
+pub(super) fn check_carry(at: &Place, init: &[(String, Value)], next: &[(String, Value)]) {
+    let names = |leaves: &[(String, Value)]| {
+        let names: Vec<String> = leaves.iter().map(|(name, _)| format!("`{name}`")).collect();
+        if names.is_empty() { "no leaves".to_string() } else { names.join(", ") }
+    };
+    if next.iter().any(|(_, value)| value.is_poison()) {
+        return;
+    }
+    if !init.iter().map(|(name, _)| name).eq(next.iter().map(|(name, _)| name)) {
+        let values: Vec<Value> = next.iter().map(|(_, value)| *value).collect();
+        fail("scan", at.site, &values, |at| {
+            let fix = "return a carry with the structure of the initial one";
+            at.mismatch("the structure of the carry that the body returns", names(init), names(next), fix)
+        });
+        return;
+    }
+    for ((name, before), (_, after)) in init.iter().zip(next) {
+        let (expected, found) = (before.ty(), after.ty());
+        if before.is_poison() || expected == found {
+            continue;
+        }
+        let fix = match (expected.dtype == found.dtype, expected.shape == found.shape) {
+            (false, true) => format!("cast the next carry: `.cast(DType::{:?})`", expected.dtype),
+            (true, false) => format!(
+                "return a value of shape {}, or start from one of shape {}: a carry is not broadcast",
+                expected.shape, found.shape
+            ),
+            _ => "return a value of the initial type, or start from one of the body's type".to_string(),
+        };
+        fail("scan", at.site, &[*after], |at| {
+            at.mismatch(format!("carry leaf `{name}` that the body returns"), expected, found, fix)
+        });
+    }
+}

@@ -1,0 +1,84 @@
+//! The reference evaluation of the loop: rows in a list, one step after the other.
+
+use super::{Scan, Start};
+use crate::error::{Error, Result};
+use crate::eval::evaluate_in;
+use crate::host::{HostTensor, Storage};
+use crate::ops::EvalContext;
+use crate::types::TensorType;
+
+pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
+    let operands = scan.operands();
+    if let (Some(operand), Some(symbol)) = (operands.steps, scan.steps.as_symbol()) {
+        let steps = scan.check_count(&context.at, inputs[operand].get(0).as_i64())?;
+        context.sizes.set(symbol, steps);
+    }
+    let steps = scan.check_count(&context.at, context.dim(&scan.steps)?)?;
+    scan.check_rows(&context.at, steps, |operand| inputs[operand].shape()[0])?;
+
+    // A row is `None` until it is given or written.
+    let mut buffers: Vec<Vec<Option<HostTensor>>> = Vec::new();
+    for (buffer, operand) in scan.buffers.iter().zip(&operands.buffers) {
+        let given = operand.map_or(0, |operand| inputs[operand].shape()[0]);
+        let count = if buffer.start == Start::Full { given } else { steps + given };
+        let first = if buffer.start == Start::Full { 0 } else { scan.first_given_row(steps) };
+        let mut rows = vec![None; count];
+        if let Some(operand) = operand {
+            (0..given).for_each(|row| rows[first + row] = Some(inputs[*operand].row(row)));
+        }
+        buffers.push(rows);
+    }
+    let mut carries = inputs[operands.carries.clone()].to_vec();
+
+    let results = scan.results();
+    for t in scan.order(steps) {
+        let mut arguments = Vec::new();
+        for (sequence, operand) in scan.sequences.iter().zip(operands.sequences.clone()) {
+            arguments.extend(sequence.reads.iter().map(|k| inputs[operand].row(t + k)));
+        }
+        for (index, buffer) in scan.buffers.iter().enumerate() {
+            for k in &buffer.reads {
+                arguments.push(read(context, &buffers[index], index, t + k)?);
+            }
+        }
+        arguments.extend(carries);
+        arguments.extend_from_slice(&inputs[operands.invariants.clone()]);
+        let mut written = evaluate_in(&scan.body, arguments, context.sizes)?;
+        carries = written.split_off(results.carries.start);
+        // scan-c1: every read of this step is done before its first write.
+        for (index, buffer) in scan.buffers.iter().enumerate() {
+            for (k, result) in buffer.writes.iter().zip(results.buffers[index].clone()) {
+                buffers[index][t + k] = Some(written[result].clone());
+            }
+        }
+    }
+
+    let mut outputs = Vec::new();
+    for (index, buffer) in scan.buffers.iter().enumerate() {
+        let row = scan.body.output_type(results.buffers[index].start);
+        let wanted = scan.wanted_rows(buffer, buffers[index].len());
+        let rows = wanted.map(|row| read(context, &buffers[index], index, row)).collect::<Result<Vec<_>>>()?;
+        outputs.push(stack(context, row, &rows)?);
+    }
+    outputs.extend(carries);
+    Ok(outputs)
+}
+
+/// scan-c5: a row is there only if it was given or written before.
+fn read(context: &EvalContext<'_>, rows: &[Option<HostTensor>], index: usize, row: usize) -> Result<HostTensor> {
+    rows.get(row).cloned().flatten().ok_or_else(|| Error::Rows {
+        at: context.at.boxed(),
+        component: format!("buffer {index}"),
+        needed: format!("row {row}, given or written before it is read"),
+        found: format!("{} rows, and nothing in that one", rows.len()),
+        fix: "give more initial rows, or read rows that were written".into(),
+    })
+}
+
+fn stack(context: &EvalContext<'_>, row: &TensorType, rows: &[HostTensor]) -> Result<HostTensor> {
+    let row_shape = context.shape(&row.shape)?;
+    let shape = [&[rows.len()], row_shape.as_slice()].concat();
+    let storage = Storage::from_scalars(row.dtype, rows.iter().flat_map(HostTensor::scalars));
+    HostTensor::new(shape, storage)
+        .ok_or_else(|| context.at.mismatch("a row", row, "rows of other sizes", "call with sizes that agree"))
+}

@@ -1,0 +1,289 @@
+//! The loop: `scan` over sequences, buffers, carries and invariants.
+//!
+//! | operand | per step | PyTensor's names |
+//! |---|---|---|
+//! | sequence | reads rows `t+k` | sequences with taps |
+//! | buffer | reads rows `t+k` for k in `reads`, then writes rows `t+k` for k in `writes` | nit-sot, sit-sot, mit-sot, mit-mot |
+//! | carry | one value replaced each step, no trace | untraced sit-sot; JAX's carry |
+//! | invariant | the same value each step | non-sequences |
+//!
+//! Invariants, cited where they are enforced and tested:
+//!
+//! - **scan-c1** all reads of a step see the state before any write of that step.
+//! - **scan-c2** `t` runs over `0..n`, upward, or downward if `reverse`; row coordinates never change, and no
+//!   data is reversed.
+//! - **scan-c3** every row that the steps can touch lies inside its tensor: proved by the type rule where the
+//!   sizes allow, else checked when the sizes are known.
+//! - **scan-c4** the types of carries and of written rows equal those of the initial values exactly.
+//! - **scan-c5** no row is read that was neither given nor written before. A buffer that starts empty is never
+//!   read and is written at offset 0. One that starts from `g` given rows is written once a step, next to
+//!   them, and reads only the `g` rows that precede the write in the order of the loop. A full one may do
+//!   anything.
+//! - **scan-c6** `n` is a dimension, or an integer scalar operand that binds the symbol which `n` then is.
+//! - **scan-c7** each buffer says which of its rows are wanted: all, or the last `k` in the order of the loop.
+//!   Trimming a trace changes this attribute, not the graph around it.
+//!
+//! Offsets are not negative: a front door subtracts the smallest tap of reads and writes together. The names
+//! sit-sot, mit-sot, ... are derived for printing; the code has one path.
+//!
+//! Operands, in order: the step count if it is an operand, the sequences, the initial rows of the buffers that
+//! have some, the initial carries, the invariants. Parameters of the body: the rows read from each sequence,
+//! the rows read from each buffer, the carries, the invariants. Results of the body: the rows written to each
+//! buffer, the next carries. Results of the loop: the buffers, the final carries.
+
+mod build;
+mod eval;
+mod infer;
+mod recurrence;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use build::{ScanOptions, scan, scan_with};
+pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as SequenceHandle, State, Step, Writable};
+
+use super::{Attributes, EvalContext, OpRules};
+use crate::error::{Place, Result};
+use crate::graph::Graph;
+use crate::host::HostTensor;
+use crate::types::{Dim, TensorType};
+
+/// A sequence: read, never written.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sequence {
+    /// At step `t`, the rows `t+k` for each `k` here, in this order.
+    pub reads: Vec<usize>,
+}
+
+/// What the rows of a buffer are before the first step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// None is given; the buffer has `n` rows (nit-sot).
+    Empty,
+    /// So many are given, those that come first in the order of the loop: the leading rows, or the trailing
+    /// ones of a downward loop. The buffer has `n` rows more (sit-sot, mit-sot).
+    Given(usize),
+    /// All are given (mit-mot).
+    Full,
+}
+
+/// Which rows of a buffer are results (scan-c7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// All.
+    All,
+    /// The last so many in the order of the loop.
+    Last(usize),
+}
+
+/// A buffer: read and written row by row.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Buffer {
+    /// Its rows before the first step.
+    pub start: Start,
+    /// At step `t`, the rows `t+k` for each `k` here are read first, in this order.
+    pub reads: Vec<usize>,
+    /// Then the rows `t+k` for each `k` here are written, in this order.
+    pub writes: Vec<usize>,
+    /// Which rows are results.
+    pub wanted: Wanted,
+}
+
+impl Buffer {
+    /// PyTensor's name of this kind of buffer.
+    pub fn kind(&self) -> &'static str {
+        match self.start {
+            Start::Empty => "nit-sot",
+            Start::Given(1) => "sit-sot",
+            Start::Given(_) => "mit-sot",
+            Start::Full => "mit-mot",
+        }
+    }
+
+    /// The largest offset that a step touches.
+    fn reach(&self) -> usize {
+        self.reads.iter().chain(&self.writes).copied().max().unwrap_or(0)
+    }
+
+    /// How many rows it has, given those of its operand.
+    pub(crate) fn rows(&self, steps: &Dim, given: Option<&Dim>) -> Dim {
+        match (self.start, given) {
+            (Start::Full, Some(rows)) => rows.clone(),
+            (Start::Given(rows), _) => steps.clone() + rows,
+            _ => steps.clone(),
+        }
+    }
+}
+
+/// The loop.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// One step.
+    pub body: Arc<Graph>,
+    /// The number of steps, `n`.
+    pub steps: Dim,
+    /// Whether operand 0 is an integer scalar whose value binds `steps`, which is then one symbol (scan-c6).
+    pub steps_operand: bool,
+    /// Whether `t` runs downward (scan-c2).
+    pub reverse: bool,
+    /// The sequences.
+    pub sequences: Vec<Sequence>,
+    /// The buffers.
+    pub buffers: Vec<Buffer>,
+    /// How many carries there are.
+    pub carries: usize,
+    /// How many invariants there are.
+    pub invariants: usize,
+    /// A hint: how many steps a native loop may lay out after one another. It changes no value.
+    pub unroll: usize,
+}
+
+/// Which operand is what.
+#[derive(Clone, Debug)]
+pub struct Operands {
+    /// The step count.
+    pub steps: Option<usize>,
+    /// The sequences.
+    pub sequences: Range<usize>,
+    /// The initial rows of each buffer.
+    pub buffers: Vec<Option<usize>>,
+    /// The initial carries.
+    pub carries: Range<usize>,
+    /// The invariants.
+    pub invariants: Range<usize>,
+    /// How many there are.
+    pub count: usize,
+}
+
+/// Which parameter or result of the body is what.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The rows of each sequence.
+    pub sequences: Vec<Range<usize>>,
+    /// The rows of each buffer.
+    pub buffers: Vec<Range<usize>>,
+    /// The carries.
+    pub carries: Range<usize>,
+    /// The invariants.
+    pub invariants: Range<usize>,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Scan {
+    /// Which operand is what.
+    pub fn operands(&self) -> Operands {
+        let mut next = Counter(0);
+        Operands {
+            steps: self.steps_operand.then(|| next.take(1).start),
+            sequences: next.take(self.sequences.len()),
+            buffers: (self.buffers.iter())
+                .map(|buffer| (buffer.start != Start::Empty).then(|| next.take(1).start))
+                .collect(),
+            carries: next.take(self.carries),
+            invariants: next.take(self.invariants),
+            count: next.0,
+        }
+    }
+
+    /// Which parameter of the body is what.
+    pub fn params(&self) -> Layout {
+        let mut next = Counter(0);
+        Layout {
+            sequences: self.sequences.iter().map(|sequence| next.take(sequence.reads.len())).collect(),
+            buffers: self.buffers.iter().map(|buffer| next.take(buffer.reads.len())).collect(),
+            carries: next.take(self.carries),
+            invariants: next.take(self.invariants),
+            count: next.0,
+        }
+    }
+
+    /// Which result of the body is what.
+    pub fn results(&self) -> Layout {
+        let mut next = Counter(0);
+        Layout {
+            sequences: Vec::new(),
+            buffers: self.buffers.iter().map(|buffer| next.take(buffer.writes.len())).collect(),
+            carries: next.take(self.carries),
+            invariants: 0..0,
+            count: next.0,
+        }
+    }
+
+    /// The step numbers in the order of the loop (scan-c2).
+    pub fn order(&self, steps: usize) -> Box<dyn Iterator<Item = usize> + Send> {
+        if self.reverse { Box::new((0..steps).rev()) } else { Box::new(0..steps) }
+    }
+
+    /// The first row that is given at the start, of a buffer that then has `given` rows after `steps` steps.
+    pub(crate) fn first_given_row(&self, steps: usize) -> usize {
+        if self.reverse { steps } else { 0 }
+    }
+
+    /// The rows that are results, of a buffer with `rows` rows (scan-c7).
+    pub(crate) fn wanted_rows(&self, buffer: &Buffer, rows: usize) -> Range<usize> {
+        match buffer.wanted {
+            Wanted::All => 0..rows,
+            Wanted::Last(count) if self.reverse => 0..count.min(rows),
+            Wanted::Last(count) => rows.saturating_sub(count)..rows,
+        }
+    }
+
+    /// Checks that the rows of every tensor suffice for `steps` steps (scan-c3). `rows` gives the number of
+    /// rows of an operand.
+    pub(crate) fn check_rows(&self, at: &Place, steps: usize, rows: impl Fn(usize) -> usize) -> Result<()> {
+        let operands = self.operands();
+        let steps = Dim::from(steps);
+        for (sequence, operand) in self.sequences.iter().zip(operands.sequences) {
+            let reach = sequence.reads.iter().copied().max().unwrap_or(0);
+            let name = infer::sequence_name(operand - usize::from(self.steps_operand));
+            infer::check_reach(at, &name, &steps, reach, &Dim::from(rows(operand)))?;
+        }
+        for (index, (buffer, operand)) in self.buffers.iter().zip(operands.buffers).enumerate() {
+            if let (Start::Full, Some(operand)) = (buffer.start, operand) {
+                let name = infer::buffer_name(index, buffer);
+                infer::check_reach(at, &name, &steps, buffer.reach(), &Dim::from(rows(operand)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of steps that an operand's value means; negative counts are an error.
+    pub(crate) fn check_count(&self, at: &Place, count: i64) -> Result<usize> {
+        usize::try_from(count).map_err(|_| crate::error::Error::StepCount {
+            at: at.boxed(),
+            reason: format!("the number of steps is {count}, which is negative"),
+            fix: "give a number of steps that is 0 or more".into(),
+        })
+    }
+}
+
+/// Hands out consecutive ranges.
+struct Counter(usize);
+
+impl Counter {
+    fn take(&mut self, count: usize) -> Range<usize> {
+        let start = self.0;
+        self.0 += count;
+        start..self.0
+    }
+}
+
+impl OpRules for Scan {
+    fn name(&self) -> &'static str {
+        "scan"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        infer::infer(self, at, inputs)
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        eval::eval(self, context, inputs)
+    }
+
+    /// None: the text form shows a loop as its recurrence.
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+}

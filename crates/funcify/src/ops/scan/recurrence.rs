@@ -1,0 +1,548 @@
+//! The second front door: recurrences with taps, with PyTensor's meaning.
+//!
+//! Each `sequence`, state, buffer and carry gives a handle. In the body, [`Step::read`] gives the rows behind a
+//! handle's taps, in the order in which the taps were given, and [`Step::write`] sets what the step writes; what
+//! the body returns is traced as outputs without state (nit-sot).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::build::check_carry;
+use super::{Buffer, Scan, Sequence as Reads, Start, Wanted};
+use crate::error::{Error, Place, Site};
+use crate::graph::{BodyTrace, Value, emit, fail, fresh_symbol};
+use crate::tree::{self, Tree};
+use crate::types::{Dim, TensorType};
+
+/// A sequence with `N` taps.
+#[derive(Clone, Copy, Debug)]
+pub struct Sequence<const N: usize>(usize);
+
+/// A state with a trace and `N` taps: sit-sot or mit-sot.
+#[derive(Clone, Copy, Debug)]
+pub struct State<const N: usize>(usize);
+
+/// A buffer with `R` read taps and `W` write taps: mit-mot.
+#[derive(Clone, Copy, Debug)]
+pub struct MitMot<const R: usize, const W: usize>(usize);
+
+/// A tree of states of which only the last values are kept (untraced sit-sot).
+#[derive(Clone, Debug)]
+pub struct Carry<T> {
+    index: usize,
+    tree: T,
+}
+
+/// A recurrence that is being described.
+///
+/// ```
+/// use funcify::{Graph, HostTensor, Recurrence, evaluate};
+///
+/// let fibonacci = Graph::build("fibonacci", |g| {
+///     let start = g.input("start", "i64[2]");
+///     let mut loop_ = Recurrence::new();
+///     let x = loop_.mit_sot(start, [-2, -1]);
+///     let done = loop_.steps(5).run(|step| {
+///         let [older, old] = step.read(&x);
+///         step.write(&x, older + old);
+///     });
+///     done.trace(&x)
+/// })?;
+/// let start = HostTensor::from_vec(vec![1i64, 1], [2]).unwrap();
+/// assert_eq!(evaluate(&fibonacci, &[start])?[0].as_slice::<i64>().unwrap(), [2, 3, 5, 8, 13]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Recurrence {
+    at: Place,
+    steps: Option<Steps>,
+    backwards: bool,
+    sequences: Vec<Tapped>,
+    buffers: Vec<Tapped>,
+    carries: Vec<(String, Value)>,
+}
+
+#[derive(Clone, Debug)]
+enum Steps {
+    Dim(Dim),
+    Value(Value),
+}
+
+/// A sequence or buffer with its taps as the user gave them.
+#[derive(Clone, Debug)]
+struct Tapped {
+    name: String,
+    value: Value,
+    reads: Vec<i64>,
+    writes: Vec<i64>,
+    start: Start,
+}
+
+impl Tapped {
+    fn lowest(&self) -> i64 {
+        self.reads.iter().chain(&self.writes).copied().min().unwrap_or(0)
+    }
+
+    fn highest(&self) -> i64 {
+        self.reads.iter().chain(&self.writes).copied().max().unwrap_or(0)
+    }
+
+    /// For a sequence: tap 0 counts, whether it is read or not.
+    fn span(&self) -> Range<i64> {
+        self.lowest().min(0)..self.highest().max(0)
+    }
+}
+
+impl Default for Recurrence {
+    #[track_caller]
+    fn default() -> Self {
+        Recurrence::new()
+    }
+}
+
+impl Recurrence {
+    /// A recurrence without operands.
+    #[track_caller]
+    pub fn new() -> Self {
+        Recurrence {
+            at: Place::new("scan", Site::caller()),
+            steps: None,
+            backwards: false,
+            sequences: Vec::new(),
+            buffers: Vec::new(),
+            carries: Vec::new(),
+        }
+    }
+
+    /// The number of steps. Without it, full buffers decide, else the shortest sequence.
+    pub fn steps(&mut self, steps: impl Into<Dim>) -> &mut Self {
+        self.steps = Some(Steps::Dim(steps.into()));
+        self
+    }
+
+    /// The number of steps as an integer scalar that the program computes, or that is an input.
+    pub fn steps_value(&mut self, steps: Value) -> &mut Self {
+        self.steps = Some(Steps::Value(steps));
+        self
+    }
+
+    /// Reads the sequences from the last step to the first. The traces are in the order of the steps.
+    pub fn backwards(&mut self) -> &mut Self {
+        self.backwards = true;
+        self
+    }
+
+    /// A sequence. With `low` and `high` the smallest and largest of its taps and 0, tap `k` at step `t` is row
+    /// `t + k - low`, and `n` rows allow `n - (high - low)` steps.
+    #[track_caller]
+    pub fn sequence<const N: usize>(&mut self, xs: Value, taps: [i64; N]) -> Sequence<N> {
+        let name = format!("sequence {}", self.sequences.len());
+        let value = self.checked_rows(&name, xs);
+        self.sequences.push(Tapped { name, value, reads: taps.to_vec(), writes: vec![], start: Start::Full });
+        Sequence(self.sequences.len() - 1)
+    }
+
+    /// A state of which one past value is read, started from that value.
+    #[track_caller]
+    pub fn sit_sot(&mut self, init: Value) -> State<1> {
+        let init = init.unsqueeze(0);
+        self.mit_sot(init, [-1])
+    }
+
+    /// A state of which past values are read through negative taps. With `-m` the smallest tap, row `j` of `init`
+    /// is the value of step `j - m`; rows from `m` on are not read.
+    #[track_caller]
+    pub fn mit_sot<const N: usize>(&mut self, init: Value, taps: [i64; N]) -> State<N> {
+        let name = format!("state {}", self.buffers.len());
+        let mut value = self.checked_rows(&name, init);
+        if let Some(tap) = taps.iter().copied().find(|tap| *tap >= 0) {
+            let rule = "the taps of a state look back, so they are negative";
+            self.tap_error(&name, tap, rule, "use a negative tap, or `mit_mot` for a buffer");
+        }
+        let given = taps.iter().copied().min().unwrap_or(-1).unsigned_abs() as usize;
+        if !value.is_poison() && value.dim(0) != Dim::from(given) {
+            if value.dim(0).is_at_least(&Dim::from(given)) == Some(true) {
+                value = value.slice(0, 0, given);
+            } else {
+                let found = format!("{} rows", value.dim(0));
+                value = fail("scan", Site::caller(), &[value], |at| Error::Rows {
+                    at: at.boxed(),
+                    component: name.clone(),
+                    needed: format!("{given} initial rows, for the tap -{given}"),
+                    found,
+                    fix: "give as many initial rows as the oldest tap looks back".into(),
+                });
+            }
+        }
+        self.buffers.push(Tapped { name, value, reads: taps.to_vec(), writes: vec![0], start: Start::Given(given) });
+        State(self.buffers.len() - 1)
+    }
+
+    /// A full buffer, of which rows are read and written. With `low` the smallest of all its taps, tap `k` at step
+    /// `t` is row `t + k - low`. All reads of a step come before its writes.
+    #[track_caller]
+    pub fn mit_mot<const R: usize, const W: usize>(
+        &mut self,
+        buffer: Value,
+        reads: [i64; R],
+        writes: [i64; W],
+    ) -> MitMot<R, W> {
+        let name = format!("buffer {}", self.buffers.len());
+        let value = self.checked_rows(&name, buffer);
+        for taps in [reads.as_slice(), writes.as_slice()] {
+            if let Some(tap) = (1..taps.len()).find(|i| taps[..*i].contains(&taps[*i])).map(|i| taps[i]) {
+                self.tap_error(&name, tap, "a tap is listed once", "remove the second one");
+            }
+        }
+        self.buffers.push(Tapped { name, value, reads: reads.to_vec(), writes: writes.to_vec(), start: Start::Full });
+        MitMot(self.buffers.len() - 1)
+    }
+
+    /// A tree of states without traces, of which only the last values are kept.
+    pub fn carry<T: Tree>(&mut self, init: T) -> Carry<T> {
+        let index = self.carries.len();
+        self.carries.extend(tree::leaves(&init, &format!("carry{index}")));
+        Carry { index, tree: init }
+    }
+
+    /// Traces one step and adds the loop. What the body returns is stacked along axis 0, in the order of the
+    /// steps.
+    pub fn run<Y: Tree>(&self, body: impl FnOnce(&mut Step<'_>) -> Y) -> Outcome<Y> {
+        let at = &self.at;
+        let steps = self.step_count();
+        let params = self.params();
+        let (trace, values) = BodyTrace::open(at, "step", &params);
+        let mut step = Step {
+            recurrence: self,
+            values,
+            written: vec![None; self.buffers.len()],
+            next: vec![None; self.carries.len()],
+        };
+        let ys = body(&mut step);
+        let y_leaves = tree::leaves(&ys, "y");
+        let mut outputs = step.finish();
+        let carries_at = outputs.len() - self.carries.len();
+        outputs.splice(carries_at..carries_at, y_leaves.iter().cloned());
+
+        let n_results = self.buffers.len() + y_leaves.len() + self.carries.len();
+        let mut results = vec![Value::poison(); n_results];
+        if let Some(closed) = trace.close(&outputs) {
+            let (steps, count) = match steps {
+                Steps::Dim(dim) => (dim, None),
+                Steps::Value(value) => (Dim::symbol(&fresh_symbol()), Some(value)),
+            };
+            let nit_sot = Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: Wanted::All };
+            let scan = Scan {
+                body: Arc::new(closed.graph),
+                steps,
+                steps_operand: count.is_some(),
+                reverse: false,
+                sequences: self.sequences.iter().map(|sequence| self.sequence_reads(sequence)).collect(),
+                buffers: (self.buffers.iter().map(buffer_offsets))
+                    .chain(y_leaves.iter().map(|_| nit_sot.clone()))
+                    .collect(),
+                carries: self.carries.len(),
+                invariants: closed.captures.len(),
+                unroll: 1,
+            };
+            let operands: Vec<Value> = (count.into_iter())
+                .chain(self.sequences.iter().map(|sequence| self.in_step_order(sequence)))
+                .chain(self.buffers.iter().map(|buffer| buffer.value))
+                .chain(self.carries.iter().map(|(_, value)| *value))
+                .chain(closed.captures)
+                .collect();
+            let emitted = emit(scan, &operands, at.site);
+            if emitted.len() == n_results {
+                results = emitted;
+            }
+        }
+        let traces = &results[self.buffers.len()..self.buffers.len() + y_leaves.len()];
+        Outcome {
+            ys: tree::rebuild(&ys, traces),
+            at: at.clone(),
+            given: self.buffers.iter().map(|buffer| buffer.start).collect(),
+            buffers: results[..self.buffers.len()].to_vec(),
+            carries: results[n_results - self.carries.len()..].to_vec(),
+        }
+    }
+
+    #[track_caller]
+    fn checked_rows(&self, name: &str, value: Value) -> Value {
+        if value.is_poison() || value.rank() > 0 {
+            return value;
+        }
+        fail("scan", Site::caller(), &[value], |at| {
+            at.mismatch(name, "rank 1 or more, to have rows", value.ty(), "stack rows, or use `sit_sot` for one value")
+        })
+    }
+
+    #[track_caller]
+    fn tap_error(&self, name: &str, tap: i64, rule: &str, fix: &str) {
+        fail("scan", Site::caller(), &[], |at| Error::Tap {
+            at: at.boxed(),
+            component: name.to_string(),
+            tap,
+            rule: rule.to_string(),
+            fix: fix.to_string(),
+        });
+    }
+
+    /// Given; else what the full buffers hold; else what the shortest sequence allows.
+    fn step_count(&self) -> Steps {
+        if let Some(steps) = &self.steps {
+            return steps.clone();
+        }
+        let alive = |tapped: &&Tapped| !tapped.value.is_poison();
+        let full = self.buffers.iter().filter(|buffer| buffer.start == Start::Full).filter(alive);
+        let mut counts: Vec<(&str, Dim)> = full
+            .map(|buffer| (buffer.name.as_str(), buffer.value.dim(0) - (buffer.highest() - buffer.lowest())))
+            .collect();
+        if counts.is_empty() {
+            let sequences = self.sequences.iter().filter(alive);
+            counts = sequences.map(|s| (s.name.as_str(), s.value.dim(0) - (s.span().end - s.span().start))).collect();
+        }
+        let mut counts = counts.into_iter();
+        let Some((mut name, mut smallest)) = counts.next() else {
+            if self.sequences.is_empty() && self.buffers.iter().all(|buffer| buffer.start != Start::Full) {
+                let reason = "there is no sequence, no full buffer and no number of steps".to_string();
+                let fix = "pass a sequence, or set `Recurrence::steps`".to_string();
+                fail("scan", self.at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
+            }
+            return Steps::Dim(Dim::from(0));
+        };
+        for (other, count) in counts {
+            match (count.is_at_least(&smallest), smallest.is_at_least(&count)) {
+                (Some(true), _) => {}
+                (_, Some(true)) => (name, smallest) = (other, count),
+                _ => {
+                    let reason = format!("{name} allows {smallest} steps and {other} allows {count}");
+                    let fix = "set `Recurrence::steps`, or give both one symbol".to_string();
+                    fail("scan", self.at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
+                }
+            }
+        }
+        Steps::Dim(smallest)
+    }
+
+    /// The body's parameters: the rows of sequences, the rows of buffers, the carries.
+    fn params(&self) -> Vec<(String, TensorType)> {
+        let tapped = self.sequences.iter().chain(&self.buffers).enumerate();
+        let rows = tapped.flat_map(|(index, tapped)| {
+            let ty = tapped.value.ty();
+            let row = ty.row().unwrap_or(ty);
+            let letter = if index < self.sequences.len() { "x" } else { "s" };
+            let number = if index < self.sequences.len() { index } else { index - self.sequences.len() };
+            (tapped.reads.iter()).map(move |tap| (tap_name(letter, number, *tap), row.clone()))
+        });
+        rows.chain(self.carries.iter().map(|(name, value)| (name.clone(), value.ty()))).collect()
+    }
+
+    /// The rows that the sequence's taps read, as offsets from `t`.
+    fn sequence_reads(&self, sequence: &Tapped) -> Reads {
+        let span = sequence.span();
+        let offset = |tap: &i64| if self.backwards { span.end - tap } else { tap - span.start };
+        Reads { reads: sequence.reads.iter().map(|tap| offset(tap) as usize).collect() }
+    }
+
+    fn in_step_order(&self, sequence: &Tapped) -> Value {
+        if self.backwards { sequence.value.reverse(0) } else { sequence.value }
+    }
+}
+
+/// The offsets of a buffer's taps: the smallest tap of reads and writes together becomes 0.
+fn buffer_offsets(buffer: &Tapped) -> Buffer {
+    let lowest = buffer.lowest();
+    let offsets = |taps: &[i64]| taps.iter().map(|tap| (tap - lowest) as usize).collect();
+    Buffer { start: buffer.start, reads: offsets(&buffer.reads), writes: offsets(&buffer.writes), wanted: Wanted::All }
+}
+
+/// `x0`, `x0_m1` (tap -1), `x0_p2` (tap 2).
+fn tap_name(letter: &str, index: usize, tap: i64) -> String {
+    match tap {
+        0 => format!("{letter}{index}"),
+        1.. => format!("{letter}{index}_p{tap}"),
+        _ => format!("{letter}{index}_m{}", -tap),
+    }
+}
+
+/// One step of a recurrence, while it is traced.
+pub struct Step<'a> {
+    recurrence: &'a Recurrence,
+    values: Vec<Value>,
+    written: Vec<Option<Vec<Value>>>,
+    next: Vec<Option<Value>>,
+}
+
+/// A handle that a step can read through.
+pub trait Readable {
+    /// What [`Step::read`] gives.
+    type Rows;
+    #[doc(hidden)]
+    fn read(&self, step: &Step<'_>) -> Self::Rows;
+}
+
+/// A handle that a step can write through.
+pub trait Writable {
+    /// What [`Step::write`] takes.
+    type Rows;
+    #[doc(hidden)]
+    fn write(&self, step: &mut Step<'_>, rows: Self::Rows);
+}
+
+impl Step<'_> {
+    /// The rows behind a handle's taps, in the order in which the taps were given; of a carry, its tree.
+    pub fn read<H: Readable>(&self, handle: &H) -> H::Rows {
+        handle.read(self)
+    }
+
+    /// Sets what the step writes: the new value of a state, the rows behind a buffer's write taps in the order of
+    /// the taps, the next tree of a carry.
+    pub fn write<H: Writable>(&mut self, handle: &H, rows: H::Rows) {
+        handle.write(self, rows);
+    }
+
+    fn rows<const N: usize>(&self, tapped: &[Tapped], base: usize, index: usize) -> [Value; N] {
+        let start = base + tapped[..index].iter().map(|tapped| tapped.reads.len()).sum::<usize>();
+        std::array::from_fn(|tap| self.values[start + tap])
+    }
+
+    fn buffer_rows<const N: usize>(&self, index: usize) -> [Value; N] {
+        let base = self.recurrence.sequences.iter().map(|sequence| sequence.reads.len()).sum();
+        self.rows(&self.recurrence.buffers, base, index)
+    }
+
+    /// Every row written, then every next carry; what was not written is an error.
+    fn finish(self) -> Vec<(String, Value)> {
+        let site = self.recurrence.at.site;
+        let missing = |name: &str| {
+            fail("scan", site, &[], |at| {
+                let fix = "call `step.write` for it in the body";
+                at.mismatch(name, "a new value each step", "none", fix)
+            })
+        };
+        let mut outputs = Vec::new();
+        for (buffer, rows) in self.recurrence.buffers.iter().zip(self.written) {
+            let rows = rows.unwrap_or_else(|| vec![missing(&buffer.name); buffer.writes.len()]);
+            let row_type = buffer.value.ty().row();
+            for (index, row) in rows.into_iter().enumerate() {
+                let name = format!("w{}_{index}", outputs.len());
+                if let Some(expected) = row_type.as_ref().filter(|ty| !row.is_poison() && **ty != row.ty()) {
+                    let fix = "cast, reshape or broadcast the row: rows are not converted silently";
+                    fail("scan", site, &[row], |at| {
+                        at.mismatch(format!("the row written to {}", buffer.name), expected, row.ty(), fix)
+                    });
+                }
+                outputs.push((name, row));
+            }
+        }
+        let mut next = Vec::new();
+        for ((name, _), value) in self.recurrence.carries.iter().zip(self.next) {
+            next.push((name.clone(), value.unwrap_or_else(|| missing(&format!("`{name}`")))));
+        }
+        check_carry(&self.recurrence.at, &self.recurrence.carries, &next);
+        outputs.extend(next);
+        outputs
+    }
+}
+
+impl<const N: usize> Readable for Sequence<N> {
+    type Rows = [Value; N];
+    fn read(&self, step: &Step<'_>) -> [Value; N] {
+        step.rows(&step.recurrence.sequences, 0, self.0)
+    }
+}
+
+impl<const N: usize> Readable for State<N> {
+    type Rows = [Value; N];
+    fn read(&self, step: &Step<'_>) -> [Value; N] {
+        step.buffer_rows(self.0)
+    }
+}
+
+impl<const N: usize> Writable for State<N> {
+    type Rows = Value;
+    fn write(&self, step: &mut Step<'_>, row: Value) {
+        step.written[self.0] = Some(vec![row]);
+    }
+}
+
+impl<const R: usize, const W: usize> Readable for MitMot<R, W> {
+    type Rows = [Value; R];
+    fn read(&self, step: &Step<'_>) -> [Value; R] {
+        step.buffer_rows(self.0)
+    }
+}
+
+impl<const R: usize, const W: usize> Writable for MitMot<R, W> {
+    type Rows = [Value; W];
+    fn write(&self, step: &mut Step<'_>, rows: [Value; W]) {
+        step.written[self.0] = Some(rows.to_vec());
+    }
+}
+
+impl<T: Tree> Readable for Carry<T> {
+    type Rows = T;
+    fn read(&self, step: &Step<'_>) -> T {
+        let base = step.values.len() - step.recurrence.carries.len();
+        tree::rebuild(&self.tree, &step.values[base + self.index..])
+    }
+}
+
+impl<T: Tree> Writable for Carry<T> {
+    type Rows = T;
+    fn write(&self, step: &mut Step<'_>, tree: T) {
+        let leaves = tree::leaves(&tree, "");
+        let expected = tree::leaves(&self.tree, "");
+        if leaves.len() != expected.len() {
+            fail("scan", step.recurrence.at.site, &[], |at| {
+                let fix = "write a carry with the structure of the initial one";
+                let count = |leaves: &[(String, Value)]| format!("{} leaves", leaves.len());
+                at.mismatch("the structure of the next carry", count(&expected), count(&leaves), fix)
+            });
+            return;
+        }
+        for (index, (_, value)) in leaves.into_iter().enumerate() {
+            step.next[self.index + index] = Some(value);
+        }
+    }
+}
+
+/// What a recurrence gives.
+#[derive(Clone, Debug)]
+pub struct Outcome<Y> {
+    /// What the body returned, stacked along axis 0 in the order of the steps.
+    pub ys: Y,
+    at: Place,
+    given: Vec<Start>,
+    buffers: Vec<Value>,
+    carries: Vec<Value>,
+}
+
+impl<Y> Outcome<Y> {
+    /// The trace of a state, one row a step, without the initial rows.
+    pub fn trace<const N: usize>(&self, state: &State<N>) -> Value {
+        let trace = self.buffers[state.0];
+        match self.given[state.0] {
+            Start::Given(given) if !trace.is_poison() => {
+                let slice = crate::ops::Slice { axis: 0, start: given.into(), limit: trace.dim(0), step: 1 };
+                emit(slice, &[trace], self.at.site)[0]
+            }
+            _ => trace,
+        }
+    }
+
+    /// The trace of a state with its initial rows in front.
+    pub fn trace_with_init<const N: usize>(&self, state: &State<N>) -> Value {
+        self.buffers[state.0]
+    }
+
+    /// The final rows of a buffer.
+    pub fn buffer<const R: usize, const W: usize>(&self, buffer: &MitMot<R, W>) -> Value {
+        self.buffers[buffer.0]
+    }
+
+    /// The last values of a carry.
+    pub fn last<T: Tree>(&self, carry: &Carry<T>) -> T {
+        tree::rebuild(&carry.tree, &self.carries[carry.index..])
+    }
+}

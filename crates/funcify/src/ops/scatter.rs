@@ -1,0 +1,118 @@
+//! `scatter`: a tensor with one element an update changed, along one axis.
+//!
+//! As in StableHLO an update whose index is out of range is skipped. Updates with one index are applied in
+//! row-major order, so the last `set` wins.
+
+use super::gather::check_along;
+use super::reduce::ReduceKind;
+use super::{Attributes, EvalContext, OpRules, arity};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+use crate::host::{Storage, for_each_index};
+use crate::types::DType;
+
+/// What an update does to the element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScatterMode {
+    /// Replaces it.
+    Set,
+    /// Is added to it; integers wrap.
+    Add,
+}
+
+/// `x[i,indices[i,j,k],k] := updates[i,j,k]` for axis 1: `updates` has the shape of `indices`, which has the
+/// shape of `x` except in `axis`.
+#[derive(Clone, Copy, Debug)]
+pub struct Scatter {
+    /// The axis.
+    pub axis: usize,
+    /// What an update does.
+    pub mode: ScatterMode,
+}
+
+impl Scatter {
+    pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        let axis = attributes.take_usize("axis")?;
+        let mode = match attributes.take_word("mode")?.as_str() {
+            "set" => ScatterMode::Set,
+            "add" => ScatterMode::Add,
+            word => return Err(format!("`mode` as set or add, not `{word}`")),
+        };
+        Ok(Scatter { axis, mode })
+    }
+}
+
+impl OpRules for Scatter {
+    fn name(&self) -> &'static str {
+        "scatter"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x, indices, updates] = arity(at, inputs)?;
+        check_along(at, self.axis, &x, &indices)?;
+        let expected = x.with_shape(&indices.shape);
+        if updates != expected {
+            return Err(at.mismatch(
+                "the updates",
+                expected,
+                updates,
+                "give one update an index, of the operand's dtype",
+            ));
+        }
+        if self.mode == ScatterMode::Add && x.dtype == DType::Bool {
+            return Err(at.mismatch("the operand", "a number type, to add to", x, "use mode `set`, or cast"));
+        }
+        Ok(vec![x])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let [x, indices, updates] = [&inputs[0], &inputs[1], &inputs[2]];
+        let mut elements: Vec<_> = x.scalars().collect();
+        for_each_index(indices.shape(), |index| {
+            let position = indices.at(index).as_i64();
+            if position < 0 || position >= x.shape()[self.axis] as i64 {
+                return;
+            }
+            let mut target = index.to_vec();
+            target[self.axis] = position as usize;
+            let flat = target.iter().zip(x.shape()).fold(0, |flat, (i, size)| flat * size + i);
+            let update = updates.at(index);
+            let changed = match self.mode {
+                ScatterMode::Set => update,
+                ScatterMode::Add => ReduceKind::Sum.combine(elements[flat], update),
+            };
+            elements[flat] = Storage::from_scalars(x.dtype(), [changed]).get(0);
+        });
+        let storage = Storage::from_scalars(x.dtype(), elements);
+        Ok(HostTensor::new(x.shape(), storage).into_iter().collect())
+    }
+
+    fn attributes(&self) -> Attributes {
+        let mode = if self.mode == ScatterMode::Set { "set" } else { "add" };
+        Attributes::new().with("axis", self.axis).with("mode", mode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn out_of_range_is_skipped_and_the_last_set_wins() {
+        let x = HostTensor::from_vec(vec![0f32; 3], [3]).unwrap();
+        let indices = HostTensor::from_vec(vec![1i64, 1, 5, -1], [4]).unwrap();
+        let updates = HostTensor::from_vec(vec![2f32, 3., 4., 5.], [4]).unwrap();
+        let inputs = [x, indices, updates];
+        check_op("scatter {axis=0, mode=set}", &inputs, &HostTensor::from_vec(vec![0f32, 3., 0.], [3]).unwrap());
+        check_op("scatter {axis=0, mode=add}", &inputs, &HostTensor::from_vec(vec![0f32, 5., 0.], [3]).unwrap());
+    }
+
+    #[test]
+    fn updates_match_the_indices() {
+        rejects("scatter {axis=0, mode=set}", &["f32[3]", "i64[2]", "f32[3]"], "f32[2]");
+        rejects("scatter {axis=0, mode=add}", &["bool[3]", "i64[2]", "bool[2]"], "a number type");
+    }
+}

@@ -1,0 +1,90 @@
+//! `take`: whole slices of one axis, by index (NumPy's `take`, PyTorch's `index_select`).
+//!
+//! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0.
+
+use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype, clamp_index};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+use crate::types::Shape;
+
+/// `take(x, indices)`: the axis is replaced by the axes of `indices`, which may have any rank.
+#[derive(Clone, Copy, Debug)]
+pub struct Take {
+    /// The axis.
+    pub axis: usize,
+}
+
+impl Take {
+    pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Take { axis: attributes.take_usize("axis")? })
+    }
+}
+
+impl OpRules for Take {
+    fn name(&self) -> &'static str {
+        "take"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x, indices] = arity(at, inputs)?;
+        check_axis(at, "attribute `axis`", self.axis, x.rank())?;
+        check_index_dtype(at, "the indices", &indices)?;
+        if x.shape[self.axis].constant() == Some(0) {
+            return Err(at.mismatch("the operand", "an axis that is not empty", x, "guard the empty case"));
+        }
+        let dims = x.shape.dims();
+        let shape = dims[..self.axis].iter().chain(indices.shape.dims()).chain(&dims[self.axis + 1..]);
+        Ok(vec![x.with_shape(Shape::new(shape))])
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let [x, indices] = [&inputs[0], &inputs[1]];
+        let (size, rank) = (x.shape()[self.axis], indices.shape().len());
+        if size == 0 && !indices.is_empty() {
+            return Err(context.at.mismatch(
+                "the operand",
+                "an axis that is not empty",
+                x.ty(),
+                "guard the empty case",
+            ));
+        }
+        let shape = [&x.shape()[..self.axis], indices.shape(), &x.shape()[self.axis + 1..]].concat();
+        let result = HostTensor::from_fn(x.dtype(), &shape, |index| {
+            let at = indices.at(&index[self.axis..self.axis + rank]).as_i64();
+            let source = [&index[..self.axis], &[clamp_index(at, size)], &index[self.axis + rank..]].concat();
+            x.at(&source)
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("axis", self.axis)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn whole_slices_and_clamped_indices() {
+        let x = HostTensor::from_vec(vec![0i32, 1, 10, 11, 20, 21], [3, 2]).unwrap();
+        let rows = HostTensor::from_vec(vec![2i64, -4, 99], [3]).unwrap();
+        check_op(
+            "take {axis=0}",
+            &[x.clone(), rows],
+            &HostTensor::from_vec(vec![20i32, 21, 0, 1, 20, 21], [3, 2]).unwrap(),
+        );
+        let column = HostTensor::scalar(1i32);
+        check_op("take {axis=1}", &[x, column], &HostTensor::from_vec(vec![1i32, 11, 21], [3]).unwrap());
+    }
+
+    #[test]
+    fn indices_are_integers() {
+        rejects("take {axis=0}", &["f32[3]", "f32[2]"], "an integer type");
+        rejects("take {axis=0}", &["f32[0]", "i64[2]"], "an axis that is not empty");
+    }
+}

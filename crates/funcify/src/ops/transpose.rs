@@ -1,0 +1,71 @@
+//! `transpose`: the axes in another order.
+
+use super::{Attributes, EvalContext, OpRules, arity};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::TensorType;
+
+use crate::types::Shape;
+
+/// Axis `i` of the result is axis `axes[i]` of the operand.
+#[derive(Clone, Debug)]
+pub struct Transpose {
+    /// A permutation of the operand's axes.
+    pub axes: Vec<usize>,
+}
+
+impl Transpose {
+    pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Transpose { axes: attributes.take_axes("axes")? })
+    }
+}
+
+impl OpRules for Transpose {
+    fn name(&self) -> &'static str {
+        "transpose"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        let mut sorted = self.axes.clone();
+        sorted.sort_unstable();
+        if !sorted.iter().copied().eq(0..x.rank()) {
+            let expected = format!("a permutation of the {} axes of {x}", x.rank());
+            return Err(at.mismatch("attribute `axes`", expected, format!("{:?}", self.axes), "name each axis once"));
+        }
+        Ok(vec![x.with_shape(Shape::new(self.axes.iter().map(|axis| &x.shape[*axis])))])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let x = &inputs[0];
+        let shape: Vec<usize> = self.axes.iter().map(|axis| x.shape()[*axis]).collect();
+        let result = HostTensor::from_fn(x.dtype(), &shape, |index| {
+            let mut source = vec![0; index.len()];
+            self.axes.iter().zip(index).for_each(|(axis, i)| source[*axis] = *i);
+            x.at(&source)
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with_list("axes", self.axes.iter().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn permutes_axes() {
+        let x = HostTensor::from_vec(vec![1i32, 2, 3, 4, 5, 6], [1, 2, 3]).unwrap();
+        let y = HostTensor::from_vec(vec![1i32, 4, 2, 5, 3, 6], [3, 1, 2]).unwrap();
+        check_op("transpose {axes=[2,0,1]}", &[x], &y);
+    }
+
+    #[test]
+    fn each_axis_once() {
+        rejects("transpose {axes=[0,0]}", &["f32[2,3]"], "a permutation of the 2 axes");
+    }
+}

@@ -1,0 +1,160 @@
+//! Trees of values: what a program takes and gives, and what a loop carries.
+
+use std::collections::BTreeMap;
+
+use crate::graph::Value;
+
+/// A structure whose leaves are [`Value`]s: values themselves, tuples, arrays, `Vec`, `Option`, maps, and structs
+/// with `#[derive(Tree)]`.
+///
+/// A leaf has a path: the field names, keys and indices that lead to it, joined by `_`.
+pub trait Tree: Sized {
+    /// Calls `visit` with the path and the value of each leaf, in a fixed order.
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value));
+
+    /// The same structure with other leaves, taken in the order of [`visit`](Tree::visit).
+    fn rebuild(&self, next: &mut dyn FnMut() -> Value) -> Self;
+}
+
+/// The way to a leaf.
+#[derive(Clone, Copy, Debug)]
+pub enum Path<'a> {
+    /// The whole tree.
+    Root,
+    /// A field, key or index of a tree.
+    Key(&'a Path<'a>, &'a str),
+    /// A position in a tree.
+    Index(&'a Path<'a>, usize),
+}
+
+impl Path<'_> {
+    /// The field, key or index of a tree.
+    pub fn key<'a>(&'a self, key: &'a str) -> Path<'a> {
+        Path::Key(self, key)
+    }
+
+    /// The position in a tree.
+    pub fn index(&self, index: usize) -> Path<'_> {
+        Path::Index(self, index)
+    }
+
+    /// The path as one identifier: its parts joined by `_`, after `root` if it is not empty.
+    pub fn name(&self, root: &str) -> String {
+        match self {
+            Path::Root => root.to_string(),
+            Path::Key(parent, key) => join(parent.name(root), key),
+            Path::Index(parent, index) => join(parent.name(root), &index.to_string()),
+        }
+    }
+}
+
+fn join(parent: String, part: &str) -> String {
+    if parent.is_empty() { part.to_string() } else { format!("{parent}_{part}") }
+}
+
+/// The leaves of a tree with their names, which begin with `root`.
+pub(crate) fn leaves<T: Tree>(tree: &T, root: &str) -> Vec<(String, Value)> {
+    let mut leaves = Vec::new();
+    tree.visit(&Path::Root, &mut |path, value| leaves.push((path.name(root), value)));
+    leaves
+}
+
+/// The same structure with these leaves; missing ones repeat the last.
+pub(crate) fn rebuild<T: Tree>(tree: &T, leaves: &[Value]) -> T {
+    let mut index = 0;
+    tree.rebuild(&mut || {
+        index += 1;
+        leaves.get(index - 1).copied().unwrap_or_else(Value::poison)
+    })
+}
+
+impl Tree for Value {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value)) {
+        visit(path, *self);
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Value) -> Self {
+        next()
+    }
+}
+
+impl Tree for () {
+    fn visit(&self, _: &Path<'_>, _: &mut dyn FnMut(&Path<'_>, Value)) {}
+    fn rebuild(&self, _: &mut dyn FnMut() -> Value) -> Self {}
+}
+
+impl<T: Tree> Tree for Option<T> {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value)) {
+        if let Some(tree) = self {
+            tree.visit(path, visit);
+        }
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Value) -> Self {
+        self.as_ref().map(|tree| tree.rebuild(next))
+    }
+}
+
+impl<T: Tree> Tree for Box<T> {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value)) {
+        (**self).visit(path, visit);
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Value) -> Self {
+        Box::new((**self).rebuild(next))
+    }
+}
+
+impl<T: Tree> Tree for Vec<T> {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value)) {
+        for (index, tree) in self.iter().enumerate() {
+            tree.visit(&path.index(index), visit);
+        }
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Value) -> Self {
+        self.iter().map(|tree| tree.rebuild(next)).collect()
+    }
+}
+
+impl<T: Tree, const N: usize> Tree for [T; N] {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value)) {
+        for (index, tree) in self.iter().enumerate() {
+            tree.visit(&path.index(index), visit);
+        }
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Value) -> Self {
+        std::array::from_fn(|index| self[index].rebuild(next))
+    }
+}
+
+impl<K: Ord + Clone + AsRef<str>, T: Tree> Tree for BTreeMap<K, T> {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value)) {
+        for (key, tree) in self {
+            tree.visit(&path.key(key.as_ref()), visit);
+        }
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Value) -> Self {
+        self.iter().map(|(key, tree)| (key.clone(), tree.rebuild(next))).collect()
+    }
+}
+
+macro_rules! tuple_trees {
+    ($(($($name:ident $index:tt),+))*) => {$(
+        impl<$($name: Tree),+> Tree for ($($name,)+) {
+            fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value)) {
+                $(self.$index.visit(&path.index($index), visit);)+
+            }
+            fn rebuild(&self, next: &mut dyn FnMut() -> Value) -> Self {
+                ($(self.$index.rebuild(next),)+)
+            }
+        }
+    )*};
+}
+
+tuple_trees! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}

@@ -1,0 +1,78 @@
+//! Element types.
+
+use std::fmt;
+
+/// The type of a tensor's elements.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum DType {
+    /// `true` or `false`.
+    Bool,
+    /// Unsigned 8-bit integer; arithmetic wraps.
+    U8,
+    /// Unsigned 32-bit integer; arithmetic wraps.
+    U32,
+    /// Signed 32-bit integer, two's complement; arithmetic wraps.
+    I32,
+    /// Signed 64-bit integer, two's complement; arithmetic wraps.
+    I64,
+    /// IEEE 754 binary16.
+    F16,
+    /// bfloat16: the upper half of a binary32.
+    BF16,
+    /// IEEE 754 binary32.
+    F32,
+    /// IEEE 754 binary64.
+    F64,
+}
+
+impl DType {
+    /// Every element type, from the narrowest kind to the widest.
+    pub const ALL: [DType; 9] =
+        [DType::Bool, DType::U8, DType::U32, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64];
+
+    /// The name in the text form: `f32`, `i64`, `bool`, ...
+    pub fn name(self) -> &'static str {
+        match self {
+            DType::Bool => "bool",
+            DType::U8 => "u8",
+            DType::U32 => "u32",
+            DType::I32 => "i32",
+            DType::I64 => "i64",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+        }
+    }
+
+    /// The element type of that name, if there is one.
+    pub fn from_name(name: &str) -> Option<DType> {
+        DType::ALL.into_iter().find(|dtype| dtype.name() == name)
+    }
+
+    /// Whether this is one of the floating point types.
+    pub fn is_float(self) -> bool {
+        matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+    }
+
+    /// Whether this is one of the integer types (`bool` is not).
+    pub fn is_int(self) -> bool {
+        matches!(self, DType::U8 | DType::U32 | DType::I32 | DType::I64)
+    }
+
+    /// Bytes that one element takes in host memory.
+    pub fn size(self) -> usize {
+        match self {
+            DType::Bool | DType::U8 => 1,
+            DType::F16 | DType::BF16 => 2,
+            DType::U32 | DType::I32 | DType::F32 => 4,
+            DType::I64 | DType::F64 => 8,
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

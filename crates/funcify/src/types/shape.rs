@@ -1,0 +1,186 @@
+//! Shapes and tensor types, and how they are written: `f32[T,B,64]`.
+
+use std::fmt;
+use std::ops::Index;
+
+use super::{DType, Dim, Sizes, Symbol};
+
+/// A list of dimensions, the outermost first.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Shape(Vec<Dim>);
+
+impl Shape {
+    /// The shape with these dimensions.
+    pub fn new(dims: impl IntoIterator<Item = impl Into<Dim>>) -> Self {
+        Shape(dims.into_iter().map(Into::into).collect())
+    }
+
+    /// The shape of a scalar.
+    pub fn scalar() -> Self {
+        Shape(Vec::new())
+    }
+
+    /// How many dimensions it has.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Its dimensions.
+    pub fn dims(&self) -> &[Dim] {
+        &self.0
+    }
+
+    /// The number of elements, as a polynomial.
+    pub fn elements(&self) -> Dim {
+        self.0.iter().fold(Dim::from(1), |product, dim| product * dim)
+    }
+
+    /// The concrete sizes under `sizes`; the first symbol without a size is the error.
+    pub fn value(&self, sizes: &Sizes) -> Result<Vec<usize>, Symbol> {
+        self.0.iter().map(|dim| dim.value(sizes).map(|value| value.max(0) as usize)).collect()
+    }
+
+    /// The concrete sizes, if no dimension has a symbol.
+    pub fn constant(&self) -> Option<Vec<usize>> {
+        self.value(&Sizes::new()).ok()
+    }
+
+    /// With every symbol that `sizes` binds replaced by its size.
+    pub fn substitute(&self, sizes: &Sizes) -> Shape {
+        Shape(self.0.iter().map(|dim| dim.substitute(sizes)).collect())
+    }
+
+    /// With `dim` put in front.
+    pub fn with_leading(&self, dim: impl Into<Dim>) -> Shape {
+        self.with_inserted(0, dim)
+    }
+
+    /// With `dim` inserted before axis `axis`.
+    pub fn with_inserted(&self, axis: usize, dim: impl Into<Dim>) -> Shape {
+        let mut dims = self.0.clone();
+        dims.insert(axis, dim.into());
+        Shape(dims)
+    }
+
+    /// With the dimension of `axis` replaced.
+    pub fn with_dim(&self, axis: usize, dim: impl Into<Dim>) -> Shape {
+        let mut dims = self.0.clone();
+        dims[axis] = dim.into();
+        Shape(dims)
+    }
+
+    /// Without the dimension of `axis`.
+    pub fn without(&self, axis: usize) -> Shape {
+        let mut dims = self.0.clone();
+        dims.remove(axis);
+        Shape(dims)
+    }
+}
+
+impl Index<usize> for Shape {
+    type Output = Dim;
+    fn index(&self, axis: usize) -> &Dim {
+        &self.0[axis]
+    }
+}
+
+impl<D: Into<Dim>, const N: usize> From<[D; N]> for Shape {
+    fn from(dims: [D; N]) -> Self {
+        Shape::new(dims)
+    }
+}
+
+impl From<Vec<Dim>> for Shape {
+    fn from(dims: Vec<Dim>) -> Self {
+        Shape(dims)
+    }
+}
+
+impl From<&[usize]> for Shape {
+    fn from(dims: &[usize]) -> Self {
+        Shape::new(dims.iter().copied())
+    }
+}
+
+impl From<&Shape> for Shape {
+    fn from(shape: &Shape) -> Self {
+        shape.clone()
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<String> = self.0.iter().map(Dim::to_string).collect();
+        write!(f, "[{}]", dims.join(","))
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The type of a value: its element type and its shape.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct TensorType {
+    /// The type of the elements.
+    pub dtype: DType,
+    /// The dimensions.
+    pub shape: Shape,
+}
+
+impl TensorType {
+    /// The type with that element type and shape.
+    pub fn new(dtype: DType, shape: impl Into<Shape>) -> Self {
+        TensorType { dtype, shape: shape.into() }
+    }
+
+    /// The type of a scalar.
+    pub fn scalar(dtype: DType) -> Self {
+        TensorType { dtype, shape: Shape::scalar() }
+    }
+
+    /// Reads a type as it is printed: `f32[T,B,64]`, `i64[]`, `f64[2*n+1]`. White space is ignored.
+    /// The error says what was expected and where.
+    pub fn parse(text: &str) -> Result<TensorType, String> {
+        crate::text::parse_type(text)
+    }
+
+    /// How many dimensions it has.
+    pub fn rank(&self) -> usize {
+        self.shape.rank()
+    }
+
+    /// The type of one row: without axis 0. `None` for a scalar.
+    pub fn row(&self) -> Option<TensorType> {
+        (self.rank() > 0).then(|| TensorType::new(self.dtype, self.shape.without(0)))
+    }
+
+    /// The type of `n` such values stacked.
+    pub fn stacked(&self, n: impl Into<Dim>) -> TensorType {
+        TensorType::new(self.dtype, self.shape.with_leading(n))
+    }
+
+    /// The same shape with another element type.
+    pub fn with_dtype(&self, dtype: DType) -> TensorType {
+        TensorType { dtype, shape: self.shape.clone() }
+    }
+
+    /// The same element type with another shape.
+    pub fn with_shape(&self, shape: impl Into<Shape>) -> TensorType {
+        TensorType { dtype: self.dtype, shape: shape.into() }
+    }
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.dtype, self.shape)
+    }
+}
+
+impl fmt::Debug for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

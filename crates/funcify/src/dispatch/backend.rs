@@ -1,0 +1,211 @@
+//! What a backend is: a tensor type, and the few things that loops and calls need of it beside its kernels.
+
+use smallvec::SmallVec;
+
+use super::registry::Kernel;
+use crate::error::{BackendError, Error, Place};
+use crate::host::HostTensor;
+use crate::types::{DType, Dim, Shape, Sizes, TensorType};
+
+/// The tensors that a kernel takes or gives.
+pub type Tensors<T> = SmallVec<[T; 4]>;
+
+/// A tensor library on one device.
+///
+/// A backend's value is the device. Its kernels are registered for its type with [`funcify!`](crate::funcify).
+pub trait Backend: Clone + Send + Sync + 'static {
+    /// The library's own tensor. Cloning is cheap: it shares the elements.
+    type Tensor: Clone + Send + Sync + 'static;
+
+    /// The name in tables and errors: `candle`, `burn-flex`.
+    fn name(&self) -> &'static str;
+
+    /// How its loops run if the user does not say.
+    fn default_strategy(&self) -> LoopStrategy;
+
+    /// Why the device cannot hold tensors of this dtype or rank, if it cannot.
+    fn lacks(&self, dtype: DType, rank: usize) -> Option<String>;
+
+    /// A tensor with the elements of a host tensor.
+    fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError>;
+
+    /// The elements of a tensor, as `dtype`: a library that stores booleans as bytes reads them back as such.
+    fn download(&self, tensor: &Self::Tensor, dtype: DType) -> Result<HostTensor, BackendError>;
+
+    /// The sizes of a tensor.
+    fn shape(&self, tensor: &Self::Tensor) -> Vec<usize>;
+
+    /// Whether a tensor stores elements of `dtype`, as this backend stores them.
+    fn stores(&self, tensor: &Self::Tensor, dtype: DType) -> bool;
+
+    /// Rows `start..start + count` of axis 0.
+    fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError>;
+
+    /// Row `row` of axis 0, which disappears.
+    fn row(&self, tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, BackendError>;
+
+    /// Tensors after one another along axis 0. All have the type `[.., row]`, and `ty` is the result's; there may be
+    /// no parts at all, for a result without rows.
+    fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError>;
+
+    /// A tensor of that type whose rows will be written by [`write_row`](Backend::write_row), if the device can
+    /// write in place; else the rows are collected and stacked.
+    fn allocate(&self, ty: &StackType) -> Result<Option<Self::Tensor>, BackendError> {
+        let _ = ty;
+        Ok(None)
+    }
+
+    /// `trace` with row `row` replaced. `trace` came from [`allocate`](Backend::allocate) and is shared with nothing.
+    fn write_row(&self, trace: Self::Tensor, row: usize, value: Self::Tensor) -> Result<Self::Tensor, BackendError> {
+        let _ = (row, value);
+        Ok(trace)
+    }
+
+    /// A kernel for ops that have no registered conversion. Only the reference backend has one.
+    fn fallback(&self) -> Option<Kernel<Self>> {
+        None
+    }
+}
+
+/// A part of a [`Backend::stack`].
+#[derive(Clone, Debug)]
+pub enum Part<T> {
+    /// One row: axis 0 is missing.
+    Row(T),
+    /// Several rows.
+    Block(T),
+}
+
+/// The type of a stacked tensor in one call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StackType {
+    /// The element type.
+    pub dtype: DType,
+    /// The number of rows.
+    pub rows: usize,
+    /// The sizes of a row.
+    pub row: Vec<usize>,
+}
+
+impl StackType {
+    /// The sizes of the whole.
+    pub fn shape(&self) -> Vec<usize> {
+        [&[self.rows], self.row.as_slice()].concat()
+    }
+}
+
+/// How the loops of a program run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LoopStrategy {
+    /// One body after the other in a straight line, compiled for the sizes of a call.
+    Unroll,
+    /// One program for the body, run by a loop; any sizes.
+    Native,
+}
+
+impl LoopStrategy {
+    /// The name in tables: `unroll`, `native`.
+    pub fn name(self) -> &'static str {
+        match self {
+            LoopStrategy::Unroll => "unroll",
+            LoopStrategy::Native => "native",
+        }
+    }
+}
+
+/// What a kernel may ask about the call that it serves. `O` is the op's type.
+pub struct Call<'a, B: Backend, O> {
+    /// The op with its attributes.
+    pub op: &'a O,
+    /// The device.
+    pub backend: &'a B,
+    /// The operands' types, with symbols.
+    pub inputs: &'a [TensorType],
+    /// The results' types, with symbols.
+    pub outputs: &'a [TensorType],
+    pub(super) sizes: &'a Sizes,
+    pub(super) at: &'a Place,
+}
+
+impl<'a, B: Backend, O> Call<'a, B, O> {
+    /// The same call with the op as another type.
+    pub fn with_op<P>(&self, op: &'a P) -> Call<'a, B, P> {
+        Call { op, backend: self.backend, inputs: self.inputs, outputs: self.outputs, sizes: self.sizes, at: self.at }
+    }
+
+    /// The number that a dimension has in this call.
+    pub fn dim(&self, dim: &Dim) -> Result<usize, BackendError> {
+        let value = dim.value(self.sizes).map_err(|symbol| crate::ops::unbound(self.at, &symbol))?;
+        usize::try_from(value).map_err(|_| format!("the size {dim} is {value} in this call").into())
+    }
+
+    /// The sizes that a shape has in this call.
+    pub fn shape(&self, shape: &Shape) -> Result<Vec<usize>, BackendError> {
+        shape.dims().iter().map(|dim| self.dim(dim)).collect()
+    }
+
+    /// The sizes of result `index`.
+    pub fn output_shape(&self, index: usize) -> Result<Vec<usize>, BackendError> {
+        self.shape(&self.outputs[index].shape)
+    }
+
+    /// The sizes of operand `index`.
+    pub fn input_shape(&self, index: usize) -> Result<Vec<usize>, BackendError> {
+        self.shape(&self.inputs[index].shape)
+    }
+
+    /// The element type of operand `index`.
+    pub fn dtype(&self, index: usize) -> DType {
+        self.inputs[index].dtype
+    }
+
+    /// The sizes of the call.
+    pub fn sizes(&self) -> &Sizes {
+        self.sizes
+    }
+
+    /// The op and the user's line, for errors.
+    pub fn place(&self) -> &Place {
+        self.at
+    }
+
+    /// The error of something that the device does not support.
+    pub fn unsupported(
+        &self,
+        what: impl Into<String>,
+        reason: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> BackendError {
+        Box::new(Error::Unsupported {
+            at: self.at.boxed(),
+            backend: self.backend.name().to_string(),
+            what: what.into(),
+            reason: reason.into(),
+            fix: fix.into(),
+        })
+    }
+}
+
+/// What a kernel's formula may give: one tensor, an array, or a list.
+pub trait IntoTensors<T> {
+    /// The tensors in order.
+    fn into_tensors(self) -> Tensors<T>;
+}
+
+impl<T> IntoTensors<T> for Tensors<T> {
+    fn into_tensors(self) -> Tensors<T> {
+        self
+    }
+}
+
+impl<T, const N: usize> IntoTensors<T> for [T; N] {
+    fn into_tensors(self) -> Tensors<T> {
+        self.into_iter().collect()
+    }
+}
+
+impl<T> IntoTensors<T> for T {
+    fn into_tensors(self) -> Tensors<T> {
+        smallvec::smallvec![self]
+    }
+}

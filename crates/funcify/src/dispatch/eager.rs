@@ -1,0 +1,37 @@
+//! One op on its own: how a backend's kernels are compared with the reference evaluation, op by op.
+
+use super::backend::{Backend, Call};
+use super::registry::{Conversion, Conversions};
+use crate::error::{BackendError, Error, Place, Result, Site};
+use crate::host::HostTensor;
+use crate::ops::{Op, OpRules};
+use crate::types::{Sizes, TensorType};
+
+/// Runs the kernel of one op on host tensors.
+#[track_caller]
+pub fn run_op<B: Backend>(backend: &B, op: &Op, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
+    let at = Place::new(op.name(), Site::caller());
+    let types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();
+    let outputs = op.infer(&at, &types)?;
+    let failed = |error| execution_error(&at, backend.name(), error);
+    let kernel = match (Conversions::of(backend, &at)?.get(op.name(), &at), backend.fallback()) {
+        (Ok(Conversion::Kernel(kernel)), _) => *kernel,
+        (_, Some(fallback)) => fallback,
+        (Err(error), None) => return Err(error),
+        (Ok(_), None) => return Err(failed("a loop has no kernel".into())),
+    };
+    let sizes = Sizes::new();
+    let call = Call { op, backend, inputs: &types, outputs: &outputs, sizes: &sizes, at: &at };
+    let operands = inputs.iter().map(|tensor| backend.upload(tensor)).collect::<Result<_, _>>().map_err(failed)?;
+    let results = kernel(&call, operands).map_err(failed)?;
+    let pairs = results.iter().zip(&outputs);
+    pairs.map(|(tensor, ty)| backend.download(tensor, ty.dtype).map_err(failed)).collect()
+}
+
+/// The error of a kernel that failed: its own if it is one of ours.
+pub(super) fn execution_error(at: &Place, backend: &str, error: BackendError) -> Error {
+    match error.downcast::<Error>() {
+        Ok(error) => *error,
+        Err(source) => Error::Execution { at: at.boxed(), backend: backend.to_string(), source },
+    }
+}

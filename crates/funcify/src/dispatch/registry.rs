@@ -1,0 +1,189 @@
+//! The registry of conversions: which kernel serves which op on which backend.
+//!
+//! `inventory` collects the entries of all linked crates. On first use they are sorted and validated: two entries for
+//! one op and backend are an error, and so is a backend without entries, whose crate was probably never named.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::panic::Location;
+use std::sync::OnceLock;
+
+use super::backend::{Backend, Call, LoopStrategy, Tensors};
+use crate::error::{BackendError, Error, Place, Result};
+use crate::ops::Op;
+
+/// A kernel: takes the operands, gives the results.
+pub type Kernel<B> =
+    fn(&Call<'_, B, Op>, Tensors<<B as Backend>::Tensor>) -> Result<Tensors<<B as Backend>::Tensor>, BackendError>;
+
+/// How a backend runs an op.
+pub enum Conversion<B: Backend> {
+    /// By a kernel.
+    Kernel(Kernel<B>),
+    /// As a loop, unrolled unless the user says otherwise.
+    Unroll,
+    /// As a native loop unless the user says otherwise.
+    NativeLoop,
+}
+
+impl<B: Backend> Conversion<B> {
+    /// The strategy of a loop.
+    pub(super) fn strategy(&self) -> Option<LoopStrategy> {
+        match self {
+            Conversion::Kernel(_) => None,
+            Conversion::Unroll => Some(LoopStrategy::Unroll),
+            Conversion::NativeLoop => Some(LoopStrategy::Native),
+        }
+    }
+}
+
+/// One registered conversion. [`funcify!`](crate::funcify) makes it.
+pub struct Entry {
+    /// The backend's type.
+    pub backend: fn() -> TypeId,
+    /// The op's name.
+    pub op: &'static str,
+    /// The `Conversion` of that backend.
+    pub conversion: &'static (dyn Any + Send + Sync),
+    /// Where it was registered.
+    pub site: &'static Location<'static>,
+}
+
+inventory::collect!(Entry);
+
+/// All conversions of the linked crates.
+struct Registry {
+    entries: BTreeMap<(TypeId, &'static str), &'static Entry>,
+    /// Two places that register one op for one backend.
+    duplicates: Vec<(TypeId, &'static str, [&'static Location<'static>; 2])>,
+}
+
+fn registry() -> &'static Registry {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    REGISTRY.get_or_init(|| {
+        let mut all: Vec<&'static Entry> = inventory::iter::<Entry>().collect();
+        all.sort_by_key(|entry| (entry.op, entry.site.file(), entry.site.line()));
+        let mut registry = Registry { entries: BTreeMap::new(), duplicates: Vec::new() };
+        for entry in all {
+            let backend = (entry.backend)();
+            if let Some(first) = registry.entries.insert((backend, entry.op), entry) {
+                registry.duplicates.push((backend, entry.op, [first.site, entry.site]));
+            }
+        }
+        registry
+    })
+}
+
+/// The conversions of one backend.
+pub(super) struct Conversions<B: Backend> {
+    backend: B,
+}
+
+impl<B: Backend> Conversions<B> {
+    /// The backend's conversions, validated.
+    pub(super) fn of(backend: &B, at: &Place) -> Result<Self> {
+        let id = TypeId::of::<B>();
+        let error = |problem: String, fix: &str| Error::Registry {
+            at: at.boxed(),
+            backend: backend.name().to_string(),
+            problem,
+            fix: fix.to_string(),
+        };
+        if let Some((_, op, [first, second])) = registry().duplicates.iter().find(|(other, ..)| *other == id) {
+            let problem = format!("`{op}` is registered at {first} and at {second}");
+            return Err(error(problem, "remove one of the two `funcify!` entries"));
+        }
+        let has_entries = registry().entries.keys().any(|(other, _)| *other == id);
+        if !has_entries && backend.fallback().is_none() {
+            let problem = "no conversion is registered for it".to_string();
+            return Err(error(problem, "name the backend's crate (`use funcify_candle as _;`), so that it is linked"));
+        }
+        Ok(Conversions { backend: backend.clone() })
+    }
+
+    /// The conversion of an op.
+    pub(super) fn get(&self, op: &'static str, at: &Place) -> Result<&'static Conversion<B>> {
+        let entry = registry().entries.get(&(TypeId::of::<B>(), op));
+        entry.and_then(|entry| entry.conversion.downcast_ref()).ok_or_else(|| Error::NoConversion {
+            at: at.boxed(),
+            backend: self.backend.name().to_string(),
+            fix: format!("register one with `funcify!`, or compose `{op}` of ops that the backend has"),
+        })
+    }
+}
+
+/// The names of the ops that a backend converts, sorted.
+pub fn converted_ops<B: Backend>() -> Vec<&'static str> {
+    let of_backend = registry().entries.keys().filter(|(backend, _)| *backend == TypeId::of::<B>());
+    let mut names: Vec<&'static str> = of_backend.map(|(_, op)| *op).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Registers how a backend runs an op.
+///
+/// ```text
+/// funcify!(Candle, Tanh, |_call, [x]| x.tanh());           // a kernel of one operand
+/// funcify!(Candle, Concat, |call, parts| join(call, parts)); // a kernel of any number
+/// funcify!(Candle, Scan, unroll);                          // a loop, unrolled
+/// funcify!(Burn, Scan, native_loop);                       // a loop, run natively
+/// ```
+///
+/// `call` is a [`Call`] with the op's own type; the formula gives a `Result` of a tensor, an array or a list of
+/// tensors with any error that converts into a boxed one. Operands are passed by value: the last use of a tensor
+/// gives it away, so that a kernel may reuse its memory.
+#[macro_export]
+macro_rules! funcify {
+    ($backend:ty, $op:ty, unroll) => {
+        $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::Unroll);
+    };
+    ($backend:ty, $op:ty, native_loop) => {
+        $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::NativeLoop);
+    };
+    ($backend:ty, $op:ty, |$call:pat_param, [$($operand:pat_param),* $(,)?]| $formula:expr) => {
+        $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::Kernel(|call, operands| {
+            let $call = $crate::dispatch::typed_call::<$backend, $op>(call)?;
+            let [$($operand),*] = $crate::dispatch::fixed_operands(operands)?;
+            ::core::result::Result::Ok($crate::dispatch::IntoTensors::into_tensors($formula?))
+        }));
+    };
+    ($backend:ty, $op:ty, |$call:pat_param, $operands:pat_param| $formula:expr) => {
+        $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::Kernel(|call, operands| {
+            let $call = $crate::dispatch::typed_call::<$backend, $op>(call)?;
+            let $operands = operands;
+            ::core::result::Result::Ok($crate::dispatch::IntoTensors::into_tensors($formula?))
+        }));
+    };
+    (@entry $backend:ty, $op:ty, $conversion:expr) => {
+        const _: () = {
+            static CONVERSION: $crate::dispatch::Conversion<$backend> = $conversion;
+            $crate::inventory::submit! {
+                $crate::dispatch::Entry {
+                    backend: || ::core::any::TypeId::of::<$backend>(),
+                    op: <$op as $crate::ops::OpKey>::NAME,
+                    conversion: &CONVERSION,
+                    site: ::core::panic::Location::caller(),
+                }
+            }
+        };
+    };
+}
+
+/// The call with the op as the type for which the kernel was registered.
+#[doc(hidden)]
+pub fn typed_call<'a, B: Backend, O: crate::ops::OpKey>(
+    call: &Call<'a, B, Op>,
+) -> Result<Call<'a, B, O>, BackendError> {
+    let op = O::of(call.op).ok_or_else(|| format!("the kernel of `{}` was given another op", O::NAME))?;
+    Ok(call.with_op(op))
+}
+
+/// The operands as an array.
+#[doc(hidden)]
+pub fn fixed_operands<T, const N: usize>(operands: Tensors<T>) -> Result<[T; N], BackendError> {
+    if operands.len() != N {
+        return Err(format!("a kernel of {N} operands was given {}", operands.len()).into());
+    }
+    let mut operands = operands.into_iter();
+    Ok(std::array::from_fn(|_| operands.next().expect("the operands were counted")))
+}

@@ -19,8 +19,8 @@ pub use eval::evaluate;
 pub use files::{parse_safetensors, read_safetensors, write_safetensors};
 pub use funcify_derive::Tree;
 pub use graph::{
-    Axes, Builder, Graph, Input, IntoType, Node, NodeId, Operand, Output, Source, Value, ValueId, apply, concat,
-    constant, full, iota, select, size, stack,
+    Axes, Builder, Graph, Input, IntoType, Node, NodeId, Operand, Output, SliceRange, Source, Value, ValueId, apply,
+    concat, constant, full, iota, select, size, stack,
 };
 pub use host::{Element, HostTensor, Scalar, Storage};
 pub use ops::scan::{Carry, MitMot, Outcome, Recurrence, ScanOptions, SequenceHandle, State, Step, scan, scan_with};

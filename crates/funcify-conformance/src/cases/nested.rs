@@ -126,7 +126,7 @@ fn edit_distance(g: &Inputs<'_>) -> Outputs {
     let [a, b] = g.get(["a", "b"]);
     let (last, ()) = scan(iota(5, DType::I64), a, |row, ch| {
         let first = row.index(0, 0) + 1;
-        let (_, rest) = scan(first, (row.slice(0, 1, 5), row.slice(0, 0, 4), b), |left, (up, diagonal, other)| {
+        let (_, rest) = scan(first, (row.slice(0, 1..5), row.slice(0, ..4), b), |left, (up, diagonal, other)| {
             let differ = select(ch.eq(other), 0, 1);
             let new = (left + 1).minimum(up + 1).minimum(diagonal + differ);
             (new, new)
@@ -147,7 +147,7 @@ fn soft_dtw(g: &Inputs<'_>) -> Outputs {
     let zero = gamma.zeros_like();
     let big = gamma.full_like(1000.0);
     let (last, ()) = scan(stack(&[zero, big, big, big, big], 0), xs, |row, x| {
-        let (_, rest) = scan(big, (row.slice(0, 1, 5), row.slice(0, 0, 4), ys), |left, (up, diagonal, y)| {
+        let (_, rest) = scan(big, (row.slice(0, 1..5), row.slice(0, ..4), ys), |left, (up, diagonal, y)| {
             let new = (x - y).square().sum(..) + softmin(diagonal, up, left);
             (new, new)
         });

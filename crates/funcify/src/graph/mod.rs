@@ -9,7 +9,7 @@ use std::fmt;
 
 pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
 pub(crate) use tracer::{BodyTrace, emit, fail, fresh_symbol};
-pub use value::{Axes, Operand, Value};
+pub use value::{Axes, Operand, SliceRange, Value};
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};

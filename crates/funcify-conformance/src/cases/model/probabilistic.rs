@@ -26,7 +26,7 @@ pub(super) fn kalman_filter(g: &Inputs<'_>) -> Outputs {
 /// The forward algorithm in log space.
 pub(super) fn hmm_forward(g: &Inputs<'_>) -> Outputs {
     let [log_pi, log_a, log_b] = g.get(["log_pi", "log_a", "log_b"]);
-    let (last, alphas) = scan(log_pi + log_b.index(0, 0), log_b.slice(0, 1, 6), |alpha, b| {
+    let (last, alphas) = scan(log_pi + log_b.index(0, 0), log_b.slice(0, 1..6), |alpha, b| {
         let alpha = (alpha.unsqueeze(1) + log_a).logsumexp(0) + b;
         (alpha, alpha)
     });
@@ -36,7 +36,7 @@ pub(super) fn hmm_forward(g: &Inputs<'_>) -> Outputs {
 /// The most likely path: the best predecessors forward, then the path along them backward.
 pub(super) fn viterbi(g: &Inputs<'_>) -> Outputs {
     let [log_pi, log_a, log_b] = g.get(["log_pi", "log_a", "log_b"]);
-    let (d, back) = scan(log_pi + log_b.index(0, 0), log_b.slice(0, 1, 6), |d, b| {
+    let (d, back) = scan(log_pi + log_b.index(0, 0), log_b.slice(0, 1..6), |d, b| {
         let s = d.unsqueeze(1) + log_a;
         (s.max(0) + b, s.argmax(0))
     });

@@ -29,7 +29,7 @@ pub(super) fn lstm(g: &Inputs<'_>) -> Outputs {
     let [x, h0, c0, wx, wh, b] = g.get(["x", "h0", "c0", "wx", "wh", "b"]);
     let ((h, c), ys) = scan((h0, c0), x, |(h, c), x| {
         let z = x.matmul(wx) + h.matmul(wh) + b;
-        let [i, f, g, o] = [0, 2, 4, 6].map(|at| z.slice(0, at, at + 2));
+        let [i, f, g, o] = [0, 2, 4, 6].map(|at| z.slice(0, at..at + 2));
         let c = f.sigmoid() * c + i.sigmoid() * g.tanh();
         let h = o.sigmoid() * c.tanh();
         ((h, c), h)
@@ -41,7 +41,7 @@ pub(super) fn lstm(g: &Inputs<'_>) -> Outputs {
 pub(super) fn gru(g: &Inputs<'_>) -> Outputs {
     let [x, h0, w, u, b] = g.get(["x", "h0", "w", "u", "b"]);
     let (last, ys) = scan(h0, x, |h, x| {
-        let thirds = |z: Value| [0, 3, 6].map(|at| z.slice(1, at, at + 3));
+        let thirds = |z: Value| [0, 3, 6].map(|at| z.slice(1, at..at + 3));
         let [ar, az, an] = thirds(x.matmul(w) + b);
         let [vr, vz, vn] = thirds(h.matmul(u));
         let r = (ar + vr).sigmoid();
@@ -103,7 +103,7 @@ pub(super) fn attention_decoder(g: &Inputs<'_>) -> Outputs {
 /// Teacher forcing: the next token's negative log-likelihood, by embedding rows.
 pub(super) fn language_model_loss(g: &Inputs<'_>) -> Outputs {
     let [emb, wh, wo, h0, tokens] = g.get(["emb", "wh", "wo", "h0", "tokens"]);
-    let (_, nll) = scan(h0, (tokens.slice(0, 0, 5), tokens.slice(0, 1, 6)), |h, (token, next)| {
+    let (_, nll) = scan(h0, (tokens.slice(0, ..5), tokens.slice(0, 1..6)), |h, (token, next)| {
         let h = (emb.take(0, token) + h.matmul(wh)).tanh();
         let z = h.matmul(wo);
         (h, z.logsumexp(-1) - z.take(0, next))

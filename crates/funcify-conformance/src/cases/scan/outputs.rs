@@ -56,7 +56,7 @@ pub(super) fn last_ys_only(g: &Inputs<'_>) -> Outputs {
 pub(super) fn slice_of_ys(g: &Inputs<'_>) -> Outputs {
     let [init, xs] = g.get(["init", "xs"]);
     let (_, ys) = scan(init, xs, |c, x| traced(0.8 * c + x.square()));
-    outputs! { middle: ys.slice(0, 2, 5), single: ys.index(0, -2), strided: ys.slice_step(0, 1, 8, 3) }
+    outputs! { middle: ys.slice(0, 2..5), single: ys.index(0, -2), strided: ys.slice_step(0, 1..8, 3) }
 }
 
 pub(super) fn reduced_ys(g: &Inputs<'_>) -> Outputs {

@@ -70,7 +70,7 @@ pub(super) fn online_softmax(g: &Inputs<'_>) -> Outputs {
     let [scores, values] = g.get(["scores", "values"]);
     let score = scores.index(0, 0);
     let start = (score, score.ones_like(), values.index(0, 0));
-    let ((m, s, a), ()) = scan(start, (scores.slice(0, 1, 6), values.slice(0, 1, 6)), |(m, s, a), (score, v)| {
+    let ((m, s, a), ()) = scan(start, (scores.slice(0, 1..6), values.slice(0, 1..6)), |(m, s, a), (score, v)| {
         let new = m.maximum(score);
         let (old, now) = ((m - new).exp(), (score - new).exp());
         ((new, s * old + now, a * old + v * now), ())

@@ -74,7 +74,7 @@ pub(super) fn transposed_sequence(g: &Inputs<'_>) -> Outputs {
 
 pub(super) fn strided_sequence(g: &Inputs<'_>) -> Outputs {
     let [init, xs] = g.get(["init", "xs"]);
-    let (carry, ys) = scan(init, xs.slice_step(0, 1, 9, 2), |c, x| traced((c + x).tanh()));
+    let (carry, ys) = scan(init, xs.slice_step(0, 1..9, 2), |c, x| traced((c + x).tanh()));
     outputs! { carry, ys }
 }
 

@@ -29,14 +29,12 @@ fn tree(mut input: DeriveInput) -> Result<TokenStream, Error> {
         Fields::Named(fields) => {
             let names: Vec<_> = fields.named.iter().filter_map(|field| field.ident.as_ref()).collect();
             let keys: Vec<String> = names.iter().map(|name| name.to_string().trim_start_matches("r#").into()).collect();
-            let visits =
-                quote! { #(::funcify::Tree::visit(&self.#names, &path.key(#keys), visit);)* };
+            let visits = quote! { #(::funcify::Tree::visit(&self.#names, &path.key(#keys), visit);)* };
             (visits, quote! { #name { #(#names: ::funcify::Tree::rebuild(&self.#names, next)),* } })
         }
         Fields::Unnamed(fields) => {
             let numbers: Vec<Index> = (0..fields.unnamed.len()).map(Index::from).collect();
-            let visits =
-                quote! { #(::funcify::Tree::visit(&self.#numbers, &path.index(#numbers), visit);)* };
+            let visits = quote! { #(::funcify::Tree::visit(&self.#numbers, &path.index(#numbers), visit);)* };
             (visits, quote! { #name(#(::funcify::Tree::rebuild(&self.#numbers, next)),*) })
         }
         Fields::Unit => (quote!(), quote!(#name)),

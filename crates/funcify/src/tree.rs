@@ -8,6 +8,37 @@ use crate::graph::Value;
 /// with `#[derive(Tree)]`.
 ///
 /// A leaf has a path: the field names, keys and indices that lead to it, joined by `_`.
+///
+/// ```
+/// use funcify::{Graph, Tree, Value, scan};
+///
+/// #[derive(Tree)]
+/// struct Lstm {
+///     hidden: Value,
+///     cell: Value,
+/// }
+///
+/// let graph = Graph::build("lstm", |g| {
+///     let (xs, zero) = (g.input("xs", "f32[T,3]"), g.input("zero", "f32[3]"));
+///     let (last, ()) = scan(Lstm { hidden: zero, cell: zero }, xs, |state, x| {
+///         let cell = state.cell * 0.5 + x;
+///         (Lstm { hidden: cell.tanh(), cell }, ())
+///     });
+///     last
+/// })?;
+/// assert_eq!(graph.outputs()[1].name, "cell");
+/// # Ok::<(), funcify::Error>(())
+/// ```
+///
+/// An enum is refused: the structure of a program does not depend on values.
+///
+/// ```compile_fail
+/// #[derive(funcify::Tree)]
+/// enum Either {
+///     Left(funcify::Value),
+///     Right,
+/// }
+/// ```
 pub trait Tree: Sized {
     /// Calls `visit` with the path and the value of each leaf, in a fixed order.
     fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value));

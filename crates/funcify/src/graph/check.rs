@@ -165,8 +165,7 @@ impl Checker<'_> {
             }
             // graph-c8
             let context = format!(" in the body of node {index} (scan){}", self.context);
-            let mut body =
-                Checker { graph: &scan.body, context, symbols: self.symbols.clone(), errors: Vec::new() };
+            let mut body = Checker { graph: &scan.body, context, symbols: self.symbols.clone(), errors: Vec::new() };
             for (index, input) in scan.body.inputs.iter().enumerate() {
                 if let Some(ty) = scan.body.try_ty(input.value) {
                     let symbols = symbols_of(ty);
@@ -201,7 +200,10 @@ impl Checker<'_> {
         let inferred = match node.op.infer(at, &operands) {
             Ok(inferred) => inferred,
             Err(error) => {
-                let excerpt = || text::excerpt(graph, node.op.name(), &node.inputs);
+                let excerpt = || {
+                    let before = Graph { nodes: graph.nodes[..index].to_vec(), ..graph.clone() };
+                    text::excerpt(&before, node.op.name(), &node.inputs)
+                };
                 return self.errors.push(error.with_excerpt(excerpt));
             }
         };

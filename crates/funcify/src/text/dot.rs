@@ -52,7 +52,10 @@ impl Dot {
             }
             if let Op::Scan(scan) = &node.op {
                 self.line(depth, format!("subgraph cluster_{id} {{"));
-                self.line(depth + 1, format!("label={};", quoted(&format!("@{} for t in 0..{}", scan.body.name(), scan.steps))));
+                self.line(
+                    depth + 1,
+                    format!("label={};", quoted(&format!("@{} for t in 0..{}", scan.body.name(), scan.steps))),
+                );
                 self.body(&scan.body, &id, depth + 1);
                 self.line(depth, "}".into());
             }

@@ -40,10 +40,16 @@ fn special(element: f64) -> Option<String> {
     }
 }
 
-/// The fewest digits that `round` brings back to the element.
+/// Integers above this may be shown with fewer digits than they have.
+const LARGEST_EXACT: f64 = 1e6;
+
+/// The fewest digits that `round` brings back to the element; all digits of an integer that is not large.
 fn shortest(element: f64, round: impl Fn(f64) -> f64) -> String {
     if let Some(text) = special(element) {
         return text;
+    }
+    if element.fract() == 0.0 && element.abs() < LARGEST_EXACT {
+        return format!("{element:?}");
     }
     let candidates = (0..17).filter_map(|digits| format!("{element:.digits$e}").parse::<f64>().ok());
     let found = candidates.into_iter().find(|candidate| round(*candidate) == element);
@@ -56,6 +62,10 @@ pub(super) fn parse_elements(cursor: &mut Cursor, ty: &TensorType) -> Result<Hos
     let Some(shape) = ty.shape.constant() else {
         return Err(error_at(site, "a constant whose type has only numbers as sizes", ty));
     };
+    let count = shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size));
+    if count.is_none() {
+        return Err(error_at(site, "a constant with fewer elements", ty));
+    }
     let mut scalars = Vec::new();
     if shape.is_empty() {
         scalars.push(element(cursor, ty.dtype)?);

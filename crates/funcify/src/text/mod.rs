@@ -4,16 +4,19 @@
 //! printing again gives the same text.
 //!
 //! ```text
-//! fn @sums(%xs: f32[T,3], %init: f32[3]) {
-//!   %trace: f32[T+1,3], %last: f32[3] = scan @step for t in 0..T with %init {
-//!     seq %x: f32[3] = %xs[t]                      // the row of step t
-//!     sit-sot %old: f32[3] = %trace[t-1] from %rows // a buffer, which the step reads and writes
-//!     carry %c: f32[3] = %last from %init          // a state without a trace
-//!     %0: f32[3] = add %old, %x
-//!     %trace[t] = %0                               // what the step writes
-//!     %last = %init                                // the next carry
+//! fn @sums(%xs: f32[T,3], %rows: f32[1,3], %init: f32[3], %w: f32[3]) {
+//!   %trace: f32[T+1,3], %last: f32[3] = scan @step for t in 0..T with %w {
+//!     seq %x: f32[3] = %xs[t]                          // the row of step t
+//!     sit-sot %old: f32[3] = %trace[t-1] from %rows    // a buffer that the step reads and writes
+//!     carry %c: f32[3] = %last from %init              // a state without a trace
+//!     %0: f32[3] = mul %old, %w
+//!     %1: f32[3] = add %0, %x
+//!     %2: f32[3] = add %c, %1
+//!     %trace[t] = %1                                   // what the step writes
+//!     %last = %2                                       // the next carry
 //!   }
-//!   return last=%last
+//!   %3: f32[T,3] = slice %trace {axis=0, start=1, limit=T+1, step=1}
+//!   return last=%last, rows=%3
 //! }
 //! ```
 //!

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::elements::parse_elements;
 use super::lexer::{Cursor, Token, error_at, is_number};
 use super::parse_scan;
-use super::types::{attributes, expectation, tensor_type};
+#[cfg(test)]
+use super::types::expectation;
+use super::types::{attributes, tensor_type};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::{Graph, ValueId};
 use crate::ops::scan::Wanted;
@@ -275,9 +277,7 @@ impl Parser {
         site: Site,
     ) -> Result<()> {
         let at = Place::new(op.name(), site);
-        let with_excerpt = |error: Error, graph: &Graph| {
-            error.with_excerpt(|| super::excerpt(graph, &at.op, operands))
-        };
+        let with_excerpt = |error: Error, graph: &Graph| error.with_excerpt(|| super::excerpt(graph, &at.op, operands));
         let values = body.graph.push_node(op, operands, site).map_err(|error| with_excerpt(error, &body.graph))?;
         if values.len() != binders.len() {
             let (expected, found) = (format!("{} results", values.len()), format!("{} results", binders.len()));
@@ -308,5 +308,35 @@ pub(super) fn taken(site: Site, component: &str, name: &str, rule: &str) -> Erro
         name: format!("`{name}`"),
         rule: rule.to_string(),
         fix: "use a new name".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    /// Each of these texts is refused, or read and then printed the same.
+    #[test]
+    fn damaged_texts_do_not_panic() {
+        let text = include_str!("mod.rs").replace("//!", "");
+        let start = text.find("fn @sums").unwrap();
+        let end = text.find("A loop's header").unwrap();
+        let text: Vec<char> = text[start..end].replace("```", "").chars().collect();
+        let read = |text: String| {
+            if let Ok(graph) = parse(&text) {
+                assert_eq!(parse(&graph.to_string()).unwrap().to_string(), graph.to_string());
+                let _ = graph.check();
+            }
+        };
+        parse(&text.iter().collect::<String>()).unwrap();
+        for index in 0..text.len() {
+            read(text[..index].iter().collect());
+            read([&text[..index], &text[index + 1..]].concat().iter().collect());
+            for other in ['0', '9', 'T', '%', '[', '}', '-', ',', '\n'] {
+                read([&text[..index], &[other], &text[index + 1..]].concat().iter().collect());
+                read([&text[..index], &[other], &text[index..]].concat().iter().collect());
+            }
+        }
+        read("fn @f() {\n %0: f32[9999999999,9999999999] = constant []\n return\n}".into());
     }
 }

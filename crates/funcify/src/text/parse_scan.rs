@@ -79,6 +79,7 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
         carry_operands: Vec::new(),
     };
     parts.heads(parser, outer, &mut body)?;
+    parts.all_described()?;
     for (name, value) in &invariants {
         let fallback = format!("v{}", value.index());
         let param = if is_number(name) { &fallback } else { name };
@@ -236,6 +237,13 @@ impl ScanParts<'_> {
         }
     }
 
+    /// Checks that the lines describe every result.
+    fn all_described(&self) -> Result<()> {
+        let Some(binder) = self.binders.get(self.buffers.len() + self.carries) else { return Ok(()) };
+        let found = format!("`%{}`, which no line describes", binder.name);
+        Err(error_at(binder.site, "a line for each result, such as `carry ..`", found))
+    }
+
     fn sequence(&mut self, parser: &mut Parser, outer: &Body, body: &mut Body) -> Result<()> {
         let reads = reads(parser)?;
         let source = outer.names.get(&reads.source).copied();
@@ -249,14 +257,7 @@ impl ScanParts<'_> {
         params(parser, body, reads.binders)
     }
 
-    fn buffer(
-        &mut self,
-        parser: &mut Parser,
-        outer: &Body,
-        body: &mut Body,
-        word: &str,
-        site: Site,
-    ) -> Result<()> {
+    fn buffer(&mut self, parser: &mut Parser, outer: &Body, body: &mut Body, word: &str, site: Site) -> Result<()> {
         parser.cursor.expect_mark('-')?;
         let kind = format!("{word}-{}", parser.cursor.expect_name("`sot` or `mot`")?);
         let reads = reads(parser)?;
@@ -267,11 +268,9 @@ impl ScanParts<'_> {
         let possible = self.possible_kinds(binder, given.as_ref());
         let start = start.filter(|_| possible.contains(&kind.as_str()));
         let Some(start) = start else {
-            let initial = init.map_or("no initial rows".to_string(), |init| {
-                format!("initial rows of type {}", outer.graph.ty(init))
-            });
-            let expected =
-                format!("`{}`, for a buffer of type {} with {initial}", possible.join("` or `"), binder.ty);
+            let initial = init
+                .map_or("no initial rows".to_string(), |init| format!("initial rows of type {}", outer.graph.ty(init)));
+            let expected = format!("`{}`, for a buffer of type {} with {initial}", possible.join("` or `"), binder.ty);
             return Err(error_at(site, expected, format!("`{kind}`")));
         };
         let mut buffer = Buffer { start, reads: Vec::new(), writes: Vec::new(), wanted: binder.wanted };
@@ -371,10 +370,6 @@ impl ScanParts<'_> {
 
     /// The results of the body: the rows written to each buffer, the next carries.
     fn outputs(&self, parser: &Parser, graph: &mut Graph) -> Result<()> {
-        if let Some(binder) = self.binders.get(self.buffers.len() + self.carries) {
-            let expected = "a line for each result, such as `carry ..`";
-            return Err(error_at(binder.site, expected, format!("`%{}`, which no line describes", binder.name)));
-        }
         for (index, rows) in self.writes.iter().enumerate() {
             if rows.is_empty() {
                 return Err(parser.cursor.error(format!("a row written to `%{}`", self.binders[index].name)));

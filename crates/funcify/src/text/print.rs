@@ -129,8 +129,7 @@ impl Printer {
 
     fn function(&mut self, graph: &Graph) -> Names {
         let mut names = Names::default();
-        let params: Vec<String> =
-            (0..graph.inputs().len()).map(|index| self.input(graph, &mut names, index)).collect();
+        let params: Vec<String> = (0..graph.inputs().len()).map(|index| self.input(graph, &mut names, index)).collect();
         let name = if graph.name().is_empty() { String::new() } else { format!(" @{}", graph.name()) };
         self.line(format!("fn{name}({}) {{", params.join(", ")));
         self.depth += 1;

@@ -88,7 +88,9 @@ fn factor(cursor: &mut Cursor, is_negative: bool) -> Result<Dim> {
     let factor = match cursor.peek() {
         Token::Name(name) => Some(Dim::symbol(&Symbol::new(name)) * sign),
         // The magnitude of the smallest i64 is larger than the largest i64.
-        Token::Number(text) => text.parse::<i128>().ok().and_then(|n| i64::try_from(n * i128::from(sign)).ok()).map(Dim::from),
+        Token::Number(text) => {
+            text.parse::<i128>().ok().and_then(|n| i64::try_from(n * i128::from(sign)).ok()).map(Dim::from)
+        }
         _ => None,
     };
     let factor = factor.ok_or_else(|| cursor.error("a dimension: a whole number or a symbol"))?;

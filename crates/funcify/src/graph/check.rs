@@ -81,7 +81,8 @@ impl Checker<'_> {
         let graph = self.graph;
         let at = Place::new("names", Site::Unknown);
         let is_body = !self.context.is_empty();
-        if !is_identifier(&graph.name) && !(is_body && graph.name.is_empty()) {
+        let may_be_absent = is_body && graph.name.is_empty();
+        if !may_be_absent && !is_identifier(&graph.name) {
             self.report(&at, "graph-c5", "the name of the graph".into(), format!("`{}`", graph.name));
         }
         let inputs = graph.inputs.iter().map(|input| graph.try_value_name(input.value).unwrap_or_default());

@@ -62,15 +62,11 @@ fn dims(cursor: &mut Cursor) -> Result<Vec<Dim>> {
 /// A sum of products.
 pub(super) fn dim(cursor: &mut Cursor) -> Result<Dim> {
     let mut sum = product(cursor)?;
-    loop {
-        if cursor.take_mark('+') {
-            sum = sum + product(cursor)?;
-        } else if *cursor.peek() == Token::Mark('-') {
-            sum = sum + product(cursor)?;
-        } else {
-            return Ok(sum);
-        }
+    // A minus sign is part of the product after it.
+    while cursor.take_mark('+') || *cursor.peek() == Token::Mark('-') {
+        sum = sum + product(cursor)?;
     }
+    Ok(sum)
 }
 
 /// A product of numbers and symbols, with its sign.

@@ -1,5 +1,9 @@
 //! Differentiable control flow for tensor programs: one loop, every backend.
 
+// The derive names this crate by its path, also in the crate's own tests.
+#[cfg(test)]
+extern crate self as funcify;
+
 #[doc(hidden)]
 pub use inventory;
 

@@ -224,6 +224,16 @@ impl Graph {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
+    /// The type of a value, if the graph has it.
+    pub(crate) fn try_ty(&self, value: ValueId) -> Option<&TensorType> {
+        self.values.get(value.index()).map(|info| &info.ty)
+    }
+
+    /// The name of a value, if the graph has it and it has one.
+    pub(crate) fn try_value_name(&self, value: ValueId) -> Option<&str> {
+        self.values.get(value.index())?.name.as_deref()
+    }
+
     /// Adds an input.
     pub(crate) fn push_input(&mut self, name: &str, ty: TensorType, is_static: bool) -> ValueId {
         let source = Source::Input(self.inputs.len());

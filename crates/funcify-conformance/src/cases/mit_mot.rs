@@ -2,7 +2,6 @@
 
 use funcify::{Recurrence, Value, stack};
 
-use super::rows::rows;
 use super::{Inputs, Outputs, Program, outputs};
 
 pub(super) const PROGRAMS: &[(&str, Program)] = &[
@@ -103,7 +102,7 @@ fn mm_write_only_skip(g: &Inputs<'_>) -> Outputs {
 fn mm_read_only_neighbours(g: &Inputs<'_>) -> Outputs {
     let [buf, a] = g.get(["buf", "a"]);
     let result = sweep(buf, [0, 1, 2], [1], [], |[], [r0, r1, r2]| {
-        let [a0, a1, a2] = rows(a);
+        let [a0, a1, a2] = a.unstack(0);
         [a0 * r0 + a1 * r1.square() + a2 * r2]
     });
     outputs! { result }
@@ -145,7 +144,7 @@ fn mm_overwrite_after_use(g: &Inputs<'_>) -> Outputs {
 fn mm_write_overwritten_by_later_step(g: &Inputs<'_>) -> Outputs {
     let [buf, a] = g.get(["buf", "a"]);
     let result = sweep(buf, [0], [2, 1], [], |[], [r0]| {
-        let [a0, a1] = rows(a);
+        let [a0, a1] = a.unstack(0);
         [a0 * r0, a1 * r0.sin()]
     });
     outputs! { result }
@@ -209,7 +208,7 @@ fn mm_write_below_reads(g: &Inputs<'_>) -> Outputs {
 fn mm_three_roles(g: &Inputs<'_>) -> Outputs {
     let [buf, a] = g.get(["buf", "a"]);
     let result = sweep(buf, [0, 1, 2], [2, 0], [], |[], [r0, r1, r2]| {
-        let [a0, a1] = rows(a);
+        let [a0, a1] = a.unstack(0);
         [a0 * r0.sin() + r1 * r2, a1 * r0 * r2]
     });
     outputs! { result }
@@ -301,7 +300,7 @@ fn mm_slice_of_result(g: &Inputs<'_>) -> Outputs {
 /// The initial buffer is computed, the result is reversed.
 fn mm_buffer_from_expression(g: &Inputs<'_>) -> Outputs {
     let [start, x] = g.get(["start", "x"]);
-    let [first, last] = rows(start);
+    let [first, last] = start.unstack(0);
     let zero = first.zeros_like();
     let buf = stack(&[first, zero, zero, zero, last], 0);
     let result = sweep(buf, [0, 1], [1], [x], |[x], [r0, r1]| [r0 * 2.0 * x + r1]);
@@ -312,7 +311,7 @@ fn mm_buffer_from_expression(g: &Inputs<'_>) -> Outputs {
 fn mm_dense_window(g: &Inputs<'_>) -> Outputs {
     let [buf, w] = g.get(["buf", "w"]);
     let result = sweep(buf, [0, 1, 2], [2, 1, 0], [], |[], window| {
-        let [v0, v1, v2] = rows(stack(&window, 0).matmul(w).tanh());
+        let [v0, v1, v2] = stack(&window, 0).matmul(w).tanh().unstack(0);
         [v2, v1, v0]
     });
     outputs! { result }

@@ -7,7 +7,6 @@ mod dtype;
 mod mit_mot;
 mod model;
 mod nested;
-mod rows;
 mod scan;
 mod taps;
 

@@ -2,7 +2,6 @@
 
 use funcify::Recurrence;
 
-use super::rows::rows;
 use super::{Inputs, Outputs, Program, outputs};
 
 pub(super) const PROGRAMS: &[(&str, Program)] = &[
@@ -71,7 +70,7 @@ fn ar3(g: &Inputs<'_>) -> Outputs {
     let x = loop_.mit_sot(start, [-1, -2, -3]);
     let done = loop_.run(|step| {
         let ([e], [x1, x2, x3]) = (step.read(&noise), step.read(&x));
-        let [phi1, phi2, phi3] = rows(phi);
+        let [phi1, phi2, phi3] = phi.unstack(0);
         step.write(&x, phi1 * x1 + phi2 * x2 + phi3 * x3 + e);
     });
     outputs! { trace: done.trace(&x) }
@@ -84,7 +83,7 @@ fn ar_5_3_1(g: &Inputs<'_>) -> Outputs {
     let x = loop_.mit_sot(start, [-5, -3, -1]);
     let done = loop_.run(|step| {
         let ([e], [x5, x3, x1]) = (step.read(&noise), step.read(&x));
-        let [phi5, phi3, phi1] = rows(phi);
+        let [phi5, phi3, phi1] = phi.unstack(0);
         step.write(&x, phi5 * x5 + phi3 * x3 + phi1 * x1 + e);
     });
     outputs! { trace: done.trace(&x) }
@@ -132,7 +131,7 @@ fn stencil(g: &Inputs<'_>) -> Outputs {
     let x = loop_.sequence(x, [-1, 0, 1]);
     let done = loop_.run(|step| {
         let [left, here, right] = step.read(&x);
-        let [w0, w1, w2] = rows(w);
+        let [w0, w1, w2] = w.unstack(0);
         w0 * left + w1 * here + w2 * right.square()
     });
     outputs! { y: done.ys }
@@ -182,7 +181,7 @@ fn arx(g: &Inputs<'_>) -> Outputs {
     let x = loop_.sit_sot(init);
     let done = loop_.run(|step| {
         let ([before, after], [x1]) = (step.read(&u), step.read(&x));
-        let [b0, b1] = rows(b);
+        let [b0, b1] = b.unstack(0);
         step.write(&x, (a * x1 + b0 * before + b1 * after).tanh());
     });
     outputs! { trace: done.trace(&x) }
@@ -338,7 +337,7 @@ fn biquad(g: &Inputs<'_>) -> Outputs {
     let y = loop_.mit_sot(y0, [-2, -1]);
     let done = loop_.run(|step| {
         let ([u2, u1, u0], [y2, y1]) = (step.read(&u), step.read(&y));
-        let ([b0, b1, b2], [a1, a2]) = (rows(b), rows(a));
+        let ([b0, b1, b2], [a1, a2]) = (b.unstack(0), a.unstack(0));
         step.write(&y, b0 * u0 + b1 * u1 + b2 * u2 - a1 * y1 - a2 * y2);
     });
     outputs! { y: done.trace(&y) }

@@ -324,7 +324,7 @@ fn every_op() {
             x.broadcast_to([Dim::from(2), Dim::from("B"), Dim::from("B")]),
             x.reshape([Dim::from("B") * Dim::from("B")]),
             x.t(),
-            x.slice(1, 1, Dim::from("B")),
+            x.slice(1, 1..),
             x.reverse(1),
             concat(&[x, x], 1),
             x.pad(0, 1, Dim::from("B") + 2, -0.5),

@@ -3,7 +3,6 @@
 use funcify::{DType, ScanOptions, iota, scan, scan_with, stack};
 
 use super::traced;
-use crate::cases::rows::rows;
 use crate::cases::{Inputs, Outputs, outputs};
 
 pub(super) fn cumsum(g: &Inputs<'_>) -> Outputs {
@@ -89,9 +88,9 @@ pub(super) fn log_space_400(g: &Inputs<'_>) -> Outputs {
     let [logits] = g.get(["logits"]);
     let start = logits.index(0, 0).zeros_like() - std::f64::consts::LN_2;
     let (last, ()) = scan(start, logits, |c, x| {
-        let [c0, c1] = rows(c);
+        let [c0, c1] = c.unstack(0);
         let m = c0.maximum(c1).stop_gradient();
-        let [e0, e1] = rows((c - m).exp());
+        let [e0, e1] = (c - m).exp().unstack(0);
         let mixed = stack(&[0.75 * e0 + 0.25 * e1, 0.25 * e0 + 0.75 * e1], 0);
         (m + mixed.log() + x - 1.0, ())
     });

@@ -17,34 +17,42 @@ pub struct Burn {
     name: &'static str,
     /// How the device stores booleans.
     bool_dtype: BoolDType,
-    limits: Limits,
+    abilities: Abilities,
 }
 
-/// What a device cannot hold.
+/// In what the devices differ.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+struct Abilities {
+    /// f16 and bf16.
     half_floats: bool,
+    /// The largest rank that it can reshape.
     max_rank: Option<usize>,
+    /// A sigmoid of its own. Burn's general one computes in f32.
+    sigmoid: bool,
 }
 
 impl Burn {
     /// Burn's CPU device in plain Rust.
     #[cfg(feature = "flex")]
     pub fn flex() -> Self {
-        Burn::new(Device::flex(), "burn-flex", Limits { half_floats: true, max_rank: None })
+        Burn::new(Device::flex(), "burn-flex", Abilities { half_floats: true, max_rank: None, sigmoid: true })
     }
 
     /// Burn's CPU device on the `ndarray` crate.
     #[cfg(feature = "ndarray")]
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
     pub fn ndarray() -> Self {
-        Burn::new(Device::ndarray(), "burn-ndarray", Limits { half_floats: false, max_rank: Some(6) })
+        Burn::new(
+            Device::ndarray(),
+            "burn-ndarray",
+            Abilities { half_floats: false, max_rank: Some(6), sigmoid: false },
+        )
     }
 
     #[cfg_attr(not(any(feature = "flex", feature = "ndarray")), allow(dead_code, reason = "no device is compiled in"))]
-    fn new(device: Device, name: &'static str, limits: Limits) -> Self {
+    fn new(device: Device, name: &'static str, abilities: Abilities) -> Self {
         let bool_dtype = device.settings().bool_dtype;
-        Burn { device, name, bool_dtype, limits }
+        Burn { device, name, bool_dtype, abilities }
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -53,6 +61,11 @@ impl Burn {
 
     pub(crate) fn bool_dtype(&self) -> BoolDType {
         self.bool_dtype
+    }
+
+    /// Whether the device has a sigmoid that computes in the dtype of its operand.
+    pub(crate) fn has_sigmoid(&self) -> bool {
+        self.abilities.sigmoid
     }
 
     /// A tensor of zeros, `false` for booleans.
@@ -85,11 +98,11 @@ impl Backend for Burn {
     }
 
     fn lacks(&self, dtype: DType, rank: usize) -> Option<String> {
-        match self.limits {
-            Limits { half_floats: false, .. } if matches!(dtype, DType::F16 | DType::BF16) => {
+        match self.abilities {
+            Abilities { half_floats: false, .. } if matches!(dtype, DType::F16 | DType::BF16) => {
                 Some(format!("has no storage for {dtype} tensors"))
             }
-            Limits { max_rank: Some(most), .. } if rank > most => {
+            Abilities { max_rank: Some(most), .. } if rank > most => {
                 Some(format!("reshapes tensors of rank {most} at most, not of rank {rank}"))
             }
             _ => None,

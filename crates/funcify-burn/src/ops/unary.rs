@@ -42,7 +42,6 @@ floats! {
     Log => |x| Dispatch::float_log(x);
     Log1p => |x| Dispatch::float_log1p(x);
     Tanh => |x| Dispatch::float_tanh(x);
-    Sigmoid => |x| sigmoid(x);
     Sin => |x| Dispatch::float_sin(x);
     Cos => |x| Dispatch::float_cos(x);
     Sqrt => |x| Dispatch::float_sqrt(x);
@@ -51,6 +50,7 @@ floats! {
     StopGradient => |x| x;
 }
 
+funcify!(Burn, ops::Sigmoid, |call, [x]| sigmoid(call.backend, x));
 funcify!(Burn, ops::Not, |_call, [x]| not(x));
 
 fn not(x: Tensor) -> Outcome {
@@ -75,6 +75,11 @@ fn expm1(x: Tensor) -> Tensor {
     Dispatch::float_mul(half, sum)
 }
 
-fn sigmoid(x: Tensor) -> Tensor {
-    Dispatch::sigmoid(x)
+/// 1 / (1 + exp(-x)).
+fn sigmoid(burn: &Burn, x: Tensor) -> Outcome {
+    if burn.has_sigmoid() {
+        return Ok(Dispatch::sigmoid(x));
+    }
+    let power = Dispatch::float_exp(Dispatch::float_neg(x));
+    Ok(Dispatch::float_recip(Dispatch::float_add_scalar(power, Scalar::from(1f64))))
 }

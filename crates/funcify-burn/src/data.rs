@@ -1,6 +1,8 @@
 //! Elements between host memory and a device.
 
 use burn::backend::Dispatch;
+#[cfg(feature = "ndarray")]
+use burn::backend::TensorMetadata;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{DType as BurnDType, TensorData, try_read_sync};
 use funcify::error::BackendError;
@@ -70,6 +72,19 @@ pub(crate) fn integer_value(tensor: Tensor) -> Result<i64, BackendError> {
     let data = read(tensor)?;
     let value = data.iter::<i64>().next();
     value.ok_or_else(|| "an index tensor has no element".into())
+}
+
+/// The one element of a tensor as a scalar: Burn's ndarray device reshapes to the ranks 1 to 6 only.
+#[cfg(feature = "ndarray")]
+pub(crate) fn as_scalar(tensor: Tensor) -> Result<Tensor, BackendError> {
+    let (kind, device) = (kind(&tensor), tensor.device());
+    let (bytes, _, dtype) = read(tensor)?.into_parts();
+    let data = TensorData::try_from_bytes(bytes, Vec::<usize>::new(), dtype)?;
+    Ok(match kind {
+        Kind::Float => Dispatch::float_from_data(data, &device),
+        Kind::Integer => Dispatch::int_from_data(data, &device),
+        Kind::Bool => Dispatch::bool_from_data(data, &device),
+    })
 }
 
 fn read(tensor: Tensor) -> Result<TensorData, BackendError> {

@@ -137,14 +137,14 @@ impl Backend for Burn {
 
     fn row(&self, tensor: &Tensor, row: usize) -> Result<Tensor, BackendError> {
         let sizes = kinds::sizes(tensor);
-        Ok(kinds::reshape(self.rows(tensor, row, 1)?, &sizes[1..]))
+        kinds::reshape(self.rows(tensor, row, 1)?, &sizes[1..])
     }
 
     fn stack(&self, parts: Vec<Part<Tensor>>, ty: &StackType) -> Result<Tensor, BackendError> {
         let one_row = [&[1], ty.row.as_slice()].concat();
         self.check(ty.dtype, one_row.len())?;
         let blocks = parts.into_iter().map(|part| match part {
-            Part::Row(row) if kinds::sizes(&row) == ty.row => Ok(kinds::reshape(row, &one_row)),
+            Part::Row(row) if kinds::sizes(&row) == ty.row => kinds::reshape(row, &one_row),
             Part::Block(block) if kinds::sizes(&block).get(1..) == Some(&ty.row) => Ok(block),
             Part::Row(part) | Part::Block(part) => Err(misfit(&part, &ty.row)),
         });
@@ -170,7 +170,7 @@ impl Backend for Burn {
             _ => return Err(misfit(&value, sizes.get(1..).unwrap_or_default())),
         }
         let one_row = [&[1], &sizes[1..]].concat();
-        Ok(kinds::slice_assign(trace, &kinds::along(&sizes, 0, row, row + 1, 1), kinds::reshape(value, &one_row)))
+        Ok(kinds::slice_assign(trace, &kinds::along(&sizes, 0, row, row + 1, 1), kinds::reshape(value, &one_row)?))
     }
 }
 

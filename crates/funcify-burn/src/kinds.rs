@@ -3,6 +3,7 @@
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::{Shape, Slice};
+use funcify::error::BackendError;
 
 /// A tensor of any device, dtype and rank.
 pub(crate) type Tensor = burn::backend::DispatchTensor;
@@ -44,12 +45,16 @@ pub(crate) fn sizes(tensor: &Tensor) -> Vec<usize> {
 }
 
 /// The same elements in row-major order under another shape with as many.
-pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Tensor {
+pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Result<Tensor, BackendError> {
     let shape = Shape::from(shape.to_vec());
     if tensor.shape() == shape {
-        return tensor;
+        return Ok(tensor);
     }
-    by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, shape))
+    #[cfg(feature = "ndarray")]
+    if shape.rank() == 0 && matches!(tensor.kind, burn::backend::DispatchTensorKind::NdArray(_)) {
+        return crate::data::as_scalar(tensor);
+    }
+    Ok(by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, shape)))
 }
 
 /// Repetition to a shape of the same rank, where each axis is equal or 1.

@@ -20,5 +20,5 @@ fn broadcast(call: &Call<'_, Burn, ops::Broadcast>, x: Tensor) -> Outcome {
     if aligned.iter().zip(&shape).any(|(from, to)| from != to && *from != 1) {
         return Err(format!("a tensor of sizes {aligned:?} does not broadcast to {shape:?}").into());
     }
-    Ok(expand(reshape(x, &aligned), &shape))
+    Ok(expand(reshape(x, &aligned)?, &shape))
 }

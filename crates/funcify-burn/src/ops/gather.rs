@@ -1,13 +1,13 @@
 //! `gather`: Burn's, with the indices clamped first.
 
 use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use funcify::dispatch::Call;
 use funcify::{funcify, ops};
 
-use super::{Outcome, clamped_indices, empty_axis};
+use super::{Outcome, clamped_indices, empty_axis, with_bools_as_bytes};
 use crate::device::Burn;
-use crate::kinds::{Tensor, sizes};
+use crate::kinds::{Kind, Tensor, kind, sizes};
 
 funcify!(Burn, ops::Gather, |call, [x, indices]| gather(&call, x, indices));
 
@@ -21,5 +21,8 @@ fn gather(call: &Call<'_, Burn, ops::Gather>, x: Tensor, indices: Tensor) -> Out
         return Err(empty_axis(call));
     }
     let indices = clamped_indices(indices, size);
-    Ok(by_kind!(x, float_gather | int_gather | bool_gather, (axis, x, indices)))
+    Ok(with_bools_as_bytes(call.backend, x, |x| match kind(&x) {
+        Kind::Float => Dispatch::float_gather(axis, x, indices),
+        _ => Dispatch::int_gather(axis, x, indices),
+    }))
 }

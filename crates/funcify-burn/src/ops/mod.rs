@@ -26,13 +26,13 @@ mod transpose;
 mod unary;
 
 use burn::backend::Dispatch;
-use burn::backend::ops::IntTensorOps;
+use burn::backend::ops::{BoolTensorOps, IntTensorOps};
 use burn::tensor::{IntDType, Scalar};
 use funcify::dispatch::Call;
 use funcify::error::BackendError;
 
 use crate::device::Burn;
-use crate::kinds::Tensor;
+use crate::kinds::{Kind, Tensor, kind};
 
 /// What a kernel of one result gives.
 type Outcome = Result<Tensor, BackendError>;
@@ -49,6 +49,17 @@ fn clamped_indices(indices: Tensor, size: usize) -> Tensor {
     let indices = Dispatch::int_cast(indices, IntDType::I64);
     let last = size.saturating_sub(1) as i64;
     Dispatch::int_clamp(indices, Scalar::from(0i64), Scalar::from(last))
+}
+
+/// Moves elements; booleans as bytes, since Burn's dispatch panics when it picks booleans by index.
+fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tensor) -> Tensor {
+    match kind(&x) {
+        Kind::Bool => {
+            let picked = pick(Dispatch::bool_into_int(x, IntDType::U8));
+            Dispatch::int_not_equal_elem(picked, Scalar::from(0i64), burn.bool_dtype())
+        }
+        _ => pick(x),
+    }
 }
 
 /// The error of an index into an axis without elements.

@@ -17,7 +17,7 @@ fn pad(call: &Call<'_, Burn, ops::Pad>, x: Tensor, value: Tensor) -> Outcome {
     if shape.contains(&0) {
         return call.backend.zeros(call.dtype(0), &shape);
     }
-    let padding = expand(reshape(value, &vec![1; shape.len()]), &shape);
+    let padding = expand(reshape(value, &vec![1; shape.len()])?, &shape);
     if found.contains(&0) {
         return Ok(padding);
     }

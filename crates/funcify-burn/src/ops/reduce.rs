@@ -33,7 +33,7 @@ fn reduce(call: &Call<'_, Burn, Reduce>, x: Tensor) -> Outcome {
         Kind::Bool => axes.iter().try_fold(x, |x, axis| along_bool(*monoid, x, *axis))?,
         Kind::Integer => axes.iter().try_fold(x, |x, axis| along_integer(call.backend, *monoid, x, *axis))?,
     };
-    Ok(reshape(reduced, &shape))
+    reshape(reduced, &shape)
 }
 
 /// All elements of a float tensor.

@@ -1,13 +1,13 @@
 //! `take`: Burn's selection by a vector of indices, clamped first.
 
 use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use funcify::dispatch::Call;
 use funcify::{funcify, ops};
 
-use super::{Outcome, check_output, clamped_indices, empty_axis};
+use super::{Outcome, check_output, clamped_indices, empty_axis, with_bools_as_bytes};
 use crate::device::Burn;
-use crate::kinds::{Tensor, reshape, sizes};
+use crate::kinds::{Kind, Tensor, kind, reshape, sizes};
 
 funcify!(Burn, ops::Take, |call, [x, indices]| take(&call, x, indices));
 
@@ -23,6 +23,12 @@ fn take(call: &Call<'_, Burn, ops::Take>, x: Tensor, indices: Tensor) -> Outcome
     if shape.contains(&0) {
         return call.backend.zeros(call.dtype(0), &shape);
     }
-    let indices = reshape(clamped_indices(indices, found[axis]), &[count]);
-    Ok(reshape(by_kind!(x, float_select | int_select | bool_select, (x, axis, indices)), &shape))
+    let indices = reshape(clamped_indices(indices, found[axis]), &[count])?;
+    reshape(
+        with_bools_as_bytes(call.backend, x, |x| match kind(&x) {
+            Kind::Float => Dispatch::float_select(x, axis, indices),
+            _ => Dispatch::int_select(x, axis, indices),
+        }),
+        &shape,
+    )
 }

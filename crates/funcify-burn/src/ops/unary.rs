@@ -1,7 +1,7 @@
 //! Elementwise ops of one operand: Burn's on floats, in host memory on integers.
 
 use burn::backend::Dispatch;
-use burn::backend::ops::{ActivationOps, BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn::backend::ops::{ActivationOps, BoolTensorOps, FloatTensorOps};
 use burn::tensor::Scalar;
 use funcify::error::BackendError;
 use funcify::{funcify, ops};
@@ -51,13 +51,14 @@ floats! {
 }
 
 funcify!(Burn, ops::Sigmoid, |call, [x]| sigmoid(call.backend, x));
-funcify!(Burn, ops::Not, |_call, [x]| not(x));
+funcify!(Burn, ops::Not, |call, [x]| not(call.backend, x));
 
-fn not(x: Tensor) -> Outcome {
-    Ok(match kind(&x) {
-        Kind::Bool => Dispatch::bool_not(x),
-        _ => Dispatch::bitwise_not(x),
-    })
+/// Burn's bitwise complement panics for unsigned integers on ndarray.
+fn not(burn: &Burn, x: Tensor) -> Outcome {
+    match kind(&x) {
+        Kind::Bool => Ok(Dispatch::bool_not(x)),
+        _ => by_integer!(x, Integer => on_host::map::<Integer, Integer>(burn, x, |i| !i)),
+    }
 }
 
 /// Burn's sign of NaN is 0: only elements that are less or greater than 0 take it.

@@ -97,3 +97,41 @@ pub(crate) fn scatter<E: Element>(
     }
     Ok(from_elements(burn, changed, &shape))
 }
+
+#[cfg(all(test, any(feature = "flex", feature = "ndarray")))]
+mod tests {
+    use burn::backend::Dispatch;
+    use burn::backend::ops::IntTensorOps;
+
+    use super::*;
+    use crate::kinds::{along, expand, slice};
+
+    fn devices() -> Vec<Burn> {
+        vec![
+            #[cfg(feature = "flex")]
+            Burn::flex(),
+            #[cfg(feature = "ndarray")]
+            Burn::ndarray(),
+        ]
+    }
+
+    #[test]
+    fn views_are_read_in_row_major_order() {
+        for burn in devices() {
+            let x = || from_elements(&burn, vec![1i64, 2, 3, 4, 5, 6], &[2, 3]);
+            let views = [
+                (Dispatch::int_permute(x(), &[1, 0]), vec![1, 4, 2, 5, 3, 6]),
+                (slice(x(), &along(&[2, 3], 1, 1, 3, 1)), vec![2, 3, 5, 6]),
+                (slice(x(), &along(&[2, 3], 0, 1, 2, 1)), vec![4, 5, 6]),
+                (expand(from_elements(&burn, vec![7i64, 8], &[2, 1]), &[2, 2]), vec![7, 7, 8, 8]),
+            ];
+            for (view, expected) in views {
+                let shape = sizes(&view);
+                assert_eq!(elements::<i64>(view.clone()).unwrap(), expected);
+                let doubled = zip::<i64>(&burn, view.clone(), view, |i, j| i + j).unwrap();
+                assert_eq!(sizes(&doubled), shape);
+                assert_eq!(elements::<i64>(doubled).unwrap(), expected.iter().map(|i| 2 * i).collect::<Vec<_>>());
+            }
+        }
+    }
+}

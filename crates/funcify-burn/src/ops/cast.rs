@@ -6,15 +6,17 @@ use burn::tensor::{Element, Scalar};
 use funcify::{DType, funcify, ops};
 use half::{bf16, f16};
 
-use super::Outcome;
+use super::{Outcome, check_output};
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, kind};
 use crate::{dtypes, on_host};
 
-funcify!(Burn, ops::Cast, |call, [x]| cast(call.backend, x, call.op.dtype));
+funcify!(Burn, ops::Cast, |call, [x]| {
+    check_output(&call)?;
+    cast(call.backend, x, call.op.dtype)
+});
 
 fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
-    burn.check(dtype, 0)?;
     if dtypes::of(&x) == Some(dtype) {
         return Ok(x);
     }

@@ -28,7 +28,7 @@ mod unary;
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, IntTensorOps};
 use burn::tensor::{IntDType, Scalar};
-use funcify::dispatch::Call;
+use funcify::dispatch::{Backend, Call};
 use funcify::error::BackendError;
 
 use crate::device::Burn;
@@ -40,8 +40,10 @@ type Outcome = Result<Tensor, BackendError>;
 /// Fails if the device cannot hold result 0 of a call.
 fn check_output<O>(call: &Call<'_, Burn, O>) -> Result<Vec<usize>, BackendError> {
     let output = &call.outputs[0];
-    call.backend.check(output.dtype, output.rank())?;
-    call.output_shape(0)
+    match call.backend.lacks(output.dtype, output.rank()) {
+        Some(reason) => Err(call.unsupported(output.to_string(), reason, "run it on another device")),
+        None => call.output_shape(0),
+    }
 }
 
 /// Indices of any integer type as i64, clamped into `0..size`.

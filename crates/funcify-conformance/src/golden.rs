@@ -22,6 +22,8 @@ pub struct GoldenCase {
     pub file: String,
     /// Its category.
     pub category: String,
+    /// The float dtype of the program.
+    pub dtype: String,
     /// The mathematics.
     pub definition: String,
     /// Properties, which the head of the manifest explains.

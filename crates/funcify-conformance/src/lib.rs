@@ -1,4 +1,22 @@
 //! The conformance suite of funcify: identical cases on every backend.
+//!
+//! Cases are values ([`Case`]): a graph, inputs, and what must come out, from golden values that were computed
+//! independently ([`golden`]) and from the reference evaluation. Backends are parameters ([`Subject`]) with declared gaps
+//! ([`Expectations`]). Each case runs with its loops unrolled and native. The author of a backend runs the suite as
+//! tests of their own with [`run_as_tests`].
 
 pub mod cases;
+mod compare;
+pub mod expectations;
 pub mod golden;
+mod harness;
+mod report;
+mod runner;
+mod suite;
+
+pub use compare::compare;
+pub use expectations::Expectations;
+pub use harness::{run_as_tests, trials};
+pub use report::Report;
+pub use runner::{MODES, Row, Status, Subject, run_case, unmatched_gaps};
+pub use suite::{Case, Expected, ExpectedOutput, all_cases};

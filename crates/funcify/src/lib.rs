@@ -1,5 +1,9 @@
 //! Differentiable control flow for tensor programs: one loop, every backend.
 
+// The derive names this crate by its path, also in the crate's own tests.
+#[cfg(test)]
+extern crate self as funcify;
+
 #[doc(hidden)]
 pub use inventory;
 
@@ -19,8 +23,8 @@ pub use eval::evaluate;
 pub use files::{parse_safetensors, read_safetensors, write_safetensors};
 pub use funcify_derive::Tree;
 pub use graph::{
-    Axes, Builder, Graph, Input, IntoType, Node, NodeId, Operand, Output, Source, Value, ValueId, apply, concat,
-    constant, full, iota, select, size, stack,
+    Axes, Builder, Graph, Input, IntoType, Node, NodeId, Operand, Output, SliceRange, Source, Value, ValueId, apply,
+    concat, constant, full, iota, select, size, stack,
 };
 pub use host::{Element, HostTensor, Scalar, Storage};
 pub use ops::scan::{Carry, MitMot, Outcome, Recurrence, ScanOptions, SequenceHandle, State, Step, scan, scan_with};

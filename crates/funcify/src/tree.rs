@@ -8,6 +8,37 @@ use crate::graph::Value;
 /// with `#[derive(Tree)]`.
 ///
 /// A leaf has a path: the field names, keys and indices that lead to it, joined by `_`.
+///
+/// ```
+/// use funcify::{Graph, Tree, Value, scan};
+///
+/// #[derive(Tree)]
+/// struct Lstm {
+///     hidden: Value,
+///     cell: Value,
+/// }
+///
+/// let graph = Graph::build("lstm", |g| {
+///     let (xs, zero) = (g.input("xs", "f32[T,3]"), g.input("zero", "f32[3]"));
+///     let (last, ()) = scan(Lstm { hidden: zero, cell: zero }, xs, |state, x| {
+///         let cell = state.cell * 0.5 + x;
+///         (Lstm { hidden: cell.tanh(), cell }, ())
+///     });
+///     last
+/// })?;
+/// assert_eq!(graph.outputs()[1].name, "cell");
+/// # Ok::<(), funcify::Error>(())
+/// ```
+///
+/// An enum is refused: the structure of a program does not depend on values.
+///
+/// ```compile_fail
+/// #[derive(funcify::Tree)]
+/// enum Either {
+///     Left(funcify::Value),
+///     Right,
+/// }
+/// ```
 pub trait Tree: Sized {
     /// Calls `visit` with the path and the value of each leaf, in a fixed order.
     fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value));
@@ -157,4 +188,53 @@ tuple_trees! {
     (A 0, B 1, C 2, D 3, E 4, F 5)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::leaves;
+    use crate::{Graph, Tree, Value, scan};
+
+    #[derive(Tree, Clone, Copy)]
+    struct Cell<T> {
+        hidden: T,
+        gates: Gates,
+    }
+
+    #[derive(Tree, Clone, Copy)]
+    struct Gates(Value, [Value; 2]);
+
+    #[derive(Tree, Clone, Copy)]
+    struct Nothing;
+
+    #[test]
+    fn derived_structs_are_trees_in_a_loop() {
+        let graph = Graph::build("cells", |g| {
+            let (x, xs) = (g.input("x", "f32[2]"), g.input("xs", "f32[T,2]"));
+            let start = Cell { hidden: (x, Nothing), gates: Gates(x, [x, x]) };
+            let (last, ys) = scan(start, xs, |cell, x| {
+                let Gates(a, [b, c]) = cell.gates;
+                let next = Cell { hidden: (cell.hidden.0 + x, Nothing), gates: Gates(b, [c, a]) };
+                (next, next.gates)
+            });
+            Cell { hidden: (last, ys), gates: last.gates }
+        });
+        let graph = graph.unwrap();
+        let names: Vec<&str> = graph.outputs().iter().map(|output| output.name.as_str()).collect();
+        let expected = [
+            "hidden_0_hidden_0",
+            "hidden_0_gates_0",
+            "hidden_0_gates_1_0",
+            "hidden_0_gates_1_1",
+            "hidden_1_0",
+            "hidden_1_1_0",
+            "hidden_1_1_1",
+            "gates_0",
+            "gates_1_0",
+            "gates_1_1",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(graph.output_type(4).to_string(), "f32[T,2]");
+        assert!(leaves(&Nothing, "").is_empty());
+    }
 }

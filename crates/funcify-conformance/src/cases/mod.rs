@@ -99,11 +99,12 @@ mod tests {
                 return Err(format!("output `{name}` is {}, not {ty}", got.ty()));
             }
             let key = format!("out.{name}");
-            let tolerance = case.tolerance.get("f32").or(case.tolerance.get("f64")).ok_or("no tolerance")?;
+            let tolerance = case.tolerance.get(&case.dtype).or(case.tolerance.get("f64")).ok_or("no tolerance")?;
             let atol = tolerance.atol.get(&key).copied().unwrap_or(0.0);
             for (got, expected) in got.to_f64_vec().into_iter().zip(tensors[&key].to_f64_vec()) {
                 let same = got == expected || got.is_nan() && expected.is_nan();
-                if !same && !((got - expected).abs() <= atol + tolerance.rtol * expected.abs()) {
+                let close = (got - expected).abs() <= atol + tolerance.rtol * expected.abs();
+                if !same && !close {
                     return Err(format!("output `{name}` has {got}, not {expected}"));
                 }
             }

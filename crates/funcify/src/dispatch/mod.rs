@@ -1,12 +1,26 @@
 //! Dispatch: from a graph to a program of a backend's kernels, and to a function that is called.
+//!
+//! A [`Backend`] is a tensor type with a few operations on rows; its kernels are registered per op with
+//! [`funcify!`](crate::funcify). [`Function`] lowers a graph to a program of such kernels, its loops unrolled or
+//! native ([`LoopStrategy`]), and calls it on the backend's own tensors. [`Executor`] does so by the backend's name, on
+//! host tensors.
 
 mod backend;
 mod eager;
+mod executor;
+mod function;
+mod lower;
+mod native;
+mod program;
+mod reference;
 mod registry;
 mod sizes;
+mod unroll;
 
 pub use backend::{Backend, Call, IntoTensors, LoopStrategy, Part, StackType, Tensors};
 pub use eager::run_op;
+pub use executor::{BackendEntry, Executable, Executor, backend_names, open_backend, run_named};
+pub use function::{CompileCounts, CompileOptions, Function, ordered_inputs};
+pub use reference::Reference;
 pub use registry::{Conversion, Entry, Kernel, converted_ops, fixed_operands, typed_call};
 pub use sizes::bind_sizes;
-pub(crate) use sizes::call_error;

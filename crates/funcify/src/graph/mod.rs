@@ -9,7 +9,7 @@ use std::fmt;
 
 pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
 pub(crate) use tracer::{BodyTrace, emit, fail, fresh_symbol};
-pub use value::{Axes, Operand, Value};
+pub use value::{Axes, Operand, SliceRange, Value};
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};
@@ -222,6 +222,16 @@ impl Graph {
     pub fn check(&self) -> Result<(), Vec<Error>> {
         let errors = check::check(self);
         if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// The type of a value, if the graph has it.
+    pub(crate) fn try_ty(&self, value: ValueId) -> Option<&TensorType> {
+        self.values.get(value.index()).map(|info| &info.ty)
+    }
+
+    /// The name of a value, if the graph has it and it has one.
+    pub(crate) fn try_value_name(&self, value: ValueId) -> Option<&str> {
+        self.values.get(value.index())?.name.as_deref()
     }
 
     /// Adds an input.

@@ -3,7 +3,7 @@
 //! Shapes are broadcast to a common one by NumPy's rule, by ops that the builder inserts. Dtypes are never
 //! promoted: a number written in Rust takes the dtype of the value that it meets.
 
-use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Range, RangeFrom, RangeFull, RangeTo, Rem, Sub};
 
 use super::{ValueId, constant, emit, fail, size, tracer};
 use crate::error::Site;
@@ -220,17 +220,38 @@ impl Value {
         }
     }
 
-    /// The elements `start..limit` of an axis.
+    /// The elements of an axis in a range: `x.slice(0, 1..)`, `x.slice(-1, ..3)`, `x.slice(0, 2..x.dim(0) - 1)`. Negative
+    /// numbers count from the end.
     #[track_caller]
-    pub fn slice(self, axis: i64, start: impl Into<Dim>, limit: impl Into<Dim>) -> Value {
-        self.slice_step(axis, start, limit, 1)
+    pub fn slice(self, axis: i64, range: impl SliceRange) -> Value {
+        self.slice_step(axis, range, 1)
     }
 
-    /// Every `step`-th element of `start..limit` of an axis.
+    /// Every `step`-th element of an axis in a range.
     #[track_caller]
-    pub fn slice_step(self, axis: i64, start: impl Into<Dim>, limit: impl Into<Dim>, step: usize) -> Value {
-        let (start, limit) = (start.into(), limit.into());
-        self.with_axis("slice", axis, |axis| Slice { axis, start, limit, step })
+    pub fn slice_step(self, axis: i64, range: impl SliceRange, step: usize) -> Value {
+        let shape = self.shape();
+        let Some(axis) = normal_axis("slice", axis, shape.rank()) else {
+            return Value::poison();
+        };
+        let (start, limit) = range.bounds(&shape[axis]);
+        self.emit(Slice { axis, start, limit, step })
+    }
+
+    /// The slices of an axis one by one; the axis must have just `N`.
+    #[track_caller]
+    pub fn unstack<const N: usize>(self, axis: i64) -> [Value; N] {
+        let size = self.dim(axis);
+        if !self.is_poison() && size != Dim::from(N) {
+            fail("unstack", Site::caller(), &[self], |at| {
+                at.mismatch("the axis", format!("size {N}"), size, "take as many parts as the axis has")
+            });
+        }
+        let mut parts = [Value::poison(); N];
+        for (position, part) in parts.iter_mut().enumerate() {
+            *part = self.index(axis, position as i64);
+        }
+        parts
     }
 
     /// The slice of an axis at a fixed position, negative to count from the end; the axis disappears.
@@ -238,7 +259,7 @@ impl Value {
     pub fn index(self, axis: i64, position: i64) -> Value {
         let size = self.dim(axis);
         let start = if position < 0 { size + position } else { Dim::from(position) };
-        self.slice(axis, start.clone(), start + 1).squeeze(axis)
+        self.slice(axis, start.clone()..start + 1).squeeze(axis)
     }
 
     /// An axis in the opposite order.
@@ -357,6 +378,41 @@ impl Value {
     }
 }
 
+/// A range of positions of an axis; negative numbers count from the end.
+pub trait SliceRange {
+    /// The first position, and the one that ends the range, of an axis of that size.
+    fn bounds(self, size: &Dim) -> (Dim, Dim);
+}
+
+fn from_end(position: impl Into<Dim>, size: &Dim) -> Dim {
+    let position = position.into();
+    if position.constant().is_some_and(|number| number < 0) { size.clone() + position } else { position }
+}
+
+impl<D: Into<Dim>> SliceRange for Range<D> {
+    fn bounds(self, size: &Dim) -> (Dim, Dim) {
+        (from_end(self.start, size), from_end(self.end, size))
+    }
+}
+
+impl<D: Into<Dim>> SliceRange for RangeFrom<D> {
+    fn bounds(self, size: &Dim) -> (Dim, Dim) {
+        (from_end(self.start, size), size.clone())
+    }
+}
+
+impl<D: Into<Dim>> SliceRange for RangeTo<D> {
+    fn bounds(self, size: &Dim) -> (Dim, Dim) {
+        (Dim::from(0), from_end(self.end, size))
+    }
+}
+
+impl SliceRange for RangeFull {
+    fn bounds(self, size: &Dim) -> (Dim, Dim) {
+        (Dim::from(0), size.clone())
+    }
+}
+
 /// Axes to reduce over: one, several, or all (`..`). Negative ones count from the end.
 #[derive(Clone, Debug)]
 pub enum Axes {
@@ -378,8 +434,8 @@ impl Axes {
     }
 }
 
-impl From<std::ops::RangeFull> for Axes {
-    fn from(_: std::ops::RangeFull) -> Self {
+impl From<RangeFull> for Axes {
+    fn from(_: RangeFull) -> Self {
         Axes::All
     }
 }
@@ -657,11 +713,11 @@ macro_rules! operators {
 }
 
 operators! {
-    Add, add => Add; [f64, i64, i32]
-    Sub, sub => Sub; [f64, i64, i32]
-    Mul, mul => Mul; [f64, i64, i32]
-    Div, div => Div; [f64, i64, i32]
-    Rem, rem => Rem; [f64, i64, i32]
+    Add, add => Add; [f64, i32]
+    Sub, sub => Sub; [f64, i32]
+    Mul, mul => Mul; [f64, i32]
+    Div, div => Div; [f64, i32]
+    Rem, rem => Rem; [f64, i32]
     BitAnd, bitand => And; []
     BitOr, bitor => Or; []
     BitXor, bitxor => Xor; []

@@ -1,96 +1,48 @@
 //! The text form (`.fir`): printing, parsing, excerpts for errors, and Graphviz.
+//!
+//! One equation a line, a type on every binder, attributes in braces; `//` begins a comment. Printing, parsing and
+//! printing again gives the same text.
+//!
+//! ```text
+//! fn @sums(%xs: f32[T,3], %rows: f32[1,3], %init: f32[3], %w: f32[3]) {
+//!   %trace: f32[T+1,3], %last: f32[3] = scan @step for t in 0..T with %w {
+//!     seq %x: f32[3] = %xs[t]                          // the row of step t
+//!     sit-sot %old: f32[3] = %trace[t-1] from %rows    // a buffer that the step reads and writes
+//!     carry %c: f32[3] = %last from %init              // a state without a trace
+//!     %0: f32[3] = mul %old, %w
+//!     %1: f32[3] = add %0, %x
+//!     %2: f32[3] = add %c, %1
+//!     %trace[t] = %1                                   // what the step writes
+//!     %last = %2                                       // the next carry
+//!   }
+//!   %3: f32[T,3] = slice %trace {axis=0, start=1, limit=T+1, step=1}
+//!   return last=%last, rows=%3
+//! }
+//! ```
+//!
+//! A loop's header may say `down`, `unroll=3`, and `0..$1=%n`: the number of steps is the value of `%n`, which the
+//! symbol `$1` stands for from there on. The first lines of its body say what each parameter of the body is, in
+//! the order sequences, buffers, carries. Inside, the values after `with` have the names that they have outside.
+//! The words seq, nit-sot, sit-sot, mit-sot, mit-mot follow from the rest and are checked. A buffer that starts
+//! with given rows, in an upward loop, writes row `t`; elsewhere a tap is a row's number.
+//!
+//! The text does not hold: the names of a body's results, which follow from what they are written to, and names
+//! that two values share, of which the second gets a number.
 
-use crate::error::{Error, Place, Result, Site};
-use crate::graph::{Graph, ValueId};
-use crate::host::HostTensor;
-use crate::ops::{Attribute, Attributes, Op, OpRules};
-use crate::types::{DType, Dim, TensorType};
+mod dot;
+mod elements;
+mod lexer;
+mod parse;
+mod parse_scan;
+mod print;
+#[cfg(test)]
+mod tests;
+mod types;
 
-pub(crate) fn parse_type(text: &str) -> Result<TensorType, String> {
-    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let (dtype, rest) = text.split_once('[').ok_or("a type such as `f32[T,3]`")?;
-    let dims = rest.strip_suffix(']').ok_or("`]`")?;
-    let dtype = DType::from_name(dtype).ok_or("a dtype")?;
-    let dims = if dims.is_empty() { vec![] } else { dims.split(',').map(parse_dim).collect::<Result<Vec<_>, _>>()? };
-    Ok(TensorType::new(dtype, dims))
-}
-
-fn parse_dim(text: &str) -> Result<Dim, String> {
-    let mut sum = Dim::from(0);
-    let text = text.replace('-', "+-");
-    for term in text.split('+').filter(|t| !t.is_empty()) {
-        let (sign, term) = match term.strip_prefix('-') {
-            Some(t) => (-1i64, t),
-            None => (1, term),
-        };
-        let mut product = Dim::from(sign);
-        for factor in term.split('*') {
-            product = match factor.parse::<i64>() {
-                Ok(n) => product * n,
-                Err(_) => product * factor,
-            };
-        }
-        sum = sum + product;
-    }
-    Ok(sum)
-}
-
-pub(crate) fn parse(_text: &str) -> Result<Graph> {
-    Err(Error::Parse { at: Place::new("parse", Site::Unknown).boxed(), expected: "".into(), found: "".into() })
-}
-
-pub(crate) fn parse_op_text(text: &str) -> Result<Op, String> {
-    let (name, rest) = text.split_once('{').unwrap_or((text, ""));
-    let mut attributes = Attributes::new();
-    let mut depth = 0;
-    let mut parts = vec![String::new()];
-    for c in rest.trim_end_matches('}').chars() {
-        match c {
-            '[' => depth += 1,
-            ']' => depth -= 1,
-            ',' if depth == 0 => {
-                parts.push(String::new());
-                continue;
-            }
-            _ => {}
-        }
-        parts.last_mut().unwrap().push(c);
-    }
-    for part in parts.iter().filter(|p| !p.trim().is_empty()) {
-        let (key, value) = part.split_once('=').ok_or("=")?;
-        let value = value.trim();
-        let value = match value.strip_prefix('[') {
-            Some(list) => Attribute::List(
-                list.trim_end_matches(']')
-                    .split(',')
-                    .filter(|p| !p.trim().is_empty())
-                    .map(|p| parse_dim(p.trim()))
-                    .collect::<Result<_, _>>()?,
-            ),
-            None => Attribute::Dim(parse_dim(value)?),
-        };
-        attributes.push(key.trim().to_string(), value);
-    }
-    crate::ops::parse_op(name.trim(), &mut attributes).ok_or("an op")?
-}
-
-pub(crate) fn print(graph: &Graph) -> String {
-    let mut text = format!("fn @{}\n", graph.name());
-    for node in graph.nodes() {
-        text += &format!("{:?} = {} {:?} {:?}\n", node.outputs, node.op.name(), node.inputs, node.op.attributes());
-    }
-    text
-}
-
-pub(crate) fn excerpt(_graph: &Graph, op: &str, operands: &[ValueId]) -> Vec<String> {
-    vec![format!("{op} {operands:?}")]
-}
-
-pub(crate) fn print_elements(tensor: &HostTensor) -> String {
-    format!("{:?}", tensor.storage())
-}
-
-/// Graphviz.
-pub fn to_dot(_graph: &Graph) -> String {
-    String::new()
-}
+pub use dot::to_dot;
+pub(crate) use elements::print_elements;
+pub(crate) use parse::parse;
+#[cfg(test)]
+pub(crate) use parse::parse_op_text;
+pub(crate) use print::{excerpt, print};
+pub(crate) use types::parse_type;

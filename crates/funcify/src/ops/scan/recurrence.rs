@@ -162,7 +162,7 @@ impl Recurrence {
         let given = taps.iter().copied().min().unwrap_or(-1).unsigned_abs() as usize;
         if !value.is_poison() && value.dim(0) != Dim::from(given) {
             if value.dim(0).is_at_least(&Dim::from(given)) == Some(true) {
-                value = value.slice(0, 0, given);
+                value = value.slice(0, ..given);
             } else {
                 let found = format!("{} rows", value.dim(0));
                 value = fail("scan", Site::caller(), &[value], |at| Error::Rows {

@@ -1,5 +1,0 @@
-//! Category `model`.
-
-use super::Program;
-
-pub(super) const PROGRAMS: &[(&str, Program)] = &[];

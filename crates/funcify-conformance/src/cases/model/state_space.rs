@@ -1,0 +1,74 @@
+//! State space models and linear attention.
+
+use funcify::{Value, full, scan};
+
+use super::{Inputs, Outputs, outputs};
+
+/// log(1 + exp(x)), without overflow.
+fn softplus(x: Value) -> Value {
+    x.maximum(0.0) + (-x.abs()).exp().log1p()
+}
+
+/// a[i] * b[j] for every i and j.
+fn outer(a: Value, b: Value) -> Value {
+    a.unsqueeze(1) * b
+}
+
+/// A diagonal state space layer.
+pub(super) fn s5_sequential(g: &Inputs<'_>) -> Outputs {
+    let [u, a, b, c, d] = g.get(["u", "a", "b", "c", "d"]);
+    let decay = (-softplus(a)).exp();
+    let (last, states) = scan(a.zeros_like(), u.matmul(b), |x, v| {
+        let x = decay * x + v;
+        (x, x)
+    });
+    outputs! { y: states.matmul(c) + d * u, last }
+}
+
+/// A state space recurrence whose step size, input and output depend on the data.
+pub(super) fn selective_ssm_sequential(g: &Inputs<'_>) -> Outputs {
+    let [u, dt, a_log, bs, cs, skip] = g.get(["u", "dt", "a_log", "bs", "cs", "skip"]);
+    let delta = softplus(dt);
+    let decay = (-delta.unsqueeze(2) * a_log.exp()).exp();
+    let drive = (delta * u).unsqueeze(2) * bs.unsqueeze(1);
+    let (_, y) = scan(a_log.zeros_like(), (decay, drive, cs), |h, (a, b, c)| {
+        let h = a * h + b;
+        (h, (h * c).sum(1))
+    });
+    outputs! { y: y + skip * u }
+}
+
+/// A matrix state with one gate a row.
+pub(super) fn gated_linear_attention(g: &Inputs<'_>) -> Outputs {
+    let [q, k, v, gate] = g.get(["q", "k", "v", "g"]);
+    let (state, o) = scan(full([3, 2], q.dtype(), 0.0), (q, k, v, gate), |s, (q, k, v, gate)| {
+        let s = gate.sigmoid().unsqueeze(1) * s + outer(k, v);
+        (s, q.matmul(s))
+    });
+    outputs! { o, state }
+}
+
+/// A matrix state corrected towards the value of each key.
+pub(super) fn delta_rule(g: &Inputs<'_>) -> Outputs {
+    let [q, k, v, beta] = g.get(["q", "k", "v", "beta"]);
+    let (_, o) = scan(full([3, 2], q.dtype(), 0.0), (q, k, v, beta), |s, (q, k, v, b)| {
+        let s = s + b.sigmoid() * outer(k, v - k.matmul(s));
+        (s, q.matmul(s))
+    });
+    outputs! { o }
+}
+
+/// Numerically stable time mixing: a running maximum scales numerator and denominator.
+pub(super) fn stable_weighted_average(g: &Inputs<'_>) -> Outputs {
+    let [k, v, decay, bonus] = g.get(["k", "v", "decay", "bonus"]);
+    let zero = bonus.zeros_like();
+    let (_, y) = scan((zero, zero, bonus.full_like(-100.0)), (k, v), |(a, b, m), (k, v)| {
+        let p = m.maximum(bonus + k);
+        let (e1, e2) = ((m - p).exp(), (bonus + k - p).exp());
+        let y = (e1 * a + e2 * v) / (e1 * b + e2);
+        let next = (m - decay).maximum(k);
+        let (e1, e2) = ((m - decay - next).exp(), (k - next).exp());
+        ((e1 * a + e2 * v, e1 * b + e2, next), y)
+    });
+    outputs! { y }
+}

@@ -1,0 +1,93 @@
+//! What a backend is declared not to do, as data: each gap with the exact error and a reason.
+//!
+//! ```toml
+//! [[expect]]
+//! case   = "dtype/f16_*"          # one case, or all that begin so
+//! mode   = "native"               # optional: unroll or native
+//! status = "unsupported"          # the only status there is
+//! error  = "Unsupported"          # the kind of the error, exactly
+//! reason = "the device has no f16"
+//! ```
+//!
+//! An expected gap is run, and must fail with exactly that error. One that no longer fails, and an entry that matches
+//! no case, fail the run.
+
+use serde::Deserialize;
+
+/// The declared gaps of one backend.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expectations {
+    /// Each gap.
+    #[serde(default)]
+    pub expect: Vec<Gap>,
+}
+
+/// One declared gap.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gap {
+    /// A case's name, or a prefix followed by `*`.
+    pub case: String,
+    /// The mode, if the gap is in one only.
+    pub mode: Option<String>,
+    /// What the case is then.
+    pub status: GapStatus,
+    /// The kind of the error.
+    pub error: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a case with a gap is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GapStatus {
+    /// The backend says that it cannot do it.
+    Unsupported,
+}
+
+impl Expectations {
+    /// Reads declared gaps. The error is what is wrong with them.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// The gap that covers a case in a mode.
+    pub fn find(&self, case: &str, mode: &str) -> Option<&Gap> {
+        self.expect.iter().find(|gap| gap.covers(case, mode))
+    }
+}
+
+impl Gap {
+    /// Whether it covers a case in a mode.
+    pub fn covers(&self, case: &str, mode: &str) -> bool {
+        let named = match self.case.strip_suffix('*') {
+            Some(prefix) => case.starts_with(prefix),
+            None => case == self.case,
+        };
+        named && self.mode.as_deref().is_none_or(|own| own == mode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_keys_are_refused() {
+        let text = "[[expect]]\ncase = 'a'\nstatus = 'unsupported'\nerror = 'E'\nreason = 'r'\nwhy = 'x'";
+        assert!(Expectations::parse(text).unwrap_err().contains("unknown field `why`"));
+        assert!(Expectations::parse(&text.replace("unsupported", "flaky")).is_err());
+    }
+
+    #[test]
+    fn a_gap_covers_a_prefix_in_its_mode() {
+        let text =
+            "[[expect]]\ncase = 'dtype/f16_*'\nmode = 'native'\nstatus = 'unsupported'\nerror = 'E'\nreason = 'r'";
+        let expectations = Expectations::parse(text).unwrap();
+        assert!(expectations.find("dtype/f16_sum", "native").is_some());
+        assert!(expectations.find("dtype/f16_sum", "unroll").is_none());
+        assert!(expectations.find("dtype/f32_sum", "native").is_none());
+    }
+}

@@ -1,0 +1,47 @@
+//! The suite as tests of a third party's backend: one test a case and mode.
+
+use std::sync::Arc;
+
+use funcify::dispatch::Executor;
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::expectations::Expectations;
+use crate::runner::{MODES, Status, Subject, run_case, unmatched_gaps};
+use crate::suite::all_cases;
+
+/// The suite as a test program of its own: put `fn main() { funcify_conformance::run_as_tests(Arc::new(MyBackend), "") }`
+/// into `tests/conformance.rs` with `harness = false`. `expectations` is the TOML of
+/// [`Expectations`](crate::expectations).
+pub fn run_as_tests(executor: Arc<dyn Executor>, expectations: &str) {
+    let name = executor.name().to_string();
+    let trials = match Expectations::parse(expectations) {
+        Ok(expectations) => trials(&Subject { name, executor: Ok(executor), expectations }),
+        Err(reason) => vec![failing("expectations", reason)],
+    };
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+/// One test for each case and mode of the suite, named `my-backend/scan/cumsum/native`.
+pub fn trials(subject: &Subject) -> Vec<Trial> {
+    let cases = match all_cases() {
+        Ok(cases) => cases,
+        Err(reason) => return vec![failing("cases", reason)],
+    };
+    let mut trials: Vec<Trial> =
+        unmatched_gaps(&cases, subject).into_iter().map(|row| failing(&row.case, row.reason)).collect();
+    for case in cases.into_iter().map(Arc::new) {
+        for mode in MODES {
+            let name = format!("{}/{}/{}", subject.name, case.name, mode.name());
+            let (case, subject) = (case.clone(), subject.clone());
+            trials.push(Trial::test(name, move || {
+                let row = run_case(&case, &subject, mode);
+                if row.status == Status::Fail { Err(Failed::from(row.reason)) } else { Ok(()) }
+            }));
+        }
+    }
+    trials
+}
+
+fn failing(name: &str, reason: String) -> Trial {
+    Trial::test(name.to_string(), move || Err(Failed::from(reason)))
+}

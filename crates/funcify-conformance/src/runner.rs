@@ -1,0 +1,135 @@
+//! Running cases on a backend, in each mode, against its declared gaps.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use funcify::dispatch::{CompileOptions, Executor, LoopStrategy};
+use funcify::{Error, HostTensor};
+use serde::Serialize;
+
+use crate::compare::compare;
+use crate::expectations::Expectations;
+use crate::suite::{Case, Expected};
+
+/// How a case is run.
+pub const MODES: [LoopStrategy; 2] = [LoopStrategy::Unroll, LoopStrategy::Native];
+
+/// A backend of the suite.
+#[derive(Clone)]
+pub struct Subject {
+    /// The backend's name.
+    pub name: String,
+    /// The backend, or why it is absent.
+    pub executor: Result<Arc<dyn Executor>, String>,
+    /// What it is declared not to do.
+    pub expectations: Expectations,
+}
+
+/// What came of a case.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// As expected.
+    Pass,
+    /// Not as expected, or a gap that is not declared, or a declared gap that is none.
+    Fail,
+    /// A declared gap.
+    Unsupported,
+    /// The backend is not on this machine.
+    Absent,
+}
+
+/// A case, a backend, a mode, and what came of it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Row {
+    /// The case.
+    pub case: String,
+    /// Its category.
+    pub category: String,
+    /// The backend.
+    pub backend: String,
+    /// `raw/unroll` or `raw/native`.
+    pub mode: String,
+    /// What came of it.
+    pub status: Status,
+    /// Why, if it did not pass.
+    pub reason: String,
+}
+
+/// Runs one case in one mode on a backend.
+pub fn run_case(case: &Case, subject: &Subject, mode: LoopStrategy) -> Row {
+    let (status, reason) = match &subject.executor {
+        Err(reason) => (Status::Absent, reason.clone()),
+        Ok(executor) => judge(case, subject, mode, execute(case, executor.as_ref(), mode)),
+    };
+    Row {
+        case: case.name.clone(),
+        category: case.category.clone(),
+        backend: subject.name.clone(),
+        mode: format!("raw/{}", mode.name()),
+        status,
+        reason,
+    }
+}
+
+/// Entries of the declared gaps that match no case, as failed rows.
+pub fn unmatched_gaps(cases: &[Case], subject: &Subject) -> Vec<Row> {
+    let matched = |gap: &&crate::expectations::Gap| {
+        cases.iter().any(|case| MODES.iter().any(|mode| gap.covers(&case.name, mode.name())))
+    };
+    let unmatched = subject.expectations.expect.iter().filter(|gap| !matched(gap));
+    unmatched
+        .map(|gap| Row {
+            case: gap.case.clone(),
+            category: "expectations".into(),
+            backend: subject.name.clone(),
+            mode: gap.mode.clone().unwrap_or_else(|| "any".into()),
+            status: Status::Fail,
+            reason: "the declared gap matches no case".into(),
+        })
+        .collect()
+}
+
+/// What a backend made of a case: results, an error, or a panic.
+enum Execution {
+    Results(Vec<HostTensor>),
+    Error(Error),
+    Panic(String),
+}
+
+fn execute(case: &Case, executor: &dyn Executor, mode: LoopStrategy) -> Execution {
+    let options = CompileOptions { strategy: Some(mode), ..CompileOptions::default() };
+    let run = || executor.compile(&case.graph, options)?.call(&case.inputs);
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(results)) => Execution::Results(results),
+        Ok(Err(error)) => Execution::Error(error),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
+            Execution::Panic(text.unwrap_or_else(|| "a panic without a message".into()))
+        }
+    }
+}
+
+fn judge(case: &Case, subject: &Subject, mode: LoopStrategy, execution: Execution) -> (Status, String) {
+    let gap = subject.expectations.find(&case.name, mode.name());
+    let outcome = match (&case.expected, &execution) {
+        (_, Execution::Panic(text)) => Err(format!("panic: {text}")),
+        (Expected::Outputs(expected), Execution::Results(results)) => compare(&case.graph, results, expected),
+        (Expected::Outputs(_), Execution::Error(error)) => Err(error.to_string()),
+        (Expected::Error(kind), Execution::Error(error)) if error.kind() == *kind => Ok(()),
+        (Expected::Error(kind), Execution::Error(error)) => Err(format!("not the error {kind}: {error}")),
+        (Expected::Error(kind), Execution::Results(_)) => Err(format!("results instead of the error {kind}")),
+    };
+    match (gap, outcome, execution) {
+        (None, Ok(()), _) => (Status::Pass, String::new()),
+        (None, Err(reason), _) => (Status::Fail, reason),
+        (Some(gap), Err(_), Execution::Error(error)) if error.kind() == gap.error => {
+            (Status::Unsupported, gap.reason.clone())
+        }
+        (Some(gap), Err(reason), _) => (Status::Fail, format!("declared to fail with {}, but: {reason}", gap.error)),
+        (Some(gap), Ok(()), _) => {
+            (Status::Fail, format!("declared to fail with {}, and it passes: remove the declaration", gap.error))
+        }
+    }
+}

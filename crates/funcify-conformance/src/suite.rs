@@ -1,0 +1,102 @@
+//! Cases as values: a graph, its inputs, and what it must give.
+
+use std::collections::BTreeMap;
+
+use funcify::{DType, Graph, HostTensor, TensorType};
+
+use crate::cases;
+use crate::golden::{GoldenCase, Manifest};
+
+/// One case of the suite.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its name: category and name, `scan/cumsum`.
+    pub name: String,
+    /// Its category, a row of the table.
+    pub category: String,
+    /// The program.
+    pub graph: Graph,
+    /// The arguments, in the order of the graph's inputs.
+    pub inputs: Vec<HostTensor>,
+    /// What a backend must give.
+    pub expected: Expected,
+}
+
+/// What a backend must give.
+#[derive(Clone, Debug)]
+pub enum Expected {
+    /// These outputs, by name.
+    Outputs(Vec<ExpectedOutput>),
+    /// An error of this kind ([`funcify::Error::kind`]).
+    Error(&'static str),
+}
+
+/// One expected output: `|got - expected| <= atol + rtol * |expected|`; integers and booleans are equal.
+#[derive(Clone, Debug)]
+pub struct ExpectedOutput {
+    /// The output's name.
+    pub name: String,
+    /// The type that it has.
+    pub ty: TensorType,
+    /// Its values; floats may be held in f64, whatever the type.
+    pub values: HostTensor,
+    /// The relative tolerance.
+    pub rtol: f64,
+    /// The absolute tolerance.
+    pub atol: f64,
+}
+
+/// Every case of the suite. The error is a case that cannot be made.
+pub fn all_cases() -> Result<Vec<Case>, String> {
+    let manifest = Manifest::load()?;
+    let by_name: BTreeMap<&str, &GoldenCase> = manifest.cases.iter().map(|case| (case.name.as_str(), case)).collect();
+    let mut all = Vec::new();
+    for (name, program) in cases::programs() {
+        let golden = by_name.get(name).ok_or_else(|| format!("case `{name}` is not in the manifest"))?;
+        all.push(golden_case(golden, program).map_err(|reason| format!("case `{name}`: {reason}"))?);
+    }
+    Ok(all)
+}
+
+fn golden_case(golden: &GoldenCase, program: cases::Program) -> Result<Case, String> {
+    let graph = cases::build(golden, program).map_err(|error| error.to_string())?;
+    let mut tensors = golden.tensors()?;
+    let mut take = |key: String| tensors.remove(&key).ok_or_else(|| format!("no tensor `{key}`"));
+    let inputs = (0..graph.inputs().len())
+        .map(|index| take(format!("in.{}", graph.input_name(index))))
+        .collect::<Result<Vec<_>, _>>()?;
+    let tolerance = golden.tolerance.get(&golden.dtype).or(golden.tolerance.get("f64")).ok_or("no tolerance")?;
+    let mut outputs = Vec::new();
+    for (name, ty) in golden.group("out") {
+        let key = format!("out.{name}");
+        let atol = tolerance.atol.get(&key).copied().unwrap_or(0.0);
+        outputs.push(ExpectedOutput { name, ty, values: take(key)?, rtol: tolerance.rtol, atol });
+    }
+    let name = format!("{}/{}", golden.category, golden.name);
+    Ok(Case { name, category: golden.category.clone(), graph, inputs, expected: Expected::Outputs(outputs) })
+}
+
+impl Case {
+    /// A case whose expected outputs are the reference evaluation's. The error is why that cannot be had.
+    pub fn from_reference(name: &str, category: &str, graph: Graph, inputs: Vec<HostTensor>) -> Result<Case, String> {
+        let results = funcify::evaluate(&graph, &inputs).map_err(|error| format!("case `{name}`: {error}"))?;
+        let outputs = graph.outputs().iter().zip(results).map(|(output, values)| {
+            let (rtol, atol) = reference_tolerance(values.dtype());
+            ExpectedOutput { name: output.name.clone(), ty: values.ty(), values, rtol, atol }
+        });
+        let expected = Expected::Outputs(outputs.collect());
+        Ok(Case { name: format!("{category}/{name}"), category: category.to_string(), graph, inputs, expected })
+    }
+}
+
+/// How far a backend may be from the reference evaluation, which computes in f64 and rounds once an op: a few units
+/// in the last place of the dtype, for functions and for sums in another order.
+fn reference_tolerance(dtype: DType) -> (f64, f64) {
+    match dtype {
+        DType::F16 => (4e-3, 4e-3),
+        DType::BF16 => (3e-2, 3e-2),
+        DType::F32 => (1e-5, 1e-5),
+        DType::F64 => (1e-12, 1e-12),
+        _ => (0.0, 0.0),
+    }
+}

@@ -1,0 +1,258 @@
+//! Lowering: from a graph to the instructions of a program.
+//!
+//! A loop's body is looked at once: nodes that depend on invariants only run once, before the loop; the others are
+//! the step, which either strategy repeats.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::backend::{Backend, LoopStrategy};
+use super::eager::execution_error;
+use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, too_large};
+use super::registry::{Conversion, Conversions};
+use super::{native, unroll};
+use crate::error::{Place, Result};
+use crate::graph::{Graph, Node};
+use crate::ops::scan::Scan;
+use crate::ops::{Constant, Op, OpRules};
+use crate::types::{Dim, Sizes, TensorType};
+
+/// What a lowering is given.
+pub(super) struct Settings<'a, B: Backend> {
+    pub(super) backend: &'a B,
+    pub(super) conversions: &'a Conversions<B>,
+    /// The strategy that the user forces on all loops.
+    pub(super) strategy: Option<LoopStrategy>,
+    pub(super) max_kernels: usize,
+}
+
+impl<B: Backend> Clone for Settings<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend> Copy for Settings<'_, B> {}
+
+impl<B: Backend> Settings<'_, B> {
+    /// The strategy of loops: what is forced, else what the loop's conversion names.
+    pub(super) fn strategy_of(&self, scan: &Scan, at: &Place) -> Result<LoopStrategy> {
+        let conversion = self.conversions.get(scan.name(), at)?;
+        Ok(self.strategy.or(conversion.strategy()).unwrap_or(LoopStrategy::Native))
+    }
+}
+
+/// A program in the making.
+pub(super) struct Lowering<'a, B: Backend> {
+    pub(super) settings: Settings<'a, B>,
+    /// The sizes that are known: those of a call that the program is specialised to, or none.
+    pub(super) sizes: Sizes,
+    /// Registers whose integer is known: constants, and static inputs.
+    pub(super) known: HashMap<Slot, i64>,
+    instructions: Vec<Instruction<B>>,
+    registers: usize,
+    /// The kernels of nodes that were met before, by the graph's address and the node's index.
+    nodes: HashMap<(usize, usize), Arc<KernelNode<B>>>,
+}
+
+/// The registers of a graph's values.
+pub(super) type Registers = Vec<Option<Slot>>;
+
+impl<'a, B: Backend> Lowering<'a, B> {
+    pub(super) fn new(settings: Settings<'a, B>, sizes: Sizes) -> Self {
+        Lowering {
+            settings,
+            sizes,
+            known: HashMap::new(),
+            instructions: Vec::new(),
+            registers: 0,
+            nodes: HashMap::new(),
+        }
+    }
+
+    /// Lowers a whole graph. `statics` are the numbers of its static inputs, by input.
+    pub(super) fn program(mut self, graph: &Graph, statics: &HashMap<usize, i64>) -> Result<Program<B>> {
+        let inputs: Vec<Slot> = graph.inputs().iter().map(|_| self.register()).collect();
+        for (index, number) in statics {
+            self.known.insert(inputs[*index], *number);
+        }
+        let mut registers = bind_inputs(graph, &inputs);
+        let live = live_nodes(graph);
+        self.lower_nodes(graph, &mut registers, |index| live[index])?;
+        let outputs = output_registers(graph, &registers);
+        Ok(self.finish(&inputs, &outputs))
+    }
+
+    /// The program of what was lowered.
+    pub(super) fn finish(self, inputs: &[Slot], outputs: &[Slot]) -> Program<B> {
+        Program::plan(self.instructions, self.registers, inputs, outputs)
+    }
+
+    /// A new register.
+    pub(super) fn register(&mut self) -> Slot {
+        self.registers += 1;
+        (self.registers - 1) as Slot
+    }
+
+    /// Lowers the nodes that `wanted` names by index, in order.
+    pub(super) fn lower_nodes(
+        &mut self,
+        graph: &Graph,
+        registers: &mut Registers,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<()> {
+        for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| wanted(*index)) {
+            let operands: Vec<Slot> = node.inputs.iter().filter_map(|input| registers[input.index()]).collect();
+            let results = match &node.op {
+                Op::Scan(scan) => self.lower_scan(graph, node, scan, &operands)?,
+                Op::Constant(constant) => vec![self.lower_constant(node, constant)?],
+                _ => self.lower_kernel(graph, index, &operands)?,
+            };
+            for (output, register) in node.outputs.iter().zip(results) {
+                registers[output.index()] = Some(register);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds an instruction and gives its results' registers.
+    pub(super) fn push(
+        &mut self,
+        at: &Place,
+        action: Action<B>,
+        operands: &[Slot],
+        results: usize,
+    ) -> Result<Vec<Slot>> {
+        if self.instructions.len() >= self.settings.max_kernels {
+            let count = self.instructions.len() + 1;
+            return Err(too_large(at, self.settings.backend.name(), count, self.settings.max_kernels));
+        }
+        let results: Vec<Slot> = (0..results).map(|_| self.register()).collect();
+        self.instructions.push(Instruction {
+            action,
+            operands: operands.iter().map(|slot| Operand { slot: *slot, last: false }).collect(),
+            results: results.iter().copied().map(Some).collect::<SmallVec<_>>(),
+        });
+        Ok(results)
+    }
+
+    fn lower_kernel(&mut self, graph: &Graph, index: usize, operands: &[Slot]) -> Result<Vec<Slot>> {
+        let key = (std::ptr::from_ref(graph) as usize, index);
+        let kernel = match self.nodes.get(&key) {
+            Some(kernel) => kernel.clone(),
+            None => {
+                let kernel = Arc::new(self.kernel_node(graph, &graph.nodes()[index])?);
+                self.nodes.insert(key, kernel.clone());
+                kernel
+            }
+        };
+        let results = kernel.outputs.len();
+        let at = kernel.at.clone();
+        self.push(&at, Action::Kernel(kernel), operands, results)
+    }
+
+    fn kernel_node(&self, graph: &Graph, node: &Node) -> Result<KernelNode<B>> {
+        let at = node.place();
+        let kernel = match (self.settings.conversions.get(node.op.name(), &at), self.settings.backend.fallback()) {
+            (Ok(Conversion::Kernel(kernel)), _) => *kernel,
+            (_, Some(fallback)) => fallback,
+            (Err(error), None) => return Err(error),
+            (Ok(_), None) => {
+                let fix = "register a kernel for it: only `scan` is a loop";
+                return Err(at.mismatch("the conversion", "a kernel", "a loop strategy", fix));
+            }
+        };
+        let (inputs, outputs) = (graph.types(&node.inputs), graph.types(&node.outputs));
+        Ok(KernelNode { kernel, op: node.op.clone(), inputs, outputs, at })
+    }
+
+    fn lower_constant(&mut self, node: &Node, constant: &Constant) -> Result<Slot> {
+        let at = node.place();
+        let backend = self.settings.backend;
+        let tensor = backend.upload(&constant.value).map_err(|error| execution_error(&at, backend.name(), error))?;
+        let register = self.push(&at, Action::Constant(tensor), &[], 1)?[0];
+        if constant.value.shape().is_empty() && constant.value.dtype().is_int() {
+            self.known.insert(register, constant.value.get(0).as_i64());
+        }
+        Ok(register)
+    }
+
+    fn lower_scan(&mut self, graph: &Graph, node: &Node, scan: &Scan, operands: &[Slot]) -> Result<Vec<Slot>> {
+        let at = node.place();
+        let types = graph.types(&node.inputs);
+        let mut strategy = self.settings.strategy_of(scan, &at)?;
+        if self.is_laid_out(scan, &types) {
+            strategy = LoopStrategy::Unroll;
+        }
+        let body = self.lower_invariants(scan, operands)?;
+        match strategy {
+            LoopStrategy::Unroll => unroll::lower(self, scan, &at, operands, &types, body),
+            LoopStrategy::Native => native::lower(self, scan, &at, operands, node.outputs.len(), body),
+        }
+    }
+
+    /// Whether the loop's `unroll` hint covers all its steps, and its rows are known.
+    fn is_laid_out(&self, scan: &Scan, types: &[TensorType]) -> bool {
+        let known = |dim: Option<&Dim>| dim.is_none_or(|dim| dim.value(&self.sizes).is_ok());
+        let steps = scan.steps.value(&self.sizes);
+        let covered = steps.is_ok_and(|steps| scan.unroll > 1 && steps <= scan.unroll as i64);
+        covered && !scan.steps_operand && types.iter().all(|ty| known(ty.shape.dims().first()))
+    }
+
+    /// Lowers what depends on the invariants only, once, before the loop.
+    fn lower_invariants(&mut self, scan: &Scan, operands: &[Slot]) -> Result<Body> {
+        let body = &scan.body;
+        let mut registers: Registers = vec![None; body.values().count()];
+        let mut invariant = vec![false; registers.len()];
+        let places = scan.operands().invariants.zip(scan.params().invariants);
+        for (operand, param) in places {
+            let value = body.inputs()[param].value.index();
+            registers[value] = Some(operands[operand]);
+            invariant[value] = true;
+        }
+        let live = live_nodes(body);
+        let mut fixed = vec![false; body.nodes().len()];
+        for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
+            fixed[index] = node.inputs.iter().all(|input| invariant[input.index()]);
+            node.outputs.iter().for_each(|output| invariant[output.index()] = fixed[index]);
+        }
+        self.lower_nodes(body, &mut registers, |index| fixed[index])?;
+        let step = (0..live.len()).map(|index| live[index] && !fixed[index]).collect();
+        Ok(Body { registers, step })
+    }
+}
+
+/// A loop's body whose invariant part is lowered.
+pub(super) struct Body {
+    /// The registers of the invariant values.
+    pub(super) registers: Registers,
+    /// Which nodes each step runs.
+    pub(super) step: Vec<bool>,
+}
+
+/// Which nodes the outputs depend on.
+pub(super) fn live_nodes(graph: &Graph) -> Vec<bool> {
+    let live = graph.live_values();
+    graph.nodes().iter().map(|node| node.outputs.iter().any(|output| live[output.index()])).collect()
+}
+
+/// The registers of a graph's values when those of its inputs are known.
+pub(super) fn bind_inputs(graph: &Graph, inputs: &[Slot]) -> Registers {
+    let mut registers = vec![None; graph.values().count()];
+    for (input, register) in graph.inputs().iter().zip(inputs) {
+        registers[input.value.index()] = Some(*register);
+    }
+    registers
+}
+
+/// The registers of a graph's outputs.
+pub(super) fn output_registers(graph: &Graph, registers: &Registers) -> Vec<Slot> {
+    graph.outputs().iter().filter_map(|output| registers[output.value.index()]).collect()
+}
+
+/// The type of a row of a stacked type.
+pub(super) fn row_type(scan: &Scan, result: usize) -> &TensorType {
+    scan.body.output_type(result)
+}

@@ -1,0 +1,243 @@
+//! A program: kernels over numbered slots, each slot freed or reused at its last use.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::backend::{Backend, Call, Part, StackType, Tensors};
+use super::eager::execution_error;
+use super::native::NativeLoop;
+use super::registry::Kernel;
+use crate::error::{BackendError, Error, Place, Result};
+use crate::ops::Op;
+use crate::types::{Sizes, TensorType};
+
+/// A number of a tensor: a register while the program is made (each is set once), then a slot.
+pub(super) type Slot = u32;
+
+/// Where an instruction finds an operand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand {
+    pub(super) slot: Slot,
+    /// Whether this is the last use, which takes the tensor out of the slot.
+    pub(super) last: bool,
+}
+
+/// One instruction.
+pub(super) struct Instruction<B: Backend> {
+    pub(super) action: Action<B>,
+    pub(super) operands: SmallVec<[Operand; 3]>,
+    /// Where the results go; `None` for those that nobody uses.
+    pub(super) results: SmallVec<[Option<Slot>; 2]>,
+}
+
+/// What an instruction does.
+pub(super) enum Action<B: Backend> {
+    /// Runs a kernel.
+    Kernel(Arc<KernelNode<B>>),
+    /// Runs a native loop.
+    Loop(Box<NativeLoop<B>>),
+    /// Gives a tensor that is part of the program.
+    Constant(B::Tensor),
+    /// One row of the operand.
+    Row { row: usize, at: Arc<Place> },
+    /// Several rows of the operand.
+    Rows { start: usize, count: usize, at: Arc<Place> },
+    /// The operands along axis 0: rows, and blocks of rows.
+    Stack(Arc<StackNode>),
+}
+
+/// A node that a kernel serves. All steps of an unrolled loop share it.
+pub(super) struct KernelNode<B: Backend> {
+    pub(super) kernel: Kernel<B>,
+    pub(super) op: Op,
+    pub(super) inputs: Vec<TensorType>,
+    pub(super) outputs: Vec<TensorType>,
+    pub(super) at: Place,
+}
+
+/// A stack of rows and blocks.
+pub(super) struct StackNode {
+    pub(super) ty: TensorType,
+    /// Whether each operand is a block of rows.
+    pub(super) is_block: Vec<bool>,
+    pub(super) at: Arc<Place>,
+}
+
+/// What is fixed while a program runs, and the sizes that its loops bind.
+pub(super) struct Run<'a, B: Backend> {
+    pub(super) backend: &'a B,
+    pub(super) sizes: Sizes,
+}
+
+impl<B: Backend> Run<'_, B> {
+    pub(super) fn fail<T>(&self, at: &Place, result: Result<T, BackendError>) -> Result<T> {
+        result.map_err(|error| execution_error(at, self.backend.name(), error))
+    }
+
+    /// The type that a stacked tensor has in this call.
+    pub(super) fn stack_type(&self, at: &Place, ty: &TensorType) -> Result<StackType> {
+        let shape = ty.shape.value(&self.sizes).map_err(|symbol| crate::ops::unbound(at, &symbol))?;
+        Ok(StackType { dtype: ty.dtype, rows: shape.first().copied().unwrap_or(0), row: shape[1..].to_vec() })
+    }
+}
+
+/// The tensors of a running program.
+pub(super) type Frame<T> = Vec<Option<T>>;
+
+/// A compiled graph, or a compiled body of a native loop.
+pub(super) struct Program<B: Backend> {
+    instructions: Vec<Instruction<B>>,
+    slots: usize,
+    /// Where the arguments go; `None` for those that nobody uses.
+    inputs: Vec<Option<Slot>>,
+    outputs: Vec<Operand>,
+}
+
+impl<B: Backend> Program<B> {
+    /// Plans the memory of instructions over registers: finds each last use and maps registers to slots.
+    pub(super) fn plan(
+        mut instructions: Vec<Instruction<B>>,
+        registers: usize,
+        inputs: &[Slot],
+        outputs: &[Slot],
+    ) -> Self {
+        let mut used = vec![false; registers];
+        let mut mark =
+            |operand: &mut Operand| operand.last = !std::mem::replace(&mut used[operand.slot as usize], true);
+        let mut outputs: Vec<Operand> = outputs.iter().map(|slot| Operand { slot: *slot, last: false }).collect();
+        outputs.iter_mut().rev().for_each(&mut mark);
+        for instruction in instructions.iter_mut().rev() {
+            instruction.operands.iter_mut().rev().for_each(&mut mark);
+        }
+
+        let mut slots = SlotMap { slot_of: vec![None; registers], free: Vec::new(), count: 0 };
+        let inputs = inputs.iter().map(|register| used[*register as usize].then(|| slots.assign(*register))).collect();
+        for instruction in &mut instructions {
+            // The results get slots before the operands give theirs back: a kernel's operands and results never meet.
+            let results = instruction.results.iter_mut();
+            results.for_each(|result| *result = result.filter(|r| used[*r as usize]).map(|r| slots.assign(r)));
+            instruction.operands.iter_mut().for_each(|operand| slots.resolve(operand));
+        }
+        outputs.iter_mut().for_each(|operand| slots.resolve(operand));
+        Program { instructions, slots: slots.count, inputs, outputs }
+    }
+
+    /// How many instructions it has, those of native loops' bodies included.
+    pub(super) fn len(&self) -> usize {
+        let nested = self.instructions.iter().map(|instruction| match &instruction.action {
+            Action::Loop(native) => native.body.len(),
+            _ => 0,
+        });
+        self.instructions.len() + nested.sum::<usize>()
+    }
+
+    /// A frame for [`run_in`](Program::run_in), which leaves it empty.
+    pub(super) fn frame(&self) -> Frame<B::Tensor> {
+        vec![None; self.slots]
+    }
+
+    /// Runs the program on its arguments.
+    pub(super) fn run(&self, run: &mut Run<'_, B>, arguments: Vec<B::Tensor>) -> Result<Vec<B::Tensor>> {
+        self.run_in(&mut self.frame(), run, arguments)
+    }
+
+    /// Runs the program in a frame that was used before.
+    pub(super) fn run_in(
+        &self,
+        frame: &mut Frame<B::Tensor>,
+        run: &mut Run<'_, B>,
+        arguments: Vec<B::Tensor>,
+    ) -> Result<Vec<B::Tensor>> {
+        for (slot, argument) in self.inputs.iter().zip(arguments) {
+            if let Some(slot) = slot {
+                frame[*slot as usize] = Some(argument);
+            }
+        }
+        for instruction in &self.instructions {
+            let operands = instruction.operands.iter().map(|operand| fetch(frame, *operand)).collect();
+            let results = instruction.action.run(run, operands, &instruction.results)?;
+            for (slot, tensor) in instruction.results.iter().zip(results) {
+                if let Some(slot) = slot {
+                    frame[*slot as usize] = Some(tensor);
+                }
+            }
+        }
+        Ok(self.outputs.iter().map(|operand| fetch(frame, *operand)).collect())
+    }
+}
+
+fn fetch<T: Clone>(frame: &mut Frame<T>, operand: Operand) -> T {
+    let slot = &mut frame[operand.slot as usize];
+    let tensor = if operand.last { slot.take() } else { slot.clone() };
+    tensor.expect("the plan sets a slot before it is used")
+}
+
+/// Hands out slots and takes back those whose tensor was used for the last time.
+struct SlotMap {
+    slot_of: Vec<Option<Slot>>,
+    free: Vec<Slot>,
+    count: usize,
+}
+
+impl SlotMap {
+    fn assign(&mut self, register: Slot) -> Slot {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.count += 1;
+            (self.count - 1) as Slot
+        });
+        self.slot_of[register as usize] = Some(slot);
+        slot
+    }
+
+    fn resolve(&mut self, operand: &mut Operand) {
+        let slot = self.slot_of[operand.slot as usize].expect("a register is set before it is used");
+        operand.slot = slot;
+        if operand.last {
+            self.free.push(slot);
+        }
+    }
+}
+
+impl<B: Backend> Action<B> {
+    fn run(
+        &self,
+        run: &mut Run<'_, B>,
+        operands: Tensors<B::Tensor>,
+        results: &[Option<Slot>],
+    ) -> Result<Tensors<B::Tensor>> {
+        let backend = run.backend;
+        let one = |at: &Place, result: Result<B::Tensor, BackendError>| {
+            let tensor = result.map_err(|error| execution_error(at, backend.name(), error))?;
+            Ok(smallvec::smallvec![tensor])
+        };
+        match self {
+            Action::Kernel(node) => {
+                let (inputs, outputs) = (&node.inputs, &node.outputs);
+                let call = Call { op: &node.op, backend, inputs, outputs, sizes: &run.sizes, at: &node.at };
+                run.fail(&node.at, (node.kernel)(&call, operands))
+            }
+            Action::Loop(native) => native.run(run, operands.into_vec(), results),
+            Action::Constant(tensor) => Ok(smallvec::smallvec![tensor.clone()]),
+            Action::Row { row, at } => one(at, backend.row(&operands[0], *row)),
+            Action::Rows { start, count, at } => one(at, backend.rows(&operands[0], *start, *count)),
+            Action::Stack(node) => {
+                let ty = run.stack_type(&node.at, &node.ty)?;
+                let parts = operands.into_iter().zip(&node.is_block);
+                let parts = parts.map(|(tensor, block)| if *block { Part::Block(tensor) } else { Part::Row(tensor) });
+                one(&node.at, backend.stack(parts.collect(), &ty))
+            }
+        }
+    }
+}
+
+/// The error of a program that grows past the limit.
+pub(super) fn too_large(at: &Place, backend: &str, kernels: usize, limit: usize) -> Error {
+    Error::ProgramTooLarge {
+        at: at.boxed(),
+        backend: backend.to_string(),
+        kernels,
+        limit,
+        fix: "run fewer steps a call, raise `CompileOptions::max_kernels`, or use `LoopStrategy::Native`".into(),
+    }
+}

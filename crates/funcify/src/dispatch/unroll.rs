@@ -1,0 +1,217 @@
+//! The unrolled loop: one body after the other in a straight line, for a number of steps that is known.
+//!
+//! A buffer is a table of rows while the line is laid out: rows that were given are read when they are needed, rows
+//! that were written are the registers that the steps set. Nothing is copied before the rows that are results are
+//! stacked.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::backend::Backend;
+use super::lower::{Body, Lowering, output_registers, row_type};
+use super::program::{Action, Slot, StackNode, too_large};
+use crate::error::{Error, Place, Result};
+use crate::ops::scan::{Scan, Start};
+use crate::types::{Dim, TensorType};
+
+/// A row of a buffer while the line is laid out.
+#[derive(Clone, Copy)]
+enum Row {
+    /// This row of the operand.
+    Given(usize),
+    /// What a step wrote.
+    Written(Slot),
+    /// Neither given nor written yet.
+    Missing,
+}
+
+pub(super) fn lower<B: Backend>(
+    lowering: &mut Lowering<'_, B>,
+    scan: &Scan,
+    at: &Place,
+    operands: &[Slot],
+    types: &[TensorType],
+    body: Body,
+) -> Result<Vec<Slot>> {
+    let steps = static_steps(lowering, scan, at, operands)?;
+    let kernels = body.step.iter().filter(|wanted| **wanted).count().saturating_mul(steps);
+    if kernels > lowering.settings.max_kernels {
+        return Err(too_large(at, lowering.settings.backend.name(), kernels, lowering.settings.max_kernels));
+    }
+    let mut rows_of = Vec::with_capacity(types.len());
+    for ty in types {
+        let rows = ty.shape.dims().first().map(|rows| rows.value(&lowering.sizes));
+        let rows = rows.unwrap_or(Ok(0)).map_err(|symbol| {
+            let reason = format!("the rows of {ty} are known only when the loop that binds `{symbol}` has run");
+            not_static(lowering, at, reason)
+        })?;
+        rows_of.push(rows.max(0) as usize);
+    }
+    scan.check_rows(at, steps, |operand| rows_of[operand])?;
+
+    let mut line = Line { lowering, at: Arc::new(at.clone()), rows: HashMap::new() };
+    let (places, params, results) = (scan.operands(), scan.params(), scan.results());
+    let mut buffers: Vec<Vec<Row>> = (scan.buffers.iter().zip(&places.buffers))
+        .map(|(buffer, operand)| {
+            let full = operand.map_or(0, |operand| rows_of[operand]);
+            match buffer.start {
+                Start::Full => (0..full).map(Row::Given).collect(),
+                Start::Empty => vec![Row::Missing; steps],
+                Start::Given(given) => {
+                    let first = scan.first_given_row(steps);
+                    let mut rows = vec![Row::Missing; steps + given];
+                    (0..given).for_each(|row| rows[first + row] = Row::Given(row));
+                    rows
+                }
+            }
+        })
+        .collect();
+    let mut carries: Vec<Slot> = operands[places.carries.clone()].to_vec();
+
+    for t in scan.order(steps) {
+        let mut registers = body.registers.clone();
+        let mut bind =
+            |param: usize, register: Slot| registers[scan.body.inputs()[param].value.index()] = Some(register);
+        for (index, sequence) in scan.sequences.iter().enumerate() {
+            let source = operands[places.sequences.start + index];
+            for (k, param) in sequence.reads.iter().zip(params.sequences[index].clone()) {
+                bind(param, line.row(source, t + k)?);
+            }
+        }
+        for (index, buffer) in scan.buffers.iter().enumerate() {
+            let source = places.buffers[index].map(|operand| operands[operand]);
+            for (k, param) in buffer.reads.iter().zip(params.buffers[index].clone()) {
+                bind(param, line.buffer_row(source, buffers[index][t + k], index, t + k)?);
+            }
+        }
+        carries.iter().zip(params.carries.clone()).for_each(|(register, param)| bind(param, *register));
+        line.lowering.lower_nodes(&scan.body, &mut registers, |index| body.step[index])?;
+        // scan-c1: every read of this step is done before its first write.
+        let written = output_registers(&scan.body, &registers);
+        for (index, buffer) in scan.buffers.iter().enumerate() {
+            for (k, result) in buffer.writes.iter().zip(results.buffers[index].clone()) {
+                buffers[index][t + k] = Row::Written(written[result]);
+            }
+        }
+        carries = written[results.carries.clone()].to_vec();
+    }
+
+    let mut outputs = Vec::new();
+    for (index, buffer) in scan.buffers.iter().enumerate() {
+        let source = places.buffers[index].map(|operand| operands[operand]);
+        let wanted = scan.wanted_rows(buffer, buffers[index].len());
+        let row = row_type(scan, results.buffers[index].start);
+        outputs.push(line.stack(source, &buffers[index], wanted, row, index)?);
+    }
+    outputs.extend(carries);
+    Ok(outputs)
+}
+
+/// The number of steps, if it is known: a constant or a static input, else a dimension that the sizes of full
+/// buffers or sequences have bound. The symbol that an operand binds is bound from here on.
+fn static_steps<B: Backend>(
+    lowering: &mut Lowering<'_, B>,
+    scan: &Scan,
+    at: &Place,
+    operands: &[Slot],
+) -> Result<usize> {
+    if let (Some(operand), Some(symbol)) = (scan.operands().steps, scan.steps.as_symbol()) {
+        let Some(count) = lowering.known.get(&operands[operand]).copied() else {
+            let reason = "the number of steps is a value that the program computes or is given at run time";
+            return Err(not_static(lowering, at, reason.into()));
+        };
+        let steps = scan.check_count(at, count)?;
+        lowering.sizes.set(symbol, steps);
+        return Ok(steps);
+    }
+    match scan.steps.value(&lowering.sizes) {
+        Ok(count) => scan.check_count(at, count),
+        Err(symbol) => {
+            let steps = &scan.steps;
+            let reason = format!("the number of steps is {steps}, and no input's shape determines `{symbol}`");
+            Err(not_static(lowering, at, reason))
+        }
+    }
+}
+
+fn not_static<B: Backend>(lowering: &Lowering<'_, B>, at: &Place, reason: String) -> Error {
+    Error::StepCountNotStatic {
+        at: at.boxed(),
+        backend: lowering.settings.backend.name().to_string(),
+        reason,
+        fix: "make the count a constant, a size of an input or a `static_input`, or use `LoopStrategy::Native`".into(),
+    }
+}
+
+/// The straight line of one loop.
+struct Line<'l, 'a, B: Backend> {
+    lowering: &'l mut Lowering<'a, B>,
+    at: Arc<Place>,
+    /// Rows that were read before.
+    rows: HashMap<(Slot, usize), Slot>,
+}
+
+impl<B: Backend> Line<'_, '_, B> {
+    fn row(&mut self, source: Slot, row: usize) -> Result<Slot> {
+        if let Some(register) = self.rows.get(&(source, row)) {
+            return Ok(*register);
+        }
+        let action = Action::Row { row, at: self.at.clone() };
+        let register = self.lowering.push(&self.at, action, &[source], 1)?[0];
+        self.rows.insert((source, row), register);
+        Ok(register)
+    }
+
+    fn buffer_row(&mut self, source: Option<Slot>, state: Row, index: usize, row: usize) -> Result<Slot> {
+        match (state, source) {
+            (Row::Written(register), _) => Ok(register),
+            (Row::Given(given), Some(source)) => self.row(source, given),
+            _ => Err(missing_row(&self.at, index, row)),
+        }
+    }
+
+    /// The rows that are results: blocks of rows that are still the given ones, and rows that were written.
+    fn stack(
+        &mut self,
+        source: Option<Slot>,
+        rows: &[Row],
+        wanted: Range<usize>,
+        row: &TensorType,
+        index: usize,
+    ) -> Result<Slot> {
+        let (mut parts, mut is_block) = (Vec::new(), Vec::new());
+        let mut next = wanted.start;
+        while next < wanted.end {
+            match (rows[next], source) {
+                (Row::Written(register), _) => {
+                    (parts.push(register), is_block.push(false));
+                    next += 1;
+                }
+                (Row::Given(start), Some(source)) => {
+                    let follows = |at: &usize| matches!(rows[*at], Row::Given(given) if given == start + at - next);
+                    let count = (next..wanted.end).take_while(follows).count();
+                    let action = Action::Rows { start, count, at: self.at.clone() };
+                    parts.push(self.lowering.push(&self.at, action, &[source], 1)?[0]);
+                    is_block.push(true);
+                    next += count;
+                }
+                _ => return Err(missing_row(&self.at, index, next)),
+            }
+        }
+        let ty = row.stacked(Dim::from(wanted.len()));
+        let node = StackNode { ty, is_block, at: self.at.clone() };
+        Ok(self.lowering.push(&self.at.clone(), Action::Stack(Arc::new(node)), &parts, 1)?[0])
+    }
+}
+
+/// scan-c5.
+pub(super) fn missing_row(at: &Place, index: usize, row: usize) -> Error {
+    Error::Rows {
+        at: at.boxed(),
+        component: format!("buffer {index}"),
+        needed: format!("row {row}, given or written before it is read"),
+        found: "nothing in that row".into(),
+        fix: "give more initial rows, or read rows that were written".into(),
+    }
+}

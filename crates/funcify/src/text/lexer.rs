@@ -1,0 +1,303 @@
+//! The tokens of the text form, and the cursor that the parsers read them through.
+
+use std::fmt;
+
+use crate::error::{Error, Place, Result, Site};
+
+/// A token.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Token {
+    /// `%x` or `%0`: a value.
+    Value(String),
+    /// `@rnn`: a function or a body.
+    Function(String),
+    /// A word or a symbol: `matmul`, `T`, `$1`.
+    Name(String),
+    /// Digits, with a fraction and an exponent where they stand: `3`, `1.5`, `1e-7`.
+    Number(String),
+    /// One character that is a token by itself.
+    Mark(char),
+    /// `..`
+    Range,
+    /// The end of a line. Lines do not end inside parentheses and brackets.
+    NewLine,
+    /// The end of the text.
+    End,
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Token::Value(name) => write!(f, "`%{name}`"),
+            Token::Function(name) => write!(f, "`@{name}`"),
+            Token::Name(text) | Token::Number(text) => write!(f, "`{text}`"),
+            Token::Mark(mark) => write!(f, "`{mark}`"),
+            Token::Range => f.write_str("`..`"),
+            Token::NewLine => f.write_str("the end of the line"),
+            Token::End => f.write_str("the end of the text"),
+        }
+    }
+}
+
+/// The error of a place in the text that does not follow the grammar.
+pub(super) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt::Display) -> Error {
+    let at = Place::new("parse", site).boxed();
+    Error::Parse { at, expected: expected.into(), found: found.to_string() }
+}
+
+/// The characters that are tokens by themselves.
+const MARKS: &str = "()[]{}:,=+-*";
+
+/// Splits a text into tokens.
+struct Lexer<'a> {
+    rest: std::iter::Peekable<std::str::Chars<'a>>,
+    line: usize,
+    column: usize,
+    /// How many parentheses and brackets are open.
+    open: usize,
+    tokens: Vec<(Token, Site)>,
+}
+
+impl Lexer<'_> {
+    fn bump(&mut self) -> Option<char> {
+        let next = self.rest.next()?;
+        if next == '\n' {
+            (self.line, self.column) = (self.line + 1, 1);
+        } else {
+            self.column += 1;
+        }
+        Some(next)
+    }
+
+    fn site(&self) -> Site {
+        Site::Text { line: self.line, column: self.column }
+    }
+
+    fn peek_second(&self) -> Option<char> {
+        self.rest.clone().nth(1)
+    }
+
+    fn take_while(&mut self, accept: impl Fn(char) -> bool) -> String {
+        let mut text = String::new();
+        while let Some(next) = self.rest.peek().copied().filter(|next| accept(*next)) {
+            text.push(next);
+            self.bump();
+        }
+        text
+    }
+
+    fn run(mut self) -> Result<Vec<(Token, Site)>> {
+        while let Some(next) = self.rest.peek().copied() {
+            let site = self.site();
+            let token = match next {
+                '\n' => {
+                    self.bump();
+                    if self.open > 0 {
+                        continue;
+                    }
+                    Token::NewLine
+                }
+                _ if next.is_whitespace() => {
+                    self.bump();
+                    continue;
+                }
+                '/' if self.peek_second() == Some('/') => {
+                    self.take_while(|c| c != '\n');
+                    continue;
+                }
+                '.' if self.peek_second() == Some('.') => {
+                    self.bump();
+                    self.bump();
+                    Token::Range
+                }
+                '%' => {
+                    self.bump();
+                    Token::Value(self.value_name(site)?)
+                }
+                '@' => {
+                    self.bump();
+                    let name = self.take_while(is_word);
+                    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+                        return Err(error_at(site, "a name after `@`", format!("`@{name}`")));
+                    }
+                    Token::Function(name)
+                }
+                '0'..='9' => Token::Number(self.number()),
+                _ if is_word(next) || next == '$' => {
+                    self.bump();
+                    Token::Name(format!("{next}{}", self.take_while(is_word)))
+                }
+                _ if MARKS.contains(next) => {
+                    self.bump();
+                    match next {
+                        '(' | '[' => self.open += 1,
+                        ')' | ']' => self.open = self.open.saturating_sub(1),
+                        _ => {}
+                    }
+                    Token::Mark(next)
+                }
+                _ => return Err(error_at(site, "a token of the text form", format!("`{next}`"))),
+            };
+            self.tokens.push((token, site));
+        }
+        let site = self.site();
+        self.tokens.push((Token::End, site));
+        Ok(self.tokens)
+    }
+
+    /// An identifier, or digits alone.
+    fn value_name(&mut self, site: Site) -> Result<String> {
+        let name = self.take_while(is_word);
+        let starts_with_digit = name.starts_with(|c: char| c.is_ascii_digit());
+        if name.is_empty() || (starts_with_digit && !is_number(&name)) {
+            return Err(error_at(site, "an identifier or a number after `%`", format!("`%{name}`")));
+        }
+        Ok(name)
+    }
+
+    fn number(&mut self) -> String {
+        let is_digit = |c: char| c.is_ascii_digit();
+        let mut text = self.take_while(is_digit);
+        if self.rest.peek() == Some(&'.') && self.peek_second().is_some_and(is_digit) {
+            self.bump();
+            text.push('.');
+            text.push_str(&self.take_while(is_digit));
+        }
+        if self.rest.peek() == Some(&'e') {
+            let mut ahead = self.rest.clone().skip(1);
+            let sign = ahead.next();
+            let digit = if matches!(sign, Some('+' | '-')) { ahead.next() } else { sign };
+            if digit.is_some_and(is_digit) {
+                text.extend(self.bump());
+                text.extend(self.bump());
+                text.push_str(&self.take_while(is_digit));
+            }
+        }
+        text
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Whether a value's printed name is a number, so that the value has no name.
+pub(super) fn is_number(name: &str) -> bool {
+    name.chars().all(|c| c.is_ascii_digit())
+}
+
+/// The tokens of a text, and the next one to read.
+pub(super) struct Cursor {
+    tokens: Vec<(Token, Site)>,
+    next: usize,
+}
+
+impl Cursor {
+    pub(super) fn new(text: &str) -> Result<Self> {
+        let lexer = Lexer { rest: text.chars().peekable(), line: 1, column: 1, open: 0, tokens: Vec::new() };
+        Ok(Cursor { tokens: lexer.run()?, next: 0 })
+    }
+
+    pub(super) fn peek(&self) -> &Token {
+        self.peek_at(0)
+    }
+
+    /// The token so many places after the next one.
+    pub(super) fn peek_at(&self, distance: usize) -> &Token {
+        self.tokens.get(self.next + distance).map_or(&Token::End, |(token, _)| token)
+    }
+
+    /// Where the next token stands.
+    pub(super) fn site(&self) -> Site {
+        self.tokens.get(self.next).or(self.tokens.last()).map_or(Site::Unknown, |(_, site)| *site)
+    }
+
+    /// Takes the next token. The end of the text stays.
+    pub(super) fn bump(&mut self) -> Token {
+        let token = self.peek().clone();
+        self.next = (self.next + 1).min(self.tokens.len());
+        token
+    }
+
+    /// The error that the next token is not what the grammar allows.
+    pub(super) fn error(&self, expected: impl Into<String>) -> Error {
+        error_at(self.site(), expected, self.peek())
+    }
+
+    /// Takes the mark if it is next.
+    pub(super) fn take_mark(&mut self, mark: char) -> bool {
+        let is_next = *self.peek() == Token::Mark(mark);
+        if is_next {
+            self.bump();
+        }
+        is_next
+    }
+
+    pub(super) fn expect_mark(&mut self, mark: char) -> Result<()> {
+        if self.take_mark(mark) { Ok(()) } else { Err(self.error(format!("`{mark}`"))) }
+    }
+
+    /// Whether the word is next.
+    pub(super) fn at_word(&self, word: &str) -> bool {
+        matches!(self.peek(), Token::Name(name) if name == word)
+    }
+
+    /// Takes the word if it is next.
+    pub(super) fn take_word(&mut self, word: &str) -> bool {
+        let is_next = self.at_word(word);
+        if is_next {
+            self.bump();
+        }
+        is_next
+    }
+
+    pub(super) fn expect_word(&mut self, word: &str) -> Result<()> {
+        if self.take_word(word) { Ok(()) } else { Err(self.error(format!("`{word}`"))) }
+    }
+
+    pub(super) fn expect_name(&mut self, expected: &str) -> Result<String> {
+        match self.peek().clone() {
+            Token::Name(name) => {
+                self.bump();
+                Ok(name)
+            }
+            _ => Err(self.error(expected)),
+        }
+    }
+
+    pub(super) fn expect_value(&mut self, expected: &str) -> Result<String> {
+        match self.peek().clone() {
+            Token::Value(name) => {
+                self.bump();
+                Ok(name)
+            }
+            _ => Err(self.error(expected)),
+        }
+    }
+
+    /// A whole number that is not negative.
+    pub(super) fn expect_count(&mut self, expected: &str) -> Result<usize> {
+        let count = match self.peek() {
+            Token::Number(text) => text.parse().ok(),
+            _ => None,
+        };
+        let count = count.ok_or_else(|| self.error(expected))?;
+        self.bump();
+        Ok(count)
+    }
+
+    pub(super) fn skip_new_lines(&mut self) {
+        while *self.peek() == Token::NewLine {
+            self.bump();
+        }
+    }
+
+    /// The end of an equation: the end of the line. `expected` is what else could have followed.
+    pub(super) fn expect_line_end(&mut self, expected: &str) -> Result<()> {
+        if *self.peek() != Token::NewLine && *self.peek() != Token::End {
+            return Err(self.error(format!("{expected}the end of the line")));
+        }
+        self.skip_new_lines();
+        Ok(())
+    }
+}

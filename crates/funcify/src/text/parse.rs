@@ -1,0 +1,342 @@
+//! Parsing the text form. The nodes are built by [`Graph::push_node`], so the type rules run.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::elements::parse_elements;
+use super::lexer::{Cursor, Token, error_at, is_number};
+use super::parse_scan;
+#[cfg(test)]
+use super::types::expectation;
+use super::types::{attributes, tensor_type};
+use crate::error::{Error, Place, Result, Site};
+use crate::graph::{Graph, ValueId};
+use crate::ops::scan::Wanted;
+use crate::ops::{Attributes, Constant, Op, OpRules, parse_op};
+use crate::types::TensorType;
+
+/// Reads one function.
+pub(crate) fn parse(text: &str) -> Result<Graph> {
+    let mut parser = Parser { cursor: Cursor::new(text)?, defined: HashSet::new(), depth: 0 };
+    parser.function()
+}
+
+/// Reads an op's name and attributes. The error says what was expected.
+#[cfg(test)]
+pub(crate) fn parse_op_text(text: &str) -> Result<Op, String> {
+    let read = || {
+        let mut cursor = Cursor::new(text)?;
+        let op = op_with_attributes(&mut cursor, |_| Ok(()))?;
+        if *cursor.peek() != Token::End {
+            return Err(cursor.error("`{` or the end of the op"));
+        }
+        Ok(op)
+    };
+    read().map_err(expectation)
+}
+
+/// `slice %x {axis=0}`: the operands are read in between by `operands`.
+fn op_with_attributes(cursor: &mut Cursor, operands: impl FnOnce(&mut Cursor) -> Result<()>) -> Result<Op> {
+    let site = cursor.site();
+    let name = cursor.expect_name("an op")?;
+    operands(cursor)?;
+    let mut attributes: Attributes = attributes(cursor)?;
+    let Some(op) = parse_op(&name, &mut attributes) else {
+        return Err(error_at(site, "the name of an op", format!("`{name}`")));
+    };
+    let op = op.map_err(|expected| error_at(site, expected, format!("`{name}` with other attributes")))?;
+    match attributes.iter().next() {
+        Some((key, _)) => Err(error_at(site, format!("only attributes that `{name}` has"), format!("`{key}`"))),
+        None => Ok(op),
+    }
+}
+
+/// A body that is being read.
+pub(super) struct Body {
+    pub(super) graph: Graph,
+    pub(super) names: HashMap<String, ValueId>,
+}
+
+impl Body {
+    pub(super) fn new(name: &str) -> Self {
+        Body { graph: Graph::new(name), names: HashMap::new() }
+    }
+}
+
+/// A name with its type, on the left of an equation.
+pub(super) struct Binder {
+    pub(super) name: String,
+    pub(super) site: Site,
+    pub(super) ty: TensorType,
+    /// Which rows of a loop's buffer are results.
+    pub(super) wanted: Wanted,
+}
+
+/// Reads a function.
+pub(super) struct Parser {
+    pub(super) cursor: Cursor,
+    /// Every name of the function, those in the bodies of loops included.
+    defined: HashSet<String>,
+    /// How many loops are open.
+    pub(super) depth: usize,
+}
+
+impl Parser {
+    fn function(&mut self) -> Result<Graph> {
+        self.cursor.skip_new_lines();
+        self.cursor.expect_word("fn")?;
+        let mut body = Body::new(&self.function_name());
+        self.cursor.expect_mark('(')?;
+        if !self.cursor.take_mark(')') {
+            loop {
+                self.input(&mut body)?;
+                if self.cursor.take_mark(')') {
+                    break;
+                }
+                if !self.cursor.take_mark(',') {
+                    return Err(self.cursor.error("`,` or `)` after an input"));
+                }
+            }
+        }
+        self.cursor.expect_mark('{')?;
+        self.cursor.expect_line_end("")?;
+        while !self.cursor.at_word("return") {
+            self.equation(&mut body, "an equation or `return`")?;
+        }
+        self.outputs(&mut body.graph, &body.names)?;
+        self.cursor.expect_mark('}')?;
+        self.cursor.skip_new_lines();
+        if *self.cursor.peek() != Token::End {
+            return Err(self.cursor.error("the end of the text, after one function"));
+        }
+        Ok(body.graph)
+    }
+
+    /// The name after `@`, if there is one.
+    pub(super) fn function_name(&mut self) -> String {
+        match self.cursor.peek().clone() {
+            Token::Function(name) => {
+                self.cursor.bump();
+                name
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn input(&mut self, body: &mut Body) -> Result<()> {
+        let is_static = self.cursor.take_word("static");
+        let binder = self.binder("an input such as `%x: f32[3]`")?;
+        if is_number(&binder.name) {
+            return Err(error_at(binder.site, "an identifier, for inputs have names", format!("`%{}`", binder.name)));
+        }
+        if is_static && !(binder.ty.dtype.is_int() && binder.ty.rank() == 0) {
+            let at = Place::new("input", binder.site);
+            let component = format!("static input `%{}`", binder.name);
+            return Err(at.mismatch(component, "an integer scalar", &binder.ty, "leave `static` out, or use `i64[]`"));
+        }
+        self.define(&binder.name, binder.site)?;
+        let value = body.graph.push_input(&binder.name, binder.ty, is_static);
+        body.names.insert(binder.name, value);
+        Ok(())
+    }
+
+    fn outputs(&mut self, graph: &mut Graph, names: &HashMap<String, ValueId>) -> Result<()> {
+        self.cursor.expect_word("return")?;
+        let mut listed = HashSet::new();
+        while !matches!(self.cursor.peek(), Token::NewLine | Token::End) {
+            if !listed.is_empty() {
+                self.cursor.expect_mark(',')?;
+            }
+            let site = self.cursor.site();
+            let name = self.cursor.expect_name("an output such as `y=%x`")?;
+            self.cursor.expect_mark('=')?;
+            graph.push_output(&name, self.value(names)?);
+            if !listed.insert(name.clone()) {
+                return Err(taken(site, "an output", &name, "an output of that name exists"));
+            }
+        }
+        self.cursor.expect_line_end("")
+    }
+
+    /// `%x: f32[3]`
+    pub(super) fn binder(&mut self, expected: &str) -> Result<Binder> {
+        let site = self.cursor.site();
+        let name = self.cursor.expect_value(expected)?;
+        self.cursor.expect_mark(':')?;
+        Ok(Binder { name, site, ty: tensor_type(&mut self.cursor)?, wanted: Wanted::All })
+    }
+
+    /// Several binders with commas between them.
+    pub(super) fn binders(&mut self, expected: &str) -> Result<Vec<Binder>> {
+        let mut binders = Vec::new();
+        loop {
+            let mut binder = self.binder(expected)?;
+            if self.cursor.take_word("last") {
+                binder.wanted = Wanted::Last(self.cursor.expect_count("how many of the last rows are wanted")?);
+            }
+            binders.push(binder);
+            if !self.cursor.take_mark(',') {
+                return Ok(binders);
+            }
+        }
+    }
+
+    /// Notes that a name is used, which may happen once in a function.
+    pub(super) fn define(&mut self, name: &str, site: Site) -> Result<()> {
+        if self.defined.insert(name.to_string()) {
+            return Ok(());
+        }
+        Err(taken(site, "a value", &format!("%{name}"), "a value of that name exists in this function"))
+    }
+
+    /// The value of a name that was defined before, in this body.
+    pub(super) fn value(&mut self, names: &HashMap<String, ValueId>) -> Result<ValueId> {
+        let site = self.cursor.site();
+        let name = self.cursor.expect_value("a value such as `%x`")?;
+        names.get(&name).copied().ok_or_else(|| self.undefined(site, &name))
+    }
+
+    fn undefined(&self, site: Site, name: &str) -> Error {
+        let expected = if self.defined.contains(name) {
+            "a value of this body; a loop lists the outer values that it uses after `with`"
+        } else {
+            "a value that is defined before"
+        };
+        error_at(site, expected, format!("`%{name}`"))
+    }
+
+    /// One line, or a loop up to its closing brace. `expected` is what can stand here.
+    pub(super) fn equation(&mut self, body: &mut Body, expected: &str) -> Result<()> {
+        let binders = match self.cursor.peek() {
+            Token::Value(_) => {
+                let binders = self.binders("a result such as `%0: f32[3]`")?;
+                self.cursor.expect_mark('=')?;
+                binders
+            }
+            // An op without results.
+            Token::Name(_) => Vec::new(),
+            _ => return Err(self.cursor.error(expected)),
+        };
+        let site = self.cursor.site();
+        if self.cursor.at_word("scan") {
+            parse_scan::scan(self, body, &binders, site)?;
+        } else {
+            if let Some(binder) = binders.iter().find(|binder| binder.wanted != Wanted::All) {
+                return Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)));
+            }
+            if self.cursor.at_word("constant") {
+                self.constant(body, &binders, site)?;
+            } else {
+                self.op(body, &binders, site)?;
+            }
+        }
+        self.cursor.expect_line_end("")
+    }
+
+    fn constant(&mut self, body: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
+        let [binder] = binders else {
+            return Err(error_at(site, "one result of a constant", format!("{} results", binders.len())));
+        };
+        self.cursor.expect_word("constant")?;
+        let value = Arc::new(parse_elements(&mut self.cursor, &binder.ty)?);
+        self.define_all(binders)?;
+        self.push(body, Constant { value }.into(), &[], binders, site)
+    }
+
+    fn op(&mut self, body: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
+        let mut operands = Vec::new();
+        let mut names = Vec::new();
+        let op = op_with_attributes(&mut self.cursor, |cursor| {
+            while matches!(cursor.peek(), Token::Value(_)) || !names.is_empty() {
+                names.push((cursor.site(), cursor.expect_value("an operand such as `%x`")?));
+                if !cursor.take_mark(',') {
+                    break;
+                }
+            }
+            Ok(())
+        })?;
+        for (site, name) in names {
+            let found = body.names.get(&name).copied();
+            operands.push(found.ok_or_else(|| self.undefined(site, &name))?);
+        }
+        self.define_all(binders)?;
+        self.push(body, op, &operands, binders, site)
+    }
+
+    pub(super) fn define_all(&mut self, binders: &[Binder]) -> Result<()> {
+        binders.iter().try_for_each(|binder| self.define(&binder.name, binder.site))
+    }
+
+    /// Adds the node and checks the declared types of its results.
+    pub(super) fn push(
+        &mut self,
+        body: &mut Body,
+        op: Op,
+        operands: &[ValueId],
+        binders: &[Binder],
+        site: Site,
+    ) -> Result<()> {
+        let at = Place::new(op.name(), site);
+        let with_excerpt = |error: Error, graph: &Graph| error.with_excerpt(|| super::excerpt(graph, &at.op, operands));
+        let values = body.graph.push_node(op, operands, site).map_err(|error| with_excerpt(error, &body.graph))?;
+        if values.len() != binders.len() {
+            let (expected, found) = (format!("{} results", values.len()), format!("{} results", binders.len()));
+            return Err(at.mismatch("the list of results", expected, found, "name every result with its type"));
+        }
+        for (binder, value) in binders.iter().zip(values) {
+            let inferred = body.graph.ty(value);
+            if *inferred != binder.ty {
+                let at = Place::new(at.op.clone(), binder.site);
+                let component = format!("the declared type of `%{}`", binder.name);
+                let error = at.mismatch(component, inferred, &binder.ty, "declare the type that the op gives");
+                return Err(with_excerpt(error, &body.graph));
+            }
+            if !is_number(&binder.name) {
+                body.graph.set_value_name(value, &binder.name);
+            }
+            body.names.insert(binder.name.clone(), value);
+        }
+        Ok(())
+    }
+}
+
+/// The error of a name that is used twice.
+pub(super) fn taken(site: Site, component: &str, name: &str, rule: &str) -> Error {
+    Error::Name {
+        at: Place::new("parse", site).boxed(),
+        component: component.to_string(),
+        name: format!("`{name}`"),
+        rule: rule.to_string(),
+        fix: "use a new name".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    /// Each of these texts is refused, or read and then printed the same.
+    #[test]
+    fn damaged_texts_do_not_panic() {
+        let text = include_str!("mod.rs").replace("//!", "");
+        let start = text.find("fn @sums").unwrap();
+        let end = text.find("A loop's header").unwrap();
+        let text: Vec<char> = text[start..end].replace("```", "").chars().collect();
+        let read = |text: String| {
+            if let Ok(graph) = parse(&text) {
+                assert_eq!(parse(&graph.to_string()).unwrap().to_string(), graph.to_string());
+                let _ = graph.check();
+            }
+        };
+        parse(&text.iter().collect::<String>()).unwrap();
+        for index in 0..text.len() {
+            read(text[..index].iter().collect());
+            read([&text[..index], &text[index + 1..]].concat().iter().collect());
+            for other in ['0', '9', 'T', '%', '[', '}', '-', ',', '\n'] {
+                read([&text[..index], &[other], &text[index + 1..]].concat().iter().collect());
+                read([&text[..index], &[other], &text[index..]].concat().iter().collect());
+            }
+        }
+        read("fn @f() {\n %0: f32[9999999999,9999999999] = constant []\n return\n}".into());
+    }
+}

@@ -1,0 +1,152 @@
+//! Dimensions, types and attributes: `2*B*T-3`, `f32[T,64]`, `{axis=0, axes=[1,2], mode=add}`.
+
+use super::lexer::{Cursor, Token, error_at};
+use crate::error::{Error, Result};
+use crate::ops::{Attribute, Attributes};
+use crate::types::{DType, Dim, Symbol, TensorType};
+
+/// Reads a type that is a text by itself. The error says what was expected, and where.
+pub(crate) fn parse_type(text: &str) -> Result<TensorType, String> {
+    let read = || {
+        let mut cursor = Cursor::new(text)?;
+        let ty = tensor_type(&mut cursor)?;
+        if *cursor.peek() != Token::End {
+            return Err(cursor.error("the end of the type"));
+        }
+        Ok(ty)
+    };
+    let ty = read().map_err(expectation)?;
+    match ty.shape.dims().iter().find(|dim| dim.is_at_least(&Dim::from(0)) == Some(false)) {
+        Some(dim) => Err(format!("a size that is 0 or more, where `{dim}` stands")),
+        None => Ok(ty),
+    }
+}
+
+/// What a parse error expected, as one sentence.
+pub(super) fn expectation(error: Error) -> String {
+    match error {
+        Error::Parse { at, expected, found } => format!("{expected} at {}, where {found} stands", at.site),
+        other => other.to_string(),
+    }
+}
+
+/// `f32[T,64]`
+pub(super) fn tensor_type(cursor: &mut Cursor) -> Result<TensorType> {
+    let site = cursor.site();
+    let name = cursor.expect_name("a type such as `f32[T,3]`")?;
+    let Some(dtype) = DType::from_name(&name) else {
+        let names = DType::ALL.map(DType::name).join(", ");
+        return Err(error_at(site, format!("a dtype ({names})"), format!("`{name}`")));
+    };
+    cursor.expect_mark('[')?;
+    Ok(TensorType::new(dtype, dims(cursor)?))
+}
+
+/// Dimensions up to the closing bracket: `T,B+1]`.
+fn dims(cursor: &mut Cursor) -> Result<Vec<Dim>> {
+    let mut dims = Vec::new();
+    if cursor.take_mark(']') {
+        return Ok(dims);
+    }
+    loop {
+        dims.push(dim(cursor)?);
+        if cursor.take_mark(']') {
+            return Ok(dims);
+        }
+        if !cursor.take_mark(',') {
+            return Err(cursor.error("`,` or `]`, or `+`, `-` or `*` in a dimension"));
+        }
+    }
+}
+
+/// A sum of products.
+pub(super) fn dim(cursor: &mut Cursor) -> Result<Dim> {
+    let mut sum = product(cursor)?;
+    // A minus sign is part of the product after it.
+    while cursor.take_mark('+') || *cursor.peek() == Token::Mark('-') {
+        sum = sum + product(cursor)?;
+    }
+    Ok(sum)
+}
+
+/// A product of numbers and symbols, with its sign.
+fn product(cursor: &mut Cursor) -> Result<Dim> {
+    let is_negative = cursor.take_mark('-');
+    let mut product = factor(cursor, is_negative)?;
+    while cursor.take_mark('*') {
+        product = product * factor(cursor, false)?;
+    }
+    Ok(product)
+}
+
+fn factor(cursor: &mut Cursor, is_negative: bool) -> Result<Dim> {
+    let sign: i64 = if is_negative { -1 } else { 1 };
+    let factor = match cursor.peek() {
+        Token::Name(name) => Some(Dim::symbol(&Symbol::new(name)) * sign),
+        // The magnitude of the smallest i64 is larger than the largest i64.
+        Token::Number(text) => {
+            text.parse::<i128>().ok().and_then(|n| i64::try_from(n * i128::from(sign)).ok()).map(Dim::from)
+        }
+        _ => None,
+    };
+    let factor = factor.ok_or_else(|| cursor.error("a dimension: a whole number or a symbol"))?;
+    cursor.bump();
+    Ok(factor)
+}
+
+/// `{axis=0, start=[1,T]}`, or nothing.
+pub(super) fn attributes(cursor: &mut Cursor) -> Result<Attributes> {
+    let mut attributes = Attributes::new();
+    if !cursor.take_mark('{') || cursor.take_mark('}') {
+        return Ok(attributes);
+    }
+    loop {
+        let site = cursor.site();
+        let key = cursor.expect_name("an attribute such as `axis=0`")?;
+        if attributes.iter().any(|(known, _)| known == key) {
+            return Err(error_at(site, format!("the attribute `{key}` once"), "a second one"));
+        }
+        cursor.expect_mark('=')?;
+        let value = if cursor.take_mark('[') { Attribute::List(dims(cursor)?) } else { Attribute::Dim(dim(cursor)?) };
+        attributes.push(key, value);
+        if cursor.take_mark('}') {
+            return Ok(attributes);
+        }
+        if !cursor.take_mark(',') {
+            return Err(cursor.error("`,` or `}` after an attribute"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_type;
+
+    #[test]
+    fn types_round_trip() {
+        for text in ["f32[]", "bool[2]", "i64[T+1,B]", "f64[2*B*T-3]", "bf16[$1,-n+4]", "u8[B*T+2*n*n]"] {
+            assert_eq!(parse_type(text).unwrap().to_string(), text);
+        }
+        assert_eq!(parse_type(" f16 [ T + 1 , 3 ]").unwrap().to_string(), "f16[T+1,3]");
+    }
+
+    #[test]
+    fn malformed_types_say_what_was_expected() {
+        let rejects = |text: &str, expected: &str| {
+            let error = parse_type(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        };
+        rejects("f32[T,]", "a dimension: a whole number or a symbol at line 1, column 7, where `]` stands");
+        rejects("f32[3", "`,` or `]`");
+        rejects("q32[3]", "a dtype (bool, u8,");
+        rejects("f32[T B]", "`,` or `]`");
+        rejects("f32[T+]", "a dimension");
+        rejects("f32[1.5]", "a whole number");
+        rejects("f32", "`[`");
+        rejects("", "a type such as");
+        rejects("f32[3] x", "the end of the type");
+        rejects("f32[-3]", "0 or more");
+        rejects("f32[99999999999999999999]", "a whole number");
+        rejects("f32[T/2]", "a token");
+    }
+}

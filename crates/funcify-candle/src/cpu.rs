@@ -21,7 +21,8 @@ pub(crate) fn require_cpu<O>(call: &Call<'_, Candle, O>) -> Result<(), BackendEr
     if call.backend.device().is_cpu() {
         return Ok(());
     }
-    let what = format!("`{}` of {}", call.place().op, call.inputs.first().map_or("nothing".into(), |ty| ty.to_string()));
+    let what =
+        format!("`{}` of {}", call.place().op, call.inputs.first().map_or("nothing".into(), |ty| ty.to_string()));
     Err(call.unsupported(what, "Candle has no such kernel, and this crate's runs on the CPU", "use `Candle::cpu()`"))
 }
 

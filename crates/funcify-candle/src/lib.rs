@@ -1,15 +1,19 @@
 //! The Candle backend of funcify: every op on Candle's tensors, loops unrolled.
 //!
 //! ```
-//! use funcify::HostTensor;
-//! use funcify::dispatch::run_op;
-//! use funcify::ops::{Op, Unary};
+//! use candle_core::{Device, Tensor};
+//! use funcify::dispatch::Function;
+//! use funcify::Graph;
 //! use funcify_candle::Candle;
 //!
-//! let x = HostTensor::from_vec(vec![1f32, -2.0], [2])?;
-//! let y = run_op(&Candle::cpu(), &Op::from(Unary::Neg), &[x]).ok()?;
-//! assert_eq!(y[0].as_slice::<f32>()?, [-1.0, 2.0]);
-//! # Some(())
+//! let graph = Graph::build("norm", |builder| {
+//!     let x = builder.input("x", "f32[N]");
+//!     x.square().sum(0).sqrt()
+//! })?;
+//! let norm = Function::compile(&graph, &Candle::cpu())?;
+//! let y = norm.call(&[Tensor::new(&[3f32, 4.0], &Device::Cpu)?])?;
+//! assert_eq!(y[0].to_scalar::<f32>()?, 5.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Booleans are stored as `U8` zeros and ones; all other element types are Candle's own. Hot paths (arithmetic,

@@ -63,7 +63,9 @@ fn integers(
 ) -> Result<Tensor> {
     let axes = &call.op.axes;
     match x.dtype() {
-        CandleDType::U8 => map_rows(call, x, axes, move |row: &[u8]| fold(&mut row.iter().map(|e| i64::from(*e))) as u8),
+        CandleDType::U8 => {
+            map_rows(call, x, axes, move |row: &[u8]| fold(&mut row.iter().map(|e| i64::from(*e))) as u8)
+        }
         CandleDType::U32 => {
             map_rows(call, x, axes, move |row: &[u32]| fold(&mut row.iter().map(|e| i64::from(*e))) as u32)
         }

@@ -147,14 +147,14 @@ macro_rules! funcify {
         $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::NativeLoop);
     };
     ($backend:ty, $op:ty, |$call:pat_param, [$($operand:pat_param),* $(,)?]| $formula:expr) => {
-        $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::Kernel(|call, operands| {
+        $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::<$backend>::Kernel(|call, operands| {
             let $call = $crate::dispatch::typed_call::<$backend, $op>(call)?;
             let [$($operand),*] = $crate::dispatch::fixed_operands(operands)?;
             ::core::result::Result::Ok($crate::dispatch::IntoTensors::into_tensors($formula?))
         }));
     };
     ($backend:ty, $op:ty, |$call:pat_param, $operands:pat_param| $formula:expr) => {
-        $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::Kernel(|call, operands| {
+        $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::<$backend>::Kernel(|call, operands| {
             let $call = $crate::dispatch::typed_call::<$backend, $op>(call)?;
             let $operands = operands;
             ::core::result::Result::Ok($crate::dispatch::IntoTensors::into_tensors($formula?))

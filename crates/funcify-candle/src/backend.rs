@@ -1,0 +1,170 @@
+//! The backend: a Candle device, how its tensors are made, read, taken apart and stacked.
+
+use candle_core::{DType as CandleDType, Device, Tensor, WithDType};
+use funcify::dispatch::{Backend, Call, LoopStrategy, Part, StackType};
+use funcify::error::BackendError;
+use funcify::{DType, HostTensor, Storage};
+
+/// The largest rank that Candle's strided kernels hold.
+const MAX_RANK: usize = candle_core::nditer::MAX_DIMS;
+
+/// Candle on one device.
+#[derive(Clone, Debug)]
+pub struct Candle {
+    device: Device,
+}
+
+impl Candle {
+    /// Candle on the CPU.
+    ///
+    /// Start the process with `RAYON_NUM_THREADS` set, to 1 for small tensors: without it every product of matrices
+    /// costs 30 microseconds more (see the crate's documentation).
+    pub fn cpu() -> Self {
+        Candle { device: Device::Cpu }
+    }
+
+    /// Candle on a device. Ops that need kernels of this crate work on the CPU only and are errors elsewhere.
+    pub fn new(device: Device) -> Self {
+        Candle { device }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A tensor of zeros (`false` for booleans).
+    pub(crate) fn zeros(&self, shape: &[usize], dtype: DType) -> Result<Tensor, BackendError> {
+        Ok(Tensor::zeros(shape, stored(dtype), &self.device)?)
+    }
+}
+
+/// The element type in which Candle stores elements of `dtype`.
+pub(crate) fn stored(dtype: DType) -> CandleDType {
+    match dtype {
+        DType::Bool | DType::U8 => CandleDType::U8,
+        DType::U32 => CandleDType::U32,
+        DType::I32 => CandleDType::I32,
+        DType::I64 => CandleDType::I64,
+        DType::F16 => CandleDType::F16,
+        DType::BF16 => CandleDType::BF16,
+        DType::F32 => CandleDType::F32,
+        DType::F64 => CandleDType::F64,
+    }
+}
+
+/// The sizes of a call's only result, if Candle can hold its rank.
+pub(crate) fn output_shape<O>(call: &Call<'_, Candle, O>) -> Result<Vec<usize>, BackendError> {
+    let shape = call.output_shape(0)?;
+    if shape.len() > MAX_RANK {
+        let what = format!("tensors of rank {}", shape.len());
+        return Err(call.unsupported(what, rank_reason(), "merge axes with a reshape"));
+    }
+    Ok(shape)
+}
+
+fn rank_reason() -> String {
+    format!("Candle's strided kernels hold at most {MAX_RANK} axes")
+}
+
+impl Backend for Candle {
+    type Tensor = Tensor;
+
+    fn name(&self) -> &'static str {
+        "candle"
+    }
+
+    fn default_strategy(&self) -> LoopStrategy {
+        LoopStrategy::Unroll
+    }
+
+    fn lacks(&self, _: DType, rank: usize) -> Option<String> {
+        (rank > MAX_RANK).then(rank_reason)
+    }
+
+    fn upload(&self, tensor: &HostTensor) -> Result<Tensor, BackendError> {
+        let shape = tensor.shape();
+        if shape.len() > MAX_RANK {
+            return Err(rank_reason().into());
+        }
+        let device = &self.device;
+        let uploaded = match tensor.storage() {
+            Storage::Bool(elements) => {
+                Tensor::from_vec(elements.iter().map(|e| u8::from(*e)).collect::<Vec<_>>(), shape, device)
+            }
+            Storage::U8(elements) => Tensor::from_slice(elements, shape, device),
+            Storage::U32(elements) => Tensor::from_slice(elements, shape, device),
+            Storage::I32(elements) => Tensor::from_slice(elements, shape, device),
+            Storage::I64(elements) => Tensor::from_slice(elements, shape, device),
+            Storage::F16(elements) => Tensor::from_slice(elements, shape, device),
+            Storage::BF16(elements) => Tensor::from_slice(elements, shape, device),
+            Storage::F32(elements) => Tensor::from_slice(elements, shape, device),
+            Storage::F64(elements) => Tensor::from_slice(elements, shape, device),
+        };
+        Ok(uploaded?)
+    }
+
+    fn download(&self, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
+        let storage = match dtype {
+            DType::Bool => Storage::Bool(elements::<u8>(tensor)?.into_iter().map(|e| e != 0).collect()),
+            DType::U8 => Storage::U8(elements(tensor)?),
+            DType::U32 => Storage::U32(elements(tensor)?),
+            DType::I32 => Storage::I32(elements(tensor)?),
+            DType::I64 => Storage::I64(elements(tensor)?),
+            DType::F16 => Storage::F16(elements(tensor)?),
+            DType::BF16 => Storage::BF16(elements(tensor)?),
+            DType::F32 => Storage::F32(elements(tensor)?),
+            DType::F64 => Storage::F64(elements(tensor)?),
+        };
+        HostTensor::new(tensor.dims(), storage).ok_or_else(|| "Candle gave another number of elements".into())
+    }
+
+    fn shape(&self, tensor: &Tensor) -> Vec<usize> {
+        tensor.dims().to_vec()
+    }
+
+    fn stores(&self, tensor: &Tensor, dtype: DType) -> bool {
+        tensor.dtype() == stored(dtype)
+    }
+
+    fn rows(&self, tensor: &Tensor, start: usize, count: usize) -> Result<Tensor, BackendError> {
+        Ok(tensor.narrow(0, start, count)?)
+    }
+
+    fn row(&self, tensor: &Tensor, row: usize) -> Result<Tensor, BackendError> {
+        Ok(tensor.narrow(0, row, 1)?.squeeze(0)?)
+    }
+
+    fn stack(&self, parts: Vec<Part<Tensor>>, ty: &StackType) -> Result<Tensor, BackendError> {
+        let mut blocks = Vec::with_capacity(parts.len());
+        let mut rows = 0;
+        for part in parts {
+            let block = match part {
+                Part::Row(row) => row.unsqueeze(0)?,
+                Part::Block(block) => block,
+            };
+            rows += block.dim(0)?;
+            if block.elem_count() > 0 {
+                blocks.push(block);
+            }
+        }
+        if rows != ty.rows {
+            return Err(format!("{rows} rows were stacked where {} belong", ty.rows).into());
+        }
+        if blocks.is_empty() {
+            return self.zeros(&ty.shape(), ty.dtype);
+        }
+        Ok(Tensor::cat(&blocks, 0)?)
+    }
+}
+
+/// The elements of a tensor, row-major.
+fn elements<E: WithDType>(tensor: &Tensor) -> Result<Vec<E>, BackendError> {
+    if tensor.dtype() != E::DTYPE {
+        return Err(format!("a tensor of {:?} was read as {:?}", tensor.dtype(), E::DTYPE).into());
+    }
+    if tensor.elem_count() == 0 {
+        return Ok(Vec::new());
+    }
+    Ok(tensor.flatten_all()?.to_vec1()?)
+}

@@ -1,0 +1,35 @@
+//! `argmax`: a kernel of this crate, since Candle's skips NaN and gives `U32`.
+
+use candle_core::Tensor;
+use funcify::dispatch::Call;
+use funcify::error::BackendError;
+use funcify::ops::ArgMax;
+use funcify::{DType, funcify};
+
+use crate::backend::{Candle, output_shape};
+use crate::cpu::{is_nan, map_rows, with_element};
+
+funcify!(Candle, ArgMax, |call, [x]| argmax(&call, &x));
+
+fn argmax(call: &Call<'_, Candle, ArgMax>, x: &Tensor) -> Result<Tensor, BackendError> {
+    if x.dim(call.op.axis)? == 0 {
+        let expected = "an axis that is not empty";
+        let error = call.place().mismatch("the operand", expected, format!("{:?}", x.dims()), "guard the empty case");
+        return Err(Box::new(error));
+    }
+    if x.elem_count() == 0 {
+        return call.backend.zeros(&output_shape(call)?, DType::I64);
+    }
+    with_element!(call, x, E => map_rows(call, x, &[call.op.axis], |row: &[E]| largest_at(row)))
+}
+
+/// The position of the first largest element, or of the first NaN.
+fn largest_at<E: Copy + PartialOrd>(row: &[E]) -> i64 {
+    let mut best = 0;
+    for (position, element) in row.iter().enumerate() {
+        if !is_nan(row[best]) && (*element > row[best] || is_nan(*element)) {
+            best = position;
+        }
+    }
+    best as i64
+}

@@ -1,0 +1,118 @@
+//! Elementwise ops of two operands: Candle's for float arithmetic, this crate's elsewhere.
+//!
+//! Candle's integers panic where they overflow or divide by zero, its `maximum` depends on the order of a NaN, and
+//! its `pow` is NaN for negative bases.
+
+use candle_core::Tensor;
+use funcify::dispatch::Call;
+use funcify::error::BackendError;
+use funcify::funcify;
+use funcify::ops::{Add, And, Div, Max, Min, Mul, Or, Pow, Rem, Sub, Xor};
+
+use crate::backend::Candle;
+use crate::cpu::{map_float_pairs, map_integer_pairs};
+
+type Result<T> = std::result::Result<T, BackendError>;
+
+funcify!(Candle, Add, |call, [x, y]| add(&call, &x, &y));
+funcify!(Candle, Sub, |call, [x, y]| sub(&call, &x, &y));
+funcify!(Candle, Mul, |call, [x, y]| mul(&call, &x, &y));
+funcify!(Candle, Div, |call, [x, y]| div(&call, &x, &y));
+funcify!(Candle, Rem, |call, [x, y]| rem(&call, &x, &y));
+funcify!(Candle, Max, |call, [x, y]| max(&call, &x, &y));
+funcify!(Candle, Min, |call, [x, y]| min(&call, &x, &y));
+funcify!(Candle, Pow, |call, [x, y]| pow(&call, &x, &y));
+funcify!(Candle, And, |call, [x, y]| and(&call, &x, &y));
+funcify!(Candle, Or, |call, [x, y]| or(&call, &x, &y));
+funcify!(Candle, Xor, |call, [x, y]| xor(&call, &x, &y));
+
+fn add(call: &Call<'_, Candle, Add>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_float() {
+        return Ok(x.add(y)?);
+    }
+    map_integer_pairs!(call, x, y, |a, b| a.wrapping_add(b))
+}
+
+fn sub(call: &Call<'_, Candle, Sub>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_float() {
+        return Ok(x.sub(y)?);
+    }
+    map_integer_pairs!(call, x, y, |a, b| a.wrapping_sub(b))
+}
+
+fn mul(call: &Call<'_, Candle, Mul>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_float() {
+        return Ok(x.mul(y)?);
+    }
+    map_integer_pairs!(call, x, y, |a, b| a.wrapping_mul(b))
+}
+
+fn div(call: &Call<'_, Candle, Div>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_float() {
+        return Ok(x.div(y)?);
+    }
+    map_integer_pairs!(call, x, y, |a, b| if b == 0 { -1 } else { a.wrapping_div(b) })
+}
+
+fn rem(call: &Call<'_, Candle, Rem>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_float() {
+        return map_float_pairs!(call, x, y, |a, b| a % b);
+    }
+    map_integer_pairs!(call, x, y, |a, b| if b == 0 { a } else { a.wrapping_rem(b) })
+}
+
+fn max(call: &Call<'_, Candle, Max>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_float() {
+        return map_float_pairs!(call, x, y, |a, b| if a > b || a.is_nan() { a } else { b });
+    }
+    map_integer_pairs!(call, x, y, |a, b| a.max(b))
+}
+
+fn min(call: &Call<'_, Candle, Min>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_float() {
+        return map_float_pairs!(call, x, y, |a, b| if a < b || a.is_nan() { a } else { b });
+    }
+    map_integer_pairs!(call, x, y, |a, b| a.min(b))
+}
+
+fn pow(call: &Call<'_, Candle, Pow>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_float() {
+        return map_float_pairs!(call, x, y, |a, b| a.powf(b));
+    }
+    map_integer_pairs!(call, x, y, |a, b| power(a, b))
+}
+
+/// `base` to the power `exponent`, wrapping; for a negative exponent the quotient toward zero.
+fn power(base: i64, exponent: i64) -> i64 {
+    if exponent < 0 {
+        return match base {
+            1 => 1,
+            -1 if exponent % 2 == 0 => 1,
+            -1 => -1,
+            _ => 0,
+        };
+    }
+    let (mut result, mut square, mut left) = (1i64, base, exponent);
+    while left > 0 {
+        if left & 1 == 1 {
+            result = result.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        left >>= 1;
+    }
+    result
+}
+
+// Booleans are stored as 0 and 1, for which the bitwise ops are the logical ones.
+
+fn and(call: &Call<'_, Candle, And>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    map_integer_pairs!(call, x, y, |a, b| a & b)
+}
+
+fn or(call: &Call<'_, Candle, Or>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    map_integer_pairs!(call, x, y, |a, b| a | b)
+}
+
+fn xor(call: &Call<'_, Candle, Xor>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    map_integer_pairs!(call, x, y, |a, b| a ^ b)
+}

@@ -1,0 +1,24 @@
+//! `concat`: Candle's `cat`, of the parts that have elements.
+
+use candle_core::Tensor;
+use funcify::dispatch::{Call, Tensors};
+use funcify::error::BackendError;
+use funcify::funcify;
+use funcify::ops::Concat;
+
+use crate::backend::{Candle, output_shape};
+
+funcify!(Candle, Concat, |call, parts| concat(&call, parts));
+
+fn concat(call: &Call<'_, Candle, Concat>, parts: Tensors<Tensor>) -> Result<Tensor, BackendError> {
+    match join(&parts, call.op.axis)? {
+        Some(joined) => Ok(joined),
+        None => call.backend.zeros(&output_shape(call)?, call.dtype(0)),
+    }
+}
+
+/// The parts after one another along an axis, unless all are empty.
+pub(super) fn join(parts: &[Tensor], axis: usize) -> candle_core::Result<Option<Tensor>> {
+    let parts: Vec<&Tensor> = parts.iter().filter(|part| part.elem_count() > 0).collect();
+    if parts.is_empty() { Ok(None) } else { Tensor::cat(&parts, axis).map(Some) }
+}

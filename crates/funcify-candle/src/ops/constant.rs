@@ -1,0 +1,9 @@
+//! `constant`: an upload.
+
+use funcify::dispatch::Backend;
+use funcify::funcify;
+use funcify::ops::Constant;
+
+use crate::backend::Candle;
+
+funcify!(Candle, Constant, |call, []| call.backend.upload(&call.op.value));

@@ -1,0 +1,60 @@
+//! `matmul`: Candle's product, of the shapes and layouts for which it is right.
+
+use candle_core::{DType, Tensor};
+use funcify::dispatch::Call;
+use funcify::error::BackendError;
+use funcify::funcify;
+use funcify::ops::MatMul;
+
+use crate::backend::{Candle, output_shape};
+
+funcify!(Candle, MatMul, |call, [left, right]| matmul(&call, &left, &right));
+
+fn matmul(call: &Call<'_, Candle, MatMul>, left: &Tensor, right: &Tensor) -> Result<Tensor, BackendError> {
+    let shape = output_shape(call)?;
+    if left.elem_count() == 0 || right.elem_count() == 0 {
+        return call.backend.zeros(&shape, call.dtype(0));
+    }
+    if left.dtype() == DType::BF16 && left.device().is_cpu() {
+        // Candle widens all that lies behind a view, a whole trace for one of its rows.
+        let [left, right] = [left.to_dtype(DType::F32)?, right.to_dtype(DType::F32)?];
+        return Ok(product(&left, &right, shape)?.to_dtype(DType::BF16)?);
+    }
+    product(left, right, shape)
+}
+
+fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Result<Tensor, BackendError> {
+    let batch_axes = left.rank() - 2;
+    if batch_axes == 0 {
+        return Ok(readable(left)?.matmul(&readable(right)?)?);
+    }
+    let [left, right] = [one_batch_axis(&readable(left)?)?, one_batch_axis(&readable(right)?)?];
+    // With a right operand that is the same for all batches, Candle takes the left matrices as one tall matrix
+    // without looking at their strides.
+    let left = if right.stride()[0] == 0 { left.contiguous()? } else { left };
+    let product = left.matmul(&right)?;
+    Ok(if batch_axes == 1 { product } else { product.reshape(shape)? })
+}
+
+/// The tensor with matrices that have strides: a matrix that repeats a row or a column is copied.
+fn readable(x: &Tensor) -> candle_core::Result<Tensor> {
+    let rank = x.rank();
+    let repeats = (rank - 2..rank).any(|axis| x.stride()[axis] == 0 && x.dims()[axis] > 1);
+    if repeats { x.contiguous() } else { Ok(x.clone()) }
+}
+
+/// The tensor with all batch axes as one; a view if it is contiguous.
+fn one_batch_axis(x: &Tensor) -> candle_core::Result<Tensor> {
+    let rank = x.rank();
+    if rank == 3 {
+        return Ok(x.clone());
+    }
+    let batch: usize = x.dims()[..rank - 2].iter().product();
+    let (rows, columns) = (x.dims()[rank - 2], x.dims()[rank - 1]);
+    // A transposed matrix in contiguous batches keeps its strides: its transpose is the view.
+    let transposed = x.t()?;
+    if !x.is_contiguous() && transposed.is_contiguous() {
+        return transposed.reshape((batch, columns, rows))?.t();
+    }
+    x.reshape((batch, rows, columns))
+}

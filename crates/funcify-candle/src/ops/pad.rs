@@ -1,0 +1,51 @@
+//! `pad`: blocks of the value joined with the operand; between elements on an axis of its own, merged afterwards.
+
+use candle_core::Tensor;
+use funcify::dispatch::Call;
+use funcify::error::BackendError;
+use funcify::funcify;
+use funcify::ops::Pad;
+
+use super::concat::join;
+use super::slice::narrow;
+use crate::backend::{Candle, output_shape};
+
+funcify!(Candle, Pad, |call, [x, value]| pad(&call, &x, &value));
+
+fn pad(call: &Call<'_, Candle, Pad>, x: &Tensor, value: &Tensor) -> Result<Tensor, BackendError> {
+    let axis = call.op.axis;
+    let (low, high) = (call.dim(&call.op.low)?, call.dim(&call.op.high)?);
+    let spread = spread(x, value, axis, call.op.interior)?;
+    let parts = [block(x.dims(), axis, low, value)?, spread, block(x.dims(), axis, high, value)?];
+    match join(&parts, axis)? {
+        Some(padded) => Ok(padded),
+        None => call.backend.zeros(&output_shape(call)?, call.dtype(0)),
+    }
+}
+
+/// A tensor of one value, with `size` in place of an axis.
+fn block(shape: &[usize], axis: usize, size: usize, value: &Tensor) -> candle_core::Result<Tensor> {
+    let mut shape = shape.to_vec();
+    shape[axis] = size;
+    if shape.contains(&0) {
+        return Tensor::zeros(shape, value.dtype(), value.device());
+    }
+    value.broadcast_as(shape)?.contiguous()
+}
+
+/// The operand with `interior` values between each two elements of an axis.
+fn spread(x: &Tensor, value: &Tensor, axis: usize, interior: usize) -> candle_core::Result<Tensor> {
+    let size = x.dim(axis)?;
+    if interior == 0 || size < 2 || x.elem_count() == 0 {
+        return Ok(x.clone());
+    }
+    // Axes: before, the axis, one element and its padding, after.
+    let before: usize = x.dims()[..axis].iter().product();
+    let after: usize = x.dims()[axis + 1..].iter().product();
+    let elements = x.reshape((before, size, 1, after))?;
+    let padding = block(&[before, size, 1, after], 2, interior, value)?;
+    let mut shape = x.dims().to_vec();
+    shape[axis] = size * (interior + 1);
+    let padded = Tensor::cat(&[elements, padding], 2)?.reshape(shape)?;
+    narrow(&padded, axis, 0, size + (size - 1) * interior)
+}

@@ -1,0 +1,92 @@
+//! `scatter`: a kernel of this crate, since Candle's stops at an index out of range.
+
+use candle_core::{CpuStorage, CustomOp3, DType, Layout, Shape, Tensor, WithDType};
+use funcify::dispatch::Call;
+use funcify::error::BackendError;
+use funcify::funcify;
+use funcify::ops::{Scatter, ScatterMode};
+
+use crate::backend::Candle;
+use crate::cpu::{contiguous, outside_domain, require_cpu};
+
+funcify!(Candle, Scatter, |call, [x, indices, updates]| scatter(&call, x, &indices, &updates));
+
+fn scatter(
+    call: &Call<'_, Candle, Scatter>,
+    x: Tensor,
+    indices: &Tensor,
+    updates: &Tensor,
+) -> Result<Tensor, BackendError> {
+    if x.elem_count() == 0 || updates.elem_count() == 0 {
+        return Ok(x);
+    }
+    let tensors = [x, indices.to_dtype(DType::I64)?.contiguous()?, updates.contiguous()?];
+    let Scatter { axis, mode } = *call.op;
+    match (mode, tensors[0].dtype()) {
+        (ScatterMode::Set, DType::U8) => update(call, tensors, axis, |_, new: u8| new),
+        (ScatterMode::Set, DType::U32) => update(call, tensors, axis, |_, new: u32| new),
+        (ScatterMode::Set, DType::I32) => update(call, tensors, axis, |_, new: i32| new),
+        (ScatterMode::Set, DType::I64) => update(call, tensors, axis, |_, new: i64| new),
+        (ScatterMode::Set, DType::F16) => update(call, tensors, axis, |_, new: half::f16| new),
+        (ScatterMode::Set, DType::BF16) => update(call, tensors, axis, |_, new: half::bf16| new),
+        (ScatterMode::Set, DType::F32) => update(call, tensors, axis, |_, new: f32| new),
+        (ScatterMode::Set, DType::F64) => update(call, tensors, axis, |_, new: f64| new),
+        (ScatterMode::Add, DType::U8) => update(call, tensors, axis, u8::wrapping_add),
+        (ScatterMode::Add, DType::U32) => update(call, tensors, axis, u32::wrapping_add),
+        (ScatterMode::Add, DType::I32) => update(call, tensors, axis, i32::wrapping_add),
+        (ScatterMode::Add, DType::I64) => update(call, tensors, axis, i64::wrapping_add),
+        (ScatterMode::Add, DType::F16) => update(call, tensors, axis, |old: half::f16, new| old + new),
+        (ScatterMode::Add, DType::BF16) => update(call, tensors, axis, |old: half::bf16, new| old + new),
+        (ScatterMode::Add, DType::F32) => update(call, tensors, axis, |old: f32, new| old + new),
+        (ScatterMode::Add, DType::F64) => update(call, tensors, axis, |old: f64, new| old + new),
+        _ => Err(outside_domain(call, &tensors[0])),
+    }
+}
+
+fn update<E: WithDType>(
+    call: &Call<'_, Candle, Scatter>,
+    [x, indices, updates]: [Tensor; 3],
+    axis: usize,
+    combine: impl Fn(E, E) -> E + Send + Sync + 'static,
+) -> Result<Tensor, BackendError> {
+    require_cpu(call)?;
+    let update = Update { axis, combine, element: std::marker::PhantomData };
+    Ok(x.contiguous()?.apply_op3(&indices, &updates, update)?)
+}
+
+struct Update<E, F> {
+    axis: usize,
+    combine: F,
+    element: std::marker::PhantomData<fn() -> E>,
+}
+
+impl<E: WithDType, F: Fn(E, E) -> E> CustomOp3 for Update<E, F> {
+    fn name(&self) -> &'static str {
+        "funcify-scatter"
+    }
+
+    fn cpu_fwd(
+        &self,
+        s1: &CpuStorage,
+        l1: &Layout,
+        s2: &CpuStorage,
+        l2: &Layout,
+        s3: &CpuStorage,
+        l3: &Layout,
+    ) -> candle_core::Result<(CpuStorage, Shape)> {
+        let mut elements = contiguous::<E>(s1, l1)?.to_vec();
+        let (indices, updates) = (contiguous::<i64>(s2, l2)?, contiguous::<E>(s3, l3)?);
+        let size = l1.dims()[self.axis];
+        let count = l2.dims()[self.axis];
+        let inner: usize = l1.dims()[self.axis + 1..].iter().product();
+        for (flat, (index, new)) in indices.iter().zip(updates).enumerate() {
+            let row = usize::try_from(*index).unwrap_or(usize::MAX);
+            if row < size {
+                let (outer, column) = (flat / (count * inner), flat % inner);
+                let element = &mut elements[(outer * size + row) * inner + column];
+                *element = (self.combine)(*element, *new);
+            }
+        }
+        Ok((E::to_cpu_storage_owned(elements), l1.shape().clone()))
+    }
+}

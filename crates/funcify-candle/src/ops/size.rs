@@ -1,0 +1,18 @@
+//! `size`: a scalar from the sizes of the call.
+
+use candle_core::Tensor;
+use funcify::dispatch::Call;
+use funcify::error::BackendError;
+use funcify::ops::Size;
+use funcify::{DType, funcify};
+
+use super::cast::cast;
+use crate::backend::Candle;
+
+funcify!(Candle, Size, |call, []| size(&call));
+
+fn size(call: &Call<'_, Candle, Size>) -> Result<Tensor, BackendError> {
+    let unbound = |symbol| format!("size `{symbol}` is not bound in this call");
+    let value = call.op.dim.value(call.sizes()).map_err(unbound)?;
+    cast(call, &Tensor::new(value, call.backend.device())?, DType::I64, call.op.dtype)
+}

@@ -1,0 +1,47 @@
+//! `slice`: a view; with a step above 1 a copy of the rows.
+
+use candle_core::Tensor;
+use funcify::dispatch::Call;
+use funcify::error::BackendError;
+use funcify::funcify;
+use funcify::ops::Slice;
+
+use crate::backend::Candle;
+
+funcify!(Candle, Slice, |call, [x]| slice(&call, &x));
+
+fn slice(call: &Call<'_, Candle, Slice>, x: &Tensor) -> Result<Tensor, BackendError> {
+    let Slice { axis, start, limit, step } = call.op;
+    let (start, limit, size) = (call.dim(start)?, call.dim(limit)?, x.dim(*axis)?);
+    if limit < start || limit > size {
+        let expected = format!("bounds with 0 <= start <= limit <= {size}");
+        let fix = "call with sizes that hold the slice";
+        return Err(Box::new(call.place().mismatch("the slice", expected, format!("{start}..{limit}"), fix)));
+    }
+    let part = narrow(x, *axis, start, limit - start)?;
+    Ok(if *step == 1 { part } else { every(&part, *axis, *step)? })
+}
+
+/// Part of an axis as a view. Without elements it is a new tensor: Candle's copies of an empty view may start
+/// behind the end of its storage.
+pub(super) fn narrow(x: &Tensor, axis: usize, start: usize, size: usize) -> candle_core::Result<Tensor> {
+    let part = x.narrow(axis, start, size)?;
+    if part.elem_count() == 0 { Tensor::zeros(part.shape(), part.dtype(), part.device()) } else { Ok(part) }
+}
+
+/// The elements 0, step, 2 step, .. of an axis.
+fn every(x: &Tensor, axis: usize, step: usize) -> candle_core::Result<Tensor> {
+    let indices: Vec<i64> = (0..x.dim(axis)? as i64).step_by(step).collect();
+    pick(x, axis, indices)
+}
+
+/// Elements of an axis by index.
+pub(super) fn pick(x: &Tensor, axis: usize, indices: Vec<i64>) -> candle_core::Result<Tensor> {
+    if x.elem_count() == 0 || indices.is_empty() {
+        let mut shape = x.dims().to_vec();
+        shape[axis] = indices.len();
+        return Tensor::zeros(shape, x.dtype(), x.device());
+    }
+    let count = indices.len();
+    x.contiguous()?.index_select(&Tensor::from_vec(indices, count, x.device())?, axis)
+}

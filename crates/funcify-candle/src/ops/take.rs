@@ -1,0 +1,58 @@
+//! `take`: Candle's `index_select` of clamped indices; a view for one index.
+
+use candle_core::Tensor;
+use funcify::dispatch::Call;
+use funcify::error::BackendError;
+use funcify::funcify;
+use funcify::ops::Take;
+
+use super::dynamic_slice::read_index;
+use crate::backend::{Candle, output_shape};
+use crate::cpu::{map_integers, outside_domain};
+
+funcify!(Candle, Take, |call, [x, indices]| take(&call, &x, &indices));
+
+fn take(call: &Call<'_, Candle, Take>, x: &Tensor, indices: &Tensor) -> Result<Tensor, BackendError> {
+    let axis = call.op.axis;
+    let shape = output_shape(call)?;
+    let size = not_empty(call, x, indices, axis)?;
+    if shape.contains(&0) {
+        return call.backend.zeros(&shape, call.dtype(0));
+    }
+    if indices.rank() == 0 {
+        let index = read_index(indices)?.clamp(0, size as i64 - 1) as usize;
+        return Ok(x.narrow(axis, index, 1)?.squeeze(axis)?);
+    }
+    let indices = clamped(call, indices, size)?.flatten_all()?;
+    let taken = x.contiguous()?.index_select(&indices, axis)?;
+    Ok(if taken.dims() == shape { taken } else { taken.reshape(shape)? })
+}
+
+/// The size of an axis; an error if it is zero and an index asks for one of its elements.
+pub(super) fn not_empty<O>(
+    call: &Call<'_, Candle, O>,
+    x: &Tensor,
+    indices: &Tensor,
+    axis: usize,
+) -> Result<usize, BackendError> {
+    let size = x.dim(axis)?;
+    if size == 0 && indices.elem_count() > 0 {
+        let found = format!("{:?}", x.dims());
+        let error = call.place().mismatch("the operand", "an axis that is not empty", found, "guard the empty case");
+        return Err(Box::new(error));
+    }
+    Ok(size)
+}
+
+/// Indices as contiguous i64 within `0..size`. As i64 none is the largest of its type, which Candle would skip.
+pub(super) fn clamped<O>(call: &Call<'_, Candle, O>, indices: &Tensor, size: usize) -> Result<Tensor, BackendError> {
+    use candle_core::DType;
+    let last = size.saturating_sub(1) as i64;
+    match indices.dtype() {
+        DType::U8 => map_integers!(@map call, indices, u8, i64, |index| index.clamp(0, last)),
+        DType::U32 => map_integers!(@map call, indices, u32, i64, |index| index.clamp(0, last)),
+        DType::I32 => map_integers!(@map call, indices, i32, i64, |index| index.clamp(0, last)),
+        DType::I64 => map_integers!(@map call, indices, i64, i64, |index| index.clamp(0, last)),
+        _ => Err(outside_domain(call, indices)),
+    }
+}

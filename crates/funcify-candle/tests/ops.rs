@@ -431,6 +431,7 @@ fn views_that_repeat_elements() {
     let graph = Graph::build("repeats", |builder| {
         let x = builder.input("x", TensorType::new(DType::F32, [3usize, 4]));
         let y = builder.input("y", TensorType::new(DType::F32, [4usize, 3]));
+        let z = builder.input("z", TensorType::new(DType::F32, [2usize, 4, 3]));
         let row = x.slice(0, 1..2);
         let matrices = x.broadcast_to([2usize, 3, 4]);
         let same_right = y.t().broadcast_to([2usize, 3, 4]);
@@ -438,6 +439,7 @@ fn views_that_repeat_elements() {
             x + row,
             row.broadcast_to([3usize, 4]).matmul(y),
             matrices.transpose(vec![0, 2, 1]).matmul(same_right),
+            z.transpose(vec![0, 2, 1]).matmul(y.broadcast_to([2usize, 4, 3])),
             matrices.matmul(y.broadcast_to([2usize, 4, 3])),
             row.broadcast_to([3usize, 4]).sum(0),
             row.broadcast_to([3usize, 4]).max(1),
@@ -445,7 +447,7 @@ fn views_that_repeat_elements() {
         ]
     });
     let graph = graph.unwrap_or_else(|error| panic!("{error}"));
-    let inputs = [small(DType::F32, &[3, 4], 0), small(DType::F32, &[4, 3], 2)];
+    let inputs = [small(DType::F32, &[3, 4], 0), small(DType::F32, &[4, 3], 2), small(DType::F32, &[2, 4, 3], 1)];
     let expected = funcify::evaluate(&graph, &inputs).unwrap();
     let found = Function::compile(&graph, &Candle::cpu()).unwrap().call_host(&inputs).unwrap();
     for (found, expected) in found.iter().zip(&expected) {

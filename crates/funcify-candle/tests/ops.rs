@@ -12,7 +12,8 @@ const NUMBERS: [DType; 8] =
     [DType::U8, DType::U32, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64];
 
 /// The shapes on which elementwise ops and reductions are tried.
-const SHAPES: [&[usize]; 10] = [&[], &[1], &[7], &[0], &[3, 4], &[0, 3], &[2, 0, 3], &[2, 3, 4], &[2, 3, 2, 4], &[5, 6]];
+const SHAPES: [&[usize]; 10] =
+    [&[], &[1], &[7], &[0], &[3, 4], &[0, 3], &[2, 0, 3], &[2, 3, 4], &[2, 3, 2, 4], &[5, 6]];
 
 /// Values that differ in every way that an op may mind.
 fn values(dtype: DType) -> Vec<Scalar> {

@@ -141,6 +141,52 @@ impl<A: WithDType, R: WithDType, F: Fn(&[A]) -> R> CustomOp1 for Rows<A, R, F> {
     }
 }
 
+/// The rows along axes `first..end` combined element by element, for a contiguous tensor. No size is zero.
+pub(crate) fn fold_columns<E: WithDType, O>(
+    call: &Call<'_, Candle, O>,
+    x: &Tensor,
+    [first, end]: [usize; 2],
+    f: impl Fn(E, E) -> E + Copy + Send + Sync + 'static,
+) -> Result<Tensor, BackendError> {
+    require_cpu(call)?;
+    let (before, after) = (&x.dims()[..first], &x.dims()[end..]);
+    let columns = Columns {
+        f,
+        rows: x.dims()[first..end].iter().product(),
+        row: after.iter().product(),
+        shape: [before, after].concat(),
+        types: PhantomData::<fn(E) -> E>,
+    };
+    Ok(x.apply_op1(columns)?)
+}
+
+struct Columns<E, F> {
+    f: F,
+    rows: usize,
+    row: usize,
+    shape: Vec<usize>,
+    types: PhantomData<fn(E) -> E>,
+}
+
+impl<E: WithDType, F: Fn(E, E) -> E + Copy> CustomOp1 for Columns<E, F> {
+    fn name(&self) -> &'static str {
+        "funcify-columns"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let f = self.f;
+        let mut results: Vec<E> = Vec::with_capacity(self.shape.iter().product());
+        for block in contiguous::<E>(storage, layout)?.chunks_exact((self.rows * self.row).max(1)) {
+            let start = results.len();
+            let mut rows = block.chunks_exact(self.row.max(1));
+            results.extend_from_slice(rows.next().unwrap_or(&[]));
+            let result = &mut results[start..];
+            rows.for_each(|row| result.iter_mut().zip(row).for_each(|(a, b)| *a = f(*a, *b)));
+        }
+        Ok((E::to_cpu_storage_owned(results), Shape::from(self.shape.clone())))
+    }
+}
+
 /// The elements of a contiguous tensor.
 pub(crate) fn contiguous<'a, A: WithDType>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [A]> {
     let outside = || Error::RequiresContiguous { op: "funcify" };

@@ -12,7 +12,8 @@ const NUMBERS: [DType; 8] =
     [DType::U8, DType::U32, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64];
 
 /// The shapes on which elementwise ops and reductions are tried.
-const SHAPES: [&[usize]; 9] = [&[], &[1], &[7], &[0], &[3, 4], &[0, 3], &[2, 0, 3], &[2, 3, 4], &[2, 3, 2, 4]];
+const SHAPES: [&[usize]; 10] =
+    [&[], &[1], &[7], &[0], &[3, 4], &[0, 3], &[2, 0, 3], &[2, 3, 4], &[2, 3, 2, 4], &[5, 6]];
 
 /// Values that differ in every way that an op may mind.
 fn values(dtype: DType) -> Vec<Scalar> {
@@ -431,6 +432,7 @@ fn views_that_repeat_elements() {
     let graph = Graph::build("repeats", |builder| {
         let x = builder.input("x", TensorType::new(DType::F32, [3usize, 4]));
         let y = builder.input("y", TensorType::new(DType::F32, [4usize, 3]));
+        let z = builder.input("z", TensorType::new(DType::F32, [2usize, 4, 3]));
         let row = x.slice(0, 1..2);
         let matrices = x.broadcast_to([2usize, 3, 4]);
         let same_right = y.t().broadcast_to([2usize, 3, 4]);
@@ -438,6 +440,7 @@ fn views_that_repeat_elements() {
             x + row,
             row.broadcast_to([3usize, 4]).matmul(y),
             matrices.transpose(vec![0, 2, 1]).matmul(same_right),
+            z.transpose(vec![0, 2, 1]).matmul(y.broadcast_to([2usize, 4, 3])),
             matrices.matmul(y.broadcast_to([2usize, 4, 3])),
             row.broadcast_to([3usize, 4]).sum(0),
             row.broadcast_to([3usize, 4]).max(1),
@@ -445,7 +448,7 @@ fn views_that_repeat_elements() {
         ]
     });
     let graph = graph.unwrap_or_else(|error| panic!("{error}"));
-    let inputs = [small(DType::F32, &[3, 4], 0), small(DType::F32, &[4, 3], 2)];
+    let inputs = [small(DType::F32, &[3, 4], 0), small(DType::F32, &[4, 3], 2), small(DType::F32, &[2, 4, 3], 1)];
     let expected = funcify::evaluate(&graph, &inputs).unwrap();
     let found = Function::compile(&graph, &Candle::cpu()).unwrap().call_host(&inputs).unwrap();
     for (found, expected) in found.iter().zip(&expected) {

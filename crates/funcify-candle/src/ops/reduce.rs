@@ -1,18 +1,21 @@
-//! `reduce`: Candle's sum for floats, this crate's kernels elsewhere.
+//! `reduce`: Candle's sum for floats along the last axes, this crate's kernels elsewhere.
 //!
 //! Candle's maximum does not keep NaN, its reductions of no elements are errors, its integer sums panic where they
 //! overflow, and it sums halves in halves.
 
-use candle_core::{DType as CandleDType, Tensor};
+use candle_core::{DType as CandleDType, Tensor, WithDType};
 use funcify::dispatch::{Backend, Call};
 use funcify::error::BackendError;
 use funcify::ops::{Reduce, ReduceKind};
 use funcify::{HostTensor, funcify};
 
 use crate::backend::{Candle, output_shape};
-use crate::cpu::{is_nan, map_rows, outside_domain, with_element};
+use crate::cpu::{fold_columns, is_nan, map_rows, outside_domain, with_element};
 
 type Result<T> = std::result::Result<T, BackendError>;
+
+/// How long the rows are from which on combining whole rows is faster than moving the axes to the end.
+const SMALLEST_ROW: usize = 4;
 
 funcify!(Candle, Reduce, |call, [x]| reduce(&call, &x));
 
@@ -26,30 +29,55 @@ fn reduce(call: &Call<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
         return call.backend.upload(&HostTensor::from_fn(dtype, &output_shape(call)?, |_| kind.identity(dtype)));
     }
     match kind {
-        ReduceKind::Sum if x.dtype().is_float() => Ok(sum_floats(x, axes)?),
+        ReduceKind::Sum if x.dtype().is_float() => sum_floats(call, x),
         ReduceKind::Sum => integers(call, x, |elements| elements.fold(0, i64::wrapping_add)),
         ReduceKind::Prod if x.dtype().is_float() => product_of_floats(call, x),
         ReduceKind::Prod => integers(call, x, |elements| elements.fold(1, i64::wrapping_mul)),
-        ReduceKind::Max => with_element!(call, x, E => map_rows(call, x, axes, |row: &[E]| {
-            row.iter().copied().fold(row[0], |a, b| if a > b || is_nan(a) { a } else { b })
-        })),
-        ReduceKind::Min => with_element!(call, x, E => map_rows(call, x, axes, |row: &[E]| {
-            row.iter().copied().fold(row[0], |a, b| if a < b || is_nan(a) { a } else { b })
-        })),
+        ReduceKind::Max => {
+            with_element!(call, x, E => extreme(call, x, |a: E, b: E| if a > b || is_nan(a) { a } else { b }))
+        }
+        ReduceKind::Min => {
+            with_element!(call, x, E => extreme(call, x, |a: E, b: E| if a < b || is_nan(a) { a } else { b }))
+        }
         ReduceKind::Any => map_rows(call, x, axes, |row: &[u8]| u8::from(row.iter().any(|e| *e != 0))),
         ReduceKind::All => map_rows(call, x, axes, |row: &[u8]| u8::from(row.iter().all(|e| *e != 0))),
     }
 }
 
-fn sum_floats(x: &Tensor, axes: &[usize]) -> candle_core::Result<Tensor> {
-    match x.dtype() {
-        CandleDType::F16 | CandleDType::BF16 => x.to_dtype(CandleDType::F32)?.sum(axes)?.to_dtype(x.dtype()),
-        _ => x.sum(axes),
+/// Candle's sum is fast along the last axes only: along others this crate adds whole rows.
+fn sum_floats(call: &Call<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
+    let axes = call.op.axes.as_slice();
+    match (x.dtype(), whole_rows(x, axes)) {
+        (CandleDType::F16 | CandleDType::BF16, _) => {
+            Ok(x.to_dtype(CandleDType::F32)?.sum(axes)?.to_dtype(x.dtype())?)
+        }
+        (CandleDType::F32, Some(range)) if !x.track_op() => fold_columns(call, x, range, |a: f32, b| a + b),
+        (CandleDType::F64, Some(range)) if !x.track_op() => fold_columns(call, x, range, |a: f64, b| a + b),
+        _ => Ok(x.sum(axes)?),
     }
 }
 
+/// The largest or smallest element, by a function that picks one of two.
+fn extreme<E: WithDType>(
+    call: &Call<'_, Candle, Reduce>,
+    x: &Tensor,
+    pick: impl Fn(E, E) -> E + Copy + Send + Sync + 'static,
+) -> Result<Tensor> {
+    match whole_rows(x, &call.op.axes) {
+        Some(range) => fold_columns(call, x, range, pick),
+        None => map_rows(call, x, &call.op.axes, move |row: &[E]| row.iter().copied().fold(row[0], pick)),
+    }
+}
+
+/// The range of the axes, if the elements along the axes after them lie side by side in memory.
+fn whole_rows(x: &Tensor, axes: &[usize]) -> Option<[usize; 2]> {
+    let (first, end) = (*axes.first()?, axes.last()? + 1);
+    let row: usize = x.dims()[end..].iter().product();
+    let whole = end - first == axes.len() && row >= SMALLEST_ROW && x.is_contiguous() && x.device().is_cpu();
+    whole.then_some([first, end])
+}
+
 fn product_of_floats(call: &Call<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
-    use candle_core::WithDType;
     with_element!(call, x, E => map_rows(call, x, &call.op.axes, |row: &[E]| {
         E::from_f64(row.iter().map(|e| e.to_f64()).product())
     }))

@@ -292,6 +292,31 @@ impl HostTensor {
     }
 }
 
+impl<E: Element> From<E> for HostTensor {
+    fn from(element: E) -> Self {
+        HostTensor::scalar(element)
+    }
+}
+
+impl<E: Element, const A: usize> From<[E; A]> for HostTensor {
+    fn from(elements: [E; A]) -> Self {
+        HostTensor { shape: vec![A], storage: E::into_storage(elements.to_vec()) }
+    }
+}
+
+impl<E: Element, const A: usize, const B: usize> From<[[E; B]; A]> for HostTensor {
+    fn from(rows: [[E; B]; A]) -> Self {
+        HostTensor { shape: vec![A, B], storage: E::into_storage(rows.as_flattened().to_vec()) }
+    }
+}
+
+impl<E: Element, const A: usize, const B: usize, const C: usize> From<[[[E; C]; B]; A]> for HostTensor {
+    fn from(blocks: [[[E; C]; B]; A]) -> Self {
+        let elements = blocks.as_flattened().as_flattened().to_vec();
+        HostTensor { shape: vec![A, B, C], storage: E::into_storage(elements) }
+    }
+}
+
 impl fmt::Debug for HostTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.ty())?;
@@ -344,6 +369,13 @@ mod tests {
             let storage = Storage::from_scalars(dtype, [Scalar::Int(1), Scalar::Int(0)]);
             assert_eq!(Storage::from_le_bytes(dtype, &storage.to_le_bytes()), storage);
         }
+    }
+
+    #[test]
+    fn arrays_are_tensors_of_their_shape() {
+        assert_eq!(HostTensor::from([[1i64, 2], [3, 4], [5, 6]]).row(2), HostTensor::from([5i64, 6]));
+        assert_eq!(HostTensor::from([[[1f32]; 3]; 2]).shape(), [2, 3, 1]);
+        assert_eq!(HostTensor::from([0f64; 0]).shape(), [0]);
     }
 
     #[test]

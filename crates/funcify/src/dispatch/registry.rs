@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use super::backend::{Backend, Call, LoopStrategy, Tensors};
 use crate::error::{BackendError, Error, Place, Result};
-use crate::ops::{Op, OpKey, Scan};
+use crate::ops::{Op, OpKey, Scan, name_taken_twice};
 
 /// A kernel: takes the operands, gives the results.
 pub type Kernel<B> =
@@ -92,6 +92,10 @@ impl<B: Backend> Conversions<B> {
         if let Some((_, op, [first, second])) = registry().duplicates.iter().find(|(other, ..)| *other == id) {
             let problem = format!("`{op}` is registered at {first} and at {second}");
             return Err(error(problem, "remove one of the two `funcify!` entries"));
+        }
+        if let Some(name) = name_taken_twice() {
+            let problem = format!("two crates register an op named `{name}`");
+            return Err(error(problem, "rename the op of one of them"));
         }
         let has_entries = registry().entries.keys().any(|(other, _)| *other == id);
         if !has_entries && backend.fallback().is_none() {

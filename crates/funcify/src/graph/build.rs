@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::tracer;
 use super::{Operand, Value, emit, fail};
 use crate::error::Site;
-use crate::host::{Element, HostTensor};
+use crate::host::HostTensor;
 use crate::ops::{Concat, Constant, Iota, Op, Select, Size};
 use crate::types::{DType, Dim, Shape, TensorType};
 
@@ -73,12 +73,6 @@ impl IntoType for &str {
 pub fn constant(value: impl Into<HostTensor>) -> Value {
     let value = Arc::new(value.into());
     emit(Constant { value }, &[], Site::caller())[0]
-}
-
-impl<E: Element> From<E> for HostTensor {
-    fn from(element: E) -> Self {
-        HostTensor::scalar(element)
-    }
 }
 
 /// A tensor filled with one value: `full([3], DType::F32, 0.0)`.

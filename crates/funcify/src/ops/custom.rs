@@ -79,9 +79,20 @@ pub struct CustomOpEntry {
 
 inventory::collect!(CustomOpEntry);
 
+/// A name that two crates register, or that is an op of this crate.
+pub(crate) fn name_taken_twice() -> Option<&'static str> {
+    let mut names: Vec<&'static str> = inventory::iter::<CustomOpEntry>().map(|entry| entry.name).collect();
+    names.extend(super::all_names());
+    names.sort_unstable();
+    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
 pub(super) fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
     let entry = inventory::iter::<CustomOpEntry>().find(|entry| entry.name == name)?;
-    Some((entry.parse)(attributes))
+    Some(match name_taken_twice() {
+        Some(twice) => Err(format!("each op to be registered once, as `{twice}` is not")),
+        None => (entry.parse)(attributes),
+    })
 }
 
 /// Makes an op of another crate known: its name, and how its attributes are read.

@@ -44,6 +44,7 @@ pub(crate) use cast::cast_scalar;
 pub use compare::*;
 pub use concat::Concat;
 pub use constant::Constant;
+pub(crate) use custom::name_taken_twice;
 pub use custom::{Custom, CustomOp, CustomOpEntry};
 pub use dynamic_slice::DynamicSlice;
 pub use dynamic_update::DynamicUpdate;

@@ -391,7 +391,7 @@ fn excerpts_show_the_last_equations() {
     let Err(error) = error else { panic!("the shapes do not fit") };
     let expected = [
         "%1: f32[B,64] = cos %0",
-        "%2: f32[B] = scan @body for t in 0..B { .. }",
+        "%ys: f32[B] = scan @body for t in 0..B { .. }",
         "%h: f32[65,128] = tanh %w",
         "matmul %x: f32[B,64], %w: f32[65,128]",
     ];

@@ -123,6 +123,8 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
         let emitted = emit(scan, &operands, at.site);
         if emitted.len() == results.len() {
             results = emitted;
+            let names = tree::leaves(&ys, "ys").into_iter().chain(tree::leaves(&init, "last"));
+            results.iter().zip(names).for_each(|(result, (name, _))| _ = result.named(&name));
         }
     }
     let (traces, finals) = results.split_at(y_leaves.len());

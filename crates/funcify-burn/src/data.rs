@@ -1,0 +1,97 @@
+//! Elements between host memory and a device.
+
+use burn::backend::Dispatch;
+#[cfg(feature = "ndarray")]
+use burn::backend::TensorMetadata;
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn::tensor::{DType as BurnDType, TensorData, try_read_sync};
+use funcify::error::BackendError;
+use funcify::{DType, HostTensor, Storage};
+
+use crate::device::Burn;
+use crate::kinds::{Kind, Tensor, kind};
+
+/// A tensor with the elements of a host tensor.
+pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {
+    let shape = tensor.shape();
+    match tensor.storage() {
+        Storage::Bool(elements) => from_elements(burn, elements.clone(), shape),
+        Storage::U8(elements) => from_elements(burn, elements.clone(), shape),
+        Storage::U32(elements) => from_elements(burn, elements.clone(), shape),
+        Storage::I32(elements) => from_elements(burn, elements.clone(), shape),
+        Storage::I64(elements) => from_elements(burn, elements.clone(), shape),
+        Storage::F16(elements) => from_elements(burn, elements.clone(), shape),
+        Storage::BF16(elements) => from_elements(burn, elements.clone(), shape),
+        Storage::F32(elements) => from_elements(burn, elements.clone(), shape),
+        Storage::F64(elements) => from_elements(burn, elements.clone(), shape),
+    }
+}
+
+/// The elements of a tensor whose dtype is `dtype`.
+pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
+    let data = read(tensor.clone())?;
+    let shape = data.shape().to_vec();
+    let storage = match dtype {
+        DType::Bool => Storage::Bool(data.iter::<bool>().collect()),
+        DType::U8 => Storage::U8(data.try_into_vec()?),
+        DType::U32 => Storage::U32(data.try_into_vec()?),
+        DType::I32 => Storage::I32(data.try_into_vec()?),
+        DType::I64 => Storage::I64(data.try_into_vec()?),
+        DType::F16 => Storage::F16(data.try_into_vec()?),
+        DType::BF16 => Storage::BF16(data.try_into_vec()?),
+        DType::F32 => Storage::F32(data.try_into_vec()?),
+        DType::F64 => Storage::F64(data.try_into_vec()?),
+    };
+    let found = storage.len();
+    HostTensor::new(shape, storage)
+        .ok_or_else(|| format!("Burn gave {found} elements, not as many as its shape").into())
+}
+
+/// A tensor with these elements, as many as the shape has.
+pub(crate) fn from_elements<E: burn::tensor::Element>(burn: &Burn, elements: Vec<E>, shape: &[usize]) -> Tensor {
+    let data = TensorData::new(elements, shape.to_vec());
+    let device = burn.device().as_dispatch();
+    match E::dtype() {
+        BurnDType::Bool(_) => {
+            let store = BurnDType::from(burn.bool_dtype());
+            let data = if data.dtype() == store { data } else { data.convert_dtype(store) };
+            Dispatch::bool_from_data(data, device)
+        }
+        dtype if dtype.is_float() => Dispatch::float_from_data(data, device),
+        _ => Dispatch::int_from_data(data, device),
+    }
+}
+
+/// The elements of a tensor of that element type. A buffer that nothing else holds is taken over, not copied.
+pub(crate) fn elements<E: burn::tensor::Element>(tensor: Tensor) -> Result<Vec<E>, BackendError> {
+    Ok(read(tensor)?.try_into_vec()?)
+}
+
+/// The value of an integer scalar.
+pub(crate) fn integer_value(tensor: Tensor) -> Result<i64, BackendError> {
+    let data = read(tensor)?;
+    let value = data.iter::<i64>().next();
+    value.ok_or_else(|| "an index tensor has no element".into())
+}
+
+/// The one element of a tensor as a scalar: Burn's ndarray device reshapes to the ranks 1 to 6 only.
+#[cfg(feature = "ndarray")]
+pub(crate) fn as_scalar(tensor: Tensor) -> Result<Tensor, BackendError> {
+    let (kind, device) = (kind(&tensor), tensor.device());
+    let (bytes, _, dtype) = read(tensor)?.into_parts();
+    let data = TensorData::try_from_bytes(bytes, Vec::<usize>::new(), dtype)?;
+    Ok(match kind {
+        Kind::Float => Dispatch::float_from_data(data, &device),
+        Kind::Integer => Dispatch::int_from_data(data, &device),
+        Kind::Bool => Dispatch::bool_from_data(data, &device),
+    })
+}
+
+fn read(tensor: Tensor) -> Result<TensorData, BackendError> {
+    let data = match kind(&tensor) {
+        Kind::Float => try_read_sync(Dispatch::float_into_data(tensor)),
+        Kind::Integer => try_read_sync(Dispatch::int_into_data(tensor)),
+        Kind::Bool => try_read_sync(Dispatch::bool_into_data(tensor)),
+    };
+    data.ok_or("the device cannot be read without waiting")?.map_err(|error| format!("{error:?}").into())
+}

@@ -1,0 +1,94 @@
+//! Burn has each data movement three times, for floats, integers and booleans: here they are one function.
+
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn::backend::{Dispatch, TensorMetadata};
+use burn::tensor::{Shape, Slice};
+use funcify::error::BackendError;
+
+/// A tensor of any device, dtype and rank.
+pub(crate) type Tensor = burn::backend::DispatchTensor;
+
+/// Which of Burn's three families of ops serves a tensor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Float,
+    Integer,
+    Bool,
+}
+
+/// The family of a tensor.
+pub(crate) fn kind(tensor: &Tensor) -> Kind {
+    let dtype = tensor.dtype();
+    if dtype.is_float() {
+        Kind::Float
+    } else if dtype.is_bool() {
+        Kind::Bool
+    } else {
+        Kind::Integer
+    }
+}
+
+/// Calls the op of the tensor's family.
+macro_rules! by_kind {
+    ($tensor:expr, $float:ident | $integer:ident | $bool:ident, ($($argument:expr),*)) => {
+        match $crate::kinds::kind(&$tensor) {
+            $crate::kinds::Kind::Float => Dispatch::$float($($argument),*),
+            $crate::kinds::Kind::Integer => Dispatch::$integer($($argument),*),
+            $crate::kinds::Kind::Bool => Dispatch::$bool($($argument),*),
+        }
+    };
+}
+
+/// The sizes of a tensor.
+pub(crate) fn sizes(tensor: &Tensor) -> Vec<usize> {
+    tensor.shape().to_vec()
+}
+
+/// The same elements in row-major order under another shape with as many.
+pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Result<Tensor, BackendError> {
+    let shape = Shape::from(shape.to_vec());
+    if tensor.shape() == shape {
+        return Ok(tensor);
+    }
+    #[cfg(feature = "ndarray")]
+    if shape.rank() == 0 && matches!(tensor.kind, burn::backend::DispatchTensorKind::NdArray(_)) {
+        return crate::data::as_scalar(tensor);
+    }
+    Ok(by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, shape)))
+}
+
+/// Repetition to a shape of the same rank, where each axis is equal or 1.
+pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
+    let shape = Shape::from(shape.to_vec());
+    if tensor.shape() == shape {
+        return tensor;
+    }
+    by_kind!(tensor, float_expand | int_expand | bool_expand, (tensor, shape))
+}
+
+/// All axes whole, except `start, start+step, ..` below `limit` in one.
+pub(crate) fn along(sizes: &[usize], axis: usize, start: usize, limit: usize, step: usize) -> Vec<Slice> {
+    let whole = |size: usize| Slice::new(0, Some(size as isize), 1);
+    let part = Slice::new(start as isize, Some(limit as isize), step as isize);
+    sizes.iter().enumerate().map(|(index, size)| if index == axis { part } else { whole(*size) }).collect()
+}
+
+/// The part of a tensor that `slices` name.
+pub(crate) fn slice(tensor: Tensor, slices: &[Slice]) -> Tensor {
+    by_kind!(tensor, float_slice | int_slice | bool_slice, (tensor, slices))
+}
+
+/// A tensor with the part that `slices` name replaced: in place if nothing else holds the buffer.
+pub(crate) fn slice_assign(tensor: Tensor, slices: &[Slice], value: Tensor) -> Tensor {
+    by_kind!(tensor, float_slice_assign | int_slice_assign | bool_slice_assign, (tensor, slices, value))
+}
+
+/// One tensor or more after one another along an axis.
+pub(crate) fn join(tensors: Vec<Tensor>, axis: usize) -> Tensor {
+    by_kind!(tensors[0], float_cat | int_cat | bool_cat, (tensors, axis))
+}
+
+/// `value` where `mask` is true, else `tensor`.
+pub(crate) fn mask_where(tensor: Tensor, mask: Tensor, value: Tensor) -> Tensor {
+    by_kind!(tensor, float_mask_where | int_mask_where | bool_mask_where, (tensor, mask, value))
+}

@@ -1,0 +1,137 @@
+//! Kernels in host memory: what Burn's integer ops refuse with a panic, and what Burn has no op for.
+//!
+//! On a CPU device the elements are already there, and a buffer that nothing else holds is changed in place.
+
+use burn::tensor::Element;
+use funcify::error::BackendError;
+
+use crate::data::{elements, from_elements};
+use crate::device::Burn;
+use crate::kinds::{Tensor, sizes};
+
+/// Evaluates the body with `$element` as the Rust type of an integer tensor's elements.
+macro_rules! by_integer {
+    ($tensor:expr, $element:ident => $body:expr) => {
+        by_element!($tensor, [U8 = u8, U32 = u32, I32 = i32, I64 = i64], $element => $body)
+    };
+}
+
+/// Evaluates the body with `$element` as the Rust type of a float tensor's elements.
+macro_rules! by_float {
+    ($tensor:expr, $element:ident => $body:expr) => {
+        by_element!($tensor, [F16 = half::f16, BF16 = half::bf16, F32 = f32, F64 = f64], $element => $body)
+    };
+}
+
+macro_rules! by_element {
+    ($tensor:expr, [$($dtype:ident = $type:ty),*], $element:ident => $body:expr) => {
+        match $crate::dtypes::of(&$tensor) {
+            $(Some(funcify::DType::$dtype) => {
+                type $element = $type;
+                $body
+            })*
+            other => Err(format!("no kernel for elements of type {other:?}").into()),
+        }
+    };
+}
+
+/// Elementwise on one tensor.
+pub(crate) fn map<E: Element, R: Element>(burn: &Burn, x: Tensor, f: impl Fn(E) -> R) -> Result<Tensor, BackendError> {
+    let shape = sizes(&x);
+    Ok(from_elements(burn, elements::<E>(x)?.into_iter().map(f).collect(), &shape))
+}
+
+/// Elementwise on two tensors of one shape.
+pub(crate) fn zip<E: Element>(
+    burn: &Burn,
+    x: Tensor,
+    y: Tensor,
+    f: impl Fn(E, E) -> E,
+) -> Result<Tensor, BackendError> {
+    let shape = sizes(&x);
+    let (mut left, right) = (elements::<E>(x)?, elements::<E>(y)?);
+    left.iter_mut().zip(right).for_each(|(a, b)| *a = f(*a, b));
+    Ok(from_elements(burn, left, &shape))
+}
+
+/// One value for all elements along an axis, which keeps the size 1.
+pub(crate) fn fold<E: Element>(
+    burn: &Burn,
+    x: Tensor,
+    axis: usize,
+    identity: E,
+    f: impl Fn(E, E) -> E,
+) -> Result<Tensor, BackendError> {
+    let mut shape = sizes(&x);
+    let inner: usize = shape[axis + 1..].iter().product();
+    let block = inner * shape[axis];
+    shape[axis] = 1;
+    let mut folded = vec![identity; shape.iter().product()];
+    for (index, element) in elements::<E>(x)?.into_iter().enumerate() {
+        let target = &mut folded[index / block * inner + index % inner];
+        *target = f(*target, element);
+    }
+    Ok(from_elements(burn, folded, &shape))
+}
+
+/// A tensor with the elements at `indices` along an axis changed by updates, in row-major order. An index out of
+/// range is skipped. `indices` are i64.
+pub(crate) fn scatter<E: Element>(
+    burn: &Burn,
+    axis: usize,
+    x: Tensor,
+    indices: Tensor,
+    updates: Tensor,
+    f: impl Fn(E, E) -> E,
+) -> Result<Tensor, BackendError> {
+    let shape = sizes(&x);
+    let size = shape[axis];
+    let inner: usize = shape[axis + 1..].iter().product();
+    let block = inner * sizes(&indices)[axis];
+    let mut changed = elements::<E>(x)?;
+    let pairs = elements::<i64>(indices)?.into_iter().zip(elements::<E>(updates)?);
+    for (flat, (index, update)) in pairs.enumerate() {
+        let Some(position) = usize::try_from(index).ok().filter(|position| *position < size) else { continue };
+        let target = &mut changed[(flat / block * size + position) * inner + flat % inner];
+        *target = f(*target, update);
+    }
+    Ok(from_elements(burn, changed, &shape))
+}
+
+#[cfg(all(test, any(feature = "flex", feature = "ndarray")))]
+mod tests {
+    use burn::backend::Dispatch;
+    use burn::backend::ops::IntTensorOps;
+
+    use super::*;
+    use crate::kinds::{along, expand, slice};
+
+    fn devices() -> Vec<Burn> {
+        vec![
+            #[cfg(feature = "flex")]
+            Burn::flex(),
+            #[cfg(feature = "ndarray")]
+            Burn::ndarray(),
+        ]
+    }
+
+    #[test]
+    fn views_are_read_in_row_major_order() {
+        for burn in devices() {
+            let x = || from_elements(&burn, vec![1i64, 2, 3, 4, 5, 6], &[2, 3]);
+            let views = [
+                (Dispatch::int_permute(x(), &[1, 0]), vec![1, 4, 2, 5, 3, 6]),
+                (slice(x(), &along(&[2, 3], 1, 1, 3, 1)), vec![2, 3, 5, 6]),
+                (slice(x(), &along(&[2, 3], 0, 1, 2, 1)), vec![4, 5, 6]),
+                (expand(from_elements(&burn, vec![7i64, 8], &[2, 1]), &[2, 2]), vec![7, 7, 8, 8]),
+            ];
+            for (view, expected) in views {
+                let shape = sizes(&view);
+                assert_eq!(elements::<i64>(view.clone()).unwrap(), expected);
+                let doubled = zip::<i64>(&burn, view.clone(), view, |i, j| i + j).unwrap();
+                assert_eq!(sizes(&doubled), shape);
+                assert_eq!(elements::<i64>(doubled).unwrap(), expected.iter().map(|i| 2 * i).collect::<Vec<_>>());
+            }
+        }
+    }
+}

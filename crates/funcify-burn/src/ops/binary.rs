@@ -1,0 +1,96 @@
+//! Elementwise ops of two operands of one type: Burn's on floats, in host memory for integer arithmetic.
+
+use burn::backend::Dispatch;
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use funcify::{funcify, ops};
+
+use super::Outcome;
+use crate::device::Burn;
+use crate::kinds::{Kind, Tensor, kind, mask_where};
+use crate::on_host;
+
+macro_rules! arithmetic {
+    ($($op:ident => $float:expr, |$i:ident, $j:ident| $integer:expr;)*) => {
+        $(funcify!(Burn, ops::$op, |call, [x, y]| match kind(&x) {
+            Kind::Float => Ok($float(x, y)),
+            _ => by_integer!(x, Integer => on_host::zip::<Integer>(call.backend, x, y, |$i, $j| $integer)),
+        });)*
+    };
+}
+
+arithmetic! {
+    Add => Dispatch::float_add, |i, j| i.wrapping_add(j);
+    Sub => Dispatch::float_sub, |i, j| i.wrapping_sub(j);
+    Mul => Dispatch::float_mul, |i, j| i.wrapping_mul(j);
+    Div => Dispatch::float_div, |i, j| if j == 0 { !0 } else { i.wrapping_div(j) };
+    Pow => Dispatch::float_powf, |i, j| power(i64::from(i), i64::from(j)) as Integer;
+}
+
+funcify!(Burn, ops::Rem, |call, [x, y]| remainder(call.backend, x, y));
+funcify!(Burn, ops::Max, |call, [x, y]| extremum(call.backend, Order::Largest, x, y));
+funcify!(Burn, ops::Min, |call, [x, y]| extremum(call.backend, Order::Smallest, x, y));
+funcify!(Burn, ops::And, |_call, [x, y]| logic(x, y, Dispatch::bool_and, Dispatch::bitwise_and));
+funcify!(Burn, ops::Or, |_call, [x, y]| logic(x, y, Dispatch::bool_or, Dispatch::bitwise_or));
+funcify!(Burn, ops::Xor, |_call, [x, y]| logic(x, y, Dispatch::bool_not_equal, Dispatch::bitwise_xor));
+
+/// Burn's remainder has the sign of the divisor; this one has that of the dividend.
+fn remainder(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
+    match kind(&x) {
+        Kind::Float => by_float!(x, Float => on_host::zip::<Float>(burn, x, y, |a, b| a % b)),
+        _ => by_integer!(x, Integer => {
+            on_host::zip::<Integer>(burn, x, y, |i, j| if j == 0 { i } else { i.wrapping_rem(j) })
+        }),
+    }
+}
+
+enum Order {
+    Largest,
+    Smallest,
+}
+
+/// The larger or smaller of two elements; NaN if either is NaN.
+fn extremum(burn: &Burn, order: Order, x: Tensor, y: Tensor) -> Outcome {
+    let bool_dtype = burn.bool_dtype();
+    let takes_right = match (kind(&x), order) {
+        (Kind::Float, order) => {
+            let better = match order {
+                Order::Largest => Dispatch::float_lower(x.clone(), y.clone(), bool_dtype),
+                Order::Smallest => Dispatch::float_greater(x.clone(), y.clone(), bool_dtype),
+            };
+            Dispatch::bool_or(better, Dispatch::float_is_nan(y.clone(), bool_dtype))
+        }
+        (_, Order::Largest) => Dispatch::int_lower(x.clone(), y.clone(), bool_dtype),
+        (_, Order::Smallest) => Dispatch::int_greater(x.clone(), y.clone(), bool_dtype),
+    };
+    Ok(mask_where(x, takes_right, y))
+}
+
+type BinaryOp = fn(Tensor, Tensor) -> Tensor;
+
+fn logic(x: Tensor, y: Tensor, bools: BinaryOp, bits: BinaryOp) -> Outcome {
+    Ok(match kind(&x) {
+        Kind::Bool => bools(x, y),
+        _ => bits(x, y),
+    })
+}
+
+/// An integer power modulo 2^64, by squaring; to a negative power 0 unless the base is 1 or -1.
+fn power(base: i64, exponent: i64) -> i64 {
+    if exponent < 0 {
+        return match base {
+            1 => 1,
+            -1 if exponent % 2 == 0 => 1,
+            -1 => -1,
+            _ => 0,
+        };
+    }
+    let (mut result, mut square, mut left) = (1i64, base, exponent);
+    while left > 0 {
+        if left & 1 == 1 {
+            result = result.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        left >>= 1;
+    }
+    result
+}

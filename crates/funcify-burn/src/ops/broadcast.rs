@@ -1,0 +1,24 @@
+//! `broadcast`: new axes of size 1 in front, then Burn's expansion.
+
+use funcify::dispatch::Call;
+use funcify::{funcify, ops};
+
+use super::{Outcome, check_output};
+use crate::device::Burn;
+use crate::kinds::{Tensor, expand, reshape, sizes};
+
+funcify!(Burn, ops::Broadcast, |call, [x]| broadcast(&call, x));
+
+fn broadcast(call: &Call<'_, Burn, ops::Broadcast>, x: Tensor) -> Outcome {
+    let shape = check_output(call)?;
+    let found = sizes(&x);
+    let added = shape.len().saturating_sub(found.len());
+    let aligned = [vec![1; added], found].concat();
+    if shape.contains(&0) {
+        return call.backend.zeros(call.dtype(0), &shape);
+    }
+    if aligned.iter().zip(&shape).any(|(from, to)| from != to && *from != 1) {
+        return Err(format!("a tensor of sizes {aligned:?} does not broadcast to {shape:?}").into());
+    }
+    Ok(expand(reshape(x, &aligned)?, &shape))
+}

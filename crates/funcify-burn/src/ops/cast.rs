@@ -1,0 +1,82 @@
+//! `cast`: Burn's, except to integers, where Burn's ndarray device panics on a number that the target cannot hold.
+
+use burn::backend::Dispatch;
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn::tensor::{Element, Scalar};
+use funcify::{DType, funcify, ops};
+use half::{bf16, f16};
+
+use super::{Outcome, check_output};
+use crate::device::Burn;
+use crate::kinds::{Kind, Tensor, kind};
+use crate::{dtypes, on_host};
+
+funcify!(Burn, ops::Cast, |call, [x]| {
+    check_output(&call)?;
+    cast(call.backend, x, call.op.dtype)
+});
+
+fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
+    if dtypes::of(&x) == Some(dtype) {
+        return Ok(x);
+    }
+    match (kind(&x), dtype) {
+        (Kind::Bool, _) if dtype.is_int() => Ok(Dispatch::bool_into_int(x, dtypes::integer(dtype)?)),
+        (Kind::Bool, _) => Ok(Dispatch::bool_into_float(x, dtypes::float(dtype)?)),
+        (Kind::Float, DType::Bool) => Ok(Dispatch::float_not_equal_elem(x, Scalar::from(0f64), burn.bool_dtype())),
+        (Kind::Integer, DType::Bool) => Ok(Dispatch::int_not_equal_elem(x, Scalar::from(0i64), burn.bool_dtype())),
+        (Kind::Float, _) if dtype.is_float() => Ok(Dispatch::float_cast(x, dtypes::float(dtype)?)),
+        (Kind::Integer, _) if dtype.is_float() => Ok(Dispatch::int_into_float(x, dtypes::float(dtype)?)),
+        (Kind::Integer, _) => by_integer!(x, Integer => wrapped::<Integer>(burn, x, dtype)),
+        (Kind::Float, _) => by_float!(x, Float => saturated::<Float>(burn, x, dtype)),
+    }
+}
+
+/// Integers as another integer type, wrapping.
+fn wrapped<E: Element + Into<i64>>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
+    match dtype {
+        DType::U8 => on_host::map(burn, x, |i: E| i.into() as u8),
+        DType::U32 => on_host::map(burn, x, |i: E| i.into() as u32),
+        DType::I32 => on_host::map(burn, x, |i: E| i.into() as i32),
+        _ => on_host::map(burn, x, |i: E| i.into()),
+    }
+}
+
+/// Floats as integers: toward zero, saturating, NaN as 0.
+fn saturated<E: Element + Wide>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
+    match dtype {
+        DType::U8 => on_host::map(burn, x, |float: E| float.wide() as u8),
+        DType::U32 => on_host::map(burn, x, |float: E| float.wide() as u32),
+        DType::I32 => on_host::map(burn, x, |float: E| float.wide() as i32),
+        _ => on_host::map(burn, x, |float: E| float.wide() as i64),
+    }
+}
+
+/// A float that f64 holds exactly.
+trait Wide {
+    fn wide(self) -> f64;
+}
+
+impl Wide for f16 {
+    fn wide(self) -> f64 {
+        self.to_f64()
+    }
+}
+
+impl Wide for bf16 {
+    fn wide(self) -> f64 {
+        self.to_f64()
+    }
+}
+
+impl Wide for f32 {
+    fn wide(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Wide for f64 {
+    fn wide(self) -> f64 {
+        self
+    }
+}

@@ -1,0 +1,42 @@
+//! Comparisons. Burn compares booleans only for equality; the others are logic.
+
+use burn::backend::Dispatch;
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use funcify::{funcify, ops};
+
+use super::Outcome;
+use crate::device::Burn;
+use crate::kinds::{Kind, Tensor, kind};
+
+macro_rules! compare {
+    ($($op:ident => $float:ident, $integer:ident, $bool:expr;)*) => {
+        $(funcify!(Burn, ops::$op, |call, [x, y]| {
+            let bool_dtype = call.backend.bool_dtype();
+            let holds: Outcome = Ok(match kind(&x) {
+                Kind::Float => Dispatch::$float(x, y, bool_dtype),
+                Kind::Integer => Dispatch::$integer(x, y, bool_dtype),
+                Kind::Bool => $bool(x, y),
+            });
+            holds
+        });)*
+    };
+}
+
+compare! {
+    Eq => float_equal, int_equal, Dispatch::bool_equal;
+    Ne => float_not_equal, int_not_equal, Dispatch::bool_not_equal;
+    Lt => float_lower, int_lower, less;
+    Le => float_lower_equal, int_lower_equal, implies;
+    Gt => float_greater, int_greater, |x, y| less(y, x);
+    Ge => float_greater_equal, int_greater_equal, |x, y| implies(y, x);
+}
+
+/// `false < true` alone.
+fn less(x: Tensor, y: Tensor) -> Tensor {
+    Dispatch::bool_and(Dispatch::bool_not(x), y)
+}
+
+/// All but `true <= false`.
+fn implies(x: Tensor, y: Tensor) -> Tensor {
+    Dispatch::bool_or(Dispatch::bool_not(x), y)
+}

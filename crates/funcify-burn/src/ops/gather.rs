@@ -1,0 +1,28 @@
+//! `gather`: Burn's, with the indices clamped first.
+
+use burn::backend::Dispatch;
+use burn::backend::ops::{FloatTensorOps, IntTensorOps};
+use funcify::dispatch::Call;
+use funcify::{funcify, ops};
+
+use super::{Outcome, clamped_indices, empty_axis, with_bools_as_bytes};
+use crate::device::Burn;
+use crate::kinds::{Kind, Tensor, kind, sizes};
+
+funcify!(Burn, ops::Gather, |call, [x, indices]| gather(&call, x, indices));
+
+fn gather(call: &Call<'_, Burn, ops::Gather>, x: Tensor, indices: Tensor) -> Outcome {
+    let axis = call.op.axis;
+    let (size, shape) = (sizes(&x)[axis], sizes(&indices));
+    if shape.contains(&0) {
+        return call.backend.zeros(call.dtype(0), &shape);
+    }
+    if size == 0 {
+        return Err(empty_axis(call));
+    }
+    let indices = clamped_indices(indices, size);
+    Ok(with_bools_as_bytes(call.backend, x, |x| match kind(&x) {
+        Kind::Float => Dispatch::float_gather(axis, x, indices),
+        _ => Dispatch::int_gather(axis, x, indices),
+    }))
+}

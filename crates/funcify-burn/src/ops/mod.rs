@@ -1,0 +1,71 @@
+//! The conversions: one file for each file of ops in the core.
+
+mod argmax;
+mod binary;
+mod broadcast;
+mod cast;
+mod compare;
+mod concat;
+mod constant;
+mod dynamic_slice;
+mod dynamic_update;
+mod gather;
+mod iota;
+mod matmul;
+mod pad;
+mod reduce;
+mod reshape;
+mod reverse;
+mod scan;
+mod scatter;
+mod select;
+mod size;
+mod slice;
+mod take;
+mod transpose;
+mod unary;
+
+use burn::backend::Dispatch;
+use burn::backend::ops::{BoolTensorOps, IntTensorOps};
+use burn::tensor::{IntDType, Scalar};
+use funcify::dispatch::{Backend, Call};
+use funcify::error::BackendError;
+
+use crate::device::Burn;
+use crate::kinds::{Kind, Tensor, kind};
+
+/// What a kernel of one result gives.
+type Outcome = Result<Tensor, BackendError>;
+
+/// Fails if the device cannot hold result 0 of a call.
+fn check_output<O>(call: &Call<'_, Burn, O>) -> Result<Vec<usize>, BackendError> {
+    let output = &call.outputs[0];
+    match call.backend.lacks(output.dtype, output.rank()) {
+        Some(reason) => Err(call.unsupported(output.to_string(), reason, "run it on another device")),
+        None => call.output_shape(0),
+    }
+}
+
+/// Indices of any integer type as i64, clamped into `0..size`.
+fn clamped_indices(indices: Tensor, size: usize) -> Tensor {
+    let indices = Dispatch::int_cast(indices, IntDType::I64);
+    let last = size.saturating_sub(1) as i64;
+    Dispatch::int_clamp(indices, Scalar::from(0i64), Scalar::from(last))
+}
+
+/// Moves elements; booleans as bytes, since Burn's dispatch panics when it picks booleans by index.
+fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tensor) -> Tensor {
+    match kind(&x) {
+        Kind::Bool => {
+            let picked = pick(Dispatch::bool_into_int(x, IntDType::U8));
+            Dispatch::int_not_equal_elem(picked, Scalar::from(0i64), burn.bool_dtype())
+        }
+        _ => pick(x),
+    }
+}
+
+/// The error of an index into an axis without elements.
+fn empty_axis<O>(call: &Call<'_, Burn, O>) -> BackendError {
+    let found = format!("{}, whose axis is empty in this call", call.inputs[0]);
+    Box::new(call.place().mismatch("the operand", "an axis that is not empty", found, "guard the empty case"))
+}

@@ -1,0 +1,29 @@
+//! `pad`: the padding value everywhere, then the operand assigned with a step.
+
+use funcify::dispatch::Call;
+use funcify::{funcify, ops};
+
+use super::Outcome;
+use crate::device::Burn;
+use crate::kinds::{Tensor, along, expand, reshape, sizes, slice_assign};
+
+funcify!(Burn, ops::Pad, |call, [x, value]| pad(&call, x, value));
+
+fn pad(call: &Call<'_, Burn, ops::Pad>, x: Tensor, value: Tensor) -> Outcome {
+    let (axis, step) = (call.op.axis, call.op.interior + 1);
+    let low = call.dim(&call.op.low)?;
+    let shape = call.output_shape(0)?;
+    let found = sizes(&x);
+    if shape.contains(&0) {
+        return call.backend.zeros(call.dtype(0), &shape);
+    }
+    let padding = expand(reshape(value, &vec![1; shape.len()])?, &shape);
+    if found.contains(&0) {
+        return Ok(padding);
+    }
+    let limit = low + (found[axis] - 1) * step + 1;
+    if limit > shape[axis] {
+        return Err(format!("{found:?} padded by {low} before does not fit into {shape:?}").into());
+    }
+    Ok(slice_assign(padding, &along(&shape, axis, low, limit, step), x))
+}

@@ -1,0 +1,80 @@
+//! `reduce`: Burn's reductions axis by axis; integers in host memory, since Burn's sums and products of integers
+//! panic on overflow and its largest integers are found by indices of the integers' own type.
+
+use burn::backend::Dispatch;
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
+use funcify::dispatch::Call;
+use funcify::ops::{Reduce, ReduceKind};
+use funcify::{HostTensor, funcify};
+
+use super::Outcome;
+use crate::data::upload;
+use crate::device::Burn;
+use crate::kinds::{Kind, Tensor, kind, reshape, sizes};
+use crate::on_host;
+
+funcify!(Burn, Reduce, |call, [x]| reduce(&call, x));
+
+fn reduce(call: &Call<'_, Burn, Reduce>, x: Tensor) -> Outcome {
+    let Reduce { kind: monoid, axes } = call.op;
+    let found = sizes(&x);
+    let shape: Vec<usize> = (0..found.len()).filter(|axis| !axes.contains(axis)).map(|axis| found[axis]).collect();
+    if axes.is_empty() {
+        return Ok(x);
+    }
+    if found.contains(&0) {
+        let dtype = call.dtype(0);
+        let identity = monoid.identity(dtype);
+        return Ok(upload(call.backend, &HostTensor::from_fn(dtype, &shape, |_| identity)));
+    }
+    let reduced = match kind(&x) {
+        Kind::Float if axes.len() == found.len() => whole(*monoid, x)?,
+        Kind::Float => axes.iter().try_fold(x, |x, axis| along_float(*monoid, x, *axis))?,
+        Kind::Bool => axes.iter().try_fold(x, |x, axis| along_bool(*monoid, x, *axis))?,
+        Kind::Integer => axes.iter().try_fold(x, |x, axis| along_integer(call.backend, *monoid, x, *axis))?,
+    };
+    reshape(reduced, &shape)
+}
+
+/// All elements of a float tensor.
+fn whole(monoid: ReduceKind, x: Tensor) -> Outcome {
+    match monoid {
+        ReduceKind::Sum => Ok(Dispatch::float_sum(x)),
+        ReduceKind::Prod => Ok(Dispatch::float_prod(x)),
+        ReduceKind::Max => Ok(Dispatch::float_max(x)),
+        ReduceKind::Min => Ok(Dispatch::float_min(x)),
+        ReduceKind::Any | ReduceKind::All => wrong_kind(monoid, "floats"),
+    }
+}
+
+fn along_float(monoid: ReduceKind, x: Tensor, axis: usize) -> Outcome {
+    match monoid {
+        ReduceKind::Sum => Ok(Dispatch::float_sum_dim(x, axis)),
+        ReduceKind::Prod => Ok(Dispatch::float_prod_dim(x, axis)),
+        ReduceKind::Max => Ok(Dispatch::float_max_dim(x, axis)),
+        ReduceKind::Min => Ok(Dispatch::float_min_dim(x, axis)),
+        ReduceKind::Any | ReduceKind::All => wrong_kind(monoid, "floats"),
+    }
+}
+
+fn along_bool(monoid: ReduceKind, x: Tensor, axis: usize) -> Outcome {
+    match monoid {
+        ReduceKind::Any => Ok(Dispatch::bool_any_dim(x, axis)),
+        ReduceKind::All => Ok(Dispatch::bool_all_dim(x, axis)),
+        _ => wrong_kind(monoid, "booleans"),
+    }
+}
+
+fn along_integer(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize) -> Outcome {
+    by_integer!(x, Integer => match monoid {
+        ReduceKind::Sum => on_host::fold::<Integer>(burn, x, axis, 0, |i, j| i.wrapping_add(j)),
+        ReduceKind::Prod => on_host::fold::<Integer>(burn, x, axis, 1, |i, j| i.wrapping_mul(j)),
+        ReduceKind::Max => on_host::fold::<Integer>(burn, x, axis, Integer::MIN, |i, j| i.max(j)),
+        ReduceKind::Min => on_host::fold::<Integer>(burn, x, axis, Integer::MAX, |i, j| i.min(j)),
+        ReduceKind::Any | ReduceKind::All => wrong_kind(monoid, "integers"),
+    })
+}
+
+fn wrong_kind(monoid: ReduceKind, what: &str) -> Outcome {
+    Err(format!("there is no `{}` of {what}", monoid.name()).into())
+}

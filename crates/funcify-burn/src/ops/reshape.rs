@@ -1,0 +1,22 @@
+//! `reshape`: Burn's.
+
+use funcify::dispatch::Call;
+use funcify::{funcify, ops};
+
+use super::{Outcome, check_output};
+use crate::device::Burn;
+use crate::kinds::{Tensor, reshape, sizes};
+
+funcify!(Burn, ops::Reshape, |call, [x]| reshaped(&call, x));
+
+fn reshaped(call: &Call<'_, Burn, ops::Reshape>, x: Tensor) -> Outcome {
+    let shape = check_output(call)?;
+    let found = sizes(&x);
+    if found.iter().product::<usize>() != shape.iter().product::<usize>() {
+        return Err(format!("a tensor of sizes {found:?} has not as many elements as {shape:?}").into());
+    }
+    if shape.contains(&0) {
+        return call.backend.zeros(call.dtype(0), &shape);
+    }
+    reshape(x, &shape)
+}

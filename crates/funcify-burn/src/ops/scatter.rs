@@ -1,0 +1,45 @@
+//! `scatter`: Burn's for adding floats, where an update that is out of range adds zero instead; the others in host
+//! memory, since Burn panics on such an index and on integer overflow, and has no assignment of booleans.
+
+use burn::backend::Dispatch;
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn::tensor::{IndexingUpdateOp, IntDType, Scalar};
+use funcify::dispatch::Call;
+use funcify::funcify;
+use funcify::ops::{Scatter, ScatterMode};
+
+use super::{Outcome, clamped_indices};
+use crate::device::Burn;
+use crate::kinds::{Kind, Tensor, kind, sizes};
+use crate::on_host;
+
+funcify!(Burn, Scatter, |call, [x, indices, updates]| scatter(&call, x, indices, updates));
+
+fn scatter(call: &Call<'_, Burn, Scatter>, x: Tensor, indices: Tensor, updates: Tensor) -> Outcome {
+    let (burn, Scatter { axis, mode }) = (call.backend, *call.op);
+    if sizes(&x).contains(&0) || sizes(&indices).contains(&0) {
+        return Ok(x);
+    }
+    let indices = Dispatch::int_cast(indices, IntDType::I64);
+    match (kind(&x), mode) {
+        (Kind::Float, ScatterMode::Add) => Ok(add(burn, axis, x, indices, updates)),
+        (Kind::Float, ScatterMode::Set) => {
+            by_float!(x, Float => on_host::scatter::<Float>(burn, axis, x, indices, updates, |_, update| update))
+        }
+        (Kind::Integer, ScatterMode::Set) => {
+            by_integer!(x, Integer => on_host::scatter::<Integer>(burn, axis, x, indices, updates, |_, update| update))
+        }
+        (Kind::Integer, ScatterMode::Add) => by_integer!(x, Integer => {
+            on_host::scatter::<Integer>(burn, axis, x, indices, updates, |i, j| i.wrapping_add(j))
+        }),
+        (Kind::Bool, _) => on_host::scatter::<bool>(burn, axis, x, indices, updates, |_, update| update),
+    }
+}
+
+fn add(burn: &Burn, axis: usize, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor {
+    let (size, bool_dtype) = (sizes(&x)[axis], burn.bool_dtype());
+    let below = Dispatch::int_lower_elem(indices.clone(), Scalar::from(0i64), bool_dtype);
+    let above = Dispatch::int_greater_elem(indices.clone(), Scalar::from(size as i64 - 1), bool_dtype);
+    let updates = Dispatch::float_mask_fill(updates, Dispatch::bool_or(below, above), Scalar::from(0f64));
+    Dispatch::float_scatter(axis, x, clamped_indices(indices, size), updates, IndexingUpdateOp::Add)
+}

@@ -1,0 +1,32 @@
+//! `slice`: Burn's.
+
+use funcify::dispatch::Call;
+use funcify::{funcify, ops};
+
+use super::Outcome;
+use crate::device::Burn;
+use crate::kinds::{Tensor, along, sizes, slice};
+
+funcify!(Burn, ops::Slice, |call, [x]| sliced(&call, x));
+
+fn sliced(call: &Call<'_, Burn, ops::Slice>, x: Tensor) -> Outcome {
+    let (axis, step) = (call.op.axis, call.op.step);
+    let (start, limit) = (call.dim(&call.op.start)?, call.dim(&call.op.limit)?);
+    let found = sizes(&x);
+    if start > limit || limit > found[axis] {
+        let expected = format!("bounds with 0 <= start <= limit <= {}", found[axis]);
+        let error = call.place().mismatch(
+            "the slice",
+            expected,
+            format!("{start}..{limit}"),
+            "call with sizes that hold the slice",
+        );
+        return Err(Box::new(error));
+    }
+    if start == limit || found.contains(&0) {
+        let mut shape = found;
+        shape[axis] = (limit - start).div_ceil(step);
+        return call.backend.zeros(call.dtype(0), &shape);
+    }
+    Ok(slice(x, &along(&found, axis, start, limit, step)))
+}

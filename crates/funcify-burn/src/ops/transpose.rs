@@ -1,0 +1,18 @@
+//! `transpose`: Burn's permutation, which moves no elements.
+
+use burn::backend::Dispatch;
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use funcify::{funcify, ops};
+
+use super::Outcome;
+use crate::device::Burn;
+use crate::kinds::Tensor;
+
+funcify!(Burn, ops::Transpose, |call, [x]| transpose(x, &call.op.axes));
+
+fn transpose(x: Tensor, axes: &[usize]) -> Outcome {
+    if axes.iter().copied().eq(0..axes.len()) {
+        return Ok(x);
+    }
+    Ok(by_kind!(x, float_permute | int_permute | bool_permute, (x, axes)))
+}

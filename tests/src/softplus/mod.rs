@@ -3,8 +3,8 @@
 //! `softplus(x) = log(1 + exp(beta * x)) / beta`, a smooth `max(x, 0)` that is sharper the larger `beta` is. It is
 //! computed as `max(x, 0) + log1p(exp(-|beta * x|)) / beta`, which does not overflow.
 
-//DEV mod burn;
-//DEV mod candle;
+mod burn;
+mod candle;
 
 use funcify::error::Place;
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext};

@@ -1,2 +1,74 @@
-//! x
-fn main() {}
+//! What a contributor runs: `cargo xtask conformance`, `test`, `lint`, `ci`, `run`, `status`, `tidy`.
+
+mod backends;
+mod check;
+mod conformance;
+mod run;
+mod status;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "What a contributor to funcify runs")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the conformance suite on every backend and print the table.
+    Conformance(conformance::Arguments),
+    /// Everything that a change must pass: tests, conformance, STATUS.md, tidiness.
+    Test,
+    /// Format, lints, documentation.
+    Lint,
+    /// What `lint` and `test` run.
+    Ci,
+    /// Run a program from a file on a backend.
+    Run(run::Arguments),
+    /// Write STATUS.md: op by backend.
+    Status {
+        /// Only check that the file is current.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check what a person would forget: module docs, file lengths, stubs, declared gaps.
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Conformance(arguments) => conformance::run(&arguments),
+        Command::Test => check::test(),
+        Command::Lint => check::lint(),
+        Command::Ci => check::lint().and_then(|clean| Ok(clean && check::test()?)),
+        Command::Run(arguments) => run::run(&arguments).map(|()| true),
+        Command::Status { check } => status::run(check),
+        Command::Tidy => tidy::run(),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// A file of the workspace, read.
+fn read(path: &Path) -> Result<String> {
+    use anyhow::Context;
+    std::fs::read_to_string(path).with_context(|| path.display().to_string())
+}

@@ -3,7 +3,7 @@
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::{BoolDType, Device, Shape};
-use funcify::dispatch::{Backend, LoopStrategy, Part, StackType};
+use funcify::dispatch::{Backend, Part, StackType};
 use funcify::error::BackendError;
 use funcify::{DType, HostTensor};
 
@@ -86,15 +86,16 @@ impl Burn {
     }
 }
 
+#[cfg(feature = "flex")]
+funcify::register_backend!("burn-flex", || funcify::Result::Ok(Burn::flex()));
+#[cfg(feature = "ndarray")]
+funcify::register_backend!("burn-ndarray", || funcify::Result::Ok(Burn::ndarray()));
+
 impl Backend for Burn {
     type Tensor = Tensor;
 
     fn name(&self) -> &'static str {
         self.name
-    }
-
-    fn default_strategy(&self) -> LoopStrategy {
-        LoopStrategy::Native
     }
 
     fn lacks(&self, dtype: DType, rank: usize) -> Option<String> {

@@ -1,7 +1,7 @@
 //! The backend: a Candle device, how its tensors are made, read, taken apart and stacked.
 
 use candle_core::{DType as CandleDType, Device, Tensor, WithDType};
-use funcify::dispatch::{Backend, Call, LoopStrategy, Part, StackType};
+use funcify::dispatch::{Backend, Call, Part, StackType};
 use funcify::error::BackendError;
 use funcify::{DType, HostTensor, Storage};
 
@@ -67,15 +67,13 @@ fn rank_reason() -> String {
     format!("Candle's strided kernels hold at most {MAX_RANK} axes")
 }
 
+funcify::register_backend!("candle", || funcify::Result::Ok(Candle::cpu()));
+
 impl Backend for Candle {
     type Tensor = Tensor;
 
     fn name(&self) -> &'static str {
         "candle"
-    }
-
-    fn default_strategy(&self) -> LoopStrategy {
-        LoopStrategy::Unroll
     }
 
     fn lacks(&self, _: DType, rank: usize) -> Option<String> {

@@ -23,7 +23,7 @@ arithmetic! {
     Sub => Dispatch::float_sub, |i, j| i.wrapping_sub(j);
     Mul => Dispatch::float_mul, |i, j| i.wrapping_mul(j);
     Div => Dispatch::float_div, |i, j| if j == 0 { !0 } else { i.wrapping_div(j) };
-    Pow => Dispatch::float_powf, |i, j| power(i64::from(i), i64::from(j)) as Integer;
+    Pow => Dispatch::float_powf, |i, j| power(i, j) as Integer;
 }
 
 funcify!(Burn, ops::Rem, |call, [x, y]| remainder(call.backend, x, y));
@@ -75,7 +75,8 @@ fn logic(x: Tensor, y: Tensor, bools: BinaryOp, bits: BinaryOp) -> Outcome {
 }
 
 /// An integer power modulo 2^64, by squaring; to a negative power 0 unless the base is 1 or -1.
-fn power(base: i64, exponent: i64) -> i64 {
+fn power(base: impl Into<i64>, exponent: impl Into<i64>) -> i64 {
+    let (base, exponent) = (base.into(), exponent.into());
     if exponent < 0 {
         return match base {
             1 => 1,

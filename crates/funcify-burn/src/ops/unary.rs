@@ -31,8 +31,8 @@ macro_rules! numbers {
 
 numbers! {
     Neg => |_burn, x| Dispatch::float_neg(x), |i| i.wrapping_neg();
-    Abs => |_burn, x| Dispatch::float_abs(x), |i| i64::from(i).wrapping_abs() as Integer;
-    Sign => |burn, x| sign(burn, x), |i| i64::from(i).signum() as Integer;
+    Abs => |_burn, x| Dispatch::float_abs(x), |i| magnitude(i) as Integer;
+    Sign => |burn, x| sign(burn, x), |i| signum(i) as Integer;
     Square => |_burn, x| Dispatch::float_mul(x.clone(), x), |i| i.wrapping_mul(i);
 }
 
@@ -59,6 +59,14 @@ fn not(burn: &Burn, x: Tensor) -> Outcome {
         Kind::Bool => Ok(Dispatch::bool_not(x)),
         _ => by_integer!(x, Integer => on_host::map::<Integer, Integer>(burn, x, |i| !i)),
     }
+}
+
+fn magnitude(i: impl Into<i64>) -> i64 {
+    i.into().wrapping_abs()
+}
+
+fn signum(i: impl Into<i64>) -> i64 {
+    i.into().signum()
 }
 
 /// Burn's sign of NaN is 0: only elements that are less or greater than 0 take it.

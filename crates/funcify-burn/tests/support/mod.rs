@@ -9,24 +9,24 @@ use funcify::{DType, Graph, HostTensor, Scalar, apply, evaluate};
 use funcify_burn::Burn;
 
 /// An op and its operands.
-pub struct Case {
-    pub op: Op,
-    pub inputs: Vec<HostTensor>,
+pub(crate) struct Case {
+    pub(crate) op: Op,
+    pub(crate) inputs: Vec<HostTensor>,
     /// Sums cancel: their error is allowed to be the tolerance times this, whatever their own magnitude.
-    pub scale: f64,
+    pub(crate) scale: f64,
 }
 
 impl Case {
-    pub fn new(op: impl Into<Op>, inputs: &[&HostTensor]) -> Self {
+    pub(crate) fn new(op: impl Into<Op>, inputs: &[&HostTensor]) -> Self {
         Case { op: op.into(), inputs: inputs.iter().map(|input| (*input).clone()).collect(), scale: 0.0 }
     }
 
-    pub fn scaled(self, scale: f64) -> Self {
+    pub(crate) fn scaled(self, scale: f64) -> Self {
         Case { scale, ..self }
     }
 }
 
-pub fn devices() -> Vec<Burn> {
+pub(crate) fn devices() -> Vec<Burn> {
     vec![
         #[cfg(feature = "flex")]
         Burn::flex(),
@@ -36,7 +36,7 @@ pub fn devices() -> Vec<Burn> {
 }
 
 /// Every case gives on every device what the reference evaluation gives; all that do not are listed.
-pub fn check(cases: Vec<Case>) {
+pub(crate) fn check(cases: Vec<Case>) {
     let mut failures = Vec::new();
     for case in &cases {
         let expected = reference(case);
@@ -52,7 +52,7 @@ pub fn check(cases: Vec<Case>) {
                 Ok(Ok(found)) => difference(&found, &expected, case.scale),
             };
             if let Some(problem) = problem {
-                let inputs: Vec<String> = case.inputs.iter().map(|input| short(input)).collect();
+                let inputs: Vec<String> = case.inputs.iter().map(short).collect();
                 let (name, op) = (device.name(), &case.op);
                 failures.push(format!("{name} {op:?} of {}: {problem}", inputs.join(" and ")));
             }
@@ -108,7 +108,7 @@ fn short(tensor: &HostTensor) -> String {
 }
 
 /// The elements that try an elementwise op of that dtype.
-pub fn elements(dtype: DType) -> Vec<Scalar> {
+pub(crate) fn elements(dtype: DType) -> Vec<Scalar> {
     let floats = [
         0.0,
         -0.0,
@@ -158,14 +158,14 @@ pub fn elements(dtype: DType) -> Vec<Scalar> {
 }
 
 /// A tensor of those elements, over and over.
-pub fn extreme(dtype: DType, shape: &[usize]) -> HostTensor {
+pub(crate) fn extreme(dtype: DType, shape: &[usize]) -> HostTensor {
     let elements = elements(dtype);
     let mut next = elements.iter().cycle();
     HostTensor::from_fn(dtype, shape, |_| *next.next().expect("there are elements"))
 }
 
 /// Every pair of those elements, as two vectors.
-pub fn pairs(dtype: DType) -> [HostTensor; 2] {
+pub(crate) fn pairs(dtype: DType) -> [HostTensor; 2] {
     let elements = elements(dtype);
     let count = elements.len();
     let left = HostTensor::from_fn(dtype, &[count * count], |index| elements[index[0] / count]);
@@ -174,7 +174,7 @@ pub fn pairs(dtype: DType) -> [HostTensor; 2] {
 }
 
 /// A tensor of small numbers, exact in every dtype.
-pub fn small(dtype: DType, shape: &[usize]) -> HostTensor {
+pub(crate) fn small(dtype: DType, shape: &[usize]) -> HostTensor {
     let mut state = 7u32;
     HostTensor::from_fn(dtype, shape, |_| {
         state = state.wrapping_mul(1664525).wrapping_add(1013904223);
@@ -188,17 +188,17 @@ pub fn small(dtype: DType, shape: &[usize]) -> HostTensor {
 }
 
 /// An index tensor of these numbers.
-pub fn indices(dtype: DType, shape: &[usize], numbers: &[i64]) -> HostTensor {
+pub(crate) fn indices(dtype: DType, shape: &[usize], numbers: &[i64]) -> HostTensor {
     let mut next = numbers.iter().cycle();
     HostTensor::from_fn(dtype, shape, |_| Scalar::Int(next.next().copied().unwrap_or_default()))
 }
 
-pub const SHAPES: [&[usize]; 7] = [&[], &[5], &[0], &[3, 4], &[2, 0, 3], &[2, 3, 4], &[2, 1, 3, 2]];
-pub const INTEGERS: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
-pub const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
+pub(crate) const SHAPES: [&[usize]; 7] = [&[], &[5], &[0], &[3, 4], &[2, 0, 3], &[2, 3, 4], &[2, 1, 3, 2]];
+pub(crate) const INTEGERS: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
+pub(crate) const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
 /// All dtypes that an op takes.
-pub fn dtypes(bools: bool, integers: bool, floats: bool) -> Vec<DType> {
+pub(crate) fn dtypes(bools: bool, integers: bool, floats: bool) -> Vec<DType> {
     let takes = |dtype: &DType| match dtype {
         DType::Bool => bools,
         dtype if dtype.is_int() => integers,

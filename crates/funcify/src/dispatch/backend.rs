@@ -20,9 +20,6 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// The name in tables and errors: `candle`, `burn-flex`.
     fn name(&self) -> &'static str;
 
-    /// How its loops run if the user does not say.
-    fn default_strategy(&self) -> LoopStrategy;
-
     /// Why the device cannot hold tensors of this dtype or rank, if it cannot.
     fn lacks(&self, dtype: DType, rank: usize) -> Option<String>;
 

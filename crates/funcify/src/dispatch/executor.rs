@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::backend::Backend;
+use super::backend::{Backend, LoopStrategy};
 use super::function::{CompileCounts, CompileOptions, Function};
-use super::registry::converted_ops;
+use super::registry::{converted_ops, registered_strategy};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::Graph;
 use crate::host::HostTensor;
+use crate::types::DType;
 
 /// A backend whose type is not named. Every [`Backend`] is one.
 pub trait Executor: Send + Sync {
@@ -21,8 +22,14 @@ pub trait Executor: Send + Sync {
     /// The names of the ops that the backend converts, sorted.
     fn converted_ops(&self) -> Vec<&'static str>;
 
+    /// How its loops run if the user does not say.
+    fn loop_strategy(&self) -> LoopStrategy;
+
     /// Whether it also runs ops that have no conversion, by their reference evaluation.
     fn has_fallback(&self) -> bool;
+
+    /// Why the device cannot hold tensors of this dtype or rank, if it cannot.
+    fn lacks(&self, dtype: DType, rank: usize) -> Option<String>;
 }
 
 /// A graph compiled for some backend, called on host tensors. Every [`Function`] is one.
@@ -50,8 +57,16 @@ impl<B: Backend> Executor for B {
         converted_ops::<B>()
     }
 
+    fn loop_strategy(&self) -> LoopStrategy {
+        registered_strategy::<B>().unwrap_or(LoopStrategy::Native)
+    }
+
     fn has_fallback(&self) -> bool {
         self.fallback().is_some()
+    }
+
+    fn lacks(&self, dtype: DType, rank: usize) -> Option<String> {
+        Backend::lacks(self, dtype, rank)
     }
 }
 

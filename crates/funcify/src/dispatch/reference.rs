@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::backend::{Backend, LoopStrategy, Part, StackType, Tensors};
+use super::backend::{Backend, Part, StackType, Tensors};
 use super::registry::Kernel;
 use crate::error::BackendError;
 use crate::host::{HostTensor, Scalar, Storage};
@@ -22,10 +22,6 @@ impl Backend for Reference {
 
     fn name(&self) -> &'static str {
         "reference"
-    }
-
-    fn default_strategy(&self) -> LoopStrategy {
-        LoopStrategy::Native
     }
 
     fn lacks(&self, _: DType, _: usize) -> Option<String> {

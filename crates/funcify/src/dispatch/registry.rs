@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use super::backend::{Backend, Call, LoopStrategy, Tensors};
 use crate::error::{BackendError, Error, Place, Result};
-use crate::ops::Op;
+use crate::ops::{Op, OpKey, Scan};
 
 /// A kernel: takes the operands, gives the results.
 pub type Kernel<B> =
@@ -118,6 +118,12 @@ pub fn converted_ops<B: Backend>() -> Vec<&'static str> {
     let mut names: Vec<&'static str> = of_backend.map(|(_, op)| *op).collect();
     names.sort_unstable();
     names
+}
+
+/// How a backend's `scan` conversion says that loops run.
+pub(super) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
+    let entry = registry().entries.get(&(TypeId::of::<B>(), Scan::NAME))?;
+    entry.conversion.downcast_ref::<Conversion<B>>()?.strategy()
 }
 
 /// Registers how a backend runs an op.

@@ -1,0 +1,47 @@
+//! The backends that this program links, with their declared gaps.
+
+use anyhow::{Result, anyhow};
+use funcify::dispatch::{backend_names, open_backend};
+use funcify_conformance::{Expectations, Subject};
+
+// Linked for their registered conversions.
+use funcify_burn as _;
+use funcify_candle as _;
+
+/// Where the gaps of each backend are declared; a backend that is not listed declares none.
+pub(crate) const DECLARED: [(&str, &str, &str); 3] = [
+    ("candle", "crates/funcify-candle/conformance.toml", include_str!("../../crates/funcify-candle/conformance.toml")),
+    (
+        "burn-flex",
+        "crates/funcify-burn/conformance/flex.toml",
+        include_str!("../../crates/funcify-burn/conformance/flex.toml"),
+    ),
+    (
+        "burn-ndarray",
+        "crates/funcify-burn/conformance/ndarray.toml",
+        include_str!("../../crates/funcify-burn/conformance/ndarray.toml"),
+    ),
+];
+
+/// Every linked backend, or those named, as subjects of the suite.
+pub(crate) fn subjects(named: &[String]) -> Result<Vec<Subject>> {
+    let known = backend_names();
+    if let Some(name) = named.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(anyhow!("there is no backend `{name}`; there are {}", known.join(", ")));
+    }
+    let wanted = known.into_iter().filter(|name| named.is_empty() || named.iter().any(|other| other == name));
+    wanted.map(subject).collect()
+}
+
+fn subject(name: &str) -> Result<Subject> {
+    let expectations = match DECLARED.iter().find(|(backend, ..)| *backend == name) {
+        Some((_, path, text)) => Expectations::parse(text).map_err(|reason| anyhow!("{path}: {reason}"))?,
+        None => Expectations::default(),
+    };
+    let executor = match open_backend(name) {
+        Ok(executor) => Ok(executor),
+        Err(error @ funcify::Error::Absent { .. }) => Err(error.to_string()),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Subject { name: name.to_string(), executor, expectations })
+}

@@ -1,0 +1,83 @@
+//! `cargo xtask conformance`: every case on every backend in every mode.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow};
+use funcify_conformance::{MODES, Report, all_cases, run_case, unmatched_gaps};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::backends;
+
+/// The environment variable that names backends which must not be absent, separated by commas.
+const REQUIRE: &str = "FUNCIFY_REQUIRE";
+
+#[derive(clap::Args, Default)]
+pub(crate) struct Arguments {
+    /// Only these backends.
+    #[arg(long)]
+    backend: Vec<String>,
+    /// Only cases whose name contains this.
+    #[arg(long)]
+    filter: Option<String>,
+    /// Write all rows to this file as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// Runs the suite; false if anything failed.
+pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
+    let subjects = backends::subjects(&arguments.backend)?;
+    let all = all_cases().map_err(|reason| anyhow!(reason))?;
+    let wanted = |name: &str| arguments.filter.as_deref().is_none_or(|filter| name.contains(filter));
+    let cases: Vec<_> = all.iter().filter(|case| wanted(&case.name)).collect();
+    if cases.is_empty() {
+        return Err(anyhow!("no case has `{}` in its name", arguments.filter.as_deref().unwrap_or_default()));
+    }
+
+    let mut report = Report::default();
+    let bar = ProgressBar::new((cases.len() * subjects.len() * MODES.len()) as u64);
+    bar.set_style(ProgressStyle::with_template("{bar:32} {pos}/{len} {msg}")?);
+    // A panic is a failed row; its message is in the row, not on the screen.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    for subject in &subjects {
+        if arguments.filter.is_none() {
+            report.rows.extend(unmatched_gaps(&all, subject));
+        }
+        for case in &cases {
+            bar.set_message(format!("{}/{}", subject.name, case.name));
+            for mode in MODES {
+                report.rows.push(run_case(case, subject, mode));
+                bar.inc(1);
+            }
+        }
+    }
+    std::panic::set_hook(hook);
+    bar.finish_and_clear();
+
+    print!("{}", report.table());
+    for (backend, reason) in report.absent() {
+        println!("\n{backend} is absent: {reason}");
+    }
+    if report.has_failures() {
+        print!("\n{}", report.failures());
+    }
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, report.to_json()).with_context(|| path.display().to_string())?;
+    }
+    Ok(!report.has_failures() && none_missing(&report))
+}
+
+/// Whether every backend that is required is there.
+fn none_missing(report: &Report) -> bool {
+    let required = std::env::var(REQUIRE).unwrap_or_default();
+    let ran: BTreeSet<&str> = report.rows.iter().map(|row| row.backend.as_str()).collect();
+    let absent = report.absent();
+    let missing = |name: &&str| absent.contains_key(name) || !ran.contains(name);
+    let missing: Vec<&str> = required.split(',').filter(|name| !name.is_empty()).filter(missing).collect();
+    if !missing.is_empty() {
+        println!("\n{REQUIRE} names backends that did not run: {}", missing.join(", "));
+    }
+    missing.is_empty()
+}

@@ -3,7 +3,7 @@
 mod ops;
 mod tensor;
 
-use funcify::dispatch::{Backend, LoopStrategy, Part, StackType};
+use funcify::dispatch::{Backend, Part, StackType};
 use funcify::error::BackendError;
 use funcify::{DType, HostTensor, register_backend};
 pub use tensor::ToyTensor;
@@ -19,10 +19,6 @@ impl Backend for Toy {
 
     fn name(&self) -> &'static str {
         "toy"
-    }
-
-    fn default_strategy(&self) -> LoopStrategy {
-        LoopStrategy::Native
     }
 
     fn lacks(&self, dtype: DType, _: usize) -> Option<String> {

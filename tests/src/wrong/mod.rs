@@ -3,9 +3,9 @@
 mod interpreter;
 
 use funcify::Result;
-use funcify::dispatch::{CompileCounts, CompileOptions, Executable, Executor, bind_sizes};
+use funcify::dispatch::{CompileCounts, CompileOptions, Executable, Executor, LoopStrategy, bind_sizes};
 use funcify::error::{Place, Site};
-use funcify::{Graph, HostTensor, TensorType};
+use funcify::{DType, Graph, HostTensor, TensorType};
 
 use interpreter::Interpreter;
 
@@ -98,6 +98,14 @@ impl Executor for WrongBackend {
 
     fn has_fallback(&self) -> bool {
         true
+    }
+
+    fn loop_strategy(&self) -> LoopStrategy {
+        LoopStrategy::Native
+    }
+
+    fn lacks(&self, _: DType, _: usize) -> Option<String> {
+        None
     }
 }
 

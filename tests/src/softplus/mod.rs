@@ -1,0 +1,58 @@
+//! `softplus {beta=2}`: an op from outside, with its conversions for backends that know nothing of it.
+//!
+//! `softplus(x) = log(1 + exp(beta * x)) / beta`, a smooth `max(x, 0)` that is sharper the larger `beta` is. It is
+//! computed as `max(x, 0) + log1p(exp(-|beta * x|)) / beta`, which does not overflow.
+
+mod burn;
+mod candle;
+
+use funcify::error::Place;
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext};
+use funcify::{HostTensor, Result, Scalar, TensorType, Value, apply, custom_op};
+
+/// A smooth `max(x, 0)`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Softplus {
+    /// The sharpness, at least 1.
+    pub beta: usize,
+}
+
+custom_op!(Softplus, "softplus", |attributes| Ok(Softplus { beta: attributes.take_usize("beta")? }));
+
+/// Adds `softplus` of a float tensor of any shape.
+#[track_caller]
+pub fn softplus(x: Value, beta: usize) -> Value {
+    apply(Custom::new(Softplus { beta }), &[x])[0]
+}
+
+/// The formula on one element.
+pub fn softplus_of(x: f64, beta: usize) -> f64 {
+    let beta = beta as f64;
+    x.max(0.0) + (-(beta * x).abs()).exp().ln_1p() / beta
+}
+
+impl CustomOp for Softplus {
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = inputs else {
+            let found = format!("{} operands", inputs.len());
+            return Err(at.mismatch("the operand list", "1 operand", found, "pass one value"));
+        };
+        if !x.dtype.is_float() {
+            return Err(at.mismatch("the operand", "a float type", x, "cast the operand to a float type"));
+        }
+        if self.beta == 0 {
+            return Err(at.mismatch("attribute `beta`", "1 or more", "0", "give a sharpness of at least 1"));
+        }
+        Ok(vec![x.clone()])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let x = &inputs[0];
+        let element = |index: &[usize]| Scalar::Float(softplus_of(x.at(index).as_f64(), self.beta));
+        Ok(vec![HostTensor::from_fn(x.dtype(), x.shape(), element)])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("beta", self.beta)
+    }
+}

@@ -1,0 +1,78 @@
+//! The toy library's tensor.
+
+use std::sync::Arc;
+
+use funcify::error::BackendError;
+
+/// Elements in row-major order with a shape. Clones share the elements.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ToyTensor {
+    shape: Vec<usize>,
+    elements: Arc<Vec<f64>>,
+}
+
+impl ToyTensor {
+    /// A tensor of these elements, as many as the shape has.
+    pub fn new(shape: &[usize], elements: Vec<f64>) -> Result<Self, BackendError> {
+        if shape.iter().product::<usize>() != elements.len() {
+            return Err(format!("{} elements do not fill the shape {shape:?}", elements.len()).into());
+        }
+        Ok(ToyTensor { shape: shape.to_vec(), elements: Arc::new(elements) })
+    }
+
+    /// The sizes.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The elements in row-major order.
+    pub fn elements(&self) -> &[f64] {
+        &self.elements
+    }
+
+    /// A function of each element.
+    pub fn map(&self, function: impl Fn(f64) -> f64) -> Result<Self, BackendError> {
+        ToyTensor::new(&self.shape, self.elements.iter().map(|element| function(*element)).collect())
+    }
+
+    /// A function of the elements of two tensors of one shape.
+    pub fn zip(&self, other: &ToyTensor, function: impl Fn(f64, f64) -> f64) -> Result<Self, BackendError> {
+        if self.shape != other.shape {
+            return Err(format!("the shapes {:?} and {:?} differ", self.shape, other.shape).into());
+        }
+        let pairs = self.elements.iter().zip(other.elements.iter());
+        ToyTensor::new(&self.shape, pairs.map(|(left, right)| function(*left, *right)).collect())
+    }
+
+    /// Rows `start..start + count` of axis 0.
+    pub fn rows(&self, start: usize, count: usize) -> Result<Self, BackendError> {
+        let (rows, row_shape) = self.shape.split_first().ok_or("a scalar has no rows")?;
+        if start + count > *rows {
+            return Err(format!("there are {rows} rows, not {}", start + count).into());
+        }
+        let row: usize = row_shape.iter().product();
+        let elements = self.elements[start * row..(start + count) * row].to_vec();
+        ToyTensor::new(&[&[count], row_shape].concat(), elements)
+    }
+
+    /// The elements repeated to `shape`: aligned at the last axis, each axis equal or 1.
+    pub fn broadcast(&self, shape: &[usize]) -> Result<Self, BackendError> {
+        let added = shape.len() - self.shape.len();
+        let count: usize = shape.iter().product();
+        let mut elements = Vec::with_capacity(count);
+        for flat in 0..count {
+            let (mut rest, mut source, mut stride) = (flat, 0, 1);
+            for axis in (0..shape.len()).rev() {
+                let position = rest % shape[axis];
+                rest /= shape[axis];
+                if axis >= added {
+                    let size = self.shape[axis - added];
+                    source += if size == 1 { 0 } else { position * stride };
+                    stride *= size;
+                }
+            }
+            elements.push(self.elements[source]);
+        }
+        ToyTensor::new(shape, elements)
+    }
+}

@@ -1,0 +1,275 @@
+//! The naive interpreter, with a switch for each fault where it belongs.
+//!
+//! Without a fault it follows the invariants of the loop to the letter. With one, a row that was never written reads as
+//! zeros, as the memory of a real backend might.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use funcify::error::{Error, Place, Site};
+use funcify::ops::scan::{Buffer, Scan, Start, Wanted};
+use funcify::ops::{EvalContext, Op, OpRules};
+use funcify::{DType, Graph, HostTensor, Result, Sizes, Storage, TensorType};
+
+use super::Fault;
+
+/// One run of a graph.
+pub(super) struct Interpreter {
+    fault: Fault,
+    sizes: Sizes,
+    /// The invariants of each loop when it first ran, by the address of its body.
+    first_invariants: HashMap<usize, Vec<HostTensor>>,
+}
+
+/// Rows of a buffer; `None` until given or written.
+type Rows = Vec<Option<HostTensor>>;
+
+/// A loop that is running.
+struct Loop<'a> {
+    scan: &'a Scan,
+    at: Place,
+    steps: usize,
+    operands: &'a [HostTensor],
+    invariants: Vec<HostTensor>,
+    initial_buffers: Vec<Rows>,
+    buffers: Vec<Rows>,
+    carries: Vec<HostTensor>,
+}
+
+impl Interpreter {
+    pub(super) fn new(fault: Fault, sizes: Sizes) -> Self {
+        Interpreter { fault, sizes, first_invariants: HashMap::new() }
+    }
+
+    /// Runs a graph whose sizes are bound.
+    pub(super) fn graph(&mut self, graph: &Graph, inputs: Vec<HostTensor>) -> Result<Vec<HostTensor>> {
+        let live = graph.live_values();
+        let mut values: Vec<Option<HostTensor>> = vec![None; graph.values().count()];
+        for (input, tensor) in graph.inputs().iter().zip(inputs) {
+            values[input.value.index()] = Some(tensor);
+        }
+        for node in graph.nodes().iter().filter(|node| node.outputs.iter().any(|output| live[output.index()])) {
+            let at = node.place();
+            let operands = node.inputs.iter().map(|input| values[input.index()].clone().ok_or_else(|| missing(&at)));
+            let operands = operands.collect::<Result<Vec<_>>>()?;
+            let results = match &node.op {
+                Op::Scan(scan) => self.scan(scan, at, &operands)?,
+                op => {
+                    let mut context = EvalContext { at, sizes: &mut self.sizes };
+                    op.eval(&mut context, &operands, &graph.types(&node.outputs))?
+                }
+            };
+            for (output, result) in node.outputs.iter().zip(results) {
+                values[output.index()] = Some(self.rounded(result));
+            }
+        }
+        let at = Place::new(graph.name(), Site::Unknown);
+        graph.outputs().iter().map(|output| values[output.value.index()].clone().ok_or_else(|| missing(&at))).collect()
+    }
+
+    fn rounded(&self, result: HostTensor) -> HostTensor {
+        let dtype = result.dtype();
+        let rounds = match self.fault {
+            Fault::DoublesRoundedToSingle => dtype == DType::F64,
+            Fault::IntegersRoundedToSingle => dtype.is_int(),
+            _ => false,
+        };
+        if rounds { result.cast(DType::F32).cast(dtype) } else { result }
+    }
+
+    fn scan(&mut self, scan: &Scan, at: Place, operands: &[HostTensor]) -> Result<Vec<HostTensor>> {
+        let steps = self.step_count(scan, &at, operands)?;
+        let places = scan.operands();
+        let buffers: Vec<Rows> = (scan.buffers.iter().zip(&places.buffers))
+            .map(|(buffer, operand)| initial_rows(scan, buffer, steps, operand.map(|operand| &operands[operand])))
+            .collect();
+        let mut state = Loop {
+            scan,
+            at,
+            steps,
+            operands,
+            invariants: self.invariants(scan, &operands[places.invariants]),
+            initial_buffers: buffers.clone(),
+            buffers,
+            carries: operands[places.carries].to_vec(),
+        };
+        for (done, t) in self.order(scan, steps).into_iter().enumerate() {
+            self.step(&mut state, t, done + 1 == steps)?;
+        }
+        let mut outputs = Vec::new();
+        for (index, buffer) in scan.buffers.iter().enumerate() {
+            let rows = wanted_rows(scan, buffer, &state.buffers[index]);
+            let row_type = scan.body.output_type(scan.results().buffers[index].start);
+            outputs.push(self.stacked(&state.at, row_type, rows)?);
+        }
+        outputs.extend(state.carries);
+        Ok(outputs)
+    }
+
+    fn step_count(&mut self, scan: &Scan, at: &Place, operands: &[HostTensor]) -> Result<usize> {
+        if let (Some(operand), Some(symbol)) = (scan.operands().steps, scan.steps.as_symbol()) {
+            self.sizes.set(symbol, operands[operand].get(0).as_i64().max(0) as usize);
+        }
+        let steps = scan.steps.value(&self.sizes).map_err(|symbol| {
+            at.mismatch("the number of steps", "a size of an input", format!("`{symbol}`"), "bind it by an input")
+        })?;
+        let least = if self.fault == Fault::ZeroStepsRunOne { 1 } else { 0 };
+        Ok(steps.max(least) as usize)
+    }
+
+    /// The step numbers in the order of the loop (scan-c2).
+    fn order(&self, scan: &Scan, steps: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = scan.order(steps).collect();
+        match self.fault {
+            Fault::ReversedDirection => order.reverse(),
+            Fault::LastStepNotRun => order.truncate(steps.saturating_sub(1)),
+            _ => {}
+        }
+        order
+    }
+
+    fn invariants(&mut self, scan: &Scan, operands: &[HostTensor]) -> Vec<HostTensor> {
+        match self.fault {
+            Fault::InvariantsOfFirstRun => {
+                let body = Arc::as_ptr(&scan.body) as usize;
+                self.first_invariants.entry(body).or_insert_with(|| operands.to_vec()).clone()
+            }
+            _ => operands.to_vec(),
+        }
+    }
+
+    fn step(&mut self, state: &mut Loop<'_>, t: usize, is_last: bool) -> Result<()> {
+        let scan = state.scan;
+        let results = scan.results();
+        let mut computed = self.body(state, t)?;
+        for (index, buffer) in scan.buffers.iter().enumerate() {
+            for (number, (k, result)) in buffer.writes.iter().zip(results.buffers[index].clone()).enumerate() {
+                if self.writes(number, is_last) {
+                    let row = self.written_row(state, buffer, t, *k);
+                    if let Some(slot) = state.buffers[index].get_mut(row) {
+                        *slot = Some(computed[result].clone());
+                    }
+                }
+                // Without a fault every read of the step was done before (scan-c1).
+                if self.fault == Fault::ReadsAfterWrites {
+                    computed = self.body(state, t)?;
+                }
+            }
+        }
+        for (index, result) in results.carries.enumerate() {
+            if self.fault != Fault::CarryNotReplaced {
+                state.carries[index] = computed[result].clone();
+            }
+            if self.fault == Fault::CarriesReplacedOneByOne {
+                computed = self.body(state, t)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a step's write of that number to a buffer is done.
+    fn writes(&self, number: usize, is_last: bool) -> bool {
+        match self.fault {
+            Fault::OnlyFirstWrite => number == 0,
+            Fault::LostLastRow => !is_last,
+            _ => true,
+        }
+    }
+
+    fn written_row(&self, state: &Loop<'_>, buffer: &Buffer, t: usize, k: usize) -> usize {
+        let in_step_order = state.scan.reverse && buffer.start == Start::Empty;
+        match self.fault {
+            Fault::TraceInStepOrder if in_step_order => state.steps - 1 - t + k,
+            _ => t + k,
+        }
+    }
+
+    /// The results of the body at step `t`.
+    fn body(&mut self, state: &Loop<'_>, t: usize) -> Result<Vec<HostTensor>> {
+        let scan = state.scan;
+        let mut arguments = Vec::new();
+        for (sequence, operand) in scan.sequences.iter().zip(scan.operands().sequences) {
+            for k in &sequence.reads {
+                let k = if self.fault == Fault::OnlyFirstTap { sequence.reads[0] } else { *k };
+                let row_type = scan.body.input_type(arguments.len());
+                arguments.push(self.sequence_row(&state.operands[operand], t + k, row_type)?);
+            }
+        }
+        for (index, buffer) in scan.buffers.iter().enumerate() {
+            for k in &buffer.reads {
+                let k = if self.fault == Fault::OnlyFirstTap { buffer.reads[0] } else { *k };
+                let row_type = scan.body.input_type(arguments.len());
+                arguments.push(self.buffer_row(state, index, t + k, row_type)?);
+            }
+        }
+        arguments.extend_from_slice(&state.carries);
+        arguments.extend_from_slice(&state.invariants);
+        self.graph(&scan.body, arguments)
+    }
+
+    fn sequence_row(&self, sequence: &HostTensor, row: usize, row_type: &TensorType) -> Result<HostTensor> {
+        let rows = sequence.shape()[0];
+        let row = if self.fault == Fault::SequenceTapOffByOne { row + 1 } else { row };
+        if rows == 0 {
+            return self.zeros(row_type);
+        }
+        Ok(sequence.row(if self.fault == Fault::None { row } else { row.min(rows - 1) }))
+    }
+
+    fn buffer_row(&self, state: &Loop<'_>, index: usize, row: usize, row_type: &TensorType) -> Result<HostTensor> {
+        let rows = match self.fault {
+            Fault::WritesNotSeen => &state.initial_buffers[index],
+            _ => &state.buffers[index],
+        };
+        let row = match self.fault {
+            Fault::BufferTapOffByOne if state.scan.reverse => (row + 1).min(rows.len().saturating_sub(1)),
+            Fault::BufferTapOffByOne => row.saturating_sub(1),
+            _ => row,
+        };
+        self.present(&state.at, rows.get(row).cloned().flatten(), row_type)
+    }
+
+    /// A row that must be there (scan-c5); with a fault, zeros if it is not.
+    fn present(&self, at: &Place, row: Option<HostTensor>, row_type: &TensorType) -> Result<HostTensor> {
+        match row {
+            Some(row) => Ok(row),
+            None if self.fault == Fault::None => Err(missing(at)),
+            None => self.zeros(row_type),
+        }
+    }
+
+    fn zeros(&self, row_type: &TensorType) -> Result<HostTensor> {
+        Ok(HostTensor::zeros(row_type.dtype, &self.shape(row_type)?))
+    }
+
+    fn shape(&self, ty: &TensorType) -> Result<Vec<usize>> {
+        ty.shape.value(&self.sizes).map_err(|_| missing(&Place::new("shape", Site::Unknown)))
+    }
+
+    fn stacked(&self, at: &Place, row_type: &TensorType, rows: &[Option<HostTensor>]) -> Result<HostTensor> {
+        let present = rows.iter().map(|row| self.present(at, row.clone(), row_type)).collect::<Result<Vec<_>>>()?;
+        let shape = [&[rows.len()], self.shape(row_type)?.as_slice()].concat();
+        let storage = Storage::from_scalars(row_type.dtype, present.iter().flat_map(HostTensor::scalars));
+        HostTensor::new(shape, storage).ok_or_else(|| missing(at))
+    }
+}
+
+/// The rows of a buffer before the first step.
+fn initial_rows(scan: &Scan, buffer: &Buffer, steps: usize, given: Option<&HostTensor>) -> Rows {
+    let given: Rows = given.map_or(Vec::new(), |rows| (0..rows.shape()[0]).map(|row| Some(rows.row(row))).collect());
+    let unwritten = vec![None; if buffer.start == Start::Full { 0 } else { steps }];
+    if scan.reverse { [unwritten, given].concat() } else { [given, unwritten].concat() }
+}
+
+/// The rows that are results (scan-c7).
+fn wanted_rows<'a>(scan: &Scan, buffer: &Buffer, rows: &'a [Option<HostTensor>]) -> &'a [Option<HostTensor>] {
+    match buffer.wanted {
+        Wanted::All => rows,
+        Wanted::Last(count) if scan.reverse => &rows[..count.min(rows.len())],
+        Wanted::Last(count) => &rows[rows.len().saturating_sub(count)..],
+    }
+}
+
+fn missing(at: &Place) -> Error {
+    at.mismatch("a value", "one that was given or computed", "none", "check the graph with `Graph::check`")
+}

@@ -1,0 +1,133 @@
+//! Backends that are wrong on purpose, each in one way. The conformance suite must catch every one.
+
+mod interpreter;
+
+use funcify::Result;
+use funcify::dispatch::{CompileCounts, CompileOptions, Executable, Executor, LoopStrategy, bind_sizes};
+use funcify::error::{Place, Site};
+use funcify::{DType, Graph, HostTensor, TensorType};
+
+use interpreter::Interpreter;
+
+/// What is wrong with a backend.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// Each write lands before the reads for what the step computes next (scan-c1).
+    ReadsAfterWrites,
+    /// A sequence's row is the one after the right one; the last row repeats.
+    SequenceTapOffByOne,
+    /// A buffer's row is the one before the right one in the order of the loop; the first row repeats.
+    BufferTapOffByOne,
+    /// All reads of a sequence or buffer give the row of its first tap.
+    OnlyFirstTap,
+    /// Only the first of the rows that a step writes to a buffer is written.
+    OnlyFirstWrite,
+    /// Reads see the rows from before the first step.
+    WritesNotSeen,
+    /// The loop runs the other way (scan-c2).
+    ReversedDirection,
+    /// The outputs of a downward loop are in the order of the steps (scan-c2).
+    TraceInStepOrder,
+    /// What the last step writes to buffers is lost.
+    LostLastRow,
+    /// The last step does not run.
+    LastStepNotRun,
+    /// A loop of no steps runs one.
+    ZeroStepsRunOne,
+    /// Carries stay what they were initially.
+    CarryNotReplaced,
+    /// Carries are replaced one after the other, and each sees those already replaced.
+    CarriesReplacedOneByOne,
+    /// A loop that runs again, inside another, sees the invariants of its first run.
+    InvariantsOfFirstRun,
+    /// f64 results are rounded to f32.
+    DoublesRoundedToSingle,
+    /// Integer results are rounded to f32.
+    IntegersRoundedToSingle,
+}
+
+impl Fault {
+    /// Every fault, without [`Fault::None`].
+    pub const ALL: [Fault; 16] = [
+        Fault::ReadsAfterWrites,
+        Fault::SequenceTapOffByOne,
+        Fault::BufferTapOffByOne,
+        Fault::OnlyFirstTap,
+        Fault::OnlyFirstWrite,
+        Fault::WritesNotSeen,
+        Fault::ReversedDirection,
+        Fault::TraceInStepOrder,
+        Fault::LostLastRow,
+        Fault::LastStepNotRun,
+        Fault::ZeroStepsRunOne,
+        Fault::CarryNotReplaced,
+        Fault::CarriesReplacedOneByOne,
+        Fault::InvariantsOfFirstRun,
+        Fault::DoublesRoundedToSingle,
+        Fault::IntegersRoundedToSingle,
+    ];
+}
+
+/// A backend that interprets graphs naively: each op by its reference evaluation, loops by a loop of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct WrongBackend {
+    fault: Fault,
+}
+
+impl WrongBackend {
+    /// A backend with that fault.
+    pub fn new(fault: Fault) -> Self {
+        WrongBackend { fault }
+    }
+}
+
+impl Executor for WrongBackend {
+    fn name(&self) -> &'static str {
+        "wrong"
+    }
+
+    fn compile(&self, graph: &Graph, _: CompileOptions) -> Result<Box<dyn Executable>> {
+        Ok(Box::new(WrongFunction { graph: graph.clone(), fault: self.fault }))
+    }
+
+    fn converted_ops(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    fn has_fallback(&self) -> bool {
+        true
+    }
+
+    fn loop_strategy(&self) -> LoopStrategy {
+        LoopStrategy::Native
+    }
+
+    fn lacks(&self, _: DType, _: usize) -> Option<String> {
+        None
+    }
+}
+
+/// A graph that is interpreted at each call.
+struct WrongFunction {
+    graph: Graph,
+    fault: Fault,
+}
+
+impl Executable for WrongFunction {
+    fn call(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
+        let at = Place::new(self.graph.name(), Site::Unknown);
+        let types: Vec<TensorType> = arguments.iter().map(HostTensor::ty).collect();
+        let sizes = bind_sizes(&at, &self.graph, &types)?;
+        Interpreter::new(self.fault, sizes).graph(&self.graph, arguments.to_vec())
+    }
+
+    fn counts(&self) -> CompileCounts {
+        CompileCounts::default()
+    }
+
+    fn instructions(&self) -> usize {
+        0
+    }
+}

@@ -1,0 +1,247 @@
+//! Functions: when a graph is compiled, what a program serves, where step counts come from, what a call may be given.
+
+use std::sync::Arc;
+
+use funcify::dispatch::{CompileCounts, CompileOptions, Function, LoopStrategy, Reference};
+use funcify::{DType, Error, Graph, HostTensor, Recurrence, Result, ScanOptions, scan, scan_with};
+use funcify_tests::toy::{Toy, ToyTensor};
+
+const UNROLL: Option<LoopStrategy> = Some(LoopStrategy::Unroll);
+const NATIVE: Option<LoopStrategy> = Some(LoopStrategy::Native);
+
+fn cumsum() -> Graph {
+    let graph = Graph::build("cumsum", |g| {
+        let xs = g.input("xs", "f64[T]");
+        let start = g.input("start", "f64[]");
+        scan(start, xs, |sum, x| (sum + x, sum + x))
+    });
+    graph.unwrap()
+}
+
+/// `start` doubled as often as the static input says.
+fn doubled(is_static: bool) -> Graph {
+    let graph = Graph::build("doubled", |g| {
+        let start = g.input("start", "f64[]");
+        let count = if is_static { g.static_input("count", DType::I64) } else { g.input("count", "i64[]") };
+        let mut doubling = Recurrence::new();
+        let state = doubling.carry(start);
+        let done = doubling.steps_value(count).run(|step| {
+            let old = step.read(&state);
+            step.write(&state, old + old);
+            old
+        });
+        (done.last(&state), done.ys)
+    });
+    graph.unwrap()
+}
+
+fn compile(graph: &Graph, strategy: Option<LoopStrategy>) -> Result<Function<Reference>> {
+    Function::compile_with(graph, &Reference, CompileOptions { strategy, ..CompileOptions::default() })
+}
+
+fn numbers(count: usize) -> HostTensor {
+    HostTensor::from_vec((1..=count).map(|number| number as f64).collect(), [count]).unwrap()
+}
+
+/// The sum of the numbers up to `count`, by a call of `cumsum`.
+fn sum_to(function: &Function<Reference>, count: usize) -> f64 {
+    function.call_host(&[numbers(count), HostTensor::scalar(0f64)]).unwrap()[0].get(0).as_f64()
+}
+
+fn double(function: &Function<Reference>, count: i64) -> Result<f64> {
+    let results = function.call_host(&[HostTensor::scalar(1.5f64), HostTensor::scalar(count)])?;
+    assert_eq!(results[1].shape(), [count as usize]);
+    Ok(results[0].get(0).as_f64())
+}
+
+#[test]
+fn a_native_function_serves_every_size_with_one_program() {
+    let function = compile(&cumsum(), NATIVE).unwrap();
+    assert_eq!(function.counts(), CompileCounts { compiled: 1, reused: 0 });
+    assert_eq!([3, 5, 0, 3].map(|count| sum_to(&function, count)), [6.0, 15.0, 0.0, 6.0]);
+    assert_eq!(function.counts(), CompileCounts { compiled: 1, reused: 4 });
+}
+
+#[test]
+fn an_unrolled_function_is_compiled_once_for_each_size() {
+    let function = compile(&cumsum(), UNROLL).unwrap();
+    assert_eq!(function.counts(), CompileCounts::default());
+    assert_eq!([3, 5, 0, 3].map(|count| sum_to(&function, count)), [6.0, 15.0, 0.0, 6.0]);
+    assert_eq!(function.counts(), CompileCounts { compiled: 3, reused: 1 });
+}
+
+#[test]
+fn the_program_unused_for_longest_is_dropped() {
+    let options = CompileOptions { strategy: UNROLL, max_programs: 2, ..CompileOptions::default() };
+    let function = Function::compile_with(&cumsum(), &Reference, options).unwrap();
+    let compiled_by = |count: usize| {
+        let before = function.counts().compiled;
+        sum_to(&function, count);
+        function.counts().compiled - before
+    };
+    assert_eq!([1, 2, 1, 3].map(compiled_by), [1, 1, 0, 1]);
+    assert_eq!(compiled_by(1), 0, "it was used after the program for size 2, and is kept");
+    assert_eq!(compiled_by(2), 1, "it was unused for longest when the program for size 3 came");
+}
+
+#[test]
+fn unrolled_programs_grow_with_the_steps_and_native_ones_do_not() {
+    let (unrolled, native) = (compile(&cumsum(), UNROLL).unwrap(), compile(&cumsum(), NATIVE).unwrap());
+    let instructions = |function: &Function<Reference>, count: usize| {
+        sum_to(function, count);
+        function.instructions()
+    };
+    assert!(instructions(&unrolled, 20) > instructions(&unrolled, 2));
+    assert_eq!(instructions(&native, 20), instructions(&native, 2));
+}
+
+#[test]
+fn a_constant_step_count_is_known_to_either_strategy() {
+    let graph = Graph::build("powers", |g| {
+        let start = g.input("start", "f64[]");
+        scan_with(ScanOptions::new().length(4), start, (), |x, ()| (x + x, x))
+    });
+    for strategy in [UNROLL, NATIVE] {
+        let results = compile(graph.as_ref().unwrap(), strategy).unwrap().call_host(&[HostTensor::scalar(1f64)]);
+        let results = results.unwrap();
+        assert_eq!(results[0].to_f64_vec(), [16.0]);
+        assert_eq!(results[1].to_f64_vec(), [1.0, 2.0, 4.0, 8.0]);
+    }
+}
+
+#[test]
+fn a_static_input_is_compiled_in() {
+    for strategy in [UNROLL, NATIVE] {
+        let function = compile(&doubled(true), strategy).unwrap();
+        let results = [3, 5, 0, 3].map(|count| double(&function, count).unwrap());
+        assert_eq!(results, [12.0, 48.0, 1.5, 12.0]);
+        assert_eq!(function.counts(), CompileCounts { compiled: 3, reused: 1 });
+    }
+}
+
+#[test]
+fn a_step_count_given_at_run_time_needs_a_native_loop() {
+    let native = compile(&doubled(false), NATIVE).unwrap();
+    assert_eq!([3, 5, 0].map(|count| double(&native, count).unwrap()), [12.0, 48.0, 1.5]);
+    assert_eq!(native.counts().compiled, 1);
+    let unrolled = compile(&doubled(false), UNROLL).unwrap();
+    let error = double(&unrolled, 3).unwrap_err();
+    assert!(matches!(&error, Error::StepCountNotStatic { backend, .. } if backend == "reference"), "{error}");
+    assert_eq!(error.place().op, "scan");
+}
+
+#[test]
+fn a_negative_step_count_is_an_error() {
+    for (is_static, strategy) in [(true, UNROLL), (true, NATIVE), (false, NATIVE)] {
+        let function = compile(&doubled(is_static), strategy).unwrap();
+        let error = function.call_host(&[HostTensor::scalar(1f64), HostTensor::scalar(-1i64)]).unwrap_err();
+        assert_eq!(error.kind(), "StepCount", "{error}");
+    }
+}
+
+#[test]
+fn an_unrolled_program_has_a_limit() {
+    let options = CompileOptions { strategy: UNROLL, max_kernels: 50, ..CompileOptions::default() };
+    let function = Function::compile_with(&cumsum(), &Reference, options).unwrap();
+    assert_eq!(sum_to(&function, 5), 15.0);
+    let error = function.call_host(&[numbers(1000), HostTensor::scalar(0f64)]).unwrap_err();
+    let Error::ProgramTooLarge { kernels, limit, .. } = &error else { panic!("{error}") };
+    assert_eq!(*limit, 50);
+    assert!(kernels > limit);
+    let native = CompileOptions { strategy: NATIVE, max_kernels: 50, ..CompileOptions::default() };
+    let function = Function::compile_with(&cumsum(), &Reference, native).unwrap();
+    assert_eq!(sum_to(&function, 1000), 500500.0);
+}
+
+#[test]
+fn a_call_takes_and_gives_the_backends_own_tensors() {
+    let function = Function::compile(&cumsum(), &Toy).unwrap();
+    let xs = ToyTensor::new(&[3], vec![1.0, 2.0, 3.0]).unwrap();
+    let start = ToyTensor::new(&[], vec![10.0]).unwrap();
+    let results = function.call(&[xs.clone(), start]).unwrap();
+    assert_eq!(results[0].elements(), [16.0]);
+    assert_eq!(results[1], ToyTensor::new(&[3], vec![11.0, 13.0, 16.0]).unwrap());
+    assert_eq!(xs.elements(), [1.0, 2.0, 3.0], "an argument that the caller holds is not changed");
+
+    let function = compile(&cumsum(), None).unwrap();
+    let results = function.call(&[Arc::new(numbers(3)), Arc::new(HostTensor::scalar(10f64))]).unwrap();
+    assert_eq!(results[1].to_f64_vec(), [11.0, 13.0, 16.0]);
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_errors_that_name_the_input() {
+    let function = compile(&cumsum(), None).unwrap();
+    let start = HostTensor::scalar(0f64);
+    let wrong: [Vec<HostTensor>; 4] = [
+        vec![numbers(3)],
+        vec![numbers(3), start.clone(), start.clone()],
+        vec![numbers(3).cast(DType::F32), start.clone()],
+        vec![start.clone(), start],
+    ];
+    for arguments in wrong {
+        let error = function.call_host(&arguments).unwrap_err();
+        assert_eq!(error.kind(), "Call", "{error}");
+    }
+    let error = function.call_host(&[numbers(3), numbers(3)]).unwrap_err();
+    assert!(error.to_string().contains("`start`"), "{error}");
+}
+
+#[test]
+fn what_no_output_needs_is_not_computed() {
+    let built = |with_dead_ops: bool| {
+        let graph = Graph::build("partly_dead", |g| {
+            let xs = g.input("xs", "f64[T]");
+            let start = g.input("start", "f64[]");
+            let (last, traces) = scan(start, xs, |sum, x| {
+                let next = sum + x;
+                if with_dead_ops {
+                    next.exp().sin();
+                }
+                (next, (next, x * x))
+            });
+            if with_dead_ops {
+                traces.1.cos().sum(..);
+            }
+            last
+        });
+        graph.unwrap()
+    };
+    for strategy in [UNROLL, NATIVE] {
+        let (plain, dead) = (compile(&built(false), strategy).unwrap(), compile(&built(true), strategy).unwrap());
+        assert_eq!(sum_to(&plain, 4), sum_to(&dead, 4));
+        assert_eq!(plain.instructions(), dead.instructions());
+    }
+}
+
+#[test]
+fn an_output_may_be_an_input_and_may_be_given_twice() {
+    let graph = Graph::build("same", |g| {
+        let x = g.input("x", "f64[T]");
+        let y = x + x;
+        (x, y, y)
+    });
+    let results = compile(&graph.unwrap(), None).unwrap().call_host(&[numbers(2)]).unwrap();
+    let results: Vec<Vec<f64>> = results.iter().map(HostTensor::to_f64_vec).collect();
+    assert_eq!(results, [vec![1.0, 2.0], vec![2.0, 4.0], vec![2.0, 4.0]]);
+}
+
+#[test]
+fn threads_that_share_a_function_get_equal_results() {
+    for strategy in [UNROLL, NATIVE] {
+        let function = compile(&cumsum(), strategy).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let function = &function;
+                scope.spawn(move || {
+                    for round in 0..20 {
+                        let count = (thread + round) % 6;
+                        assert_eq!(sum_to(function, count), (count * (count + 1) / 2) as f64);
+                    }
+                });
+            }
+        });
+        let counts = function.counts();
+        assert_eq!(counts.compiled, if strategy == UNROLL { 6 } else { 1 });
+        assert_eq!(counts.compiled + counts.reused, if strategy == UNROLL { 80 } else { 81 });
+    }
+}

@@ -1,0 +1,216 @@
+//! Both axes are open: an op of another crate on the backends of this workspace, and a backend of another crate under
+//! the ops of this workspace.
+
+use funcify::dispatch::{
+    Backend, CompileOptions, Executor, Function, LoopStrategy, Reference, backend_names, converted_ops, open_backend,
+    run_op,
+};
+use funcify::ops::{Custom, Op};
+use funcify::{Error, Graph, HostTensor, Result, Site, evaluate, scan};
+use funcify_burn::Burn;
+use funcify_candle::Candle;
+use funcify_tests::softplus::{Softplus, softplus, softplus_of};
+use funcify_tests::toy::{Toy, ToyTensor};
+
+/// A recurrence with a state of shape `[2]` whose step uses the new op.
+fn recurrence() -> Graph {
+    let graph = Graph::build("softplus_recurrence", |g| {
+        let xs = g.input("xs", "f64[T,2]");
+        let start = g.input("start", "f64[2]");
+        let decay = g.input("decay", "f64[]");
+        scan(start, xs, |state, x| {
+            let next = softplus(state * decay + x, 3).tanh();
+            (next, next - x)
+        })
+    });
+    graph.unwrap()
+}
+
+fn arguments() -> Vec<HostTensor> {
+    let xs = vec![0.5, -1.0, 2.0, 0.25, -0.75, 1.5, 0.0, -2.0];
+    vec![
+        HostTensor::from_vec(xs, [4, 2]).unwrap(),
+        HostTensor::from_vec(vec![0.1f64, -0.2], [2]).unwrap(),
+        HostTensor::scalar(0.9f64),
+    ]
+}
+
+/// Runs the recurrence with both strategies and compares with the expected results.
+#[track_caller]
+fn check_runs_on(backend: impl Backend) {
+    let graph = recurrence();
+    let expected = evaluate(&graph, &arguments()).unwrap();
+    for strategy in [LoopStrategy::Unroll, LoopStrategy::Native] {
+        let options = CompileOptions { strategy: Some(strategy), ..CompileOptions::default() };
+        let function = Function::compile_with(&graph, &backend, options).unwrap();
+        let results = function.call_host(&arguments()).unwrap();
+        for (result, expected) in results.iter().zip(&expected) {
+            assert_eq!(result.ty(), expected.ty());
+            for (found, wanted) in result.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
+                let at = format!("{} {}", backend.name(), strategy.name());
+                assert!((found - wanted).abs() <= 1e-12, "{at}: {found}, not {wanted}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_recurrence_is_what_a_hand_written_loop_gives() {
+    let [xs, start, _] = <[HostTensor; 3]>::try_from(arguments()).unwrap();
+    let mut state = start.to_f64_vec();
+    for x in xs.to_f64_vec().chunks(2) {
+        state = state.iter().zip(x).map(|(state, x)| softplus_of(state * 0.9 + x, 3).tanh()).collect();
+    }
+    assert_eq!(evaluate(&recurrence(), &arguments()).unwrap()[0].to_f64_vec(), state);
+}
+
+#[test]
+fn an_op_from_outside_runs_on_the_reference() {
+    check_runs_on(Reference);
+}
+
+#[test]
+fn an_op_from_outside_runs_on_a_backend_from_outside() {
+    check_runs_on(Toy);
+}
+
+#[test]
+fn an_op_from_outside_runs_on_candle() {
+    check_runs_on(Candle::cpu());
+}
+
+#[test]
+fn an_op_from_outside_runs_on_burn_flex() {
+    check_runs_on(Burn::flex());
+}
+
+#[test]
+fn an_op_from_outside_runs_on_burn_ndarray() {
+    check_runs_on(Burn::ndarray());
+}
+
+#[test]
+fn an_op_from_outside_does_not_overflow_on_any_backend() {
+    let x = HostTensor::from_vec(vec![-800.0f64, -1.0, 0.0, 1.0, 800.0], [5]).unwrap();
+    let op = Op::from(Custom::new(Softplus { beta: 2 }));
+    let expected: Vec<f64> = x.to_f64_vec().into_iter().map(|x| softplus_of(x, 2)).collect();
+    assert_eq!((expected[0], expected[2], expected[4]), (0.0, 2f64.ln() / 2.0, 800.0));
+    let run = |result: Result<Vec<HostTensor>>| result.unwrap()[0].to_f64_vec();
+    let x = [x];
+    let results = [
+        run(run_op(&Reference, &op, &x)),
+        run(run_op(&Toy, &op, &x)),
+        run(run_op(&Candle::cpu(), &op, &x)),
+        run(run_op(&Burn::flex(), &op, &x)),
+        run(run_op(&Burn::ndarray(), &op, &x)),
+    ];
+    for result in results {
+        for (found, wanted) in result.iter().zip(&expected) {
+            assert!((found - wanted).abs() <= 1e-12, "{found}, not {wanted}");
+        }
+    }
+}
+
+#[test]
+fn an_op_from_outside_round_trips_through_text_inside_a_loop() {
+    let text = recurrence().to_string();
+    assert!(text.contains("= softplus "), "{text}");
+    assert!(text.contains("{beta=3}"), "{text}");
+    let parsed = Graph::parse(&text).unwrap();
+    assert_eq!(parsed.to_string(), text);
+    let from_text = evaluate(&parsed, &arguments()).unwrap();
+    assert_eq!(from_text, evaluate(&recurrence(), &arguments()).unwrap());
+}
+
+#[test]
+fn the_text_of_an_op_from_outside_is_checked() {
+    let text = |op: &str, ty: &str| format!("fn @f(%x: {ty}) {{\n  %y: {ty} = {op}\n  return y=%y\n}}\n");
+    Graph::parse(&text("softplus %x {beta=1}", "f64[3]")).unwrap();
+    let kind = |op: &str, ty: &str| Graph::parse(&text(op, ty)).unwrap_err().kind();
+    assert_eq!(kind("softplus %x", "f64[3]"), "Parse");
+    assert_eq!(kind("softplus %x {beta=-1}", "f64[3]"), "Parse");
+    assert_eq!(kind("softplus %x {beta=1, gamma=2}", "f64[3]"), "Parse");
+    assert_eq!(kind("softplus %x {beta=0}", "f64[3]"), "Type");
+    assert_eq!(kind("softplus %x {beta=1}", "i64[3]"), "Type");
+    assert_eq!(kind("softplus %x, %x {beta=1}", "f64[3]"), "Type");
+}
+
+#[test]
+fn a_wrong_operand_is_an_error_with_the_users_line() {
+    let error = Graph::build("wrong", |g| softplus(g.input("x", "i64[3]"), 1)).unwrap_err();
+    assert!(matches!(&error, Error::Type { component, .. } if component == "the operand"), "{error}");
+    assert_eq!(error.place().op, "softplus");
+    assert!(matches!(error.place().site, Site::Rust(location) if location.file().ends_with("open_axes.rs")));
+}
+
+#[test]
+fn a_missing_conversion_is_found_when_compiling() {
+    let mut line = 0;
+    let graph = Graph::build("with_a_sine", |g| {
+        let xs = g.input("xs", "f64[T]");
+        let start = g.input("start", "f64[]");
+        scan(start, xs, |state, x| {
+            line = line!() + 1;
+            let next = (state + x).sin();
+            (next, next)
+        })
+    });
+    let error = Function::compile(&graph.unwrap(), &Toy).err().unwrap();
+    let Error::NoConversion { at, backend, .. } = &error else { panic!("{error}") };
+    assert_eq!((at.op.as_str(), backend.as_str()), ("sin", "toy"));
+    let Site::Rust(location) = at.site else { panic!("{error}") };
+    assert!(location.file().ends_with("open_axes.rs"), "{location}");
+    assert_eq!(location.line(), line);
+}
+
+#[test]
+fn an_op_that_no_output_needs_may_lack_a_conversion() {
+    let graph = Graph::build("dead_sine", |g| {
+        let x = g.input("x", "f64[2]");
+        x.sin();
+        x + x
+    });
+    let function = Function::compile(&graph.unwrap(), &Toy).unwrap();
+    let x = ToyTensor::new(&[2], vec![1.0, 2.0]).unwrap();
+    assert_eq!(function.call(&[x]).unwrap()[0].elements(), [2.0, 4.0]);
+}
+
+#[test]
+fn a_type_that_the_backend_lacks_is_found_when_compiling() {
+    let graph = Graph::build("single", |g| g.input("x", "f32[2]").tanh()).unwrap();
+    let error = Function::compile(&graph, &Toy).err().unwrap();
+    assert!(matches!(&error, Error::Unsupported { what, .. } if what == "tensors of type f32[2]"), "{error}");
+}
+
+#[test]
+fn arguments_that_disagree_about_a_size_are_an_error() {
+    let graph = Graph::build("sum", |g| g.input("x", "f64[T]") + g.input("y", "f64[T]")).unwrap();
+    let function = Function::compile(&graph, &Toy).unwrap();
+    let [two, three] = [2, 3].map(|size| ToyTensor::new(&[size], vec![1.0; size]).unwrap());
+    let error = function.call(&[two.clone(), three]).unwrap_err();
+    assert_eq!(error.kind(), "Call", "{error}");
+    assert_eq!(function.call(&[two.clone(), two]).unwrap()[0].elements(), [2.0, 2.0]);
+}
+
+#[test]
+fn a_backend_from_outside_is_known_by_name() {
+    let names = backend_names();
+    assert_eq!(names[0], "reference");
+    assert!(names.contains(&"toy"), "{names:?}");
+    let toy = open_backend("toy").unwrap();
+    assert_eq!(toy.name(), "toy");
+    assert_eq!(toy.converted_ops(), ["add", "broadcast", "mul", "neg", "scan", "softplus", "sub", "tanh"]);
+    assert!(!toy.has_fallback());
+    let executable = toy.compile(&recurrence(), CompileOptions::default()).unwrap();
+    assert_eq!(executable.call(&arguments()).unwrap().len(), 2);
+    let unknown = open_backend("tory").err().unwrap();
+    assert!(unknown.to_string().contains("toy"), "{unknown}");
+}
+
+#[test]
+fn the_new_op_is_among_the_conversions_of_each_backend() {
+    assert!(converted_ops::<Toy>().contains(&"softplus"));
+    assert!(converted_ops::<Candle>().contains(&"softplus"));
+    assert!(converted_ops::<Burn>().contains(&"softplus"));
+    assert!(Executor::has_fallback(&Reference));
+}

@@ -1,0 +1,66 @@
+//! The conformance suite against backends that are wrong on purpose: it passes the one without a fault, and catches
+//! each of the others in the categories where the fault shows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use funcify::dispatch::LoopStrategy;
+use funcify_conformance::{Expectations, Row, Status, Subject, all_cases, run_case};
+use funcify_tests::wrong::{Fault, WrongBackend};
+
+/// Runs the suite on a backend with a fault. The interpreter has one kind of loop, so one mode is enough.
+fn failures(fault: Fault) -> Vec<Row> {
+    let subject = Subject {
+        name: format!("{fault:?}"),
+        executor: Ok(Arc::new(WrongBackend::new(fault))),
+        expectations: Expectations::default(),
+    };
+    let rows = all_cases().unwrap().into_iter().map(|case| run_case(&case, &subject, LoopStrategy::Native));
+    rows.filter(|row| row.status == Status::Fail).collect()
+}
+
+/// The categories in which a fault must be caught.
+fn expected_categories(fault: Fault) -> &'static [&'static str] {
+    match fault {
+        Fault::None => &[],
+        Fault::ReadsAfterWrites => &["mit_mot"],
+        Fault::SequenceTapOffByOne => &["scan", "taps", "nested", "model"],
+        Fault::BufferTapOffByOne => &["taps", "mit_mot"],
+        Fault::OnlyFirstTap => &["taps", "mit_mot"],
+        Fault::OnlyFirstWrite => &["mit_mot"],
+        Fault::WritesNotSeen => &["taps", "mit_mot"],
+        Fault::ReversedDirection => &["scan", "taps", "mit_mot", "nested", "model"],
+        Fault::TraceInStepOrder => &["scan"],
+        Fault::LostLastRow => &["scan", "taps", "mit_mot", "nested", "model"],
+        Fault::LastStepNotRun => &["scan", "taps", "mit_mot", "nested", "dtype", "model"],
+        Fault::ZeroStepsRunOne => &["scan"],
+        Fault::CarryNotReplaced => &["scan", "nested", "dtype", "model"],
+        Fault::CarriesReplacedOneByOne => &["scan"],
+        Fault::InvariantsOfFirstRun => &["nested"],
+        Fault::DoublesRoundedToSingle => &["scan", "dtype"],
+        Fault::IntegersRoundedToSingle => &["dtype"],
+    }
+}
+
+#[test]
+fn the_interpreter_without_a_fault_passes_the_suite() {
+    let failed = failures(Fault::None);
+    let reasons: Vec<String> = failed.iter().map(|row| format!("{}: {}", row.case, row.reason)).collect();
+    assert!(reasons.is_empty(), "{}", reasons.join("\n"));
+}
+
+#[test]
+fn every_fault_is_caught_where_it_shows() {
+    let mut missed = Vec::new();
+    for fault in Fault::ALL {
+        let failed = failures(fault);
+        let mut by_category: BTreeMap<&str, usize> = BTreeMap::new();
+        for row in &failed {
+            *by_category.entry(&row.category).or_default() += 1;
+        }
+        println!("{fault:?}: {} cases catch it: {by_category:?}", failed.len());
+        let absent = expected_categories(fault).iter().filter(|category| !by_category.contains_key(**category));
+        missed.extend(absent.map(|category| format!("{fault:?} is not caught by any case of `{category}`")));
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}

@@ -50,3 +50,56 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use funcify::HostTensor;
+    use funcify::dispatch::backend_names;
+
+    use super::*;
+
+    const PROGRAM: &str = "fn @sums(%xs: f32[T], %start: f32[]) {
+  %ys: f32[T], %last: f32[] = scan @body for t in 0..T {
+    seq %x: f32[] = %xs[t]
+    nit-sot %ys
+    carry %sum: f32[] = %last from %start
+    %0: f32[] = add %sum, %x
+    %ys[t] = %0
+    %last = %0
+  }
+  return ys=%ys, last=%last
+}
+";
+
+    #[test]
+    fn a_program_from_a_file_runs_on_every_backend_in_both_strategies() {
+        let folder = std::env::temp_dir().join(format!("funcify-run-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (file, inputs) = (folder.join("sums.fir"), folder.join("in.safetensors"));
+        std::fs::write(&file, PROGRAM).unwrap();
+        let tensors = [("xs", [1f32, 2.0, 3.0].into()), ("start", HostTensor::scalar(10f32))];
+        write_safetensors(&inputs, &tensors.map(|(name, tensor)| (name.to_string(), tensor)).into()).unwrap();
+        for backend in backend_names() {
+            for (native, unroll) in [(true, false), (false, true), (false, false)] {
+                let out = folder.join(format!("{backend}.safetensors"));
+                let arguments = Arguments {
+                    file: file.clone(),
+                    backend: backend.to_string(),
+                    inputs: inputs.clone(),
+                    out: Some(out.clone()),
+                    native,
+                    unroll,
+                };
+                run(&arguments).unwrap();
+                let expected: BTreeMap<String, HostTensor> =
+                    [("ys", [11f32, 13.0, 16.0].into()), ("last", HostTensor::scalar(16f32))]
+                        .map(|(name, tensor)| (name.to_string(), tensor))
+                        .into();
+                assert_eq!(read_safetensors(&out).unwrap(), expected, "{backend}");
+            }
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

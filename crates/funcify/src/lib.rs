@@ -1,4 +1,17 @@
 //! Differentiable control flow for tensor programs: one loop, every backend.
+//!
+//! A program is traced once from a closure ([`Graph::build`]), checked for all sizes, printed as text, and run on any
+//! backend that is linked. Its loops are [`scan`], with JAX's meaning, or a [`Recurrence`] with PyTensor's taps.
+//!
+//! ```
+#![doc = include_str!("../examples/leaky.rs")]
+//! ```
+//!
+//! - [`Value`]: what a program is written with. [`Tree`]: structures of values. [`HostTensor`]: tensors with numbers.
+//! - [`ops`]: every op with its type rule and its meaning; [`ops::scan`]: the loop and its invariants.
+//! - [`dispatch`]: backends, how ops are converted for them, and [`Function`](dispatch::Function).
+//! - [`evaluate`]: the reference evaluation, slow and obvious.
+//! - [`Error`]: every way in which funcify refuses.
 
 // The derive names this crate by its path, also in the crate's own tests.
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! A loop built once, printed, and run on Candle and on Burn.
+
 use funcify::{Graph, HostTensor, Result, dispatch::Function, scan};
 use funcify_burn::Burn;
 use funcify_candle::Candle;

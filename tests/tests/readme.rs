@@ -1,0 +1,40 @@
+//! The README shows the program that is an example and the crate's documentation, and what it prints.
+
+use std::path::Path;
+
+use funcify::dispatch::Function;
+use funcify::{Graph, HostTensor};
+use funcify_burn::Burn;
+use funcify_candle::Candle;
+
+fn read(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    std::fs::read_to_string(root.join(path)).unwrap()
+}
+
+/// What stands between the first line that is `fence` and the next that ends a block.
+fn block(text: &str, fence: &str) -> String {
+    let (_, rest) = text.split_once(&format!("\n{fence}\n")).unwrap();
+    rest.split_once("\n```").unwrap().0.to_string()
+}
+
+#[test]
+fn the_program_is_the_example() {
+    let example = read("crates/funcify/examples/leaky.rs");
+    let (_, program) = example.split_once("\n\n").unwrap();
+    assert_eq!(block(&read("README.md"), "```rust"), program.trim_end());
+}
+
+#[test]
+fn the_output_is_what_the_program_prints() {
+    let shown = block(&read("README.md"), "```text");
+    let (program, numbers) = shown.split_once("\n\n").unwrap();
+    let graph = Graph::parse(program).unwrap();
+    assert_eq!(graph.to_string().trim_end(), program);
+
+    let xs = HostTensor::from([[0.5f32, 1.0], [-0.25, 0.0], [1.0, -1.0]]);
+    let inputs = [xs, [0f32, 0.0].into(), [0.9f32, 0.5].into()];
+    let candle = Function::compile(&graph, &Candle::cpu()).unwrap().call_host(&inputs).unwrap();
+    let burn = Function::compile(&graph, &Burn::flex()).unwrap().call_host(&inputs).unwrap();
+    assert_eq!(numbers, format!("candle {candle:?}\nburn   {burn:?}"));
+}

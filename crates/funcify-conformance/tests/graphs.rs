@@ -2,9 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use funcify::Graph;
-use funcify::dispatch::{CompileOptions, Function, Reference};
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+use funcify::{Graph, HostTensor};
 use funcify_conformance::{Case, Expected, MODES, all_cases, compare};
+
+/// Asserts that a case got what it expects.
+fn check(case: &Case, mode: LoopStrategy, results: funcify::Result<Vec<HostTensor>>) {
+    match (case.expected_in(mode), results) {
+        (Expected::Outputs(expected), Ok(results)) => {
+            let outcome = compare(&case.graph, &results, &expected);
+            outcome.unwrap_or_else(|reason| panic!("{}, {}: {reason}", case.name, mode.name()));
+        }
+        (Expected::Error(kind), Err(error)) if error.kind() == kind => {}
+        (expected, results) => panic!("{}, {}: {results:?}, not {expected:?}", case.name, mode.name()),
+    }
+}
 
 #[test]
 fn every_graph_is_sound_and_round_trips_through_text() {
@@ -39,13 +51,16 @@ fn one_function_serves_all_sizes() {
             let options = CompileOptions { strategy: Some(mode), ..CompileOptions::default() };
             let function = Function::compile_with(&cases[0].graph, &Reference, options).unwrap();
             for case in cases.iter().chain(&cases) {
-                let results = function.call_host(&case.inputs);
-                match (case.expected_in(mode), results) {
-                    (Expected::Outputs(expected), Ok(results)) => compare(&case.graph, &results, &expected).unwrap(),
-                    (Expected::Error(kind), Err(error)) => assert_eq!(error.kind(), kind, "{}", case.name),
-                    (expected, results) => panic!("{}: {results:?}, not {expected:?}", case.name),
-                }
+                check(case, mode, function.call_host(&case.inputs));
             }
         }
+    }
+}
+
+/// The reference evaluation, which runs no program, gives what the cases expect.
+#[test]
+fn the_reference_evaluation_gives_what_is_expected() {
+    for case in all_cases().unwrap() {
+        check(&case, LoopStrategy::Native, funcify::evaluate(&case.graph, &case.inputs));
     }
 }

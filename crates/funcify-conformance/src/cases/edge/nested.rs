@@ -1,13 +1,18 @@
 //! Loops in loops that capture values of both levels.
 
-use funcify::{Builder, DType, Recurrence, scan};
+use funcify::{Builder, DType, Recurrence, constant, scan};
 
 use super::{Cases, gives, gives_dynamic, row, scalar, tensor};
 use crate::cases::outputs;
 use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    Ok(vec![captures_at_two_levels()?, loop_of_taps_in_a_scan()?, inner_length_from_the_outer_row()?])
+    Ok(vec![
+        captures_at_two_levels()?,
+        loop_of_taps_in_a_scan()?,
+        inner_length_from_the_outer_row()?,
+        inner_length_from_a_swapped_carry()?,
+    ])
 }
 
 /// The inner body captures an input of the graph, the outer row and the outer carry; the outer body captures another
@@ -72,4 +77,24 @@ fn inner_length_from_the_outer_row() -> Result<Case, String> {
     let expected =
         [("total", scalar(40f32)), ("powers", row([1f32, 3., 27., 9.])), ("counts", row([0f32, 1., 3., 2.]))];
     gives_dynamic("inner_length_from_the_outer_row", program, [row([0i64, 1, 3, 2]), scalar(3f32)], expected)
+}
+
+/// An inner loop whose number of steps is a carry that is 2 at first and then 3. An unrolled program knows both, and
+/// the mean divides by the one of its own step.
+fn inner_length_from_a_swapped_carry() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[2]"));
+        let (_, means) = scan((constant(2i64), constant(3i64)), xs, |(now, next), x| {
+            let mut loop_ = Recurrence::new();
+            let state = loop_.sit_sot(zero);
+            let done = loop_.steps_value(now).run(|step| {
+                let [old] = step.read(&state);
+                step.write(&state, old + x);
+            });
+            ((next, now), done.trace(&state).mean(0))
+        });
+        outputs! { means }
+    };
+    let expected = [("means", row([15f32, 200.]))];
+    gives("inner_length_from_a_swapped_carry", program, [scalar(0f32), row([10f32, 100.])], expected)
 }

@@ -183,6 +183,7 @@ fn rows() {
         ys.index(0, 3)
     });
     refused("row_before_the_first", |g| g.input("xs", "f32[2]").index(0, -3));
+    refused("two_rows_before_the_first", |g| g.input("xs", "f32[2]").index(0, -4));
 }
 
 #[test]

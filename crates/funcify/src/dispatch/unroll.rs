@@ -186,7 +186,8 @@ impl<B: Backend> Line<'_, '_, B> {
         while next < wanted.end {
             match (rows[next], source) {
                 (Row::Written(register), _) => {
-                    (parts.push(register), is_block.push(false));
+                    parts.push(register);
+                    is_block.push(false);
                     next += 1;
                 }
                 (Row::Given(start), Some(source)) => {

@@ -258,9 +258,13 @@ impl Value {
     /// The slice of an axis at a fixed position, negative to count from the end; the axis disappears.
     #[track_caller]
     pub fn index(self, axis: i64, position: i64) -> Value {
-        let size = self.dim(axis);
-        let start = if position < 0 { size + position } else { Dim::from(position) };
-        self.slice(axis, start.clone()..start + 1).squeeze(axis)
+        let shape = self.shape();
+        let Some(axis) = normal_axis("index", axis, shape.rank(), &[self]) else {
+            return Value::poison();
+        };
+        let start = if position < 0 { shape[axis].clone() + position } else { Dim::from(position) };
+        let limit = start.clone() + 1;
+        self.emit(Slice { axis, start, limit, step: 1 }).squeeze(axis as i64)
     }
 
     /// An axis in the opposite order.

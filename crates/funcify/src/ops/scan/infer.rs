@@ -154,7 +154,11 @@ pub(super) fn check_reach(at: &Place, name: &str, steps: &Dim, reach: usize, row
         return Err(Error::Rows {
             at: at.boxed(),
             component: name.to_string(),
-            needed: format!("{needed} rows, for {steps} steps that reach {reach} rows ahead"),
+            needed: match reach {
+                0 => format!("{needed} rows, one for each of {steps} steps"),
+                1 => format!("{needed} rows, for {steps} steps that reach 1 row ahead"),
+                _ => format!("{needed} rows, for {steps} steps that reach {reach} rows ahead"),
+            },
             found: format!("{rows} rows"),
             fix: "run fewer steps, or give more rows".into(),
         });

@@ -326,6 +326,11 @@ impl Recurrence {
                 }
             }
         }
+        if smallest.is_at_least(&Dim::from(0)) == Some(false) {
+            let reason = format!("{name} allows {smallest} steps: its taps reach further than its rows");
+            let fix = "give more rows, or smaller taps".to_string();
+            fail("scan", self.at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
+        }
         Steps::Dim(smallest)
     }
 

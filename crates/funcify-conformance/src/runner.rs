@@ -113,7 +113,7 @@ fn execute(case: &Case, executor: &dyn Executor, mode: LoopStrategy) -> Executio
 
 fn judge(case: &Case, subject: &Subject, mode: LoopStrategy, execution: Execution) -> (Status, String) {
     let gap = subject.expectations.find(&case.name, mode.name());
-    let outcome = match (&case.expected, &execution) {
+    let outcome = match (&case.expected_in(mode), &execution) {
         (_, Execution::Panic(text)) => Err(format!("panic: {text}")),
         (Expected::Outputs(expected), Execution::Results(results)) => compare(&case.graph, results, expected),
         (Expected::Outputs(_), Execution::Error(error)) => Err(error.to_string()),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use funcify::dispatch::LoopStrategy;
 use funcify::{DType, Graph, HostTensor, TensorType};
 
 use crate::cases;
@@ -20,6 +21,9 @@ pub struct Case {
     pub inputs: Vec<HostTensor>,
     /// What a backend must give.
     pub expected: Expected,
+    /// Whether a loop's number of steps is a value that only a running program knows. An unrolled program must then be
+    /// refused with `StepCountNotStatic`.
+    pub needs_dynamic_steps: bool,
 }
 
 /// What a backend must give.
@@ -55,6 +59,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
         let golden = by_name.get(name).ok_or_else(|| format!("case `{name}` is not in the manifest"))?;
         all.push(golden_case(golden, program).map_err(|reason| format!("case `{name}`: {reason}"))?);
     }
+    all.extend(cases::edge::cases()?);
     Ok(all)
 }
 
@@ -73,7 +78,14 @@ fn golden_case(golden: &GoldenCase, program: cases::Program) -> Result<Case, Str
         outputs.push(ExpectedOutput { name, ty, values: take(key)?, rtol: tolerance.rtol, atol });
     }
     let name = format!("{}/{}", golden.category, golden.name);
-    Ok(Case { name, category: golden.category.clone(), graph, inputs, expected: Expected::Outputs(outputs) })
+    Ok(Case {
+        name,
+        category: golden.category.clone(),
+        graph,
+        inputs,
+        expected: Expected::Outputs(outputs),
+        needs_dynamic_steps: false,
+    })
 }
 
 impl Case {
@@ -85,7 +97,16 @@ impl Case {
             ExpectedOutput { name: output.name.clone(), ty: values.ty(), values, rtol, atol }
         });
         let expected = Expected::Outputs(outputs.collect());
-        Ok(Case { name: format!("{category}/{name}"), category: category.to_string(), graph, inputs, expected })
+        let name = format!("{category}/{name}");
+        Ok(Case { name, category: category.to_string(), graph, inputs, expected, needs_dynamic_steps: false })
+    }
+
+    /// What a backend must give in a mode.
+    pub fn expected_in(&self, mode: LoopStrategy) -> Expected {
+        match mode {
+            LoopStrategy::Unroll if self.needs_dynamic_steps => Expected::Error("StepCountNotStatic"),
+            _ => self.expected.clone(),
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::panic::Location;
 
+use crate::graph::Graph;
+
 /// A place in the user's program: the call that made an op.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Site {
@@ -117,7 +119,7 @@ pub enum Error {
     },
 
     /// The number of steps is missing, negative, or two parts of the loop disagree about it.
-    #[error("{}", report(at, "the number of steps is not determined".into(), &[("reason", reason)], fix))]
+    #[error("{}", report(at, "there is no usable number of steps".into(), &[("reason", reason)], fix))]
     StepCount {
         /// The op and its place.
         at: Box<Place>,
@@ -369,6 +371,12 @@ impl Error {
             place.excerpt = excerpt();
         }
         self
+    }
+
+    /// With the lines of a graph around the op that failed while the graph was compiled or ran.
+    pub(crate) fn in_graph(self, graph: &Graph) -> Self {
+        let place = self.place().clone();
+        self.with_excerpt(|| graph.excerpt_of(&place))
     }
 
     fn place_mut(&mut self) -> &mut Place {

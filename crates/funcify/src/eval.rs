@@ -12,7 +12,7 @@ pub fn evaluate(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>>
     let at = Place::new(graph.name(), Site::caller());
     let types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();
     let mut sizes = crate::dispatch::bind_sizes(&at, graph, &types)?;
-    evaluate_in(graph, inputs.to_vec(), &mut sizes)
+    evaluate_in(graph, inputs.to_vec(), &mut sizes).map_err(|error| error.in_graph(graph))
 }
 
 /// Evaluates a graph whose sizes are bound.

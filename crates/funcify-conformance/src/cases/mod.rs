@@ -1,9 +1,11 @@
-//! The programs of the golden cases, one file a category, in the order of the manifest.
+//! The programs of the golden cases, one file a category, in the order of the manifest, and the cases of [`edge`],
+//! which hold their expected values themselves.
 //!
 //! A program follows the definition in the manifest. It takes its inputs by name, with the types that the
 //! manifest gives them, so one program serves the f32 and the f64 variant.
 
 mod dtype;
+pub(crate) mod edge;
 mod mit_mot;
 mod model;
 mod nested;

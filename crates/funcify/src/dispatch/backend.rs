@@ -133,7 +133,10 @@ impl<'a, B: Backend, O> Call<'a, B, O> {
     /// The number that a dimension has in this call.
     pub fn dim(&self, dim: &Dim) -> Result<usize, BackendError> {
         let value = dim.value(self.sizes).map_err(|symbol| crate::ops::unbound(self.at, &symbol))?;
-        usize::try_from(value).map_err(|_| format!("the size {dim} is {value} in this call").into())
+        usize::try_from(value).map_err(|_| {
+            let fix = "call with sizes for which it is 0 or more";
+            self.at.mismatch(format!("the size or position {dim}"), "0 or more", value, fix).into()
+        })
     }
 
     /// The sizes that a shape has in this call.

@@ -133,7 +133,10 @@ pub fn open_backend(name: &str) -> Result<Arc<dyn Executor>> {
         (Some(_), Some(_)) => Err(unusable("two linked crates register it", "remove one of them".into())),
         (None, _) => {
             let known = backend_names().join(", ");
-            Err(unusable("no linked crate registers it", format!("name one of {known}, or link the backend's crate")))
+            Err(unusable(
+                "no linked crate registers it",
+                format!("name one of these: {known}; or link the backend's crate"),
+            ))
         }
     }
 }

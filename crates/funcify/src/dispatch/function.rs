@@ -81,7 +81,7 @@ impl<B: Backend> Function<B> {
             strategy: options.strategy,
             max_kernels: options.max_kernels,
         };
-        let unrolls = validate(settings, graph)?;
+        let unrolls = validate(settings, graph).map_err(|error| error.in_graph(graph))?;
         let specialised = unrolls || graph.inputs().iter().any(|input| input.is_static);
         let function = Function {
             graph: Arc::new(graph.clone()),
@@ -127,7 +127,8 @@ impl<B: Backend> Function<B> {
             false => (Sizes::new(), Vec::new()),
         };
         let program = self.program(key)?;
-        program.run(&mut Run { backend: &self.backend, sizes }, arguments.to_vec())
+        let results = program.run(&mut Run { backend: &self.backend, sizes }, arguments.to_vec());
+        results.map_err(|error| error.in_graph(&self.graph))
     }
 
     /// Runs the function on host tensors: uploads them, runs, and downloads the results.
@@ -196,7 +197,8 @@ impl<B: Backend> Function<B> {
             max_kernels: self.options.max_kernels,
         };
         let statics: HashMap<usize, i64> = key.1.iter().copied().collect();
-        let program = Arc::new(Lowering::new(settings, key.0.clone()).program(&self.graph, &statics)?);
+        let program = Lowering::new(settings, key.0.clone()).program(&self.graph, &statics);
+        let program = Arc::new(program.map_err(|error| error.in_graph(&self.graph))?);
         self.compiled.fetch_add(1, Ordering::Relaxed);
         if cache.len() >= self.options.max_programs.max(1) {
             cache.remove(0);

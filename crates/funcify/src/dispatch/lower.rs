@@ -16,8 +16,8 @@ use super::{native, unroll};
 use crate::error::{Place, Result};
 use crate::graph::{Graph, Node};
 use crate::ops::scan::Scan;
-use crate::ops::{Constant, Op, OpRules};
-use crate::types::{Dim, Sizes, TensorType};
+use crate::ops::{Attribute, Constant, Op, OpRules};
+use crate::types::{Dim, Sizes, Symbol, TensorType};
 
 /// What a lowering is given.
 pub(super) struct Settings<'a, B: Backend> {
@@ -214,8 +214,17 @@ impl<'a, B: Backend> Lowering<'a, B> {
         }
         let live = live_nodes(body);
         let mut fixed = vec![false; body.nodes().len()];
+        // The sizes that each step gives anew: the numbers of steps of inner loops.
+        let mut stepwise: Vec<&Symbol> = Vec::new();
         for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
-            fixed[index] = node.inputs.iter().all(|input| invariant[input.index()]);
+            let depends = node.inputs.iter().any(|input| !invariant[input.index()]);
+            fixed[index] = !depends && !uses_any(body, node, &stepwise);
+            if let Op::Scan(inner) = &node.op
+                && inner.steps_operand
+                && !fixed[index]
+            {
+                stepwise.extend(inner.steps.as_symbol());
+            }
             node.outputs.iter().for_each(|output| invariant[output.index()] = fixed[index]);
         }
         self.lower_nodes(body, &mut registers, |index| fixed[index])?;
@@ -230,6 +239,24 @@ pub(super) struct Body {
     pub(super) registers: Registers,
     /// Which nodes each step runs.
     pub(super) step: Vec<bool>,
+}
+
+/// Whether a node uses the size of one of these symbols: in its attributes, its results, or the body of a loop.
+fn uses_any(graph: &Graph, node: &Node, symbols: &[&Symbol]) -> bool {
+    let uses = |dim: &Dim| dim.symbols().iter().any(|symbol| symbols.contains(symbol));
+    if symbols.is_empty() {
+        return false;
+    }
+    let in_attributes = node.op.attributes().iter().any(|(_, attribute)| match attribute {
+        Attribute::Dim(dim) => uses(dim),
+        Attribute::List(dims) => dims.iter().any(uses),
+    });
+    let in_results = node.outputs.iter().any(|output| graph.ty(*output).shape.dims().iter().any(uses));
+    let in_loop = match &node.op {
+        Op::Scan(scan) => uses(&scan.steps) || scan.body.nodes().iter().any(|node| uses_any(&scan.body, node, symbols)),
+        _ => false,
+    };
+    in_attributes || in_results || in_loop
 }
 
 /// Which nodes the outputs depend on.

@@ -10,7 +10,7 @@ use super::native::NativeLoop;
 use super::registry::Kernel;
 use crate::error::{BackendError, Error, Place, Result};
 use crate::ops::Op;
-use crate::types::{Sizes, TensorType};
+use crate::types::{Sizes, Symbol, TensorType};
 
 /// A number of a tensor: a register while the program is made (each is set once), then a slot.
 pub(super) type Slot = u32;
@@ -39,6 +39,8 @@ pub(super) enum Action<B: Backend> {
     Loop(Box<NativeLoop<B>>),
     /// Gives a tensor that is part of the program.
     Constant(B::Tensor),
+    /// Gives a symbol its size for the instructions that follow: the number of steps of an unrolled loop.
+    Bind { symbol: Symbol, size: usize },
     /// One row of the operand.
     Row { row: usize, at: Arc<Place> },
     /// Several rows of the operand.
@@ -218,6 +220,10 @@ impl<B: Backend> Action<B> {
                 run.fail(&node.at, (node.kernel)(&call, operands))
             }
             Action::Loop(native) => native.run(run, operands.into_vec(), results),
+            Action::Bind { symbol, size } => {
+                run.sizes.set(symbol, *size);
+                Ok(Tensors::new())
+            }
             Action::Constant(tensor) => Ok(smallvec::smallvec![tensor.clone()]),
             Action::Row { row, at } => one(at, backend.row(&operands[0], *row)),
             Action::Rows { start, count, at } => one(at, backend.rows(&operands[0], *start, *count)),

@@ -123,6 +123,7 @@ fn static_steps<B: Backend>(
         };
         let steps = scan.check_count(at, count)?;
         lowering.sizes.set(symbol, steps);
+        lowering.push(at, Action::Bind { symbol: symbol.clone(), size: steps }, &[], 0)?;
         return Ok(steps);
     }
     match scan.steps.value(&lowering.sizes) {

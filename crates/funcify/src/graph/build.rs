@@ -18,9 +18,10 @@ impl Builder {
     #[track_caller]
     pub fn input(&self, name: &str, ty: impl IntoType) -> Value {
         let site = Site::caller();
+        let text = ty.text();
         match ty.into_type() {
             Ok(ty) => tracer::input(name, ty, false, site),
-            Err(expected) => bad_type(name, site, expected),
+            Err(expected) => bad_type(name, site, expected, &text),
         }
     }
 
@@ -38,9 +39,10 @@ impl Builder {
     }
 }
 
-fn bad_type(name: &str, site: Site, expected: String) -> Value {
+fn bad_type(name: &str, site: Site, expected: String, text: &str) -> Value {
     fail("input", site, &[], |at| {
-        at.mismatch(format!("the type of input `{name}`"), expected, "another text", "write it as in `f32[T,3]`")
+        let fix = "write a dtype and the sizes in brackets, as in `f32[T,3]`";
+        at.mismatch(format!("the type of input `{name}`"), expected, format!("`{text}`"), fix)
     })
 }
 
@@ -48,11 +50,16 @@ fn bad_type(name: &str, site: Site, expected: String) -> Value {
 pub trait IntoType {
     /// The type, or what was expected of its text.
     fn into_type(self) -> Result<TensorType, String>;
+    /// How it is written.
+    fn text(&self) -> String;
 }
 
 impl IntoType for TensorType {
     fn into_type(self) -> Result<TensorType, String> {
         Ok(self)
+    }
+    fn text(&self) -> String {
+        self.to_string()
     }
 }
 
@@ -60,11 +67,17 @@ impl IntoType for &TensorType {
     fn into_type(self) -> Result<TensorType, String> {
         Ok(self.clone())
     }
+    fn text(&self) -> String {
+        self.to_string()
+    }
 }
 
 impl IntoType for &str {
     fn into_type(self) -> Result<TensorType, String> {
         TensorType::parse(self)
+    }
+    fn text(&self) -> String {
+        (*self).to_string()
     }
 }
 
@@ -112,7 +125,7 @@ pub fn select(predicate: Value, left: impl Into<Operand>, right: impl Into<Opera
 #[track_caller]
 pub fn concat(parts: &[Value], axis: i64) -> Value {
     let rank = parts.first().map_or(0, |part| part.rank());
-    let Some(axis) = super::value::normal_axis("concat", axis, rank) else {
+    let Some(axis) = super::value::normal_axis("concat", axis, rank, parts) else {
         return Value::poison();
     };
     emit(Concat { axis }, parts, Site::caller())[0]

@@ -18,7 +18,6 @@ use super::tracer::is_identifier;
 use super::{Graph, Node, Source, ValueId};
 use crate::error::{Error, Place, Site};
 use crate::ops::{Op, OpRules};
-use crate::text;
 use crate::types::{Symbol, TensorType};
 
 pub(super) fn check(graph: &Graph) -> Vec<Error> {
@@ -201,11 +200,7 @@ impl Checker<'_> {
         let inferred = match node.op.infer(at, &operands) {
             Ok(inferred) => inferred,
             Err(error) => {
-                let excerpt = || {
-                    let before = Graph { nodes: graph.nodes[..index].to_vec(), ..graph.clone() };
-                    text::excerpt(&before, node.op.name(), &node.inputs)
-                };
-                return self.errors.push(error.with_excerpt(excerpt));
+                return self.errors.push(error.with_excerpt(|| graph.excerpt_before(index)));
             }
         };
         if inferred.len() != node.outputs.len() {

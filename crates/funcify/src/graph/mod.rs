@@ -224,6 +224,31 @@ impl Graph {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
+    /// The lines of the graph around the op at a place, found by its name and line. None if the place is unknown, or
+    /// is not that of an op.
+    pub(crate) fn excerpt_of(&self, place: &Place) -> Vec<String> {
+        if place.site == Site::Unknown {
+            return Vec::new();
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            if node.op.name() == place.op && node.site == place.site {
+                return self.excerpt_before(index);
+            }
+            let inner = if let Op::Scan(scan) = &node.op { scan.body.excerpt_of(place) } else { Vec::new() };
+            if !inner.is_empty() {
+                return inner;
+            }
+        }
+        Vec::new()
+    }
+
+    /// The lines of the graph before the node of that index, and its op.
+    pub(crate) fn excerpt_before(&self, index: usize) -> Vec<String> {
+        let node = &self.nodes[index];
+        let before = Graph { nodes: self.nodes[..index].to_vec(), ..self.clone() };
+        crate::text::excerpt(&before, node.op.name(), &node.inputs)
+    }
+
     /// The type of a value, if the graph has it.
     pub(crate) fn try_ty(&self, value: ValueId) -> Option<&TensorType> {
         self.values.get(value.index()).map(|info| &info.ty)

@@ -155,8 +155,9 @@ pub(crate) fn emit(op: impl Into<Op>, operands: &[Value], site: Site) -> Vec<Val
 
 /// Remembers a failure that a builder function found, and gives poison. `operands` are shown in its excerpt.
 pub(crate) fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Value {
+    // Made before the trace is borrowed: it may ask for the types of values.
+    let error = error(&Place::new(op, site));
     with_trace(|trace| {
-        let error = error(&Place::new(op, site));
         let Some(body) = trace.bodies.last() else { return };
         let here = |value: &Value| value.parts().filter(|(home, _)| *home == body.home).map(|(_, id)| id);
         let ids: Vec<ValueId> = operands.iter().filter_map(here).collect();
@@ -164,6 +165,11 @@ pub(crate) fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(
         trace.fail(error);
     });
     Value::poison()
+}
+
+/// Remembers that one of these operands cannot be used, if no op has failed before.
+pub(super) fn refuse(op: &str, site: Site, operands: &[Value]) {
+    with_trace(|trace| trace.resolve_all(&Place::new(op, site), operands));
 }
 
 /// The type of a value; `None` if it is poison or its body is closed.
@@ -181,7 +187,13 @@ pub(super) fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> 
     let value = with_trace(|trace| {
         let at = Place::new("input", site);
         if trace.bodies.len() != 1 {
-            trace.fail(name_error(&at, "an input", name, "inputs are declared outside the bodies of loops"));
+            trace.fail(Error::Name {
+                at: at.boxed(),
+                component: "an input".into(),
+                name: format!("`{name}`"),
+                rule: "inputs are declared outside the bodies of loops".into(),
+                fix: "declare it before the loop; the body captures it".into(),
+            });
             return Value::poison();
         }
         let graph = &trace.bodies[0].graph;
@@ -275,7 +287,9 @@ impl Trace {
             match resolved {
                 Some(id) => ids.push(id),
                 None => {
-                    let error = escaped(at, index);
+                    let body = self.bodies.last();
+                    let excerpt = || body.map_or(Vec::new(), |body| text::excerpt(&body.graph, &at.op, &ids));
+                    let error = escaped(at, index).with_excerpt(excerpt);
                     self.fail(error);
                     return None;
                 }

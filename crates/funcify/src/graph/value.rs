@@ -10,7 +10,7 @@ use crate::error::Site;
 use crate::host::HostTensor;
 use crate::ops::{
     ArgMax, Binary, Broadcast, Cast, Compare, DynamicSlice, DynamicUpdate, Gather, MatMul, Op, OpRules, Pad, Reduce,
-    ReduceKind, Reshape, Reverse, Scatter, ScatterMode, Select, Slice, Take, Transpose, Unary,
+    ReduceKind, Reshape, Reverse, Scatter, ScatterMode, Slice, Take, Transpose, Unary,
 };
 use crate::types::{DType, Dim, Shape, TensorType};
 
@@ -67,7 +67,7 @@ impl Value {
     #[track_caller]
     pub fn dim(self, axis: i64) -> Dim {
         let shape = self.shape();
-        normal_axis("dim", axis, shape.rank()).map_or(Dim::from(0), |axis| shape[axis].clone())
+        normal_axis("dim", axis, shape.rank(), &[self]).map_or(Dim::from(0), |axis| shape[axis].clone())
     }
 
     /// Gives it a name, which the text form shows.
@@ -131,7 +131,7 @@ impl Value {
 
     #[track_caller]
     fn reduce(self, kind: ReduceKind, axes: Axes) -> Value {
-        match axes.normal(kind.name(), self.rank()) {
+        match axes.normal(kind.name(), self) {
             Some(axes) => self.emit(Reduce { kind, axes }),
             None => Value::poison(),
         }
@@ -141,7 +141,7 @@ impl Value {
     #[track_caller]
     pub fn mean(self, axes: impl Into<Axes>) -> Value {
         let axes = axes.into();
-        let Some(reduced) = axes.normal("mean", self.rank()) else {
+        let Some(reduced) = axes.normal("mean", self) else {
             return Value::poison();
         };
         let shape = self.shape();
@@ -189,7 +189,8 @@ impl Value {
     #[track_caller]
     pub fn move_axis(self, from: i64, to: i64) -> Value {
         let rank = self.rank();
-        let (Some(from), Some(to)) = (normal_axis("move_axis", from, rank), normal_axis("move_axis", to, rank)) else {
+        let normal = [from, to].map(|axis| normal_axis("move_axis", axis, rank, &[self]));
+        let [Some(from), Some(to)] = normal else {
             return Value::poison();
         };
         if from == to {
@@ -204,7 +205,7 @@ impl Value {
     #[track_caller]
     pub fn unsqueeze(self, axis: i64) -> Value {
         let shape = self.shape();
-        match normal_axis("unsqueeze", axis, shape.rank() + 1) {
+        match normal_axis("unsqueeze", axis, shape.rank() + 1, &[self]) {
             Some(axis) => self.reshape(shape.with_inserted(axis, 1)),
             None => Value::poison(),
         }
@@ -214,7 +215,7 @@ impl Value {
     #[track_caller]
     pub fn squeeze(self, axis: i64) -> Value {
         let shape = self.shape();
-        match normal_axis("squeeze", axis, shape.rank()) {
+        match normal_axis("squeeze", axis, shape.rank(), &[self]) {
             Some(axis) => self.reshape(shape.without(axis)),
             None => Value::poison(),
         }
@@ -231,7 +232,7 @@ impl Value {
     #[track_caller]
     pub fn slice_step(self, axis: i64, range: impl SliceRange, step: usize) -> Value {
         let shape = self.shape();
-        let Some(axis) = normal_axis("slice", axis, shape.rank()) else {
+        let Some(axis) = normal_axis("slice", axis, shape.rank(), &[self]) else {
             return Value::poison();
         };
         let (start, limit) = range.bounds(&shape[axis]);
@@ -257,9 +258,13 @@ impl Value {
     /// The slice of an axis at a fixed position, negative to count from the end; the axis disappears.
     #[track_caller]
     pub fn index(self, axis: i64, position: i64) -> Value {
-        let size = self.dim(axis);
-        let start = if position < 0 { size + position } else { Dim::from(position) };
-        self.slice(axis, start.clone()..start + 1).squeeze(axis)
+        let shape = self.shape();
+        let Some(axis) = normal_axis("index", axis, shape.rank(), &[self]) else {
+            return Value::poison();
+        };
+        let start = if position < 0 { shape[axis].clone() + position } else { Dim::from(position) };
+        let limit = start.clone() + 1;
+        self.emit(Slice { axis, start, limit, step: 1 }).squeeze(axis as i64)
     }
 
     /// An axis in the opposite order.
@@ -341,7 +346,7 @@ impl Value {
 
     #[track_caller]
     fn with_axis_and<O: Into<Op>>(self, name: &str, axis: i64, others: &[Value], op: impl FnOnce(usize) -> O) -> Value {
-        match normal_axis(name, axis, self.rank()) {
+        match normal_axis(name, axis, self.rank(), &[self]) {
             Some(axis) => emit(op(axis), &[&[self], others].concat(), Site::caller())[0],
             None => Value::poison(),
         }
@@ -351,7 +356,7 @@ impl Value {
     #[track_caller]
     pub(super) fn broadcast_shapes(op: &str, left: Value, right: Value) -> Option<(Value, Value)> {
         if left.is_poison() || right.is_poison() {
-            emit(Select, &[left, right], Site::caller());
+            tracer::refuse(op, Site::caller(), &[left, right]);
             return None;
         }
         let (a, b) = (left.ty(), right.ty());
@@ -424,10 +429,13 @@ pub enum Axes {
 
 impl Axes {
     #[track_caller]
-    fn normal(&self, op: &str, rank: usize) -> Option<Vec<usize>> {
+    fn normal(&self, op: &str, value: Value) -> Option<Vec<usize>> {
+        let rank = value.rank();
         let mut axes = match self {
             Axes::All => (0..rank).collect(),
-            Axes::These(axes) => axes.iter().map(|axis| normal_axis(op, *axis, rank)).collect::<Option<Vec<_>>>()?,
+            Axes::These(axes) => {
+                axes.iter().map(|axis| normal_axis(op, *axis, rank, &[value])).collect::<Option<Vec<_>>>()?
+            }
         };
         axes.sort_unstable();
         Some(axes)
@@ -504,7 +512,7 @@ impl From<bool> for Operand {
 impl Operand {
     /// The operand as a value of `dtype`; a number that the dtype cannot hold is a failure.
     #[track_caller]
-    fn into_value(self, op: &str, dtype: DType) -> Value {
+    fn into_value(self, op: &str, dtype: DType, other: Operand) -> Value {
         let (exact, scalar) = match self {
             Operand::Value(value) => return value,
             Operand::Bool(truth) => (dtype == DType::Bool, HostTensor::scalar(truth)),
@@ -516,14 +524,12 @@ impl Operand {
             }
         };
         if !exact {
-            return fail(op, Site::caller(), &[], |at| {
+            let others = if let Operand::Value(value) = other { vec![value] } else { vec![] };
+            return fail(op, Site::caller(), &others, |at| {
                 let found = crate::text::print_elements(&scalar);
-                at.mismatch(
-                    "the number",
-                    format!("one that {dtype} holds"),
-                    found,
-                    "cast the value, or write another number",
-                )
+                let expected = format!("one that {dtype}, the dtype of the other operand, holds");
+                let fix = "cast the other operand, say `.cast(DType::F32)`, or write a number that it holds";
+                at.mismatch("the number", expected, found, fix)
             });
         }
         constant(scalar.cast(dtype))
@@ -538,7 +544,7 @@ impl Operand {
             (Operand::Bool(_), Operand::Bool(_)) => DType::Bool,
             _ => DType::F32,
         };
-        (left.into_value(op, dtype), right.into_value(op, dtype))
+        (left.into_value(op, dtype, right), right.into_value(op, dtype, left))
     }
 
     #[track_caller]
@@ -553,12 +559,12 @@ impl Operand {
 
 /// The axis from 0 on that `axis` means.
 #[track_caller]
-pub(super) fn normal_axis(op: &str, axis: i64, rank: usize) -> Option<usize> {
+pub(super) fn normal_axis(op: &str, axis: i64, rank: usize, operands: &[Value]) -> Option<usize> {
     let normal = if axis < 0 { axis + rank as i64 } else { axis };
     if (0..rank as i64).contains(&normal) {
         return Some(normal as usize);
     }
-    fail(op, Site::caller(), &[], |at| {
+    fail(op, Site::caller(), operands, |at| {
         let expected = match rank {
             0 => "no axis: the value is a scalar".to_string(),
             _ => format!("an axis from -{rank} to {}", rank - 1),

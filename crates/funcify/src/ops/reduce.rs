@@ -167,9 +167,13 @@ mod tests {
     #[test]
     fn along_any_axes() {
         let x = HostTensor::from_vec(vec![1i64, 2, 3, 4, 5, 6], [2, 3]).unwrap();
-        check_op("reduce {kind=sum, axes=[0]}", &[x.clone()], &HostTensor::from_vec(vec![5i64, 7, 9], [3]).unwrap());
-        check_op("reduce {kind=max, axes=[0,1]}", &[x.clone()], &HostTensor::scalar(6i64));
-        check_op("reduce {kind=prod, axes=[]}", &[x.clone()], &x);
+        check_op(
+            "reduce {kind=sum, axes=[0]}",
+            std::slice::from_ref(&x),
+            &HostTensor::from_vec(vec![5i64, 7, 9], [3]).unwrap(),
+        );
+        check_op("reduce {kind=max, axes=[0,1]}", std::slice::from_ref(&x), &HostTensor::scalar(6i64));
+        check_op("reduce {kind=prod, axes=[]}", std::slice::from_ref(&x), &x);
     }
 
     #[test]

@@ -110,7 +110,7 @@ mod tests {
         let x = HostTensor::from_vec(vec![0i32, 1, 2, 3, 4], [5]).unwrap();
         check_op(
             "slice {axis=0, start=1, limit=5, step=2}",
-            &[x.clone()],
+            std::slice::from_ref(&x),
             &HostTensor::from_vec(vec![1i32, 3], [2]).unwrap(),
         );
         check_op(

@@ -136,7 +136,7 @@ mod tests {
         let x = HostTensor::from_vec(vec![0.5f32, -2.0], [2]).unwrap();
         check_op(
             "tanh",
-            &[x.clone()],
+            std::slice::from_ref(&x),
             &HostTensor::from_vec(vec![0.5f64.tanh() as f32, (-2f64).tanh() as f32], [2]).unwrap(),
         );
         check_op("sign", &[x], &HostTensor::from_vec(vec![1f32, -1.0], [2]).unwrap());
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn integers_wrap_and_not_is_bitwise() {
         let x = HostTensor::from_vec(vec![1u8, 0], [2]).unwrap();
-        check_op("neg", &[x.clone()], &HostTensor::from_vec(vec![255u8, 0], [2]).unwrap());
+        check_op("neg", std::slice::from_ref(&x), &HostTensor::from_vec(vec![255u8, 0], [2]).unwrap());
         check_op("not", &[x], &HostTensor::from_vec(vec![254u8, 255], [2]).unwrap());
         check_op("not", &[HostTensor::scalar(true)], &HostTensor::scalar(false));
     }

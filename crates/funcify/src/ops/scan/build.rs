@@ -159,7 +159,10 @@ fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) 
     };
     if let Some((name, count)) = counts.iter().find(|(_, count)| count != first) {
         let reason = format!("{first_name} gives {first} steps and {name} gives {count}");
-        let fix = "slice the longer one, or leave `length` out".to_string();
+        let fix = match options.length {
+            Some(_) => "leave `length` out, or slice the sequence to it".to_string(),
+            None => "slice the longer one, or give both one symbol".to_string(),
+        };
         let values: Vec<Value> = sequences.iter().map(|(_, value)| *value).collect();
         fail("scan", at.site, &values, |at| Error::StepCount { at: at.boxed(), reason, fix });
     }

@@ -154,7 +154,11 @@ pub(super) fn check_reach(at: &Place, name: &str, steps: &Dim, reach: usize, row
         return Err(Error::Rows {
             at: at.boxed(),
             component: name.to_string(),
-            needed: format!("{needed} rows, for {steps} steps that reach {reach} rows ahead"),
+            needed: match reach {
+                0 => format!("{needed} rows, one for each of {steps} steps"),
+                1 => format!("{needed} rows, for {steps} steps that reach 1 row ahead"),
+                _ => format!("{needed} rows, for {steps} steps that reach {reach} rows ahead"),
+            },
             found: format!("{rows} rows"),
             fix: "run fewer steps, or give more rows".into(),
         });
@@ -163,14 +167,19 @@ pub(super) fn check_reach(at: &Place, name: &str, steps: &Dim, reach: usize, row
 }
 
 /// scan-c7.
-fn wanted_rows(at: &Place, name: &str, buffer: &Buffer, rows: Dim) -> Result<Dim> {
+pub(super) fn wanted_rows(at: &Place, name: &str, buffer: &Buffer, rows: Dim) -> Result<Dim> {
     let Wanted::Last(count) = buffer.wanted else {
         return Ok(rows);
     };
     let count = Dim::from(count);
     if rows.is_at_least(&count) == Some(false) {
-        let fix = "ask for no more rows than the trace has";
-        return Err(at.mismatch(format!("the wanted rows of {name}"), format!("at most {rows}"), count, fix));
+        return Err(Error::Rows {
+            at: at.boxed(),
+            component: name.to_string(),
+            needed: format!("{count} rows, the last ones that are wanted"),
+            found: format!("{rows} rows"),
+            fix: "run more steps, or ask for no more rows than the trace has".into(),
+        });
     }
     Ok(count)
 }

@@ -229,8 +229,8 @@ impl Scan {
         }
     }
 
-    /// Checks that the rows of every tensor suffice for `steps` steps (scan-c3). `rows` gives the number of
-    /// rows of an operand.
+    /// Checks that the rows of every tensor suffice for `steps` steps (scan-c3), and that every trace has the rows
+    /// that are wanted (scan-c7). `rows` gives the number of rows of an operand.
     pub(crate) fn check_rows(&self, at: &Place, steps: usize, rows: impl Fn(usize) -> usize) -> Result<()> {
         let operands = self.operands();
         let steps = Dim::from(steps);
@@ -240,10 +240,12 @@ impl Scan {
             infer::check_reach(at, &name, &steps, reach, &Dim::from(rows(operand)))?;
         }
         for (index, (buffer, operand)) in self.buffers.iter().zip(operands.buffers).enumerate() {
-            if let (Start::Full, Some(operand)) = (buffer.start, operand) {
-                let name = infer::buffer_name(index, buffer);
-                infer::check_reach(at, &name, &steps, buffer.reach(), &Dim::from(rows(operand)))?;
+            let name = infer::buffer_name(index, buffer);
+            let given = operand.map(|operand| Dim::from(rows(operand)));
+            if let (Start::Full, Some(given)) = (buffer.start, &given) {
+                infer::check_reach(at, &name, &steps, buffer.reach(), given)?;
             }
+            infer::wanted_rows(at, &name, buffer, buffer.rows(&steps, given.as_ref()))?;
         }
         Ok(())
     }

@@ -157,8 +157,9 @@ impl Recurrence {
         let mut value = self.checked_rows(&name, init);
         if let Some(tap) = taps.iter().copied().find(|tap| *tap >= 0) {
             let rule = "the taps of a state look back, so they are negative";
-            self.tap_error(&name, tap, rule, "use a negative tap, or `mit_mot` for a buffer");
+            self.tap_error(&name, value, tap, rule, "use a negative tap, or `mit_mot` for a buffer");
         }
+        self.check_repeated(&name, value, &taps);
         let given = taps.iter().copied().min().unwrap_or(-1).unsigned_abs() as usize;
         if !value.is_poison() && value.dim(0) != Dim::from(given) {
             if value.dim(0).is_at_least(&Dim::from(given)) == Some(true) {
@@ -189,11 +190,8 @@ impl Recurrence {
     ) -> MitMot<R, W> {
         let name = format!("buffer {}", self.buffers.len());
         let value = self.checked_rows(&name, buffer);
-        for taps in [reads.as_slice(), writes.as_slice()] {
-            if let Some(tap) = (1..taps.len()).find(|i| taps[..*i].contains(&taps[*i])).map(|i| taps[i]) {
-                self.tap_error(&name, tap, "a tap is listed once", "remove the second one");
-            }
-        }
+        self.check_repeated(&name, value, &reads);
+        self.check_repeated(&name, value, &writes);
         self.buffers.push(Tapped { name, value, reads: reads.to_vec(), writes: writes.to_vec(), start: Start::Full });
         MitMot(self.buffers.len() - 1)
     }
@@ -277,8 +275,15 @@ impl Recurrence {
     }
 
     #[track_caller]
-    fn tap_error(&self, name: &str, tap: i64, rule: &str, fix: &str) {
-        fail("scan", Site::caller(), &[], |at| Error::Tap {
+    fn check_repeated(&self, name: &str, value: Value, taps: &[i64]) {
+        if let Some(index) = (1..taps.len()).find(|index| taps[..*index].contains(&taps[*index])) {
+            self.tap_error(name, value, taps[index], "a tap is listed once", "remove the second one");
+        }
+    }
+
+    #[track_caller]
+    fn tap_error(&self, name: &str, value: Value, tap: i64, rule: &str, fix: &str) {
+        fail("scan", Site::caller(), &[value], |at| Error::Tap {
             at: at.boxed(),
             component: name.to_string(),
             tap,
@@ -320,6 +325,11 @@ impl Recurrence {
                     fail("scan", self.at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
                 }
             }
+        }
+        if smallest.is_at_least(&Dim::from(0)) == Some(false) {
+            let reason = format!("{name} allows {smallest} steps: its taps reach further than its rows");
+            let fix = "give more rows, or smaller taps".to_string();
+            fail("scan", self.at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
         }
         Steps::Dim(smallest)
     }
@@ -496,7 +506,10 @@ impl<T: Tree> Writable for Carry<T> {
         if leaves.len() != expected.len() {
             fail("scan", step.recurrence.at.site, &[], |at| {
                 let fix = "write a carry with the structure of the initial one";
-                let count = |leaves: &[(String, Value)]| format!("{} leaves", leaves.len());
+                let count = |leaves: &[(String, Value)]| match leaves.len() {
+                    1 => "1 leaf".to_string(),
+                    count => format!("{count} leaves"),
+                };
                 at.mismatch("the structure of the next carry", count(&expected), count(&leaves), fix)
             });
             return;

@@ -1,0 +1,185 @@
+//! One value in several places: nothing that a step writes may show through where it was read or copied.
+
+use funcify::{Builder, Recurrence, scan};
+
+use super::{Cases, gives, row, scalar, tensor};
+use crate::cases::outputs;
+use crate::suite::Case;
+
+pub(super) fn cases() -> Cases {
+    Ok(vec![
+        one_fresh_value_into_two_carries()?,
+        one_fresh_value_into_every_kind()?,
+        one_initial_value_of_several_states()?,
+        one_buffer_as_operand_twice()?,
+        echoes_of_a_sequence_a_capture_and_a_carry()?,
+        echo_of_a_capture_as_state()?,
+        body_that_returns_its_carry_unchanged()?,
+    ])
+}
+
+/// 82. One fresh value into two carries: the next step sees two independent ones.
+fn one_fresh_value_into_two_carries() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let zero = g.input("zero", "f32[2]");
+        let ((a, b), ys) = scan((zero, zero), g.input("xs", "f32[T,2]"), |(a, b), x| {
+            let fresh = a + b + x;
+            ((fresh, fresh), a * 10.0 + b)
+        });
+        outputs! { a, b, ys }
+    };
+    let inputs = [row([0f32, 0.]), tensor([3, 2], [1f32, 10., 2., 20., 3., 30.])];
+    let expected = [
+        ("a", row([11f32, 110.])),
+        ("b", row([11f32, 110.])),
+        ("ys", tensor([3, 2], [0f32, 0., 11., 110., 44., 440.])),
+    ];
+    gives("one_fresh_value_into_two_carries", program, inputs, expected)
+}
+
+/// 82. One fresh value into two states, a carry, a full buffer twice, and the ys twice.
+fn one_fresh_value_into_every_kind() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let zero = g.input("zero", "f32[]");
+        let mut loop_ = Recurrence::new();
+        let buffer = loop_.mit_mot(g.input("rows", "f32[4]"), [0, 1], [1, 0]);
+        let (s, m) = (loop_.sit_sot(zero), loop_.mit_sot(g.input("init", "f32[2]"), [-2]));
+        let c = loop_.carry(zero);
+        let done = loop_.run(|step| {
+            let ([x0, x1], [s1], [m2], c1) = (step.read(&buffer), step.read(&s), step.read(&m), step.read(&c));
+            let fresh = x0 + x1 + s1 + m2 + c1;
+            step.write(&buffer, [fresh, fresh]);
+            step.write(&s, fresh);
+            step.write(&m, fresh);
+            step.write(&c, fresh);
+            (fresh, fresh)
+        });
+        let (y, z) = done.ys;
+        outputs! { rows: done.buffer(&buffer), s: done.trace(&s), m: done.trace(&m), c: done.last(&c), y, z }
+    };
+    let inputs = [scalar(0f32), row([1f32, 2., 3., 4.]), row([0f32, 1.])];
+    let expected = [
+        ("rows", row([3f32, 13., 46., 46.])),
+        ("s", row([3f32, 13., 46.])),
+        ("m", row([3f32, 13., 46.])),
+        ("c", scalar(46f32)),
+        ("y", row([3f32, 13., 46.])),
+        ("z", row([3f32, 13., 46.])),
+    ];
+    gives("one_fresh_value_into_every_kind", program, inputs, expected)
+}
+
+/// 82. One initial value of two states and a carry, which is a result too: each goes its own way.
+fn one_initial_value_of_several_states() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let init = g.input("init", "f32[2]");
+        let mut loop_ = Recurrence::new();
+        let (p, q, c) = (loop_.sit_sot(init), loop_.sit_sot(init), loop_.carry(init));
+        let done = loop_.steps(2).run(|step| {
+            let ([p1], [q1], c1) = (step.read(&p), step.read(&q), step.read(&c));
+            step.write(&p, p1 + 1.0);
+            step.write(&q, q1 * 2.0);
+            step.write(&c, c1 - 1.0);
+        });
+        outputs! { init, p: done.trace_with_init(&p), q: done.trace_with_init(&q), c: done.last(&c) }
+    };
+    let expected = [
+        ("init", row([5f32, 7.])),
+        ("p", tensor([3, 2], [5f32, 7., 6., 8., 7., 9.])),
+        ("q", tensor([3, 2], [5f32, 7., 10., 14., 20., 28.])),
+        ("c", row([3f32, 5.])),
+    ];
+    gives("one_initial_value_of_several_states", program, [row([5f32, 7.])], expected)
+}
+
+/// 82. One tensor as two full buffers and as a sequence: the writes into one are seen in no other.
+fn one_buffer_as_operand_twice() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let rows = g.input("rows", "f32[4]");
+        let mut loop_ = Recurrence::new();
+        let p = loop_.mit_mot(rows, [0, 1], [1]);
+        let q = loop_.mit_mot(rows, [0, 1], [0]);
+        let x = loop_.sequence(rows, [0, 1]);
+        let done = loop_.run(|step| {
+            let ([p0, p1], [q0, q1], [x0, x1]) = (step.read(&p), step.read(&q), step.read(&x));
+            step.write(&p, [p0 + p1]);
+            step.write(&q, [q0 * q1]);
+            x0 * 10.0 + x1
+        });
+        outputs! { rows, p: done.buffer(&p), q: done.buffer(&q), ys: done.ys }
+    };
+    let expected = [
+        ("rows", row([1f32, 2., 3., 4.])),
+        ("p", row([1f32, 3., 6., 10.])),
+        ("q", row([2f32, 6., 12., 4.])),
+        ("ys", row([12f32, 23., 34.])),
+    ];
+    gives("one_buffer_as_operand_twice", program, [row([1f32, 2., 3., 4.])], expected)
+}
+
+/// 83. A body that returns a row of a sequence, a captured value and its carry as they are.
+fn echoes_of_a_sequence_a_capture_and_a_carry() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (xs, w) = (g.input("xs", "f32[3,2]"), g.input("w", "f32[2]"));
+        let (last, (x, w_each, before)) = scan(g.input("init", "f32[2]"), xs, |c, x| (c + x * w, (x, w, c)));
+        outputs! { last, x, w_each, before, xs, w }
+    };
+    let xs = || tensor([3, 2], [1f32, 2., 3., 4., 5., 6.]);
+    let inputs = [xs(), row([10f32, 100.]), row([0f32, 0.])];
+    let expected = [
+        ("last", row([90f32, 1200.])),
+        ("x", xs()),
+        ("w_each", tensor([3, 2], [10f32, 100., 10., 100., 10., 100.])),
+        ("before", tensor([3, 2], [0f32, 0., 10., 200., 40., 600.])),
+        ("xs", xs()),
+        ("w", row([10f32, 100.])),
+    ];
+    gives("echoes_of_a_sequence_a_capture_and_a_carry", program, inputs, expected)
+}
+
+/// 83. A captured value and a row of a sequence as the next states.
+fn echo_of_a_capture_as_state() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (xs, w, zero) = (g.input("xs", "f32[T]"), g.input("w", "f32[]"), g.input("zero", "f32[]"));
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(xs, [0]);
+        let (s, m, c) = (loop_.sit_sot(zero), loop_.sit_sot(zero), loop_.carry(zero));
+        let done = loop_.run(|step| {
+            let ([x], [s1], [m1]) = (step.read(&x), step.read(&s), step.read(&m));
+            step.write(&s, x);
+            step.write(&m, w);
+            step.write(&c, s1);
+            s1 + m1
+        });
+        outputs! { s: done.trace(&s), m: done.trace(&m), c: done.last(&c), ys: done.ys, w }
+    };
+    let inputs = [row([1f32, 2., 3.]), scalar(10f32), scalar(0f32)];
+    let expected = [
+        ("s", row([1f32, 2., 3.])),
+        ("m", row([10f32, 10., 10.])),
+        ("c", scalar(2f32)),
+        ("ys", row([0f32, 11., 12.])),
+        ("w", scalar(10f32)),
+    ];
+    gives("echo_of_a_capture_as_state", program, inputs, expected)
+}
+
+/// 83. A carry and a state that the body returns as they are, beside one that changes.
+fn body_that_returns_its_carry_unchanged() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let init = g.input("init", "f32[2]");
+        let mut loop_ = Recurrence::new();
+        let (kept, tap) = (loop_.carry(init), loop_.sit_sot(init));
+        let moved = loop_.carry(init);
+        let done = loop_.steps(3).run(|step| {
+            let (kept_1, [tap_1], moved_1) = (step.read(&kept), step.read(&tap), step.read(&moved));
+            step.write(&kept, kept_1);
+            step.write(&tap, tap_1);
+            step.write(&moved, moved_1 + kept_1 + tap_1);
+        });
+        outputs! { kept: done.last(&kept), tap: done.trace(&tap), moved: done.last(&moved) }
+    };
+    let expected =
+        [("kept", row([1f32, 2.])), ("tap", tensor([3, 2], [1f32, 2., 1., 2., 1., 2.])), ("moved", row([7f32, 14.]))];
+    gives("body_that_returns_its_carry_unchanged", program, [row([1f32, 2.])], expected)
+}

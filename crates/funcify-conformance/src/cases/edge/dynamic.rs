@@ -1,0 +1,141 @@
+//! Numbers of steps that an operand gives: one that only the running program knows, and a static input, which an
+//! unrolled program knows too.
+
+use funcify::{Builder, DType, Recurrence};
+
+use super::{Cases, empty, gives, gives_dynamic, row, scalar, tensor};
+use crate::cases::{Outputs, outputs};
+use crate::suite::Case;
+
+pub(super) fn cases() -> Cases {
+    let mut cases = Vec::new();
+    for is_static in [false, true] {
+        cases.push(without_steps(is_static)?);
+        cases.push(one_step(is_static)?);
+        cases.push(three_steps(is_static)?);
+    }
+    cases.push(steps_computed_from_inputs()?);
+    cases.push(int32_steps()?);
+    cases.push(steps_used_as_a_size()?);
+    Ok(cases)
+}
+
+/// Every kind of state over `n` rows of a sequence that may be longer.
+fn program(g: &Builder, is_static: bool) -> Outputs {
+    let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
+    let mut loop_ = Recurrence::new();
+    let x = loop_.sequence(g.input("xs", "f32[T,2]"), [0]);
+    let sum = loop_.sit_sot(g.input("init", "f32[2]"));
+    let pair = loop_.mit_sot(g.input("pair", "f32[2,2]"), [-2]);
+    let buffer = loop_.mit_mot(g.input("rows", "f32[4]"), [0, 1], [1]);
+    let count = loop_.carry(g.input("count", "i64[]"));
+    let done = loop_.steps_value(n).run(|step| {
+        let ([x], [old], [older], [x0, x1]) = (step.read(&x), step.read(&sum), step.read(&pair), step.read(&buffer));
+        step.write(&sum, old + x);
+        step.write(&pair, older * x);
+        step.write(&buffer, [x0 + x1]);
+        let next = step.read(&count) + 1;
+        step.write(&count, next);
+        x * 2.0
+    });
+    outputs! {
+        sum: done.trace(&sum),
+        pair: done.trace_with_init(&pair),
+        rows: done.buffer(&buffer),
+        count: done.last(&count),
+        ys: done.ys,
+    }
+}
+
+fn case(is_static: bool, n: i64, outputs: [(&str, funcify::HostTensor); 5]) -> Result<Case, String> {
+    let xs = tensor([4, 2], [1f32, 10., 2., 20., 3., 30., 4., 40.]);
+    let pair = tensor([2, 2], [1f32, 1., 2., 2.]);
+    let inputs = [scalar(n), xs, row([0f32, 0.]), pair, row([1f32, 2., 3., 4.]), scalar(0i64)];
+    match is_static {
+        true => gives(&format!("steps_by_static_input_{n}"), |g: &Builder| program(g, true), inputs, outputs),
+        false => gives_dynamic(&format!("steps_by_operand_{n}"), |g: &Builder| program(g, false), inputs, outputs),
+    }
+}
+
+/// 1, 2, 3, 4. n = 0 given by an operand.
+fn without_steps(is_static: bool) -> Result<Case, String> {
+    let outputs = [
+        ("sum", empty::<f32, 2>([0, 2])),
+        ("pair", tensor([2, 2], [1f32, 1., 2., 2.])),
+        ("rows", row([1f32, 2., 3., 4.])),
+        ("count", scalar(0i64)),
+        ("ys", empty::<f32, 2>([0, 2])),
+    ];
+    case(is_static, 0, outputs)
+}
+
+/// 7. n = 1 given by an operand: the ranks of n > 1, and the numbers of its first step.
+fn one_step(is_static: bool) -> Result<Case, String> {
+    let outputs = [
+        ("sum", tensor([1, 2], [1f32, 10.])),
+        ("pair", tensor([3, 2], [1f32, 1., 2., 2., 1., 10.])),
+        ("rows", row([1f32, 3., 3., 4.])),
+        ("count", scalar(1i64)),
+        ("ys", tensor([1, 2], [2f32, 20.])),
+    ];
+    case(is_static, 1, outputs)
+}
+
+/// 10. n = 3 given by an operand, of 4 rows: the last row of the sequence is unused.
+fn three_steps(is_static: bool) -> Result<Case, String> {
+    let outputs = [
+        ("sum", tensor([3, 2], [1f32, 10., 3., 30., 6., 60.])),
+        ("pair", tensor([5, 2], [1f32, 1., 2., 2., 1., 10., 4., 40., 3., 300.])),
+        ("rows", row([1f32, 3., 6., 10.])),
+        ("count", scalar(3i64)),
+        ("ys", tensor([3, 2], [2f32, 20., 4., 40., 6., 60.])),
+    ];
+    case(is_static, 3, outputs)
+}
+
+/// A number of steps that the program computes: a + b.
+fn steps_computed_from_inputs() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (a, b) = (g.input("a", "i64[]"), g.input("b", "i64[]"));
+        let mut loop_ = Recurrence::new();
+        let state = loop_.sit_sot(g.input("init", "f32[]"));
+        let done = loop_.steps_value(a + b).run(|step| {
+            let [old] = step.read(&state);
+            step.write(&state, old * 2.0);
+        });
+        outputs! { trace: done.trace(&state) }
+    };
+    let inputs = [scalar(1i64), scalar(3i64), scalar(1f32)];
+    gives_dynamic("steps_computed_from_inputs", program, inputs, [("trace", row([2f32, 4., 8., 16.]))])
+}
+
+/// A number of steps of another integer type.
+fn int32_steps() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let mut loop_ = Recurrence::new();
+        let state = loop_.sit_sot(g.input("init", "f32[]"));
+        let done = loop_.steps_value(g.static_input("n", DType::I32)).run(|step| {
+            let [old] = step.read(&state);
+            step.write(&state, old + 1.0);
+        });
+        outputs! { trace: done.trace(&state) }
+    };
+    gives("steps_by_static_input_int32", program, [scalar(0f32), scalar(2i32)], [("trace", row([1f32, 2.]))])
+}
+
+/// The trace of such a loop in ops that use its size: its mean, and a second loop over it.
+fn steps_used_as_a_size() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let mut loop_ = Recurrence::new();
+        let state = loop_.sit_sot(g.input("init", "f32[]"));
+        let done = loop_.steps_value(g.input("n", "i64[]")).run(|step| {
+            let [old] = step.read(&state);
+            step.write(&state, old + 1.0);
+        });
+        let trace = done.trace(&state);
+        let (_, sums) = funcify::scan(trace.sum(0).zeros_like(), trace, |sum, x| (sum + x, sum + x));
+        outputs! { mean: trace.mean(0), sums, last: trace.index(0, -1) }
+    };
+    let expected = [("mean", scalar(2.5f32)), ("sums", row([1f32, 3., 6., 10.])), ("last", scalar(4f32))];
+    gives_dynamic("steps_used_as_a_size", program, [scalar(0f32), scalar(4i64)], expected)
+}

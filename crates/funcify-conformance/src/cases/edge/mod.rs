@@ -1,0 +1,111 @@
+//! Category `edge`: step counts, taps, captures and errors at which tensor systems have been seen to differ or to be
+//! wrong. A case's doc comment begins with the number of its line in the list of edge cases, if it has one.
+//!
+//! Expected values are written out. They follow from the definition of a case and never from the code under test.
+
+mod aliasing;
+mod buffers;
+mod counts;
+mod dynamic;
+mod failures;
+mod nested;
+mod permutations;
+mod symbolic;
+mod taps;
+mod trees;
+mod trimmed;
+
+use funcify::{Builder, Element, Graph, HostTensor, Tree};
+
+use crate::suite::{Case, Expected, ExpectedOutput};
+
+/// A group of cases, or why one cannot be made.
+type Cases = Result<Vec<Case>, String>;
+
+/// Every case of the category.
+pub(crate) fn cases() -> Cases {
+    let groups = [
+        counts::cases()?,
+        taps::cases()?,
+        buffers::cases()?,
+        aliasing::cases()?,
+        permutations::cases()?,
+        nested::cases()?,
+        symbolic::cases()?,
+        dynamic::cases()?,
+        trees::cases()?,
+        trimmed::cases()?,
+        failures::cases()?,
+    ];
+    Ok(groups.into_iter().flatten().collect())
+}
+
+/// A case that gives these outputs, by name. Floats may differ by a few units in the last place.
+fn gives<T: Tree, const N: usize, const M: usize>(
+    name: &str,
+    program: impl FnOnce(&Builder) -> T,
+    inputs: [HostTensor; N],
+    outputs: [(&str, HostTensor); M],
+) -> Result<Case, String> {
+    case(name, Graph::build("edge", program), inputs.to_vec(), outputs_of(outputs))
+}
+
+/// A case whose loop has a number of steps that only the running program knows.
+fn gives_dynamic<T: Tree, const N: usize, const M: usize>(
+    name: &str,
+    program: impl FnOnce(&Builder) -> T,
+    inputs: [HostTensor; N],
+    outputs: [(&str, HostTensor); M],
+) -> Result<Case, String> {
+    Ok(Case { needs_dynamic_steps: true, ..gives(name, program, inputs, outputs)? })
+}
+
+/// A case that must be refused with an error of this kind when it is called.
+fn fails<T: Tree, const N: usize>(
+    name: &str,
+    program: impl FnOnce(&Builder) -> T,
+    inputs: [HostTensor; N],
+    kind: &'static str,
+) -> Result<Case, String> {
+    case(name, Graph::build("edge", program), inputs.to_vec(), Expected::Error(kind))
+}
+
+fn outputs_of<const N: usize>(outputs: [(&str, HostTensor); N]) -> Expected {
+    let output = |(name, values): (&str, HostTensor)| {
+        let rtol = if values.dtype().is_float() { 1e-6 } else { 0.0 };
+        ExpectedOutput { name: name.to_string(), ty: values.ty(), values, rtol, atol: 0.0 }
+    };
+    Expected::Outputs(outputs.map(output).into())
+}
+
+fn case(
+    name: &str,
+    graph: Result<Graph, funcify::Error>,
+    inputs: Vec<HostTensor>,
+    expected: Expected,
+) -> Result<Case, String> {
+    let graph = graph.map_err(|error| format!("case `edge/{name}`: {error}"))?;
+    let (name, category) = (format!("edge/{name}"), "edge".to_string());
+    Ok(Case { name, category, graph, inputs, expected, needs_dynamic_steps: false })
+}
+
+/// A vector.
+fn row<E: Element, const N: usize>(elements: [E; N]) -> HostTensor {
+    tensor([N], elements)
+}
+
+/// A tensor without elements.
+fn empty<E: Element, const R: usize>(shape: [usize; R]) -> HostTensor {
+    tensor::<E, R, 0>(shape, [])
+}
+
+/// A tensor of that shape. A number of elements that the shape does not have is a mistake in a case.
+#[track_caller]
+fn tensor<E: Element, const R: usize, const N: usize>(shape: [usize; R], elements: [E; N]) -> HostTensor {
+    HostTensor::from_vec(elements.to_vec(), shape).expect("as many elements as the shape has")
+}
+
+/// A scalar.
+fn scalar<E: Element>(element: E) -> HostTensor {
+    HostTensor::scalar(element)
+}

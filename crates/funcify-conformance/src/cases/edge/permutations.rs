@@ -1,0 +1,97 @@
+//! Carries and states that a body permutes.
+
+use std::collections::BTreeMap;
+
+use funcify::{Builder, Recurrence, Value, scan};
+
+use super::{Cases, gives, row, scalar};
+use crate::suite::Case;
+
+/// How many carries are permuted.
+const COUNT: usize = 6;
+
+/// How many steps run: not a multiple of the order of most permutations.
+const STEPS: usize = 5;
+
+pub(super) fn cases() -> Cases {
+    let mut random = Random(0x5eed);
+    let mut cases = Vec::new();
+    for number in 0..4 {
+        let permutation = random.permutation();
+        cases.push(permuted_carries(&format!("permuted_carries_{number}"), permutation)?);
+        cases.push(permuted_states(&format!("permuted_states_{number}"), permutation)?);
+    }
+    cases.push(permuted_carries("rotated_carries", [1, 2, 3, 4, 5, 0])?);
+    cases.push(permuted_states("rotated_states", [1, 2, 3, 4, 5, 0])?);
+    Ok(cases)
+}
+
+/// 84. Carry `i` of a step is carry `permutation[i]` of the one before, which starts as the number 10 i.
+fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let inputs = named_inputs(g);
+        let steps = g.input("steps", format!("i64[{STEPS}]").as_str());
+        let (last, ()) = scan(inputs, steps, |carries, _| (permutation.map(|source| carries[source]), ()));
+        named("last", last)
+    };
+    let last = (0..STEPS).fold(starts(), |carries, _| permutation.map(|source| carries[source]));
+    let mut inputs = starts().map(scalar).to_vec();
+    inputs.push(row([0i64; STEPS]));
+    let inputs: [_; COUNT + 1] = inputs.try_into().map_err(|_| "one input a carry, and the steps")?;
+    let names: [String; COUNT] = std::array::from_fn(|index| format!("last{index}"));
+    gives(name, program, inputs, std::array::from_fn::<_, COUNT, _>(|i| (names[i].as_str(), scalar(last[i]))))
+}
+
+/// 84. The same of states, whose traces show each step.
+fn permuted_states(name: &str, permutation: [usize; COUNT]) -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let mut loop_ = Recurrence::new();
+        let states = named_inputs(g).map(|init| loop_.sit_sot(init));
+        let done = loop_.steps(STEPS).run(|step| {
+            let old = states.map(|state| step.read(&state)[0]);
+            for (state, source) in states.iter().zip(permutation) {
+                step.write(state, old[source]);
+            }
+        });
+        named("trace", states.map(|state| done.trace(&state)))
+    };
+    let mut rows = vec![starts()];
+    for step in 0..STEPS {
+        rows.push(permutation.map(|source| rows[step][source]));
+    }
+    let trace = |index: usize| row(std::array::from_fn::<f32, STEPS, _>(|step| rows[step + 1][index]));
+    let names: [String; COUNT] = std::array::from_fn(|index| format!("trace{index}"));
+    let outputs = std::array::from_fn::<_, COUNT, _>(|index| (names[index].as_str(), trace(index)));
+    gives(name, program, starts().map(scalar), outputs)
+}
+
+fn starts() -> [f32; COUNT] {
+    std::array::from_fn(|index| 10.0 * index as f32)
+}
+
+fn named_inputs(g: &Builder) -> [Value; COUNT] {
+    std::array::from_fn(|index| g.input(&format!("init{index}"), "f32[]"))
+}
+
+fn named(root: &str, values: [Value; COUNT]) -> BTreeMap<String, Value> {
+    values.into_iter().enumerate().map(|(index, value)| (format!("{root}{index}"), value)).collect()
+}
+
+/// A small generator of numbers with a fixed seed (Knuth's MMIX constants).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % limit
+    }
+
+    /// Fisher and Yates.
+    fn permutation(&mut self) -> [usize; COUNT] {
+        let mut permutation = std::array::from_fn(|index| index);
+        for last in (1..COUNT).rev() {
+            permutation.swap(last, self.below(last + 1));
+        }
+        permutation
+    }
+}

@@ -1,0 +1,85 @@
+//! One graph with symbolic sizes, called with several.
+
+use funcify::{Builder, HostTensor, Recurrence, scan};
+
+use super::{Cases, empty, gives, row, tensor};
+use crate::cases::{Outputs, outputs};
+use crate::suite::Case;
+
+pub(super) fn cases() -> Cases {
+    Ok(vec![
+        running_sum("T0_B2", empty::<f32, 2>([0, 2]), row([1f32, 2.]), empty::<f32, 2>([0, 2]), row([1f32, 2.]))?,
+        running_sum("T1_B1", tensor([1, 1], [3f32]), row([1f32]), tensor([1, 1], [4f32]), row([4f32]))?,
+        running_sum(
+            "T5_B2",
+            tensor([5, 2], [1f32, 10., 2., 20., 3., 30., 4., 40., 5., 50.]),
+            row([0f32, 0.]),
+            tensor([5, 2], [1f32, 10., 3., 30., 6., 60., 10., 100., 15., 150.]),
+            row([15f32, 150.]),
+        )?,
+        running_sum(
+            "T5_B0",
+            empty::<f32, 2>([5, 0]),
+            empty::<f32, 1>([0]),
+            empty::<f32, 2>([5, 0]),
+            empty::<f32, 1>([0]),
+        )?,
+        every_kind("T0", empty::<f32, 1>([0]), empty::<f32, 1>([0]), row([7f32]), empty::<f32, 1>([0]))?,
+        every_kind("T1", row([2f32]), row([4f32]), row([7f32, 2.]), row([9f32]))?,
+        every_kind(
+            "T5",
+            row([1f32, 2., 3., 4., 5.]),
+            row([3f32, 6., 12., 22., 39.]),
+            row([7f32, 1., 2., 3., 4., 5.]),
+            row([8f32, 3., 5., 7., 9.]),
+        )?,
+    ])
+}
+
+/// A running sum over T rows of B numbers.
+fn running_sum(
+    sizes: &str,
+    xs: HostTensor,
+    init: HostTensor,
+    sums: HostTensor,
+    last: HostTensor,
+) -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (init, xs) = (g.input("init", "f32[B]"), g.input("xs", "f32[T,B]"));
+        let (last, sums) = scan(init, xs, |sum, x| (sum + x, sum + x));
+        outputs! { last, sums }
+    };
+    gives(&format!("symbolic_running_sum_{sizes}"), program, [init, xs], [("last", last), ("sums", sums)])
+}
+
+/// A sequence, a mit-sot from 1, 1, a mit-mot of T + 1 rows and a y: the row before and the row.
+fn every_kind(
+    sizes: &str,
+    xs: HostTensor,
+    trace: HostTensor,
+    rows: HostTensor,
+    ys: HostTensor,
+) -> Result<Case, String> {
+    let steps = xs.shape()[0];
+    let buffer = HostTensor::from_vec([vec![7f32], vec![0.; steps]].concat(), [steps + 1]).ok_or("as many rows")?;
+    gives(
+        &format!("symbolic_kinds_{sizes}"),
+        symbolic_kinds,
+        [row([1f32, 1.]), xs, buffer],
+        [("trace", trace), ("rows", rows), ("ys", ys)],
+    )
+}
+
+fn symbolic_kinds(g: &Builder) -> Outputs {
+    let mut loop_ = Recurrence::new();
+    let state = loop_.mit_sot(g.input("init", "f32[2]"), [-2, -1]);
+    let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
+    let buffer = loop_.mit_mot(g.input("rows", "f32[T+1]"), [0], [1]);
+    let done = loop_.run(|step| {
+        let ([older, old], [x], [before]) = (step.read(&state), step.read(&x), step.read(&buffer));
+        step.write(&state, older + old + x);
+        step.write(&buffer, [x]);
+        before + x
+    });
+    outputs! { trace: done.trace(&state), rows: done.buffer(&buffer), ys: done.ys }
+}

@@ -1,0 +1,66 @@
+//! The graphs of all cases: sound, stable in the text form, and compiled once for every size.
+
+use std::collections::BTreeMap;
+
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+use funcify::{Graph, HostTensor};
+use funcify_conformance::{Case, Expected, MODES, all_cases, compare};
+
+/// Asserts that a case got what it expects.
+fn check(case: &Case, mode: LoopStrategy, results: funcify::Result<Vec<HostTensor>>) {
+    match (case.expected_in(mode), results) {
+        (Expected::Outputs(expected), Ok(results)) => {
+            let outcome = compare(&case.graph, &results, &expected);
+            outcome.unwrap_or_else(|reason| panic!("{}, {}: {reason}", case.name, mode.name()));
+        }
+        (Expected::Error(kind), Err(error)) if error.kind() == kind => {}
+        (expected, results) => panic!("{}, {}: {results:?}, not {expected:?}", case.name, mode.name()),
+    }
+}
+
+#[test]
+fn every_graph_is_sound_and_round_trips_through_text() {
+    for case in all_cases().unwrap() {
+        let text = case.graph.to_string();
+        case.graph.check().unwrap_or_else(|errors| panic!("{}: {errors:?}", case.name));
+        let parsed = Graph::parse(&text).unwrap_or_else(|error| panic!("{}: {error}\nin\n{text}", case.name));
+        parsed.check().unwrap_or_else(|errors| panic!("{} after parsing: {errors:?}", case.name));
+        assert_eq!(parsed.to_string(), text, "{}", case.name);
+    }
+}
+
+#[test]
+fn names_of_cases_are_unique() {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    all_cases().unwrap().into_iter().for_each(|case| *counts.entry(case.name).or_default() += 1);
+    let repeated: Vec<&String> = counts.iter().filter(|(_, count)| **count > 1).map(|(name, _)| name).collect();
+    assert!(repeated.is_empty(), "{repeated:?}");
+}
+
+/// Cases of one graph that differ in the sizes of their arguments, called on one compiled function.
+#[test]
+fn one_function_serves_all_sizes() {
+    let mut graphs: BTreeMap<String, Vec<Case>> = BTreeMap::new();
+    for case in all_cases().unwrap() {
+        graphs.entry(case.graph.to_string()).or_default().push(case);
+    }
+    let shared: Vec<Vec<Case>> = graphs.into_values().filter(|cases| cases.len() > 1).collect();
+    assert!(shared.len() >= 5, "{} graphs are shared", shared.len());
+    for cases in shared {
+        for mode in MODES {
+            let options = CompileOptions { strategy: Some(mode), ..CompileOptions::default() };
+            let function = Function::compile_with(&cases[0].graph, &Reference, options).unwrap();
+            for case in cases.iter().chain(&cases) {
+                check(case, mode, function.call_host(&case.inputs));
+            }
+        }
+    }
+}
+
+/// The reference evaluation, which runs no program, gives what the cases expect.
+#[test]
+fn the_reference_evaluation_gives_what_is_expected() {
+    for case in all_cases().unwrap() {
+        check(&case, LoopStrategy::Native, funcify::evaluate(&case.graph, &case.inputs));
+    }
+}

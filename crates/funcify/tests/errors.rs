@@ -1,0 +1,354 @@
+//! Every refusal as its user reads it: the whole message, compared with a text in `errors/`.
+//!
+//! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` writes the texts anew. In them the user's line is `<site>`.
+
+use std::path::Path;
+
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, open_backend};
+use funcify::{
+    Builder, DType, Error, Graph, HostTensor, Recurrence, ScanOptions, Site, Tree, Value, concat, scan, scan_with,
+};
+
+#[path = "errors/one_op.rs"]
+mod one_op;
+use one_op::OneOp;
+
+/// Asserts that something was refused with the message in `errors/<name>.txt`.
+#[track_caller]
+fn check<T>(name: &str, result: Result<T, Error>) {
+    let Err(error) = result else { panic!("`{name}` is not refused") };
+    let mut text = error.to_string() + "\n";
+    if let Site::Rust(location) = error.place().site {
+        text = text.replace(&location.to_string(), "<site>");
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/errors").join(format!("{name}.txt"));
+    if std::env::var_os("FUNCIFY_BLESS").is_some() {
+        std::fs::write(&file, text).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    assert_eq!(text, expected, "the message of `{name}` changed; FUNCIFY_BLESS=1 writes it anew");
+}
+
+/// Asserts that a program cannot be built.
+#[track_caller]
+fn refused<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) {
+    check(name, Graph::build("model", program));
+}
+
+#[test]
+fn operands_of_ops() {
+    refused("matmul_shapes", |g| g.input("x", "f32[B,64]").tanh().matmul(g.input("w", "f32[65,128]")));
+    refused("matmul_dtypes", |g| g.input("x", "f32[2,3]").matmul(g.input("w", "f64[3,2]")));
+    refused("add_dtypes", |g| g.input("x", "f32[3]").exp() + g.input("y", "f64[3]"));
+    refused("add_shapes", |g| g.input("x", "f32[T,3]") * 2.0 + g.input("y", "f32[T,4]"));
+    refused("float_into_integers", |g| g.input("count", "i64[T]") + 0.5);
+    refused("integer_out_of_range", |g| g.input("bytes", "u8[3]") + 300);
+    refused("axis", |g| g.input("x", "f32[T,3]").sum(2));
+    refused("axis_of_a_scalar", |g| g.input("x", "f32[]").reverse(0));
+    refused("unstack", |g| g.input("w", "f32[3]").unstack::<2>(0));
+    refused("reshape", |g| g.input("x", "f32[2,3]").reshape([4]));
+    refused("float_of_integers", |g| g.input("x", "i64[3]").exp());
+}
+
+#[test]
+fn carries() {
+    refused("carry_shape", |g| {
+        let xs = g.input("xs", "f32[T,1]");
+        scan(g.input("h", "f32[3]"), xs, |h, x| (concat(&[h, x], 0), ()))
+    });
+    refused("carry_broadcast", |g| scan(g.input("sum", "f32[]"), g.input("xs", "f32[T,2]"), |sum, x| (sum + x, ())));
+    refused("carry_dtype_of_a_nested_leaf", |g| {
+        let (a, b) = (g.input("a", "f32[]"), g.input("b", "f32[2]"));
+        scan((a, [b, b]), g.input("xs", "f32[T,2]"), |(a, [b, c]), x| ((a, [b + x, c.cast(DType::F64)]), ()))
+    });
+    refused("carry_structure", |g| {
+        let (a, b) = (g.input("a", "f32[]"), g.input("b", "f32[]"));
+        scan(vec![a, b], g.input("xs", "f32[T]"), |carry, x| (vec![carry[0] + carry[1] + x], ()))
+    });
+    refused("carry_of_a_recurrence", |g| {
+        let mut loop_ = Recurrence::new();
+        let count = loop_.carry(g.input("count", "i64[]"));
+        let done = loop_.steps(3).run(|step| {
+            let next = step.read(&count).cast(DType::F32) * 0.5;
+            step.write(&count, next);
+        });
+        done.last(&count)
+    });
+    refused("carry_without_a_write", |g| {
+        let mut loop_ = Recurrence::new();
+        let count = loop_.carry(g.input("count", "i64[]"));
+        loop_.steps(3).run(|step| step.read(&count) * 2).ys
+    });
+    refused("carry_structure_of_a_recurrence", |g| {
+        let (a, b) = (g.input("a", "f32[]"), g.input("b", "f32[]"));
+        let mut loop_ = Recurrence::new();
+        let pair = loop_.carry(vec![a, b]);
+        loop_.steps(3).run(|step| {
+            let old = step.read(&pair);
+            step.write(&pair, vec![old[0] + old[1]]);
+        });
+        a
+    });
+}
+
+#[test]
+fn numbers_of_steps() {
+    refused("sequence_lengths", |g| {
+        let (words, tags) = (g.input("words", "f32[T,4]"), g.input("tags", "i64[S]"));
+        scan((), (words, tags), |(), (word, tag)| ((), (word, tag)))
+    });
+    let with_length = |name: &str, length: i64, rows: &'static str| {
+        refused(name, |g| {
+            let options = ScanOptions::new().length(length);
+            scan_with(options, g.input("sum", "f32[]"), g.input("xs", rows), |sum, x| (sum + x, ()))
+        });
+    };
+    with_length("length_disagrees", 4, "f32[3]");
+    with_length("length_of_a_symbol", 4, "f32[T]");
+    refused("no_length", |g| scan(g.input("sum", "f32[]"), (), |sum, ()| (sum * 2.0, sum)));
+    refused("no_steps", |g| {
+        let mut loop_ = Recurrence::new();
+        let state = loop_.sit_sot(g.input("init", "f32[]"));
+        loop_.run(|step| {
+            let [old] = step.read(&state);
+            step.write(&state, old * 2.0);
+        });
+        g.input("x", "f32[]")
+    });
+    refused("negative_length", |g| {
+        scan_with(ScanOptions::new().length(-2), g.input("sum", "f32[]"), (), |sum, ()| (sum * 2.0, ()))
+    });
+    refused("negative_steps", |g| counter(g, |loop_| loop_.steps(-2)));
+    refused("float_steps", |g| {
+        let n = g.input("n", "f32[]");
+        counter(g, |loop_| loop_.steps_value(n))
+    });
+    refused("steps_not_comparable", |g| {
+        let mut loop_ = Recurrence::new();
+        let (x, z) = (loop_.sequence(g.input("xs", "f32[T]"), [0]), loop_.sequence(g.input("zs", "f32[S]"), [0]));
+        loop_.run(|step| step.read(&x)[0] * step.read(&z)[0]).ys
+    });
+}
+
+/// A loop that counts, with a number of steps of the caller.
+fn counter(g: &Builder, steps: impl FnOnce(&mut Recurrence) -> &mut Recurrence) -> Value {
+    let mut loop_ = Recurrence::new();
+    let state = loop_.sit_sot(g.input("init", "f32[]"));
+    let done = steps(&mut loop_).run(|step| {
+        let [old] = step.read(&state);
+        step.write(&state, old + 1.0);
+    });
+    done.trace(&state)
+}
+
+#[test]
+fn rows() {
+    refused("scalar_sequence", |g| scan((), g.input("xs", "f32[]"), |(), x| ((), x)));
+    refused("scalar_sequence_of_a_recurrence", |g| {
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(g.input("xs", "f32[]"), [0]);
+        loop_.run(|step| step.read(&x)[0]).ys
+    });
+    refused("sequence_shorter_than_n", |g| {
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(g.input("xs", "f32[3]"), [0]);
+        loop_.steps(5).run(|step| step.read(&x)[0] * 2.0).ys
+    });
+    refused("sequence_shorter_than_its_taps", |g| {
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(g.input("xs", "f32[2]"), [-1, 2]);
+        loop_.run(|step| step.read(&x)[0] * 2.0).ys
+    });
+    refused("buffer_shorter_than_n", |g| {
+        let mut loop_ = Recurrence::new();
+        let buffer = loop_.mit_mot(g.input("rows", "f32[3,2]"), [0, 1], [1]);
+        let done = loop_.steps(5).run(|step| {
+            let [x0, x1] = step.read(&buffer);
+            step.write(&buffer, [x0 + x1]);
+        });
+        done.buffer(&buffer)
+    });
+    refused("too_few_initial_rows", |g| {
+        let mut loop_ = Recurrence::new();
+        let state = loop_.mit_sot(g.input("init", "f32[2]"), [-3, -1]);
+        loop_.steps(5).run(|step| {
+            let [older, old] = step.read(&state);
+            step.write(&state, older + old);
+        });
+        g.input("x", "f32[]")
+    });
+    refused("row_of_a_shorter_trace", |g| {
+        let (_, ys) = scan(g.input("sum", "f32[]"), g.input("xs", "f32[2]"), |sum, x| (sum + x, sum + x));
+        ys.index(0, 3)
+    });
+    refused("row_before_the_first", |g| g.input("xs", "f32[2]").index(0, -3));
+    refused("two_rows_before_the_first", |g| g.input("xs", "f32[2]").index(0, -4));
+}
+
+#[test]
+fn taps_and_writes() {
+    let state = |name: &str, taps: [i64; 2]| {
+        refused(name, |g| {
+            let mut loop_ = Recurrence::new();
+            let state = loop_.mit_sot(g.input("init", "f32[2]"), taps);
+            let done = loop_.steps(5).run(|step| {
+                let [a, b] = step.read(&state);
+                step.write(&state, a + b);
+            });
+            done.trace(&state)
+        });
+    };
+    state("state_tap_of_now", [-1, 0]);
+    state("duplicate_state_taps", [-2, -2]);
+    refused("duplicate_write_taps", |g| {
+        let mut loop_ = Recurrence::new();
+        let buffer = loop_.mit_mot(g.input("rows", "f32[T]"), [0, 1], [1, 1]);
+        let done = loop_.run(|step| {
+            let [x0, x1] = step.read(&buffer);
+            step.write(&buffer, [x0, x1]);
+        });
+        done.buffer(&buffer)
+    });
+    refused("missing_write", |g| {
+        let mut loop_ = Recurrence::new();
+        let (x, state) = (loop_.sequence(g.input("xs", "f32[T]"), [0]), loop_.sit_sot(g.input("init", "f32[]")));
+        let done = loop_.run(|step| step.read(&x)[0] + step.read(&state)[0]);
+        (done.ys, done.trace(&state))
+    });
+    refused("row_of_another_type", |g| {
+        let mut loop_ = Recurrence::new();
+        let state = loop_.sit_sot(g.input("init", "f32[2]"));
+        let done = loop_.steps(4).run(|step| {
+            let [old] = step.read(&state);
+            step.write(&state, old.sum(0));
+        });
+        done.trace(&state)
+    });
+}
+
+#[test]
+fn names_and_scopes() {
+    refused("escaped_value", |g| {
+        let mut leaked = None;
+        let (_, ys) = scan(g.input("sum", "f32[]"), g.input("xs", "f32[T]"), |sum, x| {
+            leaked = Some(sum * x);
+            (sum + x, sum)
+        });
+        ys + leaked.unwrap_or(ys)
+    });
+    refused("duplicate_input", |g| g.input("x", "f32[]") + g.input("x", "f32[]"));
+    refused("input_name", |g| g.input("my input", "f32[]"));
+    refused("input_in_a_body", |g| scan((), g.input("xs", "f32[T]"), |(), x| ((), x + g.input("w", "f32[]"))));
+    refused("input_type_dtype", |g| g.input("x", "float32[3]"));
+    refused("input_type_brackets", |g| g.input("x", "f32[3"));
+    refused("static_input_of_floats", |g| g.static_input("n", DType::F32));
+    check("graph_name", Graph::build("my model", |g| g.input("x", "f32[]")));
+    check("text", Graph::parse("fn @model(%x: f32[3]) {\n  %y: f32[3] = sine %x\n  return y=%y\n}"));
+    check("text_type", Graph::parse("fn @model(%x: f32[3]) {\n  %y: f32[2] = sin %x\n  return y=%y\n}"));
+}
+
+/// A running sum with ops that not every backend has.
+fn model() -> Graph {
+    let graph = Graph::build("model", |g| {
+        let w = g.input("w", "f32[3]");
+        let (last, sums) = scan(g.input("init", "f32[3]"), g.input("xs", "f32[T,3]"), |sum, x| {
+            let next = (sum + x * w).tanh();
+            (next, next)
+        });
+        (last + 1.0, sums.named("sums"))
+    });
+    graph.unwrap()
+}
+
+fn tensor(shape: &[usize]) -> HostTensor {
+    HostTensor::zeros(DType::F32, shape)
+}
+
+#[test]
+fn compilation() {
+    check("missing_conversion", Function::compile(&model(), &OneOp));
+    check("unknown_backend", open_backend("cuda"));
+    let unrolled = |graph: &Graph, max_kernels: usize| {
+        let options = CompileOptions { strategy: Some(LoopStrategy::Unroll), max_kernels, ..CompileOptions::default() };
+        Function::compile_with(graph, &Reference, options).unwrap()
+    };
+    let dynamic = Graph::build("model", |g| {
+        let n = g.input("n", "i64[]");
+        counter(g, |loop_| loop_.steps_value(n + 1))
+    });
+    let arguments = [HostTensor::scalar(3i64), HostTensor::scalar(0f32)];
+    check("step_count_not_static", unrolled(&dynamic.unwrap(), 100).call_host(&arguments));
+    let arguments = [tensor(&[3]), tensor(&[3]), tensor(&[1000, 3])];
+    check("program_too_large", unrolled(&model(), 100).call_host(&arguments));
+}
+
+#[test]
+fn calls() {
+    let called = |name: &str, shapes: &[&[usize]]| {
+        let arguments: Vec<HostTensor> = shapes.iter().map(|shape| tensor(shape)).collect();
+        check(name, Function::compile(&model(), &Reference).unwrap().call_host(&arguments));
+    };
+    called("call_with_too_few", &[&[3], &[3]]);
+    called("call_with_another_size", &[&[3], &[4], &[2, 3]]);
+    called("call_with_another_rank", &[&[3], &[3], &[3]]);
+    let pair = Graph::build("pair", |g| {
+        let xs = (g.input("xs", "f32[T]"), g.input("zs", "f32[T]"));
+        scan((), xs, |(), (x, z)| ((), x * z)).1
+    });
+    let pair = Function::compile(&pair.unwrap(), &Reference).unwrap();
+    check("call_with_conflicting_sizes", pair.call_host(&[tensor(&[3]), tensor(&[2])]));
+    check("call_with_another_dtype", pair.call_host(&[tensor(&[3]), HostTensor::zeros(DType::F64, &[3])]));
+}
+
+#[test]
+fn running_programs() {
+    let counted = Graph::build("counted", |g| {
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(g.input("xs", "f32[T]"), [0, 1]);
+        loop_.steps_value(g.input("n", "i64[]")).run(|step| step.read(&x)[1] * 2.0).ys
+    });
+    let counted = Function::compile(&counted.unwrap(), &Reference).unwrap();
+    check("run_with_too_many_steps", counted.call_host(&[tensor(&[3]), HostTensor::scalar(3i64)]));
+    check("run_with_negative_steps", counted.call_host(&[tensor(&[3]), HostTensor::scalar(-1i64)]));
+    let third = Graph::build("third", |g| (g.input("xs", "f32[T]") * 2.0).index(0, 3)).unwrap();
+    let third = Function::compile(&third, &Reference).unwrap();
+    check("run_with_too_few_rows", third.call_host(&[tensor(&[2])]));
+}
+
+/// The place of an error is the line that the user wrote, not one of this crate.
+#[test]
+fn the_site_is_the_users_line() {
+    let mut line = 0;
+    let in_a_body = Graph::build("model", |g| {
+        scan(g.input("sum", "f32[]"), g.input("xs", "f32[T]"), |sum, x| {
+            line = line!() + 1;
+            (sum + x.cast(DType::F64), ())
+        })
+    });
+    check_line(in_a_body, line);
+    let number = Graph::build("model", |g| (g.input("x", "i64[]") + 0.5, line = line!()).0);
+    check_line(number, line);
+    let of_the_loop = Graph::build("model", |g| {
+        let init = g.input("init", "f32[2]");
+        line = line!() + 1;
+        scan(init, g.input("xs", "f32[T]"), |c, _| (c.sum(0), ()))
+    });
+    check_line(of_the_loop, line);
+    let of_a_tap = Graph::build("model", |g| {
+        let mut loop_ = Recurrence::new();
+        line = line!() + 1;
+        let state = loop_.mit_sot(g.input("init", "f32[2]"), [-2, 1]);
+        loop_.steps(2).run(|step| step.read(&state)[0]).ys
+    });
+    check_line(of_a_tap, line);
+    let function = Function::compile(&model(), &Reference).unwrap();
+    check_line(function.call_host(&[]), line!());
+}
+
+#[track_caller]
+fn check_line<T>(result: Result<T, Error>, line: u32) {
+    let Err(error) = result else { panic!("it is not refused") };
+    let Site::Rust(location) = error.place().site else { panic!("no line of Rust in\n{error}") };
+    assert_eq!((location.file().ends_with("tests/errors.rs"), location.line()), (true, line), "{error}");
+}

@@ -1,0 +1,58 @@
+//! Sizes that only a running loop knows: they hold in what follows the loop, and anew in each step around it.
+
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+use funcify::{Builder, DType, Error, Graph, HostTensor, Recurrence, Tree, Value, constant, evaluate, scan};
+
+/// The first output in both modes, which must be that of the reference evaluation.
+#[track_caller]
+fn run<T: Tree>(program: impl FnOnce(&Builder) -> T, arguments: &[HostTensor]) -> Result<HostTensor, Error> {
+    let graph = Graph::build("sizes", program).unwrap();
+    let expected = evaluate(&graph, arguments);
+    for strategy in [LoopStrategy::Unroll, LoopStrategy::Native] {
+        let options = CompileOptions { strategy: Some(strategy), ..CompileOptions::default() };
+        let results = Function::compile_with(&graph, &Reference, options).unwrap().call_host(arguments);
+        assert_eq!(format!("{results:?}"), format!("{expected:?}"), "{}", strategy.name());
+    }
+    Ok(expected?[0].clone())
+}
+
+/// The trace of a count from 1 on, of `n` steps.
+fn counted(n: Value) -> Value {
+    let mut loop_ = Recurrence::new();
+    let state = loop_.sit_sot(constant(0f32));
+    let done = loop_.steps_value(n).run(|step| {
+        let [old] = step.read(&state);
+        step.write(&state, old + 1.0);
+    });
+    done.trace(&state)
+}
+
+#[test]
+fn an_unrolled_loop_binds_the_symbol_of_a_static_count() {
+    let mean = run(|g| counted(g.static_input("n", DType::I64)).mean(0), &[HostTensor::scalar(4i64)]);
+    assert_eq!(mean.unwrap(), HostTensor::scalar(2.5f32));
+}
+
+#[test]
+fn the_count_of_an_inner_loop_is_not_hoisted_out_of_the_outer_one() {
+    let means = run(
+        |g| {
+            let counts = (constant(2i64), constant(3i64));
+            scan(counts, g.input("xs", "f32[T]"), |(now, next), x| ((next, now), counted(now).mean(0) * x)).1
+        },
+        &[HostTensor::from_vec(vec![1f32, 1.], [2]).unwrap()],
+    );
+    assert_eq!(means.unwrap().as_slice::<f32>().unwrap(), [1.5, 2.0]);
+}
+
+#[test]
+fn positions_from_the_end_are_counted_once() {
+    let xs = HostTensor::from_vec(vec![1f32, 2., 3.], [3]).unwrap();
+    let last = run(|g| g.input("xs", "f32[T]").index(0, -3), std::slice::from_ref(&xs));
+    assert_eq!(last.unwrap(), HostTensor::scalar(1f32));
+    for ty in ["f32[3]", "f32[T]"] {
+        let outside = Graph::build("outside", |g| g.input("xs", ty).index(0, -5));
+        let outside = outside.and_then(|graph| evaluate(&graph, std::slice::from_ref(&xs)));
+        assert_eq!(outside.unwrap_err().kind(), "Type", "{ty}");
+    }
+}

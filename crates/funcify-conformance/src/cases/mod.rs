@@ -1,4 +1,4 @@
-//! The programs of the golden cases, one file a category, in the order of the manifest, and the cases of [`edge`],
+//! The programs of the golden cases, one file a category, in the order of the manifest, and the cases of `edge`,
 //! which hold their expected values themselves.
 //!
 //! A program follows the definition in the manifest. It takes its inputs by name, with the types that the

@@ -125,7 +125,7 @@ pub fn select(predicate: Value, left: impl Into<Operand>, right: impl Into<Opera
 #[track_caller]
 pub fn concat(parts: &[Value], axis: i64) -> Value {
     let rank = parts.first().map_or(0, |part| part.rank());
-    let Some(axis) = super::value::normal_axis("concat", axis, rank, parts) else {
+    let Some(axis) = super::operand::normal_axis("concat", axis, rank, parts) else {
         return Value::poison();
     };
     emit(Concat { axis }, parts, Site::caller())[0]

@@ -2,14 +2,17 @@
 
 mod build;
 mod check;
+mod elementwise;
+mod operand;
 pub(crate) mod tracer;
 mod value;
 
 use std::fmt;
 
 pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
+pub use operand::{Axes, Operand, SliceRange};
 pub(crate) use tracer::{BodyTrace, emit, fail, fresh_symbol};
-pub use value::{Axes, Operand, SliceRange, Value};
+pub use value::Value;
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use funcify::dispatch::{Backend, LoopStrategy, Part, Reference, StackType};
+use funcify::dispatch::{Backend, Part, Reference, StackType};
 use funcify::error::BackendError;
 use funcify::{DType, HostTensor, funcify, ops};
 
@@ -18,10 +18,6 @@ impl Backend for OneOp {
 
     fn name(&self) -> &'static str {
         "one-op"
-    }
-
-    fn default_strategy(&self) -> LoopStrategy {
-        LoopStrategy::Native
     }
 
     fn lacks(&self, dtype: DType, rank: usize) -> Option<String> {

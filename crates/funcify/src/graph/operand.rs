@@ -1,0 +1,228 @@
+//! What a value's methods and operators take: ranges, axes, numbers, and shapes that broadcast.
+
+use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
+
+use super::{Value, constant, emit, fail};
+use crate::error::Site;
+use crate::host::HostTensor;
+use crate::ops::{Op, OpRules};
+use crate::types::{DType, Dim, Shape};
+
+/// A range of positions of an axis; negative numbers count from the end.
+pub trait SliceRange {
+    /// The first position, and the one that ends the range, of an axis of that size.
+    fn bounds(self, size: &Dim) -> (Dim, Dim);
+}
+
+fn from_end(position: impl Into<Dim>, size: &Dim) -> Dim {
+    let position = position.into();
+    if position.constant().is_some_and(|number| number < 0) { size.clone() + position } else { position }
+}
+
+impl<D: Into<Dim>> SliceRange for Range<D> {
+    fn bounds(self, size: &Dim) -> (Dim, Dim) {
+        (from_end(self.start, size), from_end(self.end, size))
+    }
+}
+
+impl<D: Into<Dim>> SliceRange for RangeFrom<D> {
+    fn bounds(self, size: &Dim) -> (Dim, Dim) {
+        (from_end(self.start, size), size.clone())
+    }
+}
+
+impl<D: Into<Dim>> SliceRange for RangeTo<D> {
+    fn bounds(self, size: &Dim) -> (Dim, Dim) {
+        (Dim::from(0), from_end(self.end, size))
+    }
+}
+
+impl SliceRange for RangeFull {
+    fn bounds(self, size: &Dim) -> (Dim, Dim) {
+        (Dim::from(0), size.clone())
+    }
+}
+
+/// Axes to reduce over: one, several, or all (`..`). Negative ones count from the end.
+#[derive(Clone, Debug)]
+pub enum Axes {
+    /// Every axis.
+    All,
+    /// These.
+    These(Vec<i64>),
+}
+
+impl Axes {
+    #[track_caller]
+    pub(super) fn normal(&self, op: &str, value: Value) -> Option<Vec<usize>> {
+        let rank = value.rank();
+        let mut axes = match self {
+            Axes::All => (0..rank).collect(),
+            Axes::These(axes) => {
+                axes.iter().map(|axis| normal_axis(op, *axis, rank, &[value])).collect::<Option<Vec<_>>>()?
+            }
+        };
+        axes.sort_unstable();
+        Some(axes)
+    }
+}
+
+impl From<RangeFull> for Axes {
+    fn from(_: RangeFull) -> Self {
+        Axes::All
+    }
+}
+
+impl From<i64> for Axes {
+    fn from(axis: i64) -> Self {
+        Axes::These(vec![axis])
+    }
+}
+
+impl From<i32> for Axes {
+    fn from(axis: i32) -> Self {
+        Axes::These(vec![i64::from(axis)])
+    }
+}
+
+impl<const N: usize> From<[i64; N]> for Axes {
+    fn from(axes: [i64; N]) -> Self {
+        Axes::These(axes.to_vec())
+    }
+}
+
+/// An operand of an elementwise op: a value, or a number that takes the dtype of the value it meets.
+#[derive(Clone, Copy, Debug)]
+pub enum Operand {
+    /// A value.
+    Value(Value),
+    /// A number with a fraction.
+    Float(f64),
+    /// A whole number.
+    Int(i64),
+    /// A truth value.
+    Bool(bool),
+}
+
+impl From<Value> for Operand {
+    fn from(value: Value) -> Self {
+        Operand::Value(value)
+    }
+}
+
+impl From<f64> for Operand {
+    fn from(number: f64) -> Self {
+        Operand::Float(number)
+    }
+}
+
+impl From<i32> for Operand {
+    fn from(number: i32) -> Self {
+        Operand::Int(i64::from(number))
+    }
+}
+
+impl From<i64> for Operand {
+    fn from(number: i64) -> Self {
+        Operand::Int(number)
+    }
+}
+
+impl From<bool> for Operand {
+    fn from(truth: bool) -> Self {
+        Operand::Bool(truth)
+    }
+}
+
+impl Operand {
+    /// The operand as a value of `dtype`; a number that the dtype cannot hold is a failure.
+    #[track_caller]
+    fn into_value(self, op: &str, dtype: DType, other: Operand) -> Value {
+        let (exact, scalar) = match self {
+            Operand::Value(value) => return value,
+            Operand::Bool(truth) => (dtype == DType::Bool, HostTensor::scalar(truth)),
+            Operand::Float(number) => (dtype.is_float(), HostTensor::scalar(number)),
+            Operand::Int(number) => {
+                let scalar = HostTensor::scalar(number);
+                let back = scalar.cast(dtype).cast(DType::I64);
+                (dtype != DType::Bool && (dtype.is_float() || back == scalar), scalar)
+            }
+        };
+        if !exact {
+            let others = if let Operand::Value(value) = other { vec![value] } else { vec![] };
+            return fail(op, Site::caller(), &others, |at| {
+                let found = crate::text::print_elements(&scalar);
+                let expected = format!("one that {dtype}, the dtype of the other operand, holds");
+                let fix = "cast the other operand, say `.cast(DType::F32)`, or write a number that it holds";
+                at.mismatch("the number", expected, found, fix)
+            });
+        }
+        constant(scalar.cast(dtype))
+    }
+
+    /// Two operands as values: a number takes the dtype of the other.
+    #[track_caller]
+    pub(super) fn pair(op: &str, left: Operand, right: Operand) -> (Value, Value) {
+        let dtype = match (left, right) {
+            (Operand::Value(value), _) | (_, Operand::Value(value)) => value.dtype(),
+            (Operand::Int(_), Operand::Int(_)) => DType::I64,
+            (Operand::Bool(_), Operand::Bool(_)) => DType::Bool,
+            _ => DType::F32,
+        };
+        (left.into_value(op, dtype, right), right.into_value(op, dtype, left))
+    }
+
+    #[track_caller]
+    pub(super) fn elementwise<O: Into<Op> + OpRules>(op: O, left: Operand, right: Operand) -> Value {
+        let (left, right) = Operand::pair(op.name(), left, right);
+        match Value::broadcast_shapes(op.name(), left, right) {
+            Some((left, right)) => emit(op, &[left, right], Site::caller())[0],
+            None => Value::poison(),
+        }
+    }
+}
+
+/// The axis from 0 on that `axis` means.
+#[track_caller]
+pub(super) fn normal_axis(op: &str, axis: i64, rank: usize, operands: &[Value]) -> Option<usize> {
+    let normal = if axis < 0 { axis + rank as i64 } else { axis };
+    if (0..rank as i64).contains(&normal) {
+        return Some(normal as usize);
+    }
+    fail(op, Site::caller(), operands, |at| {
+        let expected = match rank {
+            0 => "no axis: the value is a scalar".to_string(),
+            _ => format!("an axis from -{rank} to {}", rank - 1),
+        };
+        at.mismatch("the axis", expected, axis, "name an axis that the value has")
+    });
+    None
+}
+
+pub(super) fn common_shape(left: &Shape, right: &Shape) -> Option<Shape> {
+    let rank = left.rank().max(right.rank());
+    let at = |shape: &Shape, axis: usize| {
+        (axis + shape.rank()).checked_sub(rank).map_or(Dim::from(1), |axis| shape[axis].clone())
+    };
+    let dims = (0..rank).map(|axis| match (at(left, axis), at(right, axis)) {
+        (a, b) if a == b => Some(a),
+        (a, b) if b.constant() == Some(1) => Some(a),
+        (a, b) if a.constant() == Some(1) => Some(b),
+        _ => None,
+    });
+    dims.collect::<Option<Vec<Dim>>>().map(Shape::from)
+}
+
+/// Two matrices with common batch axes; `None` if they have none in common, which the type rule reports.
+#[track_caller]
+pub(super) fn broadcast_batches(left: Value, right: Value) -> Option<(Value, Value)> {
+    let (a, b) = (left.shape(), right.shape());
+    let split = |shape: &Shape| {
+        let at = shape.rank().checked_sub(2)?;
+        Some((Shape::new(&shape.dims()[..at]), shape.dims()[at..].to_vec()))
+    };
+    let ((batch_a, matrix_a), (batch_b, matrix_b)) = (split(&a)?, split(&b)?);
+    let batch = common_shape(&batch_a, &batch_b)?;
+    let full = |matrix: Vec<Dim>| Shape::new(batch.dims().iter().chain(&matrix));
+    Some((left.broadcast_to(full(matrix_a)), right.broadcast_to(full(matrix_b))))
+}

@@ -1,0 +1,212 @@
+//! The body of a recurrence while it is traced: handles, what a step reads and writes through them, and the outcome.
+
+use super::super::Start;
+use super::super::build::check_carry;
+use super::{Recurrence, Tapped};
+use crate::error::Place;
+use crate::graph::{Value, emit, fail};
+use crate::tree::{self, Tree};
+
+/// A sequence with `N` taps.
+#[derive(Clone, Copy, Debug)]
+pub struct Sequence<const N: usize>(pub(super) usize);
+
+/// A state with a trace and `N` taps: sit-sot or mit-sot.
+#[derive(Clone, Copy, Debug)]
+pub struct State<const N: usize>(pub(super) usize);
+
+/// A buffer with `R` read taps and `W` write taps: mit-mot.
+#[derive(Clone, Copy, Debug)]
+pub struct MitMot<const R: usize, const W: usize>(pub(super) usize);
+
+/// A tree of states of which only the last values are kept (untraced sit-sot).
+#[derive(Clone, Debug)]
+pub struct Carry<T> {
+    pub(super) index: usize,
+    pub(super) tree: T,
+}
+
+/// One step of a recurrence, while it is traced.
+pub struct Step<'a> {
+    pub(super) recurrence: &'a Recurrence,
+    pub(super) values: Vec<Value>,
+    pub(super) written: Vec<Option<Vec<Value>>>,
+    pub(super) next: Vec<Option<Value>>,
+}
+
+/// A handle that a step can read through.
+pub trait Readable {
+    /// What [`Step::read`] gives.
+    type Rows;
+    #[doc(hidden)]
+    fn read(&self, step: &Step<'_>) -> Self::Rows;
+}
+
+/// A handle that a step can write through.
+pub trait Writable {
+    /// What [`Step::write`] takes.
+    type Rows;
+    #[doc(hidden)]
+    fn write(&self, step: &mut Step<'_>, rows: Self::Rows);
+}
+
+impl Step<'_> {
+    /// The rows behind a handle's taps, in the order in which the taps were given; of a carry, its tree.
+    pub fn read<H: Readable>(&self, handle: &H) -> H::Rows {
+        handle.read(self)
+    }
+
+    /// Sets what the step writes: the new value of a state, the rows behind a buffer's write taps in the order of
+    /// the taps, the next tree of a carry.
+    pub fn write<H: Writable>(&mut self, handle: &H, rows: H::Rows) {
+        handle.write(self, rows);
+    }
+
+    fn rows<const N: usize>(&self, tapped: &[Tapped], base: usize, index: usize) -> [Value; N] {
+        let start = base + tapped[..index].iter().map(|tapped| tapped.reads.len()).sum::<usize>();
+        std::array::from_fn(|tap| self.values[start + tap])
+    }
+
+    fn buffer_rows<const N: usize>(&self, index: usize) -> [Value; N] {
+        let base = self.recurrence.sequences.iter().map(|sequence| sequence.reads.len()).sum();
+        self.rows(&self.recurrence.buffers, base, index)
+    }
+
+    /// Every row written, then every next carry; what was not written is an error.
+    pub(super) fn finish(self) -> Vec<(String, Value)> {
+        let site = self.recurrence.at.site;
+        let missing = |name: &str| {
+            fail("scan", site, &[], |at| {
+                let fix = "call `step.write` for it in the body";
+                at.mismatch(name, "a new value each step", "none", fix)
+            })
+        };
+        let mut outputs = Vec::new();
+        for (buffer, rows) in self.recurrence.buffers.iter().zip(self.written) {
+            let rows = rows.unwrap_or_else(|| vec![missing(&buffer.name); buffer.writes.len()]);
+            let row_type = buffer.value.ty().row();
+            for (index, row) in rows.into_iter().enumerate() {
+                let name = format!("w{}_{index}", outputs.len());
+                if let Some(expected) = row_type.as_ref().filter(|ty| !row.is_poison() && **ty != row.ty()) {
+                    let fix = "cast, reshape or broadcast the row: rows are not converted silently";
+                    fail("scan", site, &[row], |at| {
+                        at.mismatch(format!("the row written to {}", buffer.name), expected, row.ty(), fix)
+                    });
+                }
+                outputs.push((name, row));
+            }
+        }
+        let mut next = Vec::new();
+        for ((name, _), value) in self.recurrence.carries.iter().zip(self.next) {
+            next.push((name.clone(), value.unwrap_or_else(|| missing(&format!("`{name}`")))));
+        }
+        check_carry(&self.recurrence.at, &self.recurrence.carries, &next);
+        outputs.extend(next);
+        outputs
+    }
+}
+
+impl<const N: usize> Readable for Sequence<N> {
+    type Rows = [Value; N];
+    fn read(&self, step: &Step<'_>) -> [Value; N] {
+        step.rows(&step.recurrence.sequences, 0, self.0)
+    }
+}
+
+impl<const N: usize> Readable for State<N> {
+    type Rows = [Value; N];
+    fn read(&self, step: &Step<'_>) -> [Value; N] {
+        step.buffer_rows(self.0)
+    }
+}
+
+impl<const N: usize> Writable for State<N> {
+    type Rows = Value;
+    fn write(&self, step: &mut Step<'_>, row: Value) {
+        step.written[self.0] = Some(vec![row]);
+    }
+}
+
+impl<const R: usize, const W: usize> Readable for MitMot<R, W> {
+    type Rows = [Value; R];
+    fn read(&self, step: &Step<'_>) -> [Value; R] {
+        step.buffer_rows(self.0)
+    }
+}
+
+impl<const R: usize, const W: usize> Writable for MitMot<R, W> {
+    type Rows = [Value; W];
+    fn write(&self, step: &mut Step<'_>, rows: [Value; W]) {
+        step.written[self.0] = Some(rows.to_vec());
+    }
+}
+
+impl<T: Tree> Readable for Carry<T> {
+    type Rows = T;
+    fn read(&self, step: &Step<'_>) -> T {
+        let base = step.values.len() - step.recurrence.carries.len();
+        tree::rebuild(&self.tree, &step.values[base + self.index..])
+    }
+}
+
+impl<T: Tree> Writable for Carry<T> {
+    type Rows = T;
+    fn write(&self, step: &mut Step<'_>, tree: T) {
+        let leaves = tree::leaves(&tree, "");
+        let expected = tree::leaves(&self.tree, "");
+        if leaves.len() != expected.len() {
+            fail("scan", step.recurrence.at.site, &[], |at| {
+                let fix = "write a carry with the structure of the initial one";
+                let count = |leaves: &[(String, Value)]| match leaves.len() {
+                    1 => "1 leaf".to_string(),
+                    count => format!("{count} leaves"),
+                };
+                at.mismatch("the structure of the next carry", count(&expected), count(&leaves), fix)
+            });
+            return;
+        }
+        for (index, (_, value)) in leaves.into_iter().enumerate() {
+            step.next[self.index + index] = Some(value);
+        }
+    }
+}
+
+/// What a recurrence gives.
+#[derive(Clone, Debug)]
+pub struct Outcome<Y> {
+    /// What the body returned, stacked along axis 0 in the order of the steps.
+    pub ys: Y,
+    pub(super) at: Place,
+    pub(super) given: Vec<Start>,
+    pub(super) buffers: Vec<Value>,
+    pub(super) carries: Vec<Value>,
+}
+
+impl<Y> Outcome<Y> {
+    /// The trace of a state, one row a step, without the initial rows.
+    pub fn trace<const N: usize>(&self, state: &State<N>) -> Value {
+        let trace = self.buffers[state.0];
+        match self.given[state.0] {
+            Start::Given(given) if !trace.is_poison() => {
+                let slice = crate::ops::Slice { axis: 0, start: given.into(), limit: trace.dim(0), step: 1 };
+                emit(slice, &[trace], self.at.site)[0]
+            }
+            _ => trace,
+        }
+    }
+
+    /// The trace of a state with its initial rows in front.
+    pub fn trace_with_init<const N: usize>(&self, state: &State<N>) -> Value {
+        self.buffers[state.0]
+    }
+
+    /// The final rows of a buffer.
+    pub fn buffer<const R: usize, const W: usize>(&self, buffer: &MitMot<R, W>) -> Value {
+        self.buffers[buffer.0]
+    }
+
+    /// The last values of a carry.
+    pub fn last<T: Tree>(&self, carry: &Carry<T>) -> T {
+        tree::rebuild(&carry.tree, &self.carries[carry.index..])
+    }
+}

@@ -1,4 +1,5 @@
-//! The programs of the golden cases, one file a category, in the order of the manifest.
+//! The programs of the golden cases, one file a category, in the order of the manifest; and the cases of single ops,
+//! whose results are the reference evaluation's.
 //!
 //! A program follows the definition in the manifest. It takes its inputs by name, with the types that the
 //! manifest gives them, so one program serves the f32 and the f64 variant.
@@ -7,6 +8,7 @@ mod dtype;
 mod mit_mot;
 mod model;
 mod nested;
+pub(crate) mod ops;
 mod scan;
 mod taps;
 

@@ -10,6 +10,9 @@ use crate::suite::Case;
 /// How large the sums of these cases are that cancel.
 const SUMS: f64 = 0.1;
 
+/// What f16 cannot hold in between: a product of 0.008, a sum of zero.
+const TOO_LARGE: [[f64; 4]; 2] = [[1e4, 80.0, 1e-4, 1e-4], [6e4, 6e4, -6e4, -6e4]];
+
 pub(super) fn cases() -> Cases {
     Ok([reductions()?, argmax()?, matmul()?, repeated_views()?].concat())
 }
@@ -48,6 +51,13 @@ fn reductions_of(kind: ReduceKind, dtype: DType) -> Vec<Use> {
     uses.push(Use::new(along(0), [varied(dtype, &[300], 0)]));
     uses.push(Use::new(along(0), [small(dtype, &[300, 2], 0)]));
     uses.push(Use::new(along(1), [repeated(dtype, &[2, 300], &[one], 0)]));
+    if dtype.is_float() {
+        for (values, axes) in
+            TOO_LARGE.iter().flat_map(|values| [vec![0], vec![1], vec![0, 1]].map(|axes| (values, axes)))
+        {
+            uses.push(Use::new(Reduce { kind, axes }, [repeated(dtype, &[2, 2], &values.map(Scalar::Float), 0)]));
+        }
+    }
     uses
 }
 

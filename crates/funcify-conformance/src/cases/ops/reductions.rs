@@ -75,6 +75,7 @@ fn argmax() -> Cases {
         }
         let rising: Vec<Scalar> = (0..300).map(Scalar::Int).collect();
         uses.push(Use::new(ArgMax { axis: 0 }, [repeated(dtype, &[300], &rising, 0)]));
+        uses.push(Use::new(ArgMax { axis: 0 }, [small(dtype, &[300], 0)]));
         uses.push(Use::new(ArgMax { axis: 0 }, [varied(dtype, &[300], 0)]));
         uses
     })

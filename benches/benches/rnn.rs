@@ -9,7 +9,8 @@ use funcify_benches::{Sizes, candle_by_hand, candle_inputs, prepared};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 
-const SIZES: [Sizes; 2] = [Sizes { steps: 1000, batch: 1, width: 32 }, Sizes { steps: 250, batch: 32, width: 128 }];
+const SIZES: [Sizes; 2] =
+    [Sizes { steps: 1000, batch: 1, width: 32 }, Sizes { steps: 250, batch: 32, width: 128 }];
 
 fn main() {
     divan::main();

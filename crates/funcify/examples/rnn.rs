@@ -7,8 +7,7 @@ fn main() {
             let h = (x.matmul(w) + h.matmul(u)).tanh();
             (h, h)
         })
-    })
-    .unwrap();
+    }).unwrap();
     println!("{g}");
     let g = Graph::build("taps", |g| {
         let [start, buf, u] = [g.input("start", "f64[2]"), g.input("buf", "f64[6]"), g.input("u", "f64[9]")];
@@ -27,26 +26,17 @@ fn main() {
             a + b
         });
         (out.trace(&s), out.buffer(&m), out.ys)
-    })
-    .unwrap();
+    }).unwrap();
     println!("{g}");
     let e = Graph::build("bad", |g| {
         let [xs, h0] = [g.input("xs", "f32[T,2]"), g.input("h0", "f32[3]")];
         let w = g.input("w", "f32[4,3]");
-        scan(h0, xs, |h, x| {
-            let h = (x.matmul(w) + h).tanh();
-            (h, h)
-        })
-    })
-    .unwrap_err();
+        scan(h0, xs, |h, x| { let h = (x.matmul(w) + h).tanh(); (h, h) })
+    }).unwrap_err();
     println!("{e}");
     let e = Graph::build("bad", |g| {
         let [xs, h0] = [g.input("xs", "f32[T,2]"), g.input("h0", "f32[]")];
-        scan((h0, h0), xs, |(h, k), x| {
-            let h = (x * h).tanh();
-            ((k, h), h)
-        })
-    })
-    .unwrap_err();
+        scan((h0, h0), xs, |(h, k), x| { let h = (x * h).tanh(); ((k, h), h) })
+    }).unwrap_err();
     println!("{e}");
 }

@@ -1,8 +1,10 @@
-//! The backend itself: rows and stacks, element types, and tensors that Candle tracks.
+//! The backend itself: rows and stacks, element types, tensors that Candle tracks, and what the conformance suite does
+//! not say of kernels: tensors large enough for several threads, constants as ops, errors.
 
 use candle_core::{Device, Tensor, Var};
-use funcify::dispatch::{Backend, Function, Part, StackType};
-use funcify::{DType, Graph, HostTensor, Scalar, TensorType};
+use funcify::dispatch::{Backend, Function, Part, StackType, run_op};
+use funcify::ops::{Broadcast, Constant, Op, Unary};
+use funcify::{DType, Graph, HostTensor, Scalar, Shape, TensorType};
 use funcify_candle::Candle;
 
 #[test]
@@ -55,4 +57,52 @@ fn a_tensor_of_another_type_is_an_error() {
     let x = Tensor::new(&[1f32], &Device::Cpu).unwrap();
     assert!(Candle::cpu().download(&x, DType::F64).is_err());
     assert!(!Candle::cpu().stores(&x, DType::Bool));
+}
+
+#[test]
+fn large_tensors_run_in_parallel() {
+    let ints = [-3, 0, 7, 255, i64::MAX, i64::MIN, 2].map(Scalar::Int);
+    let floats = [-3.5, -0.0, 1e-4, 60.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN].map(Scalar::Float);
+    for (dtype, values) in [(DType::F32, floats), (DType::I64, ints)] {
+        let mut next = values.iter().cycle();
+        let inputs = [[300, 301], [301, 299], [301, 300]]
+            .map(|shape| HostTensor::from_fn(dtype, &shape, |_| *next.next().unwrap()));
+        let graph = Graph::build("large", |builder| {
+            let [x, y, z] = [("x", 0), ("y", 1), ("z", 2)].map(|(name, index)| builder.input(name, inputs[index].ty()));
+            // `z.t()` is a view.
+            [x.maximum(z.t()), z.t() * x, y.sign(), y.maximum(y.reverse(0)), y * y.reverse(1), z.t().sign()]
+        });
+        let graph = graph.unwrap();
+        let found = Function::compile(&graph, &Candle::cpu()).unwrap().call_host(&inputs).unwrap();
+        let expected = funcify::evaluate(&graph, &inputs).unwrap();
+        for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert_eq!(found.ty(), expected.ty());
+            let same = |(a, b): (Scalar, Scalar)| a == b || (a.as_f64().is_nan() && b.as_f64().is_nan());
+            assert!(found.scalars().zip(expected.scalars()).all(same), "{dtype}, output {index}");
+        }
+    }
+}
+
+#[test]
+fn a_constant_is_an_op_too() {
+    for dtype in DType::ALL {
+        for shape in [&[][..], &[0], &[2, 3]] {
+            let value = HostTensor::from_fn(dtype, shape, |index| Scalar::Int(index.iter().sum::<usize>() as i64));
+            let op = Op::from(Constant { value: value.clone().into() });
+            assert_eq!(run_op(&Candle::cpu(), &op, &[]).unwrap(), [value]);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_an_error() {
+    let shape = Shape::from([1usize; 9].as_slice());
+    let tries: [(Op, HostTensor); 2] = [
+        (Unary::Neg.into(), HostTensor::zeros(DType::F32, &[1; 9])),
+        (Broadcast { shape }.into(), HostTensor::scalar(1f32)),
+    ];
+    for (op, operand) in tries {
+        let error = run_op(&Candle::cpu(), &op, &[operand]).expect_err("an error").to_string();
+        assert!(error.contains("at most 8 axes"), "{error}");
+    }
 }

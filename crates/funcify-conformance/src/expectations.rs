@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! [[expect]]
-//! case   = "dtype/f16_*"          # one case, or all that begin so
+//! case   = "dtype/f16_*"          # one case, or a pattern with one `*`
 //! mode   = "native"               # optional: unroll or native
 //! status = "unsupported"          # the only status there is
 //! error  = "Unsupported"          # the kind of the error, exactly
@@ -27,7 +27,7 @@ pub struct Expectations {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gap {
-    /// A case's name, or a prefix followed by `*`.
+    /// A case's name, or a pattern in which one `*` stands for any text.
     pub case: String,
     /// The mode, if the gap is in one only.
     pub mode: Option<String>,
@@ -62,8 +62,8 @@ impl Expectations {
 impl Gap {
     /// Whether it covers a case in a mode.
     pub fn covers(&self, case: &str, mode: &str) -> bool {
-        let named = match self.case.strip_suffix('*') {
-            Some(prefix) => case.starts_with(prefix),
+        let named = match self.case.split_once('*') {
+            Some((before, after)) => case.strip_prefix(before).is_some_and(|rest| rest.ends_with(after)),
             None => case == self.case,
         };
         named && self.mode.as_deref().is_none_or(|own| own == mode)
@@ -89,5 +89,19 @@ mod tests {
         assert!(expectations.find("dtype/f16_sum", "native").is_some());
         assert!(expectations.find("dtype/f16_sum", "unroll").is_none());
         assert!(expectations.find("dtype/f32_sum", "native").is_none());
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        let covers = |pattern: &str, case: &str| {
+            let text = format!("[[expect]]\ncase = '{pattern}'\nstatus = 'unsupported'\nerror = 'E'\nreason = 'r'");
+            Expectations::parse(&text).unwrap().find(case, "native").is_some()
+        };
+        assert!(covers("op/*_f16", "op/tanh_f16") && covers("op/*_f16", "op/cast_i64_f16"));
+        assert!(!covers("op/*_f16", "op/tanh_bf16") && !covers("op/*_f16", "op/cast_f16_i64"));
+        assert!(!covers("op/*_f16", "dtype/sum_f16"));
+        assert!(covers("*", "op/tanh_f16") && covers("op/tanh_f16*", "op/tanh_f16"));
+        // What stands before and after does not overlap.
+        assert!(!covers("op/f16*f16", "op/f16"));
     }
 }

@@ -60,6 +60,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
         all.push(golden_case(golden, program).map_err(|reason| format!("case `{name}`: {reason}"))?);
     }
     all.extend(cases::edge::cases()?);
+    all.extend(cases::ops::cases()?);
     Ok(all)
 }
 
@@ -91,9 +92,21 @@ fn golden_case(golden: &GoldenCase, program: cases::Program) -> Result<Case, Str
 impl Case {
     /// A case whose expected outputs are the reference evaluation's. The error is why that cannot be had.
     pub fn from_reference(name: &str, category: &str, graph: Graph, inputs: Vec<HostTensor>) -> Result<Case, String> {
+        Case::from_reference_scaled(name, category, graph, inputs, 1.0)
+    }
+
+    /// A case whose expected outputs are the reference evaluation's, where results of this magnitude are added and
+    /// may cancel: their error is relative to `scale`, not to what is left of them. 0 if nothing cancels.
+    pub fn from_reference_scaled(
+        name: &str,
+        category: &str,
+        graph: Graph,
+        inputs: Vec<HostTensor>,
+        scale: f64,
+    ) -> Result<Case, String> {
         let results = funcify::evaluate(&graph, &inputs).map_err(|error| format!("case `{name}`: {error}"))?;
         let outputs = graph.outputs().iter().zip(results).map(|(output, values)| {
-            let (rtol, atol) = reference_tolerance(values.dtype());
+            let (rtol, atol) = reference_tolerance(values.dtype(), scale);
             ExpectedOutput { name: output.name.clone(), ty: values.ty(), values, rtol, atol }
         });
         let expected = Expected::Outputs(outputs.collect());
@@ -111,13 +124,16 @@ impl Case {
 }
 
 /// How far a backend may be from the reference evaluation, which computes in f64 and rounds once an op: a few units
-/// in the last place of the dtype, for functions and for sums in another order.
-fn reference_tolerance(dtype: DType) -> (f64, f64) {
-    match dtype {
-        DType::F16 => (4e-3, 4e-3),
-        DType::BF16 => (3e-2, 3e-2),
-        DType::F32 => (1e-5, 1e-5),
-        DType::F64 => (1e-12, 1e-12),
-        _ => (0.0, 0.0),
-    }
+/// in the last place of the dtype, for functions and for sums in another order. The absolute part is the same for
+/// results of the magnitude `scale` that cancel, and at least the smallest normal number: what is below it may be
+/// flushed to zero.
+fn reference_tolerance(dtype: DType, scale: f64) -> (f64, f64) {
+    let (rtol, smallest) = match dtype {
+        DType::F16 => (2e-3, 2f64.powi(-14)),
+        DType::BF16 => (2e-2, 2f64.powi(-126)),
+        DType::F32 => (1e-5, f64::from(f32::MIN_POSITIVE)),
+        DType::F64 => (1e-12, f64::MIN_POSITIVE),
+        _ => return (0.0, 0.0),
+    };
+    (rtol, rtol * scale + smallest)
 }

@@ -1,17 +1,18 @@
 //! `reduce`: Burn's reductions axis by axis; integers in host memory, since Burn's sums and products of integers
 //! panic on overflow and its largest integers are found by indices of the integers' own type.
 
-use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
+use burn::backend::{Dispatch, TensorMetadata};
+use burn::tensor::FloatDType;
 use funcify::dispatch::Call;
 use funcify::ops::{Reduce, ReduceKind};
-use funcify::{HostTensor, funcify};
+use funcify::{DType, HostTensor, funcify};
 
 use super::Outcome;
 use crate::data::upload;
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, kind, reshape, sizes};
-use crate::on_host;
+use crate::{dtypes, on_host};
 
 funcify!(Burn, Reduce, |call, [x]| reduce(&call, x));
 
@@ -28,6 +29,9 @@ fn reduce(call: &Call<'_, Burn, Reduce>, x: Tensor) -> Outcome {
         return Ok(upload(call.backend, &HostTensor::from_fn(dtype, &shape, |_| identity)));
     }
     let reduced = match kind(&x) {
+        Kind::Float if axes.len() > 1 && is_half(&x) && matches!(monoid, ReduceKind::Sum | ReduceKind::Prod) => {
+            in_f32(*monoid, x, axes)?
+        }
         Kind::Float if axes.len() == found.len() => whole(*monoid, x)?,
         Kind::Float => axes.iter().try_fold(x, |x, axis| along_float(*monoid, x, *axis))?,
         Kind::Bool => axes.iter().try_fold(x, |x, axis| along_bool(*monoid, x, *axis))?,
@@ -45,6 +49,20 @@ fn whole(monoid: ReduceKind, x: Tensor) -> Outcome {
         ReduceKind::Min => Ok(Dispatch::float_min(x)),
         ReduceKind::Any | ReduceKind::All => wrong_kind(monoid, "floats"),
     }
+}
+
+/// Whether the elements are f16 or bf16.
+fn is_half(x: &Tensor) -> bool {
+    matches!(dtypes::of(x), Some(DType::F16 | DType::BF16))
+}
+
+/// A sum or product of f16 or bf16 along several axes, rounded once: what an axis gives may be more than f16 can hold,
+/// and the next axis make it small again.
+fn in_f32(monoid: ReduceKind, x: Tensor, axes: &[usize]) -> Outcome {
+    let dtype = x.dtype();
+    let wide = Dispatch::float_cast(x, FloatDType::F32);
+    let reduced = axes.iter().try_fold(wide, |x, axis| along_float(monoid, x, *axis))?;
+    Ok(Dispatch::float_cast(reduced, dtype.into()))
 }
 
 fn along_float(monoid: ReduceKind, x: Tensor, axis: usize) -> Outcome {

@@ -1,5 +1,5 @@
-//! The programs of the golden cases, one file a category, in the order of the manifest, and the cases of `edge`,
-//! which hold their expected values themselves.
+//! The cases: programs of the golden cases, one file a category, in the order of the manifest; `edge`, whose expected
+//! values stand beside the programs; and `ops`, single ops whose results are the reference evaluation's.
 //!
 //! A program follows the definition in the manifest. It takes its inputs by name, with the types that the
 //! manifest gives them, so one program serves the f32 and the f64 variant.
@@ -9,6 +9,7 @@ pub(crate) mod edge;
 mod mit_mot;
 mod model;
 mod nested;
+pub(crate) mod ops;
 mod scan;
 mod taps;
 

@@ -1,15 +1,49 @@
-//! What loops need of a device: rows, stacks, and traces that are written in place.
-
-mod support;
+//! What loops need of a device: rows, stacks, and traces that are written in place. And what the conformance suite does
+//! not say of it: that it converts every op, constants as ops, errors.
 
 use std::time::{Duration, Instant};
 
 use burn::backend::TensorMetadata;
 use funcify::dispatch::{Backend, Part, StackType, run_op};
-use funcify::ops::{Broadcast, Cast, Op};
-use funcify::{DType, HostTensor};
+use funcify::ops::{Broadcast, Cast, Constant, Op};
+use funcify::{DType, HostTensor, Scalar};
 use funcify_burn::Burn;
-use support::{devices, extreme, small};
+
+const SHAPES: [&[usize]; 7] = [&[], &[5], &[0], &[3, 4], &[2, 0, 3], &[2, 3, 4], &[2, 1, 3, 2]];
+
+fn devices() -> Vec<Burn> {
+    vec![
+        #[cfg(feature = "flex")]
+        Burn::flex(),
+        #[cfg(feature = "ndarray")]
+        Burn::ndarray(),
+    ]
+}
+
+/// A tensor of small numbers, exact in every dtype.
+fn small(dtype: DType, shape: &[usize]) -> HostTensor {
+    let mut state = 7u32;
+    HostTensor::from_fn(dtype, shape, |_| {
+        state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+        let number = i64::from(state >> 24) % 11 - 4;
+        match dtype {
+            DType::Bool => Scalar::Bool(number > 0),
+            _ if dtype.is_float() => Scalar::Float(number as f64 / 4.0),
+            _ => Scalar::Int(number),
+        }
+    })
+}
+
+/// A tensor of the numbers that a conversion could lose: the largest and the smallest, infinity, NaN.
+fn extreme(dtype: DType, shape: &[usize]) -> HostTensor {
+    let scalars = match dtype {
+        DType::Bool => [true, false, false, true, true, false].map(Scalar::Bool),
+        _ if dtype.is_float() => [-0.0, 1e-4, 1e4, f64::INFINITY, f64::NEG_INFINITY, f64::NAN].map(Scalar::Float),
+        _ => [-1, 255, i64::MAX, i64::MIN, 1 << 31, 1 << 24].map(Scalar::Int),
+    };
+    let mut next = scalars.iter().cycle();
+    HostTensor::from_fn(dtype, shape, |_| *next.next().expect("there are elements"))
+}
 
 fn held_dtypes(device: &Burn) -> Vec<DType> {
     DType::ALL.into_iter().filter(|dtype| device.lacks(*dtype, 3).is_none()).collect()
@@ -18,8 +52,7 @@ fn held_dtypes(device: &Burn) -> Vec<DType> {
 #[test]
 fn upload_and_download_round_trip() {
     for device in devices() {
-        for (dtype, shape) in held_dtypes(&device).iter().flat_map(|dtype| support::SHAPES.map(|shape| (*dtype, shape)))
-        {
+        for (dtype, shape) in held_dtypes(&device).iter().flat_map(|dtype| SHAPES.map(|shape| (*dtype, shape))) {
             let x = small(dtype, shape);
             let tensor = device.upload(&x).unwrap();
             assert_eq!(device.download(&tensor, dtype).unwrap(), x);
@@ -126,6 +159,22 @@ fn what_a_device_lacks_is_an_error() {
             let broadcast = Op::from(Broadcast { shape: vec![2usize; rank].as_slice().into() });
             let result = run_op(&device, &broadcast, &[small(DType::F32, &[2])]);
             assert_eq!(result.is_err(), device.lacks(DType::F32, rank).is_some(), "{} {rank}", device.name());
+        }
+    }
+}
+
+#[test]
+fn every_op_is_converted() {
+    assert_eq!(funcify::dispatch::converted_ops::<Burn>(), funcify::ops::all_names());
+}
+
+#[test]
+fn a_constant_is_an_op_too() {
+    for device in devices() {
+        for (dtype, shape) in held_dtypes(&device).iter().flat_map(|dtype| SHAPES.map(|shape| (*dtype, shape))) {
+            let value = extreme(dtype, shape);
+            let op = Op::from(Constant { value: value.clone().into() });
+            assert_eq!(format!("{:?}", run_op(&device, &op, &[]).unwrap()), format!("{:?}", [value]));
         }
     }
 }

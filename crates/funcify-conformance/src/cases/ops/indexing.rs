@@ -1,0 +1,120 @@
+//! Ops whose positions are data: dynamic slices and updates, `take`, `gather`, `scatter`. Indices have every integer
+//! type, and are also below the first position and past the last.
+
+use funcify::DType;
+use funcify::ops::{DynamicSlice, DynamicUpdate, Gather, Scatter, ScatterMode, Take};
+
+use super::values::{INTEGERS, NUMBERS, index, indices, small, varied};
+use super::{Cases, Use, on_dtypes};
+
+/// Indices of an axis of three elements; -1 and the largest wrap in the narrow types.
+const POSITIONS: [i64; 10] = [2, 0, 255, 1, 1, -1, i64::MAX, i64::MIN, 7, 1];
+
+/// The shapes along which `gather` and `scatter` go: the axis, the operand's shape, and how many indices lie along it.
+const ALONG: [(usize, &[usize], usize); 11] = [
+    (0, &[3], 8),
+    (0, &[3], 5),
+    (0, &[3], 2),
+    (0, &[3], 0),
+    (1, &[2, 3], 4),
+    (1, &[2, 3], 0),
+    (0, &[3, 2], 2),
+    (0, &[3, 4], 2),
+    (1, &[2, 3, 4], 5),
+    (1, &[2, 3, 4], 2),
+    (0, &[2, 0], 3),
+];
+
+pub(super) fn cases() -> Cases {
+    Ok([dynamic_slices()?, dynamic_updates()?, takes()?, gathers()?, scatters()?].concat())
+}
+
+/// The axis, the operand's shape, and the size of the part.
+fn parts() -> Vec<(usize, &'static [usize], usize)> {
+    let mut rows = vec![(0, &[0][..], 0), (0, &[5], 2), (0, &[3, 2], 3), (1, &[2, 3], 2)];
+    for size in [0, 1, 3, 4] {
+        rows.extend([(0, &[4][..], size), (1, &[2, 4, 2], size)]);
+    }
+    rows
+}
+
+/// Every type of a start with every number.
+fn starts() -> impl Iterator<Item = (DType, i64)> {
+    let numbers = [0, 1, 2, 9, -1, i64::MIN, i64::MAX];
+    INTEGERS.into_iter().flat_map(move |dtype| numbers.map(|number| (dtype, number)))
+}
+
+fn with_size(shape: &[usize], axis: usize, size: usize) -> Vec<usize> {
+    let mut shape = shape.to_vec();
+    shape[axis] = size;
+    shape
+}
+
+fn dynamic_slices() -> Cases {
+    on_dtypes("dynamic_slice", &DType::ALL, 0.0, |dtype| {
+        let each = starts().flat_map(|start| parts().into_iter().map(move |part| (start, part)));
+        each.map(|((index_dtype, start), (axis, shape, size))| {
+            let op = DynamicSlice { axis, size: size.into() };
+            Use::new(op, [varied(dtype, shape, 0), index(index_dtype, start)])
+        })
+        .collect()
+    })
+}
+
+fn dynamic_updates() -> Cases {
+    on_dtypes("dynamic_update", &DType::ALL, 0.0, |dtype| {
+        let each = starts().flat_map(|start| parts().into_iter().map(move |part| (start, part)));
+        each.map(|((index_dtype, start), (axis, shape, size))| {
+            let part = varied(dtype, &with_size(shape, axis, size), 3);
+            Use::new(DynamicUpdate { axis }, [varied(dtype, shape, 0), part, index(index_dtype, start)])
+        })
+        .collect()
+    })
+}
+
+fn takes() -> Cases {
+    let picked: [&[usize]; 6] = [&[], &[8], &[4], &[0], &[2, 4], &[2, 5]];
+    let shapes: [(usize, &[usize]); 5] = [(0, &[3]), (0, &[3, 2]), (1, &[2, 3]), (1, &[2, 3, 2]), (1, &[2, 3, 4])];
+    on_dtypes("take", &DType::ALL, 0.0, |dtype| {
+        let mut uses = Vec::new();
+        for (index_dtype, picked) in INTEGERS.into_iter().flat_map(|dtype| picked.map(|picked| (dtype, picked))) {
+            for (axis, shape) in shapes {
+                let operands = [varied(dtype, shape, 0), indices(index_dtype, picked, &POSITIONS)];
+                uses.push(Use::new(Take { axis }, operands));
+            }
+        }
+        uses
+    })
+}
+
+fn gathers() -> Cases {
+    on_dtypes("gather", &DType::ALL, 0.0, |dtype| {
+        let each = INTEGERS.into_iter().flat_map(|index_dtype| ALONG.map(|row| (index_dtype, row)));
+        each.map(|(index_dtype, (axis, shape, count))| {
+            let indices = indices(index_dtype, &with_size(shape, axis, count), &POSITIONS);
+            Use::new(Gather { axis }, [varied(dtype, shape, 0), indices])
+        })
+        .collect()
+    })
+}
+
+fn scatters() -> Cases {
+    let uses = |mode, dtype| {
+        let mut rows = ALONG.to_vec();
+        rows.push((0, &[0], 2));
+        let mut uses = Vec::new();
+        for (index_dtype, (axis, shape, count)) in
+            INTEGERS.into_iter().flat_map(|index_dtype| rows.iter().map(move |row| (index_dtype, *row)))
+        {
+            let along = with_size(shape, axis, count);
+            for updates in [varied(dtype, &along, 4), small(dtype, &along, 4)] {
+                let operands = [varied(dtype, shape, 0), indices(index_dtype, &along, &POSITIONS), updates];
+                uses.push(Use::new(Scatter { axis, mode }, operands));
+            }
+        }
+        uses
+    };
+    let set = on_dtypes("scatter_set", &DType::ALL, 0.0, |dtype| uses(ScatterMode::Set, dtype))?;
+    let add = on_dtypes("scatter_add", &NUMBERS, 0.0, |dtype| uses(ScatterMode::Add, dtype))?;
+    Ok([set, add].concat())
+}

@@ -1,0 +1,97 @@
+//! Category `op`: every op on every element type of its domain, against the reference evaluation.
+//!
+//! A case is one op on one dtype, `op/tanh_f32`. It applies the op to many operands, each time twice: to the operands as
+//! they are uploaded, and to views of larger tensors whose axes are in the opposite order. The results are the outputs
+//! `uploaded_0`, `view_0`, `uploaded_1`, and so on. A cast has a case for each pair, `op/cast_f32_i64`.
+
+mod elementwise;
+mod indexing;
+mod movement;
+mod reductions;
+mod values;
+
+use std::collections::BTreeMap;
+
+use funcify::ops::{Op, Slice, Transpose};
+use funcify::{Builder, DType, Graph, HostTensor, Scalar, Value, apply};
+
+use crate::suite::Case;
+
+/// The cases of a category, or which cannot be made and why.
+type Cases = Result<Vec<Case>, String>;
+
+/// Every case of the category.
+pub(crate) fn cases() -> Cases {
+    Ok([elementwise::cases()?, reductions::cases()?, movement::cases()?, indexing::cases()?].concat())
+}
+
+/// One application of an op.
+struct Use {
+    op: Op,
+    operands: Vec<HostTensor>,
+}
+
+impl Use {
+    fn new(op: impl Into<Op>, operands: impl Into<Vec<HostTensor>>) -> Self {
+        Use { op: op.into(), operands: operands.into() }
+    }
+}
+
+/// The case of an op, named by the op and the dtype. `scale` is how large intermediate results are that cancel
+/// ([`Case::from_reference_scaled`]).
+fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[Use]) -> Result<Case, String> {
+    let name = format!("{op}_{dtype}");
+    let mut inputs = Vec::new();
+    let graph = Graph::build(&name, |builder| {
+        let mut outputs = BTreeMap::new();
+        for (number, one) in uses.iter().enumerate() {
+            let mut add = |kind: &str, operands: Vec<Value>| {
+                for (index, result) in apply(one.op.clone(), &operands).into_iter().enumerate() {
+                    let suffix = if index == 0 { String::new() } else { format!("_{index}") };
+                    outputs.insert(format!("{kind}_{number}{suffix}"), result);
+                }
+            };
+            let mut uploaded = Vec::new();
+            let mut views = Vec::new();
+            for (index, operand) in one.operands.iter().enumerate() {
+                uploaded.push(builder.input(&format!("uploaded_{number}_{index}"), operand.ty()));
+                inputs.push(operand.clone());
+                let stored = stored(operand);
+                views.push(view(builder, &format!("view_{number}_{index}"), &stored, operand.shape()));
+                inputs.push(stored);
+            }
+            add("uploaded", uploaded);
+            if !views.is_empty() {
+                add("view", views);
+            }
+        }
+        outputs
+    });
+    let graph = graph.map_err(|error| format!("case `op/{name}`: {error}"))?;
+    Case::from_reference_scaled(&name, "op", graph, inputs, scale)
+}
+
+/// The tensor of which an operand can be a view: its axes reversed, and one element more along each.
+fn stored(operand: &HostTensor) -> HostTensor {
+    let shape: Vec<usize> = operand.shape().iter().rev().map(|size| size + 1).collect();
+    HostTensor::from_fn(operand.dtype(), &shape, |index| {
+        let source: Vec<usize> = index.iter().rev().copied().collect();
+        let inside = source.iter().zip(operand.shape()).all(|(position, size)| position < size);
+        if inside { operand.at(&source) } else { Scalar::Int(1) }
+    })
+}
+
+/// The view of a stored tensor that is the operand of that shape.
+fn view(builder: &Builder, name: &str, stored: &HostTensor, shape: &[usize]) -> Value {
+    let mut view = builder.input(name, stored.ty());
+    for (axis, size) in shape.iter().rev().enumerate() {
+        let slice = Slice { axis, start: 0.into(), limit: (*size).into(), step: 1 };
+        view = apply(slice, &[view])[0];
+    }
+    apply(Transpose { axes: (0..shape.len()).rev().collect() }, &[view])[0]
+}
+
+/// A case for each of these dtypes.
+fn on_dtypes(op: &str, dtypes: &[DType], scale: f64, uses: impl Fn(DType) -> Vec<Use>) -> Cases {
+    dtypes.iter().map(|dtype| case(op, dtype, scale, &uses(*dtype))).collect()
+}

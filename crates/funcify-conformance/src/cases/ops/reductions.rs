@@ -1,0 +1,139 @@
+//! Ops that combine elements: reductions, positions of the largest, products of matrices.
+
+use funcify::ops::{ArgMax, MatMul, Reduce, ReduceKind};
+use funcify::{DType, Graph, Scalar};
+
+use super::values::{FLOATS, NUMBERS, SHAPES, repeated, small, varied};
+use super::{Cases, Use, on_dtypes};
+use crate::suite::Case;
+
+/// How large the sums of these cases are that cancel.
+const SUMS: f64 = 0.1;
+
+/// What f16 cannot hold in between: a product of 0.008, a sum of zero.
+const TOO_LARGE: [[f64; 4]; 2] = [[1e4, 80.0, 1e-4, 1e-4], [6e4, 6e4, -6e4, -6e4]];
+
+pub(super) fn cases() -> Cases {
+    Ok([reductions()?, argmax()?, matmul()?, repeated_views()?].concat())
+}
+
+fn reductions() -> Cases {
+    use ReduceKind::*;
+    let rows: [(&str, ReduceKind, &[DType]); 6] = [
+        ("reduce_sum", Sum, &NUMBERS),
+        ("reduce_prod", Prod, &NUMBERS),
+        ("reduce_max", Max, &NUMBERS),
+        ("reduce_min", Min, &NUMBERS),
+        ("reduce_any", Any, &[DType::Bool]),
+        ("reduce_all", All, &[DType::Bool]),
+    ];
+    let mut cases = Vec::new();
+    for (name, kind, dtypes) in rows {
+        let scale = if kind == Sum { SUMS } else { 0.0 };
+        cases.extend(on_dtypes(name, dtypes, scale, |dtype| reductions_of(kind, dtype))?);
+    }
+    Ok(cases)
+}
+
+/// Every subset of the axes of every shape, and axes that are longer than a u8 can count.
+fn reductions_of(kind: ReduceKind, dtype: DType) -> Vec<Use> {
+    let mut uses = Vec::new();
+    for shape in SHAPES {
+        for subset in 0..1usize << shape.len() {
+            let axes: Vec<usize> = (0..shape.len()).filter(|axis| subset >> axis & 1 == 1).collect();
+            let op = Reduce { kind, axes };
+            uses.push(Use::new(op.clone(), [varied(dtype, shape, 1)]));
+            uses.push(Use::new(op, [small(dtype, shape, 1)]));
+        }
+    }
+    let along = |axis| Reduce { kind, axes: vec![axis] };
+    let one = if dtype == DType::Bool { Scalar::Bool(true) } else { Scalar::Int(1) };
+    uses.push(Use::new(along(0), [varied(dtype, &[300], 0)]));
+    uses.push(Use::new(along(0), [small(dtype, &[300, 2], 0)]));
+    uses.push(Use::new(along(1), [repeated(dtype, &[2, 300], &[one], 0)]));
+    if dtype.is_float() {
+        for (values, axes) in
+            TOO_LARGE.iter().flat_map(|values| [vec![0], vec![1], vec![0, 1]].map(|axes| (values, axes)))
+        {
+            uses.push(Use::new(Reduce { kind, axes }, [repeated(dtype, &[2, 2], &values.map(Scalar::Float), 0)]));
+        }
+    }
+    uses
+}
+
+/// The largest element at every position, first among equals and NaN.
+fn argmax() -> Cases {
+    on_dtypes("argmax", &NUMBERS, 0.0, |dtype| {
+        let mut uses = Vec::new();
+        for shape in SHAPES {
+            for axis in (0..shape.len()).filter(|axis| shape[*axis] > 0) {
+                for first in 0..16 {
+                    uses.push(Use::new(ArgMax { axis }, [varied(dtype, shape, first)]));
+                }
+                uses.push(Use::new(ArgMax { axis }, [small(dtype, shape, 0)]));
+            }
+        }
+        let rising: Vec<Scalar> = (0..300).map(Scalar::Int).collect();
+        uses.push(Use::new(ArgMax { axis: 0 }, [repeated(dtype, &[300], &rising, 0)]));
+        uses.push(Use::new(ArgMax { axis: 0 }, [small(dtype, &[300], 0)]));
+        uses.push(Use::new(ArgMax { axis: 0 }, [varied(dtype, &[300], 0)]));
+        uses
+    })
+}
+
+fn matmul() -> Cases {
+    let shapes: [(&[usize], [usize; 3]); 17] = [
+        (&[], [2, 3, 4]),
+        (&[], [1, 1, 1]),
+        (&[], [1, 5, 1]),
+        (&[], [17, 33, 19]),
+        (&[], [0, 3, 4]),
+        (&[], [2, 0, 4]),
+        (&[], [2, 3, 0]),
+        (&[2], [3, 4, 5]),
+        (&[0], [3, 4, 5]),
+        (&[3], [2, 0, 2]),
+        (&[2, 3], [2, 3, 4]),
+        (&[1, 3], [2, 3, 4]),
+        (&[2, 1], [1, 3, 4]),
+        (&[2, 2], [1, 4, 3]),
+        (&[2, 3, 2], [2, 3, 4]),
+        (&[], [3, 4, 2]),
+        (&[], [3, 0, 2]),
+    ];
+    on_dtypes("matmul", &FLOATS, SUMS, |dtype| {
+        let operands = |batch: &[usize], [rows, inner, columns]: [usize; 3]| {
+            let (left, right) = ([batch, &[rows, inner]].concat(), [batch, &[inner, columns]].concat());
+            [small(dtype, &left, 0), small(dtype, &right, 3)]
+        };
+        shapes.map(|(batch, sizes)| Use::new(MatMul, operands(batch, sizes))).into()
+    })
+}
+
+/// Products, sums and reversals of views that repeat elements, as broadcasts may be.
+fn repeated_views() -> Cases {
+    let mut cases = Vec::new();
+    for dtype in FLOATS {
+        let inputs = vec![small(dtype, &[3, 4], 0), small(dtype, &[4, 3], 2), small(dtype, &[2, 4, 3], 1)];
+        let name = format!("repeated_views_{dtype}");
+        let graph = Graph::build(&name, |builder| {
+            let [x, y, z] = [("x", 0), ("y", 1), ("z", 2)].map(|(name, index)| builder.input(name, inputs[index].ty()));
+            let row = x.slice(0, 1..2);
+            let rows = row.broadcast_to([3usize, 4]);
+            let matrices = x.broadcast_to([2usize, 3, 4]);
+            vec![
+                x + row,
+                rows.matmul(y),
+                matrices.transpose(vec![0, 2, 1]).matmul(y.t().broadcast_to([2usize, 3, 4])),
+                z.transpose(vec![0, 2, 1]).matmul(y.broadcast_to([2usize, 4, 3])),
+                matrices.matmul(y.broadcast_to([2usize, 4, 3])),
+                rows.sum(0),
+                rows.max(1),
+                rows.reverse(0),
+            ]
+        });
+        let graph = graph.map_err(|error| format!("case `op/{name}`: {error}"))?;
+        cases.push(Case::from_reference_scaled(&name, "op", graph, inputs, SUMS)?);
+    }
+    Ok(cases)
+}

@@ -27,6 +27,8 @@ pub(super) struct NativeLoop<B: Backend> {
     own: usize,
     /// The types of the rows of each buffer.
     rows: Vec<TensorType>,
+    /// The dtype of the step count, if it is an operand.
+    count: Option<DType>,
 }
 
 pub(super) fn lower<B: Backend>(
@@ -34,6 +36,7 @@ pub(super) fn lower<B: Backend>(
     scan: &Scan,
     at: &Place,
     operands: &[Slot],
+    types: &[TensorType],
     results: usize,
     body: Body,
 ) -> Result<Vec<Slot>> {
@@ -69,7 +72,9 @@ pub(super) fn lower<B: Backend>(
     inner.lower_nodes(graph, &mut registers, |index| body.step[index])?;
     let outputs = output_registers(graph, &registers);
     let rows = scan.results().buffers.iter().map(|range| row_type(scan, range.start).clone()).collect();
-    let native = NativeLoop { scan: scan.clone(), at: at.clone(), body: inner.finish(&inputs, &outputs), own, rows };
+    let count = scan.operands().steps.map(|operand| types[operand].dtype);
+    let native =
+        NativeLoop { scan: scan.clone(), at: at.clone(), body: inner.finish(&inputs, &outputs), own, rows, count };
     lowering.push(at, Action::Loop(Box::new(native)), &outer, results)
 }
 
@@ -133,8 +138,9 @@ impl<B: Backend> NativeLoop<B> {
 
     /// scan-c6.
     fn steps(&self, run: &mut Run<'_, B>, operands: &[B::Tensor]) -> Result<usize> {
-        if let (Some(operand), Some(symbol)) = (self.scan.operands().steps, self.scan.steps.as_symbol()) {
-            let count = run.fail(&self.at, run.backend.download(&operands[operand], DType::I64))?;
+        let operand = self.scan.operands().steps;
+        if let (Some(operand), Some(dtype), Some(symbol)) = (operand, self.count, self.scan.steps.as_symbol()) {
+            let count = run.fail(&self.at, run.backend.download(&operands[operand], dtype))?;
             let steps = self.scan.check_count(&self.at, count.get(0).as_i64())?;
             run.sizes.set(symbol, steps);
             return Ok(steps);

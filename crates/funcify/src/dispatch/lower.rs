@@ -148,9 +148,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
                 kernel
             }
         };
-        let results = kernel.outputs.len();
-        let at = kernel.at.clone();
-        self.push(&at, Action::Kernel(kernel), operands, results)
+        self.push(&kernel.at, Action::Kernel(kernel.clone()), operands, kernel.outputs.len())
     }
 
     fn kernel_node(&self, graph: &Graph, node: &Node) -> Result<KernelNode<B>> {

@@ -79,6 +79,7 @@ impl Interpreter {
 
     fn scan(&mut self, scan: &Scan, at: Place, operands: &[HostTensor]) -> Result<Vec<HostTensor>> {
         let steps = self.step_count(scan, &at, operands)?;
+        scan.check_rows(&at, steps, |operand| operands[operand].shape()[0])?;
         let places = scan.operands();
         let buffers: Vec<Rows> = (scan.buffers.iter().zip(&places.buffers))
             .map(|(buffer, operand)| initial_rows(scan, buffer, steps, operand.map(|operand| &operands[operand])))
@@ -108,13 +109,14 @@ impl Interpreter {
 
     fn step_count(&mut self, scan: &Scan, at: &Place, operands: &[HostTensor]) -> Result<usize> {
         if let (Some(operand), Some(symbol)) = (scan.operands().steps, scan.steps.as_symbol()) {
-            self.sizes.set(symbol, operands[operand].get(0).as_i64().max(0) as usize);
+            let steps = scan.check_count(at, operands[operand].get(0).as_i64())?;
+            self.sizes.set(symbol, steps);
         }
         let steps = scan.steps.value(&self.sizes).map_err(|symbol| {
             at.mismatch("the number of steps", "a size of an input", format!("`{symbol}`"), "bind it by an input")
         })?;
-        let least = if self.fault == Fault::ZeroStepsRunOne { 1 } else { 0 };
-        Ok(steps.max(least) as usize)
+        let steps = scan.check_count(at, steps)?;
+        Ok(if self.fault == Fault::ZeroStepsRunOne { steps.max(1) } else { steps })
     }
 
     /// The step numbers in the order of the loop (scan-c2).

@@ -216,12 +216,12 @@ impl Scan {
     }
 
     /// The first row that is given at the start, of a buffer that then has `given` rows after `steps` steps.
-    pub(crate) fn first_given_row(&self, steps: usize) -> usize {
+    pub fn first_given_row(&self, steps: usize) -> usize {
         if self.reverse { steps } else { 0 }
     }
 
     /// The rows that are results, of a buffer with `rows` rows (scan-c7).
-    pub(crate) fn wanted_rows(&self, buffer: &Buffer, rows: usize) -> Range<usize> {
+    pub fn wanted_rows(&self, buffer: &Buffer, rows: usize) -> Range<usize> {
         match buffer.wanted {
             Wanted::All => 0..rows,
             Wanted::Last(count) if self.reverse => 0..count.min(rows),
@@ -231,7 +231,7 @@ impl Scan {
 
     /// Checks that the rows of every tensor suffice for `steps` steps (scan-c3), and that every trace has the rows
     /// that are wanted (scan-c7). `rows` gives the number of rows of an operand.
-    pub(crate) fn check_rows(&self, at: &Place, steps: usize, rows: impl Fn(usize) -> usize) -> Result<()> {
+    pub fn check_rows(&self, at: &Place, steps: usize, rows: impl Fn(usize) -> usize) -> Result<()> {
         let operands = self.operands();
         let steps = Dim::from(steps);
         for (sequence, operand) in self.sequences.iter().zip(operands.sequences) {
@@ -251,7 +251,7 @@ impl Scan {
     }
 
     /// The number of steps that an operand's value means; negative counts are an error.
-    pub(crate) fn check_count(&self, at: &Place, count: i64) -> Result<usize> {
+    pub fn check_count(&self, at: &Place, count: i64) -> Result<usize> {
         usize::try_from(count).map_err(|_| crate::error::Error::StepCount {
             at: at.boxed(),
             reason: format!("the number of steps is {count}, which is negative"),

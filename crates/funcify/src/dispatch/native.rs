@@ -102,8 +102,9 @@ impl<B: Backend> NativeLoop<B> {
         }
 
         let mut frame = self.body.frame();
+        let arity = self.scan.params().invariants.start + captured.len();
         for t in self.scan.order(steps) {
-            let mut arguments = Vec::with_capacity(self.scan.params().invariants.start + captured.len());
+            let mut arguments = Vec::with_capacity(arity);
             for (sequence, operand) in self.scan.sequences.iter().zip(places.sequences.clone()) {
                 for k in &sequence.reads {
                     arguments.push(run.fail(&self.at, backend.row(&operands[operand], t + k))?);
@@ -129,8 +130,7 @@ impl<B: Backend> NativeLoop<B> {
 
         let mut outputs = Tensors::new();
         for (index, buffer) in buffers.into_iter().enumerate() {
-            let row_count = self.scan.buffers[index].wanted;
-            outputs.push(buffer.finish(self, run, index, row_count)?);
+            outputs.push(buffer.finish(self, run, index, results[index].is_some())?);
         }
         outputs.extend(carries);
         Ok(outputs)
@@ -285,13 +285,13 @@ impl<T: Clone> Rows<T> {
         Ok(())
     }
 
-    /// The rows that are results. Of a trace that nobody uses, no rows.
+    /// The rows that are results. Of a buffer that nobody uses, what is at hand.
     fn finish<B: Backend<Tensor = T>>(
         self,
         native: &NativeLoop<B>,
         run: &Run<'_, B>,
         index: usize,
-        wanted: Wanted,
+        used: bool,
     ) -> Result<T> {
         let (at, backend) = (&native.at, run.backend);
         let in_row_order = |mut rows: Vec<T>| {
@@ -304,13 +304,14 @@ impl<T: Clone> Rows<T> {
             Rows::Growing { trace: Trace::InPlace(Some(trace)), .. } => return Ok(trace),
             Rows::Growing { trace: Trace::Collected(rows), ty, .. } => (in_row_order(rows), ty),
             Rows::Growing { recent, ty, .. } => {
-                let count = match wanted {
-                    Wanted::Last(count) => count,
-                    Wanted::All => 0,
+                let count = match native.scan.buffers[index].wanted {
+                    Wanted::Last(count) if used => count,
+                    _ => 0,
                 };
                 let skip = recent.len().checked_sub(count).ok_or_else(|| missing_row(at, index, ty.rows))?;
                 (in_row_order(recent.into_iter().skip(skip).collect()), ty)
             }
+            Rows::Full { initial, .. } if !used => return Ok(initial),
             Rows::Full { initial, written, ty } => {
                 let rows = native.scan.wanted_rows(&native.scan.buffers[index], ty.rows);
                 (full_parts(native, run, &initial, written, rows)?, ty)

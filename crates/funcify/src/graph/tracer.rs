@@ -263,9 +263,12 @@ impl Trace {
     fn add_outputs(&mut self, at: &Place, outputs: &[(String, Value)]) {
         let values: Vec<Value> = outputs.iter().map(|(_, value)| *value).collect();
         let Some(ids) = self.resolve_all(at, &values) else { return };
-        for ((name, _), id) in outputs.iter().zip(ids) {
+        for (index, ((name, _), id)) in outputs.iter().zip(ids).enumerate() {
             if !is_identifier(name) {
                 return self.fail(name_error(at, "an output", name, "it is not an identifier"));
+            }
+            if self.bodies.len() == 1 && outputs[..index].iter().any(|(other, _)| other == name) {
+                return self.fail(name_error(at, "an output", name, "another output has that name"));
             }
             if let Some(body) = self.bodies.last_mut() {
                 body.graph.push_output(name, id);

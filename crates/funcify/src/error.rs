@@ -317,10 +317,10 @@ pub enum Error {
 /// What most functions of this crate return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-impl Error {
-    /// The op, the user's line and the excerpt.
-    pub fn place(&self) -> &Place {
-        match self {
+/// The place of any error.
+macro_rules! place_of {
+    ($error:expr) => {
+        match $error {
             Error::Type { at, .. }
             | Error::Tap { at, .. }
             | Error::StepCount { at, .. }
@@ -339,6 +339,13 @@ impl Error {
             | Error::Execution { at, .. }
             | Error::File { at, .. } => at,
         }
+    };
+}
+
+impl Error {
+    /// The op, the user's line and the excerpt.
+    pub fn place(&self) -> &Place {
+        place_of!(self)
     }
 
     /// The name of the variant, as declared expectations state it.
@@ -380,25 +387,7 @@ impl Error {
     }
 
     fn place_mut(&mut self) -> &mut Place {
-        match self {
-            Error::Type { at, .. }
-            | Error::Tap { at, .. }
-            | Error::StepCount { at, .. }
-            | Error::Rows { at, .. }
-            | Error::Escaped { at, .. }
-            | Error::Name { at, .. }
-            | Error::Parse { at, .. }
-            | Error::Invalid { at, .. }
-            | Error::NoConversion { at, .. }
-            | Error::StepCountNotStatic { at, .. }
-            | Error::ProgramTooLarge { at, .. }
-            | Error::Unsupported { at, .. }
-            | Error::Registry { at, .. }
-            | Error::Absent { at, .. }
-            | Error::Call { at, .. }
-            | Error::Execution { at, .. }
-            | Error::File { at, .. } => at,
-        }
+        place_of!(self)
     }
 }
 

@@ -23,7 +23,7 @@ arithmetic! {
     Sub => Dispatch::float_sub, |i, j| i.wrapping_sub(j);
     Mul => Dispatch::float_mul, |i, j| i.wrapping_mul(j);
     Div => Dispatch::float_div, |i, j| if j == 0 { !0 } else { i.wrapping_div(j) };
-    Pow => Dispatch::float_powf, |i, j| power(i, j) as Integer;
+    Pow => Dispatch::float_powf, |i, j| ops::integer_power(i.into(), j.into()) as Integer;
 }
 
 funcify!(Burn, ops::Rem, |call, [x, y]| remainder(call.backend, x, y));
@@ -72,26 +72,4 @@ fn logic(x: Tensor, y: Tensor, bools: BinaryOp, bits: BinaryOp) -> Outcome {
         Kind::Bool => bools(x, y),
         _ => bits(x, y),
     })
-}
-
-/// An integer power modulo 2^64, by squaring; to a negative power 0 unless the base is 1 or -1.
-fn power(base: impl Into<i64>, exponent: impl Into<i64>) -> i64 {
-    let (base, exponent) = (base.into(), exponent.into());
-    if exponent < 0 {
-        return match base {
-            1 => 1,
-            -1 if exponent % 2 == 0 => 1,
-            -1 => -1,
-            _ => 0,
-        };
-    }
-    let (mut result, mut square, mut left) = (1i64, base, exponent);
-    while left > 0 {
-        if left & 1 == 1 {
-            result = result.wrapping_mul(square);
-        }
-        square = square.wrapping_mul(square);
-        left >>= 1;
-    }
-    result
 }

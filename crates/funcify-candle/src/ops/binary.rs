@@ -7,7 +7,7 @@ use candle_core::Tensor;
 use funcify::dispatch::Call;
 use funcify::error::BackendError;
 use funcify::funcify;
-use funcify::ops::{Add, And, Div, Max, Min, Mul, Or, Pow, Rem, Sub, Xor};
+use funcify::ops::{Add, And, Div, Max, Min, Mul, Or, Pow, Rem, Sub, Xor, integer_power};
 
 use crate::backend::Candle;
 use crate::cpu::{map_float_pairs, map_integer_pairs};
@@ -79,28 +79,7 @@ fn pow(call: &Call<'_, Candle, Pow>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
         return map_float_pairs!(call, x, y, |a, b| a.powf(b));
     }
-    map_integer_pairs!(call, x, y, |a, b| power(a, b))
-}
-
-/// `base` to the power `exponent`, wrapping; for a negative exponent the quotient toward zero.
-fn power(base: i64, exponent: i64) -> i64 {
-    if exponent < 0 {
-        return match base {
-            1 => 1,
-            -1 if exponent % 2 == 0 => 1,
-            -1 => -1,
-            _ => 0,
-        };
-    }
-    let (mut result, mut square, mut left) = (1i64, base, exponent);
-    while left > 0 {
-        if left & 1 == 1 {
-            result = result.wrapping_mul(square);
-        }
-        square = square.wrapping_mul(square);
-        left >>= 1;
-    }
-    result
+    map_integer_pairs!(call, x, y, |a, b| integer_power(a, b))
 }
 
 // Booleans are stored as 0 and 1, for which the bitwise ops are the logical ones.

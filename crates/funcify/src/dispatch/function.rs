@@ -95,7 +95,6 @@ impl<B: Backend> Function<B> {
         };
         if !specialised {
             function.program((Sizes::new(), Vec::new()))?;
-            function.reused.store(0, Ordering::Relaxed);
         }
         Ok(function)
     }

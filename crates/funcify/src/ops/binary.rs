@@ -96,7 +96,7 @@ binary_table! {
         "The larger of x and y; NaN if either is NaN.";
     "min" => Min, Number, |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { x.min(y) }, |i, j| i.min(j),
         "The smaller of x and y; NaN if either is NaN.";
-    "pow" => Pow, Number, |x, y| x.powf(y), |i, j| int_pow(i, j),
+    "pow" => Pow, Number, |x, y| x.powf(y), |i, j| integer_power(i, j),
         "x to the power y; 0^0 is 1; an integer to a negative power is 0 unless x is 1 or -1.";
     "and" => And, Logic, |x, _y| x, |i, j| i & j, "Logical and of booleans, bitwise and of integers.";
     "or" => Or, Logic, |x, _y| x, |i, j| i | j, "Logical or of booleans, bitwise or of integers.";
@@ -116,7 +116,8 @@ pub(super) fn check_same(at: &Place, left: &TensorType, right: &TensorType) -> R
     Ok(())
 }
 
-fn int_pow(base: i64, exponent: i64) -> i64 {
+/// An integer power modulo 2^64, by squaring; to a negative power 0 unless the base is 1 or -1. Backends share it.
+pub fn integer_power(base: i64, exponent: i64) -> i64 {
     if exponent < 0 {
         return match base {
             1 => 1,

@@ -6,12 +6,14 @@
 
 mod dtype;
 pub(crate) mod edge;
+mod map;
 mod mit_mot;
 mod model;
 mod nested;
 pub(crate) mod ops;
 mod scan;
 mod taps;
+mod while_loops;
 
 use std::collections::BTreeMap;
 
@@ -56,7 +58,17 @@ use outputs;
 
 /// Every program by the name of its case.
 pub fn programs() -> Vec<(&'static str, Program)> {
-    [scan::PROGRAMS, taps::PROGRAMS, mit_mot::PROGRAMS, nested::PROGRAMS, dtype::PROGRAMS, model::PROGRAMS].concat()
+    [
+        scan::PROGRAMS,
+        taps::PROGRAMS,
+        mit_mot::PROGRAMS,
+        while_loops::PROGRAMS,
+        map::PROGRAMS,
+        nested::PROGRAMS,
+        dtype::PROGRAMS,
+        model::PROGRAMS,
+    ]
+    .concat()
 }
 
 /// The graph of a golden case by its program.

@@ -1,6 +1,6 @@
 //! Category `nested`: loops inside loops.
 
-use funcify::{DType, Recurrence, ScanOptions, Value, concat, full, iota, scan, scan_with, select, stack};
+use funcify::{DType, Recurrence, ScanOptions, Value, concat, fori_loop, full, iota, scan, scan_with, select, stack};
 
 use super::{Inputs, Outputs, Program, outputs};
 
@@ -16,6 +16,7 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("chunked_scan", chunked_scan),
     ("chunked_scan_f64", chunked_scan),
     ("matmul_by_loops", matmul_by_loops),
+    ("triangular_loop", triangular_loop),
     ("edit_distance", edit_distance),
     ("soft_dtw", soft_dtw),
 ];
@@ -119,6 +120,16 @@ fn matmul_by_loops(g: &Inputs<'_>) -> Outputs {
         (c.dynamic_update(0, row.unsqueeze(0), i), ())
     });
     outputs! { c }
+}
+
+/// The inner loop runs as many steps as the outer index says.
+fn triangular_loop(g: &Inputs<'_>) -> Outputs {
+    let [xs, w] = g.get(["xs", "w"]);
+    let s = fori_loop(1, 5, w.zeros_like(), |i, s| {
+        let d = fori_loop(0, i, xs.take(0, i), |j, d| (d + xs.take(0, j) * w).sin());
+        s + d * i.cast(xs.dtype())
+    });
+    outputs! { s }
 }
 
 /// Levenshtein distance of two integer strings, row by row.

@@ -31,15 +31,17 @@
 //! the rows read from each buffer, the carries, the invariants. Results of the body: the rows written to each
 //! buffer, the next carries. Results of the loop: the buffers, the final carries.
 
-mod build;
+pub(super) mod build;
 mod eval;
+mod fori;
 mod infer;
 mod recurrence;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use build::{ScanOptions, scan, scan_with};
+pub use build::{ScanOptions, map, scan, scan_with};
+pub use fori::{Bound, fori_loop};
 pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as SequenceHandle, State, Step, Writable};
 
 use super::{Attributes, EvalContext, OpRules};

@@ -44,6 +44,7 @@ pub use ops::scan::{
     Bound, Carry, MitMot, Outcome, Recurrence, ScanOptions, SequenceHandle, State, Step, fori_loop, map, scan,
     scan_with,
 };
+pub use ops::switch::{cond, switch};
 pub use text::to_dot;
 pub use tree::Tree;
 pub use types::{DType, Dim, Shape, Sizes, Symbol, TensorType};

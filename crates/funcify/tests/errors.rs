@@ -6,7 +6,8 @@ use std::path::Path;
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, open_backend};
 use funcify::{
-    Builder, DType, Error, Graph, HostTensor, Recurrence, ScanOptions, Site, Tree, Value, concat, scan, scan_with,
+    Builder, DType, Error, Graph, HostTensor, Recurrence, ScanOptions, Site, Tree, Value, concat, cond, scan,
+    scan_with, switch,
 };
 
 #[path = "errors/one_op.rs"]
@@ -49,6 +50,34 @@ fn operands_of_ops() {
     refused("unstack", |g| g.input("w", "f32[3]").unstack::<2>(0));
     refused("reshape", |g| g.input("x", "f32[2,3]").reshape([4]));
     refused("float_of_integers", |g| g.input("x", "i64[3]").exp());
+}
+
+#[test]
+fn choices() {
+    refused("branch_dtype", |g| {
+        let (p, x) = (g.input("p", "bool[]"), g.input("x", "f32[3]"));
+        cond(p, || (x, x), || (x, x.cast(DType::F64)))
+    });
+    refused("branch_shape", |g| {
+        let (k, x) = (g.input("k", "i64[]"), g.input("x", "f32[3]"));
+        switch(k, [&|| x, &|| x.exp(), &|| x.sum(0)])
+    });
+    refused("branch_structure", |g| {
+        let (p, x) = (g.input("p", "bool[]"), g.input("x", "f32[3]"));
+        cond(p, || vec![x, x], || vec![x])
+    });
+    refused("predicate_of_a_row", |g| {
+        let x = g.input("x", "f32[3]");
+        cond(x.gt(0.0), || x.log(), || x)
+    });
+    refused("predicate_of_floats", |g| {
+        let x = g.input("x", "f32[]");
+        cond(x, || x.log(), || x)
+    });
+    refused("index_of_floats", |g| {
+        let x = g.input("x", "f32[]");
+        switch(x, [&|| x.log(), &|| x])
+    });
 }
 
 #[test]

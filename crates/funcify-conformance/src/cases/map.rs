@@ -1,6 +1,6 @@
 //! Category `map`: loops without a carry.
 
-use funcify::{Value, map, scan};
+use funcify::{Value, cond, map, scan};
 
 use super::{Inputs, Outputs, Program, outputs};
 
@@ -12,6 +12,7 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("map_argmax", map_argmax),
     ("map_zero_rows", map_zero_rows),
     ("map_of_scan", map_of_scan),
+    ("map_of_cond", map_of_cond),
 ];
 
 fn map_square(g: &Inputs<'_>) -> Outputs {
@@ -59,4 +60,10 @@ fn map_of_scan(g: &Inputs<'_>) -> Outputs {
         })
     });
     outputs! { ys, totals }
+}
+
+/// A choice for each row.
+fn map_of_cond(g: &Inputs<'_>) -> Outputs {
+    let [xs, w] = g.get(["xs", "w"]);
+    outputs! { ys: map(xs, |x| cond(x.gt(0.0), || x.sqrt() * w, || x.square() - w)) }
 }

@@ -4,6 +4,7 @@
 //! A program follows the definition in the manifest. It takes its inputs by name, with the types that the
 //! manifest gives them, so one program serves the f32 and the f64 variant.
 
+mod cond;
 mod dtype;
 pub(crate) mod edge;
 mod map;
@@ -63,6 +64,7 @@ pub fn programs() -> Vec<(&'static str, Program)> {
         taps::PROGRAMS,
         mit_mot::PROGRAMS,
         while_loops::PROGRAMS,
+        cond::PROGRAMS,
         map::PROGRAMS,
         nested::PROGRAMS,
         dtype::PROGRAMS,

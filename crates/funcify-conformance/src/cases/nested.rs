@@ -1,6 +1,8 @@
 //! Category `nested`: loops inside loops.
 
-use funcify::{DType, Recurrence, ScanOptions, Value, concat, fori_loop, full, iota, scan, scan_with, select, stack};
+use funcify::{
+    DType, Recurrence, ScanOptions, Value, concat, cond, fori_loop, full, iota, scan, scan_with, select, stack,
+};
 
 use super::{Inputs, Outputs, Program, outputs};
 
@@ -16,6 +18,7 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("chunked_scan", chunked_scan),
     ("chunked_scan_f64", chunked_scan),
     ("matmul_by_loops", matmul_by_loops),
+    ("scan_in_cond_in_scan", scan_in_cond_in_scan),
     ("triangular_loop", triangular_loop),
     ("edit_distance", edit_distance),
     ("soft_dtw", soft_dtw),
@@ -120,6 +123,17 @@ fn matmul_by_loops(g: &Inputs<'_>) -> Outputs {
         (c.dynamic_update(0, row.unsqueeze(0), i), ())
     });
     outputs! { c }
+}
+
+/// Some steps of the outer loop run an inner one.
+fn scan_in_cond_in_scan(g: &Inputs<'_>) -> Outputs {
+    let [init, xs, w] = g.get(["init", "xs", "w"]);
+    let (_, ys) = scan(init, xs, |c, x| {
+        let run = || scan(c, x, |d, v| ((d + v * w).tanh(), ())).0;
+        let c = cond(x.sum(..).gt(0.0), run, || 0.5 * c);
+        (c, c)
+    });
+    outputs! { ys }
 }
 
 /// The inner loop runs as many steps as the outer index says.

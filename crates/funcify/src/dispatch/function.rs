@@ -233,6 +233,11 @@ fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool
                 unrolls |= settings.strategy_of(scan, &at)? == LoopStrategy::Unroll;
                 unrolls |= validate(settings, &scan.body)?;
             }
+            Op::Switch(switch) => {
+                for branch in &switch.branches {
+                    unrolls |= validate(settings, branch)?;
+                }
+            }
             op if settings.backend.fallback().is_none() => {
                 settings.conversions.get(op.name(), &at)?;
             }

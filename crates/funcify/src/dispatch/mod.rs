@@ -15,6 +15,7 @@ mod program;
 mod reference;
 mod registry;
 mod sizes;
+mod switch;
 mod unroll;
 
 pub use backend::{Backend, Call, IntoTensors, LoopStrategy, Part, StackType, Tensors};

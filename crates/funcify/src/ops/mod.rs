@@ -27,11 +27,14 @@ mod scatter;
 mod select;
 mod size;
 mod slice;
+pub mod switch;
 mod take;
 #[cfg(test)]
 pub(crate) mod testing;
 mod transpose;
 mod unary;
+
+use std::sync::Arc;
 
 use enum_dispatch::enum_dispatch;
 
@@ -60,11 +63,13 @@ pub use scatter::{Scatter, ScatterMode};
 pub use select::Select;
 pub use size::Size;
 pub use slice::Slice;
+pub use switch::Switch;
 pub use take::Take;
 pub use transpose::Transpose;
 pub use unary::*;
 
 use crate::error::{Error, Place, Result};
+use crate::graph::Graph;
 use crate::host::HostTensor;
 use crate::types::{Dim, Shape, Sizes, Symbol, TensorType};
 
@@ -118,7 +123,19 @@ pub enum Op {
     Gather,
     Scatter,
     Scan,
+    Switch,
     Custom,
+}
+
+impl Op {
+    /// The graphs that the op runs: the body of a loop, the branches of a choice.
+    pub fn bodies(&self) -> Vec<&Arc<Graph>> {
+        match self {
+            Op::Scan(scan) => vec![&scan.body],
+            Op::Switch(switch) => switch.branches.iter().collect(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// A type that stands for one op: the struct with its attributes, or the marker of a table's row.
@@ -200,9 +217,13 @@ impl OpKey for Scan {
     }
 }
 
+/// The names of the ops that no backend converts: programs of every backend run them from the host.
+pub const CONTROL_FLOW: &[&str] = &["switch"];
+
 /// The names of all ops that this crate defines, sorted.
 pub fn all_names() -> Vec<&'static str> {
-    let mut names = [STRUCT_OPS, UNARY_NAMES, BINARY_NAMES, COMPARE_NAMES, &["constant", "scan"]].concat();
+    let mut names =
+        [STRUCT_OPS, UNARY_NAMES, BINARY_NAMES, COMPARE_NAMES, &["constant", "scan"], CONTROL_FLOW].concat();
     names.sort_unstable();
     names
 }

@@ -1,6 +1,6 @@
-//! The rest of the control flow: `map` and `fori_loop`.
+//! The rest of the control flow: `map`, `fori_loop`, `cond` and `switch`.
 
-use funcify::{Builder, fori_loop, map};
+use funcify::{Builder, HostTensor, cond, constant, fori_loop, map, scan, switch};
 
 use super::{Cases, empty, gives, gives_dynamic, row, scalar};
 use crate::cases::outputs;
@@ -15,6 +15,17 @@ pub(super) fn cases() -> Cases {
     cases.push(fori_over_constants("from_below_zero", -2, 2, 7 - 2 - 1 + 1)?);
     cases.push(fori_over_inputs("from_below_zero", -2, 2, 7 - 2 - 1 + 1)?);
     cases.push(fori_over_a_size()?);
+    for (index, y) in [(-5, 1f32), (0, 1.), (2, 30.), (3, 40.), (9, 40.)] {
+        cases.push(switch_by_input(index, y)?);
+        cases.push(switch_by_constant(index, y)?);
+    }
+    for index in [HostTensor::scalar(200u8), HostTensor::scalar(200u32), HostTensor::scalar(200i32)] {
+        cases.push(switch_by_other_integers(index)?);
+    }
+    cases.push(branch_that_ignores_an_operand()?);
+    cases.push(branch_without_results()?);
+    cases.push(choice_of_loops()?);
+    cases.push(invariant_choice_in_a_loop()?);
     Ok(cases)
 }
 
@@ -54,4 +65,76 @@ fn fori_over_a_size() -> Result<Case, String> {
         outputs! { last: fori_loop(1, "T", xs.index(0, 0), |i, best| best * 2.0 + xs.take(0, i)) }
     };
     gives("fori_over_a_size", program, [row([1f32, 10., 100.])], [("last", scalar(124f32))])
+}
+
+/// 66. An index outside the branches is clamped to them.
+fn switch_by_input(index: i64, y: f32) -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (index, x) = (g.input("index", "i64[]"), g.input("x", "f32[]"));
+        outputs! { y: switch(index, [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) }
+    };
+    gives(&format!("switch_by_input_{index}"), program, [scalar(index), scalar(1f32)], [("y", scalar(y))])
+}
+
+/// 66. The same of a constant, of which an unrolled program keeps one branch.
+fn switch_by_constant(index: i64, y: f32) -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let x = g.input("x", "f32[]");
+        outputs! { y: switch(constant(index), [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) }
+    };
+    gives(&format!("switch_by_constant_{index}"), program, [scalar(1f32)], [("y", scalar(y))])
+}
+
+/// 66. An index of another integer type.
+fn switch_by_other_integers(index: HostTensor) -> Result<Case, String> {
+    let ty = index.ty();
+    let program = |g: &Builder| {
+        let (index, x) = (g.input("index", &ty), g.input("x", "f32[]"));
+        outputs! { y: switch(index, [&|| x, &|| x + 1.0]) }
+    };
+    gives(&format!("switch_by_{}", ty.dtype), program, [index, scalar(1f32)], [("y", scalar(2f32))])
+}
+
+/// 67. A branch that ignores an operand. (Its gradient is not checked here.)
+fn branch_that_ignores_an_operand() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (p, x, w) = (g.input("p", "bool[]"), g.input("x", "f32[2]"), g.input("w", "f32[2]"));
+        outputs! { y: cond(p, || x, || x * w), both: cond(!p, || x, || x * w) }
+    };
+    let inputs = [scalar(true), row([1f32, 2.]), row([3f32, 4.])];
+    gives("branch_that_ignores_an_operand", program, inputs, [("both", row([3f32, 8.])), ("y", row([1f32, 2.]))])
+}
+
+/// A choice between nothing and nothing.
+fn branch_without_results() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        cond(g.input("p", "bool[]"), || (), || ());
+        outputs! { y: g.input("x", "f32[]") }
+    };
+    gives("branch_without_results", program, [scalar(true), scalar(1f32)], [("y", scalar(1f32))])
+}
+
+/// Each branch is a loop.
+fn choice_of_loops() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (n, xs) = (g.input("n", "i64[]"), g.input("xs", "f32[T]"));
+        let sum = || scan(xs.index(0, 0), xs, |sum, x| (sum + x, ())).0;
+        outputs! { y: cond(n.gt(0), sum, || fori_loop(0, 1, xs.index(0, 0), |_, x| x * 0.5)) }
+    };
+    gives("choice_of_loops", program, [scalar(0i64), row([4f32, 1.])], [("y", scalar(2f32))])
+}
+
+/// A choice that does not depend on the step, and one that does.
+fn invariant_choice_in_a_loop() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (p, w) = (g.input("p", "bool[]"), g.input("w", "f32[]"));
+        let (_, ys) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| {
+            let factor = cond(p, || w + 1.0, || w);
+            let c = cond(x.gt(0.0), || c + x * factor, || c);
+            (c, c)
+        });
+        outputs! { ys }
+    };
+    let inputs = [scalar(true), scalar(1f32), scalar(0f32), row([1f32, -5., 2.])];
+    gives("invariant_choice_in_a_loop", program, inputs, [("ys", row([2f32, 2., 6.]))])
 }

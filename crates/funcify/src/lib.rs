@@ -45,6 +45,7 @@ pub use ops::scan::{
     scan_with,
 };
 pub use ops::switch::{cond, switch};
+pub use ops::while_loop::{while_loop, while_loop_bounded};
 pub use text::to_dot;
 pub use tree::Tree;
 pub use types::{DType, Dim, Shape, Sizes, Symbol, TensorType};

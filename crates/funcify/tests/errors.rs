@@ -7,7 +7,7 @@ use std::path::Path;
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, open_backend};
 use funcify::{
     Builder, DType, Error, Graph, HostTensor, Recurrence, ScanOptions, Site, Tree, Value, concat, cond, scan,
-    scan_with, switch,
+    scan_with, switch, while_loop,
 };
 
 #[path = "errors/one_op.rs"]
@@ -78,6 +78,15 @@ fn choices() {
         let x = g.input("x", "f32[]");
         switch(x, [&|| x.log(), &|| x])
     });
+}
+
+#[test]
+fn conditional_loops() {
+    refused("condition_of_a_row", |g| while_loop(g.input("x", "f32[3]"), |x| x.lt(1.0), |x| x * 2.0));
+    refused("carry_of_a_while_loop", |g| while_loop(g.input("n", "i64[]"), |n| n.lt(9), |n| n.cast(DType::F32) * 1.5));
+    let graph = Graph::build("model", |g| while_loop(g.input("n", "i64[]"), |n| n.lt(9), |n| n + 1)).unwrap();
+    let options = CompileOptions { strategy: Some(LoopStrategy::Unroll), ..CompileOptions::default() };
+    check("unrolled_while_loop", Function::compile_with(&graph, &Reference, options));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Category `cond`: choices between programs.
 
-use funcify::{DType, Value, cond, full, iota, scan, scan_with, select, size, switch};
+use funcify::{DType, Value, cond, constant, full, iota, scan, scan_with, select, size, switch, while_loop};
 
 use super::{Inputs, Outputs, Program, outputs};
 
@@ -27,6 +27,7 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("switch_in_scan", switch_in_scan),
     ("scan_in_cond_true", scan_in_cond),
     ("scan_in_cond_false", scan_in_cond),
+    ("cond_in_while", cond_in_while),
     ("vmap_cond", vmap_cond),
     ("vmap_switch", vmap_switch),
     ("clamp_invalid", clamp_invalid),
@@ -117,6 +118,13 @@ fn scan_in_cond(g: &Inputs<'_>) -> Outputs {
     let forward = || scan(init, xs, |c, x| ((c + x).tanh(), ())).0;
     let backward = || scan_with(funcify::ScanOptions::new().reverse(), init, xs, |c, x| (0.5 * c * x + 1.0, ())).0;
     outputs! { y: cond(pred, forward, backward) }
+}
+
+fn cond_in_while(g: &Inputs<'_>) -> Outputs {
+    let [x0, a] = g.get(["x0", "a"]);
+    let next = |(x, n): (Value, Value)| (cond(x.lt(5.0), || 1.8 * x, || x + a * x), n + 1);
+    let (x, n) = while_loop((x0, constant(0i64)), |(x, _)| x.lt(12.0), next);
+    outputs! { x, n }
 }
 
 /// A batch of choices, as a program over the whole batch: both branches run, and the predicate selects by row.

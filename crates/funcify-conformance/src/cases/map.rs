@@ -1,6 +1,6 @@
 //! Category `map`: loops without a carry.
 
-use funcify::{Value, cond, map, scan};
+use funcify::{Value, cond, constant, map, scan, while_loop};
 
 use super::{Inputs, Outputs, Program, outputs};
 
@@ -13,6 +13,7 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("map_zero_rows", map_zero_rows),
     ("map_of_scan", map_of_scan),
     ("map_of_cond", map_of_cond),
+    ("map_of_while", map_of_while),
 ];
 
 fn map_square(g: &Inputs<'_>) -> Outputs {
@@ -66,4 +67,12 @@ fn map_of_scan(g: &Inputs<'_>) -> Outputs {
 fn map_of_cond(g: &Inputs<'_>) -> Outputs {
     let [xs, w] = g.get(["xs", "w"]);
     outputs! { ys: map(xs, |x| cond(x.gt(0.0), || x.sqrt() * w, || x.square() - w)) }
+}
+
+/// A loop for each row, whose trip counts differ.
+fn map_of_while(g: &Inputs<'_>) -> Outputs {
+    let [xs] = g.get(["xs"]);
+    let next = |(x, n): (Value, Value)| (0.5 * x + 0.1 * x.sqrt(), n + 1);
+    let (ys, n) = map(xs, |x| while_loop((x, constant(0i64)), |(x, _)| x.gt(1.0), next));
+    outputs! { ys, n }
 }

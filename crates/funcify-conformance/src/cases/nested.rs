@@ -1,9 +1,11 @@
 //! Category `nested`: loops inside loops.
 
 use funcify::{
-    DType, Recurrence, ScanOptions, Value, concat, cond, fori_loop, full, iota, scan, scan_with, select, stack,
+    DType, Recurrence, ScanOptions, Value, concat, cond, constant, fori_loop, full, iota, scan, scan_with, select,
+    stack, while_loop,
 };
 
+use super::while_loops::{collatz_step, newton};
 use super::{Inputs, Outputs, Program, outputs};
 
 pub(super) const PROGRAMS: &[(&str, Program)] = &[
@@ -19,6 +21,9 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("chunked_scan_f64", chunked_scan),
     ("matmul_by_loops", matmul_by_loops),
     ("scan_in_cond_in_scan", scan_in_cond_in_scan),
+    ("while_in_scan", while_in_scan),
+    ("scan_in_while", scan_in_while),
+    ("while_in_while", while_in_while),
     ("triangular_loop", triangular_loop),
     ("edit_distance", edit_distance),
     ("soft_dtw", soft_dtw),
@@ -134,6 +139,36 @@ fn scan_in_cond_in_scan(g: &Inputs<'_>) -> Outputs {
         (c, c)
     });
     outputs! { ys }
+}
+
+/// A loop with its own number of iterations in each step.
+fn while_in_scan(g: &Inputs<'_>) -> Outputs {
+    let [xs] = g.get(["xs"]);
+    let (_, (ys, n)) = scan(xs.index(0, 0).zeros_like(), xs, |c, a| {
+        let (x, n) = newton(a);
+        let c = 0.5 * c + x;
+        (c, (c, n))
+    });
+    outputs! { ys, n }
+}
+
+/// A scan in each iteration.
+fn scan_in_while(g: &Inputs<'_>) -> Outputs {
+    let [x0, ws] = g.get(["x0", "ws"]);
+    let next = |(x, n): (Value, Value)| (scan(x, ws, |x, w| (x * w + 0.05, ())).0, n + 1);
+    let (x, n) = while_loop((x0, constant(0i64)), |(x, _)| x.sum(..).lt(12.0), next);
+    outputs! { x, n }
+}
+
+/// How often the inner loop runs depends on the outer one.
+fn while_in_while(g: &Inputs<'_>) -> Outputs {
+    let [limit] = g.get(["limit"]);
+    let outer = |(i, total): (Value, Value)| {
+        let (_, total) = while_loop((i, total), |(n, _)| n.gt(1), |(n, total)| (collatz_step(n), total + 1));
+        (i + 1, total)
+    };
+    let (_, total) = while_loop((constant(1i64), constant(0i64)), |(i, _)| i.le(limit), outer);
+    outputs! { total }
 }
 
 /// The inner loop runs as many steps as the outer index says.

@@ -13,11 +13,12 @@ use super::eager::execution_error;
 use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, too_large};
 use super::registry::{Conversion, Conversions};
 use super::switch::ChoiceNode;
+use super::while_loop::WhileNode;
 use super::{native, unroll};
-use crate::error::{Place, Result};
+use crate::error::{Error, Place, Result};
 use crate::graph::{Graph, Node};
 use crate::ops::scan::Scan;
-use crate::ops::{Attribute, Constant, Op, OpRules, Switch};
+use crate::ops::{Attribute, Constant, Op, OpRules, Switch, While};
 use crate::types::{DType, Dim, Sizes, Symbol, TensorType};
 
 /// What a lowering is given.
@@ -108,6 +109,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             let operands: Vec<Slot> = node.inputs.iter().filter_map(|input| registers[input.index()]).collect();
             let results = match &node.op {
                 Op::Scan(scan) => self.lower_scan(graph, node, scan, &operands)?,
+                Op::While(op) => self.lower_while(node, op, &operands)?,
                 Op::Switch(switch) => self.lower_switch(graph, node, switch, &operands)?,
                 Op::Constant(constant) => vec![self.lower_constant(node, constant)?],
                 _ => self.lower_kernel(graph, index, &operands)?,
@@ -192,18 +194,38 @@ impl<'a, B: Backend> Lowering<'a, B> {
             return Ok(output_registers(branch, &registers));
         }
         let branches = switch.branches.iter().zip(&places);
-        let branches = branches.map(|(branch, place)| self.sub_program(branch, &operands[place.clone()]));
+        let branches = branches.map(|(branch, place)| self.sub_program(branch, 0, &operands[place.clone()]));
         let branches = branches.collect::<Result<Vec<_>>>()?;
         let (at, index) = (node.place(), graph.ty(node.inputs[0]).dtype);
         let choice = ChoiceNode { switch: switch.clone(), at: at.clone(), branches, places, index };
         self.push(&at, Action::Choice(Box::new(choice)), operands, node.outputs.len())
     }
 
-    /// The program of a body that takes these operands. What is known of them is known in it.
-    pub(super) fn sub_program(&self, body: &Graph, operands: &[Slot]) -> Result<Program<B>> {
+    /// A conditional loop, which no program lays out: how many steps it runs is known when it has run.
+    fn lower_while(&mut self, node: &Node, op: &While, operands: &[Slot]) -> Result<Vec<Slot>> {
+        let at = node.place();
+        if self.settings.strategy == Some(LoopStrategy::Unroll) {
+            return Err(Error::StepCountNotStatic {
+                at: at.boxed(),
+                backend: self.settings.backend.name().to_string(),
+                reason: "the number of steps follows from values that the loop computes".into(),
+                fix: "do not force a strategy, use `LoopStrategy::Native`, or count with `fori_loop`".into(),
+            });
+        }
+        let places = op.operands();
+        let carries = places.carries.len();
+        let condition = self.sub_program(&op.condition, carries, &operands[places.condition])?;
+        let body = self.sub_program(&op.body, carries, &operands[places.body])?;
+        let node = WhileNode { op: op.clone(), at: at.clone(), condition, body };
+        self.push(&at, Action::While(Box::new(node)), operands, carries)
+    }
+
+    /// The program of a body whose parameters after the first `carries` are these operands. What is known of them is
+    /// known in it.
+    fn sub_program(&self, body: &Graph, carries: usize, operands: &[Slot]) -> Result<Program<B>> {
         let mut inner = Lowering::new(self.settings, self.sizes.clone());
         let inputs: Vec<Slot> = body.inputs().iter().map(|_| inner.register()).collect();
-        for (input, operand) in inputs.iter().zip(operands) {
+        for (input, operand) in inputs.iter().skip(carries).zip(operands) {
             if let Some(number) = self.known.get(operand) {
                 inner.known.insert(*input, *number);
             }
@@ -288,7 +310,11 @@ fn uses_any(graph: &Graph, node: &Node, symbols: &[&Symbol]) -> bool {
         Attribute::List(dims) => dims.iter().any(uses),
     });
     let in_results = node.outputs.iter().any(|output| graph.ty(*output).shape.dims().iter().any(uses));
-    let in_steps = matches!(&node.op, Op::Scan(scan) if uses(&scan.steps));
+    let in_steps = match &node.op {
+        Op::Scan(scan) => uses(&scan.steps),
+        Op::While(op) => op.bound.as_ref().is_some_and(uses),
+        _ => false,
+    };
     let mut bodies = node.op.bodies().into_iter();
     let in_bodies = bodies.any(|body| body.nodes().iter().any(|node| uses_any(body, node, symbols)));
     in_attributes || in_results || in_steps || in_bodies

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::tracer::is_identifier;
 use super::{Graph, Node, Source, ValueId};
 use crate::error::{Error, Place, Site};
-use crate::ops::{Op, OpRules};
+use crate::ops::{Op, OpRules, While};
 use crate::types::{Symbol, TensorType};
 
 pub(super) fn check(graph: &Graph) -> Vec<Error> {
@@ -163,6 +163,9 @@ impl Checker<'_> {
                 }
                 None => self.bound(&at, &format!("the number of steps of node {index}"), scan.steps.symbols()),
             }
+        }
+        if let Op::While(While { bound: Some(bound), .. }) = &node.op {
+            self.bound(&at, &format!("the bound of node {index}"), bound.symbols());
         }
         let bodies = node.op.bodies();
         for (number, graph) in bodies.iter().enumerate() {

@@ -33,6 +33,7 @@ mod take;
 pub(crate) mod testing;
 mod transpose;
 mod unary;
+pub mod while_loop;
 
 use std::sync::Arc;
 
@@ -67,6 +68,7 @@ pub use switch::Switch;
 pub use take::Take;
 pub use transpose::Transpose;
 pub use unary::*;
+pub use while_loop::While;
 
 use crate::error::{Error, Place, Result};
 use crate::graph::Graph;
@@ -124,15 +126,17 @@ pub enum Op {
     Scatter,
     Scan,
     Switch,
+    While,
     Custom,
 }
 
 impl Op {
-    /// The graphs that the op runs: the body of a loop, the branches of a choice.
+    /// The graphs that the op runs: the body of a loop, the branches of a choice, a condition and its step.
     pub fn bodies(&self) -> Vec<&Arc<Graph>> {
         match self {
             Op::Scan(scan) => vec![&scan.body],
             Op::Switch(switch) => switch.branches.iter().collect(),
+            Op::While(op) => vec![&op.condition, &op.body],
             _ => Vec::new(),
         }
     }
@@ -218,7 +222,7 @@ impl OpKey for Scan {
 }
 
 /// The names of the ops that no backend converts: programs of every backend run them from the host.
-pub const CONTROL_FLOW: &[&str] = &["switch"];
+pub const CONTROL_FLOW: &[&str] = &["switch", "while"];
 
 /// The names of all ops that this crate defines, sorted.
 pub fn all_names() -> Vec<&'static str> {

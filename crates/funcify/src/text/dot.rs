@@ -77,7 +77,10 @@ impl Dot {
 
 /// What a cluster of an op with several bodies is.
 fn body_label(op: &Op, number: usize) -> String {
-    format!("{} case {number}", op.name())
+    match op {
+        Op::While(_) => ["test", "step"].get(number).unwrap_or(&"").to_string(),
+        _ => format!("case {number}"),
+    }
 }
 
 fn label(op: &Op) -> String {

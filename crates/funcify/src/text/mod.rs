@@ -41,6 +41,21 @@
 //! }
 //! ```
 //!
+//! A conditional loop names its initial carries, and shows the condition and the step:
+//!
+//! ```text
+//! %x: f32[] = while %start bound 20 {
+//!   test (%c: f32[]) with %limit {
+//!     %0: bool[] = lt %c, %limit
+//!     give %0
+//!   }
+//!   step (%c_1: f32[]) {
+//!     %1: f32[] = add %c_1, %c_1
+//!     give %1
+//!   }
+//! }
+//! ```
+//!
 //! The text does not hold: the names of a body's results, which follow from what they are written to, and names
 //! that two values share, of which the second gets a number.
 

@@ -1,13 +1,15 @@
-//! Parsing the ops whose bodies are blocks that end with what they give: the branches of a choice.
+//! Parsing the ops whose bodies are blocks that end with what they give: the branches of a choice, the
+//! condition and the step of a conditional loop.
 
 use std::sync::Arc;
 
 use super::lexer::{Token, error_at};
 use super::parse::{Binder, Body, Parser};
 use super::parse_scan::{MAX_DEPTH, captured, captured_params, params};
+use super::types::dim;
 use crate::error::{Result, Site};
 use crate::graph::{Graph, ValueId};
-use crate::ops::Switch;
+use crate::ops::{Switch, While};
 
 /// Reads a choice up to its closing brace and adds it to `outer`.
 pub(super) fn switch(parser: &mut Parser, outer: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
@@ -29,6 +31,28 @@ pub(super) fn switch(parser: &mut Parser, outer: &mut Body, binders: &[Binder], 
         operands.extend(captures);
     }
     parser.push(outer, Switch { branches }.into(), &operands, binders, site)
+}
+
+/// Reads a conditional loop up to its closing brace and adds it to `outer`.
+pub(super) fn while_loop(parser: &mut Parser, outer: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
+    parser.define_all(binders)?;
+    parser.cursor.expect_word("while")?;
+    let mut operands = Vec::new();
+    while operands.is_empty() && matches!(parser.cursor.peek(), Token::Value(_)) || parser.cursor.take_mark(',') {
+        operands.push(parser.value(&outer.names)?);
+    }
+    let bound = if parser.cursor.take_word("bound") { Some(dim(&mut parser.cursor)?) } else { None };
+    parser.cursor.expect_mark('{')?;
+    parser.cursor.expect_line_end("")?;
+    parser.cursor.expect_word("test")?;
+    let (condition, of_condition) = block(parser, outer, true)?;
+    parser.cursor.expect_word("step")?;
+    let (body, of_body) = block(parser, outer, true)?;
+    parser.cursor.expect_mark('}')?;
+    operands.extend(of_condition);
+    operands.extend(of_body);
+    let op = While { condition: Arc::new(condition), body: Arc::new(body), bound };
+    parser.push(outer, op.into(), &operands, binders, site)
 }
 
 /// A body after its first words, `@name (%c: f32[]) with %x { .. give %1 }`, and what it captures.

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use crate::graph::tracer::is_identifier;
 use crate::graph::{Graph, Node, ValueId};
 use crate::ops::scan::{Buffer, Start, Wanted};
-use crate::ops::{Attribute, Attributes, Op, OpRules, Scan, Switch};
+use crate::ops::{Attribute, Attributes, Op, OpRules, Scan, Switch, While};
 
 use super::elements::print_elements;
 
@@ -159,6 +159,7 @@ impl Printer {
         match &node.op {
             Op::Scan(scan) => self.scan(&left, names, node, scan),
             Op::Switch(switch) => self.switch(&left, names, node, switch),
+            Op::While(op) => self.while_loop(&left, names, node, op),
             Op::Constant(constant) => self.line(format!("{left}constant {}", print_elements(&constant.value))),
             op => {
                 let operands = names.all(&node.inputs).join(", ");
@@ -276,6 +277,24 @@ impl Printer {
             let operands = node.inputs.get(places).unwrap_or_default();
             self.block(&format!("case {number}"), names, branch, 0, operands);
         }
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    fn while_loop(&mut self, left: &str, names: &Names, node: &Node, op: &While) {
+        let places = op.operands();
+        let operands = |range| node.inputs.get(range).unwrap_or_default();
+        let mut header = format!("{left}while");
+        if !places.carries.is_empty() {
+            header += &format!(" {}", names.all(operands(places.carries.clone())).join(", "));
+        }
+        if let Some(bound) = &op.bound {
+            header += &format!(" bound {bound}");
+        }
+        self.line(format!("{header} {{"));
+        self.depth += 1;
+        self.block("test", names, &op.condition, places.carries.len(), operands(places.condition));
+        self.block("step", names, &op.body, places.carries.len(), operands(places.body));
         self.depth -= 1;
         self.line("}");
     }

@@ -44,9 +44,7 @@ fn assert_same(left: &Graph, right: &Graph, is_body: bool) {
                 assert_eq!((a.carries, a.invariants, a.unroll), (b.carries, b.invariants, b.unroll));
             }
             (a, b) => {
-                for (a, b) in a.bodies().into_iter().zip(b.bodies()) {
-                    assert_same(a, b, true);
-                }
+                a.bodies().into_iter().zip(b.bodies()).for_each(|(a, b)| assert_same(a, b, true));
             }
         }
     }
@@ -342,6 +340,7 @@ fn every_op() {
             select(b, x, x),
             x.matmul(x),
             crate::map(x, crate::Value::exp),
+            crate::while_loop_bounded("B", (x, k), |(x, k)| x.sum(..).lt(9.0) & k.lt(k), |(c, _)| (c + x, k)).0,
             crate::switch(k, [&|| x, &|| x + x, &|| crate::cond(b.all(..), || x * x, || -x)]),
         ];
         for name in all_names() {

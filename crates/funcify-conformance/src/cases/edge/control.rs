@@ -1,6 +1,6 @@
-//! The rest of the control flow: `map`, `fori_loop`, `cond` and `switch`.
+//! The rest of the control flow: `map`, `fori_loop`, `cond`, `switch` and `while_loop`.
 
-use funcify::{Builder, HostTensor, cond, constant, fori_loop, map, scan, switch};
+use funcify::{Builder, HostTensor, cond, constant, fori_loop, map, scan, switch, while_loop, while_loop_bounded};
 
 use super::{Cases, empty, gives, gives_dynamic, row, scalar};
 use crate::cases::outputs;
@@ -21,6 +21,13 @@ pub(super) fn cases() -> Cases {
     }
     for index in [HostTensor::scalar(200u8), HostTensor::scalar(200u32), HostTensor::scalar(200i32)] {
         cases.push(switch_by_other_integers(index)?);
+    }
+    cases.push(while_with_an_empty_carry()?);
+    cases.push(while_that_does_not_begin()?);
+    cases.push(while_counts_with_the_outer_index()?);
+    cases.push(while_with_a_captured_limit()?);
+    for (bound, n) in [(0, 0), (3, 3), (9, 5)] {
+        cases.push(while_with_a_bound(bound, n)?);
     }
     cases.push(branch_that_ignores_an_operand()?);
     cases.push(branch_without_results()?);
@@ -137,4 +144,56 @@ fn invariant_choice_in_a_loop() -> Result<Case, String> {
     };
     let inputs = [scalar(true), scalar(1f32), scalar(0f32), row([1f32, -5., 2.])];
     gives("invariant_choice_in_a_loop", program, inputs, [("ys", row([2f32, 2., 6.]))])
+}
+
+/// 19. A loop with an empty carry gives nothing, and does not run: no result depends on it.
+fn while_with_an_empty_carry() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let x = g.input("x", "f32[]");
+        while_loop((), |()| x.gt(0.0), |()| ());
+        outputs! { x }
+    };
+    gives("while_with_an_empty_carry", program, [scalar(1f32)], [("x", scalar(1f32))])
+}
+
+/// 42. A condition that is false at the start: the initial carry.
+fn while_that_does_not_begin() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let start = (g.input("x", "f32[2]"), g.input("n", "i64[]"));
+        let (x, n) = while_loop(start, |(_, n)| n.lt(0), |(x, n)| (x * f64::NAN, n - 1));
+        outputs! { x, n }
+    };
+    let inputs = [row([1f32, 2.]), scalar(3i64)];
+    gives_dynamic("while_that_does_not_begin", program, inputs, [("n", scalar(3i64)), ("x", row([1f32, 2.]))])
+}
+
+/// 43. A nested loop whose trip count depends on the outer index: 0 + 1 + 2 + 3 + 4 steps.
+fn while_counts_with_the_outer_index() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let outer = |(i, total)| {
+            let (_, total) = while_loop((constant(0i64), total), |(j, _)| j.lt(i), |(j, total)| (j + 1, total + 1));
+            (i + 1, total)
+        };
+        let (_, total) = while_loop((constant(0i64), g.input("zero", "i64[]")), |(i, _)| i.lt(5), outer);
+        outputs! { total }
+    };
+    gives_dynamic("while_counts_with_the_outer_index", program, [scalar(0i64)], [("total", scalar(10i64))])
+}
+
+/// 44. A condition that reads a captured value, which is also computed from another one.
+fn while_with_a_captured_limit() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let limit = g.input("limits", "f32[T]").max(0) + 1.0;
+        outputs! { x: while_loop(g.input("x", "f32[]"), |x| x.lt(limit), |x| x * 2.0) }
+    };
+    let inputs = [row([5f32, 9., 3.]), scalar(1f32)];
+    gives_dynamic("while_with_a_captured_limit", program, inputs, [("x", scalar(16f32))])
+}
+
+/// A bound ends a loop whose condition still holds.
+fn while_with_a_bound(bound: i64, n: i64) -> Result<Case, String> {
+    let program = |g: &Builder| {
+        outputs! { n: while_loop_bounded(bound, g.input("n", "i64[]"), |n| n.lt(5), |n| n + 1) }
+    };
+    gives_dynamic(&format!("while_with_bound_{bound}"), program, [scalar(0i64)], [("n", scalar(n))])
 }

@@ -31,7 +31,7 @@
 //! the rows read from each buffer, the carries, the invariants. Results of the body: the rows written to each
 //! buffer, the next carries. Results of the loop: the buffers, the final carries.
 
-pub(super) mod build;
+mod build;
 mod eval;
 mod fori;
 mod infer;
@@ -40,6 +40,7 @@ mod recurrence;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub(super) use build::check_carry;
 pub use build::{ScanOptions, map, scan, scan_with};
 pub use fori::{Bound, fori_loop};
 pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as SequenceHandle, State, Step, Writable};

@@ -276,7 +276,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let mut stepwise: Vec<&Symbol> = Vec::new();
         for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let depends = node.inputs.iter().any(|input| !invariant[input.index()]);
-            fixed[index] = !depends && !uses_any(body, node, &stepwise);
+            fixed[index] = !depends && !uses_any(body, node, &stepwise) && ends(&node.op);
             if let Op::Scan(inner) = &node.op
                 && inner.steps_operand
                 && !fixed[index]
@@ -318,6 +318,12 @@ fn uses_any(graph: &Graph, node: &Node, symbols: &[&Symbol]) -> bool {
     let mut bodies = node.op.bodies().into_iter();
     let in_bodies = bodies.any(|body| body.nodes().iter().any(|node| uses_any(body, node, symbols)));
     in_attributes || in_results || in_steps || in_bodies
+}
+
+/// Whether an op certainly ends. One that may not must not run before a loop, which may have no steps.
+fn ends(op: &Op) -> bool {
+    let is_bounded = !matches!(op, Op::While(While { bound: None, .. }));
+    is_bounded && op.bodies().iter().all(|body| body.nodes().iter().all(|node| ends(&node.op)))
 }
 
 /// Which nodes the outputs depend on.

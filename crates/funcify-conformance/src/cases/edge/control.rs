@@ -26,6 +26,7 @@ pub(super) fn cases() -> Cases {
     cases.push(while_that_does_not_begin()?);
     cases.push(while_counts_with_the_outer_index()?);
     cases.push(while_with_a_captured_limit()?);
+    cases.push(endless_while_in_a_loop_without_steps()?);
     for (bound, n) in [(0, 0), (3, 3), (9, 5)] {
         cases.push(while_with_a_bound(bound, n)?);
     }
@@ -188,6 +189,19 @@ fn while_with_a_captured_limit() -> Result<Case, String> {
     };
     let inputs = [row([5f32, 9., 3.]), scalar(1f32)];
     gives_dynamic("while_with_a_captured_limit", program, inputs, [("x", scalar(16f32))])
+}
+
+/// A loop that would not end, in a loop without steps: it does not run, although it depends on no step.
+fn endless_while_in_a_loop_without_steps() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let w = g.input("w", "f32[]");
+        let (last, ()) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| {
+            (c + x * while_loop(w, |w| w.gt(0.0), |w| w * 1.0), ())
+        });
+        outputs! { last }
+    };
+    let inputs = [scalar(1f32), scalar(5f32), empty::<f32, 1>([0])];
+    gives("endless_while_in_a_loop_without_steps", program, inputs, [("last", scalar(5f32))])
 }
 
 /// A bound ends a loop whose condition still holds.

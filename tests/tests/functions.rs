@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{DType, Error, Graph, HostTensor, Recurrence, Result, ScanOptions, scan, scan_with};
+use funcify::{DType, Error, Graph, HostTensor, Recurrence, Result, ScanOptions, scan, scan_with, while_loop};
 use funcify_tests::toy::{Toy, ToyTensor};
 
 const UNROLL: Option<LoopStrategy> = Some(LoopStrategy::Unroll);
@@ -16,6 +16,21 @@ fn cumsum() -> Graph {
         scan(start, xs, |sum, x| (sum + x, sum + x))
     });
     graph.unwrap()
+}
+
+/// Powers of two up to a limit, by a scan in a conditional loop.
+#[test]
+fn a_conditional_loop_runs_from_the_host_unless_unrolling_is_forced() {
+    let graph = Graph::build("limited", |g| {
+        let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[T]"));
+        while_loop(start, |x| x.lt(20.0), |x| scan(x, xs, |x, y| (x * y, ())).0)
+    });
+    let graph = graph.unwrap();
+    let inputs = [HostTensor::scalar(1f32), HostTensor::from([2f32, 1.5])];
+    let candle = Function::compile(&graph, &funcify_candle::Candle::cpu()).unwrap();
+    assert_eq!(candle.call_host(&inputs).unwrap(), [HostTensor::scalar(27f32)]);
+    let refused = compile(&graph, UNROLL).and_then(|unrolled| unrolled.call_host(&inputs));
+    assert!(matches!(refused, Err(Error::StepCountNotStatic { .. })));
 }
 
 /// `start` doubled as often as the static input says.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use funcify::DType;
 use funcify::dispatch::{Executor, backend_names, open_backend};
-use funcify::ops::all_names;
+use funcify::ops::{CONTROL_FLOW, all_names};
 
 use crate::root;
 
@@ -56,8 +56,11 @@ fn status() -> Result<String> {
 }
 
 fn has_op(backend: &dyn Executor, op: &str) -> &'static str {
-    // A constant is uploaded when a program is compiled; it needs no conversion.
-    let has = op == "constant" || backend.has_fallback() || backend.converted_ops().contains(&op);
+    // A constant is uploaded when a program is compiled, and control flow is run from the host: no conversions.
+    let has = op == "constant"
+        || CONTROL_FLOW.contains(&op)
+        || backend.has_fallback()
+        || backend.converted_ops().contains(&op);
     match (has, op) {
         (true, "scan") => backend.loop_strategy().name(),
         (true, _) => "yes",

@@ -165,7 +165,9 @@ fn what_a_device_lacks_is_an_error() {
 
 #[test]
 fn every_op_is_converted() {
-    assert_eq!(funcify::dispatch::converted_ops::<Burn>(), funcify::ops::all_names());
+    let mut names = funcify::ops::all_names();
+    names.retain(|name| !funcify::ops::CONTROL_FLOW.contains(name));
+    assert_eq!(funcify::dispatch::converted_ops::<Burn>(), names);
 }
 
 #[test]

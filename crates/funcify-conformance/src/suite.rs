@@ -85,7 +85,7 @@ fn golden_case(golden: &GoldenCase, program: cases::Program) -> Result<Case, Str
         graph,
         inputs,
         expected: Expected::Outputs(outputs),
-        needs_dynamic_steps: false,
+        needs_dynamic_steps: golden.flags.iter().any(|flag| flag == "needs_dynamic_trip_count"),
     })
 }
 

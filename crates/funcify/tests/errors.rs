@@ -6,7 +6,8 @@ use std::path::Path;
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, open_backend};
 use funcify::{
-    Builder, DType, Error, Graph, HostTensor, Recurrence, ScanOptions, Site, Tree, Value, concat, scan, scan_with,
+    Builder, DType, Error, Graph, HostTensor, Recurrence, ScanOptions, Site, Tree, Value, concat, cond, scan,
+    scan_with, switch, while_loop,
 };
 
 #[path = "errors/one_op.rs"]
@@ -49,6 +50,43 @@ fn operands_of_ops() {
     refused("unstack", |g| g.input("w", "f32[3]").unstack::<2>(0));
     refused("reshape", |g| g.input("x", "f32[2,3]").reshape([4]));
     refused("float_of_integers", |g| g.input("x", "i64[3]").exp());
+}
+
+#[test]
+fn choices() {
+    refused("branch_dtype", |g| {
+        let (p, x) = (g.input("p", "bool[]"), g.input("x", "f32[3]"));
+        cond(p, || (x, x), || (x, x.cast(DType::F64)))
+    });
+    refused("branch_shape", |g| {
+        let (k, x) = (g.input("k", "i64[]"), g.input("x", "f32[3]"));
+        switch(k, [&|| x, &|| x.exp(), &|| x.sum(0)])
+    });
+    refused("branch_structure", |g| {
+        let (p, x) = (g.input("p", "bool[]"), g.input("x", "f32[3]"));
+        cond(p, || vec![x, x], || vec![x])
+    });
+    refused("predicate_of_a_row", |g| {
+        let x = g.input("x", "f32[3]");
+        cond(x.gt(0.0), || x.log(), || x)
+    });
+    refused("predicate_of_floats", |g| {
+        let x = g.input("x", "f32[]");
+        cond(x, || x.log(), || x)
+    });
+    refused("index_of_floats", |g| {
+        let x = g.input("x", "f32[]");
+        switch(x, [&|| x.log(), &|| x])
+    });
+}
+
+#[test]
+fn conditional_loops() {
+    refused("condition_of_a_row", |g| while_loop(g.input("x", "f32[3]"), |x| x.lt(1.0), |x| x * 2.0));
+    refused("carry_of_a_while_loop", |g| while_loop(g.input("n", "i64[]"), |n| n.lt(9), |n| n.cast(DType::F32) * 1.5));
+    let graph = Graph::build("model", |g| while_loop(g.input("n", "i64[]"), |n| n.lt(9), |n| n + 1)).unwrap();
+    let options = CompileOptions { strategy: Some(LoopStrategy::Unroll), ..CompileOptions::default() };
+    check("unrolled_while_loop", Function::compile_with(&graph, &Reference, options));
 }
 
 #[test]

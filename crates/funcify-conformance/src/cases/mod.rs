@@ -4,14 +4,17 @@
 //! A program follows the definition in the manifest. It takes its inputs by name, with the types that the
 //! manifest gives them, so one program serves the f32 and the f64 variant.
 
+mod cond;
 mod dtype;
 pub(crate) mod edge;
+mod map;
 mod mit_mot;
 mod model;
 mod nested;
 pub(crate) mod ops;
 mod scan;
 mod taps;
+mod while_loops;
 
 use std::collections::BTreeMap;
 
@@ -56,7 +59,18 @@ use outputs;
 
 /// Every program by the name of its case.
 pub fn programs() -> Vec<(&'static str, Program)> {
-    [scan::PROGRAMS, taps::PROGRAMS, mit_mot::PROGRAMS, nested::PROGRAMS, dtype::PROGRAMS, model::PROGRAMS].concat()
+    [
+        scan::PROGRAMS,
+        taps::PROGRAMS,
+        mit_mot::PROGRAMS,
+        while_loops::PROGRAMS,
+        cond::PROGRAMS,
+        map::PROGRAMS,
+        nested::PROGRAMS,
+        dtype::PROGRAMS,
+        model::PROGRAMS,
+    ]
+    .concat()
 }
 
 /// The graph of a golden case by its program.

@@ -1,7 +1,11 @@
 //! Category `nested`: loops inside loops.
 
-use funcify::{DType, Recurrence, ScanOptions, Value, concat, full, iota, scan, scan_with, select, stack};
+use funcify::{
+    DType, Recurrence, ScanOptions, Value, concat, cond, constant, fori_loop, full, iota, scan, scan_with, select,
+    stack, while_loop,
+};
 
+use super::while_loops::{collatz_step, newton};
 use super::{Inputs, Outputs, Program, outputs};
 
 pub(super) const PROGRAMS: &[(&str, Program)] = &[
@@ -16,6 +20,11 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("chunked_scan", chunked_scan),
     ("chunked_scan_f64", chunked_scan),
     ("matmul_by_loops", matmul_by_loops),
+    ("scan_in_cond_in_scan", scan_in_cond_in_scan),
+    ("while_in_scan", while_in_scan),
+    ("scan_in_while", scan_in_while),
+    ("while_in_while", while_in_while),
+    ("triangular_loop", triangular_loop),
     ("edit_distance", edit_distance),
     ("soft_dtw", soft_dtw),
 ];
@@ -119,6 +128,57 @@ fn matmul_by_loops(g: &Inputs<'_>) -> Outputs {
         (c.dynamic_update(0, row.unsqueeze(0), i), ())
     });
     outputs! { c }
+}
+
+/// Some steps of the outer loop run an inner one.
+fn scan_in_cond_in_scan(g: &Inputs<'_>) -> Outputs {
+    let [init, xs, w] = g.get(["init", "xs", "w"]);
+    let (_, ys) = scan(init, xs, |c, x| {
+        let run = || scan(c, x, |d, v| ((d + v * w).tanh(), ())).0;
+        let c = cond(x.sum(..).gt(0.0), run, || 0.5 * c);
+        (c, c)
+    });
+    outputs! { ys }
+}
+
+/// A loop with its own number of iterations in each step.
+fn while_in_scan(g: &Inputs<'_>) -> Outputs {
+    let [xs] = g.get(["xs"]);
+    let (_, (ys, n)) = scan(xs.index(0, 0).zeros_like(), xs, |c, a| {
+        let (x, n) = newton(a);
+        let c = 0.5 * c + x;
+        (c, (c, n))
+    });
+    outputs! { ys, n }
+}
+
+/// A scan in each iteration.
+fn scan_in_while(g: &Inputs<'_>) -> Outputs {
+    let [x0, ws] = g.get(["x0", "ws"]);
+    let next = |(x, n): (Value, Value)| (scan(x, ws, |x, w| (x * w + 0.05, ())).0, n + 1);
+    let (x, n) = while_loop((x0, constant(0i64)), |(x, _)| x.sum(..).lt(12.0), next);
+    outputs! { x, n }
+}
+
+/// How often the inner loop runs depends on the outer one.
+fn while_in_while(g: &Inputs<'_>) -> Outputs {
+    let [limit] = g.get(["limit"]);
+    let outer = |(i, total): (Value, Value)| {
+        let (_, total) = while_loop((i, total), |(n, _)| n.gt(1), |(n, total)| (collatz_step(n), total + 1));
+        (i + 1, total)
+    };
+    let (_, total) = while_loop((constant(1i64), constant(0i64)), |(i, _)| i.le(limit), outer);
+    outputs! { total }
+}
+
+/// The inner loop runs as many steps as the outer index says.
+fn triangular_loop(g: &Inputs<'_>) -> Outputs {
+    let [xs, w] = g.get(["xs", "w"]);
+    let s = fori_loop(1, 5, w.zeros_like(), |i, s| {
+        let d = fori_loop(0, i, xs.take(0, i), |j, d| (d + xs.take(0, j) * w).sin());
+        s + d * i.cast(xs.dtype())
+    });
+    outputs! { s }
 }
 
 /// Levenshtein distance of two integer strings, row by row.

@@ -232,6 +232,11 @@ fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool
                 unrolls |= settings.strategy_of(scan, &at)? == LoopStrategy::Unroll;
                 unrolls |= validate(settings, &scan.body)?;
             }
+            Op::Switch(_) | Op::While(_) => {
+                for body in node.op.bodies() {
+                    unrolls |= validate(settings, body)?;
+                }
+            }
             op if settings.backend.fallback().is_none() => {
                 settings.conversions.get(op.name(), &at)?;
             }

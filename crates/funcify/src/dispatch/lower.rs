@@ -12,12 +12,14 @@ use super::backend::{Backend, LoopStrategy};
 use super::eager::execution_error;
 use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, too_large};
 use super::registry::{Conversion, Conversions};
+use super::switch::ChoiceNode;
+use super::while_loop::WhileNode;
 use super::{native, unroll};
-use crate::error::{Place, Result};
+use crate::error::{Error, Place, Result};
 use crate::graph::{Graph, Node};
 use crate::ops::scan::Scan;
-use crate::ops::{Attribute, Constant, Op, OpRules};
-use crate::types::{Dim, Sizes, Symbol, TensorType};
+use crate::ops::{Attribute, Constant, Op, OpRules, Switch, While};
+use crate::types::{DType, Dim, Sizes, Symbol, TensorType};
 
 /// What a lowering is given.
 pub(super) struct Settings<'a, B: Backend> {
@@ -49,7 +51,7 @@ pub(super) struct Lowering<'a, B: Backend> {
     pub(super) settings: Settings<'a, B>,
     /// The sizes that are known: those of a call that the program is specialised to, or none.
     pub(super) sizes: Sizes,
-    /// Registers whose integer is known: constants, and static inputs.
+    /// Registers whose integer or truth value is known: constants, and static inputs.
     pub(super) known: HashMap<Slot, i64>,
     instructions: Vec<Instruction<B>>,
     registers: usize,
@@ -107,6 +109,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
             let operands: Vec<Slot> = node.inputs.iter().filter_map(|input| registers[input.index()]).collect();
             let results = match &node.op {
                 Op::Scan(scan) => self.lower_scan(graph, node, scan, &operands)?,
+                Op::While(op) => self.lower_while(node, op, &operands)?,
+                Op::Switch(switch) => self.lower_switch(graph, node, switch, &operands)?,
                 Op::Constant(constant) => vec![self.lower_constant(node, constant)?],
                 _ => self.lower_kernel(graph, index, &operands)?,
             };
@@ -171,10 +175,66 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let backend = self.settings.backend;
         let tensor = backend.upload(&constant.value).map_err(|error| execution_error(&at, backend.name(), error))?;
         let register = self.push(&at, Action::Constant(tensor), &[], 1)?[0];
-        if constant.value.shape().is_empty() && constant.value.dtype().is_int() {
+        let dtype = constant.value.dtype();
+        if constant.value.shape().is_empty() && (dtype.is_int() || dtype == DType::Bool) {
             self.known.insert(register, constant.value.get(0).as_i64());
         }
         Ok(register)
+    }
+
+    /// A choice: of a known index, its branch alone.
+    fn lower_switch(&mut self, graph: &Graph, node: &Node, switch: &Switch, operands: &[Slot]) -> Result<Vec<Slot>> {
+        let places = switch.operands();
+        if let Some(index) = self.known.get(&operands[0]) {
+            let chosen = switch.chosen(*index);
+            let branch = &switch.branches[chosen];
+            let mut registers = bind_inputs(branch, &operands[places[chosen].clone()]);
+            let live = live_nodes(branch);
+            self.lower_nodes(branch, &mut registers, |index| live[index])?;
+            return Ok(output_registers(branch, &registers));
+        }
+        let branches = switch.branches.iter().zip(&places);
+        let branches = branches.map(|(branch, place)| self.sub_program(branch, 0, &operands[place.clone()]));
+        let branches = branches.collect::<Result<Vec<_>>>()?;
+        let (at, index) = (node.place(), graph.ty(node.inputs[0]).dtype);
+        let choice = ChoiceNode { switch: switch.clone(), at: at.clone(), branches, places, index };
+        self.push(&at, Action::Choice(Box::new(choice)), operands, node.outputs.len())
+    }
+
+    /// A conditional loop, which no program lays out: how many steps it runs is known when it has run.
+    fn lower_while(&mut self, node: &Node, op: &While, operands: &[Slot]) -> Result<Vec<Slot>> {
+        let at = node.place();
+        if self.settings.strategy == Some(LoopStrategy::Unroll) {
+            return Err(Error::StepCountNotStatic {
+                at: at.boxed(),
+                backend: self.settings.backend.name().to_string(),
+                reason: "the number of steps follows from values that the loop computes".into(),
+                fix: "do not force a strategy, use `LoopStrategy::Native`, or count with `fori_loop`".into(),
+            });
+        }
+        let places = op.operands();
+        let carries = places.carries.len();
+        let condition = self.sub_program(&op.condition, carries, &operands[places.condition])?;
+        let body = self.sub_program(&op.body, carries, &operands[places.body])?;
+        let node = WhileNode { op: op.clone(), at: at.clone(), condition, body };
+        self.push(&at, Action::While(Box::new(node)), operands, carries)
+    }
+
+    /// The program of a body whose parameters after the first `carries` are these operands. What is known of them is
+    /// known in it.
+    fn sub_program(&self, body: &Graph, carries: usize, operands: &[Slot]) -> Result<Program<B>> {
+        let mut inner = Lowering::new(self.settings, self.sizes.clone());
+        let inputs: Vec<Slot> = body.inputs().iter().map(|_| inner.register()).collect();
+        for (input, operand) in inputs.iter().skip(carries).zip(operands) {
+            if let Some(number) = self.known.get(operand) {
+                inner.known.insert(*input, *number);
+            }
+        }
+        let mut registers = bind_inputs(body, &inputs);
+        let live = live_nodes(body);
+        inner.lower_nodes(body, &mut registers, |index| live[index])?;
+        let outputs = output_registers(body, &registers);
+        Ok(inner.finish(&inputs, &outputs))
     }
 
     fn lower_scan(&mut self, graph: &Graph, node: &Node, scan: &Scan, operands: &[Slot]) -> Result<Vec<Slot>> {
@@ -216,7 +276,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let mut stepwise: Vec<&Symbol> = Vec::new();
         for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let depends = node.inputs.iter().any(|input| !invariant[input.index()]);
-            fixed[index] = !depends && !uses_any(body, node, &stepwise);
+            fixed[index] = !depends && !uses_any(body, node, &stepwise) && ends(&node.op);
             if let Op::Scan(inner) = &node.op
                 && inner.steps_operand
                 && !fixed[index]
@@ -250,11 +310,20 @@ fn uses_any(graph: &Graph, node: &Node, symbols: &[&Symbol]) -> bool {
         Attribute::List(dims) => dims.iter().any(uses),
     });
     let in_results = node.outputs.iter().any(|output| graph.ty(*output).shape.dims().iter().any(uses));
-    let in_loop = match &node.op {
-        Op::Scan(scan) => uses(&scan.steps) || scan.body.nodes().iter().any(|node| uses_any(&scan.body, node, symbols)),
+    let in_steps = match &node.op {
+        Op::Scan(scan) => uses(&scan.steps),
+        Op::While(op) => op.bound.as_ref().is_some_and(uses),
         _ => false,
     };
-    in_attributes || in_results || in_loop
+    let mut bodies = node.op.bodies().into_iter();
+    let in_bodies = bodies.any(|body| body.nodes().iter().any(|node| uses_any(body, node, symbols)));
+    in_attributes || in_results || in_steps || in_bodies
+}
+
+/// Whether an op certainly ends. One that may not must not run before a loop, which may have no steps.
+fn ends(op: &Op) -> bool {
+    let is_bounded = !matches!(op, Op::While(While { bound: None, .. }));
+    is_bounded && op.bodies().iter().all(|body| body.nodes().iter().all(|node| ends(&node.op)))
 }
 
 /// Which nodes the outputs depend on.

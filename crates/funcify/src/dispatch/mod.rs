@@ -15,7 +15,9 @@ mod program;
 mod reference;
 mod registry;
 mod sizes;
+mod switch;
 mod unroll;
+mod while_loop;
 
 pub use backend::{Backend, Call, IntoTensors, LoopStrategy, Part, StackType, Tensors};
 pub use eager::run_op;

@@ -8,6 +8,8 @@ use super::backend::{Backend, Call, Part, StackType, Tensors};
 use super::eager::execution_error;
 use super::native::NativeLoop;
 use super::registry::Kernel;
+use super::switch::ChoiceNode;
+use super::while_loop::WhileNode;
 use crate::error::{BackendError, Error, Place, Result};
 use crate::ops::Op;
 use crate::types::{Sizes, Symbol, TensorType};
@@ -37,6 +39,10 @@ pub(super) enum Action<B: Backend> {
     Kernel(Arc<KernelNode<B>>),
     /// Runs a native loop.
     Loop(Box<NativeLoop<B>>),
+    /// Runs one of several programs.
+    Choice(Box<ChoiceNode<B>>),
+    /// Runs a program as long as another one gives true.
+    While(Box<WhileNode<B>>),
     /// Gives a tensor that is part of the program.
     Constant(B::Tensor),
     /// Gives a symbol its size for the instructions that follow: the number of steps of an unrolled loop.
@@ -125,10 +131,12 @@ impl<B: Backend> Program<B> {
         Program { instructions, slots: slots.count, inputs, outputs }
     }
 
-    /// How many instructions it has, those of native loops' bodies included.
+    /// How many instructions it has, those of loops' bodies and of branches included.
     pub(super) fn len(&self) -> usize {
         let nested = self.instructions.iter().map(|instruction| match &instruction.action {
             Action::Loop(native) => native.body.len(),
+            Action::Choice(choice) => choice.branches.iter().map(Program::len).sum(),
+            Action::While(node) => node.condition.len() + node.body.len(),
             _ => 0,
         });
         self.instructions.len() + nested.sum::<usize>()
@@ -220,6 +228,8 @@ impl<B: Backend> Action<B> {
                 run.fail(&node.at, (node.kernel)(&call, operands))
             }
             Action::Loop(native) => native.run(run, operands.into_vec(), results),
+            Action::Choice(choice) => choice.run(run, operands.into_vec()),
+            Action::While(node) => node.run(run, operands.into_vec()),
             Action::Bind { symbol, size } => {
                 run.sizes.set(symbol, *size);
                 Ok(Tensors::new())

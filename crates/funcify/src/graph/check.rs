@@ -10,14 +10,14 @@
 //! - **graph-c6** static inputs are integer scalars, and inputs of the whole program, not of a body.
 //! - **graph-c7** each symbol in the type of a value is in the type of an input, or is the number of steps of an
 //!   earlier loop that an operand gives; so is each symbol in a loop's number of steps.
-//! - **graph-c8** the body of a loop satisfies all of these.
+//! - **graph-c8** the bodies of a loop and the branches of a choice satisfy all of these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tracer::is_identifier;
 use super::{Graph, Node, Source, ValueId};
 use crate::error::{Error, Place, Site};
-use crate::ops::{Op, OpRules};
+use crate::ops::{Op, OpRules, While};
 use crate::types::{Symbol, TensorType};
 
 pub(super) fn check(graph: &Graph) -> Vec<Error> {
@@ -163,11 +163,18 @@ impl Checker<'_> {
                 }
                 None => self.bound(&at, &format!("the number of steps of node {index}"), scan.steps.symbols()),
             }
+        }
+        if let Op::While(While { bound: Some(bound), .. }) = &node.op {
+            self.bound(&at, &format!("the bound of node {index}"), bound.symbols());
+        }
+        let bodies = node.op.bodies();
+        for (number, graph) in bodies.iter().enumerate() {
             // graph-c8
-            let context = format!(" in the body of node {index} (scan){}", self.context);
-            let mut body = Checker { graph: &scan.body, context, symbols: self.symbols.clone(), errors: Vec::new() };
-            for (index, input) in scan.body.inputs.iter().enumerate() {
-                if let Some(ty) = scan.body.try_ty(input.value) {
+            let body = if bodies.len() == 1 { "the body".to_string() } else { format!("body {number}") };
+            let context = format!(" in {body} of node {index} ({}){}", node.op.name(), self.context);
+            let mut body = Checker { graph, context, symbols: self.symbols.clone(), errors: Vec::new() };
+            for (index, input) in graph.inputs.iter().enumerate() {
+                if let Some(ty) = graph.try_ty(input.value) {
                     let symbols = symbols_of(ty);
                     body.bound(&at, &format!("the type of input {index}"), symbols.iter().collect());
                 }
@@ -191,9 +198,7 @@ impl Checker<'_> {
     fn types(&mut self, index: usize, node: &Node, at: &Place) {
         let graph = self.graph;
         let operands: Vec<TensorType> = node.inputs.iter().filter_map(|value| graph.try_ty(*value)).cloned().collect();
-        if let Op::Scan(scan) = &node.op
-            && !has_typed_ends(&scan.body)
-        {
+        if !node.op.bodies().into_iter().all(|body| has_typed_ends(body)) {
             // The type rule reads the types of the body's inputs and outputs, and graph-c1 is reported there.
             return;
         }

@@ -237,9 +237,9 @@ impl Graph {
             if node.op.name() == place.op && node.site == place.site {
                 return self.excerpt_before(index);
             }
-            let inner = if let Op::Scan(scan) = &node.op { scan.body.excerpt_of(place) } else { Vec::new() };
-            if !inner.is_empty() {
-                return inner;
+            let inner = node.op.bodies().into_iter().map(|body| body.excerpt_of(place));
+            if let Some(lines) = inner.into_iter().find(|lines| !lines.is_empty()) {
+                return lines;
             }
         }
         Vec::new()

@@ -27,11 +27,15 @@ mod scatter;
 mod select;
 mod size;
 mod slice;
+pub mod switch;
 mod take;
 #[cfg(test)]
 pub(crate) mod testing;
 mod transpose;
 mod unary;
+pub mod while_loop;
+
+use std::sync::Arc;
 
 use enum_dispatch::enum_dispatch;
 
@@ -60,11 +64,14 @@ pub use scatter::{Scatter, ScatterMode};
 pub use select::Select;
 pub use size::Size;
 pub use slice::Slice;
+pub use switch::Switch;
 pub use take::Take;
 pub use transpose::Transpose;
 pub use unary::*;
+pub use while_loop::While;
 
 use crate::error::{Error, Place, Result};
+use crate::graph::Graph;
 use crate::host::HostTensor;
 use crate::types::{Dim, Shape, Sizes, Symbol, TensorType};
 
@@ -118,7 +125,21 @@ pub enum Op {
     Gather,
     Scatter,
     Scan,
+    Switch,
+    While,
     Custom,
+}
+
+impl Op {
+    /// The graphs that the op runs: the body of a loop, the branches of a choice, a condition and its step.
+    pub fn bodies(&self) -> Vec<&Arc<Graph>> {
+        match self {
+            Op::Scan(scan) => vec![&scan.body],
+            Op::Switch(switch) => switch.branches.iter().collect(),
+            Op::While(op) => vec![&op.condition, &op.body],
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// A type that stands for one op: the struct with its attributes, or the marker of a table's row.
@@ -200,9 +221,13 @@ impl OpKey for Scan {
     }
 }
 
+/// The names of the ops that no backend converts: programs of every backend run them from the host.
+pub const CONTROL_FLOW: &[&str] = &["switch", "while"];
+
 /// The names of all ops that this crate defines, sorted.
 pub fn all_names() -> Vec<&'static str> {
-    let mut names = [STRUCT_OPS, UNARY_NAMES, BINARY_NAMES, COMPARE_NAMES, &["constant", "scan"]].concat();
+    let mut names =
+        [STRUCT_OPS, UNARY_NAMES, BINARY_NAMES, COMPARE_NAMES, &["constant", "scan"], CONTROL_FLOW].concat();
     names.sort_unstable();
     names
 }

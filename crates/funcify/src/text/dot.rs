@@ -10,7 +10,8 @@ use super::print::attributes_text;
 const ELEMENTS_WIDTH: usize = 40;
 
 /// The graph in the language of Graphviz: a node for each input, op and output, labelled with the op and its
-/// attributes; an edge for each use, labelled with the type; a cluster for the body of each loop.
+/// attributes; an edge for each use, labelled with the type; a cluster for each body of a loop or a
+/// choice.
 pub fn to_dot(graph: &Graph) -> String {
     let mut dot = Dot { lines: vec![format!("digraph {} {{", quoted(graph.name()))] };
     dot.lines.push("  node [shape=box];".into());
@@ -50,13 +51,14 @@ impl Dot {
             for output in &node.outputs {
                 makers.insert(*output, id.clone());
             }
-            if let Op::Scan(scan) = &node.op {
+            for (number, body) in node.op.bodies().into_iter().enumerate() {
+                let (id, label) = match &node.op {
+                    Op::Scan(scan) => (id.clone(), format!("@{} for t in 0..{}", body.name(), scan.steps)),
+                    _ => (format!("{id}_{number}"), body_label(&node.op, number)),
+                };
                 self.line(depth, format!("subgraph cluster_{id} {{"));
-                self.line(
-                    depth + 1,
-                    format!("label={};", quoted(&format!("@{} for t in 0..{}", scan.body.name(), scan.steps))),
-                );
-                self.body(&scan.body, &id, depth + 1);
+                self.line(depth + 1, format!("label={};", quoted(&label)));
+                self.body(body, &id, depth + 1);
                 self.line(depth, "}".into());
             }
         }
@@ -70,6 +72,14 @@ impl Dot {
     fn edge(&mut self, graph: &Graph, depth: usize, from: Option<&String>, value: ValueId, to: &str) {
         let (Some(from), Some(ty)) = (from, graph.try_ty(value)) else { return };
         self.line(depth, format!("{from} -> {to} [label={}];", quoted(&ty.to_string())));
+    }
+}
+
+/// What a cluster of an op with several bodies is.
+fn body_label(op: &Op, number: usize) -> String {
+    match op {
+        Op::While(_) => ["test", "step"].get(number).unwrap_or(&"").to_string(),
+        _ => format!("case {number}"),
     }
 }
 

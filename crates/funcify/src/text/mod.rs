@@ -26,6 +26,36 @@
 //! The words seq, nit-sot, sit-sot, mit-sot, mit-mot follow from the rest and are checked. A buffer that starts
 //! with given rows, in an upward loop, writes row `t`; elsewhere a tap is a row's number.
 //!
+//! A choice shows its branches as blocks, which end with what they give; the branch of a boolean that is false is case 0:
+//!
+//! ```text
+//! %y: f32[] = switch %p {
+//!   case 0 {
+//!     %0: f32[] = constant 0.0
+//!     give %0
+//!   }
+//!   case 1 with %x {
+//!     %1: f32[] = sqrt %x
+//!     give %1
+//!   }
+//! }
+//! ```
+//!
+//! A conditional loop names its initial carries, and shows the condition and the step:
+//!
+//! ```text
+//! %x: f32[] = while %start bound 20 {
+//!   test (%c: f32[]) with %limit {
+//!     %0: bool[] = lt %c, %limit
+//!     give %0
+//!   }
+//!   step (%c_1: f32[]) {
+//!     %1: f32[] = add %c_1, %c_1
+//!     give %1
+//!   }
+//! }
+//! ```
+//!
 //! The text does not hold: the names of a body's results, which follow from what they are written to, and names
 //! that two values share, of which the second gets a number.
 
@@ -33,6 +63,7 @@ mod dot;
 mod elements;
 mod lexer;
 mod parse;
+mod parse_blocks;
 mod parse_scan;
 mod print;
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::elements::parse_elements;
 use super::lexer::{Cursor, Token, error_at, is_number};
-use super::parse_scan;
 #[cfg(test)]
 use super::types::expectation;
 use super::types::{attributes, tensor_type};
+use super::{parse_blocks, parse_scan};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::{Graph, ValueId};
 use crate::ops::scan::Wanted;
@@ -198,7 +198,7 @@ impl Parser {
 
     fn undefined(&self, site: Site, name: &str) -> Error {
         let expected = if self.defined.contains(name) {
-            "a value of this body; a loop lists the outer values that it uses after `with`"
+            "a value of this body, which lists the outer values that it uses after `with`"
         } else {
             "a value that is defined before"
         };
@@ -220,6 +220,10 @@ impl Parser {
         let site = self.cursor.site();
         if self.cursor.at_word("scan") {
             parse_scan::scan(self, body, &binders, site)?;
+        } else if self.cursor.at_word("switch") {
+            parse_blocks::switch(self, body, &binders, site)?;
+        } else if self.cursor.at_word("while") {
+            parse_blocks::while_loop(self, body, &binders, site)?;
         } else {
             if let Some(binder) = binders.iter().find(|binder| binder.wanted != Wanted::All) {
                 return Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)));

@@ -13,7 +13,7 @@ use crate::ops::scan::{Buffer, Sequence, Start, Wanted};
 use crate::types::Dim;
 
 /// How deep loops may be nested in a text.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// The words that begin a line about the body's parameters, in the order of such lines.
 const SECTIONS: [&str; 3] = ["seq", "a buffer", "carry"];
@@ -59,7 +59,7 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
         parser.cursor.expect_mark('=')?;
         unroll = parser.cursor.expect_count("how many steps to unroll")?;
     }
-    let invariants = if parser.cursor.take_word("with") { invariants(parser, outer)? } else { Vec::new() };
+    let invariants = if parser.cursor.take_word("with") { captured(parser, outer)? } else { Vec::new() };
     if !parser.cursor.take_mark('{') {
         return Err(parser.cursor.error("`{`, or `down`, `unroll=`, `with` in this order"));
     }
@@ -80,12 +80,7 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
     };
     parts.heads(parser, outer, &mut body)?;
     parts.all_described()?;
-    for (name, value) in &invariants {
-        let fallback = format!("v{}", value.index());
-        let param = if is_number(name) { &fallback } else { name };
-        let param = body.graph.push_input(param, outer.graph.ty(*value).clone(), false);
-        body.names.insert(name.clone(), param);
-    }
+    captured_params(&invariants, outer, &mut body);
     parser.depth += 1;
     while !parts.at_write(parser) && *parser.cursor.peek() != Token::Mark('}') {
         parser.equation(&mut body, "an equation, a row that is written, or `}`")?;
@@ -116,7 +111,7 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
 }
 
 /// The names that a body uses for outer values, and those values.
-fn invariants(parser: &mut Parser, outer: &Body) -> Result<Vec<(String, ValueId)>> {
+pub(super) fn captured(parser: &mut Parser, outer: &Body) -> Result<Vec<(String, ValueId)>> {
     let mut invariants: Vec<(String, ValueId)> = Vec::new();
     loop {
         let site = parser.cursor.site();
@@ -129,12 +124,22 @@ fn invariants(parser: &mut Parser, outer: &Body) -> Result<Vec<(String, ValueId)
             name = parser.cursor.expect_value("the value's name in the body")?;
             parser.define(&name, site)?;
         } else if invariants.iter().any(|(listed, _)| *listed == name) {
-            return Err(taken(site, "an outer value", &format!("%{name}"), "the loop lists it twice without `as`"));
+            return Err(taken(site, "an outer value", &format!("%{name}"), "it is listed twice without `as`"));
         }
         invariants.push((name, value));
         if !parser.cursor.take_mark(',') {
             return Ok(invariants);
         }
+    }
+}
+
+/// Adds the parameters of a body that are outer values.
+pub(super) fn captured_params(captured: &[(String, ValueId)], outer: &Body, body: &mut Body) {
+    for (name, value) in captured {
+        let fallback = format!("v{}", value.index());
+        let param = if is_number(name) { &fallback } else { name };
+        let param = body.graph.push_input(param, outer.graph.ty(*value).clone(), false);
+        body.names.insert(name.clone(), param);
     }
 }
 
@@ -398,7 +403,7 @@ fn start_of_kind(kind: &str, given: Option<&Dim>) -> Option<Start> {
 }
 
 /// Adds parameters to a body.
-fn params(parser: &mut Parser, body: &mut Body, binders: Vec<Binder>) -> Result<()> {
+pub(super) fn params(parser: &mut Parser, body: &mut Body, binders: Vec<Binder>) -> Result<()> {
     for binder in binders {
         if is_number(&binder.name) {
             let found = format!("`%{}`", binder.name);

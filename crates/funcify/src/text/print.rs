@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use crate::graph::tracer::is_identifier;
 use crate::graph::{Graph, Node, ValueId};
 use crate::ops::scan::{Buffer, Start, Wanted};
-use crate::ops::{Attribute, Attributes, Op, OpRules, Scan};
+use crate::ops::{Attribute, Attributes, Op, OpRules, Scan, Switch, While};
 
 use super::elements::print_elements;
 
@@ -158,6 +158,8 @@ impl Printer {
         let left = if binders.is_empty() { String::new() } else { format!("{} = ", binders.join(", ")) };
         match &node.op {
             Op::Scan(scan) => self.scan(&left, names, node, scan),
+            Op::Switch(switch) => self.switch(&left, names, node, switch),
+            Op::While(op) => self.while_loop(&left, names, node, op),
             Op::Constant(constant) => self.line(format!("{left}constant {}", print_elements(&constant.value))),
             op => {
                 let operands = names.all(&node.inputs).join(", ");
@@ -208,7 +210,8 @@ impl Printer {
             let (next, init) = (result(scan.buffers.len() + index), operand(operands.carries.start + index));
             heads.push(format!("carry {binder} = {next} from {init}"));
         }
-        let invariants = self.invariants(names, node, scan, &mut inner);
+        let captured: Vec<ValueId> = node.inputs.iter().skip(operands.invariants.start).copied().collect();
+        let invariants = self.captured(names, &captured, body, params.invariants.start, &mut inner);
         if !invariants.is_empty() {
             header += &format!(" with {}", invariants.join(", "));
         }
@@ -236,18 +239,24 @@ impl Printer {
 
     /// The outer values that a body uses. Inside, each has the same name; one that is passed twice has another
     /// name the second time: `%w as %w_1`.
-    fn invariants(&mut self, names: &Names, node: &Node, scan: &Scan, inner: &mut Names) -> Vec<String> {
-        let (operands, params) = (scan.operands(), scan.params());
+    fn captured(
+        &mut self,
+        names: &Names,
+        operands: &[ValueId],
+        body: &Graph,
+        first: usize,
+        inner: &mut Names,
+    ) -> Vec<String> {
         let mut listed: Vec<ValueId> = Vec::new();
         let mut texts = Vec::new();
-        for (operand, param) in operands.invariants.zip(params.invariants) {
-            let (Some(outer), Some(input)) = (node.inputs.get(operand), scan.body.inputs().get(param)) else {
+        for param in first..body.inputs().len().max(first) {
+            let (Some(outer), Some(input)) = (operands.get(param - first), body.inputs().get(param)) else {
                 texts.push("%?".to_string());
                 continue;
             };
             let name = names.get(*outer);
             if listed.contains(outer) {
-                self.input(&scan.body, inner, param);
+                self.input(body, inner, param);
                 texts.push(format!("{name} as {}", inner.get(input.value)));
             } else {
                 listed.push(*outer);
@@ -256,6 +265,64 @@ impl Printer {
             }
         }
         texts
+    }
+}
+
+impl Printer {
+    fn switch(&mut self, left: &str, names: &Names, node: &Node, switch: &Switch) {
+        let index = node.inputs.first().map_or("%?".to_string(), |value| names.get(*value));
+        self.line(format!("{left}switch {index} {{"));
+        self.depth += 1;
+        for (number, (branch, places)) in switch.branches.iter().zip(switch.operands()).enumerate() {
+            let operands = node.inputs.get(places).unwrap_or_default();
+            self.block(&format!("case {number}"), names, branch, 0, operands);
+        }
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    fn while_loop(&mut self, left: &str, names: &Names, node: &Node, op: &While) {
+        let places = op.operands();
+        let operands = |range| node.inputs.get(range).unwrap_or_default();
+        let mut header = format!("{left}while");
+        if !places.carries.is_empty() {
+            header += &format!(" {}", names.all(operands(places.carries.clone())).join(", "));
+        }
+        if let Some(bound) = &op.bound {
+            header += &format!(" bound {bound}");
+        }
+        self.line(format!("{header} {{"));
+        self.depth += 1;
+        self.block("test", names, &op.condition, places.carries.len(), operands(places.condition));
+        self.block("step", names, &op.body, places.carries.len(), operands(places.body));
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    /// A body with its parameters, what it captures, its equations and what it gives: `case 0 with %x { .. give %1 }`.
+    fn block(&mut self, head: &str, names: &Names, body: &Graph, params: usize, captured: &[ValueId]) {
+        let mut inner = Names::default();
+        let mut header = head.to_string();
+        if !body.name().is_empty() {
+            header += &format!(" @{}", body.name());
+        }
+        if params > 0 {
+            let binders: Vec<String> = (0..params).map(|param| self.input(body, &mut inner, param)).collect();
+            header += &format!(" ({})", binders.join(", "));
+        }
+        let captured = self.captured(names, captured, body, params, &mut inner);
+        if !captured.is_empty() {
+            header += &format!(" with {}", captured.join(", "));
+        }
+        self.line(format!("{header} {{"));
+        self.depth += 1;
+        for node in body.nodes() {
+            self.equation(body, &mut inner, node);
+        }
+        let outputs: Vec<String> = body.outputs().iter().map(|output| inner.get(output.value)).collect();
+        self.line(format!("give {}", outputs.join(", ")).trim_end());
+        self.depth -= 1;
+        self.line("}");
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod aliasing;
 mod buffers;
+mod control;
 mod counts;
 mod dynamic;
 mod failures;
@@ -35,6 +36,7 @@ pub(crate) fn cases() -> Cases {
         dynamic::cases()?,
         trees::cases()?,
         trimmed::cases()?,
+        control::cases()?,
         failures::cases()?,
     ];
     Ok(groups.into_iter().flatten().collect())

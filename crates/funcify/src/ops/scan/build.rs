@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Buffer, Scan, Sequence, Start, Wanted};
 use crate::error::{Error, Place, Site};
-use crate::graph::{BodyTrace, Value, emit, fail};
+use crate::graph::{BodyTrace, Value, emit, fail, fresh_symbol};
 use crate::tree::{self, Tree};
 use crate::types::{Dim, TensorType};
 
@@ -83,25 +83,57 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
     xs: X,
     body: impl FnOnce(C, X) -> (C, Y),
 ) -> (C, Y) {
-    let at = Place::new("scan", Site::caller());
+    repeat(&Place::new("scan", Site::caller()), options, None, init, xs, body)
+}
+
+/// Runs `body` on each row of `xs` and gives the results, stacked along axis 0: a [`scan`] without a carry.
+///
+/// `xs` and the results are any [`Tree`].
+///
+/// ```
+/// use funcify::{Graph, HostTensor, evaluate, map};
+///
+/// let norms = Graph::build("norms", |g| map(g.input("xs", "f32[T,2]"), |x| x.square().sum(0)))?;
+/// let results = evaluate(&norms, &[HostTensor::from([[3f32, 4.], [1., 0.]])])?;
+/// assert_eq!(results[0].as_slice::<f32>().unwrap(), [25., 1.]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn map<X: Tree, Y: Tree>(xs: X, body: impl FnOnce(X) -> Y) -> Y {
+    scan((), xs, |(), x| ((), body(x))).1
+}
+
+/// [`scan_with`], or as many steps as the integer scalar `count` says.
+#[track_caller]
+pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
+    at: &Place,
+    options: ScanOptions,
+    count: Option<Value>,
+    init: C,
+    xs: X,
+    body: impl FnOnce(C, X) -> (C, Y),
+) -> (C, Y) {
     let init_leaves = tree::leaves(&init, "carry");
     let x_leaves = tree::leaves(&xs, "x");
     let mut sequences = Vec::with_capacity(x_leaves.len());
     for (name, value) in &x_leaves {
-        sequences.push((name.clone(), leading(&at, name, *value, options.axis)));
+        sequences.push((name.clone(), leading(at, name, *value, options.axis)));
     }
-    let steps = step_count(&at, &options, &sequences);
+    let steps = match count {
+        Some(_) => Dim::symbol(&fresh_symbol()),
+        None => step_count(at, &options, &sequences),
+    };
 
     let carry_params = init_leaves.iter().map(|(name, value)| (name.clone(), value.ty()));
     let row = |value: &Value| value.ty().row().unwrap_or_else(|| value.ty());
     let row_params = sequences.iter().map(|(name, value)| (name.clone(), row(value)));
     let params: Vec<(String, TensorType)> = row_params.chain(carry_params).collect();
-    let (trace, values) = BodyTrace::open(&at, "body", &params);
+    let (trace, values) = BodyTrace::open(at, "body", &params);
     let (rows, carries) = values.split_at(sequences.len());
     let (next, ys) = body(tree::rebuild(&init, carries), tree::rebuild(&xs, rows));
     let next_leaves = tree::leaves(&next, "carry");
     let y_leaves = tree::leaves(&ys, "y");
-    check_carry(&at, &init_leaves, &next_leaves);
+    check_carry(at, &init_leaves, &next_leaves);
     let outputs: Vec<(String, Value)> = y_leaves.iter().chain(&next_leaves).cloned().collect();
 
     let mut results = vec![Value::poison(); outputs.len()];
@@ -110,7 +142,7 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
         let scan = Scan {
             body: Arc::new(closed.graph),
             steps,
-            steps_operand: false,
+            steps_operand: count.is_some(),
             reverse: options.reverse,
             sequences: vec![Sequence { reads: vec![0] }; sequences.len()],
             buffers: vec![nit_sot; y_leaves.len()],
@@ -118,8 +150,8 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
             invariants: closed.captures.len(),
             unroll: options.unroll,
         };
-        let operands =
-            (sequences.iter().chain(&init_leaves).map(|(_, value)| *value)).chain(closed.captures).collect::<Vec<_>>();
+        let rows_and_carries = sequences.iter().chain(&init_leaves).map(|(_, value)| *value);
+        let operands: Vec<Value> = count.into_iter().chain(rows_and_carries).chain(closed.captures).collect();
         let emitted = emit(scan, &operands, at.site);
         if emitted.len() == results.len() {
             results = emitted;
@@ -135,7 +167,7 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
 #[track_caller]
 fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.rank() == 0 && !value.is_poison() {
-        return fail("scan", at.site, &[value], |at| {
+        return fail(&at.op, at.site, &[value], |at| {
             let fix = "capture a value that is the same at each step, or broadcast it to rows";
             at.mismatch(format!("sequence `{name}`"), "rank 1 or more, to have rows", value.ty(), fix)
         });
@@ -153,7 +185,7 @@ fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) 
         if sequences.is_empty() {
             let reason = "there is no sequence and no `length`".to_string();
             let fix = "pass a sequence, or set `ScanOptions::length`".to_string();
-            fail("scan", at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
+            fail(&at.op, at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
         }
         return Dim::from(0);
     };
@@ -164,13 +196,13 @@ fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) 
             None => "slice the longer one, or give both one symbol".to_string(),
         };
         let values: Vec<Value> = sequences.iter().map(|(_, value)| *value).collect();
-        fail("scan", at.site, &values, |at| Error::StepCount { at: at.boxed(), reason, fix });
+        fail(&at.op, at.site, &values, |at| Error::StepCount { at: at.boxed(), reason, fix });
     }
     first.clone()
 }
 
 /// scan-c4, with the names of the leaves.
-pub(super) fn check_carry(at: &Place, init: &[(String, Value)], next: &[(String, Value)]) {
+pub(in crate::ops) fn check_carry(at: &Place, init: &[(String, Value)], next: &[(String, Value)]) {
     let names = |leaves: &[(String, Value)]| {
         let names: Vec<String> = leaves.iter().map(|(name, _)| format!("`{name}`")).collect();
         if names.is_empty() { "no leaves".to_string() } else { names.join(", ") }
@@ -180,7 +212,7 @@ pub(super) fn check_carry(at: &Place, init: &[(String, Value)], next: &[(String,
     }
     if !init.iter().map(|(name, _)| name).eq(next.iter().map(|(name, _)| name)) {
         let values: Vec<Value> = next.iter().map(|(_, value)| *value).collect();
-        fail("scan", at.site, &values, |at| {
+        fail(&at.op, at.site, &values, |at| {
             let fix = "return a carry with the structure of the initial one";
             at.mismatch("the structure of the carry that the body returns", names(init), names(next), fix)
         });
@@ -199,7 +231,7 @@ pub(super) fn check_carry(at: &Place, init: &[(String, Value)], next: &[(String,
             ),
             _ => "return a value of the initial type, or start from one of the body's type".to_string(),
         };
-        fail("scan", at.site, &[*after], |at| {
+        fail(&at.op, at.site, &[*after], |at| {
             at.mismatch(format!("carry leaf `{name}` that the body returns"), expected, found, fix)
         });
     }

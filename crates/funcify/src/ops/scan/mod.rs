@@ -33,13 +33,16 @@
 
 mod build;
 mod eval;
+mod fori;
 mod infer;
 mod recurrence;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use build::{ScanOptions, scan, scan_with};
+pub(super) use build::check_carry;
+pub use build::{ScanOptions, map, scan, scan_with};
+pub use fori::{Bound, fori_loop};
 pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as SequenceHandle, State, Step, Writable};
 
 use super::{Attributes, EvalContext, OpRules};

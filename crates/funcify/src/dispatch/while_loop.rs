@@ -1,0 +1,42 @@
+//! The conditional loop: the condition is read on the host before each step's program runs.
+
+use super::backend::{Backend, Tensors};
+use super::program::{Program, Run};
+use crate::error::{Place, Result};
+use crate::ops::While;
+use crate::types::DType;
+
+/// A conditional loop with compiled parts. The arguments of both: the carries, what it captures.
+pub(super) struct WhileNode<B: Backend> {
+    pub(super) op: While,
+    pub(super) at: Place,
+    pub(super) condition: Program<B>,
+    pub(super) body: Program<B>,
+}
+
+impl<B: Backend> WhileNode<B> {
+    pub(super) fn run(&self, run: &mut Run<'_, B>, mut operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
+        let places = self.op.operands();
+        let of_body = operands.split_off(places.body.start);
+        let of_condition = operands.split_off(places.condition.start);
+        let mut carries = operands;
+        let bound = self.op.bound.as_ref().map(|bound| bound.value(&run.sizes)).transpose();
+        let bound = bound.map_err(|symbol| crate::ops::unbound(&self.at, &symbol))?;
+        let (mut condition_frame, mut body_frame) = (self.condition.frame(), self.body.frame());
+        let mut steps = 0;
+        // while-c3
+        while bound.is_none_or(|bound| steps < bound) {
+            // while-c1
+            let arguments = carries.iter().chain(&of_condition).cloned().collect();
+            let holds = self.condition.run_in(&mut condition_frame, run, arguments)?;
+            let holds = run.fail(&self.at, run.backend.download(&holds[0], DType::Bool))?;
+            if !holds.get(0).as_bool() {
+                break;
+            }
+            carries.extend(of_body.iter().cloned());
+            carries = self.body.run_in(&mut body_frame, run, carries)?;
+            steps += 1;
+        }
+        Ok(carries.into())
+    }
+}

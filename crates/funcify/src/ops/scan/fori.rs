@@ -1,0 +1,114 @@
+//! The counted loop: `fori_loop(lower, upper, init, |i, carry| carry)`, with JAX's meaning.
+
+use super::ScanOptions;
+use super::build::repeat;
+use crate::error::{Place, Site};
+use crate::graph::{Value, constant, fail, iota, size};
+use crate::host::HostTensor;
+use crate::tree::Tree;
+use crate::types::{DType, Dim};
+
+/// A bound of a [`fori_loop`]: a number or a dimension, or an integer scalar that the program computes.
+#[derive(Clone, Debug)]
+pub enum Bound {
+    /// Known for the sizes of a call.
+    Dim(Dim),
+    /// Known to the running program.
+    Value(Value),
+}
+
+impl From<Value> for Bound {
+    fn from(value: Value) -> Self {
+        Bound::Value(value)
+    }
+}
+
+macro_rules! bounds_of_dims {
+    ($($ty:ty),*) => {
+        $(impl From<$ty> for Bound {
+            fn from(dim: $ty) -> Self {
+                Bound::Dim(dim.into())
+            }
+        })*
+    };
+}
+
+bounds_of_dims!(Dim, &Dim, i64, i32, usize, &str);
+
+impl Bound {
+    fn value(&self, dtype: DType) -> Value {
+        match self {
+            Bound::Value(value) => *value,
+            Bound::Dim(dim) => scalar_of(dim, dtype),
+        }
+    }
+}
+
+/// Carries a state through `body(i, carry)` for `i` from `lower` to `upper - 1`, upward. A range without numbers gives
+/// the initial value.
+///
+/// The bounds are dimensions or integer scalars of one type, which `i` then has; `i` is an i64 if both are
+/// dimensions. A symbolic range must not be negative in a call.
+///
+/// ```
+/// use funcify::{DType, Graph, HostTensor, evaluate, fori_loop};
+///
+/// let factorial = Graph::build("factorial", |g| {
+///     let n = g.input("n", "i64[]");
+///     fori_loop(1, n + 1, n.ones_like(), |i, product| product * i)
+/// })?;
+/// assert_eq!(evaluate(&factorial, &[HostTensor::scalar(5i64)])?[0].as_slice::<i64>().unwrap(), [120]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn fori_loop<C: Tree>(
+    lower: impl Into<Bound>,
+    upper: impl Into<Bound>,
+    init: C,
+    body: impl FnOnce(Value, C) -> C,
+) -> C {
+    let at = Place::new("scan", Site::caller());
+    let (lower, upper) = (lower.into(), upper.into());
+    if let (Bound::Dim(lower), Bound::Dim(upper)) = (&lower, &upper) {
+        let count = upper.clone() - lower;
+        let is_empty = Dim::from(0).is_at_least(&count) == Some(true);
+        let count = if is_empty { Dim::from(0) } else { count };
+        let numbers = iota(&count, DType::I64) + scalar_of(lower, DType::I64);
+        return repeat(&at, ScanOptions::new(), None, init, numbers, |carry, i| (body(i, carry), ())).0;
+    }
+    let given = [&lower, &upper].into_iter().filter_map(|bound| match bound {
+        Bound::Value(value) if !value.is_poison() => Some(*value),
+        _ => None,
+    });
+    for value in given.clone() {
+        if !value.dtype().is_int() || value.rank() != 0 {
+            fail(&at.op, at.site, &[value], |at| {
+                at.mismatch("a bound of the range", "an integer scalar", value.ty(), "pass an integer scalar")
+            });
+            return init;
+        }
+    }
+    let dtype = given.clone().next().map_or(DType::I64, Value::dtype);
+    let (lower, upper) = (lower.value(dtype), upper.value(dtype));
+    let count = range_length(lower, upper);
+    let ((_, carry), ()) = repeat(&at, ScanOptions::new(), Some(count), (lower, init), (), |(i, carry), ()| {
+        let next = body(i, carry);
+        ((i + 1, next), ())
+    });
+    carry
+}
+
+/// How many numbers there are from `lower` to `upper - 1`, also of unsigned bounds.
+#[track_caller]
+fn range_length(lower: Value, upper: Value) -> Value {
+    upper.maximum(lower) - lower
+}
+
+/// A dimension as a scalar: a constant if it is known.
+#[track_caller]
+fn scalar_of(dim: &Dim, dtype: DType) -> Value {
+    match dim.constant() {
+        Some(number) => constant(HostTensor::scalar(number).cast(dtype)),
+        None => size(dim, dtype),
+    }
+}

@@ -1,0 +1,149 @@
+//! The front doors: `cond(predicate, || then, || otherwise)` and `switch(index, [&|| .., &|| ..])`.
+
+use std::sync::Arc;
+
+use super::Switch;
+use crate::error::{Place, Site};
+use crate::graph::{BodyTrace, Graph, Value, emit, fail};
+use crate::tree::{self, Tree};
+use crate::types::{DType, TensorType};
+
+/// Gives what `then` gives if the predicate, a boolean scalar, is true, else what `otherwise` gives. Only that one runs.
+///
+/// The results are any [`Tree`], of the same structure and exactly the same types. Both closures are traced once, and
+/// capture values of the enclosing graph.
+///
+/// ```
+/// use funcify::{Graph, HostTensor, cond, evaluate};
+///
+/// let safe_log = Graph::build("safe_log", |g| {
+///     let x = g.input("x", "f32[]");
+///     cond(x.gt(0.0), || x.log(), || x.zeros_like())
+/// })?;
+/// assert_eq!(evaluate(&safe_log, &[HostTensor::scalar(-1f32)])?[0], HostTensor::scalar(0f32));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn cond<T: Tree>(predicate: Value, then: impl FnOnce() -> T, otherwise: impl FnOnce() -> T) -> T {
+    let at = Place::new("cond", Site::caller());
+    let ty = predicate.ty();
+    if !predicate.is_poison() && (ty.dtype != DType::Bool || ty.rank() != 0) {
+        fail(&at.op, at.site, &[predicate], |at| {
+            let fix = "compare, and reduce with `any(..)` or `all(..)`; to choose by element, use `select`";
+            at.mismatch("the predicate", "bool[]", &ty, fix)
+        });
+    }
+    let mut traced = Traced::new(at);
+    let structure = traced.branch("the first branch", then);
+    traced.branch("the second branch", otherwise);
+    traced.branches.reverse();
+    traced.finish(predicate, &structure)
+}
+
+/// Gives what one of the branches gives: the one whose number is the index, an integer scalar, clamped to the branches
+/// there are. Only that one runs.
+///
+/// The results are any [`Tree`], of the same structure and exactly the same types. Each closure is traced once, and
+/// captures values of the enclosing graph.
+///
+/// ```
+/// use funcify::{Graph, HostTensor, evaluate, switch};
+///
+/// let activation = Graph::build("activation", |g| {
+///     let [kind, x] = [g.input("kind", "i64[]"), g.input("x", "f32[]")];
+///     switch(kind, [&|| x, &|| x.tanh(), &|| x.maximum(0.0)])
+/// })?;
+/// let inputs = [HostTensor::scalar(2i64), HostTensor::scalar(-3f32)];
+/// assert_eq!(evaluate(&activation, &inputs)?[0], HostTensor::scalar(0f32));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn switch<T: Tree, const N: usize>(index: Value, branches: [&dyn Fn() -> T; N]) -> T {
+    const { assert!(N > 0, "a switch has one branch or more") };
+    let at = Place::new("switch", Site::caller());
+    let ty = index.ty();
+    if !index.is_poison() && (!ty.dtype.is_int() || ty.rank() != 0) {
+        fail(&at.op, at.site, &[index], |at| {
+            at.mismatch("the index", "an integer scalar", &ty, "cast it, or use `cond` for a boolean")
+        });
+    }
+    let mut traced = Traced::new(at);
+    let structure = traced.branch("branch 0", branches[0]);
+    for (number, branch) in branches.into_iter().enumerate().skip(1) {
+        traced.branch(&format!("branch {number}"), branch);
+    }
+    traced.finish(index, &structure)
+}
+
+/// Branches that were traced.
+struct Traced {
+    at: Place,
+    branches: Vec<(Graph, Vec<Value>)>,
+    /// The results of the first branch.
+    results: Option<Vec<(String, TensorType)>>,
+}
+
+impl Traced {
+    fn new(at: Place) -> Self {
+        Traced { at, branches: Vec::new(), results: None }
+    }
+
+    fn branch<T: Tree>(&mut self, name: &str, branch: impl FnOnce() -> T) -> T {
+        let (trace, _) = BodyTrace::open(&self.at, "", &[]);
+        let result = branch();
+        let leaves = tree::leaves(&result, "out");
+        self.check_results(name, &leaves);
+        if let Some(closed) = trace.close(&leaves) {
+            self.branches.push((closed.graph, closed.captures));
+        }
+        result
+    }
+
+    /// switch-c2, with the names of the leaves.
+    fn check_results(&mut self, branch: &str, leaves: &[(String, Value)]) {
+        if leaves.iter().any(|(_, value)| value.is_poison()) {
+            return;
+        }
+        let typed: Vec<(String, TensorType)> = leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
+        let Some(first) = &self.results else {
+            self.results = Some(typed);
+            return;
+        };
+        let values: Vec<Value> = leaves.iter().map(|(_, value)| *value).collect();
+        let names = |leaves: &[(String, TensorType)]| {
+            let names: Vec<String> = leaves.iter().map(|(name, _)| format!("`{name}`")).collect();
+            if names.is_empty() { "no leaves".to_string() } else { names.join(", ") }
+        };
+        if !first.iter().map(|(name, _)| name).eq(typed.iter().map(|(name, _)| name)) {
+            fail(&self.at.op, self.at.site, &values, |at| {
+                let fix = "return values of one structure from all branches";
+                at.mismatch(format!("the structure of what {branch} gives"), names(first), names(&typed), fix)
+            });
+            return;
+        }
+        for ((name, expected), ((_, found), value)) in first.iter().zip(typed.iter().zip(values)) {
+            if expected != found {
+                fail(&self.at.op, self.at.site, &[value], |at| {
+                    let fix = match (expected.dtype == found.dtype, expected.shape == found.shape) {
+                        (false, true) => format!("cast one of them: `.cast(DType::{:?})`", expected.dtype),
+                        (true, false) => "reshape or broadcast one of them: branches are not broadcast".to_string(),
+                        _ => "give values of one type from all branches".to_string(),
+                    };
+                    at.mismatch(format!("result `{name}` of {branch}"), expected, found, fix)
+                });
+            }
+        }
+    }
+
+    fn finish<T: Tree>(self, index: Value, structure: &T) -> T {
+        let count = tree::leaves(structure, "out").len();
+        let operands: Vec<Value> =
+            std::iter::once(index).chain(self.branches.iter().flat_map(|(_, captures)| captures.clone())).collect();
+        let branches = self.branches.into_iter().map(|(graph, _)| Arc::new(graph)).collect();
+        let results = emit(Switch { branches }, &operands, self.at.site);
+        if results.len() == count {
+            return tree::rebuild(structure, &results);
+        }
+        tree::rebuild(structure, &vec![Value::poison(); count])
+    }
+}

@@ -1,0 +1,89 @@
+//! The front door: `while_loop(init, |carry| condition, |carry| carry)`.
+
+use std::sync::Arc;
+
+use super::While;
+use crate::error::{Place, Site};
+use crate::graph::{BodyTrace, Value, emit, fail};
+use crate::ops::scan::check_carry;
+use crate::tree::{self, Tree};
+use crate::types::{DType, Dim, TensorType};
+
+/// Runs `step` as long as `condition`, a boolean scalar, is true of the carry; gives the last carry. If it is false at
+/// the start, that is the initial one.
+///
+/// The carry is any [`Tree`]; the next one has the structure and exactly the types of `init`. Both closures are traced
+/// once, and capture values of the enclosing graph. The condition is read on the host before each step. A program
+/// compiled with `LoopStrategy::Unroll` refuses the loop; without that, it runs on every backend.
+///
+/// ```
+/// use funcify::{Graph, HostTensor, evaluate, while_loop};
+///
+/// let gcd = Graph::build("gcd", |g| {
+///     let [a, b] = [g.input("a", "i64[]"), g.input("b", "i64[]")];
+///     while_loop((a, b), |(_, b)| b.gt(0), |(a, b)| (b, a % b)).0
+/// })?;
+/// let inputs = [HostTensor::scalar(1071i64), HostTensor::scalar(462i64)];
+/// assert_eq!(evaluate(&gcd, &inputs)?[0], HostTensor::scalar(21i64));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn while_loop<C: Tree>(init: C, condition: impl FnOnce(C) -> Value, step: impl FnOnce(C) -> C) -> C {
+    trace(Place::new("while", Site::caller()), None, init, condition, step)
+}
+
+/// [`while_loop`] that ends after `bound` steps, whether the condition still holds or not.
+#[track_caller]
+pub fn while_loop_bounded<C: Tree>(
+    bound: impl Into<Dim>,
+    init: C,
+    condition: impl FnOnce(C) -> Value,
+    step: impl FnOnce(C) -> C,
+) -> C {
+    trace(Place::new("while", Site::caller()), Some(bound.into()), init, condition, step)
+}
+
+fn trace<C: Tree>(
+    at: Place,
+    bound: Option<Dim>,
+    init: C,
+    condition: impl FnOnce(C) -> Value,
+    step: impl FnOnce(C) -> C,
+) -> C {
+    let init_leaves = tree::leaves(&init, "carry");
+    let params: Vec<(String, TensorType)> =
+        init_leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
+
+    let (opened, carries) = BodyTrace::open(&at, "", &params);
+    let holds = condition(tree::rebuild(&init, &carries));
+    check_condition(&at, holds);
+    let condition = opened.close(&[("out".to_string(), holds)]);
+
+    let (opened, carries) = BodyTrace::open(&at, "", &params);
+    let next_leaves = tree::leaves(&step(tree::rebuild(&init, &carries)), "carry");
+    check_carry(&at, &init_leaves, &next_leaves);
+    let body = opened.close(&next_leaves);
+
+    let (Some(condition), Some(body)) = (condition, body) else {
+        return tree::rebuild(&init, &vec![Value::poison(); init_leaves.len()]);
+    };
+    let initial = init_leaves.iter().map(|(_, value)| *value);
+    let operands: Vec<Value> = initial.chain(condition.captures).chain(body.captures).collect();
+    let op = While { condition: Arc::new(condition.graph), body: Arc::new(body.graph), bound };
+    let results = emit(op, &operands, at.site);
+    if results.len() == init_leaves.len() {
+        return tree::rebuild(&init, &results);
+    }
+    tree::rebuild(&init, &vec![Value::poison(); init_leaves.len()])
+}
+
+/// while-c1
+fn check_condition(at: &Place, holds: Value) {
+    let ty = holds.ty();
+    if !holds.is_poison() && (ty.dtype != DType::Bool || ty.rank() != 0) {
+        fail(&at.op, at.site, &[holds], |at| {
+            let fix = "compare, and reduce with `any(..)` or `all(..)`";
+            at.mismatch("what the condition gives", "bool[]", &ty, fix)
+        });
+    }
+}

@@ -1,0 +1,157 @@
+//! The conditional loop: `while` runs a step as long as a condition holds.
+//!
+//! - **while-c1** the condition is read before each step, and gives one boolean scalar.
+//! - **while-c2** the types of the carries equal those of the initial values exactly.
+//! - **while-c3** with a bound, at most so many steps run, whether the condition still holds or not.
+//!
+//! Operands, in order: the initial carries, what the condition captures, what the step captures. Parameters of the
+//! condition and of the step: the carries, what each captures. Results: the final carries.
+//!
+//! No backend converts it: programs of every backend read the condition on the host and run the step's program. A
+//! program whose loops must be unrolled is refused, because the number of steps follows from values.
+
+mod build;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use build::{while_loop, while_loop_bounded};
+
+use super::{Attributes, EvalContext, OpRules};
+use crate::error::{Place, Result};
+use crate::eval::evaluate_in;
+use crate::graph::Graph;
+use crate::host::HostTensor;
+use crate::types::{Dim, TensorType};
+
+/// The conditional loop.
+#[derive(Clone, Debug)]
+pub struct While {
+    /// Whether another step runs.
+    pub condition: Arc<Graph>,
+    /// One step.
+    pub body: Arc<Graph>,
+    /// The largest number of steps.
+    pub bound: Option<Dim>,
+}
+
+/// Which operand is what.
+#[derive(Clone, Debug)]
+pub struct WhileOperands {
+    /// The initial carries.
+    pub carries: Range<usize>,
+    /// What the condition captures.
+    pub condition: Range<usize>,
+    /// What the step captures.
+    pub body: Range<usize>,
+}
+
+impl While {
+    /// Which operand is what.
+    pub fn operands(&self) -> WhileOperands {
+        let carries = self.body.outputs().len();
+        let condition = carries + self.condition.inputs().len().saturating_sub(carries);
+        let body = condition + self.body.inputs().len().saturating_sub(carries);
+        WhileOperands { carries: 0..carries, condition: carries..condition, body: condition..body }
+    }
+}
+
+impl OpRules for While {
+    fn name(&self) -> &'static str {
+        "while"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let places = self.operands();
+        let carries = places.carries.len();
+        if inputs.len() != places.body.end {
+            let (expected, found) = (format!("{} operands", places.body.end), format!("{} operands", inputs.len()));
+            let fix = "pass the initial carries, what the condition captures and what the step captures";
+            return Err(at.mismatch("the operand list", expected, found, fix));
+        }
+        for (name, graph, captured) in
+            [("the condition", &self.condition, &places.condition), ("the step", &self.body, &places.body)]
+        {
+            let params = graph.inputs().len();
+            if params < carries {
+                let (expected, found) = (format!("{carries} values or more"), format!("{params} values"));
+                let fix = "give it a parameter for each carry";
+                return Err(at.mismatch(format!("the parameter list of {name}"), expected, found, fix));
+            }
+            let operands = inputs[places.carries.clone()].iter().chain(&inputs[captured.clone()]);
+            for (index, ty) in operands.enumerate() {
+                if ty != graph.input_type(index) {
+                    let component = format!("parameter {index} of {name}");
+                    let fix = "give the parameter the type of the operand";
+                    return Err(at.mismatch(component, ty, graph.input_type(index), fix));
+                }
+            }
+        }
+        // while-c1
+        let found: Vec<String> =
+            (0..self.condition.outputs().len()).map(|index| self.condition.output_type(index).to_string()).collect();
+        if found != ["bool[]"] {
+            let fix = "compare, and reduce with `any(..)` or `all(..)`";
+            return Err(at.mismatch("what the condition gives", "bool[]", found.join(", "), fix));
+        }
+        // while-c2
+        for (index, ty) in inputs[places.carries].iter().enumerate() {
+            if ty != self.body.output_type(index) {
+                let fix = "make both types equal, by a cast, a reshape or a broadcast";
+                return Err(at.mismatch(format!("the next carry {index}"), ty, self.body.output_type(index), fix));
+            }
+        }
+        Ok(inputs[..carries].to_vec())
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let places = self.operands();
+        let bound = self.bound.as_ref().map(|bound| context.dim(bound)).transpose()?;
+        let mut carries = inputs[places.carries].to_vec();
+        let mut steps = 0;
+        // while-c3
+        while bound.is_none_or(|bound| steps < bound) {
+            // while-c1
+            let arguments = [&carries, &inputs[places.condition.clone()]].concat();
+            let holds = evaluate_in(&self.condition, arguments, context.sizes)?;
+            if !holds.first().is_some_and(|holds| holds.get(0).as_bool()) {
+                break;
+            }
+            let arguments = [&carries, &inputs[places.body.clone()]].concat();
+            carries = evaluate_in(&self.body, arguments, context.sizes)?;
+            steps += 1;
+        }
+        Ok(carries)
+    }
+
+    /// None: the text form shows the condition and the step.
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Graph, HostTensor, Tree, Value, evaluate, while_loop, while_loop_bounded};
+
+    fn check<T: Tree>(program: impl Fn(Value) -> T, start: i64, expected: i64) {
+        let graph = Graph::build("loop", |g| program(g.input("start", "i64[]"))).unwrap();
+        assert!(graph.check().is_ok());
+        let results = evaluate(&graph, &[HostTensor::scalar(start)]).unwrap();
+        assert_eq!(results, [HostTensor::scalar(expected)]);
+    }
+
+    #[test]
+    fn c1_the_condition_is_read_before_each_step() {
+        let program = |start: Value| while_loop(start, |n| n.lt(10), |n| n * 2);
+        check(program, 3, 12);
+        check(program, 10, 10);
+    }
+
+    #[test]
+    fn c3_a_bound_ends_the_loop() {
+        check(|start| while_loop_bounded(2, start, |n| n.lt(100), |n| n * 2), 3, 12);
+        check(|start| while_loop_bounded(0, start, |n| n.lt(100), |n| n * 2), 3, 3);
+        check(|start| while_loop_bounded(9, start, |n| n.lt(10), |n| n * 2), 3, 12);
+    }
+}

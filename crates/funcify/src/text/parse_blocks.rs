@@ -1,0 +1,92 @@
+//! Parsing the ops whose bodies are blocks that end with what they give: the branches of a choice, the
+//! condition and the step of a conditional loop.
+
+use std::sync::Arc;
+
+use super::lexer::{Token, error_at};
+use super::parse::{Binder, Body, Parser};
+use super::parse_scan::{MAX_DEPTH, captured, captured_params, params};
+use super::types::dim;
+use crate::error::{Result, Site};
+use crate::graph::{Graph, ValueId};
+use crate::ops::{Switch, While};
+
+/// Reads a choice up to its closing brace and adds it to `outer`.
+pub(super) fn switch(parser: &mut Parser, outer: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
+    parser.define_all(binders)?;
+    parser.cursor.expect_word("switch")?;
+    let mut operands = vec![parser.value(&outer.names)?];
+    parser.cursor.expect_mark('{')?;
+    parser.cursor.expect_line_end("")?;
+    let mut branches = Vec::new();
+    while !parser.cursor.take_mark('}') {
+        let site = parser.cursor.site();
+        parser.cursor.expect_word("case")?;
+        let number = parser.cursor.expect_count("the number of the branch")?;
+        if number != branches.len() {
+            return Err(error_at(site, format!("`case {}`", branches.len()), format!("`case {number}`")));
+        }
+        let (branch, captures) = block(parser, outer, false)?;
+        branches.push(Arc::new(branch));
+        operands.extend(captures);
+    }
+    parser.push(outer, Switch { branches }.into(), &operands, binders, site)
+}
+
+/// Reads a conditional loop up to its closing brace and adds it to `outer`.
+pub(super) fn while_loop(parser: &mut Parser, outer: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
+    parser.define_all(binders)?;
+    parser.cursor.expect_word("while")?;
+    let mut operands = Vec::new();
+    while operands.is_empty() && matches!(parser.cursor.peek(), Token::Value(_)) || parser.cursor.take_mark(',') {
+        operands.push(parser.value(&outer.names)?);
+    }
+    let bound = if parser.cursor.take_word("bound") { Some(dim(&mut parser.cursor)?) } else { None };
+    parser.cursor.expect_mark('{')?;
+    parser.cursor.expect_line_end("")?;
+    parser.cursor.expect_word("test")?;
+    let (condition, of_condition) = block(parser, outer, true)?;
+    parser.cursor.expect_word("step")?;
+    let (body, of_body) = block(parser, outer, true)?;
+    parser.cursor.expect_mark('}')?;
+    operands.extend(of_condition);
+    operands.extend(of_body);
+    let op = While { condition: Arc::new(condition), body: Arc::new(body), bound };
+    parser.push(outer, op.into(), &operands, binders, site)
+}
+
+/// A body after its first words, `@name (%c: f32[]) with %x { .. give %1 }`, and what it captures.
+fn block(parser: &mut Parser, outer: &Body, has_params: bool) -> Result<(Graph, Vec<ValueId>)> {
+    let site = parser.cursor.site();
+    if parser.depth == MAX_DEPTH {
+        return Err(error_at(site, format!("at most {MAX_DEPTH} nested bodies"), "one more"));
+    }
+    let mut body = Body::new(&parser.function_name());
+    if has_params && parser.cursor.take_mark('(') {
+        let binders = parser.binders("a parameter such as `%c: f32[3]`")?;
+        parser.cursor.expect_mark(')')?;
+        params(parser, &mut body, binders)?;
+    }
+    let captures = if parser.cursor.take_word("with") { captured(parser, outer)? } else { Vec::new() };
+    captured_params(&captures, outer, &mut body);
+    parser.cursor.expect_mark('{')?;
+    parser.cursor.expect_line_end("")?;
+    parser.depth += 1;
+    while !parser.cursor.at_word("give") {
+        parser.equation(&mut body, "an equation or `give`")?;
+    }
+    parser.depth -= 1;
+    parser.cursor.expect_word("give")?;
+    while matches!(parser.cursor.peek(), Token::Value(_)) {
+        let value = parser.value(&body.names)?;
+        let name = format!("out_{}", body.graph.outputs().len());
+        body.graph.push_output(&name, value);
+        if !parser.cursor.take_mark(',') {
+            break;
+        }
+    }
+    parser.cursor.expect_line_end("")?;
+    parser.cursor.expect_mark('}')?;
+    parser.cursor.expect_line_end("")?;
+    Ok((body.graph, captures.into_iter().map(|(_, value)| value).collect()))
+}

@@ -23,7 +23,7 @@ arithmetic! {
     Sub => Dispatch::float_sub, |i, j| i.wrapping_sub(j);
     Mul => Dispatch::float_mul, |i, j| i.wrapping_mul(j);
     Div => Dispatch::float_div, |i, j| if j == 0 { !0 } else { i.wrapping_div(j) };
-    Pow => Dispatch::float_powf, |i, j| ops::integer_power(i.into(), j.into()) as Integer;
+    Pow => Dispatch::float_powf, |i, j| ops::integer_power(i, j) as Integer;
 }
 
 funcify!(Burn, ops::Rem, |call, [x, y]| remainder(call.backend, x, y));

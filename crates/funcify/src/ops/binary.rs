@@ -117,7 +117,8 @@ pub(super) fn check_same(at: &Place, left: &TensorType, right: &TensorType) -> R
 }
 
 /// An integer power modulo 2^64, by squaring; to a negative power 0 unless the base is 1 or -1. Backends share it.
-pub fn integer_power(base: i64, exponent: i64) -> i64 {
+pub fn integer_power(base: impl Into<i64>, exponent: impl Into<i64>) -> i64 {
+    let (base, exponent): (i64, i64) = (base.into(), exponent.into());
     if exponent < 0 {
         return match base {
             1 => 1,

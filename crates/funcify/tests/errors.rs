@@ -89,6 +89,7 @@ fn conditional_loops() {
     check("unrolled_while_loop", Function::compile_with(&graph, &Reference, options));
 }
 
+/// scan-c4, in both front doors.
 #[test]
 fn carries() {
     refused("carry_shape", |g| {
@@ -130,6 +131,7 @@ fn carries() {
     });
 }
 
+/// scan-c6.
 #[test]
 fn numbers_of_steps() {
     refused("sequence_lengths", |g| {
@@ -180,6 +182,7 @@ fn counter(g: &Builder, steps: impl FnOnce(&mut Recurrence) -> &mut Recurrence) 
     done.trace(&state)
 }
 
+/// scan-c3.
 #[test]
 fn rows() {
     refused("scalar_sequence", |g| scan((), g.input("xs", "f32[]"), |(), x| ((), x)));
@@ -224,6 +227,7 @@ fn rows() {
     refused("two_rows_before_the_first", |g| g.input("xs", "f32[2]").index(0, -4));
 }
 
+/// scan-c5, and a recurrence's own rules.
 #[test]
 fn taps_and_writes() {
     let state = |name: &str, taps: [i64; 2]| {

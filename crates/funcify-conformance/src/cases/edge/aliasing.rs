@@ -1,4 +1,5 @@
-//! One value in several places: nothing that a step writes may show through where it was read or copied.
+//! One value in several places: nothing that a step writes may show through where it was read or copied
+//! (scan-c1).
 
 use funcify::{Builder, Recurrence, scan};
 

@@ -1,4 +1,5 @@
-//! Full buffers (mit-mot), alone and beside states and carries.
+//! Full buffers (mit-mot), alone and beside states and carries: reads before writes (scan-c1), rows that were
+//! written before (scan-c5).
 
 use funcify::{Builder, HostTensor, Recurrence};
 

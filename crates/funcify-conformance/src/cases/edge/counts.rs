@@ -1,4 +1,4 @@
-//! No steps, one step, hints about steps, and sequences that are longer than the loop.
+//! No steps, one step, hints about steps, and sequences that are longer than the loop (scan-c3).
 
 use funcify::{Recurrence, ScanOptions, scan, scan_with};
 

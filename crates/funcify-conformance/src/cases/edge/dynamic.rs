@@ -1,5 +1,5 @@
 //! Numbers of steps that an operand gives: one that only the running program knows, and a static input, which an
-//! unrolled program knows too.
+//! unrolled program knows too (scan-c6).
 
 use funcify::{Builder, DType, Recurrence};
 

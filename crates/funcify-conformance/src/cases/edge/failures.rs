@@ -1,4 +1,5 @@
-//! Calls that must be refused: a typed error on every backend, before any number is given.
+//! Calls that must be refused: a typed error on every backend, before any number is given
+//! (scan-c3, scan-c6).
 
 use funcify::{Builder, DType, Recurrence, Value, scan};
 

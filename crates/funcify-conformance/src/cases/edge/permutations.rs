@@ -1,4 +1,4 @@
-//! Carries and states that a body permutes.
+//! Carries and states that a body permutes: all are read before any is replaced (scan-c1).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Taps of sequences and states: gaps, order, surplus rows, and the direction of the loop.
+//! Taps of sequences and states: gaps, order, surplus rows, and the direction of the loop
+//! (scan-c2, scan-c5).
 
 use funcify::{Builder, Recurrence, ScanOptions, scan_with};
 

@@ -1,4 +1,4 @@
-//! Loops of which only the last rows of a trace are results, as a rewrite makes them.
+//! Loops of which only the last rows of a trace are results, as a rewrite makes them (scan-c7).
 
 use std::sync::Arc;
 

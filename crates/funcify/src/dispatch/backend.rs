@@ -52,10 +52,15 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// `trace` with row `row` replaced. `trace` came from [`allocate`](Backend::allocate) and is shared with nothing.
+    /// `trace` with row `row` replaced. `trace` came from [`allocate`](Backend::allocate) and is shared with nothing. A
+    /// backend that allocates traces must have it.
     fn write_row(&self, trace: Self::Tensor, row: usize, value: Self::Tensor) -> Result<Self::Tensor, BackendError> {
-        let _ = (row, value);
-        Ok(trace)
+        let _ = (trace, value);
+        Err(format!(
+            "row {row} of a trace cannot be written: `{}` allocates traces and has no `write_row`",
+            self.name()
+        )
+        .into())
     }
 
     /// A kernel for ops that have no registered conversion. Only the reference backend has one.

@@ -16,6 +16,7 @@ pub(super) fn cases() -> Cases {
         sequence_taps_without_zero()?,
         surplus_initial_rows()?,
         backward_cumulative_sum()?,
+        backward_taps_of_unequal_reach()?,
         reverse_scan()?,
         reverse_scan_and_backwards_agree_on_the_last_state()?,
         echo_of_the_oldest_tap()?,
@@ -125,6 +126,21 @@ fn backward_cumulative_sum() -> Result<Case, String> {
     };
     let inputs = [row([1f32, 2., 3., 4.]), scalar(0f32)];
     gives("backward_cumulative_sum", program, inputs, [("trace", row([4f32, 7., 9., 10.]))])
+}
+
+/// A sequence read backwards through the taps -1 and 2: seven rows allow four steps, and step s reads rows 3 - s and 6 - s.
+fn backward_taps_of_unequal_reach() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(g.input("xs", "f32[7]"), [-1, 2]);
+        let done = loop_.backwards().run(|step| {
+            let [behind, ahead] = step.read(&x);
+            behind * 10.0 + ahead
+        });
+        outputs! { ys: done.ys }
+    };
+    let inputs = [row([1f32, 2., 3., 4., 5., 6., 7.])];
+    gives("backward_taps_of_unequal_reach", program, inputs, [("ys", row([47f32, 36., 25., 14.]))])
 }
 
 /// 30. A reverse scan of c * 2 + x over 1, 2, 3; the ys are aligned with the xs.

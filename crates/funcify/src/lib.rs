@@ -30,6 +30,7 @@ pub mod ops;
 mod text;
 pub mod tree;
 pub mod types;
+pub mod vmap;
 
 pub use error::{Error, Place, Result, Site};
 pub use eval::evaluate;

@@ -7,8 +7,9 @@ mod burn;
 mod candle;
 
 use funcify::error::Place;
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext};
-use funcify::{HostTensor, Result, Scalar, TensorType, Value, apply, custom_op};
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, batch_elementwise};
+use funcify::vmap::Batched;
+use funcify::{Dim, HostTensor, Result, Scalar, TensorType, Value, apply, custom_op};
 
 /// A smooth `max(x, 0)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,5 +55,9 @@ impl CustomOp for Softplus {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with("beta", self.beta)
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch_elementwise(Custom::new(*self), size, operands)
     }
 }

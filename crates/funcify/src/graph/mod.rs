@@ -11,7 +11,7 @@ use std::fmt;
 
 pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
 pub use operand::{Axes, Operand, SliceRange};
-pub(crate) use tracer::{BodyTrace, emit, fail, fresh_symbol};
+pub(crate) use tracer::{BodyTrace, at_site, emit, fail, fresh_symbol};
 pub use value::Value;
 
 use crate::error::{Error, Place, Result, Site};

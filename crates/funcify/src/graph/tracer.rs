@@ -25,6 +25,9 @@ struct Trace {
     error: Option<Error>,
     /// How many symbols were made.
     fresh: usize,
+    /// The line that what is added is for, if it is not the caller's: a rule adds ops for the line of the op that it
+    /// is the rule of.
+    site: Option<Site>,
 }
 
 /// A body that is open.
@@ -70,7 +73,7 @@ fn guard() -> Guard {
 pub(super) fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder) -> T) -> Result<Graph> {
     let _guard = guard();
     TRACES.with_borrow_mut(|traces| {
-        traces.push(Trace { bodies: vec![OpenBody::new(name)], error: None, fresh: 0 });
+        traces.push(Trace { bodies: vec![OpenBody::new(name)], error: None, fresh: 0, site: None });
     });
     let at = Place::new("build", site);
     if !is_identifier(name) {
@@ -155,6 +158,7 @@ pub(crate) fn emit(op: impl Into<Op>, operands: &[Value], site: Site) -> Vec<Val
 
 /// Remembers a failure that a builder function found, and gives poison. `operands` are shown in its excerpt.
 pub(crate) fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Value {
+    let site = with_trace(|trace| trace.site).flatten().unwrap_or(site);
     // Made before the trace is borrowed: it may ask for the types of values.
     let error = error(&Place::new(op, site));
     with_trace(|trace| {
@@ -232,6 +236,14 @@ pub(crate) fn fresh_symbol() -> Symbol {
     Symbol::new(&format!("${}", number.unwrap_or(0)))
 }
 
+/// Runs `f`; the ops that it adds are for the line `site`.
+pub(crate) fn at_site<R>(site: Site, f: impl FnOnce() -> R) -> R {
+    let outer = with_trace(|trace| trace.site.replace(site)).flatten();
+    let result = f();
+    with_trace(|trace| trace.site = outer);
+    result
+}
+
 fn with_trace<R>(f: impl FnOnce(&mut Trace) -> R) -> Option<R> {
     TRACES.with_borrow_mut(|traces| traces.last_mut().map(f))
 }
@@ -244,6 +256,7 @@ impl Trace {
     }
 
     fn emit(&mut self, op: Op, operands: &[Value], site: Site) -> Option<Vec<Value>> {
+        let site = self.site.unwrap_or(site);
         let at = Place::new(op.name(), site);
         let ids = self.resolve_all(&at, operands)?;
         let body = self.bodies.last_mut()?;

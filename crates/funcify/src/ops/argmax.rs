@@ -2,13 +2,14 @@
 //!
 //! The first of equals; the first NaN if there is one. The axis must not be empty.
 
-use super::{Attributes, EvalContext, OpRules, arity, check_axis};
+use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
 
 use crate::host::Scalar;
 use crate::types::DType;
+use crate::vmap::Batched;
 
 /// Positions along `axis`, which disappears from the shape; the result is i64.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +77,11 @@ impl OpRules for ArgMax {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with("axis", self.axis)
+    }
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        let op = ArgMax { axis: self.axis + 1 };
+        emit_lanes(op, &[operands[0].value])
     }
 }
 

@@ -4,10 +4,11 @@
 //! sign; `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
 
 use super::unary::Domain;
-use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity};
+use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar, Storage};
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
+use crate::vmap::Batched;
 
 macro_rules! binary_table {
     ($($name:literal => $op:ident, $domain:ident, |$x:ident, $y:ident| $float:expr, |$i:ident, $j:ident| $int:expr, $doc:literal;)*) => {
@@ -66,6 +67,10 @@ macro_rules! binary_table {
 
             fn attributes(&self) -> Attributes {
                 Attributes::new()
+            }
+
+            fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+                batch_elementwise(*self, size, operands)
             }
         }
 

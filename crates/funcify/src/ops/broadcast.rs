@@ -1,11 +1,12 @@
 //! `broadcast`: repetition to a larger shape, by NumPy's rule.
 
-use super::{Attributes, EvalContext, OpRules, arity};
+use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
 
 use crate::types::Shape;
+use crate::vmap::Batched;
 
 /// Repetition to `shape`: aligned at the last axis, each axis of the operand is equal or 1.
 #[derive(Clone, Debug)]
@@ -50,6 +51,15 @@ impl OpRules for Broadcast {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with_list("shape", self.shape.dims())
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        let (lane, missing) = (operands[0].value.shape(), self.shape.rank() - operands[0].lane_rank());
+        let ones = std::iter::repeat_n(Dim::from(1), missing);
+        let aligned: Vec<Dim> =
+            lane.dims()[..1].iter().cloned().chain(ones).chain(lane.dims()[1..].iter().cloned()).collect();
+        let value = operands[0].value.reshape(aligned);
+        emit_lanes(Broadcast { shape: self.shape.with_inserted(0, size.clone()) }, &[value])
     }
 }
 

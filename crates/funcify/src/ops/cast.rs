@@ -4,13 +4,14 @@
 //! narrower integers by wrapping. Anything but zero becomes `true`; `true` becomes 1. Floats become narrower
 //! floats by rounding to nearest even.
 
-use super::{Attributes, EvalContext, OpRules, arity};
+use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
 
 use crate::host::Scalar;
 use crate::types::DType;
+use crate::vmap::Batched;
 
 /// Conversion to `dtype`.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +42,10 @@ impl OpRules for Cast {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with("dtype", self.dtype.name())
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch_elementwise(*self, size, operands)
     }
 }
 

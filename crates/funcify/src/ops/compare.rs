@@ -5,10 +5,11 @@
 use std::cmp::Ordering;
 
 use super::binary::check_same;
-use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity};
+use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar, Storage};
-use crate::types::{DType, TensorType};
+use crate::types::{DType, Dim, TensorType};
+use crate::vmap::Batched;
 
 macro_rules! compare_table {
     ($($name:literal => $op:ident, |$order:ident| $holds:expr, $doc:literal;)*) => {
@@ -55,6 +56,10 @@ macro_rules! compare_table {
 
             fn attributes(&self) -> Attributes {
                 Attributes::new()
+            }
+
+            fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+                batch_elementwise(*self, size, operands)
             }
         }
 

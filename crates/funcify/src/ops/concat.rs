@@ -1,11 +1,12 @@
 //! `concat`: several tensors after one another along an axis.
 
-use super::{Attributes, EvalContext, OpRules, check_axis};
+use super::{Attributes, EvalContext, OpRules, batch_elementwise, check_axis};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
 use crate::types::Dim;
+use crate::vmap::Batched;
 
 /// The operands, one or more, along `axis`; all other axes are equal.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +63,10 @@ impl OpRules for Concat {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with("axis", self.axis)
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch_elementwise(Concat { axis: self.axis + 1 }, size, operands)
     }
 }
 

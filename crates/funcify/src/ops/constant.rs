@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Attributes, EvalContext, OpRules, arity};
+use super::{Attributes, EvalContext, OpRules, arity, emit_shared};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
+use crate::vmap::Batched;
 
 /// A tensor known when the graph is built. It has no operands; the text form shows its elements.
 #[derive(Clone, Debug)]
@@ -30,5 +31,9 @@ impl OpRules for Constant {
 
     fn attributes(&self) -> Attributes {
         Attributes::new()
+    }
+
+    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
+        emit_shared(self.clone())
     }
 }

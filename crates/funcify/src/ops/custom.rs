@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::{Attributes, EvalContext, Op, OpKey, OpRules};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
+use crate::vmap::Batched;
 
 /// An op that another crate defines. [`custom_op!`](crate::custom_op) makes it known.
 pub trait CustomOp: Any + Debug + Send + Sync {
@@ -24,6 +25,11 @@ pub trait CustomOp: Any + Debug + Send + Sync {
 
     /// The attributes as the text form shows them.
     fn attributes(&self) -> Attributes;
+
+    /// The batching rule: adds to the open trace, by [`apply`](crate::apply) and the methods of values, what the op
+    /// means for `size` lanes, and gives its results. Some operand has lanes.
+    /// [`batch_elementwise`](super::batch_elementwise) is that of an op that works element by element.
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched>;
 }
 
 /// An op of another crate, in the closed set.
@@ -66,6 +72,10 @@ impl OpRules for Custom {
 
     fn attributes(&self) -> Attributes {
         self.op.attributes()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        self.op.batch(size, operands)
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! As in StableHLO the start is clamped so that the part lies within the axis; no index is out of range.
 
-use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype};
+use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype, emit_lanes};
 use crate::error::{Place, Result};
+use crate::graph::{self, Value, iota};
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
-use crate::types::Dim;
+use crate::types::{DType, Dim, Shape};
+use crate::vmap::Batched;
 
 /// `size` elements of `axis` from a start that is an operand: `dynamic_slice(x, start)`.
 #[derive(Clone, Debug)]
@@ -54,6 +56,19 @@ impl OpRules for DynamicSlice {
     fn attributes(&self) -> Attributes {
         Attributes::new().with("axis", self.axis).with("size", &self.size)
     }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        let [x, start] = [operands[0], operands[1]];
+        if !start.mapped {
+            let op = DynamicSlice { axis: self.axis + 1, size: self.size.clone() };
+            return emit_lanes(op, &[x.value, start.value]);
+        }
+        let x = x.spread(size);
+        let shape = x.shape().with_dim(self.axis + 1, self.size.clone());
+        let offsets = along(iota(self.size.clone(), DType::I64), self.axis + 1, &shape);
+        let positions = lane_starts(start.value, &x.shape()[self.axis + 1], &self.size, &shape) + offsets;
+        vec![Batched::lanes(x.gather(self.axis as i64 + 1, positions))]
+    }
 }
 
 /// Checks that a start is an integer scalar.
@@ -84,6 +99,19 @@ pub(super) fn clamped_start(at: &Place, start: i64, part: usize, axis: usize) ->
         at.mismatch("the part", format!("0 to {axis} elements"), part, "call with sizes that hold the part")
     })?;
     Ok(start.clamp(0, last as i64) as usize)
+}
+
+/// The start of each lane, clamped so that a part of `length` fits an axis of `size`, in the given shape of all lanes.
+pub(super) fn lane_starts(starts: Value, size: &Dim, length: &Dim, shape: &Shape) -> Value {
+    let last = graph::size(size.clone() - length, DType::I64);
+    along(starts.cast(DType::I64).maximum(0).minimum(last), 0, shape)
+}
+
+/// A vector along one axis of a shape.
+pub(super) fn along(vector: Value, axis: usize, shape: &Shape) -> Value {
+    let mut dims = vec![Dim::from(1); shape.rank()];
+    dims[axis] = vector.dim(0);
+    vector.reshape(dims).broadcast_to(shape)
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@
 //!
 //! As in StableHLO the start is clamped so that the part lies within the axis.
 
-use super::dynamic_slice::{check_fits, check_start, clamped_start};
-use super::{Attributes, EvalContext, OpRules, arity, check_axis};
+use super::dynamic_slice::{along, check_fits, check_start, clamped_start, lane_starts};
+use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
 use crate::error::{Place, Result};
+use crate::graph::{self, iota, select};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{DType, Dim, TensorType};
+use crate::vmap::Batched;
 
 /// `dynamic_update(x, part, start)`: `part` has the type of `x` except in `axis`.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +57,25 @@ impl OpRules for DynamicUpdate {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with("axis", self.axis)
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        let [x, part, start] = [operands[0], operands[1], operands[2]];
+        let axis = self.axis + 1;
+        let (x, part) = (x.spread(size), part.spread(size));
+        let length = part.shape()[axis].clone();
+        if !start.mapped {
+            return emit_lanes(DynamicUpdate { axis }, &[x, part, start.value]);
+        }
+        if length.constant() == Some(0) {
+            return vec![Batched::lanes(x)];
+        }
+        // What each element of the result would be in the part.
+        let shape = x.shape();
+        let positions = along(iota(shape[axis].clone(), DType::I64), axis, &shape);
+        let positions = positions - lane_starts(start.value, &shape[axis], &length, &shape);
+        let inside = positions.ge(0) & positions.lt(graph::size(length, DType::I64));
+        vec![Batched::lanes(select(inside, part.gather(axis as i64, positions), x))]
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0.
 
-use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype, clamp_index};
+use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise, check_axis, check_index_dtype, clamp_index};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
+use crate::vmap::Batched;
 
 /// `y[i,j,k] = x[i,indices[i,j,k],k]` for axis 1: `indices` has the shape of `x` except in `axis`.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +56,10 @@ impl OpRules for Gather {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with("axis", self.axis)
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch_elementwise(Gather { axis: self.axis + 1 }, size, operands)
     }
 }
 

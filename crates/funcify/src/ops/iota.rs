@@ -1,12 +1,13 @@
 //! `iota`: the numbers 0, 1, 2, ... as a vector.
 
-use super::{Attributes, EvalContext, OpRules, arity};
+use super::{Attributes, EvalContext, OpRules, arity, emit_shared};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
 use crate::host::Scalar;
 use crate::types::{DType, Dim};
+use crate::vmap::Batched;
 
 /// The vector of `size` numbers from 0 on, of a number dtype. It has no operands.
 #[derive(Clone, Debug)]
@@ -52,6 +53,10 @@ impl OpRules for Iota {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with("size", &self.size).with("dtype", self.dtype.name())
+    }
+
+    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
+        emit_shared(self.clone())
     }
 }
 

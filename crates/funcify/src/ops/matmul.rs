@@ -1,9 +1,10 @@
 //! `matmul`: products of matrices, batched over equal leading axes.
 
-use super::{Attributes, EvalContext, OpRules, arity};
+use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
+use crate::vmap::Batched;
 
 use crate::host::Scalar;
 
@@ -76,6 +77,18 @@ impl OpRules for MatMul {
 
     fn attributes(&self) -> Attributes {
         Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        let [left, right] = [operands[0], operands[1]];
+        if right.mapped || left.lane_rank() > 2 {
+            return batch_elementwise(*self, size, operands);
+        }
+        // One product for all lanes.
+        let (rows, inner) = (left.value.dim(1), left.value.dim(2));
+        let tall = left.value.reshape([size.clone() * &rows, inner]);
+        let product = tall.matmul(right.value);
+        vec![Batched::lanes(product.reshape([size.clone(), rows, right.value.dim(1)]))]
     }
 }
 

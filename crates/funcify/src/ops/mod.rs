@@ -70,10 +70,11 @@ pub use transpose::Transpose;
 pub use unary::*;
 pub use while_loop::While;
 
-use crate::error::{Error, Place, Result};
-use crate::graph::Graph;
+use crate::error::{Error, Place, Result, Site};
+use crate::graph::{Graph, Value, emit};
 use crate::host::HostTensor;
 use crate::types::{Dim, Shape, Sizes, Symbol, TensorType};
+use crate::vmap::Batched;
 
 /// The rules that every op has. None has a default.
 #[enum_dispatch]
@@ -94,6 +95,10 @@ pub trait OpRules {
 
     /// The attributes as the text form shows them, in a fixed order.
     fn attributes(&self) -> Attributes;
+
+    /// The batching rule: adds to the open trace what the op means for `size` lanes, and gives its results. Some
+    /// operand has lanes.
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched>;
 }
 
 /// An op with its attributes.
@@ -261,6 +266,22 @@ pub(crate) fn unbound(at: &Place, symbol: &Symbol) -> Error {
         found: "no input that determines it".into(),
         fix: "give some input a dimension that is this symbol alone, or linear in it".into(),
     }
+}
+
+/// Adds an op with one result to the open trace, for a batching rule.
+fn emit_lanes(op: impl Into<Op>, operands: &[Value]) -> Vec<Batched> {
+    emit(op, operands, Site::Unknown).into_iter().map(Batched::lanes).collect()
+}
+
+/// Adds an op without operands to the open trace, for a batching rule: all lanes share its result.
+fn emit_shared(op: impl Into<Op>) -> Vec<Batched> {
+    emit(op, &[], Site::Unknown).into_iter().map(Batched::shared).collect()
+}
+
+/// The batching rule of an op that works element by element: the op itself, on operands that all have lanes.
+pub fn batch_elementwise(op: impl Into<Op>, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    let values: Vec<Value> = operands.iter().map(|operand| operand.spread(size)).collect();
+    emit_lanes(op, &values)
 }
 
 /// Checks the number of operands.

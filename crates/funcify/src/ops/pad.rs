@@ -1,11 +1,13 @@
 //! `pad`: a value before, after and between the elements of one axis.
 
-use super::{Attributes, EvalContext, OpRules, arity, check_axis};
-use crate::error::{Place, Result};
+use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
+use crate::error::{Place, Result, Site};
+use crate::graph::{constant, emit, select};
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
-use crate::types::Dim;
+use crate::types::{DType, Dim};
+use crate::vmap::Batched;
 
 /// `low` values before, `high` after and `interior` between each two elements of `axis`. The second operand
 /// is the value, a scalar of the same dtype.
@@ -93,6 +95,20 @@ impl OpRules for Pad {
             .with("low", &self.low)
             .with("high", &self.high)
             .with("interior", self.interior)
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        let op = Pad { axis: self.axis + 1, ..self.clone() };
+        let (x, value) = (operands[0].spread(size), operands[1]);
+        if !value.mapped {
+            return emit_lanes(op, &[x, value.value]);
+        }
+        // Each lane has its own value: it is put where nothing of `x` is.
+        let inside = emit(op.clone(), &[x.full_like(1.0).cast(DType::Bool), constant(false)], Site::Unknown)[0];
+        let padded = emit(op, &[x, constant(HostTensor::scalar(0.0).cast(x.dtype()))], Site::Unknown)[0];
+        let ones = vec![Dim::from(1); x.rank() - 1];
+        let values = value.value.reshape([&[size.clone()], ones.as_slice()].concat());
+        vec![Batched::lanes(select(inside, padded, values))]
     }
 }
 

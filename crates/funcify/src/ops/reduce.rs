@@ -3,13 +3,14 @@
 //! Over nothing: sum 0, product 1, any `false`, all `true`, max the lowest and min the highest value of the
 //! dtype (infinite for floats). NaN wins in max and min. Integer sums and products wrap.
 
-use super::{Attributes, EvalContext, OpRules, arity, check_axis};
+use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
 
 use crate::host::Scalar;
 use crate::types::{DType, Shape};
+use crate::vmap::Batched;
 
 /// The monoid of a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,6 +157,11 @@ impl OpRules for Reduce {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with("kind", self.kind.name()).with_list("axes", self.axes.iter().copied())
+    }
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        let op = Reduce { kind: self.kind, axes: self.axes.iter().map(|axis| axis + 1).collect() };
+        emit_lanes(op, &[operands[0].value])
     }
 }
 

@@ -1,11 +1,12 @@
 //! `reshape`: the same elements in row-major order under another shape.
 
-use super::{Attributes, EvalContext, OpRules, arity};
+use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
 
 use crate::types::Shape;
+use crate::vmap::Batched;
 
 /// The operand's elements with `shape`, which has as many for all sizes.
 #[derive(Clone, Debug)]
@@ -43,6 +44,11 @@ impl OpRules for Reshape {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with_list("shape", self.shape.dims())
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        let op = Reshape { shape: self.shape.with_inserted(0, size.clone()) };
+        emit_lanes(op, &[operands[0].value])
     }
 }
 

@@ -1,9 +1,10 @@
 //! `reverse`: one axis in the opposite order.
 
-use super::{Attributes, EvalContext, OpRules, arity, check_axis};
+use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
+use crate::vmap::Batched;
 
 /// The operand with `axis` reversed.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +42,11 @@ impl OpRules for Reverse {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with("axis", self.axis)
+    }
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        let op = Reverse { axis: self.axis + 1 };
+        emit_lanes(op, &[operands[0].value])
     }
 }
 

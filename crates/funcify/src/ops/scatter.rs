@@ -5,13 +5,14 @@
 
 use super::gather::check_along;
 use super::reduce::ReduceKind;
-use super::{Attributes, EvalContext, OpRules, arity};
+use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
 
 use crate::host::{Storage, for_each_index};
 use crate::types::DType;
+use crate::vmap::Batched;
 
 /// What an update does to the element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,6 +93,10 @@ impl OpRules for Scatter {
     fn attributes(&self) -> Attributes {
         let mode = if self.mode == ScatterMode::Set { "set" } else { "add" };
         Attributes::new().with("axis", self.axis).with("mode", mode)
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch_elementwise(Scatter { axis: self.axis + 1, ..*self }, size, operands)
     }
 }
 

@@ -1,13 +1,14 @@
 //! `select`: elementwise, the second operand where the first is true, else the third.
 
 use super::binary::check_same;
-use super::{Attributes, EvalContext, OpRules, arity};
+use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
 
 use crate::host::Storage;
 use crate::types::DType;
+use crate::vmap::Batched;
 
 /// `where(p, a, b)`: all three have one shape; `a` and `b` have one type.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +47,10 @@ impl OpRules for Select {
 
     fn attributes(&self) -> Attributes {
         Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch_elementwise(*self, size, operands)
     }
 }
 

@@ -1,11 +1,12 @@
 //! `size`: a dimension as a number that the program can compute with.
 
-use super::{Attributes, EvalContext, OpRules, arity};
+use super::{Attributes, EvalContext, OpRules, arity, emit_shared};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
 use crate::types::{DType, Dim};
+use crate::vmap::Batched;
 
 /// The scalar that `dim` is in this call, of a number dtype. It has no operands.
 #[derive(Clone, Debug)]
@@ -47,6 +48,10 @@ impl OpRules for Size {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with("dim", &self.dim).with("dtype", self.dtype.name())
+    }
+
+    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
+        emit_shared(self.clone())
     }
 }
 

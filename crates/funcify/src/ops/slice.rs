@@ -1,11 +1,12 @@
 //! `slice`: the elements `start, start+step, ..` below `limit` of one axis.
 
-use super::{Attributes, EvalContext, OpRules, arity, check_axis};
+use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
 use crate::types::Dim;
+use crate::vmap::Batched;
 
 /// Part of one axis. With a step other than 1 the bounds are numbers, not symbols.
 #[derive(Clone, Debug)]
@@ -97,6 +98,11 @@ impl OpRules for Slice {
             .with("start", &self.start)
             .with("limit", &self.limit)
             .with("step", self.step)
+    }
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        let op = Slice { axis: self.axis + 1, ..self.clone() };
+        emit_lanes(op, &[operands[0].value])
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0.
 
-use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype, clamp_index};
+use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype, clamp_index, emit_lanes};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
 
 use crate::types::Shape;
+use crate::vmap::Batched;
 
 /// `take(x, indices)`: the axis is replaced by the axes of `indices`, which may have any rank.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +62,30 @@ impl OpRules for Take {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with("axis", self.axis)
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        let [x, indices] = [operands[0], operands[1]];
+        let axis = self.axis as i64;
+        match (x.mapped, indices.mapped) {
+            (_, false) => emit_lanes(Take { axis: self.axis + 1 }, &[x.value, indices.value]),
+            (false, true) => vec![Batched::lanes(x.value.take(axis, indices.value).move_axis(axis, 0))],
+            (true, true) => {
+                // [size, n, rest] by [size, count, rest], and the axes of the indices where the axis was.
+                let (x, indices) = (x.value.move_axis(axis + 1, 1), indices.value);
+                let (of_x, of_indices) = (x.shape(), indices.shape());
+                let (rest, count) = (Shape::new(&of_x.dims()[2..]), Shape::new(&of_indices.dims()[1..]));
+                let flat = x.reshape([size.clone(), of_x[1].clone(), rest.elements()]);
+                let indices = indices.reshape([size.clone(), count.elements(), Dim::from(1)]);
+                let taken = flat.gather(1, indices.broadcast_to([size.clone(), count.elements(), rest.elements()]));
+                let dims = [&[size.clone()], count.dims(), rest.dims()].concat();
+                let rank = count.rank();
+                let front = (0..self.axis).map(|axis| 1 + rank + axis);
+                let back = (self.axis..rest.rank()).map(|axis| 1 + rank + axis);
+                let axes: Vec<usize> = std::iter::once(0).chain(front).chain(1..1 + rank).chain(back).collect();
+                vec![Batched::lanes(taken.reshape(dims).transpose(axes))]
+            }
+        }
     }
 }
 

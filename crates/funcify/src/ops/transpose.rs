@@ -1,11 +1,12 @@
 //! `transpose`: the axes in another order.
 
-use super::{Attributes, EvalContext, OpRules, arity};
+use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
+use crate::types::{Dim, TensorType};
 
 use crate::types::Shape;
+use crate::vmap::Batched;
 
 /// Axis `i` of the result is axis `axes[i]` of the operand.
 #[derive(Clone, Debug)]
@@ -49,6 +50,11 @@ impl OpRules for Transpose {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with_list("axes", self.axes.iter().copied())
+    }
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        let op = Transpose { axes: std::iter::once(0).chain(self.axes.iter().map(|axis| axis + 1)).collect() };
+        emit_lanes(op, &[operands[0].value])
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
-use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity};
+use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar, Storage};
-use crate::types::{DType, TensorType};
+use crate::types::{DType, Dim, TensorType};
+use crate::vmap::Batched;
 
 /// Which element types an elementwise op takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +88,10 @@ macro_rules! unary_table {
 
             fn attributes(&self) -> Attributes {
                 Attributes::new()
+            }
+
+            fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+                batch_elementwise(*self, size, operands)
             }
         }
 

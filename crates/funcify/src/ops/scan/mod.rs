@@ -50,6 +50,7 @@ use crate::error::{Place, Result};
 use crate::graph::Graph;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
+use crate::vmap::Batched;
 
 /// A sequence: read, never written.
 #[derive(Clone, PartialEq, Debug)]
@@ -290,5 +291,9 @@ impl OpRules for Scan {
     /// None: the text form shows a loop as its recurrence.
     fn attributes(&self) -> Attributes {
         Attributes::new()
+    }
+
+    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
+        unimplemented!()
     }
 }

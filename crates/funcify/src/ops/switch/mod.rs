@@ -22,7 +22,8 @@ use crate::error::{Place, Result};
 use crate::eval::evaluate_in;
 use crate::graph::Graph;
 use crate::host::HostTensor;
-use crate::types::{DType, TensorType};
+use crate::types::{DType, Dim, TensorType};
+use crate::vmap::Batched;
 
 /// The choice.
 #[derive(Clone, Debug)]
@@ -101,6 +102,10 @@ impl OpRules for Switch {
     /// None: the text form shows the branches.
     fn attributes(&self) -> Attributes {
         Attributes::new()
+    }
+
+    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
+        unimplemented!()
     }
 }
 

@@ -23,6 +23,7 @@ use crate::eval::evaluate_in;
 use crate::graph::Graph;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
+use crate::vmap::Batched;
 
 /// The conditional loop.
 #[derive(Clone, Debug)]
@@ -127,6 +128,10 @@ impl OpRules for While {
     /// None: the text form shows the condition and the step.
     fn attributes(&self) -> Attributes {
         Attributes::new()
+    }
+
+    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
+        unimplemented!()
     }
 }
 

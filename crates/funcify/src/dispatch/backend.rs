@@ -63,6 +63,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
         .into())
     }
 
+    /// A kernel's result of type `dtype` as the device keeps it: where the library computes in another type, what was
+    /// computed is rounded or wrapped to `dtype` here. Called after each kernel.
+    fn settle(&self, tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
+        let _ = dtype;
+        Ok(tensor)
+    }
+
     /// A kernel for ops that have no registered conversion. Only the reference backend has one.
     fn fallback(&self) -> Option<Kernel<Self>> {
         None
@@ -133,6 +140,12 @@ impl<'a, B: Backend, O> Call<'a, B, O> {
     /// The same call with the op as another type.
     pub fn with_op<P>(&self, op: &'a P) -> Call<'a, B, P> {
         Call { op, backend: self.backend, inputs: self.inputs, outputs: self.outputs, sizes: self.sizes, at: self.at }
+    }
+
+    /// A kernel's results as the device keeps them ([`Backend::settle`]).
+    pub fn settle(&self, results: Tensors<B::Tensor>) -> Result<Tensors<B::Tensor>, BackendError> {
+        let typed = results.into_iter().zip(self.outputs);
+        typed.map(|(tensor, ty)| self.backend.settle(tensor, ty.dtype)).collect()
     }
 
     /// The number that a dimension has in this call.

@@ -225,7 +225,8 @@ impl<B: Backend> Action<B> {
             Action::Kernel(node) => {
                 let (inputs, outputs) = (&node.inputs, &node.outputs);
                 let call = Call { op: &node.op, backend, inputs, outputs, sizes: &run.sizes, at: &node.at };
-                run.fail(&node.at, (node.kernel)(&call, operands))
+                let settled = (node.kernel)(&call, operands).and_then(|results| call.settle(results));
+                run.fail(&node.at, settled)
             }
             Action::Loop(native) => native.run(run, operands.into_vec(), results),
             Action::Choice(choice) => choice.run(run, operands.into_vec()),

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::registry::Kernel;
 use crate::error::{BackendError, Error, Place};
 use crate::host::HostTensor;
+use crate::ops::Op;
 use crate::types::{DType, Dim, Shape, Sizes, TensorType};
 
 /// The tensors that a kernel takes or gives.
@@ -68,6 +69,17 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn settle(&self, tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
         let _ = dtype;
         Ok(tensor)
+    }
+
+    /// Runs a kernel. A backend whose library cannot compute on some tensors as they are, on those of rank 0 say,
+    /// converts operands and results here.
+    fn run_kernel(
+        &self,
+        kernel: Kernel<Self>,
+        call: &Call<'_, Self, Op>,
+        operands: Tensors<Self::Tensor>,
+    ) -> Result<Tensors<Self::Tensor>, BackendError> {
+        call.settle(kernel(call, operands)?)
     }
 
     /// A kernel for ops that have no registered conversion. Only the reference backend has one.

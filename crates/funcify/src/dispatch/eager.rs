@@ -23,7 +23,7 @@ pub fn run_op<B: Backend>(backend: &B, op: &Op, inputs: &[HostTensor]) -> Result
     let sizes = Sizes::new();
     let call = Call { op, backend, inputs: &types, outputs: &outputs, sizes: &sizes, at: &at };
     let operands = inputs.iter().map(|tensor| backend.upload(tensor)).collect::<Result<_, _>>().map_err(failed)?;
-    let results = kernel(&call, operands).and_then(|results| call.settle(results)).map_err(failed)?;
+    let results = backend.run_kernel(kernel, &call, operands).map_err(failed)?;
     let pairs = results.iter().zip(&outputs);
     pairs.map(|(tensor, ty)| backend.download(tensor, ty.dtype).map_err(failed)).collect()
 }

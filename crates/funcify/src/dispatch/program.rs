@@ -225,8 +225,7 @@ impl<B: Backend> Action<B> {
             Action::Kernel(node) => {
                 let (inputs, outputs) = (&node.inputs, &node.outputs);
                 let call = Call { op: &node.op, backend, inputs, outputs, sizes: &run.sizes, at: &node.at };
-                let settled = (node.kernel)(&call, operands).and_then(|results| call.settle(results));
-                run.fail(&node.at, settled)
+                run.fail(&node.at, backend.run_kernel(node.kernel, &call, operands))
             }
             Action::Loop(native) => native.run(run, operands.into_vec(), results),
             Action::Choice(choice) => choice.run(run, operands.into_vec()),

@@ -1,10 +1,20 @@
 //! The device handle, and what loops and calls need of it beside the kernels.
 
+#[cfg(feature = "wgpu")]
+use std::sync::OnceLock;
+
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
-use burn::tensor::{BoolDType, Device, Shape};
-use funcify::dispatch::{Backend, Part, StackType};
+#[cfg(feature = "wgpu")]
+use burn::tensor::DType as BurnDType;
+#[cfg(feature = "wgpu")]
+use burn::tensor::wgpu::WgpuBackend;
+use burn::tensor::{BoolDType, Device, IntDType, Scalar, Shape};
+use funcify::dispatch::{Backend, Call, Kernel, Part, StackType, Tensors};
 use funcify::error::BackendError;
+#[cfg(feature = "wgpu")]
+use funcify::error::{Place, Site};
+use funcify::ops::Op;
 use funcify::{DType, HostTensor};
 
 use crate::kinds::{self, Tensor};
@@ -21,35 +31,80 @@ pub struct Burn {
 }
 
 /// In what the devices differ.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Abilities {
-    /// f16 and bf16.
-    half_floats: bool,
+    /// The dtypes that it does not compute with, and why.
+    lacking: Vec<(DType, &'static str)>,
     /// The largest rank that it can reshape.
     max_rank: Option<usize>,
     /// A sigmoid of its own. Burn's general one computes in f32.
     sigmoid: bool,
+    /// Whether elements lie in host memory, where a kernel can compute with them as well as anywhere.
+    host_memory: bool,
+    /// Bytes. Where they are lacking, u8 is stored as u32.
+    bytes: bool,
 }
 
 impl Burn {
     /// Burn's CPU device in plain Rust.
     #[cfg(feature = "flex")]
     pub fn flex() -> Self {
-        Burn::new(Device::flex(), "burn-flex", Abilities { half_floats: true, max_rank: None, sigmoid: true })
+        Burn::new(
+            Device::flex(),
+            "burn-flex",
+            Abilities { lacking: Vec::new(), max_rank: None, sigmoid: true, host_memory: true, bytes: true },
+        )
     }
 
     /// Burn's CPU device on the `ndarray` crate.
     #[cfg(feature = "ndarray")]
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
     pub fn ndarray() -> Self {
+        let lacking = vec![
+            (DType::F16, "has no storage for f16 tensors"),
+            (DType::BF16, "has no storage for bf16 tensors"),
+        ];
         Burn::new(
             Device::ndarray(),
             "burn-ndarray",
-            Abilities { half_floats: false, max_rank: Some(6), sigmoid: false },
+            Abilities { lacking, max_rank: Some(6), sigmoid: false, host_memory: true, bytes: true },
         )
     }
 
-    #[cfg_attr(not(any(feature = "flex", feature = "ndarray")), allow(dead_code, reason = "no device is compiled in"))]
+    /// Burn's wgpu device on Vulkan: a GPU if there is one, else a software adapter. The environment variable
+    /// `CUBECL_WGPU_DEFAULT_DEVICE` names another one, say `IntegratedGpu(0)` or `Cpu`.
+    ///
+    /// A u8 tensor is one of u32 there, with elements below 256.
+    ///
+    /// # Errors
+    /// `Absent` where Vulkan has no adapter.
+    #[cfg(feature = "wgpu")]
+    #[track_caller]
+    pub fn wgpu() -> funcify::Result<Self> {
+        let name = "burn-wgpu";
+        let device = vulkan_device().map_err(|reason| funcify::Error::Absent {
+            at: Place::new("Burn::wgpu", Site::caller()).boxed(),
+            backend: name.to_string(),
+            reason,
+            fix: "install a Vulkan driver: the GPU's, or the software one of Mesa (Debian and Ubuntu: \
+                  `apt-get install mesa-vulkan-drivers`)"
+                .into(),
+        })?;
+        let mut lacking = vec![
+            (DType::F64, "computes functions of f64 with the precision of f32, or wrongly"),
+            (DType::BF16, "has no arithmetic for bf16"),
+        ];
+        let optional = [
+            (DType::F16, BurnDType::F16, "has no f16: its Vulkan driver does not offer it"),
+            (DType::I64, BurnDType::I64, "has no i64: its Vulkan driver does not offer it"),
+        ];
+        let missing = optional.iter().filter(|(_, dtype, _)| !device.supports_dtype(*dtype));
+        lacking.extend(missing.map(|(dtype, _, reason)| (*dtype, *reason)));
+        let abilities = Abilities { lacking, max_rank: Some(8), sigmoid: true, host_memory: false, bytes: false };
+        Ok(Burn::new(device, name, abilities))
+    }
+
+    #[cfg_attr(not(any(feature = "flex", feature = "ndarray", feature = "wgpu")), allow(dead_code, reason = "no device is compiled in"))]
     fn new(device: Device, name: &'static str, abilities: Abilities) -> Self {
         let bool_dtype = device.settings().bool_dtype;
         Burn { device, name, bool_dtype, abilities }
@@ -68,15 +123,44 @@ impl Burn {
         self.abilities.sigmoid
     }
 
+    /// Whether the elements of a tensor lie in host memory.
+    pub(crate) fn in_host_memory(&self) -> bool {
+        self.abilities.host_memory
+    }
+
+    /// Whether the device stores u8; else it is u32.
+    pub(crate) fn has_u8(&self) -> bool {
+        self.abilities.bytes
+    }
+
+    /// Whether the device computes on tensors of rank 0.
+    pub(crate) fn has_rank_0(&self) -> bool {
+        self.abilities.host_memory
+    }
+
+    /// Burn's integer type that stores an integer dtype.
+    pub(crate) fn integer(&self, dtype: DType) -> Result<IntDType, BackendError> {
+        match dtype {
+            DType::U8 if !self.has_u8() => Ok(IntDType::U32),
+            _ => dtypes::integer(dtype),
+        }
+    }
+
+    /// The integer type of indices.
+    pub(crate) fn index_dtype(&self) -> IntDType {
+        if self.in_host_memory() { IntDType::I64 } else { IntDType::I32 }
+    }
+
     /// A tensor of zeros, `false` for booleans.
     pub(crate) fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Tensor, BackendError> {
         self.check(dtype, shape.len())?;
         let device = self.device.as_dispatch();
+        let shape = if shape.is_empty() && !self.has_rank_0() { &[1] } else { shape };
         let sizes = Shape::from(shape.to_vec());
         Ok(match dtype {
             DType::Bool => Dispatch::bool_zeros(sizes, device, self.bool_dtype),
             _ if dtype.is_float() => Dispatch::float_zeros(sizes, device, dtypes::float(dtype)?),
-            _ => Dispatch::int_zeros(sizes, device, dtypes::integer(dtype)?),
+            _ => Dispatch::int_zeros(sizes, device, self.integer(dtype)?),
         })
     }
 
@@ -86,10 +170,20 @@ impl Burn {
     }
 }
 
+/// The Vulkan device, which Burn opens once in a program.
+#[cfg(feature = "wgpu")]
+fn vulkan_device() -> Result<Device, String> {
+    static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
+    let open = || Device::wgpu_options().graphics_api(WgpuBackend::Vulkan).init().map_err(|error| error.to_string());
+    DEVICE.get_or_init(open).clone()
+}
+
 #[cfg(feature = "flex")]
 funcify::register_backend!("burn-flex", || funcify::Result::Ok(Burn::flex()));
 #[cfg(feature = "ndarray")]
 funcify::register_backend!("burn-ndarray", || funcify::Result::Ok(Burn::ndarray()));
+#[cfg(feature = "wgpu")]
+funcify::register_backend!("burn-wgpu", || Burn::wgpu());
 
 impl Backend for Burn {
     type Tensor = Tensor;
@@ -99,11 +193,10 @@ impl Backend for Burn {
     }
 
     fn lacks(&self, dtype: DType, rank: usize) -> Option<String> {
-        match self.abilities {
-            Abilities { half_floats: false, .. } if matches!(dtype, DType::F16 | DType::BF16) => {
-                Some(format!("has no storage for {dtype} tensors"))
-            }
-            Abilities { max_rank: Some(most), .. } if rank > most => {
+        let lacking = self.abilities.lacking.iter().find(|(lacking, _)| *lacking == dtype);
+        match (lacking, self.abilities.max_rank) {
+            (Some((_, reason)), _) => Some(reason.to_string()),
+            (None, Some(most)) if rank > most => {
                 Some(format!("reshapes tensors of rank {most} at most, not of rank {rank}"))
             }
             _ => None,
@@ -111,8 +204,9 @@ impl Backend for Burn {
     }
 
     fn upload(&self, tensor: &HostTensor) -> Result<Tensor, BackendError> {
-        self.check(tensor.dtype(), tensor.shape().len())?;
-        Ok(data::upload(self, tensor))
+        let rank = tensor.shape().len();
+        self.check(tensor.dtype(), rank)?;
+        Ok(kinds::with_rank(data::upload(self, tensor), rank))
     }
 
     fn download(&self, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
@@ -124,7 +218,28 @@ impl Backend for Burn {
     }
 
     fn stores(&self, tensor: &Tensor, dtype: DType) -> bool {
-        dtypes::of(tensor) == Some(dtype)
+        let stored = if dtype == DType::U8 && !self.has_u8() { DType::U32 } else { dtype };
+        dtypes::of(tensor) == Some(stored)
+    }
+
+    fn settle(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
+        match dtype {
+            DType::U8 if !self.has_u8() && !kinds::sizes(&tensor).contains(&0) => {
+                Ok(Dispatch::bitwise_and_scalar(tensor, Scalar::from(255i64)))
+            }
+            _ => Ok(tensor),
+        }
+    }
+
+    fn run_kernel(
+        &self,
+        kernel: Kernel<Self>,
+        call: &Call<'_, Self, Op>,
+        operands: Tensors<Tensor>,
+    ) -> Result<Tensors<Tensor>, BackendError> {
+        let results = call.settle(kernel(call, operands.into_iter().map(kinds::computable).collect())?)?;
+        let ranked = results.into_iter().zip(call.outputs);
+        Ok(ranked.map(|(tensor, ty)| kinds::with_rank(tensor, ty.rank())).collect())
     }
 
     fn rows(&self, tensor: &Tensor, start: usize, count: usize) -> Result<Tensor, BackendError> {
@@ -138,7 +253,8 @@ impl Backend for Burn {
 
     fn row(&self, tensor: &Tensor, row: usize) -> Result<Tensor, BackendError> {
         let sizes = kinds::sizes(tensor);
-        kinds::reshape(self.rows(tensor, row, 1)?, &sizes[1..])
+        let row = kinds::reshape(self.rows(tensor, row, 1)?, &sizes[1..])?;
+        Ok(kinds::with_rank(row, sizes.len() - 1))
     }
 
     fn stack(&self, parts: Vec<Part<Tensor>>, ty: &StackType) -> Result<Tensor, BackendError> {

@@ -9,13 +9,13 @@ use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::DType as BurnDType;
 #[cfg(feature = "wgpu")]
 use burn::tensor::wgpu::WgpuBackend;
-use burn::tensor::{BoolDType, Device, IntDType, Scalar, Shape};
+use burn::tensor::{BoolDType, Device, FloatDType, IntDType, Scalar, Shape};
 use funcify::dispatch::{Backend, Call, Kernel, Part, StackType, Tensors};
 use funcify::error::BackendError;
 #[cfg(feature = "wgpu")]
 use funcify::error::{Place, Site};
 use funcify::ops::Op;
-use funcify::{DType, HostTensor};
+use funcify::{DType, HostTensor, TensorType};
 
 use crate::kinds::{self, Tensor};
 use crate::{data, dtypes};
@@ -227,6 +227,7 @@ impl Backend for Burn {
             DType::U8 if !self.has_u8() && !kinds::sizes(&tensor).contains(&0) => {
                 Ok(Dispatch::bitwise_and_scalar(tensor, Scalar::from(255i64)))
             }
+            DType::F16 if dtypes::of(&tensor) == Some(DType::F32) => Ok(Dispatch::float_cast(tensor, FloatDType::F16)),
             _ => Ok(tensor),
         }
     }
@@ -237,7 +238,25 @@ impl Backend for Burn {
         call: &Call<'_, Self, Op>,
         operands: Tensors<Tensor>,
     ) -> Result<Tensors<Tensor>, BackendError> {
-        let results = call.settle(kernel(call, operands.into_iter().map(kinds::computable).collect())?)?;
+        if self.in_host_memory() {
+            return call.settle(kernel(call, operands)?);
+        }
+        let operands = operands.into_iter().map(kinds::computable);
+        let results = match call.op {
+            // Burn's elementwise ops on scalars panic on a wgpu device if there are no elements.
+            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Cast(_) | Op::Select(_) | Op::Custom(_)
+                if call.outputs.iter().all(|ty| is_empty(call, ty)) =>
+            {
+                let empty = call.outputs.iter().map(|ty| self.zeros(ty.dtype, &call.shape(&ty.shape)?));
+                empty.collect::<Result<_, _>>()?
+            }
+            // Functions of f16 lose digits where they are computed in f16.
+            Op::Unary(_) | Op::Binary(_) if call.dtype(0) == DType::F16 => {
+                kernel(call, operands.map(|x| Dispatch::float_cast(x, FloatDType::F32)).collect())?
+            }
+            _ => kernel(call, operands.collect())?,
+        };
+        let results = call.settle(results.into_iter().map(kinds::computable).collect())?;
         let ranked = results.into_iter().zip(call.outputs);
         Ok(ranked.map(|(tensor, ty)| kinds::with_rank(tensor, ty.rank())).collect())
     }
@@ -289,6 +308,10 @@ impl Backend for Burn {
         let one_row = [&[1], &sizes[1..]].concat();
         Ok(kinds::slice_assign(trace, &kinds::along(&sizes, 0, row, row + 1, 1), kinds::reshape(value, &one_row)?))
     }
+}
+
+fn is_empty(call: &Call<'_, Burn, Op>, ty: &TensorType) -> bool {
+    call.shape(&ty.shape).is_ok_and(|sizes| sizes.contains(&0))
 }
 
 fn misfit(part: &Tensor, row: &[usize]) -> BackendError {

@@ -13,7 +13,10 @@ use crate::{on_device, on_host};
 macro_rules! arithmetic {
     ($($op:ident => $float:expr, |$i:ident, $j:ident| $integer:expr;)*) => {
         $(funcify!(Burn, ops::$op, |call, [x, y]| match kind(&x) {
-            Kind::Float => Ok($float(x, y)),
+            Kind::Float => match on_device::float_binary(call.backend, ops::Binary::$op) {
+                Some(kernel) => Ok(kernel(call.backend, x, y)),
+                None => Ok($float(x, y)),
+            },
             _ => match on_device::binary(call.backend, ops::Binary::$op) {
                 Some(kernel) => Ok(kernel(call.backend, x, y)),
                 None => by_integer!(x, Integer => on_host::zip::<Integer>(call.backend, x, y, |$i, $j| $integer)),

@@ -23,11 +23,15 @@ fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     match (kind(&x), dtype) {
         (Kind::Bool, _) if dtype.is_int() => Ok(Dispatch::bool_into_int(x, burn.integer(dtype)?)),
         (Kind::Bool, _) => Ok(Dispatch::bool_into_float(x, dtypes::float(dtype)?)),
+        (Kind::Float, DType::Bool) if !burn.in_host_memory() => {
+            // Burn's wgpu device finds no difference between NaN and 0.
+            Ok(Dispatch::bool_not(Dispatch::float_equal_elem(x, Scalar::from(0f64), burn.bool_dtype())))
+        }
         (Kind::Float, DType::Bool) => Ok(Dispatch::float_not_equal_elem(x, Scalar::from(0f64), burn.bool_dtype())),
         (Kind::Integer, DType::Bool) => Ok(Dispatch::int_not_equal_elem(x, Scalar::from(0i64), burn.bool_dtype())),
         (Kind::Float, _) if dtype.is_float() => Ok(Dispatch::float_cast(x, dtypes::float(dtype)?)),
         (Kind::Integer, _) if dtype.is_float() => Ok(Dispatch::int_into_float(x, dtypes::float(dtype)?)),
-        (Kind::Integer, _) if !burn.in_host_memory() => Ok(Dispatch::int_cast(x, burn.integer(dtype)?)),
+        (Kind::Integer, _) if !burn.in_host_memory() => on_device::wrapped(burn, x, dtype),
         (Kind::Float, _) if !burn.in_host_memory() => on_device::saturated(burn, x, dtype),
         (Kind::Integer, _) => by_integer!(x, Integer => wrapped::<Integer>(burn, x, dtype)),
         (Kind::Float, _) => by_float!(x, Float => saturated::<Float>(burn, x, dtype)),

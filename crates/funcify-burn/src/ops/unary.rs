@@ -14,7 +14,10 @@ use crate::{on_device, on_host};
 
 macro_rules! floats {
     ($($op:ident => |$x:ident| $float:expr;)*) => {
-        $(funcify!(Burn, ops::$op, |_call, [$x]| Ok::<Tensor, BackendError>($float));)*
+        $(funcify!(Burn, ops::$op, |call, [$x]| match on_device::float_unary(call.backend, ops::Unary::$op) {
+            Some(kernel) => Ok::<Tensor, BackendError>(kernel(call.backend, $x)),
+            None => Ok($float),
+        });)*
     };
 }
 

@@ -1,6 +1,8 @@
-//! Integer kernels of a device whose memory is not the host's: Burn's own ops, which wrap there, and compositions of
-//! them where they leave a result open: division by zero, casts of numbers that the target cannot hold, indices out of
-//! range. Nothing is read back, so a loop enqueues its steps without waiting.
+//! Kernels of a device whose memory is not the host's: on integers Burn's own ops, which wrap there, and compositions
+//! of them where they leave a result open: division by zero, casts of numbers that the target cannot hold, indices out
+//! of range. Nothing is read back, so a loop enqueues its steps without waiting.
+
+mod floats;
 
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -12,6 +14,8 @@ use funcify::ops::{Binary, ReduceKind, ScatterMode, Unary};
 use crate::device::Burn;
 use crate::dtypes;
 use crate::kinds::{Kind, Tensor, along, join, kind, mask_where, sizes, slice};
+
+pub(crate) use floats::{binary as float_binary, unary as float_unary};
 
 /// A kernel of one operand.
 type One = fn(&Burn, Tensor) -> Tensor;
@@ -114,6 +118,16 @@ fn safe_divisor(burn: &Burn, y: &Tensor) -> (Tensor, Tensor, Option<Tensor>) {
     }
     let is_minus_one = equals(-1);
     (Dispatch::int_mask_fill(divisor, is_minus_one.clone(), one), is_zero, Some(is_minus_one))
+}
+
+/// Integers as another integer type, wrapping. Burn's wgpu device extends the sign of u32 to i64.
+pub(crate) fn wrapped(burn: &Burn, x: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
+    let is_extended = is_unsigned(&x) && dtype == DType::I64;
+    let cast = Dispatch::int_cast(x, burn.integer(dtype)?);
+    Ok(match is_extended {
+        true => Dispatch::bitwise_and_scalar(cast, Scalar::from(i64::from(u32::MAX))),
+        false => cast,
+    })
 }
 
 /// Floats as integers: toward zero, saturating, NaN as 0.

@@ -224,7 +224,7 @@ mod tests {
             scan(init, (xs, ks, bytes), |(h, n, sum), (x, k, byte)| {
                 let row = table.dynamic_index(0, k) + table.take(0, n % k);
                 let h = (h * x + row).tanh();
-                let n = n * 3 - h.argmax(0).cast(DType::I32) / k + n.max(k);
+                let n = n * 3 - h.argmax(0).cast(DType::I32) / k + n.maximum(k);
                 let sum = sum + byte * byte;
                 ((h, n, sum), (h.sum(0), n, sum))
             })

@@ -60,10 +60,8 @@ impl Burn {
     #[cfg(feature = "ndarray")]
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
     pub fn ndarray() -> Self {
-        let lacking = vec![
-            (DType::F16, "has no storage for f16 tensors"),
-            (DType::BF16, "has no storage for bf16 tensors"),
-        ];
+        let lacking =
+            vec![(DType::F16, "has no storage for f16 tensors"), (DType::BF16, "has no storage for bf16 tensors")];
         Burn::new(
             Device::ndarray(),
             "burn-ndarray",
@@ -82,8 +80,9 @@ impl Burn {
     #[track_caller]
     pub fn wgpu() -> funcify::Result<Self> {
         let name = "burn-wgpu";
+        let at = Place::new("Burn::wgpu", Site::caller());
         let device = vulkan_device().map_err(|reason| funcify::Error::Absent {
-            at: Place::new("Burn::wgpu", Site::caller()).boxed(),
+            at: at.boxed(),
             backend: name.to_string(),
             reason,
             fix: "install a Vulkan driver: the GPU's, or the software one of Mesa (Debian and Ubuntu: \
@@ -104,7 +103,10 @@ impl Burn {
         Ok(Burn::new(device, name, abilities))
     }
 
-    #[cfg_attr(not(any(feature = "flex", feature = "ndarray", feature = "wgpu")), allow(dead_code, reason = "no device is compiled in"))]
+    #[cfg_attr(
+        not(any(feature = "flex", feature = "ndarray", feature = "wgpu")),
+        allow(dead_code, reason = "no device is compiled in")
+    )]
     fn new(device: Device, name: &'static str, abilities: Abilities) -> Self {
         let bool_dtype = device.settings().bool_dtype;
         Burn { device, name, bool_dtype, abilities }

@@ -83,7 +83,8 @@ fn upload_and_download_round_trip() {
             assert_eq!(device.shape(&tensor), shape);
             for other in DType::ALL {
                 // wgpu stores u8 as u32.
-                let alike = device.name() == "burn-wgpu" && [dtype, other].iter().all(|one| BYTES_AND_WORDS.contains(one));
+                let alike =
+                    device.name() == "burn-wgpu" && [dtype, other].iter().all(|one| BYTES_AND_WORDS.contains(one));
                 assert_eq!(device.stores(&tensor, other), other == dtype || alike, "{dtype} as {other}");
             }
         }

@@ -95,15 +95,13 @@ fn log(burn: &Burn, x: Tensor) -> Tensor {
 fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let bool_dtype = burn.bool_dtype();
     let zero = Scalar::from(0f64);
-    let equals = |tensor: &Tensor, number: f64| {
-        Dispatch::float_equal_elem(tensor.clone(), Scalar::from(number), bool_dtype)
-    };
+    let equals =
+        |tensor: &Tensor, number: f64| Dispatch::float_equal_elem(tensor.clone(), Scalar::from(number), bool_dtype);
     let below_zero = |tensor: &Tensor| Dispatch::float_lower_elem(tensor.clone(), zero, bool_dtype);
     let both = |a: &Tensor, b: &Tensor| Dispatch::bool_and(a.clone(), b.clone());
     let either = |a: &Tensor, b: &Tensor| Dispatch::bool_or(a.clone(), b.clone());
-    let fill = |tensor: Tensor, mask: Tensor, number: f64| {
-        Dispatch::float_mask_fill(tensor, mask, Scalar::from(number))
-    };
+    let fill =
+        |tensor: Tensor, mask: Tensor, number: f64| Dispatch::float_mask_fill(tensor, mask, Scalar::from(number));
 
     let magnitude = Dispatch::float_abs(x.clone());
     let mut result = Dispatch::float_powf(magnitude.clone(), y.clone());

@@ -1,4 +1,13 @@
 //! The conversions: one file for each file of ops in the core.
+//!
+//! What differs on wgpu, where [`Burn::in_host_memory`] is false:
+//! - An operand of rank 0 has the sizes `[1]` in a kernel, and a result may have them (`kinds::computable`). The shape of
+//!   a result is therefore computed from the call's types, not from the operands' sizes.
+//! - Nothing is read back: no `by_integer!`, `by_float!` and `integer_value`, whose place [`on_device`] takes.
+//! - u8 is stored as u32 (`Burn::integer`). What a kernel gives for u8 is cut to 8 bits after it (`Backend::settle`).
+//! - Elementwise ops get no empty operands, and compute in f32 on f16 (`Backend::run_kernel`).
+//! - `float_not_equal` is false for NaN; a cast of u32 to i64 extends the sign (`on_device::wrapped`); a dispatch of
+//!   booleans by index needs integers, as elsewhere, which are u32 there.
 
 mod argmax;
 mod binary;

@@ -13,6 +13,10 @@ use crate::kinds::{Kind, Tensor, kind};
 
 /// A tensor with the elements of a host tensor.
 pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {
+    let stored = burn.stored(tensor.dtype());
+    if stored != tensor.dtype() {
+        return upload(burn, &tensor.cast(stored));
+    }
     let shape = tensor.shape();
     match tensor.storage() {
         Storage::Bool(elements) => from_elements(burn, elements.clone(), shape),
@@ -27,8 +31,12 @@ pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {
     }
 }
 
-/// The elements of a tensor whose dtype is `dtype`.
-pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
+/// The elements of a tensor whose dtype is `dtype`, which the device may store as another.
+pub(crate) fn download(burn: &Burn, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
+    let stored = burn.stored(dtype);
+    if stored != dtype {
+        return Ok(download(burn, tensor, stored)?.cast(dtype));
+    }
     let data = read(tensor.clone())?;
     let shape = data.shape().to_vec();
     let storage = match dtype {

@@ -6,9 +6,10 @@ use burn::tensor::{BoolDType, Device, Shape};
 use funcify::dispatch::{Backend, Part, StackType};
 use funcify::error::BackendError;
 use funcify::{DType, HostTensor};
+use half::{bf16, f16};
 
 use crate::kinds::{self, Tensor};
-use crate::{data, dtypes};
+use crate::{data, dtypes, on_host};
 
 /// One of Burn's devices.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ pub struct Burn {
 /// In what the devices differ.
 #[derive(Clone, Copy, Debug)]
 struct Abilities {
-    /// f16 and bf16.
+    /// Storage for f16 and bf16. Without it they are f32 that is rounded after each kernel.
     half_floats: bool,
     /// The largest rank that it can reshape.
     max_rank: Option<usize>,
@@ -68,6 +69,14 @@ impl Burn {
         self.abilities.sigmoid
     }
 
+    /// The dtype that the device stores elements of `dtype` as.
+    pub(crate) fn stored(&self, dtype: DType) -> DType {
+        match dtype {
+            DType::F16 | DType::BF16 if !self.abilities.half_floats => DType::F32,
+            _ => dtype,
+        }
+    }
+
     /// A tensor of zeros, `false` for booleans.
     pub(crate) fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Tensor, BackendError> {
         self.check(dtype, shape.len())?;
@@ -75,8 +84,8 @@ impl Burn {
         let sizes = Shape::from(shape.to_vec());
         Ok(match dtype {
             DType::Bool => Dispatch::bool_zeros(sizes, device, self.bool_dtype),
-            _ if dtype.is_float() => Dispatch::float_zeros(sizes, device, dtypes::float(dtype)?),
-            _ => Dispatch::int_zeros(sizes, device, dtypes::integer(dtype)?),
+            _ if dtype.is_float() => Dispatch::float_zeros(sizes, device, dtypes::float(self.stored(dtype))?),
+            _ => Dispatch::int_zeros(sizes, device, dtypes::integer(self.stored(dtype))?),
         })
     }
 
@@ -98,16 +107,9 @@ impl Backend for Burn {
         self.name
     }
 
-    fn lacks(&self, dtype: DType, rank: usize) -> Option<String> {
-        match self.abilities {
-            Abilities { half_floats: false, .. } if matches!(dtype, DType::F16 | DType::BF16) => {
-                Some(format!("has no storage for {dtype} tensors"))
-            }
-            Abilities { max_rank: Some(most), .. } if rank > most => {
-                Some(format!("reshapes tensors of rank {most} at most, not of rank {rank}"))
-            }
-            _ => None,
-        }
+    fn lacks(&self, _: DType, rank: usize) -> Option<String> {
+        let most = self.abilities.max_rank.filter(|most| rank > *most)?;
+        Some(format!("reshapes tensors of rank {most} at most, not of rank {rank}"))
     }
 
     fn upload(&self, tensor: &HostTensor) -> Result<Tensor, BackendError> {
@@ -116,7 +118,7 @@ impl Backend for Burn {
     }
 
     fn download(&self, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
-        data::download(tensor, dtype)
+        data::download(self, tensor, dtype)
     }
 
     fn shape(&self, tensor: &Tensor) -> Vec<usize> {
@@ -124,7 +126,16 @@ impl Backend for Burn {
     }
 
     fn stores(&self, tensor: &Tensor, dtype: DType) -> bool {
-        dtypes::of(tensor) == Some(dtype)
+        dtypes::of(tensor) == Some(self.stored(dtype))
+    }
+
+    fn settle(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
+        match dtype {
+            _ if self.stored(dtype) == dtype => Ok(tensor),
+            DType::F16 => on_host::map(self, tensor, |x: f32| f16::from_f32(x).to_f32()),
+            DType::BF16 => on_host::map(self, tensor, |x: f32| bf16::from_f32(x).to_f32()),
+            _ => Err(format!("{} holds no rounded {dtype}", self.name).into()),
+        }
     }
 
     fn rows(&self, tensor: &Tensor, start: usize, count: usize) -> Result<Tensor, BackendError> {

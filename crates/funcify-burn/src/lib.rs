@@ -19,7 +19,8 @@
 //!
 //! # Features
 //! * `flex` (default): `Burn::flex()`, Burn's CPU device in plain Rust, with every dtype.
-//! * `ndarray`: `Burn::ndarray()`, on the `ndarray` crate; without f16 and bf16, up to rank 6.
+//! * `ndarray`: `Burn::ndarray()`, on the `ndarray` crate, up to rank 6; f16 and bf16 are f32 that is rounded
+//!   after each op.
 //! * `wgpu`: builds Burn with wgpu; no device of it is offered here.
 //!
 //! # Integers

@@ -60,6 +60,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
         all.push(golden_case(golden, program).map_err(|reason| format!("case `{name}`: {reason}"))?);
     }
     all.extend(cases::edge::cases()?);
+    all.extend(cases::numerics::cases()?);
     all.extend(cases::ops::cases()?);
     Ok(all)
 }
@@ -127,7 +128,7 @@ impl Case {
 /// in the last place of the dtype, for functions and for sums in another order. The absolute part is the same for
 /// results of the magnitude `scale` that cancel, and at least the smallest normal number: what is below it may be
 /// flushed to zero.
-fn reference_tolerance(dtype: DType, scale: f64) -> (f64, f64) {
+pub(crate) fn reference_tolerance(dtype: DType, scale: f64) -> (f64, f64) {
     let (rtol, smallest) = match dtype {
         DType::F16 => (2e-3, 2f64.powi(-14)),
         DType::BF16 => (2e-2, 2f64.powi(-126)),

@@ -17,6 +17,15 @@ funcify!(Burn, ops::Cast, |call, [x]| {
 });
 
 fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
+    let wanted = dtype;
+    let dtype = burn.stored(wanted);
+    // By way of f32 these would be rounded twice.
+    if dtype != wanted && dtypes::of(&x) == Some(DType::F64) {
+        return on_host::map(burn, x, |float: f64| rounded(float, wanted));
+    }
+    if dtype != wanted && kind(&x) == Kind::Integer {
+        return by_integer!(x, Integer => on_host::map(burn, x, |i: Integer| rounded(i as f64, wanted)));
+    }
     if dtypes::of(&x) == Some(dtype) {
         return Ok(x);
     }
@@ -29,6 +38,14 @@ fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
         (Kind::Integer, _) if dtype.is_float() => Ok(Dispatch::int_into_float(x, dtypes::float(dtype)?)),
         (Kind::Integer, _) => by_integer!(x, Integer => wrapped::<Integer>(burn, x, dtype)),
         (Kind::Float, _) => by_float!(x, Float => saturated::<Float>(burn, x, dtype)),
+    }
+}
+
+/// A number as an f16 or bf16 that is stored as f32.
+fn rounded(number: f64, dtype: DType) -> f32 {
+    match dtype {
+        DType::F16 => f16::from_f64(number).to_f32(),
+        _ => bf16::from_f64(number).to_f32(),
     }
 }
 

@@ -63,6 +63,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
         .into())
     }
 
+    /// A kernel's result of that dtype, as the device holds it. A device that stores a dtype as a wider one rounds or
+    /// wraps it here to what the dtype can hold.
+    fn settle(&self, tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
+        let _ = dtype;
+        Ok(tensor)
+    }
+
     /// A kernel for ops that have no registered conversion. Only the reference backend has one.
     fn fallback(&self) -> Option<Kernel<Self>> {
         None

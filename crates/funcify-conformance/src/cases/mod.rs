@@ -7,6 +7,8 @@
 mod cond;
 mod dtype;
 pub(crate) mod edge;
+mod gradient;
+mod higher_order;
 mod map;
 mod mit_mot;
 mod model;
@@ -69,6 +71,8 @@ pub fn programs() -> Vec<(&'static str, Program)> {
         map::PROGRAMS,
         nested::PROGRAMS,
         dtype::PROGRAMS,
+        gradient::PROGRAMS,
+        higher_order::PROGRAMS,
         model::PROGRAMS,
     ]
     .concat()

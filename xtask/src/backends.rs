@@ -9,7 +9,7 @@ use funcify_burn as _;
 use funcify_candle as _;
 
 /// Where the gaps of each backend are declared; a backend that is not listed declares none.
-pub(crate) const DECLARED: [(&str, &str, &str); 3] = [
+pub(crate) const DECLARED: [(&str, &str, &str); 4] = [
     ("candle", "crates/funcify-candle/conformance.toml", include_str!("../../crates/funcify-candle/conformance.toml")),
     (
         "burn-flex",
@@ -20,6 +20,11 @@ pub(crate) const DECLARED: [(&str, &str, &str); 3] = [
         "burn-ndarray",
         "crates/funcify-burn/conformance/ndarray.toml",
         include_str!("../../crates/funcify-burn/conformance/ndarray.toml"),
+    ),
+    (
+        "burn-wgpu",
+        "crates/funcify-burn/conformance/wgpu.toml",
+        include_str!("../../crates/funcify-burn/conformance/wgpu.toml"),
     ),
 ];
 

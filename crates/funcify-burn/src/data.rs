@@ -9,9 +9,9 @@ use funcify::error::BackendError;
 use funcify::{DType, HostTensor, Storage};
 
 use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, kind};
+use crate::kinds::{Kind, Tensor, computable, kind, sizes};
 
-/// A tensor with the elements of a host tensor.
+/// A tensor with the elements of a host tensor, for kernels ([`crate::kinds::computable`]).
 pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {
     let stored = burn.stored(tensor.dtype());
     if stored != tensor.dtype() {
@@ -37,8 +37,8 @@ pub(crate) fn download(burn: &Burn, tensor: &Tensor, dtype: DType) -> Result<Hos
     if stored != dtype {
         return Ok(download(burn, tensor, stored)?.cast(dtype));
     }
-    let data = read(tensor.clone())?;
-    let shape = data.shape().to_vec();
+    let shape = sizes(tensor);
+    let data = read(computable(tensor.clone()))?;
     let storage = match dtype {
         DType::Bool => Storage::Bool(data.iter::<bool>().collect()),
         DType::U8 => Storage::U8(data.try_into_vec()?),
@@ -57,6 +57,7 @@ pub(crate) fn download(burn: &Burn, tensor: &Tensor, dtype: DType) -> Result<Hos
 
 /// A tensor with these elements, as many as the shape has.
 pub(crate) fn from_elements<E: burn::tensor::Element>(burn: &Burn, elements: Vec<E>, shape: &[usize]) -> Tensor {
+    let shape = if shape.is_empty() && !burn.has_rank_0() { &[1] } else { shape };
     let data = TensorData::new(elements, shape.to_vec());
     let device = burn.device().as_dispatch();
     match E::dtype() {
@@ -64,6 +65,9 @@ pub(crate) fn from_elements<E: burn::tensor::Element>(burn: &Burn, elements: Vec
             let store = BurnDType::from(burn.bool_dtype());
             let data = if data.dtype() == store { data } else { data.convert_dtype(store) };
             Dispatch::bool_from_data(data, device)
+        }
+        BurnDType::U8 if burn.stored(DType::U8) != DType::U8 => {
+            Dispatch::int_from_data(data.convert_dtype(BurnDType::U32), device)
         }
         dtype if dtype.is_float() => Dispatch::float_from_data(data, device),
         _ => Dispatch::int_from_data(data, device),
@@ -95,7 +99,15 @@ pub(crate) fn as_scalar(tensor: Tensor) -> Result<Tensor, BackendError> {
     })
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many tensors this thread has read.
+    pub(crate) static READS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 fn read(tensor: Tensor) -> Result<TensorData, BackendError> {
+    #[cfg(test)]
+    READS.with(|reads| reads.set(reads.get() + 1));
     let data = match kind(&tensor) {
         Kind::Float => try_read_sync(Dispatch::float_into_data(tensor)),
         Kind::Integer => try_read_sync(Dispatch::int_into_data(tensor)),

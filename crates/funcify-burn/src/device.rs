@@ -1,11 +1,21 @@
 //! The device handle, and what loops and calls need of it beside the kernels.
 
+#[cfg(feature = "wgpu")]
+use std::sync::OnceLock;
+
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
-use burn::tensor::{BoolDType, Device, Shape};
-use funcify::dispatch::{Backend, Part, StackType};
+#[cfg(feature = "wgpu")]
+use burn::tensor::DType as BurnDType;
+#[cfg(feature = "wgpu")]
+use burn::tensor::wgpu::WgpuBackend;
+use burn::tensor::{BoolDType, Device, FloatDType, IntDType, Scalar, Shape};
+use funcify::dispatch::{Backend, Call, Kernel, Part, StackType, Tensors};
 use funcify::error::BackendError;
-use funcify::{DType, HostTensor};
+#[cfg(feature = "wgpu")]
+use funcify::error::{Place, Site};
+use funcify::ops::Op;
+use funcify::{DType, HostTensor, TensorType};
 use half::{bf16, f16};
 
 use crate::kinds::{self, Tensor};
@@ -22,35 +32,99 @@ pub struct Burn {
 }
 
 /// In what the devices differ.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Abilities {
+    /// The dtypes that it does not compute with, and why.
+    lacking: Vec<(DType, &'static str)>,
     /// Storage for f16 and bf16. Without it they are f32 that is rounded after each kernel.
     half_floats: bool,
     /// The largest rank that it can reshape.
     max_rank: Option<usize>,
     /// A sigmoid of its own. Burn's general one computes in f32.
     sigmoid: bool,
+    /// Whether elements lie in host memory, where a kernel can compute with them as well as anywhere.
+    host_memory: bool,
+    /// Bytes. Where they are lacking, u8 is stored as u32.
+    bytes: bool,
 }
 
 impl Burn {
     /// Burn's CPU device in plain Rust.
     #[cfg(feature = "flex")]
     pub fn flex() -> Self {
-        Burn::new(Device::flex(), "burn-flex", Abilities { half_floats: true, max_rank: None, sigmoid: true })
+        Burn::new(
+            Device::flex(),
+            "burn-flex",
+            Abilities {
+                lacking: Vec::new(),
+                half_floats: true,
+                max_rank: None,
+                sigmoid: true,
+                host_memory: true,
+                bytes: true,
+            },
+        )
     }
 
     /// Burn's CPU device on the `ndarray` crate.
     #[cfg(feature = "ndarray")]
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
     pub fn ndarray() -> Self {
-        Burn::new(
-            Device::ndarray(),
-            "burn-ndarray",
-            Abilities { half_floats: false, max_rank: Some(6), sigmoid: false },
-        )
+        let abilities = Abilities {
+            lacking: Vec::new(),
+            half_floats: false,
+            max_rank: Some(6),
+            sigmoid: false,
+            host_memory: true,
+            bytes: true,
+        };
+        Burn::new(Device::ndarray(), "burn-ndarray", abilities)
     }
 
-    #[cfg_attr(not(any(feature = "flex", feature = "ndarray")), allow(dead_code, reason = "no device is compiled in"))]
+    /// Burn's wgpu device on Vulkan: a GPU if there is one, else a software adapter. The environment variable
+    /// `CUBECL_WGPU_DEFAULT_DEVICE` names another one, say `IntegratedGpu(0)` or `Cpu`.
+    ///
+    /// A u8 tensor is one of u32 there, with elements below 256.
+    ///
+    /// # Errors
+    /// `Absent` where Vulkan has no adapter.
+    #[cfg(feature = "wgpu")]
+    #[track_caller]
+    pub fn wgpu() -> funcify::Result<Self> {
+        let name = "burn-wgpu";
+        let device = vulkan_device().map_err(|reason| funcify::Error::Absent {
+            at: Place::new("Burn::wgpu", Site::caller()).boxed(),
+            backend: name.to_string(),
+            reason,
+            fix: "install a Vulkan driver: the GPU's, or the software one of Mesa (Debian and Ubuntu: \
+                  `apt-get install mesa-vulkan-drivers`)"
+                .into(),
+        })?;
+        let mut lacking = vec![
+            (DType::F64, "computes functions of f64 with the precision of f32, or wrongly"),
+            (DType::BF16, "has no arithmetic for bf16"),
+        ];
+        let optional = [
+            (DType::F16, BurnDType::F16, "has no f16: its Vulkan driver does not offer it"),
+            (DType::I64, BurnDType::I64, "has no i64: its Vulkan driver does not offer it"),
+        ];
+        let missing = optional.iter().filter(|(_, dtype, _)| !device.supports_dtype(*dtype));
+        lacking.extend(missing.map(|(dtype, _, reason)| (*dtype, *reason)));
+        let abilities = Abilities {
+            lacking,
+            half_floats: true,
+            max_rank: Some(8),
+            sigmoid: true,
+            host_memory: false,
+            bytes: false,
+        };
+        Ok(Burn::new(device, name, abilities))
+    }
+
+    #[cfg_attr(
+        not(any(feature = "flex", feature = "ndarray", feature = "wgpu")),
+        allow(dead_code, reason = "no device is compiled in")
+    )]
     fn new(device: Device, name: &'static str, abilities: Abilities) -> Self {
         let bool_dtype = device.settings().bool_dtype;
         Burn { device, name, bool_dtype, abilities }
@@ -72,20 +146,42 @@ impl Burn {
     /// The dtype that the device stores elements of `dtype` as.
     pub(crate) fn stored(&self, dtype: DType) -> DType {
         match dtype {
+            DType::U8 if !self.abilities.bytes => DType::U32,
             DType::F16 | DType::BF16 if !self.abilities.half_floats => DType::F32,
             _ => dtype,
         }
+    }
+
+    /// Whether the elements of a tensor lie in host memory.
+    pub(crate) fn in_host_memory(&self) -> bool {
+        self.abilities.host_memory
+    }
+
+    /// Whether the device computes on tensors of rank 0.
+    pub(crate) fn has_rank_0(&self) -> bool {
+        self.abilities.host_memory
+    }
+
+    /// Burn's integer type that stores an integer dtype.
+    pub(crate) fn integer(&self, dtype: DType) -> Result<IntDType, BackendError> {
+        dtypes::integer(self.stored(dtype))
+    }
+
+    /// The integer type of indices.
+    pub(crate) fn index_dtype(&self) -> IntDType {
+        if self.in_host_memory() { IntDType::I64 } else { IntDType::I32 }
     }
 
     /// A tensor of zeros, `false` for booleans.
     pub(crate) fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Tensor, BackendError> {
         self.check(dtype, shape.len())?;
         let device = self.device.as_dispatch();
+        let shape = if shape.is_empty() && !self.has_rank_0() { &[1] } else { shape };
         let sizes = Shape::from(shape.to_vec());
         Ok(match dtype {
             DType::Bool => Dispatch::bool_zeros(sizes, device, self.bool_dtype),
             _ if dtype.is_float() => Dispatch::float_zeros(sizes, device, dtypes::float(self.stored(dtype))?),
-            _ => Dispatch::int_zeros(sizes, device, dtypes::integer(self.stored(dtype))?),
+            _ => Dispatch::int_zeros(sizes, device, self.integer(dtype)?),
         })
     }
 
@@ -95,10 +191,20 @@ impl Burn {
     }
 }
 
+/// The Vulkan device, which Burn opens once in a program.
+#[cfg(feature = "wgpu")]
+fn vulkan_device() -> Result<Device, String> {
+    static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
+    let open = || Device::wgpu_options().graphics_api(WgpuBackend::Vulkan).init().map_err(|error| error.to_string());
+    DEVICE.get_or_init(open).clone()
+}
+
 #[cfg(feature = "flex")]
 funcify::register_backend!("burn-flex", || funcify::Result::Ok(Burn::flex()));
 #[cfg(feature = "ndarray")]
 funcify::register_backend!("burn-ndarray", || funcify::Result::Ok(Burn::ndarray()));
+#[cfg(feature = "wgpu")]
+funcify::register_backend!("burn-wgpu", || Burn::wgpu());
 
 impl Backend for Burn {
     type Tensor = Tensor;
@@ -107,14 +213,21 @@ impl Backend for Burn {
         self.name
     }
 
-    fn lacks(&self, _: DType, rank: usize) -> Option<String> {
-        let most = self.abilities.max_rank.filter(|most| rank > *most)?;
-        Some(format!("reshapes tensors of rank {most} at most, not of rank {rank}"))
+    fn lacks(&self, dtype: DType, rank: usize) -> Option<String> {
+        let lacking = self.abilities.lacking.iter().find(|(lacking, _)| *lacking == dtype);
+        match (lacking, self.abilities.max_rank) {
+            (Some((_, reason)), _) => Some(reason.to_string()),
+            (None, Some(most)) if rank > most => {
+                Some(format!("reshapes tensors of rank {most} at most, not of rank {rank}"))
+            }
+            _ => None,
+        }
     }
 
     fn upload(&self, tensor: &HostTensor) -> Result<Tensor, BackendError> {
-        self.check(tensor.dtype(), tensor.shape().len())?;
-        Ok(data::upload(self, tensor))
+        let rank = tensor.shape().len();
+        self.check(tensor.dtype(), rank)?;
+        Ok(kinds::with_rank(data::upload(self, tensor), rank))
     }
 
     fn download(&self, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
@@ -131,11 +244,45 @@ impl Backend for Burn {
 
     fn settle(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
         match dtype {
-            _ if self.stored(dtype) == dtype => Ok(tensor),
-            DType::F16 => on_host::map(self, tensor, |x: f32| f16::from_f32(x).to_f32()),
-            DType::BF16 => on_host::map(self, tensor, |x: f32| bf16::from_f32(x).to_f32()),
-            _ => Err(format!("{} holds no rounded {dtype}", self.name).into()),
+            DType::U8 if self.stored(dtype) != dtype && !kinds::sizes(&tensor).contains(&0) => {
+                Ok(Dispatch::bitwise_and_scalar(tensor, Scalar::from(255i64)))
+            }
+            DType::F16 if self.stored(dtype) != dtype => on_host::map(self, tensor, |x: f32| f16::from_f32(x).to_f32()),
+            DType::BF16 if self.stored(dtype) != dtype => {
+                on_host::map(self, tensor, |x: f32| bf16::from_f32(x).to_f32())
+            }
+            DType::F16 if dtypes::of(&tensor) == Some(DType::F32) => Ok(Dispatch::float_cast(tensor, FloatDType::F16)),
+            _ => Ok(tensor),
         }
+    }
+
+    fn run_kernel(
+        &self,
+        kernel: Kernel<Self>,
+        call: &Call<'_, Self, Op>,
+        operands: Tensors<Tensor>,
+    ) -> Result<Tensors<Tensor>, BackendError> {
+        if self.in_host_memory() {
+            return call.settle(kernel(call, operands)?);
+        }
+        let operands = operands.into_iter().map(kinds::computable);
+        let results = match call.op {
+            // Burn's elementwise ops on scalars panic on a wgpu device if there are no elements.
+            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Cast(_) | Op::Select(_) | Op::Custom(_)
+                if call.outputs.iter().all(|ty| is_empty(call, ty)) =>
+            {
+                let empty = call.outputs.iter().map(|ty| self.zeros(ty.dtype, &call.shape(&ty.shape)?));
+                empty.collect::<Result<_, _>>()?
+            }
+            // Functions of f16 lose digits where they are computed in f16.
+            Op::Unary(_) | Op::Binary(_) if call.dtype(0) == DType::F16 => {
+                kernel(call, operands.map(|x| Dispatch::float_cast(x, FloatDType::F32)).collect())?
+            }
+            _ => kernel(call, operands.collect())?,
+        };
+        let results = call.settle(results.into_iter().map(kinds::computable).collect())?;
+        let ranked = results.into_iter().zip(call.outputs);
+        Ok(ranked.map(|(tensor, ty)| kinds::with_rank(tensor, ty.rank())).collect())
     }
 
     fn rows(&self, tensor: &Tensor, start: usize, count: usize) -> Result<Tensor, BackendError> {
@@ -149,7 +296,8 @@ impl Backend for Burn {
 
     fn row(&self, tensor: &Tensor, row: usize) -> Result<Tensor, BackendError> {
         let sizes = kinds::sizes(tensor);
-        kinds::reshape(self.rows(tensor, row, 1)?, &sizes[1..])
+        let row = kinds::reshape(self.rows(tensor, row, 1)?, &sizes[1..])?;
+        Ok(kinds::with_rank(row, sizes.len() - 1))
     }
 
     fn stack(&self, parts: Vec<Part<Tensor>>, ty: &StackType) -> Result<Tensor, BackendError> {
@@ -184,6 +332,10 @@ impl Backend for Burn {
         let one_row = [&[1], &sizes[1..]].concat();
         Ok(kinds::slice_assign(trace, &kinds::along(&sizes, 0, row, row + 1, 1), kinds::reshape(value, &one_row)?))
     }
+}
+
+fn is_empty(call: &Call<'_, Burn, Op>, ty: &TensorType) -> bool {
+    call.shape(&ty.shape).is_ok_and(|sizes| sizes.contains(&0))
 }
 
 fn misfit(part: &Tensor, row: &[usize]) -> BackendError {

@@ -7,7 +7,7 @@ use funcify::error::BackendError;
 
 use crate::kinds::Tensor;
 
-/// Burn's integer type for an integer dtype.
+/// Burn's integer type of the same name, for an integer dtype.
 pub(crate) fn integer(dtype: DType) -> Result<IntDType, BackendError> {
     match dtype {
         DType::U8 => Ok(IntDType::U8),

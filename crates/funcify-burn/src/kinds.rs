@@ -44,9 +44,46 @@ pub(crate) fn sizes(tensor: &Tensor) -> Vec<usize> {
     tensor.shape().to_vec()
 }
 
+/// Whether the tensor is on one of Burn's GPU devices.
+fn is_on_gpu(tensor: &Tensor) -> bool {
+    #[cfg(feature = "wgpu")]
+    return matches!(tensor.kind, burn::backend::DispatchTensorKind::Cube(_));
+    #[cfg(not(feature = "wgpu"))]
+    {
+        let _ = tensor;
+        false
+    }
+}
+
+/// A tensor as kernels take it. Burn's GPU devices compute on rank 1 and more: a scalar there is a vector of one element
+/// to the kernels, and a tensor of rank 0 to everything else. Neither way moves an element.
+pub(crate) fn computable(tensor: Tensor) -> Tensor {
+    match tensor.shape().rank() == 0 && is_on_gpu(&tensor) {
+        true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::from(vec![1]))),
+        false => tensor,
+    }
+}
+
+/// What a kernel gave for a result of that rank, as everything else takes it: see [`computable`].
+pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
+    match rank == 0 && tensor.shape().rank() == 1 && is_on_gpu(&tensor) {
+        true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::from(vec![0usize; 0]))),
+        false => tensor,
+    }
+}
+
+/// The shape that a kernel gives to what has `shape` to everything else: see [`computable`].
+fn computable_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
+    match shape.is_empty() && is_on_gpu(tensor) {
+        true => Shape::from(vec![1]),
+        false => Shape::from(shape.to_vec()),
+    }
+}
+
 /// The same elements in row-major order under another shape with as many.
 pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Result<Tensor, BackendError> {
-    let shape = Shape::from(shape.to_vec());
+    let tensor = computable(tensor);
+    let shape = computable_shape(&tensor, shape);
     if tensor.shape() == shape {
         return Ok(tensor);
     }
@@ -59,7 +96,7 @@ pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Result<Tensor, Backend
 
 /// Repetition to a shape of the same rank, where each axis is equal or 1.
 pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
-    let shape = Shape::from(shape.to_vec());
+    let shape = computable_shape(&tensor, shape);
     if tensor.shape() == shape {
         return tensor;
     }

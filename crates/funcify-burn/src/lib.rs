@@ -1,6 +1,6 @@
 //! The Burn backend of funcify: native loops on Burn's devices.
 //!
-//! [`Burn`] is a device: `Burn::flex()` or `Burn::ndarray()`. It runs programs on Burn's dispatched primitives, whose
+//! [`Burn`] is a device: `Burn::flex()`, `Burn::ndarray()` or `Burn::wgpu()`. It runs programs on Burn's dispatched primitives, whose
 //! rank is known at run time, without Burn's autodiff: funcify differentiates the graph itself. Loops run natively;
 //! a trace is allocated once and its rows are written in place.
 //!
@@ -21,18 +21,26 @@
 //! * `flex` (default): `Burn::flex()`, Burn's CPU device in plain Rust, with every dtype.
 //! * `ndarray`: `Burn::ndarray()`, on the `ndarray` crate, up to rank 6; f16 and bf16 are f32 that is rounded
 //!   after each op.
-//! * `wgpu`: builds Burn with wgpu; no device of it is offered here.
+//! * `wgpu`: `Burn::wgpu()`, on Vulkan: a GPU, or Mesa's software driver; without f64 and bf16, up to rank 8; u8 is u32
+//!   that wraps after each op. Burn's features `fusion` and `autotune` are left to a program's own `Cargo.toml`.
 //!
 //! # Integers
-//! Burn's integer arithmetic panics where this crate's ops are defined: overflow in a build with overflow checks,
-//! division by zero, casts of numbers that the target cannot hold. Integer arithmetic is therefore done in host
-//! memory, which on the CPU devices is where the elements are.
+//! Burn's integer arithmetic panics on the CPU devices where this crate's ops are defined: overflow in a build with
+//! overflow checks, division by zero, casts of numbers that the target cannot hold. There integer arithmetic is done in
+//! host memory, which is where the elements are. On wgpu it is done on the device, where nothing panics, with the rest
+//! composed.
+//!
+//! # What waits for a wgpu device
+//! Kernels are enqueued, and a native loop enqueues its steps. Waiting for the device are: downloads; the conditions of
+//! `while` loops and the choices of `cond` and `switch`; integer `pow` and float `rem`, which are computed in host
+//! memory.
 
 mod dtypes;
 #[macro_use]
 mod kinds;
 mod data;
 mod device;
+mod on_device;
 #[macro_use]
 mod on_host;
 mod ops;

@@ -1,6 +1,8 @@
 //! What loops need of a device: rows, stacks, and traces that are written in place. And what the conformance suite does
 //! not say of it: that it converts every op, constants as ops, errors.
 
+#[cfg(feature = "wgpu")]
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use burn::backend::TensorMetadata;
@@ -11,6 +13,8 @@ use funcify_burn::Burn;
 
 const SHAPES: [&[usize]; 7] = [&[], &[5], &[0], &[3, 4], &[2, 0, 3], &[2, 3, 4], &[2, 1, 3, 2]];
 
+const BYTES_AND_WORDS: [DType; 2] = [DType::U8, DType::U32];
+
 fn devices() -> Vec<Burn> {
     vec![
         #[cfg(feature = "flex")]
@@ -18,6 +22,26 @@ fn devices() -> Vec<Burn> {
         #[cfg(feature = "ndarray")]
         Burn::ndarray(),
     ]
+    .into_iter()
+    .chain(wgpu())
+    .collect()
+}
+
+/// The wgpu device, if there is one. Where there is none and `FUNCIFY_REQUIRE` does not name it, the tests go without it
+/// and say so.
+fn wgpu() -> Option<Burn> {
+    #[cfg(feature = "wgpu")]
+    match Burn::wgpu() {
+        Ok(device) => return Some(device),
+        Err(error) => {
+            assert_eq!(error.kind(), "Absent", "{error}");
+            let required = std::env::var("FUNCIFY_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|name| name == "burn-wgpu"), "{error}");
+            // Past the test harness, which shows only what failed.
+            writeln!(std::io::stderr(), "without burn-wgpu: {error}").unwrap();
+        }
+    }
+    None
 }
 
 /// A tensor of small numbers, exact in every dtype.
@@ -57,7 +81,12 @@ fn upload_and_download_round_trip() {
             let tensor = device.upload(&x).unwrap();
             assert_eq!(device.download(&tensor, dtype).unwrap(), x);
             assert_eq!(device.shape(&tensor), shape);
-            assert!(DType::ALL.iter().all(|other| device.stores(&tensor, *other) == (*other == dtype)));
+            for other in DType::ALL {
+                // wgpu stores u8 as u32.
+                let alike =
+                    device.name() == "burn-wgpu" && [dtype, other].iter().all(|one| BYTES_AND_WORDS.contains(one));
+                assert_eq!(device.stores(&tensor, other), other == dtype || alike, "{dtype} as {other}");
+            }
         }
     }
 }

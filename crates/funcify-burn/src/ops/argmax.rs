@@ -24,6 +24,7 @@ fn argmax(call: &Call<'_, Burn, ArgMax>, x: Tensor) -> Outcome {
     }
     let positions = match kind(&x) {
         Kind::Float => Dispatch::float_argmax(x, axis, IntDType::I64),
+        _ if !call.backend.in_host_memory() => Dispatch::int_cast(Dispatch::int_argmax(x, axis), IntDType::I64),
         _ => Dispatch::int_cast(Dispatch::int_argmax(Dispatch::int_cast(x, IntDType::I64), axis), IntDType::I64),
     };
     reshape(positions, &shape)

@@ -1,4 +1,5 @@
-//! Elementwise ops of two operands of one type: Burn's on floats, in host memory for integer arithmetic.
+//! Elementwise ops of two operands of one type: Burn's on floats; arithmetic of integers in host memory, or where that
+//! is not the device's, by [`on_device`].
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -7,13 +8,19 @@ use funcify::{funcify, ops};
 use super::Outcome;
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, kind, mask_where};
-use crate::on_host;
+use crate::{on_device, on_host};
 
 macro_rules! arithmetic {
     ($($op:ident => $float:expr, |$i:ident, $j:ident| $integer:expr;)*) => {
         $(funcify!(Burn, ops::$op, |call, [x, y]| match kind(&x) {
-            Kind::Float => Ok($float(x, y)),
-            _ => by_integer!(x, Integer => on_host::zip::<Integer>(call.backend, x, y, |$i, $j| $integer)),
+            Kind::Float => match on_device::float_binary(call.backend, ops::Binary::$op) {
+                Some(kernel) => Ok(kernel(call.backend, x, y)),
+                None => Ok($float(x, y)),
+            },
+            _ => match on_device::binary(call.backend, ops::Binary::$op) {
+                Some(kernel) => Ok(kernel(call.backend, x, y)),
+                None => by_integer!(x, Integer => on_host::zip::<Integer>(call.backend, x, y, |$i, $j| $integer)),
+            },
         });)*
     };
 }
@@ -37,9 +44,12 @@ funcify!(Burn, ops::Xor, |_call, [x, y]| logic(x, y, Dispatch::bool_not_equal, D
 fn remainder(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
     match kind(&x) {
         Kind::Float => by_float!(x, Float => on_host::zip::<Float>(burn, x, y, |a, b| a % b)),
-        _ => by_integer!(x, Integer => {
-            on_host::zip::<Integer>(burn, x, y, |i, j| if j == 0 { i } else { i.wrapping_rem(j) })
-        }),
+        _ => match on_device::binary(burn, ops::Binary::Rem) {
+            Some(kernel) => Ok(kernel(burn, x, y)),
+            None => by_integer!(x, Integer => {
+                on_host::zip::<Integer>(burn, x, y, |i, j| if j == 0 { i } else { i.wrapping_rem(j) })
+            }),
+        },
     }
 }
 

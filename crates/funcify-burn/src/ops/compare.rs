@@ -24,11 +24,23 @@ macro_rules! compare {
 
 compare! {
     Eq => float_equal, int_equal, Dispatch::bool_equal;
-    Ne => float_not_equal, int_not_equal, Dispatch::bool_not_equal;
     Lt => float_lower, int_lower, less;
     Le => float_lower_equal, int_lower_equal, implies;
     Gt => float_greater, int_greater, |x, y| less(y, x);
     Ge => float_greater_equal, int_greater_equal, |x, y| implies(y, x);
+}
+
+funcify!(Burn, ops::Ne, |call, [x, y]| differs(call.backend, x, y));
+
+/// Burn's wgpu device finds no difference to NaN.
+fn differs(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
+    let bool_dtype = burn.bool_dtype();
+    Ok(match kind(&x) {
+        Kind::Float if burn.in_host_memory() => Dispatch::float_not_equal(x, y, bool_dtype),
+        Kind::Float => Dispatch::bool_not(Dispatch::float_equal(x, y, bool_dtype)),
+        Kind::Integer => Dispatch::int_not_equal(x, y, bool_dtype),
+        Kind::Bool => Dispatch::bool_not_equal(x, y),
+    })
 }
 
 /// `false < true` alone.

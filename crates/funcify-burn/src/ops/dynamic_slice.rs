@@ -1,13 +1,17 @@
-//! `dynamic_slice`: the start is read from the device and clamped.
+//! `dynamic_slice`: the start is read from the device and clamped. Where host memory is not the device's, the rows are
+//! picked by indices that the device makes of the start.
 
+use burn::backend::Dispatch;
+use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use funcify::dispatch::Call;
 use funcify::error::BackendError;
 use funcify::{funcify, ops};
 
-use super::Outcome;
-use crate::data::integer_value;
+use super::{Outcome, with_bools_as_bytes};
+use crate::data::{from_elements, integer_value};
 use crate::device::Burn;
-use crate::kinds::{Tensor, along, sizes, slice};
+use crate::kinds::{Kind, Tensor, along, kind, sizes, slice};
+use crate::on_device;
 
 funcify!(Burn, ops::DynamicSlice, |call, [x, start]| dynamic_slice(&call, x, start));
 
@@ -15,11 +19,30 @@ fn dynamic_slice(call: &Call<'_, Burn, ops::DynamicSlice>, x: Tensor, start: Ten
     let axis = call.op.axis;
     let size = call.dim(&call.op.size)?;
     let found = sizes(&x);
+    if !call.backend.in_host_memory() && size > 0 && !found.contains(&0) {
+        let positions = positions_from(call, start, size, found[axis])?;
+        return Ok(with_bools_as_bytes(call.backend, x, |x| match kind(&x) {
+            Kind::Float => Dispatch::float_select(x, axis, positions),
+            _ => Dispatch::int_select(x, axis, positions),
+        }));
+    }
     let start = clamped_start(call, start, size, found[axis])?;
     if size == 0 || found.contains(&0) {
         return call.backend.zeros(call.dtype(0), &call.output_shape(0)?);
     }
     Ok(slice(x, &along(&found, axis, start, start + size, 1)))
+}
+
+/// The positions of the part, which lies within the axis, on the device.
+pub(super) fn positions_from<O>(
+    call: &Call<'_, Burn, O>,
+    start: Tensor,
+    part: usize,
+    axis: usize,
+) -> Result<Tensor, BackendError> {
+    let first = on_device::clamped(call.backend, start, last_start(call, part, axis)? + 1);
+    let steps = from_elements(call.backend, (0..part as i32).collect(), &[part]);
+    Ok(Dispatch::int_add(first, steps))
 }
 
 /// The start after clamping, so that the part lies within the axis.
@@ -29,9 +52,14 @@ pub(super) fn clamped_start<O>(
     part: usize,
     axis: usize,
 ) -> Result<usize, BackendError> {
-    let last = axis.checked_sub(part).ok_or_else(|| {
-        let expected = format!("0 to {axis} elements");
-        call.place().mismatch("the part", expected, part, "call with sizes that hold the part")
-    })?;
+    let last = last_start(call, part, axis)?;
     Ok(integer_value(start)?.clamp(0, last as i64) as usize)
+}
+
+/// The largest start at which the part lies within the axis.
+fn last_start<O>(call: &Call<'_, Burn, O>, part: usize, axis: usize) -> Result<usize, BackendError> {
+    axis.checked_sub(part).ok_or_else(|| {
+        let expected = format!("0 to {axis} elements");
+        call.place().mismatch("the part", expected, part, "call with sizes that hold the part").into()
+    })
 }

@@ -1,21 +1,43 @@
-//! `dynamic_update`: an assignment, in place if nothing else holds the operand.
+//! `dynamic_update`: an assignment, in place if nothing else holds the operand. Where host memory is not the device's,
+//! by indices that the device makes of the start.
 
+use burn::backend::Dispatch;
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn::tensor::{IndexingUpdateOp, Scalar};
 use funcify::dispatch::Call;
 use funcify::{funcify, ops};
 
 use super::Outcome;
-use super::dynamic_slice::clamped_start;
+use super::dynamic_slice::{clamped_start, positions_from};
 use crate::device::Burn;
-use crate::kinds::{Tensor, along, sizes, slice_assign};
+use crate::kinds::{Kind, Tensor, along, kind, sizes, slice_assign};
 
 funcify!(Burn, ops::DynamicUpdate, |call, [x, part, start]| dynamic_update(&call, x, part, start));
 
 fn dynamic_update(call: &Call<'_, Burn, ops::DynamicUpdate>, x: Tensor, part: Tensor, start: Tensor) -> Outcome {
     let axis = call.op.axis;
     let (found, changed) = (sizes(&x), sizes(&part));
+    if !call.backend.in_host_memory() && !changed.contains(&0) {
+        let positions = positions_from(call, start, changed[axis], found[axis])?;
+        return Ok(replaced(call.backend, x, axis, positions, part));
+    }
     let start = clamped_start(call, start, changed[axis], found[axis])?;
     if changed.contains(&0) {
         return Ok(x);
     }
     Ok(slice_assign(x, &along(&found, axis, start, start + changed[axis], 1), part))
+}
+
+/// A tensor with the rows at `positions` of an axis replaced.
+fn replaced(burn: &Burn, x: Tensor, axis: usize, positions: Tensor, part: Tensor) -> Tensor {
+    let assign = IndexingUpdateOp::Assign;
+    match kind(&x) {
+        Kind::Float => Dispatch::float_select_assign(x, axis, positions, part, assign),
+        Kind::Integer => Dispatch::int_select_assign(x, axis, positions, part, assign),
+        Kind::Bool => {
+            let [x, part] = [x, part].map(|tensor| Dispatch::bool_into_int(tensor, burn.index_dtype()));
+            let changed = Dispatch::int_select_assign(x, axis, positions, part, assign);
+            Dispatch::int_not_equal_elem(changed, Scalar::from(0i64), burn.bool_dtype())
+        }
+    }
 }

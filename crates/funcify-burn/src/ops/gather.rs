@@ -20,7 +20,7 @@ fn gather(call: &Call<'_, Burn, ops::Gather>, x: Tensor, indices: Tensor) -> Out
     if size == 0 {
         return Err(empty_axis(call));
     }
-    let indices = clamped_indices(indices, size);
+    let indices = clamped_indices(call.backend, indices, size);
     Ok(with_bools_as_bytes(call.backend, x, |x| match kind(&x) {
         Kind::Float => Dispatch::float_gather(axis, x, indices),
         _ => Dispatch::int_gather(axis, x, indices),

@@ -33,6 +33,7 @@ use funcify::error::BackendError;
 
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, kind};
+use crate::on_device;
 
 /// What a kernel of one result gives.
 type Outcome = Result<Tensor, BackendError>;
@@ -46,8 +47,11 @@ fn check_output<O>(call: &Call<'_, Burn, O>) -> Result<Vec<usize>, BackendError>
     }
 }
 
-/// Indices of any integer type as i64, clamped into `0..size`.
-fn clamped_indices(indices: Tensor, size: usize) -> Tensor {
+/// Indices of any integer type, clamped into `0..size`.
+fn clamped_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
+    if !burn.in_host_memory() {
+        return on_device::clamped(burn, indices, size);
+    }
     let indices = Dispatch::int_cast(indices, IntDType::I64);
     let last = size.saturating_sub(1) as i64;
     Dispatch::int_clamp(indices, Scalar::from(0i64), Scalar::from(last))
@@ -57,7 +61,8 @@ fn clamped_indices(indices: Tensor, size: usize) -> Tensor {
 fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     match kind(&x) {
         Kind::Bool => {
-            let picked = pick(Dispatch::bool_into_int(x, IntDType::U8));
+            let byte = if burn.stored(DType::U8) == DType::U8 { IntDType::U8 } else { IntDType::U32 };
+            let picked = pick(Dispatch::bool_into_int(x, byte));
             Dispatch::int_not_equal_elem(picked, Scalar::from(0i64), burn.bool_dtype())
         }
         _ => pick(x),

@@ -1,5 +1,6 @@
 //! `reduce`: Burn's reductions axis by axis; integers in host memory, since Burn's sums and products of integers
-//! panic on overflow and its largest integers are found by indices of the integers' own type.
+//! panic on overflow and its largest integers are found by indices of the integers' own type. Where host memory is not
+//! the device's, Burn's also on integers.
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
@@ -12,7 +13,7 @@ use super::Outcome;
 use crate::data::upload;
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, kind, reshape, sizes};
-use crate::{dtypes, on_host};
+use crate::{dtypes, on_device, on_host};
 
 funcify!(Burn, Reduce, |call, [x]| reduce(&call, x));
 
@@ -32,7 +33,7 @@ fn reduce(call: &Call<'_, Burn, Reduce>, x: Tensor) -> Outcome {
         Kind::Float if axes.len() > 1 && is_half(&x) && matches!(monoid, ReduceKind::Sum | ReduceKind::Prod) => {
             in_f32(*monoid, x, axes)?
         }
-        Kind::Float if axes.len() == found.len() => whole(*monoid, x)?,
+        Kind::Float if axes.len() == found.len() && call.backend.in_host_memory() => whole(*monoid, x)?,
         Kind::Float => axes.iter().try_fold(x, |x, axis| along_float(*monoid, x, *axis))?,
         Kind::Bool => axes.iter().try_fold(x, |x, axis| along_bool(*monoid, x, *axis))?,
         Kind::Integer => axes.iter().try_fold(x, |x, axis| along_integer(call.backend, *monoid, x, *axis))?,
@@ -84,6 +85,9 @@ fn along_bool(monoid: ReduceKind, x: Tensor, axis: usize) -> Outcome {
 }
 
 fn along_integer(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize) -> Outcome {
+    if !burn.in_host_memory() {
+        return on_device::fold(monoid, x, axis).map_or_else(|| wrong_kind(monoid, "integers"), Ok);
+    }
     by_integer!(x, Integer => match monoid {
         ReduceKind::Sum => on_host::fold::<Integer>(burn, x, axis, 0, |i, j| i.wrapping_add(j)),
         ReduceKind::Prod => on_host::fold::<Integer>(burn, x, axis, 1, |i, j| i.wrapping_mul(j)),

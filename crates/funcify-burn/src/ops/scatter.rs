@@ -1,5 +1,6 @@
 //! `scatter`: Burn's for adding floats, where an update that is out of range adds zero instead; the others in host
-//! memory, since Burn panics on such an index and on integer overflow, and has no assignment of booleans.
+//! memory, since Burn panics on such an index and on integer overflow, and has no assignment of booleans. Where host
+//! memory is not the device's, all by [`on_device`].
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -11,7 +12,7 @@ use funcify::ops::{Scatter, ScatterMode};
 use super::{Outcome, clamped_indices};
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, kind, sizes};
-use crate::on_host;
+use crate::{on_device, on_host};
 
 funcify!(Burn, Scatter, |call, [x, indices, updates]| scatter(&call, x, indices, updates));
 
@@ -19,6 +20,17 @@ fn scatter(call: &Call<'_, Burn, Scatter>, x: Tensor, indices: Tensor, updates: 
     let (burn, Scatter { axis, mode }) = (call.backend, *call.op);
     if sizes(&x).contains(&0) || sizes(&indices).contains(&0) {
         return Ok(x);
+    }
+    if !burn.in_host_memory() {
+        return Ok(match kind(&x) {
+            Kind::Bool => {
+                let updates = Dispatch::bool_into_int(updates, burn.index_dtype());
+                let changed = Dispatch::bool_into_int(x, burn.index_dtype());
+                let changed = on_device::scatter(burn, axis, mode, changed, indices, updates);
+                Dispatch::int_not_equal_elem(changed, Scalar::from(0i64), burn.bool_dtype())
+            }
+            _ => on_device::scatter(burn, axis, mode, x, indices, updates),
+        });
     }
     let indices = Dispatch::int_cast(indices, IntDType::I64);
     match (kind(&x), mode) {
@@ -41,5 +53,5 @@ fn add(burn: &Burn, axis: usize, x: Tensor, indices: Tensor, updates: Tensor) ->
     let below = Dispatch::int_lower_elem(indices.clone(), Scalar::from(0i64), bool_dtype);
     let above = Dispatch::int_greater_elem(indices.clone(), Scalar::from(size as i64 - 1), bool_dtype);
     let updates = Dispatch::float_mask_fill(updates, Dispatch::bool_or(below, above), Scalar::from(0f64));
-    Dispatch::float_scatter(axis, x, clamped_indices(indices, size), updates, IndexingUpdateOp::Add)
+    Dispatch::float_scatter(axis, x, clamped_indices(burn, indices, size), updates, IndexingUpdateOp::Add)
 }

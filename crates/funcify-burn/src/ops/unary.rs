@@ -1,4 +1,5 @@
-//! Elementwise ops of one operand: Burn's on floats, in host memory on integers.
+//! Elementwise ops of one operand: Burn's on floats; on integers in host memory, or where that is not the device's, by
+//! [`on_device`].
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{ActivationOps, BoolTensorOps, FloatTensorOps};
@@ -9,11 +10,14 @@ use funcify::{funcify, ops};
 use super::Outcome;
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, kind, mask_where};
-use crate::on_host;
+use crate::{on_device, on_host};
 
 macro_rules! floats {
     ($($op:ident => |$x:ident| $float:expr;)*) => {
-        $(funcify!(Burn, ops::$op, |_call, [$x]| Ok::<Tensor, BackendError>($float));)*
+        $(funcify!(Burn, ops::$op, |call, [$x]| match on_device::float_unary(call.backend, ops::Unary::$op) {
+            Some(kernel) => Ok::<Tensor, BackendError>(kernel(call.backend, $x)),
+            None => Ok($float),
+        });)*
     };
 }
 
@@ -23,7 +27,10 @@ macro_rules! numbers {
             let $burn = call.backend;
             match kind(&$x) {
                 Kind::Float => Ok($float),
-                _ => by_integer!($x, Integer => on_host::map::<Integer, Integer>($burn, $x, |$i| $integer)),
+                _ => match on_device::unary($burn, ops::Unary::$op) {
+                    Some(kernel) => Ok(kernel($burn, $x)),
+                    None => by_integer!($x, Integer => on_host::map::<Integer, Integer>($burn, $x, |$i| $integer)),
+                },
             }
         });)*
     };
@@ -57,7 +64,10 @@ funcify!(Burn, ops::Not, |call, [x]| not(call.backend, x));
 fn not(burn: &Burn, x: Tensor) -> Outcome {
     match kind(&x) {
         Kind::Bool => Ok(Dispatch::bool_not(x)),
-        _ => by_integer!(x, Integer => on_host::map::<Integer, Integer>(burn, x, |i| !i)),
+        _ => match on_device::unary(burn, ops::Unary::Not) {
+            Some(kernel) => Ok(kernel(burn, x)),
+            None => by_integer!(x, Integer => on_host::map::<Integer, Integer>(burn, x, |i| !i)),
+        },
     }
 }
 

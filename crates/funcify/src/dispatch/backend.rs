@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::registry::Kernel;
 use crate::error::{BackendError, Error, Place};
 use crate::host::HostTensor;
+use crate::ops::Op;
 use crate::types::{DType, Dim, Shape, Sizes, TensorType};
 
 /// The tensors that a kernel takes or gives.
@@ -63,11 +64,22 @@ pub trait Backend: Clone + Send + Sync + 'static {
         .into())
     }
 
-    /// A kernel's result of that dtype, as the device holds it. A device that stores a dtype as a wider one rounds or
-    /// wraps it here to what the dtype can hold.
+    /// A kernel's result of type `dtype` as the device keeps it: where the library computes in another type, what was
+    /// computed is rounded or wrapped to `dtype` here. Called after each kernel.
     fn settle(&self, tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
         let _ = dtype;
         Ok(tensor)
+    }
+
+    /// Runs a kernel. A backend whose library cannot compute on some tensors as they are, on those of rank 0 say,
+    /// converts operands and results here.
+    fn run_kernel(
+        &self,
+        kernel: Kernel<Self>,
+        call: &Call<'_, Self, Op>,
+        operands: Tensors<Self::Tensor>,
+    ) -> Result<Tensors<Self::Tensor>, BackendError> {
+        call.settle(kernel(call, operands)?)
     }
 
     /// A kernel for ops that have no registered conversion. Only the reference backend has one.
@@ -140,6 +152,12 @@ impl<'a, B: Backend, O> Call<'a, B, O> {
     /// The same call with the op as another type.
     pub fn with_op<P>(&self, op: &'a P) -> Call<'a, B, P> {
         Call { op, backend: self.backend, inputs: self.inputs, outputs: self.outputs, sizes: self.sizes, at: self.at }
+    }
+
+    /// A kernel's results as the device keeps them ([`Backend::settle`]).
+    pub fn settle(&self, results: Tensors<B::Tensor>) -> Result<Tensors<B::Tensor>, BackendError> {
+        let typed = results.into_iter().zip(self.outputs);
+        typed.map(|(tensor, ty)| self.backend.settle(tensor, ty.dtype)).collect()
     }
 
     /// The number that a dimension has in this call.

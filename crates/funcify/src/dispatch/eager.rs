@@ -1,6 +1,6 @@
 //! One op on its own: how a backend's kernels are compared with the reference evaluation, op by op.
 
-use super::backend::{Backend, Call, Tensors};
+use super::backend::{Backend, Call};
 use super::registry::{Conversion, Conversions};
 use crate::error::{BackendError, Error, Place, Result, Site};
 use crate::host::HostTensor;
@@ -23,18 +23,9 @@ pub fn run_op<B: Backend>(backend: &B, op: &Op, inputs: &[HostTensor]) -> Result
     let sizes = Sizes::new();
     let call = Call { op, backend, inputs: &types, outputs: &outputs, sizes: &sizes, at: &at };
     let operands = inputs.iter().map(|tensor| backend.upload(tensor)).collect::<Result<_, _>>().map_err(failed)?;
-    let results = settled(backend, kernel(&call, operands), &outputs).map_err(failed)?;
+    let results = backend.run_kernel(kernel, &call, operands).map_err(failed)?;
     let pairs = results.iter().zip(&outputs);
     pairs.map(|(tensor, ty)| backend.download(tensor, ty.dtype).map_err(failed)).collect()
-}
-
-/// What a kernel gave, as the device holds it.
-pub(super) fn settled<B: Backend>(
-    backend: &B,
-    results: Result<Tensors<B::Tensor>, BackendError>,
-    types: &[TensorType],
-) -> Result<Tensors<B::Tensor>, BackendError> {
-    results?.into_iter().zip(types).map(|(tensor, ty)| backend.settle(tensor, ty.dtype)).collect()
 }
 
 /// The error of a kernel that failed: its own if it is one of ours.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::backend::{Backend, Call, Part, StackType, Tensors};
-use super::eager::{execution_error, settled};
+use super::eager::execution_error;
 use super::native::NativeLoop;
 use super::registry::Kernel;
 use super::switch::ChoiceNode;
@@ -225,7 +225,7 @@ impl<B: Backend> Action<B> {
             Action::Kernel(node) => {
                 let (inputs, outputs) = (&node.inputs, &node.outputs);
                 let call = Call { op: &node.op, backend, inputs, outputs, sizes: &run.sizes, at: &node.at };
-                run.fail(&node.at, settled(backend, (node.kernel)(&call, operands), outputs))
+                run.fail(&node.at, backend.run_kernel(node.kernel, &call, operands))
             }
             Action::Loop(native) => native.run(run, operands.into_vec(), results),
             Action::Choice(choice) => choice.run(run, operands.into_vec()),

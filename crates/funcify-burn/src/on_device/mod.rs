@@ -1,0 +1,254 @@
+//! Kernels of a device whose memory is not the host's: on integers Burn's own ops, which wrap there, and compositions
+//! of them where they leave a result open: division by zero, casts of numbers that the target cannot hold, indices out
+//! of range. Nothing is read back, so a loop enqueues its steps without waiting.
+
+mod floats;
+
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn::backend::{Dispatch, TensorMetadata};
+use burn::tensor::{FloatDType, IndexingUpdateOp, Scalar};
+use funcify::DType;
+use funcify::error::BackendError;
+use funcify::ops::{Binary, ReduceKind, ScatterMode, Unary};
+
+use crate::device::Burn;
+use crate::dtypes;
+use crate::kinds::{Kind, Tensor, along, join, kind, mask_where, sizes, slice};
+
+pub(crate) use floats::{binary as float_binary, unary as float_unary};
+
+/// A kernel of one operand.
+type One = fn(&Burn, Tensor) -> Tensor;
+
+/// A kernel of two operands of one type.
+type Two = fn(&Burn, Tensor, Tensor) -> Tensor;
+
+/// The kernel of an op on integers, if the device computes it.
+pub(crate) fn unary(burn: &Burn, op: Unary) -> Option<One> {
+    if burn.in_host_memory() {
+        return None;
+    }
+    match op {
+        Unary::Neg => Some(|_, x| negative(x)),
+        Unary::Abs => Some(magnitude),
+        Unary::Sign => Some(sign),
+        Unary::Square => Some(|_, x| Dispatch::int_mul(x.clone(), x)),
+        Unary::Not => Some(|_, x| Dispatch::bitwise_not(x)),
+        _ => None,
+    }
+}
+
+/// The kernel of an op on integers, if the device computes it.
+pub(crate) fn binary(burn: &Burn, op: Binary) -> Option<Two> {
+    if burn.in_host_memory() {
+        return None;
+    }
+    match op {
+        Binary::Add => Some(|_, x, y| Dispatch::int_add(x, y)),
+        Binary::Sub => Some(|_, x, y| Dispatch::int_sub(x, y)),
+        Binary::Mul => Some(|_, x, y| Dispatch::int_mul(x, y)),
+        Binary::Div => Some(quotient),
+        Binary::Rem => Some(remainder),
+        _ => None,
+    }
+}
+
+/// Whether a tensor holds unsigned integers.
+fn is_unsigned(x: &Tensor) -> bool {
+    dtypes::of(x) == Some(DType::U32)
+}
+
+/// -x, in two's complement also of unsigned integers.
+fn negative(x: Tensor) -> Tensor {
+    Dispatch::int_add_scalar(Dispatch::bitwise_not(x), Scalar::from(1i64))
+}
+
+fn below_zero(burn: &Burn, x: &Tensor) -> Tensor {
+    Dispatch::int_lower_elem(x.clone(), Scalar::from(0i64), burn.bool_dtype())
+}
+
+/// |x|; the smallest number stays itself.
+fn magnitude(burn: &Burn, x: Tensor) -> Tensor {
+    if is_unsigned(&x) {
+        return x;
+    }
+    let below = below_zero(burn, &x);
+    mask_where(x.clone(), below, negative(x))
+}
+
+/// -1, 0 or 1.
+fn sign(burn: &Burn, x: Tensor) -> Tensor {
+    let dtype = x.dtype().into();
+    let above = Dispatch::int_greater_elem(x.clone(), Scalar::from(0i64), burn.bool_dtype());
+    let above = Dispatch::bool_into_int(above, dtype);
+    match is_unsigned(&x) {
+        true => above,
+        false => Dispatch::int_sub(above, Dispatch::bool_into_int(below_zero(burn, &x), dtype)),
+    }
+}
+
+/// x / y toward zero; all ones if y is 0. The divisors 0 and -1 are left out of the division: they are what a device
+/// may not survive.
+fn quotient(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
+    let (divisor, is_zero, is_minus_one) = safe_divisor(burn, &y);
+    let quotient = Dispatch::int_div(x.clone(), divisor);
+    let quotient = match is_minus_one {
+        Some(is_minus_one) => mask_where(quotient, is_minus_one, negative(x)),
+        None => quotient,
+    };
+    let ones = if is_unsigned(&y) { i64::from(u32::MAX) } else { -1 };
+    Dispatch::int_mask_fill(quotient, is_zero, Scalar::from(ones))
+}
+
+/// x - y * (x / y), with the sign of x; x if y is 0.
+fn remainder(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
+    let (divisor, is_zero, _) = safe_divisor(burn, &y);
+    let multiple = Dispatch::int_mul(Dispatch::int_div(x.clone(), divisor.clone()), divisor);
+    mask_where(Dispatch::int_sub(x.clone(), multiple), is_zero, x)
+}
+
+/// The divisor with 1 instead of 0 and -1, and where they were.
+fn safe_divisor(burn: &Burn, y: &Tensor) -> (Tensor, Tensor, Option<Tensor>) {
+    let equals = |number: i64| Dispatch::int_equal_elem(y.clone(), Scalar::from(number), burn.bool_dtype());
+    let one = Scalar::from(1i64);
+    let is_zero = equals(0);
+    let divisor = Dispatch::int_mask_fill(y.clone(), is_zero.clone(), one);
+    if is_unsigned(y) {
+        return (divisor, is_zero, None);
+    }
+    let is_minus_one = equals(-1);
+    (Dispatch::int_mask_fill(divisor, is_minus_one.clone(), one), is_zero, Some(is_minus_one))
+}
+
+/// Integers as another integer type, wrapping. Burn's wgpu device extends the sign of u32 to i64.
+pub(crate) fn wrapped(burn: &Burn, x: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
+    let is_extended = is_unsigned(&x) && dtype == DType::I64;
+    let cast = Dispatch::int_cast(x, burn.integer(dtype)?);
+    Ok(match is_extended {
+        true => Dispatch::bitwise_and_scalar(cast, Scalar::from(i64::from(u32::MAX))),
+        false => cast,
+    })
+}
+
+/// Floats as integers: toward zero, saturating, NaN as 0.
+pub(crate) fn saturated(burn: &Burn, x: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
+    let (lowest, highest) = match dtype {
+        DType::U8 => (0, 255),
+        DType::U32 => (0, i64::from(u32::MAX)),
+        DType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    let x = Dispatch::float_cast(x, FloatDType::F32);
+    // In f32 the largest integers are 2^31, 2^32 and 2^63: at them and above, the result saturates.
+    let below = Dispatch::float_lower_equal_elem(x.clone(), Scalar::from(lowest as f64), burn.bool_dtype());
+    let above = Dispatch::float_greater_equal_elem(x.clone(), Scalar::from(highest as f64), burn.bool_dtype());
+    let is_nan = Dispatch::float_is_nan(x.clone(), burn.bool_dtype());
+    let outside = Dispatch::bool_or(Dispatch::bool_or(below.clone(), above.clone()), is_nan);
+    let inside = Dispatch::float_mask_fill(x, outside, Scalar::from(0f64));
+    let whole = Dispatch::float_into_int(inside, burn.integer(dtype)?);
+    let whole = Dispatch::int_mask_fill(whole, below, Scalar::from(lowest));
+    Ok(Dispatch::int_mask_fill(whole, above, Scalar::from(highest)))
+}
+
+/// One value for all elements along an axis, which keeps the size 1.
+pub(crate) fn fold(monoid: ReduceKind, x: Tensor, axis: usize) -> Option<Tensor> {
+    match monoid {
+        ReduceKind::Sum => Some(Dispatch::int_sum_dim(x, axis)),
+        ReduceKind::Prod => Some(Dispatch::int_prod_dim(x, axis)),
+        ReduceKind::Max => Some(Dispatch::int_max_dim(x, axis)),
+        ReduceKind::Min => Some(Dispatch::int_min_dim(x, axis)),
+        ReduceKind::Any | ReduceKind::All => None,
+    }
+}
+
+/// Indices of any integer type clamped into `0..size`.
+pub(crate) fn clamped(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
+    let last = size.saturating_sub(1).min(i32::MAX as usize) as i64;
+    let indices = Dispatch::int_clamp(indices, Scalar::from(0i64), Scalar::from(last));
+    Dispatch::int_cast(indices, burn.index_dtype())
+}
+
+/// A tensor with the elements at `indices` along an axis changed by updates, in row-major order. Where an index is out
+/// of range, the update goes to a position behind the last, which is cut off.
+pub(crate) fn scatter(
+    burn: &Burn,
+    axis: usize,
+    mode: ScatterMode,
+    x: Tensor,
+    indices: Tensor,
+    updates: Tensor,
+) -> Tensor {
+    let found = sizes(&x);
+    let size = found[axis];
+    let below = below_zero(burn, &indices);
+    let above = Dispatch::int_greater_elem(indices.clone(), Scalar::from(size as i64 - 1), burn.bool_dtype());
+    let outside = Dispatch::bool_or(below, above);
+    let indices = Dispatch::int_mask_fill(clamped(burn, indices, size), outside, Scalar::from(size as i64));
+    let spare = slice(x.clone(), &along(&found, axis, 0, 1, 1));
+    let extended = join(vec![x, spare], axis);
+    let update = match mode {
+        ScatterMode::Set => IndexingUpdateOp::Assign,
+        ScatterMode::Add => IndexingUpdateOp::Add,
+    };
+    let changed = match kind(&extended) {
+        Kind::Float => Dispatch::float_scatter(axis, extended, indices, updates, update),
+        _ => Dispatch::int_scatter(axis, extended, indices, updates, update),
+    };
+    let mut extended = found;
+    extended[axis] += 1;
+    slice(changed, &along(&extended, axis, 0, size, 1))
+}
+
+#[cfg(all(test, feature = "wgpu"))]
+mod tests {
+    use std::io::Write;
+
+    use funcify::dispatch::{Backend, Function};
+    use funcify::{Graph, HostTensor, evaluate, scan};
+
+    use super::*;
+    use crate::data::READS;
+
+    /// Floats, integers and bytes in a step, with positions that are data: the loop enqueues all of it.
+    #[test]
+    fn a_native_loop_reads_nothing_back() {
+        let burn = match Burn::wgpu() {
+            Ok(burn) => burn,
+            Err(error) => return writeln!(std::io::stderr(), "without burn-wgpu: {error}").unwrap(),
+        };
+        let graph = Graph::build("steps", |g| {
+            let xs = g.input("xs", "f32[T,4]");
+            let (ks, bytes) = (g.input("ks", "i32[T]"), g.input("bytes", "u8[T]"));
+            let (table, start) = (g.input("table", "f32[5,4]"), g.input("start", "i32[]"));
+            let init = (table.index(0, 0), start, bytes.index(0, 0));
+            scan(init, (xs, ks, bytes), |(h, n, sum), (x, k, byte)| {
+                let row = table.dynamic_index(0, k) + table.take(0, n % k);
+                let h = (h * x + row).tanh();
+                let n = n * 3 - h.argmax(0).cast(DType::I32) / k + n.max(k);
+                let sum = sum + byte * byte;
+                ((h, n, sum), (h.sum(0), n, sum))
+            })
+        })
+        .unwrap();
+        let arguments = [
+            HostTensor::from_fn(DType::F32, &[7, 4], |at| funcify::Scalar::Float((at[0] * 4 + at[1]) as f64 / 20.0)),
+            HostTensor::from_vec(vec![3i32, 0, -1, 2, 100, -7, 1], [7]).unwrap(),
+            HostTensor::from_vec(vec![3u8, 0, 200, 255, 100, 17, 1], [7]).unwrap(),
+            HostTensor::from_fn(DType::F32, &[5, 4], |at| funcify::Scalar::Float(at[0] as f64 - at[1] as f64 / 2.0)),
+            HostTensor::scalar(5i32),
+        ];
+        let function = Function::compile(&graph, &burn).unwrap();
+        let uploaded: Vec<Tensor> = arguments.iter().map(|tensor| burn.upload(tensor).unwrap()).collect();
+        READS.with(|reads| reads.set(0));
+        let results = function.call(&uploaded).unwrap();
+        assert_eq!(READS.with(|reads| reads.get()), 0);
+        for (result, expected) in results.iter().zip(evaluate(&graph, &arguments).unwrap()) {
+            let found = burn.download(result, expected.dtype()).unwrap();
+            assert_eq!(found.shape(), expected.shape());
+            for (found, expected) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
+                assert!((found - expected).abs() <= 1e-4 * expected.abs(), "{found}, not {expected}");
+            }
+        }
+        assert!(READS.with(|reads| reads.get()) > 0);
+    }
+}

@@ -231,12 +231,7 @@ impl<B: Backend> Function<B> {
         Some(compiled)
     }
 
-    fn compiled(
-        &self,
-        cache: &mut Vec<Entry<B>>,
-        sizes: Sizes,
-        statics: &[(usize, i64)],
-    ) -> Result<Arc<Compiled<B>>> {
+    fn compiled(&self, cache: &mut Vec<Entry<B>>, sizes: Sizes, statics: &[(usize, i64)]) -> Result<Arc<Compiled<B>>> {
         if let Some(found) = self.find(cache, &sizes, statics) {
             return Ok(found);
         }

@@ -344,9 +344,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let body = self.lower_invariants(scan, operands)?;
         match strategy {
             LoopStrategy::Unroll => unroll::lower(self, scan, &at, operands, &types, body),
-            LoopStrategy::Native => {
-                native::lower(self, scan, &at, operands, &types, graph.types(&node.outputs), body)
-            }
+            LoopStrategy::Native => native::lower(self, scan, &at, operands, &types, graph.types(&node.outputs), body),
         }
     }
 

@@ -115,7 +115,8 @@ impl<B: Backend> Program<B> {
             }
             nested.extend(instruction.action.programs());
         }
-        let nested = nested.into_iter().filter(|program| seen.insert(Arc::as_ptr(program) as usize)).collect::<Vec<_>>();
+        let nested =
+            nested.into_iter().filter(|program| seen.insert(Arc::as_ptr(program) as usize)).collect::<Vec<_>>();
         bytes + nested.into_iter().map(|program| program.bytes(seen)).sum::<usize>()
     }
 

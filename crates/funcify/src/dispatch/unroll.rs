@@ -46,7 +46,8 @@ pub(super) fn lower<B: Backend>(
     }
     scan.check_rows(at, steps, |operand| rows_of[operand])?;
 
-    let rows_node = |ty: &TensorType| Arc::new(RowsNode { row: ty.row().unwrap_or_else(|| ty.clone()), at: at.clone() });
+    let rows_node =
+        |ty: &TensorType| Arc::new(RowsNode { row: ty.row().unwrap_or_else(|| ty.clone()), at: at.clone() });
     let sources = operands.iter().copied().zip(types.iter().map(rows_node)).collect();
     let mut line = Line { lowering, at: Arc::new(at.clone()), sources, rows: HashMap::new() };
     let (places, params, results) = (scan.operands(), scan.params(), scan.results());

@@ -347,6 +347,11 @@ mod tests {
             scan.steps_operand = false;
         };
         check(free_steps, &["graph-c7", "the number of steps of node 3", "`$1`"]);
+        let twice = |g: &mut Graph| {
+            let Op::Scan(scan) = &mut g.nodes[3].op else { panic!("node 3 is the loop") };
+            scan.steps = "T".into();
+        };
+        check(twice, &["graph-c7", "what node 3 binds", "`T`, which has a size before"]);
     }
 
     #[test]

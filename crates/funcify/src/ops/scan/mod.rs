@@ -49,9 +49,9 @@ use std::sync::Arc;
 
 pub(super) use build::check_carry;
 pub use build::{ScanOptions, map, scan, scan_with};
-pub use until::{scan_until, scan_until_with};
 pub use fori::{Bound, fori_loop};
 pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as SequenceHandle, State, Step, Writable};
+pub use until::{scan_until, scan_until_with};
 
 use super::{Attributes, EvalContext, OpRules};
 use crate::error::{Place, Result};

@@ -25,11 +25,7 @@ use crate::tree::Tree;
 /// # Ok::<(), funcify::Error>(())
 /// ```
 #[track_caller]
-pub fn scan_until<C: Tree, X: Tree, Y: Tree>(
-    init: C,
-    xs: X,
-    body: impl FnOnce(C, X) -> (C, Y, Value),
-) -> (C, Y) {
+pub fn scan_until<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl FnOnce(C, X) -> (C, Y, Value)) -> (C, Y) {
     scan_until_with(ScanOptions::new(), init, xs, body)
 }
 
@@ -111,13 +107,14 @@ mod tests {
         let program = |g: &Builder| {
             let mut loop_ = Recurrence::new();
             let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
-            loop_.run(|step| {
-                let [x] = step.read(&x);
-                step.until(x.gt(5.0));
-                step.until(x.lt(0.0));
-                x
-            })
-            .ys
+            loop_
+                .run(|step| {
+                    let [x] = step.read(&x);
+                    step.until(x.gt(5.0));
+                    step.until(x.lt(0.0));
+                    x
+                })
+                .ys
         };
         check(program, [1., 7., 2.], &[&[1., 7.]]);
         let again = |g: &Builder| program(g);

@@ -43,7 +43,7 @@ pub use graph::{
 pub use host::{Element, HostTensor, Scalar, Storage};
 pub use ops::scan::{
     Bound, Carry, MitMot, Outcome, Recurrence, ScanOptions, SequenceHandle, State, Step, fori_loop, map, scan,
-    scan_with,
+    scan_until, scan_until_with, scan_with,
 };
 pub use ops::switch::{cond, switch};
 pub use ops::while_loop::{while_loop, while_loop_bounded};

@@ -7,7 +7,7 @@ use std::path::Path;
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, open_backend};
 use funcify::{
     Builder, DType, Error, Graph, HostTensor, Recurrence, ScanOptions, Site, Tree, Value, concat, cond, scan,
-    scan_with, switch, while_loop,
+    scan_until, scan_with, switch, while_loop,
 };
 
 #[path = "errors/one_op.rs"]
@@ -84,6 +84,26 @@ fn choices() {
 fn conditional_loops() {
     refused("condition_of_a_row", |g| while_loop(g.input("x", "f32[3]"), |x| x.lt(1.0), |x| x * 2.0));
     refused("carry_of_a_while_loop", |g| while_loop(g.input("n", "i64[]"), |n| n.lt(9), |n| n.cast(DType::F32) * 1.5));
+    refused("until_of_a_row", |g| {
+        scan_until(g.input("sum", "f32[3]"), g.input("xs", "f32[T,3]"), |sum, x| (sum + x, sum, x.lt(0.0)))
+    });
+    refused("until_of_floats", |g| {
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
+        loop_
+            .run(|step| {
+                let [x] = step.read(&x);
+                step.until(x);
+                x
+            })
+            .ys
+    });
+    let early = Graph::build("model", |g| {
+        let (_, ys) = scan_until(g.input("sum", "f32[]"), g.input("xs", "f32[T]"), |sum, x| (sum + x, sum, x.lt(0.0)));
+        ys.slice(0, -5..)
+    });
+    let (early, xs) = (early.unwrap(), HostTensor::from([1f32, 2., -1., 4., 5., 6.]));
+    check("last_rows_of_a_loop_that_ends_early", funcify::evaluate(&early, &[HostTensor::scalar(0f32), xs]));
     let graph = Graph::build("model", |g| while_loop(g.input("n", "i64[]"), |n| n.lt(9), |n| n + 1)).unwrap();
     let options = CompileOptions { strategy: Some(LoopStrategy::Unroll), ..CompileOptions::default() };
     check("unrolled_while_loop", Function::compile_with(&graph, &Reference, options));

@@ -3,6 +3,7 @@
 mod build;
 mod check;
 mod elementwise;
+mod live;
 mod operand;
 pub(crate) mod tracer;
 mod value;
@@ -10,6 +11,7 @@ mod value;
 use std::fmt;
 
 pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
+pub(crate) use live::uses_any;
 pub use operand::{Axes, Operand, SliceRange};
 pub(crate) use tracer::{BodyTrace, at_site, emit, fail, fresh_symbol};
 pub use value::Value;
@@ -207,18 +209,12 @@ impl Graph {
 
     /// Which values the outputs depend on, by index.
     pub fn live_values(&self) -> Vec<bool> {
-        let mut live = vec![false; self.values.len()];
-        for output in &self.outputs {
-            live[output.value.index()] = true;
-        }
-        for node in self.nodes.iter().rev() {
-            if node.outputs.iter().any(|output| live[output.index()]) {
-                for input in &node.inputs {
-                    live[input.index()] = true;
-                }
-            }
-        }
-        live
+        live::Live::of(self).values
+    }
+
+    /// Which nodes the outputs depend on, by index: through their results, or through a size that a loop binds.
+    pub fn live_nodes(&self) -> Vec<bool> {
+        live::Live::of(self).nodes
     }
 
     /// Verifies every invariant of the graph and of the bodies in it, and returns all that are broken.

@@ -53,7 +53,10 @@ impl Dot {
             }
             for (number, body) in node.op.bodies().into_iter().enumerate() {
                 let (id, label) = match &node.op {
-                    Op::Scan(scan) => (id.clone(), format!("@{} for t in 0..{}", body.name(), scan.steps)),
+                    Op::Scan(scan) => {
+                        let until = scan.until.as_ref().map_or(String::new(), |symbol| format!(" until {symbol}"));
+                        (id.clone(), format!("@{} for t in 0..{}{until}", body.name(), scan.steps))
+                    }
                     _ => (format!("{id}_{number}"), body_label(&node.op, number)),
                 };
                 self.line(depth, format!("subgraph cluster_{id} {{"));

@@ -21,7 +21,8 @@
 //! ```
 //!
 //! A loop's header may say `down`, `unroll=3`, and `0..$1=%n`: the number of steps is the value of `%n`, which the
-//! symbol `$1` stands for from there on. The first lines of its body say what each parameter of the body is, in
+//! symbol `$1` stands for from there on; `0..20 until $1`: the loop ends after the first step in which the value of its
+//! body's last line, `until %stop`, is true, and `$1` is the number of steps that ran. The first lines of its body say what each parameter of the body is, in
 //! the order sequences, buffers, carries. Inside, the values after `with` have the names that they have outside.
 //! The words seq, nit-sot, sit-sot, mit-sot, mit-mot follow from the rest and are checked. A buffer that starts
 //! with given rows, in an upward loop, writes row `t`; elsewhere a tap is a row's number.

@@ -184,6 +184,9 @@ impl Printer {
         if let Some(index) = operands.steps {
             header += &format!("={}", operand(index));
         }
+        if let Some(symbol) = &scan.until {
+            header += &format!(" until {symbol}");
+        }
         if scan.reverse {
             header += " down";
         }
@@ -232,6 +235,9 @@ impl Printer {
         for index in 0..scan.carries {
             let next = output(results.carries.start + index);
             self.line(format!("{} = {next}", result(scan.buffers.len() + index)));
+        }
+        if let Some(index) = results.until {
+            self.line(format!("until {}", output(index)));
         }
         self.depth -= 1;
         self.line("}");

@@ -273,6 +273,11 @@ impl Sizes {
         }
     }
 
+    /// Takes the size of `symbol` away.
+    pub(crate) fn remove(&mut self, symbol: &Symbol) {
+        self.bound.retain(|(bound, _)| bound != symbol);
+    }
+
     /// Each symbol with its size, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Symbol, usize)> {
         self.bound.iter().map(|(symbol, size)| (symbol, *size))

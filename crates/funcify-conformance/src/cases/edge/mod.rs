@@ -15,6 +15,7 @@ mod symbolic;
 mod taps;
 mod trees;
 mod trimmed;
+mod until;
 
 use funcify::{Builder, Element, Graph, HostTensor, Tree};
 
@@ -36,6 +37,7 @@ pub(crate) fn cases() -> Cases {
         dynamic::cases()?,
         trees::cases()?,
         trimmed::cases()?,
+        until::cases()?,
         control::cases()?,
         failures::cases()?,
     ];

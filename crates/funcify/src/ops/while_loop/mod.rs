@@ -7,8 +7,9 @@
 //! Operands, in order: the initial carries, what the condition captures, what the step captures. Parameters of the
 //! condition and of the step: the carries, what each captures. Results: the final carries.
 //!
-//! No backend converts it: programs of every backend read the condition on the host and run the step's program. A
-//! program whose loops must be unrolled is refused, because the number of steps follows from values.
+//! No backend converts it: programs of every backend read the condition on the host and run the step's program. Where
+//! loops must be unrolled, one without a bound that the sizes of a call give is refused, because its number of steps follows
+//! from values.
 
 mod build;
 

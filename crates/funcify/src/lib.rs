@@ -49,4 +49,5 @@ pub use ops::switch::{cond, switch};
 pub use ops::while_loop::{while_loop, while_loop_bounded};
 pub use text::to_dot;
 pub use tree::Tree;
+pub use vmap::{InAxes, VmapOptions, vmap, vmap_with};
 pub use types::{DType, Dim, Shape, Sizes, Symbol, TensorType};

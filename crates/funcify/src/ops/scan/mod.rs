@@ -31,6 +31,7 @@
 //! the rows read from each buffer, the carries, the invariants. Results of the body: the rows written to each
 //! buffer, the next carries. Results of the loop: the buffers, the final carries.
 
+mod batch;
 mod build;
 mod eval;
 mod fori;
@@ -293,7 +294,7 @@ impl OpRules for Scan {
         Attributes::new()
     }
 
-    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
-        unimplemented!()
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch::batch(self, size, operands)
     }
 }

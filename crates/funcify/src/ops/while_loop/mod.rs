@@ -10,6 +10,7 @@
 //! No backend converts it: programs of every backend read the condition on the host and run the step's program. A
 //! program whose loops must be unrolled is refused, because the number of steps follows from values.
 
+mod batch;
 mod build;
 
 use std::ops::Range;
@@ -130,8 +131,8 @@ impl OpRules for While {
         Attributes::new()
     }
 
-    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
-        unimplemented!()
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch::batch(self, size, operands)
     }
 }
 

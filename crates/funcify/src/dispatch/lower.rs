@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::associative::AssociativeNode;
 use super::backend::{Backend, LoopStrategy};
 use super::eager::execution_error;
 use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, too_large};
@@ -18,7 +19,7 @@ use super::{native, unroll};
 use crate::error::{Error, Place, Result};
 use crate::graph::{Graph, Node};
 use crate::ops::scan::Scan;
-use crate::ops::{Attribute, Constant, Op, OpRules, Switch, While};
+use crate::ops::{AssociativeScan, Attribute, Constant, Op, OpRules, Switch, While};
 use crate::types::{DType, Dim, Sizes, Symbol, TensorType};
 
 /// What a lowering is given.
@@ -111,6 +112,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
                 Op::Scan(scan) => self.lower_scan(graph, node, scan, &operands)?,
                 Op::While(op) => self.lower_while(node, op, &operands)?,
                 Op::Switch(switch) => self.lower_switch(graph, node, switch, &operands)?,
+                Op::AssociativeScan(op) => self.lower_associative(graph, node, op, &operands)?,
                 Op::Constant(constant) => vec![self.lower_constant(node, constant)?],
                 _ => self.lower_kernel(graph, index, &operands)?,
             };
@@ -218,6 +220,25 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let body = self.sub_program(&op.body, carries, &operands[places.body])?;
         let node = WhileNode { op: op.clone(), at: at.clone(), condition, body };
         self.push(&at, Action::While(Box::new(node)), operands, carries)
+    }
+
+    /// An associative scan: the programs on whole halves, for any number of elements.
+    fn lower_associative(
+        &mut self,
+        graph: &Graph,
+        node: &Node,
+        op: &AssociativeScan,
+        operands: &[Slot],
+    ) -> Result<Vec<Slot>> {
+        let at = node.place();
+        let types = graph.types(&node.inputs);
+        let halves = op.halves(&at, &types)?;
+        let captured = &operands[op.leaves..];
+        let combine = self.sub_program(&halves.combine, op.leaves, captured)?;
+        let spread = self.sub_program(&halves.spread, 2 * op.leaves, captured)?;
+        let (pairs, leaves) = (halves.pairs, types[..op.leaves].to_vec());
+        let node = AssociativeNode { at: at.clone(), reverse: op.reverse, leaves, pairs, combine, spread };
+        self.push(&at, Action::Associative(Box::new(node)), operands, op.leaves)
     }
 
     /// The program of a body whose parameters after the first `carries` are these operands. What is known of them is

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::associative::AssociativeNode;
 use super::backend::{Backend, Call, Part, StackType, Tensors};
 use super::eager::execution_error;
 use super::native::NativeLoop;
@@ -43,6 +44,8 @@ pub(super) enum Action<B: Backend> {
     Choice(Box<ChoiceNode<B>>),
     /// Runs a program as long as another one gives true.
     While(Box<WhileNode<B>>),
+    /// Runs the programs of an associative scan.
+    Associative(Box<AssociativeNode<B>>),
     /// Gives a tensor that is part of the program.
     Constant(B::Tensor),
     /// Gives a symbol its size for the instructions that follow: the number of steps of an unrolled loop.
@@ -137,6 +140,7 @@ impl<B: Backend> Program<B> {
             Action::Loop(native) => native.body.len(),
             Action::Choice(choice) => choice.branches.iter().map(Program::len).sum(),
             Action::While(node) => node.condition.len() + node.body.len(),
+            Action::Associative(node) => node.combine.len() + node.spread.len(),
             _ => 0,
         });
         self.instructions.len() + nested.sum::<usize>()
@@ -230,6 +234,7 @@ impl<B: Backend> Action<B> {
             Action::Loop(native) => native.run(run, operands.into_vec(), results),
             Action::Choice(choice) => choice.run(run, operands.into_vec()),
             Action::While(node) => node.run(run, operands.into_vec()),
+            Action::Associative(node) => node.run(run, operands.into_vec()),
             Action::Bind { symbol, size } => {
                 run.sizes.set(symbol, *size);
                 Ok(Tensors::new())

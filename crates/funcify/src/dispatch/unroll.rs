@@ -39,19 +39,22 @@ pub(super) fn lower<B: Backend>(
     if kernels > lowering.settings.max_kernels {
         return Err(too_large(at, lowering.settings.backend.name(), kernels, lowering.settings.max_kernels));
     }
-    let mut rows_of = Vec::with_capacity(types.len());
-    for ty in types {
+    let places = scan.operands();
+    let with_rows = places.sequences.clone().chain(places.buffers.iter().copied().flatten());
+    let mut rows_of = vec![0; types.len()];
+    for operand in with_rows {
+        let ty = &types[operand];
         let rows = ty.shape.dims().first().map(|rows| rows.value(&lowering.sizes));
         let rows = rows.unwrap_or(Ok(0)).map_err(|symbol| {
             let reason = format!("the rows of {ty} are known only when the loop that binds `{symbol}` has run");
             not_static(lowering, at, reason)
         })?;
-        rows_of.push(rows.max(0) as usize);
+        rows_of[operand] = rows.max(0) as usize;
     }
     scan.check_rows(at, steps, |operand| rows_of[operand])?;
 
     let mut line = Line { lowering, at: Arc::new(at.clone()), rows: HashMap::new() };
-    let (places, params, results) = (scan.operands(), scan.params(), scan.results());
+    let (params, results) = (scan.params(), scan.results());
     let mut buffers: Vec<Vec<Row>> = (scan.buffers.iter().zip(&places.buffers))
         .map(|(buffer, operand)| {
             let full = operand.map_or(0, |operand| rows_of[operand]);

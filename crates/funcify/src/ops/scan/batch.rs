@@ -118,8 +118,11 @@ impl Lanes<'_> {
         let params = self.params();
         let types: Vec<(String, TensorType)> = params.iter().map(|(name, ty, _)| (name.clone(), ty.clone())).collect();
         trace_body("scan", self.scan.body.name(), &types, |values| {
-            let inputs: Vec<Batched> =
-                values.iter().zip(&params).map(|(value, (_, _, mapped))| Batched { value: *value, mapped: *mapped }).collect();
+            let inputs: Vec<Batched> = values
+                .iter()
+                .zip(&params)
+                .map(|(value, (_, _, mapped))| Batched { value: *value, mapped: *mapped })
+                .collect();
             self.step(&inputs, buffers, carries)
         })
     }
@@ -216,7 +219,8 @@ impl Lanes<'_> {
             ..scan.clone()
         };
         let results = emit(op, &operands, Site::Unknown);
-        let flags = self.buffers.iter().map(|mapped| (*mapped, true)).chain(self.carries.iter().map(|mapped| (*mapped, false)));
+        let flags =
+            self.buffers.iter().map(|mapped| (*mapped, true)).chain(self.carries.iter().map(|mapped| (*mapped, false)));
         let result = |(value, (mapped, has_rows)): (Value, (bool, bool))| {
             let value = if mapped && has_rows { value.move_axis(1, 0) } else { value };
             Batched { value, mapped }

@@ -43,6 +43,7 @@ use std::sync::Arc;
 
 pub(super) use build::check_carry;
 pub use build::{ScanOptions, map, scan, scan_with};
+pub(super) use eval::stack as stack_rows;
 pub use fori::{Bound, fori_loop};
 pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as SequenceHandle, State, Step, Writable};
 

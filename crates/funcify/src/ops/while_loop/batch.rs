@@ -77,9 +77,8 @@ impl Lanes<'_> {
         let body = self.trace(&self.op.body, &extra, |inputs| {
             let (carries, holds) = inputs.split_at(self.carries.len());
             let next = inline(&self.op.body, self.size, &self.with_captured(carries, self.op.operands().body));
-            let kept = next.into_iter().zip(carries).map(|(next, old)| {
-                select_lanes(holds[0].value, self.size, next, *old)
-            });
+            let kept =
+                next.into_iter().zip(carries).map(|(next, old)| select_lanes(holds[0].value, self.size, next, *old));
             let kept: Vec<Batched> = kept.collect();
             let still = self.holds(&kept).spread(self.size);
             let mut outputs = named(&self.op.body, kept.iter().map(|next| next.value));

@@ -41,6 +41,7 @@ pub use graph::{
     concat, constant, full, iota, select, size, stack,
 };
 pub use host::{Element, HostTensor, Scalar, Storage};
+pub use ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 pub use ops::scan::{
     Bound, Carry, MitMot, Outcome, Recurrence, ScanOptions, SequenceHandle, State, Step, fori_loop, map, scan,
     scan_until, scan_until_with, scan_with,
@@ -50,3 +51,4 @@ pub use ops::while_loop::{while_loop, while_loop_bounded};
 pub use text::to_dot;
 pub use tree::Tree;
 pub use types::{DType, Dim, Shape, Sizes, Symbol, TensorType};
+pub use vmap::{InAxes, VmapOptions, vmap, vmap_with};

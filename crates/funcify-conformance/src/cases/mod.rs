@@ -4,6 +4,7 @@
 //! A program follows the definition in the manifest. It takes its inputs by name, with the types that the
 //! manifest gives them, so one program serves the f32 and the f64 variant.
 
+mod associative;
 mod cond;
 mod dtype;
 pub(crate) mod edge;
@@ -69,6 +70,7 @@ pub fn programs() -> Vec<(&'static str, Program)> {
         while_loops::PROGRAMS,
         cond::PROGRAMS,
         map::PROGRAMS,
+        associative::PROGRAMS,
         nested::PROGRAMS,
         dtype::PROGRAMS,
         gradient::PROGRAMS,

@@ -1,7 +1,7 @@
 //! Category `while`: loops that count, and loops that run as long as a condition holds.
 
 use funcify::{
-    Recurrence, ScanOptions, Value, constant, fori_loop, scan_until, scan_until_with, select, stack, while_loop,
+    Recurrence, ScanOptions, Value, constant, fori_loop, scan_until, scan_until_with, select, stack, vmap, while_loop,
 };
 
 use super::{Inputs, Outputs, Program, outputs};
@@ -185,12 +185,7 @@ fn fibonacci_below(g: &Inputs<'_>) -> Outputs {
 /// A batch of loops, as one loop that runs while any of them does and keeps what is done.
 fn vmap_while(g: &Inputs<'_>) -> Outputs {
     let [a] = g.get(["a"]);
-    let active = |x: Value| (x * x - a).abs().gt(0.01);
-    let (x, n) = while_loop(
-        (a, zero().broadcast_to(a.shape())),
-        |(x, _)| active(x).any(..),
-        |(x, n)| (select(active(x), 0.5 * (x + a / x), x), select(active(x), n + 1, n)),
-    );
+    let (x, n) = vmap(a, newton);
     outputs! { x, n }
 }
 

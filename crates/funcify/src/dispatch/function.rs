@@ -304,6 +304,12 @@ fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool
                     unrolls |= validate(settings, body)?;
                 }
             }
+            Op::AssociativeScan(op) => {
+                let halves = op.halves(&at, &graph.types(&node.inputs))?;
+                for program in [&halves.combine, &halves.spread] {
+                    unrolls |= validate(settings, program)?;
+                }
+            }
             op if settings.backend.fallback().is_none() => {
                 settings.conversions.get(op.name(), &at)?;
             }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::associative::AssociativeNode;
 use super::backend::{Backend, LoopStrategy};
 use super::eager::execution_error;
 use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, too_large};
@@ -23,7 +24,7 @@ use super::{native, unroll};
 use crate::error::{Error, Place, Result};
 use crate::graph::{Graph, Node, ValueId, uses_any};
 use crate::ops::scan::Scan;
-use crate::ops::{Constant, Op, OpRules, Switch, While};
+use crate::ops::{AssociativeScan, Constant, Halves, Op, OpRules, Switch, While};
 use crate::types::{DType, Dim, Sizes, Symbol, TensorType};
 
 /// What a lowering is given.
@@ -66,6 +67,8 @@ pub(super) struct Lowering<'a, B: Backend> {
     nodes: HashMap<(usize, usize), Arc<KernelNode<B>>>,
     /// The programs of bodies that were met before.
     programs: HashMap<ProgramKey, Arc<Program<B>>>,
+    /// What the associative scans that were met before consist of, by their address.
+    halves: HashMap<usize, Arc<Halves>>,
 }
 
 /// A number that is known when a program is made.
@@ -115,6 +118,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             registers: 0,
             nodes: HashMap::new(),
             programs: HashMap::new(),
+            halves: HashMap::new(),
         }
     }
 
@@ -195,6 +199,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
                 Op::Scan(scan) => self.lower_scan(graph, node, scan, &operands)?,
                 Op::While(op) => self.lower_while(graph, node, op, &operands)?,
                 Op::Switch(switch) => self.lower_switch(graph, node, switch, &operands)?,
+                Op::AssociativeScan(op) => self.lower_associative(graph, node, op, &operands)?,
                 Op::Constant(constant) => vec![self.lower_constant(node, constant)?],
                 _ => self.lower_kernel(graph, index, &operands)?,
             };
@@ -316,6 +321,36 @@ impl<'a, B: Backend> Lowering<'a, B> {
         self.push(&at, Action::While(Box::new(node)), operands, carries)
     }
 
+    /// An associative scan: the programs on whole halves, for any number of elements.
+    fn lower_associative(
+        &mut self,
+        graph: &Graph,
+        node: &Node,
+        op: &AssociativeScan,
+        operands: &[Slot],
+    ) -> Result<Vec<Slot>> {
+        let at = node.place();
+        let types = graph.types(&node.inputs);
+        let halves = self.halves(&at, op, &types)?;
+        let captured = &operands[op.leaves..];
+        let combine = self.sub_program(&halves.combine, op.leaves, captured)?;
+        let spread = self.sub_program(&halves.spread, 2 * op.leaves, captured)?;
+        let (pairs, leaves) = (halves.pairs.clone(), types[..op.leaves].to_vec());
+        let node = AssociativeNode { at: at.clone(), reverse: op.reverse, leaves, pairs, combine, spread };
+        self.push(&at, Action::Associative(Box::new(node)), operands, op.leaves)
+    }
+
+    /// The programs of an associative scan on whole halves, made once for all steps of the loops around it.
+    fn halves(&mut self, at: &Place, op: &AssociativeScan, types: &[TensorType]) -> Result<Arc<Halves>> {
+        let address = std::ptr::from_ref(op) as usize;
+        if let Some(halves) = self.halves.get(&address) {
+            return Ok(halves.clone());
+        }
+        let halves = Arc::new(op.halves(at, types)?);
+        self.halves.insert(address, halves.clone());
+        Ok(halves)
+    }
+
     /// The program of a body whose parameters after the first `carries` are these operands. What is known of them is
     /// known in it.
     fn sub_program(&mut self, body: &Arc<Graph>, carries: usize, operands: &[Slot]) -> Result<Arc<Program<B>>> {
@@ -362,7 +397,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             LoopStrategy::Unroll if scan.until.is_some() && forced.is_none() => Ok(LoopStrategy::Native),
             LoopStrategy::Unroll => {
                 let known = unroll::known_steps(self, scan, at, operands);
-                match known.and_then(|_| unroll::known_rows(self, at, types)) {
+                match known.and_then(|_| unroll::known_rows(self, scan, at, types)) {
                     Err(error) if forced.is_some() => Err(error),
                     Ok(_) if scan.until.is_none() => Ok(LoopStrategy::Unroll),
                     _ => Ok(LoopStrategy::Native),

@@ -5,6 +5,7 @@
 //! native ([`LoopStrategy`]), and calls it on the backend's own tensors. [`Executor`] does so by the backend's name, on
 //! host tensors.
 
+mod associative;
 mod backend;
 mod eager;
 mod executor;

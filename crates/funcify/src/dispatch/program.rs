@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::associative::AssociativeNode;
 use super::backend::{Backend, Call, Part, StackType, Tensors};
 use super::eager::execution_error;
 use super::native::NativeLoop;
@@ -43,6 +44,8 @@ pub(super) enum Action<B: Backend> {
     Choice(Box<ChoiceNode<B>>),
     /// Runs a program as long as another one gives true.
     While(Box<WhileNode<B>>),
+    /// Runs the programs of an associative scan.
+    Associative(Box<AssociativeNode<B>>),
     /// Gives a tensor that is part of the program.
     Constant { tensor: B::Tensor, ty: TensorType },
     /// Gives a symbol its size for the instructions that follow: the number of steps of an unrolled loop.
@@ -221,6 +224,7 @@ impl<B: Backend> Action<B> {
             Action::Loop(native) => vec![&native.body],
             Action::Choice(choice) => choice.branches.iter().collect(),
             Action::While(node) => vec![&node.condition, &node.body],
+            Action::Associative(node) => vec![&node.combine, &node.spread],
             _ => Vec::new(),
         }
     }
@@ -232,6 +236,7 @@ impl<B: Backend> Action<B> {
             Action::Loop(native) => &native.outputs,
             Action::Choice(choice) => &choice.outputs,
             Action::While(node) => &node.outputs,
+            Action::Associative(node) => &node.leaves,
             Action::Constant { ty, .. } => std::slice::from_ref(ty),
             Action::Bind { .. } => &[],
             Action::Row { of, .. } => std::slice::from_ref(&of.row),
@@ -260,6 +265,7 @@ impl<B: Backend> Action<B> {
             Action::Loop(native) => native.run(run, operands.into_vec(), results),
             Action::Choice(choice) => choice.run(run, operands.into_vec()),
             Action::While(node) => node.run(run, operands.into_vec()),
+            Action::Associative(node) => node.run(run, operands.into_vec()),
             Action::Bind { symbol, size } => {
                 run.sizes.set(symbol, *size);
                 Ok(Tensors::new())

@@ -139,6 +139,10 @@ impl<B: Backend> Program<B> {
                 }
             }
             let mut inside = 0;
+            let sizes = match &instruction.action {
+                Action::Associative(node) => &node.largest_sizes(sizes),
+                _ => sizes,
+            };
             for program in instruction.action.programs() {
                 let (peak, arguments) = program.peak_bytes(sizes)?;
                 inside = inside.max(peak - arguments);

@@ -35,7 +35,7 @@ pub(super) fn lower<B: Backend>(
     body: Body,
 ) -> Result<Vec<Slot>> {
     let steps = known_steps(lowering, scan, at, operands)?;
-    let rows_of = known_rows(lowering, at, types)?;
+    let rows_of = known_rows(lowering, scan, at, types)?;
     if let Some(symbol) = scan.binds().next() {
         lowering.sizes.set(symbol, steps);
         lowering.push(at, Action::Bind { symbol: symbol.clone(), size: steps }, &[], 0)?;
@@ -132,20 +132,23 @@ pub(super) fn known_steps<B: Backend>(
     }
 }
 
-/// The rows of each operand, if they are known; 0 of a scalar.
+/// The rows of each sequence and buffer, by operand, if they are known; 0 of the other operands.
 pub(super) fn known_rows<B: Backend>(
     lowering: &Lowering<'_, B>,
+    scan: &Scan,
     at: &Place,
     types: &[TensorType],
 ) -> Result<Vec<usize>> {
-    let mut rows_of = Vec::with_capacity(types.len());
-    for ty in types {
+    let places = scan.operands();
+    let mut rows_of = vec![0; types.len()];
+    for operand in places.sequences.chain(places.buffers.into_iter().flatten()) {
+        let ty = &types[operand];
         let rows = ty.shape.dims().first().map(|rows| rows.value(&lowering.sizes));
         let rows = rows.unwrap_or(Ok(0)).map_err(|symbol| {
             let reason = format!("the rows of {ty} are known only when the loop that binds `{symbol}` has run");
             not_static(lowering, at, reason)
         })?;
-        rows_of.push(rows.max(0) as usize);
+        rows_of[operand] = rows.max(0) as usize;
     }
     Ok(rows_of)
 }

@@ -19,7 +19,7 @@ pub use value::Value;
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};
 use crate::tree::Tree;
-use crate::types::TensorType;
+use crate::types::{Dim, Symbol, TensorType};
 
 /// A value of one graph: an input, or one result of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -215,6 +215,20 @@ impl Graph {
     /// Which nodes the outputs depend on, by index: through their results, or through a size that a loop binds.
     pub fn live_nodes(&self) -> Vec<bool> {
         live::Live::of(self).nodes
+    }
+
+    /// Calls `visit` with every symbol in the types of the values, in numbers of steps, and in the bodies of loops and
+    /// choices.
+    pub(crate) fn visit_symbols(&self, visit: &mut dyn FnMut(&Symbol)) {
+        for info in &self.values {
+            info.ty.shape.dims().iter().flat_map(Dim::symbols).for_each(&mut *visit);
+        }
+        for node in &self.nodes {
+            if let Op::Scan(scan) = &node.op {
+                scan.steps.symbols().into_iter().for_each(&mut *visit);
+            }
+            node.op.bodies().into_iter().for_each(|body| body.visit_symbols(visit));
+        }
     }
 
     /// Verifies every invariant of the graph and of the bodies in it, and returns all that are broken.

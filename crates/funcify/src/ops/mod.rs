@@ -29,6 +29,7 @@
 //! | `dynamic_slice`, `dynamic_update` out of range | the start is clamped so that the whole part fits |
 
 mod argmax;
+pub mod associative;
 mod attributes;
 mod binary;
 mod broadcast;
@@ -64,6 +65,8 @@ use std::sync::Arc;
 use enum_dispatch::enum_dispatch;
 
 pub use argmax::ArgMax;
+pub use associative::AssociativeScan;
+pub(crate) use associative::Halves;
 pub use attributes::{Attribute, Attributes};
 pub use binary::*;
 pub use broadcast::Broadcast;
@@ -156,16 +159,18 @@ pub enum Op {
     Scan,
     Switch,
     While,
+    AssociativeScan,
     Custom,
 }
 
 impl Op {
-    /// The graphs that the op runs: the body of a loop, the branches of a choice, a condition and its step.
+    /// The graphs that the op runs: the body of a loop, the branches of a choice, a condition and its step, a combination.
     pub fn bodies(&self) -> Vec<&Arc<Graph>> {
         match self {
             Op::Scan(scan) => vec![&scan.body],
             Op::Switch(switch) => switch.branches.iter().collect(),
             Op::While(op) => vec![&op.condition, &op.body],
+            Op::AssociativeScan(op) => vec![&op.combine],
             _ => Vec::new(),
         }
     }
@@ -251,7 +256,7 @@ impl OpKey for Scan {
 }
 
 /// The names of the ops that no backend converts: programs of every backend run them from the host.
-pub const CONTROL_FLOW: &[&str] = &["switch", "while"];
+pub const CONTROL_FLOW: &[&str] = &["associative_scan", "switch", "while"];
 
 /// The names of all ops that this crate defines, sorted.
 pub fn all_names() -> Vec<&'static str> {

@@ -82,6 +82,7 @@ impl Dot {
 fn body_label(op: &Op, number: usize) -> String {
     match op {
         Op::While(_) => ["test", "step"].get(number).unwrap_or(&"").to_string(),
+        Op::AssociativeScan(_) => "combine".to_string(),
         _ => format!("case {number}"),
     }
 }

@@ -57,6 +57,19 @@
 //! }
 //! ```
 //!
+//! An associative scan names its leaves, may say `down`, and shows the combination of two elements:
+//!
+//! ```text
+//! %p: f32[T], %h: f32[T] = associative_scan %a, %b down {
+//!   combine (%a_0: f32[], %a_1: f32[], %b_0: f32[], %b_1: f32[]) {
+//!     %0: f32[] = mul %b_0, %a_0
+//!     %1: f32[] = mul %b_0, %a_1
+//!     %2: f32[] = add %1, %b_1
+//!     give %0, %2
+//!   }
+//! }
+//! ```
+//!
 //! The text does not hold: the names of a body's results, which follow from what they are written to, and names
 //! that two values share, of which the second gets a number.
 

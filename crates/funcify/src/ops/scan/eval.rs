@@ -85,7 +85,8 @@ fn read(context: &EvalContext<'_>, rows: &[Option<HostTensor>], index: usize, ro
     })
 }
 
-fn stack(context: &EvalContext<'_>, row: &TensorType, rows: &[HostTensor]) -> Result<HostTensor> {
+/// Rows of one type after one another along axis 0.
+pub(in crate::ops) fn stack(context: &EvalContext<'_>, row: &TensorType, rows: &[HostTensor]) -> Result<HostTensor> {
     let row_shape = context.shape(&row.shape)?;
     let shape = [&[rows.len()], row_shape.as_slice()].concat();
     let storage = Storage::from_scalars(row.dtype, rows.iter().flat_map(HostTensor::scalars));

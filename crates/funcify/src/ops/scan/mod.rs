@@ -37,6 +37,7 @@
 //! the rows read from each buffer, the carries, the invariants. Results of the body: the rows written to each
 //! buffer, the next carries, whether the loop ends. Results of the loop: the buffers, the final carries.
 
+mod batch;
 mod build;
 mod eval;
 mod fori;
@@ -49,6 +50,7 @@ use std::sync::Arc;
 
 pub(super) use build::check_carry;
 pub use build::{ScanOptions, map, scan, scan_with};
+pub(super) use eval::stack as stack_rows;
 pub use fori::{Bound, fori_loop};
 pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as SequenceHandle, State, Step, Writable};
 pub use until::{scan_until, scan_until_with};
@@ -333,7 +335,7 @@ impl OpRules for Scan {
         Attributes::new()
     }
 
-    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
-        unimplemented!()
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch::batch(self, size, operands)
     }
 }

@@ -11,6 +11,7 @@
 //! loops must be unrolled, one without a bound that the sizes of a call give is refused, because its number of steps follows
 //! from values.
 
+mod batch;
 mod build;
 
 use std::ops::Range;
@@ -131,8 +132,8 @@ impl OpRules for While {
         Attributes::new()
     }
 
-    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
-        unimplemented!()
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch::batch(self, size, operands)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod build;
 mod check;
+mod compositions;
 mod elementwise;
 mod operand;
 pub(crate) mod tracer;

@@ -60,6 +60,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
         all.push(golden_case(golden, program).map_err(|reason| format!("case `{name}`: {reason}"))?);
     }
     all.extend(cases::edge::cases()?);
+    all.extend(cases::random::cases()?);
     all.extend(cases::ops::cases()?);
     Ok(all)
 }

@@ -15,6 +15,7 @@ mod symbolic;
 mod taps;
 mod trees;
 mod trimmed;
+mod zeros;
 
 use funcify::{Builder, Element, Graph, HostTensor, Tree};
 
@@ -38,6 +39,7 @@ pub(crate) fn cases() -> Cases {
         trimmed::cases()?,
         control::cases()?,
         failures::cases()?,
+        zeros::cases()?,
     ];
     Ok(groups.into_iter().flatten().collect())
 }

@@ -41,6 +41,53 @@ pub(crate) fn map<E: Element, R: Element>(burn: &Burn, x: Tensor, f: impl Fn(E) 
     Ok(from_elements(burn, elements::<E>(x)?.into_iter().map(f).collect(), &shape))
 }
 
+/// A float that f64 holds exactly.
+pub(crate) trait Real: Element {
+    fn wide(self) -> f64;
+    fn rounded(wide: f64) -> Self;
+}
+
+impl Real for half::f16 {
+    fn wide(self) -> f64 {
+        self.to_f64()
+    }
+    fn rounded(wide: f64) -> Self {
+        half::f16::from_f64(wide)
+    }
+}
+
+impl Real for half::bf16 {
+    fn wide(self) -> f64 {
+        self.to_f64()
+    }
+    fn rounded(wide: f64) -> Self {
+        half::bf16::from_f64(wide)
+    }
+}
+
+impl Real for f32 {
+    fn wide(self) -> f64 {
+        f64::from(self)
+    }
+    fn rounded(wide: f64) -> Self {
+        wide as f32
+    }
+}
+
+impl Real for f64 {
+    fn wide(self) -> f64 {
+        self
+    }
+    fn rounded(wide: f64) -> Self {
+        wide
+    }
+}
+
+/// Elementwise on a float tensor, computed in f64 and rounded once.
+pub(crate) fn map_in_f64(burn: &Burn, x: Tensor, f: fn(f64) -> f64) -> Result<Tensor, BackendError> {
+    by_float!(x, Float => map::<Float, Float>(burn, x, |x| Float::rounded(f(x.wide()))))
+}
+
 /// Elementwise on two tensors of one shape.
 pub(crate) fn zip<E: Element>(
     burn: &Burn,

@@ -226,6 +226,31 @@ macro_rules! map_floats {
     }};
 }
 
+/// A function of each element of a float tensor, computed in f64 and rounded once.
+macro_rules! map_floats_in_f64 {
+    ($call:expr, $x:expr, $backward:expr, |$v:ident| $formula:expr) => {{
+        use ::candle_core::DType;
+        use ::half::{bf16, f16};
+        let (call, x, backward) = ($call, $x, $backward);
+        match x.dtype() {
+            DType::F64 => crate::cpu::map1(call, x, backward, |$v: f64| $formula),
+            DType::F32 => crate::cpu::map1(call, x, backward, |v: f32| {
+                let $v = f64::from(v);
+                $formula as f32
+            }),
+            DType::F16 => crate::cpu::map1(call, x, backward, |v: f16| {
+                let $v = v.to_f64();
+                f16::from_f64($formula)
+            }),
+            DType::BF16 => crate::cpu::map1(call, x, backward, |v: bf16| {
+                let $v = v.to_f64();
+                bf16::from_f64($formula)
+            }),
+            _ => Err(crate::cpu::outside_domain(call, x)),
+        }
+    }};
+}
+
 /// A function of each element of an integer tensor, computed in i64 and wrapped.
 macro_rules! map_integers {
     ($call:expr, $x:expr, |$v:ident| $formula:expr) => {{
@@ -286,7 +311,7 @@ macro_rules! map_integer_pairs {
         }
     }};
     (@map $call:expr, $x:expr, $y:expr, $element:ty, |$a:ident, $b:ident| $formula:expr) => {
-        crate::cpu::map2($call, $x, $y, |a: $element, b: $element| {
+        crate::cpu::map2($call, $x, $y, move |a: $element, b: $element| {
             #[allow(clippy::unnecessary_cast, reason = "one of the types is i64")]
             let ($a, $b) = (a as i64, b as i64);
             #[allow(clippy::unnecessary_cast, reason = "one of the types is i64")]
@@ -318,4 +343,4 @@ macro_rules! with_element {
     }};
 }
 
-pub(crate) use {map_float_pairs, map_floats, map_integer_pairs, map_integers, with_element};
+pub(crate) use {map_float_pairs, map_floats, map_floats_in_f64, map_integer_pairs, map_integers, with_element};

@@ -62,6 +62,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
     }
     all.extend(cases::edge::cases()?);
     all.extend(cases::numerics::cases()?);
+    all.extend(cases::random::cases()?);
     all.extend(cases::ops::cases()?);
     Ok(all)
 }

@@ -27,6 +27,7 @@ mod files;
 mod graph;
 mod host;
 pub mod ops;
+pub mod random;
 mod text;
 pub mod tree;
 pub mod types;

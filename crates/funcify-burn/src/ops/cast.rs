@@ -9,6 +9,7 @@ use half::{bf16, f16};
 use super::{Outcome, check_output};
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, kind};
+use crate::on_host::Real;
 use crate::{dtypes, on_device, on_host};
 
 funcify!(Burn, ops::Cast, |call, [x]| {
@@ -65,40 +66,11 @@ fn wrapped<E: Element + Into<i64>>(burn: &Burn, x: Tensor, dtype: DType) -> Outc
 }
 
 /// Floats as integers: toward zero, saturating, NaN as 0.
-fn saturated<E: Element + Wide>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
+fn saturated<E: Real>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     match dtype {
         DType::U8 => on_host::map(burn, x, |float: E| float.wide() as u8),
         DType::U32 => on_host::map(burn, x, |float: E| float.wide() as u32),
         DType::I32 => on_host::map(burn, x, |float: E| float.wide() as i32),
         _ => on_host::map(burn, x, |float: E| float.wide() as i64),
-    }
-}
-
-/// A float that f64 holds exactly.
-trait Wide {
-    fn wide(self) -> f64;
-}
-
-impl Wide for f16 {
-    fn wide(self) -> f64 {
-        self.to_f64()
-    }
-}
-
-impl Wide for bf16 {
-    fn wide(self) -> f64 {
-        self.to_f64()
-    }
-}
-
-impl Wide for f32 {
-    fn wide(self) -> f64 {
-        f64::from(self)
-    }
-}
-
-impl Wide for f64 {
-    fn wide(self) -> f64 {
-        self
     }
 }

@@ -2,6 +2,7 @@
 
 mod argmax;
 mod binary;
+mod bits;
 mod broadcast;
 mod cast;
 mod compare;
@@ -13,6 +14,7 @@ mod gather;
 mod iota;
 mod matmul;
 mod pad;
+mod predicate;
 mod reduce;
 mod reshape;
 mod reverse;
@@ -22,5 +24,6 @@ mod select;
 mod size;
 mod slice;
 mod take;
+mod threefry;
 mod transpose;
 mod unary;

@@ -1,15 +1,20 @@
 //! Elementwise ops of one operand: Candle's for floats, this crate's for integers and for what Candle lacks.
 
+use std::f64::consts::FRAC_2_SQRT_PI;
+
 use candle_core::Tensor;
 use funcify::dispatch::Call;
 use funcify::error::BackendError;
+use funcify::ops::special;
 use funcify::ops::{
-    Abs, Cos, Exp, Expm1, Log, Log1p, Neg, Not, Recip, Rsqrt, Sigmoid, Sign, Sin, Sqrt, Square, StopGradient, Tanh,
+    Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Cos, Cosh, Digamma, Erf, ErfInv, Erfc, Exp, Expm1, Floor,
+    Lgamma, Log, Log1p, Neg, Not, Recip, Round, Rsqrt, Sigmoid, Sign, Sin, Sinh, Sqrt, Square, StopGradient, Tan, Tanh,
+    Trunc,
 };
 use funcify::{DType, funcify};
 
 use crate::backend::Candle;
-use crate::cpu::{Backward, map_floats, map_integers, map1};
+use crate::cpu::{Backward, map_floats, map_floats_in_f64, map_integers, map1};
 
 type Result<T> = std::result::Result<T, BackendError>;
 
@@ -29,6 +34,9 @@ funcify!(Candle, Sqrt, |_, [x]| x.sqrt());
 funcify!(Candle, Rsqrt, |call, [x]| rsqrt(&call, &x));
 funcify!(Candle, Recip, |_, [x]| x.recip());
 funcify!(Candle, Not, |call, [x]| not(&call, &x));
+funcify!(Candle, Erf, |_, [x]| x.erf());
+funcify!(Candle, Floor, |_, [x]| x.floor());
+funcify!(Candle, Ceil, |_, [x]| x.ceil());
 funcify!(Candle, StopGradient, |_, [x]| Ok::<_, BackendError>(x.detach()));
 
 fn neg_integers(call: &Call<'_, Candle, Neg>, x: &Tensor) -> Result<Tensor> {
@@ -85,4 +93,33 @@ fn not(call: &Call<'_, Candle, Not>, x: &Tensor) -> Result<Tensor> {
         return map1(call, x, None, |v: u8| u8::from(v == 0));
     }
     map_integers!(call, x, |v| !v)
+}
+
+/// Kernels in f64, each with the gradient that Candle's own `backward` takes: from x, y and the gradient of y.
+macro_rules! in_f64 {
+    ($($op:ident => |$v:ident| $formula:expr, $backward:expr;)*) => {
+        $(funcify!(Candle, $op, |call, [x]| {
+            let backward: Option<Backward> = $backward;
+            map_floats_in_f64!(&call, &x, backward, |$v| $formula)
+        });)*
+    };
+}
+
+in_f64! {
+    Tan => |v| v.tan(), Some(|_, y, g| g.mul(&y.sqr()?.affine(1.0, 1.0)?));
+    Asin => |v| v.asin(), Some(|x, _, g| g.div(&x.sqr()?.affine(-1.0, 1.0)?.sqrt()?));
+    Acos => |v| v.acos(), Some(|x, _, g| g.neg()?.div(&x.sqr()?.affine(-1.0, 1.0)?.sqrt()?));
+    Atan => |v| v.atan(), Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, 1.0)?));
+    Sinh => |v| v.sinh(), Some(|_, y, g| g.mul(&y.sqr()?.affine(1.0, 1.0)?.sqrt()?));
+    Cosh => |v| v.cosh(), Some(|x, _, g| g.mul(&x.exp()?.sub(&x.neg()?.exp()?)?.affine(0.5, 0.0)?));
+    Asinh => |v| special::asinh(v), Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, 1.0)?.sqrt()?));
+    Acosh => |v| special::acosh(v), Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, -1.0)?.sqrt()?));
+    Atanh => |v| special::atanh(v), Some(|x, _, g| g.div(&x.sqr()?.affine(-1.0, 1.0)?));
+    Erfc => |v| special::erfc(v), Some(|x, _, g| g.mul(&x.sqr()?.neg()?.exp()?.affine(-FRAC_2_SQRT_PI, 0.0)?));
+    ErfInv => |v| special::erf_inv(v), Some(|_, y, g| g.mul(&y.sqr()?.exp()?.affine(FRAC_2_SQRT_PI.recip(), 0.0)?));
+    Lgamma => |v| special::lgamma(v), None;
+    Digamma => |v| special::digamma(v), None;
+    Cbrt => |v| v.cbrt(), Some(|_, y, g| g.div(&y.sqr()?.affine(3.0, 0.0)?));
+    Round => |v| v.round_ties_even(), Some(|_, _, g| g.zeros_like());
+    Trunc => |v| v.trunc(), Some(|_, _, g| g.zeros_like());
 }

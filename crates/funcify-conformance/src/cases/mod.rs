@@ -1,5 +1,6 @@
 //! The cases: programs of the golden cases, one file a category, in the order of the manifest; `edge`, whose expected
-//! values stand beside the programs; `numerics`, one answer to each question on which libraries differ; and `ops`, single ops whose results are the reference evaluation's.
+//! values stand beside the programs, as do those of `random`; `numerics`, one answer to each question on which libraries
+//! differ; and `ops`, single ops whose results are the reference evaluation's.
 //!
 //! A program follows the definition in the manifest. It takes its inputs by name, with the types that the
 //! manifest gives them, so one program serves the f32 and the f64 variant.
@@ -16,6 +17,7 @@ mod model;
 mod nested;
 pub(crate) mod numerics;
 pub(crate) mod ops;
+pub(crate) mod random;
 mod scan;
 mod taps;
 mod while_loops;

@@ -2,6 +2,7 @@
 
 mod build;
 mod check;
+mod compositions;
 mod elementwise;
 mod live;
 mod operand;

@@ -32,6 +32,7 @@ mod argmax;
 pub mod associative;
 mod attributes;
 mod binary;
+mod bits;
 mod broadcast;
 mod cast;
 mod compare;
@@ -44,6 +45,7 @@ mod gather;
 mod iota;
 mod matmul;
 mod pad;
+mod predicate;
 mod reduce;
 mod reshape;
 mod reverse;
@@ -52,10 +54,12 @@ mod scatter;
 mod select;
 mod size;
 mod slice;
+pub mod special;
 pub mod switch;
 mod take;
 #[cfg(test)]
 pub(crate) mod testing;
+mod threefry;
 mod transpose;
 mod unary;
 pub mod while_loop;
@@ -69,6 +73,7 @@ pub use associative::AssociativeScan;
 pub(crate) use associative::Halves;
 pub use attributes::{Attribute, Attributes};
 pub use binary::*;
+pub use bits::*;
 pub use broadcast::Broadcast;
 pub use cast::Cast;
 pub(crate) use cast::cast_scalar;
@@ -83,6 +88,7 @@ pub use gather::Gather;
 pub use iota::Iota;
 pub use matmul::MatMul;
 pub use pad::Pad;
+pub use predicate::*;
 pub use reduce::{Reduce, ReduceKind};
 pub use reshape::Reshape;
 pub use reverse::Reverse;
@@ -93,6 +99,7 @@ pub use size::Size;
 pub use slice::Slice;
 pub use switch::Switch;
 pub use take::Take;
+pub use threefry::{Threefry, Words, threefry_bits};
 pub use transpose::Transpose;
 pub use unary::*;
 pub use while_loop::While;
@@ -135,7 +142,9 @@ pub trait OpRules {
 pub enum Op {
     Unary,
     Binary,
+    Bits,
     Compare,
+    Predicate,
     Select,
     Cast,
     MatMul,
@@ -156,6 +165,7 @@ pub enum Op {
     Take,
     Gather,
     Scatter,
+    Threefry,
     Scan,
     Switch,
     While,
@@ -206,6 +216,8 @@ macro_rules! op_keys {
                     .map(Op::from)
                     .or_else(|| binary_of(name).map(Op::from))
                     .or_else(|| compare_of(name).map(Op::from))
+                    .or_else(|| bits_of(name).map(Op::from))
+                    .or_else(|| predicate_of(name).map(Op::from))
                     .map(Ok)
                     .or_else(|| custom::parse(name, attributes)),
             }
@@ -233,6 +245,7 @@ op_keys! {
     "take" => Take;
     "gather" => Gather;
     "scatter" => Scatter;
+    "threefry" => Threefry;
 }
 
 impl OpKey for Constant {
@@ -260,8 +273,8 @@ pub const CONTROL_FLOW: &[&str] = &["associative_scan", "switch", "while"];
 
 /// The names of all ops that this crate defines, sorted.
 pub fn all_names() -> Vec<&'static str> {
-    let mut names =
-        [STRUCT_OPS, UNARY_NAMES, BINARY_NAMES, COMPARE_NAMES, &["constant", "scan"], CONTROL_FLOW].concat();
+    let tables = [UNARY_NAMES, BINARY_NAMES, COMPARE_NAMES, BITS_NAMES, PREDICATE_NAMES].concat();
+    let mut names = [STRUCT_OPS, &tables, &["constant", "scan"], CONTROL_FLOW].concat();
     names.sort_unstable();
     names
 }

@@ -16,6 +16,7 @@ mod taps;
 mod trees;
 mod trimmed;
 mod until;
+mod zeros;
 
 use funcify::{Builder, Element, Graph, HostTensor, Tree};
 
@@ -40,6 +41,7 @@ pub(crate) fn cases() -> Cases {
         until::cases()?,
         control::cases()?,
         failures::cases()?,
+        zeros::cases()?,
     ];
     Ok(groups.into_iter().flatten().collect())
 }

@@ -7,6 +7,7 @@
 mod elementwise;
 mod indexing;
 mod movement;
+mod randoms;
 mod reductions;
 mod values;
 
@@ -22,10 +23,12 @@ type Cases = Result<Vec<Case>, String>;
 
 /// Every case of the category.
 pub(crate) fn cases() -> Cases {
-    Ok([elementwise::cases()?, reductions::cases()?, movement::cases()?, indexing::cases()?].concat())
+    Ok([elementwise::cases()?, reductions::cases()?, movement::cases()?, indexing::cases()?, randoms::cases()?]
+        .concat())
 }
 
 /// One application of an op.
+#[derive(Clone)]
 struct Use {
     op: Op,
     operands: Vec<HostTensor>,

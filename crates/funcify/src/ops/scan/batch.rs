@@ -4,9 +4,10 @@
 //! 0. A carry or a buffer has lanes if its initial value has or if a step gives it some, which is found by tracing the
 //! body until nothing is added.
 //!
-//! A step count that differs between lanes is run to the largest one. A lane is active at step `t` if `t` is below its
-//! own count, upward and downward; one that is not keeps its carries and its rows. A buffer whose rows are counted by the
-//! steps would be ragged then, and is refused.
+//! A step count that differs between lanes is run to the largest one, and an `until` that does until the last lane has
+//! ended. A lane is active at step `t` if `t` is below its own count, upward and downward, and no earlier step has ended
+//! it; one that is not keeps its carries and its rows. A buffer whose rows are counted by the steps would be ragged then,
+//! and is refused.
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Vec<Batche
         counts: counts.map(|counts| counts.cast(DType::I64)),
         buffers: places.buffers.iter().map(|place| by_lane || place.is_some_and(|at| operands[at].mapped)).collect(),
         carries: operands[places.carries].iter().map(|operand| by_lane || operand.mapped).collect(),
+        ends: false,
     };
     lanes.batch().unwrap_or_default()
 }
@@ -64,24 +66,39 @@ struct Lanes<'a> {
     buffers: Vec<bool>,
     /// Which carries have lanes.
     carries: Vec<bool>,
+    /// Whether each lane has its own `until`.
+    ends: bool,
 }
 
 impl Lanes<'_> {
     fn batch(mut self) -> Option<Vec<Batched>> {
         loop {
-            let (mut buffers, mut carries) = (self.buffers.clone(), self.carries.clone());
-            let body = self.trace(&mut buffers, &mut carries)?;
-            if buffers == self.buffers && carries == self.carries {
+            let (mut buffers, mut carries, mut ends) = (self.buffers.clone(), self.carries.clone(), self.ends);
+            let body = self.trace(&mut buffers, &mut carries, &mut ends)?;
+            if buffers == self.buffers && carries == self.carries && ends == self.ends {
                 return Some(self.emit(body));
             }
-            (self.buffers, self.carries) = (buffers, carries);
+            if ends && !self.ends {
+                if let Some(buffer) = ragged(self.scan) {
+                    fail("scan", Site::Unknown, &[], |at| ragged_error(at, self.scan, buffer));
+                    return None;
+                }
+                buffers.fill(true);
+                carries.fill(true);
+            }
+            (self.buffers, self.carries, self.ends) = (buffers, carries, ends);
         }
+    }
+
+    /// Whether lanes may be done before the loop is.
+    fn masked(&self) -> bool {
+        self.ends || self.counts.is_some()
     }
 
     /// The offsets that a step reads of a buffer. A lane that is done writes back what it has read.
     fn reads(&self, buffer: &Buffer) -> Vec<usize> {
         let mut reads = buffer.reads.clone();
-        if self.counts.is_some() {
+        if self.masked() {
             reads.extend(buffer.writes.iter().filter(|offset| !buffer.reads.contains(offset)));
         }
         reads
@@ -110,11 +127,14 @@ impl Lanes<'_> {
         if self.counts.is_some() {
             params.push(("t".to_string(), TensorType::scalar(DType::I64), false));
         }
+        if self.ends {
+            params.push(("done".to_string(), TensorType::new(DType::Bool, [self.size.clone()]), true));
+        }
         params
     }
 
-    /// Traces a step, and notes which buffers and carries it gives lanes.
-    fn trace(&self, buffers: &mut [bool], carries: &mut [bool]) -> Option<ClosedBody> {
+    /// Traces a step, and notes which buffers and carries it gives lanes, and whether its `until` has some.
+    fn trace(&self, buffers: &mut [bool], carries: &mut [bool], ends: &mut bool) -> Option<ClosedBody> {
         let params = self.params();
         let types: Vec<(String, TensorType)> = params.iter().map(|(name, ty, _)| (name.clone(), ty.clone())).collect();
         trace_body("scan", self.scan.body.name(), &types, |values| {
@@ -123,12 +143,18 @@ impl Lanes<'_> {
                 .zip(&params)
                 .map(|(value, (_, _, mapped))| Batched { value: *value, mapped: *mapped })
                 .collect();
-            self.step(&inputs, buffers, carries)
+            self.step(&inputs, buffers, carries, ends)
         })
     }
 
     /// One step on all lanes; the results in the order of the body's.
-    fn step(&self, inputs: &[Batched], buffers: &mut [bool], carries: &mut [bool]) -> Vec<(String, Value)> {
+    fn step(
+        &self,
+        inputs: &[Batched],
+        buffers: &mut [bool],
+        carries: &mut [bool],
+        ends: &mut bool,
+    ) -> Vec<(String, Value)> {
         let (scan, layout) = (self.scan, self.scan.params());
         let mut next = 0;
         let mut take = |count: usize| {
@@ -147,7 +173,14 @@ impl Lanes<'_> {
         arguments.extend_from_slice(&old_carries);
         arguments.extend_from_slice(&self.operands[scan.operands().invariants]);
 
-        let active = self.counts.zip(t).map(|(counts, t)| counts.gt(t));
+        let done = if self.ends { take(1).first().map(|done| done.value) } else { None };
+
+        let counting = self.counts.zip(t).map(|(counts, t)| counts.gt(t));
+        let running = done.map(|done| !done);
+        let active = match (counting, running) {
+            (Some(counting), Some(running)) => Some(counting & running),
+            (counting, running) => counting.or(running),
+        };
         let results = inline(&scan.body, self.size, &arguments);
         let places = scan.results();
         let mut outputs = Vec::with_capacity(results.len() + 1);
@@ -173,6 +206,19 @@ impl Lanes<'_> {
         }
         if let Some(t) = t {
             outputs.push(("t".to_string(), if scan.reverse { t - 1 } else { t + 1 }));
+        }
+        if let Some(stop) = places.until.map(|index| results[index]) {
+            *ends |= stop.mapped;
+            let stop = match done {
+                Some(done) => {
+                    let done = done | stop.spread(self.size);
+                    outputs.push(("done".to_string(), done));
+                    done.all(0)
+                }
+                None if stop.mapped => stop.value.all(0),
+                None => stop.value,
+            };
+            outputs.push(("until".to_string(), stop));
         }
         outputs
     }
@@ -206,6 +252,8 @@ impl Lanes<'_> {
         let carries = self.operands[places.carries].iter().zip(&self.carries);
         operands.extend(carries.map(|(carry, mapped)| carry.spread_if(*mapped, self.size).value));
         operands.extend(first);
+        let running = self.ends.then(|| constant(false).broadcast_to([self.size.clone()]));
+        operands.extend(running);
         let invariants = body.captures.len();
         operands.extend(body.captures);
 
@@ -214,7 +262,7 @@ impl Lanes<'_> {
             body: Arc::new(body.graph),
             steps,
             buffers: buffers.collect(),
-            carries: scan.carries + usize::from(first.is_some()),
+            carries: scan.carries + usize::from(first.is_some()) + usize::from(running.is_some()),
             invariants,
             ..scan.clone()
         };

@@ -1,8 +1,8 @@
 //! The graph: an arena of typed nodes, in an order in which each uses only what came before it.
 
+mod activations;
 mod build;
 mod check;
-mod compositions;
 mod elementwise;
 mod live;
 mod operand;

@@ -213,7 +213,7 @@ fn a_report_tells_what_became_of_a_graph() {
     let graph = graph.unwrap();
     let native = compile(&graph, NATIVE).unwrap();
     let before = native.report();
-    assert_eq!((before.graph_ops, before.peak_bytes), (7, None), "{graph}");
+    assert_eq!((before.graph_ops, before.peak_bytes), (8, None), "{graph}");
     native.call_host(&[numbers(100)]).unwrap();
     let report = native.report();
     assert_eq!(report.instructions, before.instructions);

@@ -280,7 +280,7 @@ fn loops_that_end_early() {
         (done.trace(&old), done.steps())
     });
     let text = round_trips(&graph.unwrap());
-    for part in ["for t in 0..20 until $1 {", "f32[$1+1]", "    until %3\n  }", "{axis=0, start=1, limit=$1+1, step=1}"]
+    for part in ["for t in 0..20 until $1 {", "f32[$1+1]", "    until %6\n  }", "{axis=0, start=1, limit=$1+1, step=1}"]
     {
         assert!(text.contains(part), "{part} in\n{text}");
     }

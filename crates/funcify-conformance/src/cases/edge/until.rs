@@ -233,7 +233,7 @@ fn in_a_choice_in_a_conditional_loop() -> Result<Case, String> {
         outputs! { y: while_loop(g.input("start", "f32[]"), |y| y.lt(50.0), step) }
     };
     // 1: 2 + 6 = 8 (the sums of 2, 6 and 12 are 20), then 40, then 80.
-    gives_dynamic("until_in_a_choice", program, [scalar(1f32), row([2f32, 3., 2.])], [("y", scalar(80f32))])
+    gives_dynamic("until_in_a_choice", program, [row([2f32, 3., 2.]), scalar(1f32)], [("y", scalar(80f32))])
 }
 
 /// A loop over the rows that another one gave: their number is known when that has run.

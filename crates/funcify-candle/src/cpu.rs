@@ -5,9 +5,10 @@
 use std::marker::PhantomData;
 
 use candle_core::cpu_backend::{binary_map_vec_par, unary_map_vec_par};
-use candle_core::{CpuStorage, CustomOp1, CustomOp2, Error, Layout, Shape, Tensor, WithDType};
+use candle_core::{CpuStorage, CustomOp1, CustomOp2, DType, Error, Layout, Shape, Tensor, WithDType};
 use funcify::dispatch::Call;
 use funcify::error::BackendError;
+use half::{bf16, f16};
 
 use crate::backend::Candle;
 
@@ -34,10 +35,36 @@ pub(crate) fn map1<A: WithDType, R: WithDType, O>(
     f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
 ) -> Result<Tensor, BackendError> {
     require_cpu(call)?;
+    Ok(apply1(x, backward, f)?)
+}
+
+fn apply1<A: WithDType, R: WithDType>(
+    x: &Tensor,
+    backward: Option<Backward>,
+    f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
+) -> Result<Tensor> {
     if x.elem_count() == 0 {
-        return Ok(Tensor::zeros(x.shape(), R::DTYPE, x.device())?);
+        return Tensor::zeros(x.shape(), R::DTYPE, x.device());
     }
-    Ok(x.apply_op1(Map1 { f, backward, types: PhantomData::<fn(A) -> R> })?)
+    x.apply_op1(Map1 { f, backward, types: PhantomData::<fn(A) -> R> })
+}
+
+/// A function of each element of a float tensor, computed in f64 and rounded once. Called by its address: functions of
+/// which a call costs little next to what they do.
+pub(crate) fn map_in_f64<O>(
+    call: &Call<'_, Candle, O>,
+    x: &Tensor,
+    backward: Option<Backward>,
+    f: fn(f64) -> f64,
+) -> Result<Tensor, BackendError> {
+    require_cpu(call)?;
+    Ok(match x.dtype() {
+        DType::F64 => apply1(x, backward, f)?,
+        DType::F32 => apply1(x, backward, move |v: f32| f(f64::from(v)) as f32)?,
+        DType::F16 => apply1(x, backward, move |v: f16| f16::from_f64(f(v.to_f64())))?,
+        DType::BF16 => apply1(x, backward, move |v: bf16| bf16::from_f64(f(v.to_f64())))?,
+        _ => return Err(outside_domain(call, x)),
+    })
 }
 
 struct Map1<A, R, F> {
@@ -226,31 +253,6 @@ macro_rules! map_floats {
     }};
 }
 
-/// A function of each element of a float tensor, computed in f64 and rounded once.
-macro_rules! map_floats_in_f64 {
-    ($call:expr, $x:expr, $backward:expr, |$v:ident| $formula:expr) => {{
-        use ::candle_core::DType;
-        use ::half::{bf16, f16};
-        let (call, x, backward) = ($call, $x, $backward);
-        match x.dtype() {
-            DType::F64 => crate::cpu::map1(call, x, backward, |$v: f64| $formula),
-            DType::F32 => crate::cpu::map1(call, x, backward, |v: f32| {
-                let $v = f64::from(v);
-                $formula as f32
-            }),
-            DType::F16 => crate::cpu::map1(call, x, backward, |v: f16| {
-                let $v = v.to_f64();
-                f16::from_f64($formula)
-            }),
-            DType::BF16 => crate::cpu::map1(call, x, backward, |v: bf16| {
-                let $v = v.to_f64();
-                bf16::from_f64($formula)
-            }),
-            _ => Err(crate::cpu::outside_domain(call, x)),
-        }
-    }};
-}
-
 /// A function of each element of an integer tensor, computed in i64 and wrapped.
 macro_rules! map_integers {
     ($call:expr, $x:expr, |$v:ident| $formula:expr) => {{
@@ -343,4 +345,4 @@ macro_rules! with_element {
     }};
 }
 
-pub(crate) use {map_float_pairs, map_floats, map_floats_in_f64, map_integer_pairs, map_integers, with_element};
+pub(crate) use {map_float_pairs, map_floats, map_integer_pairs, map_integers, with_element};

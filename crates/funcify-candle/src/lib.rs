@@ -31,8 +31,8 @@
 //! # Gradients
 //!
 //! Gradients come from funcify's own transformation. Tensors that Candle tracks stay tracked through Candle's kernels
-//! and through the elementwise kernels of one operand; Candle's `backward` through another kernel of this crate is
-//! Candle's error `BackwardNotSupported`, never a wrong gradient.
+//! and through the elementwise kernels of one float operand, except `lgamma` and `digamma`; Candle's `backward` through
+//! another kernel of this crate is Candle's error `BackwardNotSupported`, never a wrong gradient.
 
 mod backend;
 mod cpu;

@@ -14,7 +14,7 @@ use funcify::ops::{
 use funcify::{DType, funcify};
 
 use crate::backend::Candle;
-use crate::cpu::{Backward, map_floats, map_floats_in_f64, map_integers, map1};
+use crate::cpu::{Backward, map_floats, map_in_f64, map_integers, map1};
 
 type Result<T> = std::result::Result<T, BackendError>;
 
@@ -97,29 +97,26 @@ fn not(call: &Call<'_, Candle, Not>, x: &Tensor) -> Result<Tensor> {
 
 /// Kernels in f64, each with the gradient that Candle's own `backward` takes: from x, y and the gradient of y.
 macro_rules! in_f64 {
-    ($($op:ident => |$v:ident| $formula:expr, $backward:expr;)*) => {
-        $(funcify!(Candle, $op, |call, [x]| {
-            let backward: Option<Backward> = $backward;
-            map_floats_in_f64!(&call, &x, backward, |$v| $formula)
-        });)*
+    ($($op:ident => $function:expr, $backward:expr;)*) => {
+        $(funcify!(Candle, $op, |call, [x]| map_in_f64(&call, &x, $backward, $function));)*
     };
 }
 
 in_f64! {
-    Tan => |v| v.tan(), Some(|_, y, g| g.mul(&y.sqr()?.affine(1.0, 1.0)?));
-    Asin => |v| v.asin(), Some(|x, _, g| g.div(&x.sqr()?.affine(-1.0, 1.0)?.sqrt()?));
-    Acos => |v| v.acos(), Some(|x, _, g| g.neg()?.div(&x.sqr()?.affine(-1.0, 1.0)?.sqrt()?));
-    Atan => |v| v.atan(), Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, 1.0)?));
-    Sinh => |v| v.sinh(), Some(|_, y, g| g.mul(&y.sqr()?.affine(1.0, 1.0)?.sqrt()?));
-    Cosh => |v| v.cosh(), Some(|x, _, g| g.mul(&x.exp()?.sub(&x.neg()?.exp()?)?.affine(0.5, 0.0)?));
-    Asinh => |v| special::asinh(v), Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, 1.0)?.sqrt()?));
-    Acosh => |v| special::acosh(v), Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, -1.0)?.sqrt()?));
-    Atanh => |v| special::atanh(v), Some(|x, _, g| g.div(&x.sqr()?.affine(-1.0, 1.0)?));
-    Erfc => |v| special::erfc(v), Some(|x, _, g| g.mul(&x.sqr()?.neg()?.exp()?.affine(-FRAC_2_SQRT_PI, 0.0)?));
-    ErfInv => |v| special::erf_inv(v), Some(|_, y, g| g.mul(&y.sqr()?.exp()?.affine(FRAC_2_SQRT_PI.recip(), 0.0)?));
-    Lgamma => |v| special::lgamma(v), None;
-    Digamma => |v| special::digamma(v), None;
-    Cbrt => |v| v.cbrt(), Some(|_, y, g| g.div(&y.sqr()?.affine(3.0, 0.0)?));
-    Round => |v| v.round_ties_even(), Some(|_, _, g| g.zeros_like());
-    Trunc => |v| v.trunc(), Some(|_, _, g| g.zeros_like());
+    Tan => f64::tan, Some(|_, y, g| g.mul(&y.sqr()?.affine(1.0, 1.0)?));
+    Asin => f64::asin, Some(|x, _, g| g.div(&x.sqr()?.affine(-1.0, 1.0)?.sqrt()?));
+    Acos => f64::acos, Some(|x, _, g| g.neg()?.div(&x.sqr()?.affine(-1.0, 1.0)?.sqrt()?));
+    Atan => f64::atan, Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, 1.0)?));
+    Sinh => f64::sinh, Some(|_, y, g| g.mul(&y.sqr()?.affine(1.0, 1.0)?.sqrt()?));
+    Cosh => f64::cosh, Some(|x, _, g| g.mul(&x.exp()?.sub(&x.neg()?.exp()?)?.affine(0.5, 0.0)?));
+    Asinh => special::asinh, Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, 1.0)?.sqrt()?));
+    Acosh => special::acosh, Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, -1.0)?.sqrt()?));
+    Atanh => special::atanh, Some(|x, _, g| g.div(&x.sqr()?.affine(-1.0, 1.0)?));
+    Erfc => special::erfc, Some(|x, _, g| g.mul(&x.sqr()?.neg()?.exp()?.affine(-FRAC_2_SQRT_PI, 0.0)?));
+    ErfInv => special::erf_inv, Some(|_, y, g| g.mul(&y.sqr()?.exp()?.affine(FRAC_2_SQRT_PI.recip(), 0.0)?));
+    Lgamma => special::lgamma, None;
+    Digamma => special::digamma, None;
+    Cbrt => f64::cbrt, Some(|_, y, g| g.div(&y.sqr()?.affine(3.0, 0.0)?));
+    Round => f64::round_ties_even, Some(|_, _, g| g.zeros_like());
+    Trunc => f64::trunc, Some(|_, _, g| g.zeros_like());
 }

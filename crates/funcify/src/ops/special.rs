@@ -69,13 +69,9 @@ pub fn digamma(x: f64) -> f64 {
     }
     let (mut x, mut result) = (x, 0.0);
     if x <= -1.0 {
+        let fraction = x - x.round();
+        result = -std::f64::consts::PI / (std::f64::consts::PI * fraction).tan();
         x = 1.0 - x;
-        let fraction = x - x.floor();
-        let remainder = if fraction > 0.5 { fraction - 1.0 } else { fraction };
-        if remainder == 0.0 {
-            return f64::NAN;
-        }
-        result = std::f64::consts::PI / (std::f64::consts::PI * remainder).tan();
     }
     if x >= 10.0 {
         x -= 1.0;
@@ -179,7 +175,7 @@ const DIGAMMA_ROOT: [f64; 3] =
 const UNIT: ([f64; 6], [f64; 7]) = (
     [
         0.254_798_510_611_315_51,
-        -0.325_550_321_868_044_91,
+        -0.325_550_311_868_044_91,
         -0.650_318_537_708_965_07,
         -0.289_191_264_447_747_84,
         -0.045_251_321_448_739_056,

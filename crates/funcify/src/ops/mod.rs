@@ -12,6 +12,8 @@ mod cast;
 mod compare;
 mod concat;
 mod constant;
+mod conv;
+mod cumulative;
 mod custom;
 mod dynamic_slice;
 mod dynamic_update;
@@ -27,6 +29,7 @@ mod scatter;
 mod select;
 mod size;
 mod slice;
+mod sort;
 pub mod switch;
 mod take;
 #[cfg(test)]
@@ -48,6 +51,8 @@ pub(crate) use cast::cast_scalar;
 pub use compare::*;
 pub use concat::Concat;
 pub use constant::Constant;
+pub use conv::{Conv, ConvOptions, Padding};
+pub use cumulative::Cumulative;
 pub(crate) use custom::name_taken_twice;
 pub use custom::{Custom, CustomOp, CustomOpEntry};
 pub use dynamic_slice::DynamicSlice;
@@ -64,6 +69,7 @@ pub use scatter::{Scatter, ScatterMode};
 pub use select::Select;
 pub use size::Size;
 pub use slice::Slice;
+pub use sort::Sort;
 pub use switch::Switch;
 pub use take::Take;
 pub use transpose::Transpose;
@@ -129,6 +135,9 @@ pub enum Op {
     Take,
     Gather,
     Scatter,
+    Cumulative,
+    Sort,
+    Conv,
     Scan,
     Switch,
     While,
@@ -204,6 +213,9 @@ op_keys! {
     "take" => Take;
     "gather" => Gather;
     "scatter" => Scatter;
+    "cumulative" => Cumulative;
+    "sort" => Sort;
+    "conv" => Conv;
 }
 
 impl OpKey for Constant {

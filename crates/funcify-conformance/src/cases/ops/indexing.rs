@@ -114,7 +114,10 @@ fn scatters() -> Cases {
         }
         uses
     };
-    let set = on_dtypes("scatter_set", &DType::ALL, 0.0, |dtype| uses(ScatterMode::Set, dtype))?;
-    let add = on_dtypes("scatter_add", &NUMBERS, 0.0, |dtype| uses(ScatterMode::Add, dtype))?;
-    Ok([set, add].concat())
+    let mut cases = Vec::new();
+    for mode in ScatterMode::ALL {
+        let dtypes: &[DType] = if mode == ScatterMode::Set { &DType::ALL } else { &NUMBERS };
+        cases.extend(on_dtypes(&format!("scatter_{}", mode.name()), dtypes, 0.0, |dtype| uses(mode, dtype))?);
+    }
+    Ok(cases)
 }

@@ -4,8 +4,8 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{ConvOptions, ModuleOps};
 use funcify::dispatch::Call;
-use funcify::ops::{Conv, Padding};
 use funcify::funcify;
+use funcify::ops::{Conv, Padding};
 
 use super::Outcome;
 use crate::device::Burn;
@@ -42,13 +42,7 @@ fn conv(call: &Call<'_, Burn, Conv>, x: Tensor, kernel: Tensor) -> Outcome {
 }
 
 /// The elements of an axis `dilation` apart, with zeros between them, as far as they are kept.
-fn spread(
-    call: &Call<'_, Burn, Conv>,
-    x: Tensor,
-    axis: usize,
-    dilation: usize,
-    padding: &Padding,
-) -> Outcome {
+fn spread(call: &Call<'_, Burn, Conv>, x: Tensor, axis: usize, dilation: usize, padding: &Padding) -> Outcome {
     let mut shape = sizes(&x);
     let size = (shape[axis] - 1) * dilation + 1;
     let spread = if dilation == 1 {

@@ -178,7 +178,11 @@ mod tests {
     fn integers_become_rows_and_positions() {
         check([2u8, 0, 255], |x| x.one_hot(3, DType::F32), [[0f32, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0; 3]]);
         check([2u8, 255, 255], |x| x.one_hot(256, DType::I32).sum(0).slice(0, 254..), [0i32, 2]);
-        check([[1f32, 2.0], [3.0, 4.0]], |x| x.embedding(super::super::constant([1i64, 0, 7])), [[3f32, 4.0], [1.0, 2.0], [3.0, 4.0]]);
+        check(
+            [[1f32, 2.0], [3.0, 4.0]],
+            |x| x.embedding(super::super::constant([1i64, 0, 7])),
+            [[3f32, 4.0], [1.0, 2.0], [3.0, 4.0]],
+        );
         check([[i64::MIN, 3, i64::MIN], [i64::MAX, 2, 2]], |x| x.argmin(1), [0i64, 1]);
         check([[0u8, 255], [255, 0]], |x| x.argmin(1), [0i64, 1]);
         check([[1f32, f32::NAN, -3.0], [0.0, -0.0, 1.0]], |x| x.argmin(1), [1i64, 0]);

@@ -128,8 +128,7 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
         product = (value, batch.iter().chain(free).copied().collect());
     }
     let (value, term) = summed(product, |letter| result.contains(letter));
-    let order: Vec<usize> =
-        result.iter().filter_map(|letter| term.iter().position(|other| other == letter)).collect();
+    let order: Vec<usize> = result.iter().filter_map(|letter| term.iter().position(|other| other == letter)).collect();
     if order.iter().copied().eq(0..order.len()) || value.is_poison() { value } else { value.transpose(order) }
 }
 
@@ -179,7 +178,11 @@ fn parse(equation: &str, operands: &[Value]) -> Result<Parsed, (String, String, 
     }
     for (axis, letter) in result.iter().enumerate() {
         if result[..axis].contains(letter) || !sizes.iter().any(|(other, _)| other == letter) {
-            return Err(("the result".to_string(), "letters of the operands, each once".to_string(), format!("`{letter}`")));
+            return Err((
+                "the result".to_string(),
+                "letters of the operands, each once".to_string(),
+                format!("`{letter}`"),
+            ));
         }
     }
     Ok((terms, result))

@@ -323,7 +323,13 @@ impl Value {
     }
 
     #[track_caller]
-    pub(super) fn with_axis_and<O: Into<Op>>(self, name: &str, axis: i64, others: &[Value], op: impl FnOnce(usize) -> O) -> Value {
+    pub(super) fn with_axis_and<O: Into<Op>>(
+        self,
+        name: &str,
+        axis: i64,
+        others: &[Value],
+        op: impl FnOnce(usize) -> O,
+    ) -> Value {
         match normal_axis(name, axis, self.rank(), &[self]) {
             Some(axis) => emit(op(axis), &[&[self], others].concat(), Site::caller())[0],
             None => Value::poison(),

@@ -1,8 +1,8 @@
 //! How the ops' own tests state what they expect: by the op's text, its operands and its result.
 
+use crate::error::{Place, Result, Site};
 use crate::graph::Graph;
 use crate::host::HostTensor;
-use crate::error::{Place, Result, Site};
 use crate::ops::{EvalContext, Op, OpRules};
 use crate::types::{Dim, Sizes, TensorType};
 use crate::vmap::Batched;

@@ -140,10 +140,8 @@ fn symbolic() -> Cases {
         let name = format!("structured_symbolic_{batch}_{length}");
         let graph = Graph::build(&name, |builder| {
             let dims = [Dim::from("N"), Dim::from(2), Dim::from("L")];
-            let [x, kernel] = [
-                builder.input("x", TensorType::new(DType::F32, dims)),
-                builder.input("kernel", kernel.ty()),
-            ];
+            let [x, kernel] =
+                [builder.input("x", TensorType::new(DType::F32, dims)), builder.input("kernel", kernel.ty())];
             let (sorted, positions) = x.sort(-1, true);
             let padded = |low, high, groups| ConvOptions { padding: [(low, high)], groups, ..ConvOptions::default() };
             let causal = x.conv(kernel, padded(2, 0, 2));

@@ -22,8 +22,9 @@ impl Conv {
         for axis in 0..self.strides.len() {
             let reach = (window[axis + 2].clone() - 1) * self.dilation[axis];
             op.low.push(reach - &self.low[axis]);
-            let spread = [(&x[axis + 2], self.input_dilation[axis]), (&cotangent.dim(axis as i64 + 2), self.strides[axis])]
-                .map(|(size, dilation)| sizes::spread(size, dilation).unwrap_or_default());
+            let spread =
+                [(&x[axis + 2], self.input_dilation[axis]), (&cotangent.dim(axis as i64 + 2), self.strides[axis])]
+                    .map(|(size, dilation)| sizes::spread(size, dilation).unwrap_or_default());
             op.high.push(spread[0].clone() + &self.low[axis] - &spread[1]);
         }
         let mut flipped = exchange(kernel, 0, &self.groups);
@@ -35,12 +36,8 @@ impl Conv {
 
     /// From the cotangent of the result that of the kernel, whose shape is `kernel`.
     pub fn kernel_transpose(&self, kernel: &Shape, x: Value, cotangent: Value) -> Value {
-        let mut op = Conv {
-            strides: self.dilation.clone(),
-            dilation: self.strides.clone(),
-            high: Vec::new(),
-            ..self.clone()
-        };
+        let mut op =
+            Conv { strides: self.dilation.clone(), dilation: self.strides.clone(), high: Vec::new(), ..self.clone() };
         for axis in 0..self.strides.len() {
             let spread = |size: &Dim, dilation| sizes::spread(size, dilation).unwrap_or_default();
             let window = spread(&kernel[axis + 2], self.dilation[axis]);
@@ -108,9 +105,8 @@ mod tests {
             (of_x, of_k, (y * g).sum(..), (of_x * x).sum(..), (of_k * k).sum(..))
         });
         let graph = graph.unwrap_or_else(|error| panic!("{options:?}: {error}"));
-        let tensors = [(x, 3), (kernel, 8)].map(|(dims, seed)| {
-            numbers(&TensorType::new(DType::F64, Shape::new(dims[..D + 2].to_vec())), seed)
-        });
+        let tensors = [(x, 3), (kernel, 8)]
+            .map(|(dims, seed)| numbers(&TensorType::new(DType::F64, Shape::new(dims[..D + 2].to_vec())), seed));
         let results = crate::evaluate(&graph, &tensors).unwrap_or_else(|error| panic!("{options:?}: {error}"));
         assert_eq!([results[0].ty(), results[1].ty()], [tensors[0].ty(), tensors[1].ty()], "{options:?}");
         let products: Vec<f64> = results[2..].iter().map(|result| result.get(0).as_f64()).collect();

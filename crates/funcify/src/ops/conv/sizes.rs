@@ -41,7 +41,12 @@ impl Conv {
         if positions.is_at_least(&Dim::from(0)) == Some(false) || padded.is_at_least(&Dim::from(0)) == Some(false) {
             let found = format!("{window} elements {} apart on {padded}", self.dilation[axis]);
             let expected = "a window that fits the padded axis";
-            return Err(at.mismatch(format!("spatial axis {axis}"), expected, found, "pad more, or use a smaller kernel"));
+            return Err(at.mismatch(
+                format!("spatial axis {axis}"),
+                expected,
+                found,
+                "pad more, or use a smaller kernel",
+            ));
         }
         match (self.strides[axis], positions.constant()) {
             (1, _) => Ok(positions),
@@ -97,7 +102,8 @@ mod tests {
     #[test]
     fn zeros_around_and_elements_taken_away() {
         let padding = |low, high, size, input_dilation| {
-            let options = ConvOptions { padding: [(low, high)], input_dilation: [input_dilation], ..Default::default() };
+            let options =
+                ConvOptions { padding: [(low, high)], input_dilation: [input_dilation], ..Default::default() };
             let padding = Conv::from(options).padding(&Place::new("conv", Site::Unknown), 0, size, &Sizes::new());
             let Padding { kept, before, after } = padding.unwrap();
             (kept, before, after)

@@ -285,7 +285,7 @@ mod tests {
             (|x, y| einsum("ij,kj->ik", &[x, y]), "the size 3 for `j`"),
             (|x, y| einsum("ij,jk->iz", &[x, y]), "letters of the operands"),
             (|x, y| x.dot_general(y, &[(0, 0)], &[]), "the size 2"),
-            (|x, y| x.dot_general(y, &[(1, 0)], &[(1, 1)]), "each axis in one pair"),
+            (|x, y| x.dot_general(y, &[(1, 0)], &[(1, 0)]), "each axis in one pair"),
             (|x, y| x.dot_general(y, &[(2, 0)], &[]), "an axis from -2 to 1"),
             (|x, y| x.dot_general(y.cast(DType::F64), &[(1, 0)], &[]), "dtype f32"),
         ] {

@@ -121,6 +121,62 @@ pub(crate) fn fold<E: Element>(
     Ok(from_elements(burn, folded, &shape))
 }
 
+/// The running reduction of an axis, from its first element or from its last.
+pub(crate) fn running<E: Element>(
+    burn: &Burn,
+    x: Tensor,
+    axis: usize,
+    reverse: bool,
+    f: impl Fn(E, E) -> E,
+) -> Result<Tensor, BackendError> {
+    let shape = sizes(&x);
+    let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+    let mut changed = elements::<E>(x)?;
+    for block in changed.chunks_exact_mut((size * inner).max(1)) {
+        for step in 1..size {
+            let (row, before) = if reverse { (size - 1 - step, size - step) } else { (step, step - 1) };
+            for column in 0..inner {
+                block[row * inner + column] = f(block[before * inner + column], block[row * inner + column]);
+            }
+        }
+    }
+    Ok(from_elements(burn, changed, &shape))
+}
+
+/// The elements of an axis in order, and the position that each had. Stable; NaN is the greatest number.
+pub(crate) fn sort<E: Element + PartialOrd>(
+    burn: &Burn,
+    x: Tensor,
+    axis: usize,
+    descending: bool,
+) -> Result<[Tensor; 2], BackendError> {
+    let compare = |a: &E, b: &E| a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)));
+    let shape = sizes(&x);
+    let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+    let found = elements::<E>(x)?;
+    let (mut sorted, mut positions) = (found.clone(), vec![0i64; found.len()]);
+    let mut order: Vec<usize> = Vec::with_capacity(size);
+    for start in (0..found.len()).step_by((size * inner).max(1)).flat_map(|block| block..block + inner) {
+        let element = |position: usize| &found[start + position * inner];
+        order.clear();
+        order.extend(0..size);
+        order.sort_by(|a, b| match descending {
+            false => compare(element(*a), element(*b)),
+            true => compare(element(*b), element(*a)),
+        });
+        for (target, source) in order.iter().enumerate() {
+            positions[start + target * inner] = *source as i64;
+            sorted[start + target * inner] = *element(*source);
+        }
+    }
+    Ok([from_elements(burn, sorted, &shape), from_elements(burn, positions, &shape)])
+}
+
+/// Whether an element is NaN; no integer is.
+pub(crate) fn is_nan<E: PartialOrd>(element: &E) -> bool {
+    element.partial_cmp(element).is_none()
+}
+
 /// A tensor with the elements at `indices` along an axis changed by updates, in row-major order. An index out of
 /// range is skipped. `indices` are i64.
 pub(crate) fn scatter<E: Element>(

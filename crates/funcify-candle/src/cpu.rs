@@ -168,6 +168,40 @@ impl<A: WithDType, R: WithDType, F: Fn(&[A]) -> R> CustomOp1 for Rows<A, R, F> {
     }
 }
 
+/// A function that fills a row from each row along an axis. No size is zero.
+pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
+    call: &Call<'_, Candle, O>,
+    x: &Tensor,
+    axis: usize,
+    f: impl Fn(&[A], &mut [R]) + Send + Sync + 'static,
+) -> Result<Tensor, BackendError> {
+    require_cpu(call)?;
+    let last = x.rank() - 1;
+    // The axis is exchanged with the last one, and back.
+    let rows = x.transpose(axis, last)?.contiguous()?;
+    let along = Along { f, size: x.dim(axis)?, types: PhantomData::<fn(A) -> R> };
+    Ok(rows.apply_op1(along)?.transpose(axis, last)?)
+}
+
+struct Along<A, R, F> {
+    f: F,
+    size: usize,
+    types: PhantomData<fn(A) -> R>,
+}
+
+impl<A: WithDType, R: WithDType, F: Fn(&[A], &mut [R])> CustomOp1 for Along<A, R, F> {
+    fn name(&self) -> &'static str {
+        "funcify-along"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let rows = contiguous::<A>(storage, layout)?.chunks_exact(self.size.max(1));
+        let mut results = vec![R::zero(); layout.shape().elem_count()];
+        rows.zip(results.chunks_exact_mut(self.size.max(1))).for_each(|(row, result)| (self.f)(row, result));
+        Ok((R::to_cpu_storage_owned(results), layout.shape().clone()))
+    }
+}
+
 /// The rows along axes `first..end` combined element by element, for a contiguous tensor. No size is zero.
 pub(crate) fn fold_columns<E: WithDType, O>(
     call: &Call<'_, Candle, O>,

@@ -155,9 +155,23 @@ fn examples(name: &str, dtype: DType) -> Vec<Example> {
         }
         "scatter" => {
             let operands = vec![matrix.clone(), index(&[2, 2]), matrix.clone()];
-            let of_mode =
-                |(prefix, mode): (&str, _)| (prefix.to_string(), Scatter { axis: 0, mode }.into(), operands.clone());
-            [("scatter_set", ScatterMode::Set), ("scatter_add", ScatterMode::Add)].map(of_mode).to_vec()
+            let of_mode = |mode: ScatterMode| {
+                (format!("scatter_{}", mode.name()), Scatter { axis: 0, mode }.into(), operands.clone())
+            };
+            ScatterMode::ALL.map(of_mode).to_vec()
+        }
+        "cumulative" => {
+            use ReduceKind::*;
+            let of_kind = |kind: ReduceKind| {
+                let op = Cumulative { kind, axis: 0, reverse: false };
+                (format!("cumulative_{}", kind.name()), op.into(), vec![matrix.clone()])
+            };
+            [Sum, Prod, Max, Min, Any, All].map(of_kind).to_vec()
+        }
+        "sort" => one(Sort { axis: 0, descending: false }.into(), &[&matrix]),
+        "conv" => {
+            let operands = [of(dtype, &[1, 2, 3]), of(dtype, &[4, 2, 2])];
+            one(Conv::from(ConvOptions::<1>::default()).into(), &[&operands[0], &operands[1]])
         }
         _ => {
             let unary = UNARY.into_iter().find(|op| op.name() == name).map(|op| one(op.into(), &[&matrix]));

@@ -39,7 +39,7 @@ pub use files::{parse_safetensors, read_safetensors, write_safetensors};
 pub use funcify_derive::Tree;
 pub use graph::{
     Axes, Builder, Graph, Input, IntoType, Node, NodeId, Operand, Output, SliceRange, Source, Value, ValueId, apply,
-    concat, constant, full, iota, select, size, stack,
+    concat, constant, einsum, eye, full, iota, select, size, stack, tri_mask,
 };
 pub use host::{Element, HostTensor, Scalar, Storage};
 pub use ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};

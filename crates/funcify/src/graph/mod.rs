@@ -3,17 +3,22 @@
 mod activations;
 mod build;
 mod check;
+mod compositions;
 mod elementwise;
 mod live;
 mod operand;
+mod products;
+mod structured;
 pub(crate) mod tracer;
 mod value;
 
 use std::fmt;
 
 pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
+pub use compositions::{eye, tri_mask};
 pub(crate) use live::uses_any;
 pub use operand::{Axes, Operand, SliceRange};
+pub use products::einsum;
 pub(crate) use tracer::{BodyTrace, at_site, emit, fail, fresh_symbol};
 pub use value::Value;
 

@@ -38,6 +38,8 @@ mod cast;
 mod compare;
 mod concat;
 mod constant;
+mod conv;
+mod cumulative;
 mod custom;
 mod dynamic_slice;
 mod dynamic_update;
@@ -54,6 +56,7 @@ mod scatter;
 mod select;
 mod size;
 mod slice;
+mod sort;
 pub mod special;
 pub mod switch;
 mod take;
@@ -80,6 +83,8 @@ pub(crate) use cast::cast_scalar;
 pub use compare::*;
 pub use concat::Concat;
 pub use constant::Constant;
+pub use conv::{Conv, ConvOptions, Padding};
+pub use cumulative::Cumulative;
 pub(crate) use custom::name_taken_twice;
 pub use custom::{Custom, CustomOp, CustomOpEntry};
 pub use dynamic_slice::DynamicSlice;
@@ -97,6 +102,7 @@ pub use scatter::{Scatter, ScatterMode};
 pub use select::Select;
 pub use size::Size;
 pub use slice::Slice;
+pub use sort::Sort;
 pub use switch::Switch;
 pub use take::Take;
 pub use threefry::{Threefry, Words, threefry_bits};
@@ -166,6 +172,9 @@ pub enum Op {
     Gather,
     Scatter,
     Threefry,
+    Cumulative,
+    Sort,
+    Conv,
     Scan,
     Switch,
     While,
@@ -246,6 +255,9 @@ op_keys! {
     "gather" => Gather;
     "scatter" => Scatter;
     "threefry" => Threefry;
+    "cumulative" => Cumulative;
+    "sort" => Sort;
+    "conv" => Conv;
 }
 
 impl OpKey for Constant {

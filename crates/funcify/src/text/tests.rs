@@ -358,6 +358,13 @@ fn every_op() {
             x.take(0, i),
             x.gather(1, i),
             x.scatter(0, i, x, ScatterMode::Add),
+            x.scatter(1, i, x, ScatterMode::Max),
+            x.cumsum(1, true),
+            x.sort(0, true).0,
+            x.reshape([Dim::from(1), Dim::from("B"), Dim::from("B")]).conv(
+                x.reshape([Dim::from("B"), Dim::from("B"), Dim::from(1)]),
+                crate::ops::ConvOptions { padding: [(2, -1)], ..Default::default() },
+            ),
             select(b, x, x),
             x.matmul(x),
             crate::random::bits(crate::random::key(1), [Dim::from("B") + 1, Dim::from(2)]),

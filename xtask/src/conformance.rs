@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use funcify_conformance::{MODES, Report, all_cases, run_case, unmatched_gaps};
+use funcify_conformance::{MODES, Report, Subject, all_cases, run_case, unmatched_gaps};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::backends;
@@ -41,19 +41,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     // A panic is a failed row; its message is in the row, not on the screen.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    for subject in &subjects {
+    let rows_of = |subject: &Subject| {
+        let mut rows = Vec::new();
         if arguments.filter.is_none() {
-            report.rows.extend(unmatched_gaps(&all, subject));
+            rows.extend(unmatched_gaps(&all, subject));
         }
         for case in &cases {
             bar.set_message(format!("{}/{}", subject.name, case.name));
             for mode in MODES {
-                report.rows.push(run_case(case, subject, mode));
+                rows.push(run_case(case, subject, mode));
                 bar.inc(1);
             }
         }
-    }
+        rows
+    };
+    // A thread for each backend: one that compiles kernels for a GPU takes as long as all the others.
+    let all_rows = std::thread::scope(|scope| {
+        let threads: Vec<_> = subjects.iter().map(|subject| scope.spawn(|| rows_of(subject))).collect();
+        threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+    });
     std::panic::set_hook(hook);
+    for (subject, rows) in subjects.iter().zip(all_rows) {
+        report.rows.extend(rows.map_err(|_| anyhow!("the suite itself panicked on {}", subject.name))?);
+    }
     bar.finish_and_clear();
 
     print!("{}", report.table());

@@ -92,8 +92,9 @@ impl Burn {
     #[track_caller]
     pub fn wgpu() -> funcify::Result<Self> {
         let name = "burn-wgpu";
+        let at = Place::new("Burn::wgpu", Site::caller());
         let device = vulkan_device().map_err(|reason| funcify::Error::Absent {
-            at: Place::new("Burn::wgpu", Site::caller()).boxed(),
+            at: at.boxed(),
             backend: name.to_string(),
             reason,
             fix: "install a Vulkan driver: the GPU's, or the software one of Mesa (Debian and Ubuntu: \

@@ -1,6 +1,6 @@
 //! Category `dtype`: integers, booleans, casts, mixed floats.
 
-use funcify::{DType, ScanOptions, constant, iota, scan, scan_with, select};
+use funcify::{DType, HostTensor, ScanOptions, constant, iota, scan, scan_with, select};
 
 use super::{Inputs, Outputs, Program, outputs};
 
@@ -59,7 +59,7 @@ fn bool_logic(g: &Inputs<'_>) -> Outputs {
 /// An integer sequence converted to float in the body.
 fn cast_int_to_float(g: &Inputs<'_>) -> Outputs {
     let [weights, ks] = g.get(["weights", "ks"]);
-    let zero = constant(0.0).cast(weights.dtype());
+    let zero = constant(HostTensor::scalar(0.0).cast(weights.dtype()));
     let (_, (ys, total)) = scan(zero, ks, |c, k| {
         let c = 0.5 * c + (weights * k.cast(weights.dtype())).sum(..);
         (c, (c, k.sum(..)))

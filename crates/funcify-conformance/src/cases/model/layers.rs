@@ -1,13 +1,13 @@
 //! Layers and losses that a loop computes in parts.
 
-use funcify::{Recurrence, constant, full, scan};
+use funcify::{HostTensor, Recurrence, constant, full, scan};
 
 use super::{Inputs, Outputs, outputs};
 
 /// Cross entropy over chunks of rows.
 pub(super) fn chunked_cross_entropy(g: &Inputs<'_>) -> Outputs {
     let [x, w, b, target] = g.get(["x", "w", "b", "target"]);
-    let zero = constant(0.0).cast(x.dtype());
+    let zero = constant(HostTensor::scalar(0.0).cast(x.dtype()));
     let (acc, ()) = scan(zero, (x.reshape([4, 2, 3]), target.reshape([4, 2])), |acc, (x, t)| {
         let z = x.matmul(w.t()) + b;
         let nll = z.logsumexp(1) - z.gather(1, t.unsqueeze(1)).squeeze(1);

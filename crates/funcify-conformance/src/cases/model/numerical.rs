@@ -1,6 +1,6 @@
 //! Differential equations, iterative solvers and dynamic programming.
 
-use funcify::{DType, ScanOptions, Value, constant, full, iota, scan, scan_with, stack};
+use funcify::{DType, HostTensor, ScanOptions, Value, constant, full, iota, scan, scan_with, stack};
 
 use super::{Inputs, Outputs, outputs};
 
@@ -94,7 +94,7 @@ pub(super) fn value_iteration(g: &Inputs<'_>) -> Outputs {
 pub(super) fn advantage_estimation(g: &Inputs<'_>) -> Outputs {
     let [rewards, values, done] = g.get(["rewards", "values", "done"]);
     let (now, next) = (values.slice(0, ..6), values.slice(0, 1..7));
-    let zero = constant(0.0).cast(rewards.dtype());
+    let zero = constant(HostTensor::scalar(0.0).cast(rewards.dtype()));
     let (_, a) = scan_with(ScanOptions::new().reverse(), zero, (rewards, now, next, done), |a, (r, v, n, d)| {
         let a = r + 0.9 * (1.0 - d) * n - v + 0.9 * 0.8 * (1.0 - d) * a;
         (a, a)

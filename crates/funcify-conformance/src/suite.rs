@@ -60,7 +60,9 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
         all.push(golden_case(golden, program).map_err(|reason| format!("case `{name}`: {reason}"))?);
     }
     all.extend(cases::edge::cases()?);
-    all.extend(cases::ops::cases()?);
+    let ops = cases::ops::cases()?;
+    all.extend(crate::lanes::cases(&ops)?);
+    all.extend(ops);
     Ok(all)
 }
 

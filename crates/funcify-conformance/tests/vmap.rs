@@ -3,38 +3,9 @@
 //! Every case of the suite is batched, whatever ops it has: those of later ones too. The lanes are the case's inputs and
 //! others that are made of them.
 
-use funcify::{Error, Graph, HostTensor, Scalar, VmapOptions, evaluate};
+use funcify::{Error, Graph, HostTensor, VmapOptions, evaluate};
+use funcify_conformance::lanes::{arguments, one_by_one, operands, stacked, varied};
 use funcify_conformance::{Case, Expected, ExpectedOutput, all_cases, compare};
-
-/// The inputs of another lane: the elements in the opposite order, a smaller scalar.
-fn varied(tensor: &HostTensor) -> HostTensor {
-    HostTensor::from_fn(tensor.dtype(), tensor.shape(), |index| {
-        let mirrored: Vec<usize> = index.iter().zip(tensor.shape()).map(|(at, size)| size - 1 - at).collect();
-        match tensor.at(&mirrored) {
-            Scalar::Int(number) if index.is_empty() && number > 1 => Scalar::Int(number - 1),
-            Scalar::Float(number) if index.is_empty() => Scalar::Float(0.75 * number),
-            scalar => scalar,
-        }
-    })
-}
-
-fn stacked(lanes: &[&HostTensor]) -> HostTensor {
-    let shape = [&[lanes.len()], lanes[0].shape()].concat();
-    HostTensor::from_fn(lanes[0].dtype(), &shape, |index| lanes[index[0]].at(&index[1..]))
-}
-
-/// The results of the lanes one by one, stacked; none if a lane has no results.
-fn one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Option<Vec<ExpectedOutput>> {
-    let results: Vec<Vec<HostTensor>> = lanes.iter().map(|lane| evaluate(graph, lane).ok()).collect::<Option<_>>()?;
-    let output = |(index, output): (usize, &funcify::Output)| {
-        let lanes: Vec<&HostTensor> = results.iter().map(|lane| &lane[index]).collect();
-        // Lanes that run different numbers of steps may have results of different sizes.
-        let alike = lanes.iter().all(|lane| lane.shape() == lanes[0].shape());
-        let values = alike.then(|| stacked(&lanes))?;
-        Some(ExpectedOutput { name: output.name.clone(), ty: values.ty(), values, rtol: 0.0, atol: 0.0 })
-    };
-    graph.outputs().iter().enumerate().map(output).collect()
-}
 
 /// What came of a batched case.
 #[derive(PartialEq, Debug)]
@@ -71,12 +42,7 @@ fn check(case: &Case, mapped: &[bool]) -> Outcome {
     batched.check().unwrap_or_else(|errors| panic!("{}: {errors:?}\n{batched}", what()));
     let text = batched.to_string();
     assert_eq!(Graph::parse(&text).unwrap().to_string(), text, "{}", what());
-    let arguments: Vec<HostTensor> = (mapped.iter().enumerate())
-        .map(|(index, mapped)| match mapped {
-            true => stacked(&lanes.iter().map(|lane| &lane[index]).collect::<Vec<_>>()),
-            false => lanes[0][index].clone(),
-        })
-        .collect();
+    let arguments = arguments(&lanes, mapped);
     let results = evaluate(&batched, &arguments).unwrap_or_else(|error| panic!("{}: {error}\n{batched}", what()));
     compare(&batched, &results, &expected).unwrap_or_else(|reason| panic!("{}: {reason}\n{batched}", what()));
     Outcome::Equal
@@ -87,13 +53,8 @@ fn cases_with_results() -> impl Iterator<Item = Case> {
     cases.filter(|case| matches!(case.expected, Expected::Outputs(_)) && !case.inputs.is_empty())
 }
 
-/// The place of the operand that each input of an op's case is: `uploaded_3_1` is operand 1. In a case whose inputs have
-/// other names, each is one.
-fn operands(case: &Case) -> Vec<usize> {
-    let places = 0..case.inputs.len();
-    let number = |input: usize| case.graph.input_name(input).rsplit_once('_')?.1.parse().ok();
-    let numbered: Option<Vec<usize>> = places.clone().map(number).collect();
-    numbered.unwrap_or_else(|| places.collect())
+fn programs() -> impl Iterator<Item = Case> {
+    cases_with_results().filter(|case| !["op", "vmap"].contains(&case.category.as_str()))
 }
 
 /// Each op over each of its operands alone, and over all of them.
@@ -120,7 +81,7 @@ fn every_op() {
 #[test]
 fn every_program() {
     let (mut equal, mut ragged) = (0, 0);
-    for case in cases_with_results().filter(|case| case.category != "op") {
+    for case in programs() {
         let count = case.inputs.len();
         let mut patterns: Vec<Vec<bool>> =
             (0..count).map(|one| (0..count).map(|input| input == one).collect()).collect();
@@ -147,7 +108,7 @@ fn every_program() {
 #[test]
 fn lanes_of_lanes() {
     let mut equal = 0;
-    for case in cases_with_results().filter(|case| case.category != "op") {
+    for case in programs() {
         let Ok(inner) = case.graph.vmap("INNER", VmapOptions::new()) else { continue };
         let inputs: Vec<HostTensor> = case.inputs.iter().map(|input| stacked(&[input, input])).collect();
         let Ok(results) = evaluate(&inner, &inputs) else { panic!("{}: the lanes fail", case.name) };

@@ -44,8 +44,8 @@ pub use graph::{
 pub use host::{Element, HostTensor, Scalar, Storage};
 pub use ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 pub use ops::scan::{
-    Bound, Carry, MitMot, Outcome, Recurrence, ScanOptions, SequenceHandle, State, Step, fori_loop, map, scan,
-    scan_until, scan_until_with, scan_with,
+    Bound, Carry, MapOptions, MitMot, Outcome, Recurrence, ScanOptions, SequenceHandle, State, Step, fori_loop, map,
+    map_with, scan, scan_until, scan_until_with, scan_with,
 };
 pub use ops::switch::{cond, switch};
 pub use ops::while_loop::{while_loop, while_loop_bounded};

@@ -23,8 +23,9 @@ use super::while_loop::WhileNode;
 use super::{native, unroll};
 use crate::error::{Error, Place, Result};
 use crate::graph::{Graph, Node, ValueId, uses_any};
+use crate::host::HostTensor;
 use crate::ops::scan::Scan;
-use crate::ops::{AssociativeScan, Constant, Halves, Op, OpRules, Switch, While};
+use crate::ops::{AssociativeScan, Constant, EvalContext, Halves, Op, OpRules, Switch, While};
 use crate::types::{DType, Dim, Sizes, Symbol, TensorType};
 
 /// What a lowering is given.
@@ -57,7 +58,8 @@ pub(super) struct Lowering<'a, B: Backend> {
     pub(super) settings: Settings<'a, B>,
     /// The sizes that are known: those of a call that the program is specialised to, or none.
     pub(super) sizes: Sizes,
-    /// Registers whose integer or truth value is known: constants, and static inputs.
+    /// Registers whose integer or truth value is known: constants, static inputs, known sizes, and what follows from
+    /// them.
     pub(super) known: HashMap<Slot, Known>,
     /// What was found on the way.
     findings: Findings,
@@ -241,7 +243,34 @@ impl<'a, B: Backend> Lowering<'a, B> {
                 kernel
             }
         };
-        self.push(&kernel.at, Action::Kernel(kernel.clone()), operands, kernel.outputs.len())
+        let known = self.known_result(&kernel, operands);
+        let results = self.push(&kernel.at, Action::Kernel(kernel.clone()), operands, kernel.outputs.len())?;
+        if let Some(number) = known {
+            self.known.insert(results[0], Known { number, input: None });
+        }
+        Ok(results)
+    }
+
+    /// The number that an integer or boolean scalar has, if it follows from sizes and numbers that are known.
+    fn known_result(&mut self, kernel: &KernelNode<B>, operands: &[Slot]) -> Option<i64> {
+        let is_scalar = |ty: &TensorType| ty.rank() == 0 && (ty.dtype.is_int() || ty.dtype == DType::Bool);
+        let folds = matches!(
+            kernel.op,
+            Op::Size(_) | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_)
+        );
+        if !folds || !kernel.inputs.iter().chain(&kernel.outputs).all(is_scalar) {
+            return None;
+        }
+        if !operands.iter().all(|operand| self.known.contains_key(operand)) {
+            return None;
+        }
+        let number =
+            |(slot, ty): (&Slot, &TensorType)| Some(HostTensor::scalar(self.known_number(*slot)?).cast(ty.dtype));
+        let inputs: Vec<HostTensor> = operands.iter().zip(&kernel.inputs).map(number).collect::<Option<_>>()?;
+        let mut sizes = self.sizes.clone();
+        let mut context = EvalContext { at: kernel.at.clone(), sizes: &mut sizes };
+        let results = kernel.op.eval(&mut context, &inputs, &kernel.outputs).ok()?;
+        Some(results.first()?.get(0).as_i64())
     }
 
     fn kernel_node(&self, graph: &Graph, node: &Node) -> Result<KernelNode<B>> {

@@ -7,6 +7,7 @@
 
 mod build;
 
+pub(crate) use build::trace_lane;
 pub use build::{InAxes, VmapOptions, vmap, vmap_with};
 
 use crate::error::{Place, Site};

@@ -4,11 +4,13 @@
 //! Expected values are written out. They follow from the definition of a case and never from the code under test.
 
 mod aliasing;
+mod associative;
 mod buffers;
 mod control;
 mod counts;
 mod dynamic;
 mod failures;
+mod lanes;
 mod nested;
 mod permutations;
 mod symbolic;
@@ -40,6 +42,8 @@ pub(crate) fn cases() -> Cases {
         trimmed::cases()?,
         until::cases()?,
         control::cases()?,
+        lanes::cases()?,
+        associative::cases()?,
         failures::cases()?,
         zeros::cases()?,
     ];

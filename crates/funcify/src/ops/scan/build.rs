@@ -172,7 +172,7 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
 
 /// The sequence with the axis of the loop in front.
 #[track_caller]
-fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
+pub(super) fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.rank() == 0 && !value.is_poison() {
         return fail(&at.op, at.site, &[value], |at| {
             let fix = "capture a value that is the same at each step, or broadcast it to rows";
@@ -183,7 +183,7 @@ fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
 }
 
 /// The number of steps, on which the sequences and the `length` must agree.
-fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) -> Dim {
+pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) -> Dim {
     let mut counts: Vec<(String, Dim)> = Vec::new();
     counts.extend(options.length.iter().map(|length| ("`length`".to_string(), length.clone())));
     let alive = sequences.iter().filter(|(_, value)| !value.is_poison());

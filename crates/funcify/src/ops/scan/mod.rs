@@ -39,6 +39,7 @@
 
 mod batch;
 mod build;
+mod chunked;
 mod eval;
 mod fori;
 mod infer;
@@ -50,6 +51,7 @@ use std::sync::Arc;
 
 pub(super) use build::check_carry;
 pub use build::{ScanOptions, map, scan, scan_with};
+pub use chunked::{MapOptions, map_with};
 pub(super) use eval::stack as stack_rows;
 pub use fori::{Bound, fori_loop};
 pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as SequenceHandle, State, Step, Writable};

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use funcify::dispatch::{CompileCounts, CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{DType, Error, Graph, HostTensor, Recurrence, Result, ScanOptions, scan, scan_with, while_loop};
+use funcify::dispatch::{CompileCounts, CompileOptions, Function, LoopStrategy, Reference, Steps};
+use funcify::{
+    DType, Error, Graph, HostTensor, Recurrence, Result, ScanOptions, cond, fori_loop, scan, scan_until, scan_with,
+    switch, while_loop, while_loop_bounded,
+};
 use funcify_tests::toy::{Toy, ToyTensor};
 
 const UNROLL: Option<LoopStrategy> = Some(LoopStrategy::Unroll);
@@ -126,12 +129,110 @@ fn a_constant_step_count_is_known_to_either_strategy() {
 
 #[test]
 fn a_static_input_is_compiled_in() {
-    for strategy in [UNROLL, NATIVE] {
+    for (strategy, compiled) in [(UNROLL, 3), (NATIVE, 1)] {
         let function = compile(&doubled(true), strategy).unwrap();
         let results = [3, 5, 0, 3].map(|count| double(&function, count).unwrap());
         assert_eq!(results, [12.0, 48.0, 1.5, 12.0]);
-        assert_eq!(function.counts(), CompileCounts { compiled: 3, reused: 1 });
+        let counts = CompileCounts { compiled, reused: 4 - compiled };
+        assert_eq!(function.counts(), counts, "a native loop reads the number when it runs");
     }
+}
+
+/// A choice by one static input, beside a loop that counts to another.
+#[test]
+fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
+    let graph = Graph::build("model", |g| {
+        let (k, n) = (g.static_input("k", DType::I64), g.static_input("n", DType::I64));
+        let x = g.input("x", "f64[]");
+        let start = switch(k, [&|| x, &|| x * 10.0]);
+        fori_loop(0, n, start, |_, x| x + 1.0)
+    });
+    let function = compile(&graph.unwrap(), NATIVE).unwrap();
+    let call = |k: i64, n: i64| {
+        let inputs = [HostTensor::scalar(k), HostTensor::scalar(n), HostTensor::scalar(2f64)];
+        function.call_host(&inputs).unwrap()[0].get(0).as_f64()
+    };
+    assert_eq!([call(0, 1), call(0, 4), call(1, 4), call(0, 2), call(1, 0)], [3.0, 6.0, 24.0, 4.0, 20.0]);
+    assert_eq!(function.counts(), CompileCounts { compiled: 2, reused: 3 });
+}
+
+/// A loop whose steps are known, one that ends early and one over the rows that it gave, as a backend that unrolls runs
+/// them unless it is told otherwise.
+#[test]
+fn without_a_strategy_loops_are_unrolled_where_their_steps_are_known() {
+    let graph = Graph::build("model", |g| {
+        let xs = g.input("xs", "f32[T]");
+        let zero = xs.index(0, 0) * 0.0;
+        let (_, sums) = scan(zero, xs, |sum, x| (sum + x, sum + x));
+        let (_, cut) = scan_until(zero, sums, |_, x| (x, x, x.gt(3.0)));
+        scan(zero, cut, |sum, x| (sum + x, ())).0
+    });
+    let graph = graph.unwrap();
+    let candle = Function::compile(&graph, &funcify_candle::Candle::cpu()).unwrap();
+    for (xs, sum) in [(HostTensor::from([1f32, 1., 2., 9.]), 7f32), (HostTensor::from([5f32, 1.]), 5.)] {
+        assert_eq!(candle.call_host(&[xs]).unwrap(), [HostTensor::scalar(sum)]);
+    }
+    let loops = candle.report().loops;
+    let taken: Vec<_> = loops.iter().map(|each| (each.op, each.strategy, each.steps)).collect();
+    let (unroll, native) = (LoopStrategy::Unroll, LoopStrategy::Native);
+    let expected =
+        [("scan", unroll, Steps::Exactly(2)), ("scan", native, Steps::AtMost(2)), ("scan", native, Steps::AtRunTime)];
+    assert_eq!(taken, expected);
+    let refused = compile(&graph, UNROLL).and_then(|forced| forced.call_host(&[HostTensor::from([1f32])]));
+    assert!(matches!(refused, Err(Error::StepCountNotStatic { .. })));
+}
+
+/// The steps of an unrolled loop share the programs of the choice and of the conditional loop in them.
+#[test]
+fn bodies_within_an_unrolled_loop_are_compiled_once() {
+    let graph = Graph::build("model", |g| {
+        scan(g.input("x", "f32[]"), g.input("xs", "f32[T]"), |x, y| {
+            let z = cond(x.gt(y), || (x * y).sin() + 1.0, || x + y);
+            (while_loop_bounded(5, z, |z| z.lt(0.0), |z| z.exp() + 0.5), ())
+        })
+        .0
+    });
+    let graph = graph.unwrap();
+    let bytes = |steps: usize| {
+        let function = compile(&graph, UNROLL).unwrap();
+        function.call_host(&[HostTensor::scalar(1f32), numbers(steps).cast(DType::F32)]).unwrap();
+        function.report().program_bytes
+    };
+    let (one, two, ten) = (bytes(1), bytes(2), bytes(10));
+    assert_eq!(ten - two, 8 * (two - one), "each step adds its own instructions");
+    assert!(two - one < one / 2, "{} bytes a step of {one}: the bodies are not in it", two - one);
+}
+
+#[test]
+fn a_report_tells_what_became_of_a_graph() {
+    let graph = Graph::build("model", |g| {
+        let xs = g.input("xs", "f64[T]");
+        let sums = scan(xs.index(0, 0), xs, |sum, x| (sum + x, (sum + x) * 2.0)).1;
+        sums.exp()
+    });
+    let graph = graph.unwrap();
+    let native = compile(&graph, NATIVE).unwrap();
+    let before = native.report();
+    assert_eq!((before.graph_ops, before.peak_bytes), (8, None), "{graph}");
+    native.call_host(&[numbers(100)]).unwrap();
+    let report = native.report();
+    assert_eq!(report.instructions, before.instructions);
+    // Two vectors of 100 doubles at once, and at the loop's end what the step holds.
+    assert!(report.peak_bytes.is_some_and(|bytes| (1600..1700).contains(&bytes)), "{report}");
+    assert_eq!(report.counts, CompileCounts { compiled: 1, reused: 1 });
+    let text = report.to_string();
+    assert!(text.contains("native, steps known at run time (tests/tests/functions.rs:"), "{text}");
+
+    let unrolled = compile(&graph, UNROLL).unwrap();
+    let made = |count: usize| {
+        unrolled.call_host(&[numbers(count)]).unwrap();
+        unrolled.report()
+    };
+    let (two, three, twelve) = (made(2), made(3), made(12));
+    assert_eq!(twelve.loops[0].steps, Steps::Exactly(12));
+    assert_eq!(twelve.instructions - two.instructions, 10 * (three.instructions - two.instructions));
+    assert_eq!(three.instructions - two.instructions, 4, "a row, two sums, a product");
+    assert!(twelve.program_bytes > three.program_bytes);
 }
 
 #[test]

@@ -43,6 +43,8 @@ fn expected_categories(fault: Fault) -> &'static [&'static str] {
         Fault::CarryNotReplaced => &["scan", "nested", "dtype", "model"],
         Fault::CarriesReplacedOneByOne => &["scan"],
         Fault::InvariantsOfFirstRun => &["nested"],
+        Fault::UntilNotRead | Fault::StoppingStepDropped | Fault::RowsNotCut => &["while", "edge"],
+        Fault::CutAtTheEnd => &["edge"],
         Fault::DoublesRoundedToSingle => &["scan", "dtype"],
         Fault::IntegersRoundedToSingle => &["dtype"],
     }

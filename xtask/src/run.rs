@@ -1,10 +1,12 @@
 //! `cargo xtask run`: a program from a `.fir` file on a backend, tensors from and to safetensors files.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use funcify::dispatch::{CompileOptions, LoopStrategy, run_named};
-use funcify::{Graph, read_safetensors, write_safetensors};
+use funcify::dispatch::{CompileOptions, LoopStrategy, open_backend, ordered_inputs};
+use funcify::error::{Place, Site};
+use funcify::{Graph, HostTensor, read_safetensors, write_safetensors};
 
 use crate::read;
 
@@ -27,6 +29,9 @@ pub(crate) struct Arguments {
     /// Unroll every loop.
     #[arg(long)]
     unroll: bool,
+    /// Print what the program became: instructions, loops, memory.
+    #[arg(long)]
+    report: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -38,7 +43,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         _ => None,
     };
     let options = CompileOptions { strategy, ..CompileOptions::default() };
-    let outputs = run_named(&arguments.backend, &graph, &inputs, options)?;
+    let inputs = ordered_inputs(&Place::new(graph.name(), Site::Unknown), &graph, &inputs)?;
+    let function = open_backend(&arguments.backend)?.compile(&graph, options)?;
+    let results = function.call(&inputs)?;
+    let names = graph.outputs().iter().map(|output| output.name.clone());
+    let outputs: BTreeMap<String, HostTensor> = names.zip(results).collect();
     match &arguments.out {
         Some(path) => {
             write_safetensors(path, &outputs)?;
@@ -48,14 +57,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         None => outputs.iter().for_each(|(name, tensor)| println!("{name}: {tensor:?}")),
     }
+    if arguments.report {
+        print!("\n{}", function.report());
+    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use funcify::HostTensor;
     use funcify::dispatch::backend_names;
 
     use super::*;
@@ -91,6 +100,7 @@ mod tests {
                     out: Some(out.clone()),
                     native,
                     unroll,
+                    report: true,
                 };
                 run(&arguments).unwrap();
                 let expected: BTreeMap<String, HostTensor> =

@@ -13,6 +13,10 @@ use crate::kinds::{Kind, Tensor, computable, kind, sizes};
 
 /// A tensor with the elements of a host tensor, for kernels ([`crate::kinds::computable`]).
 pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {
+    let stored = burn.stored(tensor.dtype());
+    if stored != tensor.dtype() {
+        return upload(burn, &tensor.cast(stored));
+    }
     let shape = tensor.shape();
     match tensor.storage() {
         Storage::Bool(elements) => from_elements(burn, elements.clone(), shape),
@@ -27,14 +31,17 @@ pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {
     }
 }
 
-/// The elements of a tensor whose dtype is `dtype`.
-pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
+/// The elements of a tensor whose dtype is `dtype`, which the device may store as another.
+pub(crate) fn download(burn: &Burn, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
+    let stored = burn.stored(dtype);
+    if stored != dtype {
+        return Ok(download(burn, tensor, stored)?.cast(dtype));
+    }
     let shape = sizes(tensor);
     let data = read(computable(tensor.clone()))?;
     let storage = match dtype {
         DType::Bool => Storage::Bool(data.iter::<bool>().collect()),
-        DType::U8 if data.dtype() == BurnDType::U8 => Storage::U8(data.try_into_vec()?),
-        DType::U8 => Storage::U8(data.iter::<u32>().map(|element| element as u8).collect()),
+        DType::U8 => Storage::U8(data.try_into_vec()?),
         DType::U32 => Storage::U32(data.try_into_vec()?),
         DType::I32 => Storage::I32(data.try_into_vec()?),
         DType::I64 => Storage::I64(data.try_into_vec()?),
@@ -59,7 +66,9 @@ pub(crate) fn from_elements<E: burn::tensor::Element>(burn: &Burn, elements: Vec
             let data = if data.dtype() == store { data } else { data.convert_dtype(store) };
             Dispatch::bool_from_data(data, device)
         }
-        BurnDType::U8 if !burn.has_u8() => Dispatch::int_from_data(data.convert_dtype(BurnDType::U32), device),
+        BurnDType::U8 if burn.stored(DType::U8) != DType::U8 => {
+            Dispatch::int_from_data(data.convert_dtype(BurnDType::U32), device)
+        }
         dtype if dtype.is_float() => Dispatch::float_from_data(data, device),
         _ => Dispatch::int_from_data(data, device),
     }

@@ -16,9 +16,10 @@ use funcify::error::BackendError;
 use funcify::error::{Place, Site};
 use funcify::ops::Op;
 use funcify::{DType, HostTensor, TensorType};
+use half::{bf16, f16};
 
 use crate::kinds::{self, Tensor};
-use crate::{data, dtypes};
+use crate::{data, dtypes, on_host};
 
 /// One of Burn's devices.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct Burn {
 struct Abilities {
     /// The dtypes that it does not compute with, and why.
     lacking: Vec<(DType, &'static str)>,
+    /// Storage for f16 and bf16. Without it they are f32 that is rounded after each kernel.
+    half_floats: bool,
     /// The largest rank that it can reshape.
     max_rank: Option<usize>,
     /// A sigmoid of its own. Burn's general one computes in f32.
@@ -52,7 +55,14 @@ impl Burn {
         Burn::new(
             Device::flex(),
             "burn-flex",
-            Abilities { lacking: Vec::new(), max_rank: None, sigmoid: true, host_memory: true, bytes: true },
+            Abilities {
+                lacking: Vec::new(),
+                half_floats: true,
+                max_rank: None,
+                sigmoid: true,
+                host_memory: true,
+                bytes: true,
+            },
         )
     }
 
@@ -60,13 +70,15 @@ impl Burn {
     #[cfg(feature = "ndarray")]
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
     pub fn ndarray() -> Self {
-        let lacking =
-            vec![(DType::F16, "has no storage for f16 tensors"), (DType::BF16, "has no storage for bf16 tensors")];
-        Burn::new(
-            Device::ndarray(),
-            "burn-ndarray",
-            Abilities { lacking, max_rank: Some(6), sigmoid: false, host_memory: true, bytes: true },
-        )
+        let abilities = Abilities {
+            lacking: Vec::new(),
+            half_floats: false,
+            max_rank: Some(6),
+            sigmoid: false,
+            host_memory: true,
+            bytes: true,
+        };
+        Burn::new(Device::ndarray(), "burn-ndarray", abilities)
     }
 
     /// Burn's wgpu device on Vulkan: a GPU if there is one, else a software adapter. The environment variable
@@ -99,7 +111,14 @@ impl Burn {
         ];
         let missing = optional.iter().filter(|(_, dtype, _)| !device.supports_dtype(*dtype));
         lacking.extend(missing.map(|(dtype, _, reason)| (*dtype, *reason)));
-        let abilities = Abilities { lacking, max_rank: Some(8), sigmoid: true, host_memory: false, bytes: false };
+        let abilities = Abilities {
+            lacking,
+            half_floats: true,
+            max_rank: Some(8),
+            sigmoid: true,
+            host_memory: false,
+            bytes: false,
+        };
         Ok(Burn::new(device, name, abilities))
     }
 
@@ -125,14 +144,18 @@ impl Burn {
         self.abilities.sigmoid
     }
 
+    /// The dtype that the device stores elements of `dtype` as.
+    pub(crate) fn stored(&self, dtype: DType) -> DType {
+        match dtype {
+            DType::U8 if !self.abilities.bytes => DType::U32,
+            DType::F16 | DType::BF16 if !self.abilities.half_floats => DType::F32,
+            _ => dtype,
+        }
+    }
+
     /// Whether the elements of a tensor lie in host memory.
     pub(crate) fn in_host_memory(&self) -> bool {
         self.abilities.host_memory
-    }
-
-    /// Whether the device stores u8; else it is u32.
-    pub(crate) fn has_u8(&self) -> bool {
-        self.abilities.bytes
     }
 
     /// Whether the device computes on tensors of rank 0.
@@ -142,10 +165,7 @@ impl Burn {
 
     /// Burn's integer type that stores an integer dtype.
     pub(crate) fn integer(&self, dtype: DType) -> Result<IntDType, BackendError> {
-        match dtype {
-            DType::U8 if !self.has_u8() => Ok(IntDType::U32),
-            _ => dtypes::integer(dtype),
-        }
+        dtypes::integer(self.stored(dtype))
     }
 
     /// The integer type of indices.
@@ -161,7 +181,7 @@ impl Burn {
         let sizes = Shape::from(shape.to_vec());
         Ok(match dtype {
             DType::Bool => Dispatch::bool_zeros(sizes, device, self.bool_dtype),
-            _ if dtype.is_float() => Dispatch::float_zeros(sizes, device, dtypes::float(dtype)?),
+            _ if dtype.is_float() => Dispatch::float_zeros(sizes, device, dtypes::float(self.stored(dtype))?),
             _ => Dispatch::int_zeros(sizes, device, self.integer(dtype)?),
         })
     }
@@ -212,7 +232,7 @@ impl Backend for Burn {
     }
 
     fn download(&self, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
-        data::download(tensor, dtype)
+        data::download(self, tensor, dtype)
     }
 
     fn shape(&self, tensor: &Tensor) -> Vec<usize> {
@@ -220,14 +240,17 @@ impl Backend for Burn {
     }
 
     fn stores(&self, tensor: &Tensor, dtype: DType) -> bool {
-        let stored = if dtype == DType::U8 && !self.has_u8() { DType::U32 } else { dtype };
-        dtypes::of(tensor) == Some(stored)
+        dtypes::of(tensor) == Some(self.stored(dtype))
     }
 
     fn settle(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
         match dtype {
-            DType::U8 if !self.has_u8() && !kinds::sizes(&tensor).contains(&0) => {
+            DType::U8 if self.stored(dtype) != dtype && !kinds::sizes(&tensor).contains(&0) => {
                 Ok(Dispatch::bitwise_and_scalar(tensor, Scalar::from(255i64)))
+            }
+            DType::F16 if self.stored(dtype) != dtype => on_host::map(self, tensor, |x: f32| f16::from_f32(x).to_f32()),
+            DType::BF16 if self.stored(dtype) != dtype => {
+                on_host::map(self, tensor, |x: f32| bf16::from_f32(x).to_f32())
             }
             DType::F16 if dtypes::of(&tensor) == Some(DType::F32) => Ok(Dispatch::float_cast(tensor, FloatDType::F16)),
             _ => Ok(tensor),

@@ -19,9 +19,10 @@
 //!
 //! # Features
 //! * `flex` (default): `Burn::flex()`, Burn's CPU device in plain Rust, with every dtype.
-//! * `ndarray`: `Burn::ndarray()`, on the `ndarray` crate; without f16 and bf16, up to rank 6.
-//! * `wgpu`: `Burn::wgpu()`, on Vulkan: a GPU, or Mesa's software driver; without f64 and bf16, up to rank 8. Burn's
-//!   features `fusion` and `autotune` are left to a program's own `Cargo.toml`.
+//! * `ndarray`: `Burn::ndarray()`, on the `ndarray` crate, up to rank 6; f16 and bf16 are f32 that is rounded
+//!   after each op.
+//! * `wgpu`: `Burn::wgpu()`, on Vulkan: a GPU, or Mesa's software driver; without f64 and bf16, up to rank 8; u8 is u32
+//!   that wraps after each op. Burn's features `fusion` and `autotune` are left to a program's own `Cargo.toml`.
 //!
 //! # Integers
 //! Burn's integer arithmetic panics on the CPU devices where this crate's ops are defined: overflow in a build with

@@ -41,6 +41,53 @@ pub(crate) fn map<E: Element, R: Element>(burn: &Burn, x: Tensor, f: impl Fn(E) 
     Ok(from_elements(burn, elements::<E>(x)?.into_iter().map(f).collect(), &shape))
 }
 
+/// A float that f64 holds exactly.
+pub(crate) trait Real: Element {
+    fn wide(self) -> f64;
+    fn rounded(wide: f64) -> Self;
+}
+
+impl Real for half::f16 {
+    fn wide(self) -> f64 {
+        self.to_f64()
+    }
+    fn rounded(wide: f64) -> Self {
+        half::f16::from_f64(wide)
+    }
+}
+
+impl Real for half::bf16 {
+    fn wide(self) -> f64 {
+        self.to_f64()
+    }
+    fn rounded(wide: f64) -> Self {
+        half::bf16::from_f64(wide)
+    }
+}
+
+impl Real for f32 {
+    fn wide(self) -> f64 {
+        f64::from(self)
+    }
+    fn rounded(wide: f64) -> Self {
+        wide as f32
+    }
+}
+
+impl Real for f64 {
+    fn wide(self) -> f64 {
+        self
+    }
+    fn rounded(wide: f64) -> Self {
+        wide
+    }
+}
+
+/// Elementwise on a float tensor, computed in f64 and rounded once.
+pub(crate) fn map_in_f64(burn: &Burn, x: Tensor, f: fn(f64) -> f64) -> Result<Tensor, BackendError> {
+    by_float!(x, Float => map::<Float, Float>(burn, x, |x| Float::rounded(f(x.wide()))))
+}
+
 /// Elementwise on two tensors of one shape.
 pub(crate) fn zip<E: Element>(
     burn: &Burn,
@@ -72,6 +119,62 @@ pub(crate) fn fold<E: Element>(
         *target = f(*target, element);
     }
     Ok(from_elements(burn, folded, &shape))
+}
+
+/// The running reduction of an axis, from its first element or from its last.
+pub(crate) fn running<E: Element>(
+    burn: &Burn,
+    x: Tensor,
+    axis: usize,
+    reverse: bool,
+    f: impl Fn(E, E) -> E,
+) -> Result<Tensor, BackendError> {
+    let shape = sizes(&x);
+    let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+    let mut changed = elements::<E>(x)?;
+    for block in changed.chunks_exact_mut((size * inner).max(1)) {
+        for step in 1..size {
+            let (row, before) = if reverse { (size - 1 - step, size - step) } else { (step, step - 1) };
+            for column in 0..inner {
+                block[row * inner + column] = f(block[before * inner + column], block[row * inner + column]);
+            }
+        }
+    }
+    Ok(from_elements(burn, changed, &shape))
+}
+
+/// The elements of an axis in order, and the position that each had. Stable; NaN is the greatest number.
+pub(crate) fn sort<E: Element + PartialOrd>(
+    burn: &Burn,
+    x: Tensor,
+    axis: usize,
+    descending: bool,
+) -> Result<[Tensor; 2], BackendError> {
+    let compare = |a: &E, b: &E| a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)));
+    let shape = sizes(&x);
+    let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+    let found = elements::<E>(x)?;
+    let (mut sorted, mut positions) = (found.clone(), vec![0i64; found.len()]);
+    let mut order: Vec<usize> = Vec::with_capacity(size);
+    for start in (0..found.len()).step_by((size * inner).max(1)).flat_map(|block| block..block + inner) {
+        let element = |position: usize| &found[start + position * inner];
+        order.clear();
+        order.extend(0..size);
+        order.sort_by(|a, b| match descending {
+            false => compare(element(*a), element(*b)),
+            true => compare(element(*b), element(*a)),
+        });
+        for (target, source) in order.iter().enumerate() {
+            positions[start + target * inner] = *source as i64;
+            sorted[start + target * inner] = *element(*source);
+        }
+    }
+    Ok([from_elements(burn, sorted, &shape), from_elements(burn, positions, &shape)])
+}
+
+/// Whether an element is NaN; no integer is.
+pub(crate) fn is_nan<E: PartialOrd>(element: &E) -> bool {
+    element.partial_cmp(element).is_none()
 }
 
 /// A tensor with the elements at `indices` along an axis changed by updates, in row-major order. An index out of

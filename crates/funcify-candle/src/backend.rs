@@ -157,7 +157,7 @@ impl Backend for Candle {
 }
 
 /// The elements of a tensor, row-major.
-fn elements<E: WithDType>(tensor: &Tensor) -> Result<Vec<E>, BackendError> {
+pub(crate) fn elements<E: WithDType>(tensor: &Tensor) -> Result<Vec<E>, BackendError> {
     if tensor.dtype() != E::DTYPE {
         return Err(format!("a tensor of {:?} was read as {:?}", tensor.dtype(), E::DTYPE).into());
     }

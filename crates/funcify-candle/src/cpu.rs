@@ -5,9 +5,10 @@
 use std::marker::PhantomData;
 
 use candle_core::cpu_backend::{binary_map_vec_par, unary_map_vec_par};
-use candle_core::{CpuStorage, CustomOp1, CustomOp2, Error, Layout, Shape, Tensor, WithDType};
+use candle_core::{CpuStorage, CustomOp1, CustomOp2, DType, Error, Layout, Shape, Tensor, WithDType};
 use funcify::dispatch::Call;
 use funcify::error::BackendError;
+use half::{bf16, f16};
 
 use crate::backend::Candle;
 
@@ -34,10 +35,36 @@ pub(crate) fn map1<A: WithDType, R: WithDType, O>(
     f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
 ) -> Result<Tensor, BackendError> {
     require_cpu(call)?;
+    Ok(apply1(x, backward, f)?)
+}
+
+fn apply1<A: WithDType, R: WithDType>(
+    x: &Tensor,
+    backward: Option<Backward>,
+    f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
+) -> Result<Tensor> {
     if x.elem_count() == 0 {
-        return Ok(Tensor::zeros(x.shape(), R::DTYPE, x.device())?);
+        return Tensor::zeros(x.shape(), R::DTYPE, x.device());
     }
-    Ok(x.apply_op1(Map1 { f, backward, types: PhantomData::<fn(A) -> R> })?)
+    x.apply_op1(Map1 { f, backward, types: PhantomData::<fn(A) -> R> })
+}
+
+/// A function of each element of a float tensor, computed in f64 and rounded once. Called by its address: functions of
+/// which a call costs little next to what they do.
+pub(crate) fn map_in_f64<O>(
+    call: &Call<'_, Candle, O>,
+    x: &Tensor,
+    backward: Option<Backward>,
+    f: fn(f64) -> f64,
+) -> Result<Tensor, BackendError> {
+    require_cpu(call)?;
+    Ok(match x.dtype() {
+        DType::F64 => apply1(x, backward, f)?,
+        DType::F32 => apply1(x, backward, move |v: f32| f(f64::from(v)) as f32)?,
+        DType::F16 => apply1(x, backward, move |v: f16| f16::from_f64(f(v.to_f64())))?,
+        DType::BF16 => apply1(x, backward, move |v: bf16| bf16::from_f64(f(v.to_f64())))?,
+        _ => return Err(outside_domain(call, x)),
+    })
 }
 
 struct Map1<A, R, F> {
@@ -138,6 +165,40 @@ impl<A: WithDType, R: WithDType, F: Fn(&[A]) -> R> CustomOp1 for Rows<A, R, F> {
         let rows = contiguous::<A>(storage, layout)?.chunks_exact(self.size.max(1));
         let results = rows.map(&self.f).collect();
         Ok((R::to_cpu_storage_owned(results), Shape::from(self.shape.clone())))
+    }
+}
+
+/// A function that fills a row from each row along an axis. No size is zero.
+pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
+    call: &Call<'_, Candle, O>,
+    x: &Tensor,
+    axis: usize,
+    f: impl Fn(&[A], &mut [R]) + Send + Sync + 'static,
+) -> Result<Tensor, BackendError> {
+    require_cpu(call)?;
+    let last = x.rank() - 1;
+    // The axis is exchanged with the last one, and back.
+    let rows = x.transpose(axis, last)?.contiguous()?;
+    let along = Along { f, size: x.dim(axis)?, types: PhantomData::<fn(A) -> R> };
+    Ok(rows.apply_op1(along)?.transpose(axis, last)?)
+}
+
+struct Along<A, R, F> {
+    f: F,
+    size: usize,
+    types: PhantomData<fn(A) -> R>,
+}
+
+impl<A: WithDType, R: WithDType, F: Fn(&[A], &mut [R])> CustomOp1 for Along<A, R, F> {
+    fn name(&self) -> &'static str {
+        "funcify-along"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let rows = contiguous::<A>(storage, layout)?.chunks_exact(self.size.max(1));
+        let mut results = vec![R::zero(); layout.shape().elem_count()];
+        rows.zip(results.chunks_exact_mut(self.size.max(1))).for_each(|(row, result)| (self.f)(row, result));
+        Ok((R::to_cpu_storage_owned(results), layout.shape().clone()))
     }
 }
 
@@ -286,7 +347,7 @@ macro_rules! map_integer_pairs {
         }
     }};
     (@map $call:expr, $x:expr, $y:expr, $element:ty, |$a:ident, $b:ident| $formula:expr) => {
-        crate::cpu::map2($call, $x, $y, |a: $element, b: $element| {
+        crate::cpu::map2($call, $x, $y, move |a: $element, b: $element| {
             #[allow(clippy::unnecessary_cast, reason = "one of the types is i64")]
             let ($a, $b) = (a as i64, b as i64);
             #[allow(clippy::unnecessary_cast, reason = "one of the types is i64")]

@@ -18,8 +18,8 @@
 //!
 //! Booleans are stored as `U8` zeros and ones; all other element types are Candle's own. Hot paths (arithmetic,
 //! exponentials, products of matrices, sums, selections, views) are Candle's kernels. What Candle lacks, computes
-//! otherwise or panics on (integer arithmetic that overflows, division by zero, NaN in max and min, reductions,
-//! scatter) are kernels of this crate, which run on the CPU only: on another device they are an error.
+//! otherwise or panics on (integer arithmetic that overflows, division by zero, NaN in max and min, reductions, running
+//! reductions, sorting, scatter) are kernels of this crate, which run on the CPU only: on another device they are an error.
 //!
 //! # Threads
 //!
@@ -31,8 +31,8 @@
 //! # Gradients
 //!
 //! Gradients come from funcify's own transformation. Tensors that Candle tracks stay tracked through Candle's kernels
-//! and through the elementwise kernels of one operand; Candle's `backward` through another kernel of this crate is
-//! Candle's error `BackwardNotSupported`, never a wrong gradient.
+//! and through the elementwise kernels of one float operand, except `lgamma` and `digamma`; Candle's `backward` through
+//! another kernel of this crate is Candle's error `BackwardNotSupported`, never a wrong gradient.
 
 mod backend;
 mod cpu;

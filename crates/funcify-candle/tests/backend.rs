@@ -4,7 +4,7 @@
 use candle_core::{Device, Tensor, Var};
 use funcify::dispatch::{Backend, Function, Part, StackType, run_op};
 use funcify::ops::{Broadcast, Constant, Op, Unary};
-use funcify::{DType, Graph, HostTensor, Scalar, Shape, TensorType};
+use funcify::{DType, Graph, HostTensor, Scalar, Shape, TensorType, apply};
 use funcify_candle::Candle;
 
 #[test]
@@ -49,6 +49,26 @@ fn tracked_tensors_stay_tracked() {
     for (x, found) in at.iter().zip(found) {
         let expected = (value(x + 1e-5) - value(x - 1e-5)) / 2e-5;
         assert!((found - expected).abs() < 1e-8, "{found} is not {expected}");
+    }
+}
+
+#[test]
+fn elementwise_kernels_have_gradients() {
+    use Unary::*;
+    let ops = [Tan, Asin, Acos, Atan, Sinh, Cosh, Asinh, Acosh, Atanh, Erfc, ErfInv, Cbrt, Round, Trunc];
+    for op in ops {
+        let graph = Graph::build("tracked", |builder| apply(op, &[builder.input("x", "f64[2]")])).unwrap();
+        let at = if op == Acosh { [1.25, 3.0] } else { [0.3f64, -0.7] };
+        let x = Var::new(&at, &Device::Cpu).unwrap();
+        let y = &Function::compile(&graph, &Candle::cpu()).unwrap().call(&[x.as_tensor().clone()]).unwrap()[0];
+        let gradients = y.sum_all().unwrap().backward().unwrap();
+        let found = gradients.get(&x).unwrap().to_vec1::<f64>().unwrap();
+        let value = |x: [f64; 2]| funcify::evaluate(&graph, &[x.into()]).unwrap()[0].to_f64_vec();
+        let (above, below) = (value(at.map(|x| x + 1e-5)), value(at.map(|x| x - 1e-5)));
+        for (index, found) in found.into_iter().enumerate() {
+            let expected = (above[index] - below[index]) / 2e-5;
+            assert!((found - expected).abs() < 1e-8, "{op:?} at {}: {found} is not {expected}", at[index]);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod compare;
 pub mod expectations;
 pub mod golden;
 mod harness;
+pub mod lanes;
 mod report;
 mod runner;
 mod suite;

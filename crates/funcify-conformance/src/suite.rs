@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use funcify::dispatch::LoopStrategy;
+use funcify::ops::Op;
 use funcify::{DType, Graph, HostTensor, TensorType};
 
 use crate::cases;
@@ -21,8 +22,8 @@ pub struct Case {
     pub inputs: Vec<HostTensor>,
     /// What a backend must give.
     pub expected: Expected,
-    /// Whether a loop's number of steps is a value that only a running program knows. An unrolled program must then be
-    /// refused with `StepCountNotStatic`.
+    /// Whether a loop's largest number of steps is a value that only a running program knows. An unrolled program must
+    /// then be refused with `StepCountNotStatic`.
     pub needs_dynamic_steps: bool,
 }
 
@@ -60,7 +61,11 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
         all.push(golden_case(golden, program).map_err(|reason| format!("case `{name}`: {reason}"))?);
     }
     all.extend(cases::edge::cases()?);
-    all.extend(cases::ops::cases()?);
+    all.extend(cases::numerics::cases()?);
+    all.extend(cases::random::cases()?);
+    let ops = cases::ops::cases()?;
+    all.extend(crate::lanes::cases(&ops)?);
+    all.extend(ops);
     Ok(all)
 }
 
@@ -79,13 +84,27 @@ fn golden_case(golden: &GoldenCase, program: cases::Program) -> Result<Case, Str
         outputs.push(ExpectedOutput { name, ty, values: take(key)?, rtol: tolerance.rtol, atol });
     }
     let name = format!("{}/{}", golden.category, golden.name);
+    // The flag is also that of loops that end early and have a largest number of steps.
+    let needs_dynamic_steps = golden.has_flag("needs_dynamic_trip_count") && !is_bounded(&graph);
     Ok(Case {
         name,
         category: golden.category.clone(),
         graph,
         inputs,
         expected: Expected::Outputs(outputs),
-        needs_dynamic_steps: golden.flags.iter().any(|flag| flag == "needs_dynamic_trip_count"),
+        needs_dynamic_steps,
+    })
+}
+
+/// Whether every loop has a largest number of steps that the sizes of a call give.
+fn is_bounded(graph: &Graph) -> bool {
+    graph.nodes().iter().all(|node| {
+        let has_bound = match &node.op {
+            Op::Scan(scan) => !scan.steps_operand,
+            Op::While(op) => op.bound.is_some(),
+            _ => true,
+        };
+        has_bound && node.op.bodies().into_iter().all(|body| is_bounded(body))
     })
 }
 
@@ -127,7 +146,7 @@ impl Case {
 /// in the last place of the dtype, for functions and for sums in another order. The absolute part is the same for
 /// results of the magnitude `scale` that cancel, and at least the smallest normal number: what is below it may be
 /// flushed to zero.
-fn reference_tolerance(dtype: DType, scale: f64) -> (f64, f64) {
+pub(crate) fn reference_tolerance(dtype: DType, scale: f64) -> (f64, f64) {
     let (rtol, smallest) = match dtype {
         DType::F16 => (2e-3, 2f64.powi(-14)),
         DType::BF16 => (2e-2, 2f64.powi(-126)),

@@ -13,14 +13,54 @@ type Example = (String, Op, Vec<TensorType>);
 /// Ops without cases of this kind: a constant has no type rule to ask, and loops have categories of their own.
 const WITHOUT: [&str; 2] = ["constant", "scan"];
 
-const UNARY: [Unary; 17] = {
+const UNARY: [Unary; 36] = {
     use Unary::*;
-    [Neg, Abs, Sign, Square, Exp, Expm1, Log, Log1p, Tanh, Sigmoid, Sin, Cos, Sqrt, Rsqrt, Recip, Not, StopGradient]
+    [
+        Neg,
+        Abs,
+        Sign,
+        Square,
+        Exp,
+        Expm1,
+        Log,
+        Log1p,
+        Tanh,
+        Sigmoid,
+        Sin,
+        Cos,
+        Sqrt,
+        Rsqrt,
+        Recip,
+        Not,
+        StopGradient,
+        Tan,
+        Asin,
+        Acos,
+        Atan,
+        Sinh,
+        Cosh,
+        Asinh,
+        Acosh,
+        Atanh,
+        Erf,
+        Erfc,
+        ErfInv,
+        Lgamma,
+        Digamma,
+        Cbrt,
+        Floor,
+        Ceil,
+        Round,
+        Trunc,
+    ]
 };
-const BINARY: [Binary; 11] = {
+const BINARY: [Binary; 12] = {
     use Binary::*;
-    [Add, Sub, Mul, Div, Rem, Max, Min, Pow, And, Or, Xor]
+    [Add, Sub, Mul, Div, Rem, Max, Min, Pow, Atan2, And, Or, Xor]
 };
+const SHIFTS: [Bits; 3] = [Bits::ShiftLeft, Bits::ShiftRightArithmetic, Bits::ShiftRightLogical];
+const COUNTS: [Bits; 2] = [Bits::Popcount, Bits::CountLeadingZeros];
+const PREDICATES: [Predicate; 2] = [Predicate::IsNan, Predicate::IsFinite];
 const COMPARE: [Compare; 6] = {
     use Compare::*;
     [Eq, Ne, Lt, Le, Gt, Ge]
@@ -103,18 +143,45 @@ fn examples(name: &str, dtype: DType) -> Vec<Example> {
         "dynamic_update" => one(DynamicUpdate { axis: 0 }.into(), &[&matrix, &matrix, &index(&[])]),
         "take" => one(Take { axis: 0 }.into(), &[&matrix, &index(&[3])]),
         "gather" => one(Gather { axis: 0 }.into(), &[&matrix, &index(&[2, 2])]),
+        "threefry" => {
+            let both = |(prefix, words): (&str, Words)| {
+                (
+                    prefix.to_string(),
+                    Threefry { shape: [3usize].into(), words }.into(),
+                    vec![matrix.clone(), matrix.clone()],
+                )
+            };
+            [("threefry_mixed", Words::Mixed), ("threefry_both", Words::Both)].map(both).to_vec()
+        }
         "scatter" => {
             let operands = vec![matrix.clone(), index(&[2, 2]), matrix.clone()];
-            let of_mode =
-                |(prefix, mode): (&str, _)| (prefix.to_string(), Scatter { axis: 0, mode }.into(), operands.clone());
-            [("scatter_set", ScatterMode::Set), ("scatter_add", ScatterMode::Add)].map(of_mode).to_vec()
+            let of_mode = |mode: ScatterMode| {
+                (format!("scatter_{}", mode.name()), Scatter { axis: 0, mode }.into(), operands.clone())
+            };
+            ScatterMode::ALL.map(of_mode).to_vec()
+        }
+        "cumulative" => {
+            use ReduceKind::*;
+            let of_kind = |kind: ReduceKind| {
+                let op = Cumulative { kind, axis: 0, reverse: false };
+                (format!("cumulative_{}", kind.name()), op.into(), vec![matrix.clone()])
+            };
+            [Sum, Prod, Max, Min, Any, All].map(of_kind).to_vec()
+        }
+        "sort" => one(Sort { axis: 0, descending: false }.into(), &[&matrix]),
+        "conv" => {
+            let operands = [of(dtype, &[1, 2, 3]), of(dtype, &[4, 2, 2])];
+            one(Conv::from(ConvOptions::<1>::default()).into(), &[&operands[0], &operands[1]])
         }
         _ => {
             let unary = UNARY.into_iter().find(|op| op.name() == name).map(|op| one(op.into(), &[&matrix]));
             let binary = BINARY.into_iter().find(|op| op.name() == name).map(|op| one(op.into(), &[&matrix, &matrix]));
             let compare =
                 COMPARE.into_iter().find(|op| op.name() == name).map(|op| one(op.into(), &[&matrix, &matrix]));
-            let found = unary.or(binary).or(compare);
+            let shift = SHIFTS.into_iter().find(|op| op.name() == name).map(|op| one(op.into(), &[&matrix, &matrix]));
+            let count = COUNTS.into_iter().find(|op| op.name() == name).map(|op| one(op.into(), &[&matrix]));
+            let predicate = PREDICATES.into_iter().find(|op| op.name() == name).map(|op| one(op.into(), &[&matrix]));
+            let found = unary.or(binary).or(compare).or(shift).or(count).or(predicate);
             found.unwrap_or_else(|| panic!("there is no example of `{name}`: add one, and cases"))
         }
     }

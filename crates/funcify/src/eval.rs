@@ -17,15 +17,12 @@ pub fn evaluate(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>>
 
 /// Evaluates a graph whose sizes are bound.
 pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Sizes) -> Result<Vec<HostTensor>> {
-    let live = graph.live_values();
+    let live = graph.live_nodes();
     let mut values: Vec<Option<HostTensor>> = vec![None; graph.values().count()];
     for (input, tensor) in graph.inputs().iter().zip(inputs) {
         values[input.value.index()] = Some(tensor);
     }
-    for node in graph.nodes() {
-        if !node.outputs.iter().any(|output| live[output.index()]) {
-            continue;
-        }
+    for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
         let operands = (node.inputs.iter())
             .map(|input| values[input.index()].clone().ok_or_else(|| missing(node.place())))
             .collect::<Result<Vec<_>>>()?;

@@ -27,6 +27,7 @@ mod files;
 mod graph;
 mod host;
 pub mod ops;
+pub mod random;
 mod text;
 pub mod tree;
 pub mod types;
@@ -38,15 +39,17 @@ pub use files::{parse_safetensors, read_safetensors, write_safetensors};
 pub use funcify_derive::Tree;
 pub use graph::{
     Axes, Builder, Graph, Input, IntoType, Node, NodeId, Operand, Output, SliceRange, Source, Value, ValueId, apply,
-    concat, constant, full, iota, select, size, stack,
+    concat, constant, einsum, eye, full, iota, select, size, stack, tri_mask,
 };
 pub use host::{Element, HostTensor, Scalar, Storage};
+pub use ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 pub use ops::scan::{
-    Bound, Carry, MitMot, Outcome, Recurrence, ScanOptions, SequenceHandle, State, Step, fori_loop, map, scan,
-    scan_with,
+    Bound, Carry, MapOptions, MitMot, Outcome, Recurrence, ScanOptions, SequenceHandle, State, Step, fori_loop, map,
+    map_with, scan, scan_until, scan_until_with, scan_with,
 };
 pub use ops::switch::{cond, switch};
 pub use ops::while_loop::{while_loop, while_loop_bounded};
 pub use text::to_dot;
 pub use tree::Tree;
 pub use types::{DType, Dim, Shape, Sizes, Symbol, TensorType};
+pub use vmap::{InAxes, VmapOptions, vmap, vmap_with};

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, open_backend};
 use funcify::{
-    Builder, DType, Error, Graph, HostTensor, Recurrence, ScanOptions, Site, Tree, Value, concat, cond, scan,
-    scan_with, switch, while_loop,
+    AssociativeScanOptions, Builder, DType, Error, Graph, HostTensor, MapOptions, Recurrence, ScanOptions, Site, Tree,
+    Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, map_with, scan, scan_until, scan_with,
+    switch, vmap, vmap_with, while_loop,
 };
 
 #[path = "errors/one_op.rs"]
@@ -53,6 +54,59 @@ fn operands_of_ops() {
 }
 
 #[test]
+fn lanes() {
+    refused("lanes_of_different_sizes", |g| {
+        vmap((g.input("x", "f32[B,3]"), vec![g.input("y", "f32[3]")]), |(x, y)| x * y[0])
+    });
+    refused("lanes_of_a_scalar", |g| vmap((g.input("x", "f32[B]"), g.input("w", "f32[]")), |(x, w)| x * w));
+    refused("lanes_of_nothing", |g| {
+        vmap_with(
+            VmapOptions::new().in_axes([None, None]),
+            [g.input("x", "f32[B]"), g.input("w", "f32[]")],
+            |[x, w]| x * w,
+        )
+    });
+    refused("lanes_without_an_axis", |g| {
+        vmap_with(VmapOptions::new().in_axes([Some(0)]), [g.input("x", "f32[B]"), g.input("w", "f32[]")], |[x, w]| {
+            x * w
+        })
+    });
+    refused("lanes_of_a_missing_axis", |g| {
+        vmap_with(VmapOptions::new().in_axes(2), g.input("x", "f32[B,3]"), |x| x.sum(0))
+    });
+    refused("lanes_to_a_missing_axis", |g| {
+        vmap_with(VmapOptions::new().out_axis(1), g.input("x", "f32[B,3]"), |x| x.sum(0))
+    });
+    refused("op_in_a_lane", |g| vmap(g.input("x", "f32[B,3]"), |x| x.matmul(x.unsqueeze(0))));
+    refused("ragged_lanes", |g| {
+        let (n, xs) = (g.input("n", "i64[B]"), g.input("xs", "f32[9]"));
+        vmap(n, |n| {
+            let mut loop_ = Recurrence::new();
+            let x = loop_.sequence(xs, [0]);
+            loop_.steps_value(n).run(|step| step.read(&x)[0].exp()).ys
+        })
+    });
+    refused("chunk_of_nothing", |g| map_with(MapOptions::new().chunk(0), g.input("x", "f32[T]"), |x| x.exp()));
+    let one = Graph::build("one", |g| g.input("x", "f32[3]").exp()).unwrap();
+    check("lanes_of_a_graph", one.vmap("B", VmapOptions::new().in_axes([Some(2)])));
+}
+
+#[test]
+fn associative_scans() {
+    refused("elements_of_different_lengths", |g| {
+        associative_scan((g.input("a", "f32[T]"), g.input("b", "f32[T+1]")), |(a, b), (c, d)| (a * c, b * c + d))
+    });
+    refused("elements_of_a_scalar", |g| associative_scan(g.input("x", "f32[]"), |a, b| a + b));
+    refused("elements_along_a_missing_axis", |g| {
+        associative_scan_with(AssociativeScanOptions::new().axis(-2), g.input("x", "f32[T]"), |a, b| a + b)
+    });
+    refused("elements_of_nothing", |_| associative_scan((), |(), ()| ()));
+    refused("combined_dtype", |g| associative_scan([g.input("x", "f32[T,2]")], |[a], [b]| [(a + b).cast(DType::F64)]));
+    refused("combined_shape", |g| associative_scan(g.input("x", "f32[T,2]"), |a, b| (a * b).sum(0)));
+    refused("combined_structure", |g| associative_scan(vec![g.input("x", "f32[T]")], |a, b| vec![a[0] + b[0], a[0]]));
+}
+
+#[test]
 fn choices() {
     refused("branch_dtype", |g| {
         let (p, x) = (g.input("p", "bool[]"), g.input("x", "f32[3]"));
@@ -84,6 +138,26 @@ fn choices() {
 fn conditional_loops() {
     refused("condition_of_a_row", |g| while_loop(g.input("x", "f32[3]"), |x| x.lt(1.0), |x| x * 2.0));
     refused("carry_of_a_while_loop", |g| while_loop(g.input("n", "i64[]"), |n| n.lt(9), |n| n.cast(DType::F32) * 1.5));
+    refused("until_of_a_row", |g| {
+        scan_until(g.input("sum", "f32[3]"), g.input("xs", "f32[T,3]"), |sum, x| (sum + x, sum, x.lt(0.0)))
+    });
+    refused("until_of_floats", |g| {
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
+        loop_
+            .run(|step| {
+                let [x] = step.read(&x);
+                step.until(x);
+                x
+            })
+            .ys
+    });
+    let early = Graph::build("model", |g| {
+        let (_, ys) = scan_until(g.input("sum", "f32[]"), g.input("xs", "f32[T]"), |sum, x| (sum + x, sum, x.lt(0.0)));
+        ys.slice(0, -5..)
+    });
+    let (early, xs) = (early.unwrap(), HostTensor::from([1f32, 2., -1., 4., 5., 6.]));
+    check("last_rows_of_a_loop_that_ends_early", funcify::evaluate(&early, &[HostTensor::scalar(0f32), xs]));
     let graph = Graph::build("model", |g| while_loop(g.input("n", "i64[]"), |n| n.lt(9), |n| n + 1)).unwrap();
     let options = CompileOptions { strategy: Some(LoopStrategy::Unroll), ..CompileOptions::default() };
     check("unrolled_while_loop", Function::compile_with(&graph, &Reference, options));

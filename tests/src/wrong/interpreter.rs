@@ -43,12 +43,12 @@ impl Interpreter {
 
     /// Runs a graph whose sizes are bound.
     pub(super) fn graph(&mut self, graph: &Graph, inputs: Vec<HostTensor>) -> Result<Vec<HostTensor>> {
-        let live = graph.live_values();
+        let live = graph.live_nodes();
         let mut values: Vec<Option<HostTensor>> = vec![None; graph.values().count()];
         for (input, tensor) in graph.inputs().iter().zip(inputs) {
             values[input.value.index()] = Some(tensor);
         }
-        for node in graph.nodes().iter().filter(|node| node.outputs.iter().any(|output| live[output.index()])) {
+        for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let at = node.place();
             let operands = node.inputs.iter().map(|input| values[input.index()].clone().ok_or_else(|| missing(&at)));
             let operands = operands.collect::<Result<Vec<_>>>()?;
@@ -94,12 +94,21 @@ impl Interpreter {
             buffers,
             carries: operands[places.carries].to_vec(),
         };
+        let mut left_out = 0;
         for (done, t) in self.order(scan, steps).into_iter().enumerate() {
-            self.step(&mut state, t, done + 1 == steps)?;
+            if self.step(&mut state, t, done + 1 == steps)? {
+                left_out = steps - done - 1;
+                break;
+            }
+        }
+        if let Some(symbol) = &scan.until {
+            let ran = if self.fault == Fault::RowsNotCut { steps } else { steps - left_out };
+            self.sizes.set(symbol, ran);
+            scan.check_wanted(&state.at, ran)?;
         }
         let mut outputs = Vec::new();
         for (index, buffer) in scan.buffers.iter().enumerate() {
-            let rows = wanted_rows(scan, buffer, &state.buffers[index]);
+            let rows = wanted_rows(scan, buffer, self.present_rows(scan, buffer, &state.buffers[index], left_out));
             let row_type = scan.body.output_type(scan.results().buffers[index].start);
             outputs.push(self.stacked(&state.at, row_type, rows)?);
         }
@@ -140,10 +149,15 @@ impl Interpreter {
         }
     }
 
-    fn step(&mut self, state: &mut Loop<'_>, t: usize, is_last: bool) -> Result<()> {
+    /// Runs a step. Whether it ends the loop (scan-c6).
+    fn step(&mut self, state: &mut Loop<'_>, t: usize, is_last: bool) -> Result<bool> {
         let scan = state.scan;
         let results = scan.results();
         let mut computed = self.body(state, t)?;
+        let ends = results.until.is_some_and(|until| computed[until].get(0).as_bool());
+        if ends && self.fault == Fault::StoppingStepDropped {
+            return Ok(true);
+        }
         for (index, buffer) in scan.buffers.iter().enumerate() {
             for (number, (k, result)) in buffer.writes.iter().zip(results.buffers[index].clone()).enumerate() {
                 if self.writes(number, is_last) {
@@ -166,7 +180,24 @@ impl Interpreter {
                 computed = self.body(state, t)?;
             }
         }
-        Ok(())
+        Ok(ends && self.fault != Fault::UntilNotRead)
+    }
+
+    /// The rows of the steps that ran, and those that were given (scan-c6).
+    fn present_rows<'a>(
+        &self,
+        scan: &Scan,
+        buffer: &Buffer,
+        rows: &'a [Option<HostTensor>],
+        left_out: usize,
+    ) -> &'a [Option<HostTensor>] {
+        let from_below = scan.reverse && self.fault != Fault::CutAtTheEnd;
+        match buffer.start {
+            Start::Full => rows,
+            _ if self.fault == Fault::RowsNotCut => rows,
+            _ if from_below => &rows[left_out..],
+            _ => &rows[..rows.len() - left_out],
+        }
     }
 
     /// Whether a step's write of that number to a buffer is done.

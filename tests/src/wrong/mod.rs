@@ -3,7 +3,7 @@
 mod interpreter;
 
 use funcify::Result;
-use funcify::dispatch::{CompileCounts, CompileOptions, Executable, Executor, LoopStrategy, bind_sizes};
+use funcify::dispatch::{CompileCounts, CompileOptions, Executable, Executor, LoopStrategy, Report, bind_sizes};
 use funcify::error::{Place, Site};
 use funcify::{DType, Graph, HostTensor, TensorType};
 
@@ -42,6 +42,14 @@ pub enum Fault {
     CarriesReplacedOneByOne,
     /// A loop that runs again, inside another, sees the invariants of its first run.
     InvariantsOfFirstRun,
+    /// A loop that should end early runs to its largest number of steps (scan-c6).
+    UntilNotRead,
+    /// What the step writes that ends the loop is lost (scan-c6).
+    StoppingStepDropped,
+    /// The rows of the steps that did not run are left in the traces (scan-c6).
+    RowsNotCut,
+    /// They are cut off at the end, also in a downward loop (scan-c6).
+    CutAtTheEnd,
     /// f64 results are rounded to f32.
     DoublesRoundedToSingle,
     /// Integer results are rounded to f32.
@@ -50,7 +58,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault, without [`Fault::None`].
-    pub const ALL: [Fault; 16] = [
+    pub const ALL: [Fault; 20] = [
         Fault::ReadsAfterWrites,
         Fault::SequenceTapOffByOne,
         Fault::BufferTapOffByOne,
@@ -65,6 +73,10 @@ impl Fault {
         Fault::CarryNotReplaced,
         Fault::CarriesReplacedOneByOne,
         Fault::InvariantsOfFirstRun,
+        Fault::UntilNotRead,
+        Fault::StoppingStepDropped,
+        Fault::RowsNotCut,
+        Fault::CutAtTheEnd,
         Fault::DoublesRoundedToSingle,
         Fault::IntegersRoundedToSingle,
     ];
@@ -129,5 +141,9 @@ impl Executable for WrongFunction {
 
     fn instructions(&self) -> usize {
         0
+    }
+
+    fn report(&self) -> Report {
+        Report::default()
     }
 }

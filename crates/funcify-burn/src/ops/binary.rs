@@ -3,6 +3,7 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use funcify::error::BackendError;
 use funcify::{funcify, ops};
 
 use super::Outcome;
@@ -39,6 +40,8 @@ funcify!(Burn, ops::Min, |call, [x, y]| extremum(call.backend, Order::Smallest, 
 funcify!(Burn, ops::And, |_call, [x, y]| logic(x, y, Dispatch::bool_and, Dispatch::bitwise_and));
 funcify!(Burn, ops::Or, |_call, [x, y]| logic(x, y, Dispatch::bool_or, Dispatch::bitwise_or));
 funcify!(Burn, ops::Xor, |_call, [x, y]| logic(x, y, Dispatch::bool_not_equal, Dispatch::bitwise_xor));
+
+funcify!(Burn, ops::Atan2, |_call, [x, y]| Ok::<Tensor, BackendError>(Dispatch::float_atan2(x, y)));
 
 /// Burn's remainder has the sign of the divisor; this one has that of the dividend.
 fn remainder(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {

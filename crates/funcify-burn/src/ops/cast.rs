@@ -9,6 +9,7 @@ use half::{bf16, f16};
 use super::{Outcome, check_output};
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, kind};
+use crate::on_host::Real;
 use crate::{dtypes, on_device, on_host};
 
 funcify!(Burn, ops::Cast, |call, [x]| {
@@ -17,24 +18,40 @@ funcify!(Burn, ops::Cast, |call, [x]| {
 });
 
 fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
-    if dtypes::of(&x) == Some(dtype) {
+    let stored = burn.stored(dtype);
+    // Half floats that are stored as f32: by way of f32 these would be rounded twice.
+    if dtype.is_float() && stored != dtype && dtypes::of(&x) == Some(DType::F64) {
+        return on_host::map(burn, x, |float: f64| rounded(float, dtype));
+    }
+    if dtype.is_float() && stored != dtype && kind(&x) == Kind::Integer {
+        return by_integer!(x, Integer => on_host::map(burn, x, |i: Integer| rounded(i as f64, dtype)));
+    }
+    if dtypes::of(&x) == Some(stored) {
         return Ok(x);
     }
     match (kind(&x), dtype) {
         (Kind::Bool, _) if dtype.is_int() => Ok(Dispatch::bool_into_int(x, burn.integer(dtype)?)),
-        (Kind::Bool, _) => Ok(Dispatch::bool_into_float(x, dtypes::float(dtype)?)),
+        (Kind::Bool, _) => Ok(Dispatch::bool_into_float(x, dtypes::float(stored)?)),
         (Kind::Float, DType::Bool) if !burn.in_host_memory() => {
             // Burn's wgpu device finds no difference between NaN and 0.
             Ok(Dispatch::bool_not(Dispatch::float_equal_elem(x, Scalar::from(0f64), burn.bool_dtype())))
         }
         (Kind::Float, DType::Bool) => Ok(Dispatch::float_not_equal_elem(x, Scalar::from(0f64), burn.bool_dtype())),
         (Kind::Integer, DType::Bool) => Ok(Dispatch::int_not_equal_elem(x, Scalar::from(0i64), burn.bool_dtype())),
-        (Kind::Float, _) if dtype.is_float() => Ok(Dispatch::float_cast(x, dtypes::float(dtype)?)),
-        (Kind::Integer, _) if dtype.is_float() => Ok(Dispatch::int_into_float(x, dtypes::float(dtype)?)),
+        (Kind::Float, _) if dtype.is_float() => Ok(Dispatch::float_cast(x, dtypes::float(stored)?)),
+        (Kind::Integer, _) if dtype.is_float() => Ok(Dispatch::int_into_float(x, dtypes::float(stored)?)),
         (Kind::Integer, _) if !burn.in_host_memory() => on_device::wrapped(burn, x, dtype),
         (Kind::Float, _) if !burn.in_host_memory() => on_device::saturated(burn, x, dtype),
         (Kind::Integer, _) => by_integer!(x, Integer => wrapped::<Integer>(burn, x, dtype)),
         (Kind::Float, _) => by_float!(x, Float => saturated::<Float>(burn, x, dtype)),
+    }
+}
+
+/// A number as an f16 or bf16 that is stored as f32.
+fn rounded(number: f64, dtype: DType) -> f32 {
+    match dtype {
+        DType::F16 => f16::from_f64(number).to_f32(),
+        _ => bf16::from_f64(number).to_f32(),
     }
 }
 
@@ -49,40 +66,11 @@ fn wrapped<E: Element + Into<i64>>(burn: &Burn, x: Tensor, dtype: DType) -> Outc
 }
 
 /// Floats as integers: toward zero, saturating, NaN as 0.
-fn saturated<E: Element + Wide>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
+fn saturated<E: Real>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     match dtype {
         DType::U8 => on_host::map(burn, x, |float: E| float.wide() as u8),
         DType::U32 => on_host::map(burn, x, |float: E| float.wide() as u32),
         DType::I32 => on_host::map(burn, x, |float: E| float.wide() as i32),
         _ => on_host::map(burn, x, |float: E| float.wide() as i64),
-    }
-}
-
-/// A float that f64 holds exactly.
-trait Wide {
-    fn wide(self) -> f64;
-}
-
-impl Wide for f16 {
-    fn wide(self) -> f64 {
-        self.to_f64()
-    }
-}
-
-impl Wide for bf16 {
-    fn wide(self) -> f64 {
-        self.to_f64()
-    }
-}
-
-impl Wide for f32 {
-    fn wide(self) -> f64 {
-        f64::from(self)
-    }
-}
-
-impl Wide for f64 {
-    fn wide(self) -> f64 {
-        self
     }
 }

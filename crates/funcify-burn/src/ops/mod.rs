@@ -11,17 +11,21 @@
 
 mod argmax;
 mod binary;
+mod bits;
 mod broadcast;
 mod cast;
 mod compare;
 mod concat;
 mod constant;
+mod conv;
+mod cumulative;
 mod dynamic_slice;
 mod dynamic_update;
 mod gather;
 mod iota;
 mod matmul;
 mod pad;
+mod predicate;
 mod reduce;
 mod reshape;
 mod reverse;
@@ -30,7 +34,9 @@ mod scatter;
 mod select;
 mod size;
 mod slice;
+mod sort;
 mod take;
+mod threefry;
 mod transpose;
 mod unary;
 
@@ -70,7 +76,7 @@ fn clamped_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
 fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     match kind(&x) {
         Kind::Bool => {
-            let byte = if burn.has_u8() { IntDType::U8 } else { IntDType::U32 };
+            let byte = if burn.stored(DType::U8) == DType::U8 { IntDType::U8 } else { IntDType::U32 };
             let picked = pick(Dispatch::bool_into_int(x, byte));
             Dispatch::int_not_equal_elem(picked, Scalar::from(0i64), burn.bool_dtype())
         }

@@ -35,14 +35,24 @@ fn scatter(call: &Call<'_, Burn, Scatter>, x: Tensor, indices: Tensor, updates: 
     let indices = Dispatch::int_cast(indices, IntDType::I64);
     match (kind(&x), mode) {
         (Kind::Float, ScatterMode::Add) => Ok(add(burn, axis, x, indices, updates)),
-        (Kind::Float, ScatterMode::Set) => {
-            by_float!(x, Float => on_host::scatter::<Float>(burn, axis, x, indices, updates, |_, update| update))
-        }
-        (Kind::Integer, ScatterMode::Set) => {
-            by_integer!(x, Integer => on_host::scatter::<Integer>(burn, axis, x, indices, updates, |_, update| update))
-        }
-        (Kind::Integer, ScatterMode::Add) => by_integer!(x, Integer => {
-            on_host::scatter::<Integer>(burn, axis, x, indices, updates, |i, j| i.wrapping_add(j))
+        (Kind::Float, _) => by_float!(x, Float => {
+            let combine: fn(Float, Float) -> Float = match mode {
+                ScatterMode::Set | ScatterMode::Add => |_, update| update,
+                ScatterMode::Mul => |a, b| a * b,
+                ScatterMode::Max => |a, b| if a > b || on_host::is_nan(&a) { a } else { b },
+                ScatterMode::Min => |a, b| if a < b || on_host::is_nan(&a) { a } else { b },
+            };
+            on_host::scatter::<Float>(burn, axis, x, indices, updates, combine)
+        }),
+        (Kind::Integer, _) => by_integer!(x, Integer => {
+            let combine: fn(Integer, Integer) -> Integer = match mode {
+                ScatterMode::Set => |_, update| update,
+                ScatterMode::Add => |i, j| i.wrapping_add(j),
+                ScatterMode::Mul => |i, j| i.wrapping_mul(j),
+                ScatterMode::Max => |i, j| i.max(j),
+                ScatterMode::Min => |i, j| i.min(j),
+            };
+            on_host::scatter::<Integer>(burn, axis, x, indices, updates, combine)
         }),
         (Kind::Bool, _) => on_host::scatter::<bool>(burn, axis, x, indices, updates, |_, update| update),
     }

@@ -1,10 +1,11 @@
 //! Elementwise ops of one operand: Burn's on floats; on integers in host memory, or where that is not the device's, by
 //! [`on_device`].
 
-use burn::backend::Dispatch;
 use burn::backend::ops::{ActivationOps, BoolTensorOps, FloatTensorOps};
-use burn::tensor::Scalar;
+use burn::backend::{Dispatch, TensorMetadata};
+use burn::tensor::{DType as BurnDType, FloatDType, Scalar};
 use funcify::error::BackendError;
+use funcify::ops::special;
 use funcify::{funcify, ops};
 
 use super::Outcome;
@@ -54,8 +55,30 @@ floats! {
     Sqrt => |x| Dispatch::float_sqrt(x);
     Rsqrt => |x| Dispatch::float_recip(Dispatch::float_sqrt(x));
     Recip => |x| Dispatch::float_recip(x);
+    Tan => |x| Dispatch::float_tan(x);
+    Asin => |x| Dispatch::float_asin(x);
+    Acos => |x| Dispatch::float_acos(x);
+    Atan => |x| Dispatch::float_atan(x);
+    Sinh => |x| Dispatch::float_sinh(x);
+    Cosh => |x| Dispatch::float_cosh(x);
+    Atanh => |x| in_f32_at_least(x, atanh);
+    Erf => |x| Dispatch::float_erf(x);
+    Floor => |x| Dispatch::float_floor(x);
+    Ceil => |x| Dispatch::float_ceil(x);
+    Trunc => |x| Dispatch::float_trunc(x);
     StopGradient => |x| x;
 }
+
+// Burn has no op for these.
+funcify!(Burn, ops::Erfc, |call, [x]| on_host::map_in_f64(call.backend, x, special::erfc));
+funcify!(Burn, ops::ErfInv, |call, [x]| on_host::map_in_f64(call.backend, x, special::erf_inv));
+funcify!(Burn, ops::Lgamma, |call, [x]| on_host::map_in_f64(call.backend, x, special::lgamma));
+funcify!(Burn, ops::Digamma, |call, [x]| on_host::map_in_f64(call.backend, x, special::digamma));
+funcify!(Burn, ops::Cbrt, |call, [x]| on_host::map_in_f64(call.backend, x, f64::cbrt));
+
+funcify!(Burn, ops::Asinh, |call, [x]| Ok::<_, BackendError>(in_f32_at_least(x, |x| asinh(call.backend, x))));
+funcify!(Burn, ops::Acosh, |call, [x]| Ok::<_, BackendError>(in_f32_at_least(x, |x| acosh(call.backend, x))));
+funcify!(Burn, ops::Round, |call, [x]| Ok::<_, BackendError>(round(call.backend, x)));
 
 funcify!(Burn, ops::Sigmoid, |call, [x]| sigmoid(call.backend, x));
 funcify!(Burn, ops::Not, |call, [x]| not(call.backend, x));
@@ -101,4 +124,67 @@ fn sigmoid(burn: &Burn, x: Tensor) -> Outcome {
     }
     let power = Dispatch::float_exp(Dispatch::float_neg(x));
     Ok(Dispatch::float_recip(Dispatch::float_add_scalar(power, Scalar::from(1f64))))
+}
+
+/// A composition of ops, in f32 for the halves, which would round after each.
+fn in_f32_at_least(x: Tensor, f: impl FnOnce(Tensor) -> Tensor) -> Tensor {
+    let half = match x.dtype() {
+        BurnDType::F16 => FloatDType::F16,
+        BurnDType::BF16 => FloatDType::BF16,
+        _ => return f(x),
+    };
+    Dispatch::float_cast(f(Dispatch::float_cast(x, FloatDType::F32)), half)
+}
+
+/// Where the square of a number is no longer needed: arcosh and arsinh are log(2x) there.
+const LARGE: f64 = (1u64 << 28) as f64;
+
+/// log(x) + log(2).
+fn log_of_twice(x: Tensor) -> Tensor {
+    Dispatch::float_add_scalar(Dispatch::float_log(x), Scalar::from(std::f64::consts::LN_2))
+}
+
+/// log1p(a + a * a / (1 + sqrt(a * a + 1))) of a = |x|, with the sign of x. Burn's overflows for the largest numbers.
+fn asinh(burn: &Burn, x: Tensor) -> Tensor {
+    let one = Scalar::from(1f64);
+    let a = Dispatch::float_abs(x.clone());
+    let square = Dispatch::float_mul(a.clone(), a.clone());
+    let root = Dispatch::float_sqrt(Dispatch::float_add_scalar(square.clone(), one));
+    let small = Dispatch::float_div(square, Dispatch::float_add_scalar(root, one));
+    let small = Dispatch::float_log1p(Dispatch::float_add(a.clone(), small));
+    let is_large = Dispatch::float_greater_elem(a.clone(), Scalar::from(LARGE), burn.bool_dtype());
+    let magnitude = mask_where(small, is_large, log_of_twice(a));
+    let negative = Dispatch::float_lower_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
+    let signed = mask_where(magnitude.clone(), negative, Dispatch::float_neg(magnitude));
+    keep_zeros(burn, x, signed)
+}
+
+/// log1p(t + sqrt(t) * sqrt(t + 2)) of t = x - 1. Burn's loses half of the digits near 1, and overflows.
+fn acosh(burn: &Burn, x: Tensor) -> Tensor {
+    let t = Dispatch::float_add_scalar(x.clone(), Scalar::from(-1f64));
+    let root = Dispatch::float_sqrt(Dispatch::float_add_scalar(t.clone(), Scalar::from(2f64)));
+    let root = Dispatch::float_mul(Dispatch::float_sqrt(t.clone()), root);
+    let small = Dispatch::float_log1p(Dispatch::float_add(t, root));
+    let is_large = Dispatch::float_greater_elem(x.clone(), Scalar::from(LARGE), burn.bool_dtype());
+    mask_where(small, is_large, log_of_twice(x))
+}
+
+/// (log1p(x) - log1p(-x)) / 2. Burn's loses half of the digits near -1.
+fn atanh(x: Tensor) -> Tensor {
+    let difference =
+        Dispatch::float_sub(Dispatch::float_log1p(x.clone()), Dispatch::float_log1p(Dispatch::float_neg(x)));
+    Dispatch::float_mul_scalar(difference, Scalar::from(0.5f64))
+}
+
+/// Burn's on flex gives 0 for what rounds to -0.
+fn round(burn: &Burn, x: Tensor) -> Tensor {
+    let rounded = Dispatch::float_round(x.clone());
+    let is_zero = Dispatch::float_equal_elem(rounded.clone(), Scalar::from(0f64), burn.bool_dtype());
+    mask_where(rounded, is_zero, Dispatch::float_mul_scalar(x, Scalar::from(0f64)))
+}
+
+/// `y`, with x itself where that is zero: for odd functions, whose zeros have the sign of x.
+fn keep_zeros(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
+    let is_zero = Dispatch::float_equal_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
+    mask_where(y, is_zero, x)
 }

@@ -34,7 +34,7 @@ fn block(shape: &[usize], axis: usize, size: usize, value: &Tensor) -> candle_co
 }
 
 /// The operand with `interior` values between each two elements of an axis.
-fn spread(x: &Tensor, value: &Tensor, axis: usize, interior: usize) -> candle_core::Result<Tensor> {
+pub(super) fn spread(x: &Tensor, value: &Tensor, axis: usize, interior: usize) -> candle_core::Result<Tensor> {
     let size = x.dim(axis)?;
     if interior == 0 || size < 2 || x.elem_count() == 0 {
         return Ok(x.clone());

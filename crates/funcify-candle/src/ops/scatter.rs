@@ -7,7 +7,24 @@ use funcify::funcify;
 use funcify::ops::{Scatter, ScatterMode};
 
 use crate::backend::Candle;
-use crate::cpu::{contiguous, outside_domain, require_cpu};
+use crate::cpu::{contiguous, is_nan, outside_domain, require_cpu, with_element};
+
+/// Sums or products, of integers by a method that wraps.
+macro_rules! arithmetic {
+    ($call:expr, $tensors:expr, $axis:expr, $wrapping:ident, $operator:tt) => {
+        match $tensors[0].dtype() {
+            DType::U8 => update($call, $tensors, $axis, u8::$wrapping),
+            DType::U32 => update($call, $tensors, $axis, u32::$wrapping),
+            DType::I32 => update($call, $tensors, $axis, i32::$wrapping),
+            DType::I64 => update($call, $tensors, $axis, i64::$wrapping),
+            DType::F16 => update($call, $tensors, $axis, |old: half::f16, new| old $operator new),
+            DType::BF16 => update($call, $tensors, $axis, |old: half::bf16, new| old $operator new),
+            DType::F32 => update($call, $tensors, $axis, |old: f32, new| old $operator new),
+            DType::F64 => update($call, $tensors, $axis, |old: f64, new| old $operator new),
+            _ => Err(outside_domain($call, &$tensors[0])),
+        }
+    };
+}
 
 funcify!(Candle, Scatter, |call, [x, indices, updates]| scatter(&call, x, &indices, &updates));
 
@@ -22,24 +39,16 @@ fn scatter(
     }
     let tensors = [x, indices.to_dtype(DType::I64)?.contiguous()?, updates.contiguous()?];
     let Scatter { axis, mode } = *call.op;
-    match (mode, tensors[0].dtype()) {
-        (ScatterMode::Set, DType::U8) => update(call, tensors, axis, |_, new: u8| new),
-        (ScatterMode::Set, DType::U32) => update(call, tensors, axis, |_, new: u32| new),
-        (ScatterMode::Set, DType::I32) => update(call, tensors, axis, |_, new: i32| new),
-        (ScatterMode::Set, DType::I64) => update(call, tensors, axis, |_, new: i64| new),
-        (ScatterMode::Set, DType::F16) => update(call, tensors, axis, |_, new: half::f16| new),
-        (ScatterMode::Set, DType::BF16) => update(call, tensors, axis, |_, new: half::bf16| new),
-        (ScatterMode::Set, DType::F32) => update(call, tensors, axis, |_, new: f32| new),
-        (ScatterMode::Set, DType::F64) => update(call, tensors, axis, |_, new: f64| new),
-        (ScatterMode::Add, DType::U8) => update(call, tensors, axis, u8::wrapping_add),
-        (ScatterMode::Add, DType::U32) => update(call, tensors, axis, u32::wrapping_add),
-        (ScatterMode::Add, DType::I32) => update(call, tensors, axis, i32::wrapping_add),
-        (ScatterMode::Add, DType::I64) => update(call, tensors, axis, i64::wrapping_add),
-        (ScatterMode::Add, DType::F16) => update(call, tensors, axis, |old: half::f16, new| old + new),
-        (ScatterMode::Add, DType::BF16) => update(call, tensors, axis, |old: half::bf16, new| old + new),
-        (ScatterMode::Add, DType::F32) => update(call, tensors, axis, |old: f32, new| old + new),
-        (ScatterMode::Add, DType::F64) => update(call, tensors, axis, |old: f64, new| old + new),
-        _ => Err(outside_domain(call, &tensors[0])),
+    match mode {
+        ScatterMode::Set => with_element!(call, &tensors[0], E => update(call, tensors, axis, |_: E, new| new)),
+        ScatterMode::Max => with_element!(call, &tensors[0], E => {
+            update(call, tensors, axis, |old: E, new| if old > new || is_nan(old) { old } else { new })
+        }),
+        ScatterMode::Min => with_element!(call, &tensors[0], E => {
+            update(call, tensors, axis, |old: E, new| if old < new || is_nan(old) { old } else { new })
+        }),
+        ScatterMode::Add => arithmetic!(call, tensors, axis, wrapping_add, +),
+        ScatterMode::Mul => arithmetic!(call, tensors, axis, wrapping_mul, *),
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn narrow(x: &Tensor, axis: usize, start: usize, size: usize) -> cand
 }
 
 /// The elements 0, step, 2 step, .. of an axis.
-fn every(x: &Tensor, axis: usize, step: usize) -> candle_core::Result<Tensor> {
+pub(super) fn every(x: &Tensor, axis: usize, step: usize) -> candle_core::Result<Tensor> {
     let indices: Vec<i64> = (0..x.dim(axis)? as i64).step_by(step).collect();
     pick(x, axis, indices)
 }

@@ -1,15 +1,20 @@
 //! Elementwise ops of one operand: Candle's for floats, this crate's for integers and for what Candle lacks.
 
+use std::f64::consts::FRAC_2_SQRT_PI;
+
 use candle_core::Tensor;
 use funcify::dispatch::Call;
 use funcify::error::BackendError;
+use funcify::ops::special;
 use funcify::ops::{
-    Abs, Cos, Exp, Expm1, Log, Log1p, Neg, Not, Recip, Rsqrt, Sigmoid, Sign, Sin, Sqrt, Square, StopGradient, Tanh,
+    Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Cos, Cosh, Digamma, Erf, ErfInv, Erfc, Exp, Expm1, Floor,
+    Lgamma, Log, Log1p, Neg, Not, Recip, Round, Rsqrt, Sigmoid, Sign, Sin, Sinh, Sqrt, Square, StopGradient, Tan, Tanh,
+    Trunc,
 };
 use funcify::{DType, funcify};
 
 use crate::backend::Candle;
-use crate::cpu::{Backward, map_floats, map_integers, map1};
+use crate::cpu::{Backward, map_floats, map_in_f64, map_integers, map1};
 
 type Result<T> = std::result::Result<T, BackendError>;
 
@@ -29,6 +34,9 @@ funcify!(Candle, Sqrt, |_, [x]| x.sqrt());
 funcify!(Candle, Rsqrt, |call, [x]| rsqrt(&call, &x));
 funcify!(Candle, Recip, |_, [x]| x.recip());
 funcify!(Candle, Not, |call, [x]| not(&call, &x));
+funcify!(Candle, Erf, |_, [x]| x.erf());
+funcify!(Candle, Floor, |_, [x]| x.floor());
+funcify!(Candle, Ceil, |_, [x]| x.ceil());
 funcify!(Candle, StopGradient, |_, [x]| Ok::<_, BackendError>(x.detach()));
 
 fn neg_integers(call: &Call<'_, Candle, Neg>, x: &Tensor) -> Result<Tensor> {
@@ -85,4 +93,30 @@ fn not(call: &Call<'_, Candle, Not>, x: &Tensor) -> Result<Tensor> {
         return map1(call, x, None, |v: u8| u8::from(v == 0));
     }
     map_integers!(call, x, |v| !v)
+}
+
+/// Kernels in f64, each with the gradient that Candle's own `backward` takes: from x, y and the gradient of y.
+macro_rules! in_f64 {
+    ($($op:ident => $function:expr, $backward:expr;)*) => {
+        $(funcify!(Candle, $op, |call, [x]| map_in_f64(&call, &x, $backward, $function));)*
+    };
+}
+
+in_f64! {
+    Tan => f64::tan, Some(|_, y, g| g.mul(&y.sqr()?.affine(1.0, 1.0)?));
+    Asin => f64::asin, Some(|x, _, g| g.div(&x.sqr()?.affine(-1.0, 1.0)?.sqrt()?));
+    Acos => f64::acos, Some(|x, _, g| g.neg()?.div(&x.sqr()?.affine(-1.0, 1.0)?.sqrt()?));
+    Atan => f64::atan, Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, 1.0)?));
+    Sinh => f64::sinh, Some(|_, y, g| g.mul(&y.sqr()?.affine(1.0, 1.0)?.sqrt()?));
+    Cosh => f64::cosh, Some(|x, _, g| g.mul(&x.exp()?.sub(&x.neg()?.exp()?)?.affine(0.5, 0.0)?));
+    Asinh => special::asinh, Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, 1.0)?.sqrt()?));
+    Acosh => special::acosh, Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, -1.0)?.sqrt()?));
+    Atanh => special::atanh, Some(|x, _, g| g.div(&x.sqr()?.affine(-1.0, 1.0)?));
+    Erfc => special::erfc, Some(|x, _, g| g.mul(&x.sqr()?.neg()?.exp()?.affine(-FRAC_2_SQRT_PI, 0.0)?));
+    ErfInv => special::erf_inv, Some(|_, y, g| g.mul(&y.sqr()?.exp()?.affine(FRAC_2_SQRT_PI.recip(), 0.0)?));
+    Lgamma => special::lgamma, None;
+    Digamma => special::digamma, None;
+    Cbrt => f64::cbrt, Some(|_, y, g| g.div(&y.sqr()?.affine(3.0, 0.0)?));
+    Round => f64::round_ties_even, Some(|_, _, g| g.zeros_like());
+    Trunc => f64::trunc, Some(|_, _, g| g.zeros_like());
 }

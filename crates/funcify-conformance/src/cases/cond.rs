@@ -1,6 +1,6 @@
 //! Category `cond`: choices between programs.
 
-use funcify::{DType, Value, cond, constant, full, iota, scan, scan_with, select, size, switch, while_loop};
+use funcify::{DType, Value, cond, constant, full, iota, scan, scan_with, select, size, switch, vmap, while_loop};
 
 use super::{Inputs, Outputs, Program, outputs};
 
@@ -130,13 +130,12 @@ fn cond_in_while(g: &Inputs<'_>) -> Outputs {
 /// A batch of choices, as a program over the whole batch: both branches run, and the predicate selects by row.
 fn vmap_cond(g: &Inputs<'_>) -> Outputs {
     let [pred, x, w] = g.get(["pred", "x", "w"]);
-    outputs! { y: select(pred.unsqueeze(1).broadcast_to(x.shape()), w * x.square(), x.sin()) }
+    outputs! { y: vmap((pred, x), |(pred, x)| cond(pred, || w * x.square(), || x.sin())) }
 }
 
 fn vmap_switch(g: &Inputs<'_>) -> Outputs {
     let [index, x] = g.get(["index", "x"]);
-    let at = |number: i32| index.eq(number).unsqueeze(1).broadcast_to(x.shape());
-    outputs! { y: select(at(0), x, select(at(1), x.square(), select(at(2), x.sin(), x.exp()))) }
+    outputs! { y: vmap((index, x), |(index, x)| switch(index, [&|| x, &|| x.square(), &|| x.sin(), &|| x.exp()])) }
 }
 
 /// Values that are not finite are replaced, if there are any.

@@ -1,6 +1,6 @@
 //! Category `mit_mot`: buffers with several read and write taps.
 
-use funcify::{Recurrence, Value, stack};
+use funcify::{Recurrence, Value, VmapOptions, stack, vmap_with};
 
 use super::{Inputs, Outputs, Program, outputs};
 
@@ -320,6 +320,9 @@ fn mm_dense_window(g: &Inputs<'_>) -> Outputs {
 /// The batch is an axis of the rows.
 fn vmap_mit_mot(g: &Inputs<'_>) -> Outputs {
     let [buf, x] = g.get(["buf", "x"]);
-    let result = sweep(buf.t(), [0, 1], [1], [x], |[x], [r0, r1]| [r0 * 2.0 * x + r1.square()]);
-    outputs! { result: result.t() }
+    let options = VmapOptions::new().in_axes([Some(0), Some(1)]);
+    let result = vmap_with(options, (buf, x), |(buf, x)| {
+        sweep(buf, [0, 1], [1], [x], |[x], [r0, r1]| [r0 * 2.0 * x + r1.square()])
+    });
+    outputs! { result }
 }

@@ -1,17 +1,23 @@
 //! The cases: programs of the golden cases, one file a category, in the order of the manifest; `edge`, whose expected
-//! values stand beside the programs; and `ops`, single ops whose results are the reference evaluation's.
+//! values stand beside the programs, as do those of `random`; `numerics`, one answer to each question on which libraries
+//! differ; and `ops`, single ops whose results are the reference evaluation's.
 //!
 //! A program follows the definition in the manifest. It takes its inputs by name, with the types that the
 //! manifest gives them, so one program serves the f32 and the f64 variant.
 
+mod associative;
 mod cond;
 mod dtype;
 pub(crate) mod edge;
+mod gradient;
+mod higher_order;
 mod map;
 mod mit_mot;
 mod model;
 mod nested;
+pub(crate) mod numerics;
 pub(crate) mod ops;
+pub(crate) mod random;
 mod scan;
 mod taps;
 mod while_loops;
@@ -66,8 +72,11 @@ pub fn programs() -> Vec<(&'static str, Program)> {
         while_loops::PROGRAMS,
         cond::PROGRAMS,
         map::PROGRAMS,
+        associative::PROGRAMS,
         nested::PROGRAMS,
         dtype::PROGRAMS,
+        gradient::PROGRAMS,
+        higher_order::PROGRAMS,
         model::PROGRAMS,
     ]
     .concat()

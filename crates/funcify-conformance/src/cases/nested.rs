@@ -1,8 +1,8 @@
 //! Category `nested`: loops inside loops.
 
 use funcify::{
-    DType, Recurrence, ScanOptions, Value, concat, cond, constant, fori_loop, full, iota, scan, scan_with, select,
-    stack, while_loop,
+    DType, Recurrence, ScanOptions, Value, associative_scan, concat, cond, constant, fori_loop, full, iota, scan,
+    scan_with, select, stack, while_loop,
 };
 
 use super::while_loops::{collatz_step, newton};
@@ -20,6 +20,7 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("chunked_scan", chunked_scan),
     ("chunked_scan_f64", chunked_scan),
     ("matmul_by_loops", matmul_by_loops),
+    ("associative_scan_in_scan", associative_scan_in_scan),
     ("scan_in_cond_in_scan", scan_in_cond_in_scan),
     ("while_in_scan", while_in_scan),
     ("scan_in_while", scan_in_while),
@@ -28,6 +29,16 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("edit_distance", edit_distance),
     ("soft_dtw", soft_dtw),
 ];
+
+/// Prefix products in each step.
+fn associative_scan_in_scan(g: &Inputs<'_>) -> Outputs {
+    let [init, xs] = g.get(["init", "xs"]);
+    let (carry, ys) = scan(init, xs, |c, x| {
+        let y = c * associative_scan(x, |a, b| a * b);
+        (y.sum(0) / 4.0, y)
+    });
+    outputs! { carry, ys }
+}
 
 /// The inner loop depends on nothing but the carry and a captured value.
 fn scan_in_scan_fixed(g: &Inputs<'_>) -> Outputs {

@@ -1,6 +1,6 @@
 //! Category `taps`: recurrences with several taps, sequence taps, several kinds of states.
 
-use funcify::Recurrence;
+use funcify::{Recurrence, vmap};
 
 use super::{Inputs, Outputs, Program, outputs};
 
@@ -423,12 +423,15 @@ fn overlapping_initial_rows(g: &Inputs<'_>) -> Outputs {
 /// The batch is an axis of the rows.
 fn vmap_mit_sot(g: &Inputs<'_>) -> Outputs {
     let [start, u, a] = g.get(["start", "u", "a"]);
-    let mut loop_ = Recurrence::new();
-    let u = loop_.sequence(u.t(), [0]);
-    let x = loop_.mit_sot(start.t(), [-2, -1]);
-    let done = loop_.run(|step| {
-        let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
-        step.write(&x, (a * x1).tanh() - x2 * u);
+    let trace = vmap((start, u), |(start, u)| {
+        let mut loop_ = Recurrence::new();
+        let u = loop_.sequence(u, [0]);
+        let x = loop_.mit_sot(start, [-2, -1]);
+        let done = loop_.run(|step| {
+            let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
+            step.write(&x, (a * x1).tanh() - x2 * u);
+        });
+        done.trace(&x)
     });
-    outputs! { trace: done.trace(&x).t() }
+    outputs! { trace }
 }

@@ -1,6 +1,8 @@
 //! Category `while`: loops that count, and loops that run as long as a condition holds.
 
-use funcify::{Value, constant, fori_loop, select, stack, while_loop};
+use funcify::{
+    Recurrence, ScanOptions, Value, constant, fori_loop, scan_until, scan_until_with, select, stack, vmap, while_loop,
+};
 
 use super::{Inputs, Outputs, Program, outputs};
 
@@ -27,6 +29,16 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("fori_fill_buffer", fori_fill_buffer),
     ("vmap_while", vmap_while),
     ("linear_search", linear_search),
+    ("while_scan_growth", while_scan_growth),
+    ("while_scan_growth_f64", while_scan_growth),
+    ("while_scan_stops_at_once", while_scan_stops_at_once),
+    ("while_scan_never_stops", while_scan_never_stops),
+    ("while_scan_over_sequence", while_scan_over_sequence),
+    ("while_scan_over_sequence_f64", while_scan_over_sequence),
+    ("while_scan_stop_on_data", while_scan_stop_on_data),
+    ("while_scan_mit_sot", while_scan_mit_sot),
+    ("while_scan_several_outputs", while_scan_several_outputs),
+    ("while_scan_last_only", while_scan_last_only),
 ];
 
 /// No steps.
@@ -173,12 +185,7 @@ fn fibonacci_below(g: &Inputs<'_>) -> Outputs {
 /// A batch of loops, as one loop that runs while any of them does and keeps what is done.
 fn vmap_while(g: &Inputs<'_>) -> Outputs {
     let [a] = g.get(["a"]);
-    let active = |x: Value| (x * x - a).abs().gt(0.01);
-    let (x, n) = while_loop(
-        (a, zero().broadcast_to(a.shape())),
-        |(x, _)| active(x).any(..),
-        |(x, n)| (select(active(x), 0.5 * (x + a / x), x), select(active(x), n + 1, n)),
-    );
+    let (x, n) = vmap(a, newton);
     outputs! { x, n }
 }
 
@@ -213,4 +220,81 @@ fn fori_fill_buffer(g: &Inputs<'_>) -> Outputs {
         b.dynamic_update(0, row.unsqueeze(0), i)
     });
     outputs! { buffer }
+}
+
+fn at_most(steps: i64) -> ScanOptions {
+    ScanOptions::new().length(steps)
+}
+
+fn while_scan_growth(g: &Inputs<'_>) -> Outputs {
+    let [x0, w] = g.get(["x0", "w"]);
+    let (last, trace) = scan_until_with(at_most(20), x0, (), |x, ()| {
+        let x = w * x + 0.1;
+        (x, x, x.sum(..).gt(30.0))
+    });
+    outputs! { trace, last }
+}
+
+fn while_scan_stops_at_once(g: &Inputs<'_>) -> Outputs {
+    let [x0, w] = g.get(["x0", "w"]);
+    let (_, trace) = scan_until_with(at_most(10), x0, (), |x, ()| (w * x, w * x, (w * x).gt(10.0)));
+    outputs! { trace }
+}
+
+fn while_scan_never_stops(g: &Inputs<'_>) -> Outputs {
+    let [x0, w] = g.get(["x0", "w"]);
+    let (_, trace) = scan_until_with(at_most(6), x0, (), |x, ()| {
+        let x = (w + x).tanh();
+        (x, x, x.square().sum(..).gt(10.0))
+    });
+    outputs! { trace }
+}
+
+fn while_scan_over_sequence(g: &Inputs<'_>) -> Outputs {
+    let [init, xs, w, b] = g.get(["init", "xs", "w", "b"]);
+    let start = (init, b.index(0, 0).zeros_like());
+    let ((_, total), trace) = scan_until(start, xs, |(c, s): (Value, Value), x| {
+        let (c, s) = ((c.matmul(w) + x).tanh() + b, s + x.sum(..));
+        ((c, s), c, s.gt(4.0))
+    });
+    outputs! { trace, total }
+}
+
+fn while_scan_stop_on_data(g: &Inputs<'_>) -> Outputs {
+    let [xs, init] = g.get(["xs", "init"]);
+    let (_, trace) = scan_until(init, xs, |c, x| (c * x + 1.0, c * x + 1.0, x.lt(0.0)));
+    outputs! { trace }
+}
+
+fn while_scan_mit_sot(g: &Inputs<'_>) -> Outputs {
+    let [start, r] = g.get(["start", "r"]);
+    let mut loop_ = Recurrence::new();
+    let state = loop_.mit_sot(start, [-2, -1]);
+    let done = loop_.steps(15).run(|step| {
+        let [older, old] = step.read(&state);
+        let x = old + r * older;
+        step.write(&state, x);
+        step.until(x.gt(20.0));
+        x * older
+    });
+    outputs! { x: done.trace(&state), y: done.ys }
+}
+
+/// Floats, integers and booleans, and a sum over the rows that there are.
+fn while_scan_several_outputs(g: &Inputs<'_>) -> Outputs {
+    let [x0, w] = g.get(["x0", "w"]);
+    let (_, (xs, squares, counts, even)) = scan_until_with(at_most(25), (x0, zero()), (), |(x, n), ()| {
+        let (x, n): (Value, Value) = (w * x, n + 1);
+        ((x, n), (x, x.square(), n, (n % 2).lt(1)), x.gt(6.0))
+    });
+    outputs! { squares, counts, even, total: xs.sum(0) }
+}
+
+fn while_scan_last_only(g: &Inputs<'_>) -> Outputs {
+    let [x0, w] = g.get(["x0", "w"]);
+    let (_, trace) = scan_until_with(at_most(30), x0, (), |x, ()| {
+        let x = w * x + 0.2 * x.sin();
+        (x, x, x.sum(..).gt(9.0))
+    });
+    outputs! { last: trace.index(0, -1) }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::backend::{Backend, LoopStrategy};
 use super::function::{CompileCounts, CompileOptions, Function};
 use super::registry::{converted_ops, registered_strategy};
+use super::report::Report;
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::Graph;
 use crate::host::HostTensor;
@@ -42,6 +43,9 @@ pub trait Executable: Send + Sync {
 
     /// How many instructions the program for the last call has.
     fn instructions(&self) -> usize;
+
+    /// What the graph became.
+    fn report(&self) -> Report;
 }
 
 impl<B: Backend> Executor for B {
@@ -81,6 +85,10 @@ impl<B: Backend> Executable for Function<B> {
 
     fn instructions(&self) -> usize {
         Function::instructions(self)
+    }
+
+    fn report(&self) -> Report {
+        Function::report(self)
     }
 }
 

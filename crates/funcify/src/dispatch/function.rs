@@ -1,25 +1,32 @@
 //! A graph compiled for a backend, and called on the backend's own tensors.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::backend::{Backend, LoopStrategy};
 use super::eager::execution_error;
-use super::lower::{Lowering, Settings, live_nodes};
+use super::lower::{Lowering, Settings};
 use super::program::{Program, Run};
 use super::registry::Conversions;
+use super::report::{LoopReport, Report, count_ops};
 use super::sizes::{bind_sizes, call_error};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::Graph;
 use crate::host::HostTensor;
-use crate::ops::{Op, OpRules};
+use crate::ops::{Op, OpRules, While};
 use crate::types::{DType, Shape, Sizes, TensorType};
 
 /// How a graph is compiled.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// The strategy of all loops; without it, what the backend's conversion of the loop names.
+    /// The strategy of all loops. Forced to be unrolled, a loop whose number of steps is not known from sizes, constants
+    /// and static inputs is an error, `StepCountNotStatic`; one that ends early, by an `until` or a condition, needs a
+    /// largest number that is.
+    ///
+    /// `None` leaves it to the backend's conversion of the loop: where that unrolls, loops whose number of steps is known
+    /// are unrolled, and the others run from the host.
     pub strategy: Option<LoopStrategy>,
     /// How many instructions an unrolled program may have before it is an error.
     pub max_kernels: usize,
@@ -45,20 +52,36 @@ pub struct CompileCounts {
 /// A graph compiled for a backend.
 ///
 /// A program whose loops run natively serves every size. One with unrolled loops is compiled anew for the sizes of a
-/// call, and the values of static inputs, that it has not met, and kept for the next call with them.
+/// call that it has not met, and kept for the next call with them. The same holds for the values of those static inputs
+/// that decide how a program is laid out.
 pub struct Function<B: Backend> {
     graph: Arc<Graph>,
     backend: B,
     options: CompileOptions,
     conversions: Conversions<B>,
-    specialised: bool,
-    cache: Mutex<Vec<(Key, Arc<Program<B>>)>>,
+    /// Whether programs depend on the sizes of a call.
+    unrolls: bool,
+    cache: Mutex<Vec<Entry<B>>>,
+    /// The program of the last call, and the sizes that it bound.
+    last: Mutex<Option<(Arc<Compiled<B>>, Sizes)>>,
     compiled: AtomicUsize,
     reused: AtomicUsize,
 }
 
-/// What a program is compiled for.
-type Key = (Sizes, Vec<(usize, i64)>);
+/// A program, and what it is compiled for.
+struct Entry<B: Backend> {
+    sizes: Sizes,
+    /// The numbers of the static inputs that it depends on.
+    statics: Vec<(usize, i64)>,
+    compiled: Arc<Compiled<B>>,
+}
+
+/// A program with what is told about it.
+struct Compiled<B: Backend> {
+    program: Program<B>,
+    loops: Vec<LoopReport>,
+    time: Duration,
+}
 
 impl<B: Backend> Function<B> {
     /// Compiles a graph. An op without a conversion, and a type that the device cannot hold, are found here.
@@ -82,19 +105,19 @@ impl<B: Backend> Function<B> {
             max_kernels: options.max_kernels,
         };
         let unrolls = validate(settings, graph).map_err(|error| error.in_graph(graph))?;
-        let specialised = unrolls || graph.inputs().iter().any(|input| input.is_static);
         let function = Function {
             graph: Arc::new(graph.clone()),
             backend: backend.clone(),
             options,
             conversions,
-            specialised,
+            unrolls,
             cache: Mutex::new(Vec::new()),
+            last: Mutex::new(None),
             compiled: AtomicUsize::new(0),
             reused: AtomicUsize::new(0),
         };
-        if !specialised {
-            function.program((Sizes::new(), Vec::new()))?;
+        if !unrolls && !function.has_statics() {
+            function.compiled(&mut function.lock(), Sizes::new(), &[])?;
         }
         Ok(function)
     }
@@ -121,12 +144,10 @@ impl<B: Backend> Function<B> {
         let at = Place::new(self.graph.name(), Site::caller());
         let types = self.argument_types(&at, arguments)?;
         let sizes = bind_sizes(&at, &self.graph, &types)?;
-        let key = match self.specialised {
-            true => (sizes.clone(), self.statics(&at, arguments)?),
-            false => (Sizes::new(), Vec::new()),
-        };
-        let program = self.program(key)?;
-        let results = program.run(&mut Run { backend: &self.backend, sizes }, arguments.to_vec());
+        let compiled = self.compiled_for(&at, &sizes, arguments)?;
+        let mut run = Run { backend: &self.backend, sizes };
+        let results = compiled.program.run(&mut run, arguments.to_vec());
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((compiled, run.sizes));
         results.map_err(|error| error.in_graph(&self.graph))
     }
 
@@ -179,15 +200,40 @@ impl<B: Backend> Function<B> {
             .collect()
     }
 
-    /// The program for a key, compiled if it was not met.
-    fn program(&self, key: Key) -> Result<Arc<Program<B>>> {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(index) = cache.iter().position(|(known, _)| *known == key) {
-            self.reused.fetch_add(1, Ordering::Relaxed);
-            let entry = cache.remove(index);
-            let program = entry.1.clone();
-            cache.push(entry);
-            return Ok(program);
+    fn has_statics(&self) -> bool {
+        self.graph.inputs().iter().any(|input| input.is_static)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry<B>>> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The program for a call, compiled if none serves it. Static inputs are read only if a program may depend on them.
+    fn compiled_for(&self, at: &Place, sizes: &Sizes, arguments: &[B::Tensor]) -> Result<Arc<Compiled<B>>> {
+        let sizes = if self.unrolls { sizes.clone() } else { Sizes::new() };
+        if self.has_statics() {
+            if let Some(found) = self.find(&mut self.lock(), &sizes, &[]) {
+                return Ok(found);
+            }
+            let statics = self.statics(at, arguments)?;
+            return self.compiled(&mut self.lock(), sizes, &statics);
+        }
+        self.compiled(&mut self.lock(), sizes, &[])
+    }
+
+    /// The program that serves these sizes and these numbers of static inputs, if there is one.
+    fn find(&self, cache: &mut Vec<Entry<B>>, sizes: &Sizes, statics: &[(usize, i64)]) -> Option<Arc<Compiled<B>>> {
+        let serves = |entry: &Entry<B>| entry.sizes == *sizes && entry.statics.iter().all(|it| statics.contains(it));
+        let entry = cache.remove(cache.iter().position(serves)?);
+        self.reused.fetch_add(1, Ordering::Relaxed);
+        let compiled = entry.compiled.clone();
+        cache.push(entry);
+        Some(compiled)
+    }
+
+    fn compiled(&self, cache: &mut Vec<Entry<B>>, sizes: Sizes, statics: &[(usize, i64)]) -> Result<Arc<Compiled<B>>> {
+        if let Some(found) = self.find(cache, &sizes, statics) {
+            return Ok(found);
         }
         let settings = Settings {
             backend: &self.backend,
@@ -195,21 +241,37 @@ impl<B: Backend> Function<B> {
             strategy: self.options.strategy,
             max_kernels: self.options.max_kernels,
         };
-        let statics: HashMap<usize, i64> = key.1.iter().copied().collect();
-        let program = Lowering::new(settings, key.0.clone()).program(&self.graph, &statics);
-        let program = Arc::new(program.map_err(|error| error.in_graph(&self.graph))?);
+        let start = Instant::now();
+        let lowered = Lowering::new(settings, sizes.clone()).program(&self.graph, statics);
+        let (program, findings) = lowered.map_err(|error| error.in_graph(&self.graph))?;
+        let compiled = Arc::new(Compiled { program, loops: findings.loops, time: start.elapsed() });
         self.compiled.fetch_add(1, Ordering::Relaxed);
         if cache.len() >= self.options.max_programs.max(1) {
             cache.remove(0);
         }
-        cache.push((key, program.clone()));
-        Ok(program)
+        let statics = statics.iter().filter(|(input, _)| findings.statics.contains(input)).copied().collect();
+        cache.push(Entry { sizes, statics, compiled: compiled.clone() });
+        Ok(compiled)
     }
 
     /// How many instructions the program for the last call has, those of native loops' bodies included.
     pub fn instructions(&self) -> usize {
-        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.last().map_or(0, |(_, program)| program.len())
+        self.lock().last().map_or(0, |entry| entry.compiled.program.len())
+    }
+
+    /// What the graph became: its size as a program, how its loops run, the memory of its plan.
+    pub fn report(&self) -> Report {
+        let mut report = Report { graph_ops: count_ops(&self.graph), counts: self.counts(), ..Report::default() };
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let made = self.lock().last().map(|entry| entry.compiled.clone());
+        if let Some(compiled) = last.as_ref().map(|(compiled, _)| compiled.clone()).or(made) {
+            report.instructions = compiled.program.len();
+            report.loops = compiled.loops.clone();
+            report.compile_time = compiled.time;
+            report.program_bytes = compiled.program.bytes(&mut HashSet::new());
+        }
+        report.peak_bytes = last.and_then(|(compiled, sizes)| Some(compiled.program.peak_bytes(&sizes)?.0));
+        report
     }
 }
 
@@ -220,7 +282,7 @@ fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool
     for (at, value) in inputs {
         check_type(settings.backend, &at, graph.ty(value))?;
     }
-    let live = live_nodes(graph);
+    let live = graph.live_nodes();
     for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
         let at = node.place();
         for output in &node.outputs {
@@ -229,12 +291,23 @@ fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool
         match &node.op {
             Op::Constant(_) => {}
             Op::Scan(scan) => {
-                unrolls |= settings.strategy_of(scan, &at)? == LoopStrategy::Unroll;
+                // A loop that ends early runs from the host; forced to be unrolled, it asks for its largest count.
+                let is_laid_out = scan.until.is_none() || settings.strategy.is_some();
+                unrolls |= is_laid_out && settings.strategy_of(scan, &at)? == LoopStrategy::Unroll;
                 unrolls |= validate(settings, &scan.body)?;
             }
             Op::Switch(_) | Op::While(_) => {
+                if let Op::While(While { bound: Some(bound), .. }) = &node.op {
+                    unrolls |= settings.strategy == Some(LoopStrategy::Unroll) && bound.constant().is_none();
+                }
                 for body in node.op.bodies() {
                     unrolls |= validate(settings, body)?;
+                }
+            }
+            Op::AssociativeScan(op) => {
+                let halves = op.halves(&at, &graph.types(&node.inputs))?;
+                for program in [&halves.combine, &halves.spread] {
+                    unrolls |= validate(settings, program)?;
                 }
             }
             op if settings.backend.fallback().is_none() => {

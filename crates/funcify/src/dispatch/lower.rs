@@ -2,23 +2,30 @@
 //!
 //! A loop's body is looked at once: nodes that depend on invariants only run once, before the loop; the others are
 //! the step, which either strategy repeats.
+//!
+//! A loop whose number of steps follows from values cannot be laid out. With an `until` or a bound, one program of its
+//! body that is run again until the condition ends it is what laying it out with early exits would be, so it runs from the
+//! host in either strategy; a forced [`LoopStrategy::Unroll`] asks that the largest number of steps is known.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::associative::AssociativeNode;
 use super::backend::{Backend, LoopStrategy};
 use super::eager::execution_error;
 use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, too_large};
 use super::registry::{Conversion, Conversions};
+use super::report::{LoopReport, Steps};
 use super::switch::ChoiceNode;
 use super::while_loop::WhileNode;
 use super::{native, unroll};
 use crate::error::{Error, Place, Result};
-use crate::graph::{Graph, Node};
+use crate::graph::{Graph, Node, ValueId, uses_any};
+use crate::host::HostTensor;
 use crate::ops::scan::Scan;
-use crate::ops::{Attribute, Constant, Op, OpRules, Switch, While};
+use crate::ops::{AssociativeScan, Constant, EvalContext, Halves, Op, OpRules, Switch, While};
 use crate::types::{DType, Dim, Sizes, Symbol, TensorType};
 
 /// What a lowering is given.
@@ -51,13 +58,53 @@ pub(super) struct Lowering<'a, B: Backend> {
     pub(super) settings: Settings<'a, B>,
     /// The sizes that are known: those of a call that the program is specialised to, or none.
     pub(super) sizes: Sizes,
-    /// Registers whose integer or truth value is known: constants, and static inputs.
-    pub(super) known: HashMap<Slot, i64>,
+    /// Registers whose integer or truth value is known: constants, static inputs, known sizes, and what follows from
+    /// them.
+    pub(super) known: HashMap<Slot, Known>,
+    /// What was found on the way.
+    findings: Findings,
     instructions: Vec<Instruction<B>>,
     registers: usize,
     /// The kernels of nodes that were met before, by the graph's address and the node's index.
     nodes: HashMap<(usize, usize), Arc<KernelNode<B>>>,
+    /// The programs of bodies that were met before.
+    programs: HashMap<ProgramKey, Arc<Program<B>>>,
+    /// What the associative scans that were met before consist of, by their address.
+    halves: HashMap<usize, Arc<Halves>>,
 }
+
+/// A number that is known when a program is made.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Known {
+    number: i64,
+    /// The static input that it is, if it is none of the program's constants.
+    input: Option<usize>,
+}
+
+/// What a lowering finds beside the program.
+#[derive(Default)]
+pub(super) struct Findings {
+    /// The static inputs whose numbers the program depends on.
+    pub(super) statics: BTreeSet<usize>,
+    /// How each loop runs.
+    pub(super) loops: Vec<LoopReport>,
+}
+
+impl Findings {
+    fn add(&mut self, other: Findings) {
+        self.statics.extend(other.statics);
+        other.loops.into_iter().for_each(|each| self.add_loop(each));
+    }
+
+    fn add_loop(&mut self, each: LoopReport) {
+        if !self.loops.contains(&each) {
+            self.loops.push(each);
+        }
+    }
+}
+
+/// What the program of a body depends on: the body, by its address, what is known of its arguments, and the sizes.
+type ProgramKey = (usize, Vec<Option<Known>>, Sizes);
 
 /// The registers of a graph's values.
 pub(super) type Registers = Vec<Option<Slot>>;
@@ -68,32 +115,75 @@ impl<'a, B: Backend> Lowering<'a, B> {
             settings,
             sizes,
             known: HashMap::new(),
+            findings: Findings::default(),
             instructions: Vec::new(),
             registers: 0,
             nodes: HashMap::new(),
+            programs: HashMap::new(),
+            halves: HashMap::new(),
         }
     }
 
     /// Lowers a whole graph. `statics` are the numbers of its static inputs, by input.
-    pub(super) fn program(mut self, graph: &Graph, statics: &HashMap<usize, i64>) -> Result<Program<B>> {
-        let inputs: Vec<Slot> = graph.inputs().iter().map(|_| self.register()).collect();
+    pub(super) fn program(self, graph: &Graph, statics: &[(usize, i64)]) -> Result<(Program<B>, Findings)> {
+        let mut arguments: Vec<_> = graph.inputs().iter().map(|input| (input.value, None)).collect();
         for (index, number) in statics {
-            self.known.insert(inputs[*index], *number);
+            arguments[*index].1 = Some(Known { number: *number, input: Some(*index) });
         }
-        let mut registers = bind_inputs(graph, &inputs);
-        let live = live_nodes(graph);
-        self.lower_nodes(graph, &mut registers, |index| live[index])?;
-        let outputs = output_registers(graph, &registers);
-        Ok(self.finish(&inputs, &outputs))
+        let live = graph.live_nodes();
+        self.program_of(graph, &arguments, |index| live[index])
     }
 
-    /// The program of what was lowered.
-    pub(super) fn finish(self, inputs: &[Slot], outputs: &[Slot]) -> Program<B> {
-        Program::plan(self.instructions, self.registers, inputs, outputs)
+    /// Lowers the nodes that `wanted` names by index into a program whose arguments are these values.
+    fn program_of(
+        mut self,
+        graph: &Graph,
+        arguments: &[(ValueId, Option<Known>)],
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<(Program<B>, Findings)> {
+        let mut registers: Registers = vec![None; graph.values().count()];
+        let mut inputs = Vec::with_capacity(arguments.len());
+        for (value, known) in arguments {
+            let register = self.register();
+            self.known.extend(known.map(|known| (register, known)));
+            registers[value.index()] = Some(register);
+            inputs.push((register, graph.ty(*value).clone()));
+        }
+        self.lower_nodes(graph, &mut registers, wanted)?;
+        let outputs = output_registers(graph, &registers);
+        Ok((Program::plan(self.instructions, self.registers, inputs, &outputs), self.findings))
+    }
+
+    /// The program of a body. Steps that know as much of its arguments share it. `address` is that of what the body and
+    /// `wanted` belong to.
+    pub(super) fn shared(
+        &mut self,
+        address: usize,
+        body: &Graph,
+        arguments: &[(ValueId, Option<Known>)],
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<Arc<Program<B>>> {
+        let key = (address, arguments.iter().map(|(_, known)| *known).collect(), self.sizes.clone());
+        if let Some(program) = self.programs.get(&key) {
+            return Ok(program.clone());
+        }
+        let inner = Lowering::new(self.settings, self.sizes.clone());
+        let (program, findings) = inner.program_of(body, arguments, wanted)?;
+        self.findings.add(findings);
+        let program = Arc::new(program);
+        self.programs.insert(key, program.clone());
+        Ok(program)
+    }
+
+    /// The number in a register, if it is known: the program then depends on it.
+    pub(super) fn known_number(&mut self, register: Slot) -> Option<i64> {
+        let known = self.known.get(&register)?;
+        self.findings.statics.extend(known.input);
+        Some(known.number)
     }
 
     /// A new register.
-    pub(super) fn register(&mut self) -> Slot {
+    fn register(&mut self) -> Slot {
         self.registers += 1;
         (self.registers - 1) as Slot
     }
@@ -109,8 +199,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
             let operands: Vec<Slot> = node.inputs.iter().filter_map(|input| registers[input.index()]).collect();
             let results = match &node.op {
                 Op::Scan(scan) => self.lower_scan(graph, node, scan, &operands)?,
-                Op::While(op) => self.lower_while(node, op, &operands)?,
+                Op::While(op) => self.lower_while(graph, node, op, &operands)?,
                 Op::Switch(switch) => self.lower_switch(graph, node, switch, &operands)?,
+                Op::AssociativeScan(op) => self.lower_associative(graph, node, op, &operands)?,
                 Op::Constant(constant) => vec![self.lower_constant(node, constant)?],
                 _ => self.lower_kernel(graph, index, &operands)?,
             };
@@ -152,7 +243,34 @@ impl<'a, B: Backend> Lowering<'a, B> {
                 kernel
             }
         };
-        self.push(&kernel.at, Action::Kernel(kernel.clone()), operands, kernel.outputs.len())
+        let known = self.known_result(&kernel, operands);
+        let results = self.push(&kernel.at, Action::Kernel(kernel.clone()), operands, kernel.outputs.len())?;
+        if let Some(number) = known {
+            self.known.insert(results[0], Known { number, input: None });
+        }
+        Ok(results)
+    }
+
+    /// The number that an integer or boolean scalar has, if it follows from sizes and numbers that are known.
+    fn known_result(&mut self, kernel: &KernelNode<B>, operands: &[Slot]) -> Option<i64> {
+        let is_scalar = |ty: &TensorType| ty.rank() == 0 && (ty.dtype.is_int() || ty.dtype == DType::Bool);
+        let folds = matches!(
+            kernel.op,
+            Op::Size(_) | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_)
+        );
+        if !folds || !kernel.inputs.iter().chain(&kernel.outputs).all(is_scalar) {
+            return None;
+        }
+        if !operands.iter().all(|operand| self.known.contains_key(operand)) {
+            return None;
+        }
+        let number =
+            |(slot, ty): (&Slot, &TensorType)| Some(HostTensor::scalar(self.known_number(*slot)?).cast(ty.dtype));
+        let inputs: Vec<HostTensor> = operands.iter().zip(&kernel.inputs).map(number).collect::<Option<_>>()?;
+        let mut sizes = self.sizes.clone();
+        let mut context = EvalContext { at: kernel.at.clone(), sizes: &mut sizes };
+        let results = kernel.op.eval(&mut context, &inputs, &kernel.outputs).ok()?;
+        Some(results.first()?.get(0).as_i64())
     }
 
     fn kernel_node(&self, graph: &Graph, node: &Node) -> Result<KernelNode<B>> {
@@ -174,10 +292,10 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let at = node.place();
         let backend = self.settings.backend;
         let tensor = backend.upload(&constant.value).map_err(|error| execution_error(&at, backend.name(), error))?;
-        let register = self.push(&at, Action::Constant(tensor), &[], 1)?[0];
+        let register = self.push(&at, Action::Constant { tensor, ty: constant.value.ty() }, &[], 1)?[0];
         let dtype = constant.value.dtype();
         if constant.value.shape().is_empty() && (dtype.is_int() || dtype == DType::Bool) {
-            self.known.insert(register, constant.value.get(0).as_i64());
+            self.known.insert(register, Known { number: constant.value.get(0).as_i64(), input: None });
         }
         Ok(register)
     }
@@ -185,69 +303,137 @@ impl<'a, B: Backend> Lowering<'a, B> {
     /// A choice: of a known index, its branch alone.
     fn lower_switch(&mut self, graph: &Graph, node: &Node, switch: &Switch, operands: &[Slot]) -> Result<Vec<Slot>> {
         let places = switch.operands();
-        if let Some(index) = self.known.get(&operands[0]) {
-            let chosen = switch.chosen(*index);
+        if let Some(index) = self.known_number(operands[0]) {
+            let chosen = switch.chosen(index);
             let branch = &switch.branches[chosen];
             let mut registers = bind_inputs(branch, &operands[places[chosen].clone()]);
-            let live = live_nodes(branch);
+            let live = branch.live_nodes();
             self.lower_nodes(branch, &mut registers, |index| live[index])?;
             return Ok(output_registers(branch, &registers));
         }
         let branches = switch.branches.iter().zip(&places);
         let branches = branches.map(|(branch, place)| self.sub_program(branch, 0, &operands[place.clone()]));
         let branches = branches.collect::<Result<Vec<_>>>()?;
-        let (at, index) = (node.place(), graph.ty(node.inputs[0]).dtype);
-        let choice = ChoiceNode { switch: switch.clone(), at: at.clone(), branches, places, index };
+        let (at, index, outputs) = (node.place(), graph.ty(node.inputs[0]).dtype, graph.types(&node.outputs));
+        let choice = ChoiceNode { switch: switch.clone(), at: at.clone(), branches, places, index, outputs };
         self.push(&at, Action::Choice(Box::new(choice)), operands, node.outputs.len())
     }
 
-    /// A conditional loop, which no program lays out: how many steps it runs is known when it has run.
-    fn lower_while(&mut self, node: &Node, op: &While, operands: &[Slot]) -> Result<Vec<Slot>> {
+    /// A conditional loop. Unrolling it needs a bound that is known.
+    fn lower_while(&mut self, graph: &Graph, node: &Node, op: &While, operands: &[Slot]) -> Result<Vec<Slot>> {
         let at = node.place();
-        if self.settings.strategy == Some(LoopStrategy::Unroll) {
+        let bound = op.bound.as_ref().map(|bound| bound.value(&self.sizes).map_err(|symbol| (bound, symbol)));
+        if self.settings.strategy == Some(LoopStrategy::Unroll) && !matches!(bound, Some(Ok(_))) {
+            let reason = match bound {
+                Some(Err((bound, symbol))) => {
+                    format!("the bound is {bound}, and no input's shape determines `{symbol}`")
+                }
+                _ => "the number of steps follows from values that the loop computes, and has no bound".to_string(),
+            };
             return Err(Error::StepCountNotStatic {
                 at: at.boxed(),
                 backend: self.settings.backend.name().to_string(),
-                reason: "the number of steps follows from values that the loop computes".into(),
-                fix: "do not force a strategy, use `LoopStrategy::Native`, or count with `fori_loop`".into(),
+                reason,
+                fix: "do not force a strategy, use `LoopStrategy::Native`, or bound it: `while_loop_bounded`".into(),
             });
         }
+        let steps = match bound {
+            Some(Ok(bound)) => Steps::AtMost(usize::try_from(bound).unwrap_or(0)),
+            _ => Steps::AtRunTime,
+        };
+        self.findings.add_loop(LoopReport { op: "while", site: at.site, strategy: LoopStrategy::Native, steps });
         let places = op.operands();
         let carries = places.carries.len();
         let condition = self.sub_program(&op.condition, carries, &operands[places.condition])?;
         let body = self.sub_program(&op.body, carries, &operands[places.body])?;
-        let node = WhileNode { op: op.clone(), at: at.clone(), condition, body };
+        let node = WhileNode { op: op.clone(), at: at.clone(), condition, body, outputs: graph.types(&node.outputs) };
         self.push(&at, Action::While(Box::new(node)), operands, carries)
+    }
+
+    /// An associative scan: the programs on whole halves, for any number of elements.
+    fn lower_associative(
+        &mut self,
+        graph: &Graph,
+        node: &Node,
+        op: &AssociativeScan,
+        operands: &[Slot],
+    ) -> Result<Vec<Slot>> {
+        let at = node.place();
+        let types = graph.types(&node.inputs);
+        let halves = self.halves(&at, op, &types)?;
+        let captured = &operands[op.leaves..];
+        let combine = self.sub_program(&halves.combine, op.leaves, captured)?;
+        let spread = self.sub_program(&halves.spread, 2 * op.leaves, captured)?;
+        let (pairs, leaves) = (halves.pairs.clone(), types[..op.leaves].to_vec());
+        let node = AssociativeNode { at: at.clone(), reverse: op.reverse, leaves, pairs, combine, spread };
+        self.push(&at, Action::Associative(Box::new(node)), operands, op.leaves)
+    }
+
+    /// The programs of an associative scan on whole halves, made once for all steps of the loops around it.
+    fn halves(&mut self, at: &Place, op: &AssociativeScan, types: &[TensorType]) -> Result<Arc<Halves>> {
+        let address = std::ptr::from_ref(op) as usize;
+        if let Some(halves) = self.halves.get(&address) {
+            return Ok(halves.clone());
+        }
+        let halves = Arc::new(op.halves(at, types)?);
+        self.halves.insert(address, halves.clone());
+        Ok(halves)
     }
 
     /// The program of a body whose parameters after the first `carries` are these operands. What is known of them is
     /// known in it.
-    fn sub_program(&self, body: &Graph, carries: usize, operands: &[Slot]) -> Result<Program<B>> {
-        let mut inner = Lowering::new(self.settings, self.sizes.clone());
-        let inputs: Vec<Slot> = body.inputs().iter().map(|_| inner.register()).collect();
-        for (input, operand) in inputs.iter().skip(carries).zip(operands) {
-            if let Some(number) = self.known.get(operand) {
-                inner.known.insert(*input, *number);
-            }
-        }
-        let mut registers = bind_inputs(body, &inputs);
-        let live = live_nodes(body);
-        inner.lower_nodes(body, &mut registers, |index| live[index])?;
-        let outputs = output_registers(body, &registers);
-        Ok(inner.finish(&inputs, &outputs))
+    fn sub_program(&mut self, body: &Arc<Graph>, carries: usize, operands: &[Slot]) -> Result<Arc<Program<B>>> {
+        let of_operands = operands.iter().map(|operand| self.known.get(operand).copied());
+        let known = std::iter::repeat_n(None, carries).chain(of_operands);
+        let arguments: Vec<_> = body.inputs().iter().map(|input| input.value).zip(known).collect();
+        let live = body.live_nodes();
+        self.shared(Arc::as_ptr(body) as usize, body, &arguments, |index| live[index])
     }
 
     fn lower_scan(&mut self, graph: &Graph, node: &Node, scan: &Scan, operands: &[Slot]) -> Result<Vec<Slot>> {
         let at = node.place();
         let types = graph.types(&node.inputs);
-        let mut strategy = self.settings.strategy_of(scan, &at)?;
-        if self.is_laid_out(scan, &types) {
-            strategy = LoopStrategy::Unroll;
-        }
+        let strategy = self.scan_strategy(scan, &at, operands, &types)?;
+        let steps = match strategy {
+            LoopStrategy::Unroll => unroll::known_steps(self, scan, &at, operands).ok(),
+            LoopStrategy::Native if scan.steps_operand => None,
+            LoopStrategy::Native => scan.steps.value(&self.sizes).ok().and_then(|steps| usize::try_from(steps).ok()),
+        };
+        let steps = match (steps, &scan.until) {
+            (Some(steps), None) => Steps::Exactly(steps),
+            (Some(steps), Some(_)) => Steps::AtMost(steps),
+            (None, _) => Steps::AtRunTime,
+        };
+        self.findings.add_loop(LoopReport { op: "scan", site: at.site, strategy, steps });
         let body = self.lower_invariants(scan, operands)?;
         match strategy {
             LoopStrategy::Unroll => unroll::lower(self, scan, &at, operands, &types, body),
-            LoopStrategy::Native => native::lower(self, scan, &at, operands, &types, node.outputs.len(), body),
+            LoopStrategy::Native => native::lower(self, scan, &at, operands, &types, graph.types(&node.outputs), body),
+        }
+    }
+
+    /// How a loop runs. What is forced is an error if it cannot be; what the backend's conversion names gives way.
+    fn scan_strategy(
+        &mut self,
+        scan: &Scan,
+        at: &Place,
+        operands: &[Slot],
+        types: &[TensorType],
+    ) -> Result<LoopStrategy> {
+        let forced = self.settings.strategy;
+        let strategy = self.settings.strategy_of(scan, at)?;
+        match strategy {
+            LoopStrategy::Unroll if scan.until.is_some() && forced.is_none() => Ok(LoopStrategy::Native),
+            LoopStrategy::Unroll => {
+                let known = unroll::known_steps(self, scan, at, operands);
+                match known.and_then(|_| unroll::known_rows(self, scan, at, types)) {
+                    Err(error) if forced.is_some() => Err(error),
+                    Ok(_) if scan.until.is_none() => Ok(LoopStrategy::Unroll),
+                    _ => Ok(LoopStrategy::Native),
+                }
+            }
+            LoopStrategy::Native if self.is_laid_out(scan, types) => Ok(LoopStrategy::Unroll),
+            LoopStrategy::Native => Ok(LoopStrategy::Native),
         }
     }
 
@@ -256,7 +442,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let known = |dim: Option<&Dim>| dim.is_none_or(|dim| dim.value(&self.sizes).is_ok());
         let steps = scan.steps.value(&self.sizes);
         let covered = steps.is_ok_and(|steps| scan.unroll > 1 && steps <= scan.unroll as i64);
-        covered && !scan.steps_operand && types.iter().all(|ty| known(ty.shape.dims().first()))
+        covered && !scan.steps_operand && scan.until.is_none() && types.iter().all(|ty| known(ty.shape.dims().first()))
     }
 
     /// Lowers what depends on the invariants only, once, before the loop.
@@ -270,7 +456,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             registers[value] = Some(operands[operand]);
             invariant[value] = true;
         }
-        let live = live_nodes(body);
+        let live = body.live_nodes();
         let mut fixed = vec![false; body.nodes().len()];
         // The sizes that each step gives anew: the numbers of steps of inner loops.
         let mut stepwise: Vec<&Symbol> = Vec::new();
@@ -278,10 +464,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
             let depends = node.inputs.iter().any(|input| !invariant[input.index()]);
             fixed[index] = !depends && !uses_any(body, node, &stepwise) && ends(&node.op);
             if let Op::Scan(inner) = &node.op
-                && inner.steps_operand
                 && !fixed[index]
             {
-                stepwise.extend(inner.steps.as_symbol());
+                stepwise.extend(inner.binds());
             }
             node.outputs.iter().for_each(|output| invariant[output.index()] = fixed[index]);
         }
@@ -299,37 +484,10 @@ pub(super) struct Body {
     pub(super) step: Vec<bool>,
 }
 
-/// Whether a node uses the size of one of these symbols: in its attributes, its results, or the body of a loop.
-fn uses_any(graph: &Graph, node: &Node, symbols: &[&Symbol]) -> bool {
-    let uses = |dim: &Dim| dim.symbols().iter().any(|symbol| symbols.contains(symbol));
-    if symbols.is_empty() {
-        return false;
-    }
-    let in_attributes = node.op.attributes().iter().any(|(_, attribute)| match attribute {
-        Attribute::Dim(dim) => uses(dim),
-        Attribute::List(dims) => dims.iter().any(uses),
-    });
-    let in_results = node.outputs.iter().any(|output| graph.ty(*output).shape.dims().iter().any(uses));
-    let in_steps = match &node.op {
-        Op::Scan(scan) => uses(&scan.steps),
-        Op::While(op) => op.bound.as_ref().is_some_and(uses),
-        _ => false,
-    };
-    let mut bodies = node.op.bodies().into_iter();
-    let in_bodies = bodies.any(|body| body.nodes().iter().any(|node| uses_any(body, node, symbols)));
-    in_attributes || in_results || in_steps || in_bodies
-}
-
 /// Whether an op certainly ends. One that may not must not run before a loop, which may have no steps.
 fn ends(op: &Op) -> bool {
     let is_bounded = !matches!(op, Op::While(While { bound: None, .. }));
     is_bounded && op.bodies().iter().all(|body| body.nodes().iter().all(|node| ends(&node.op)))
-}
-
-/// Which nodes the outputs depend on.
-pub(super) fn live_nodes(graph: &Graph) -> Vec<bool> {
-    let live = graph.live_values();
-    graph.nodes().iter().map(|node| node.outputs.iter().any(|output| live[output.index()])).collect()
 }
 
 /// The registers of a graph's values when those of its inputs are known.

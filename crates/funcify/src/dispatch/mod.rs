@@ -5,6 +5,7 @@
 //! native ([`LoopStrategy`]), and calls it on the backend's own tensors. [`Executor`] does so by the backend's name, on
 //! host tensors.
 
+mod associative;
 mod backend;
 mod eager;
 mod executor;
@@ -14,6 +15,7 @@ mod native;
 mod program;
 mod reference;
 mod registry;
+mod report;
 mod sizes;
 mod switch;
 mod unroll;
@@ -25,4 +27,5 @@ pub use executor::{BackendEntry, Executable, Executor, backend_names, open_backe
 pub use function::{CompileCounts, CompileOptions, Function, ordered_inputs};
 pub use reference::Reference;
 pub use registry::{Conversion, Entry, Kernel, converted_ops, fixed_operands, typed_call};
+pub use report::{LoopReport, Report, Steps};
 pub use sizes::bind_sizes;

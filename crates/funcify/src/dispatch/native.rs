@@ -4,15 +4,20 @@
 //! trace in place where the device can, else collects the rows. A full buffer (mit-mot) keeps the rows that were
 //! written beside the tensor that it started from, so that nothing is written through a view that a step still reads.
 //! A trace that nobody uses is not kept.
+//!
+//! A loop with an `until` (scan-c6) reads one boolean a step on the host, and its traces are collected: memory for as many
+//! rows as it may have could be far more than those that it has.
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::backend::{Backend, Part, StackType, Tensors};
-use super::lower::{Body, Lowering, output_registers, row_type};
+use super::lower::{Body, Known, Lowering, row_type};
 use super::program::{Action, Program, Run, Slot};
 use super::unroll::missing_row;
 use crate::error::{Place, Result};
+use crate::graph::ValueId;
 use crate::ops::scan::{Buffer, Scan, Start, Wanted};
 use crate::types::{DType, TensorType};
 
@@ -22,7 +27,9 @@ pub(super) struct NativeLoop<B: Backend> {
     at: Place,
     /// One step. Its arguments: the body's parameters without the invariants, then the values that it needs of the
     /// enclosing program.
-    pub(super) body: Program<B>,
+    pub(super) body: Arc<Program<B>>,
+    /// The types of the results.
+    pub(super) outputs: Vec<TensorType>,
     /// How many operands are the loop's own; the rest are values that the body needs.
     own: usize,
     /// The types of the rows of each buffer.
@@ -37,45 +44,34 @@ pub(super) fn lower<B: Backend>(
     at: &Place,
     operands: &[Slot],
     types: &[TensorType],
-    results: usize,
+    outputs: Vec<TensorType>,
     body: Body,
 ) -> Result<Vec<Slot>> {
+    // In each run of the loop anew.
+    scan.binds().for_each(|symbol| lowering.sizes.remove(symbol));
     let graph = &scan.body;
-    let mut inner = Lowering::new(lowering.settings, lowering.sizes.clone());
-    let mut registers = vec![None; body.registers.len()];
-    let params = scan.params();
-    let mut inputs: Vec<Slot> = Vec::new();
-    for param in 0..params.invariants.start {
-        let register = inner.register();
-        inputs.push(register);
-        registers[graph.inputs()[param].value.index()] = Some(register);
-    }
     // Values of the enclosing program that a step, or the results of a step, use.
-    let mut needed = vec![false; registers.len()];
+    let mut needed = vec![false; body.registers.len()];
     for (node, _) in graph.nodes().iter().zip(&body.step).filter(|(_, wanted)| **wanted) {
         node.inputs.iter().for_each(|input| needed[input.index()] = true);
     }
     graph.outputs().iter().for_each(|output| needed[output.value.index()] = true);
     let mut outer: Vec<Slot> = operands[..scan.operands().invariants.start].to_vec();
     let own = outer.len();
-    for (value, register) in body.registers.iter().enumerate().filter(|(value, _)| needed[*value]) {
-        if let Some(register) = register {
-            let inside = inner.register();
-            if let Some(number) = lowering.known.get(register) {
-                inner.known.insert(inside, *number);
-            }
-            registers[value] = Some(inside);
-            inputs.push(inside);
-            outer.push(*register);
+    let own_params = graph.inputs()[..scan.params().invariants.start].iter().map(|input| input.value);
+    let mut arguments: Vec<(ValueId, Option<Known>)> = own_params.map(|value| (value, None)).collect();
+    for value in graph.values().filter(|value| needed[value.index()]) {
+        if let Some(register) = body.registers[value.index()] {
+            arguments.push((value, lowering.known.get(&register).copied()));
+            outer.push(register);
         }
     }
-    inner.lower_nodes(graph, &mut registers, |index| body.step[index])?;
-    let outputs = output_registers(graph, &registers);
+    let program = lowering.shared(std::ptr::from_ref(scan) as usize, graph, &arguments, |index| body.step[index])?;
     let rows = scan.results().buffers.iter().map(|range| row_type(scan, range.start).clone()).collect();
     let count = scan.operands().steps.map(|operand| types[operand].dtype);
     let native =
-        NativeLoop { scan: scan.clone(), at: at.clone(), body: inner.finish(&inputs, &outputs), own, rows, count };
-    lowering.push(at, Action::Loop(Box::new(native)), &outer, results)
+        NativeLoop { scan: scan.clone(), at: at.clone(), body: program, outputs: outputs.clone(), own, rows, count };
+    lowering.push(at, Action::Loop(Box::new(native)), &outer, outputs.len())
 }
 
 impl<B: Backend> NativeLoop<B> {
@@ -103,6 +99,7 @@ impl<B: Backend> NativeLoop<B> {
 
         let mut frame = self.body.frame();
         let arity = self.scan.params().invariants.start + captured.len();
+        let mut ran = 0;
         for t in self.scan.order(steps) {
             let mut arguments = Vec::with_capacity(arity);
             for (sequence, operand) in self.scan.sequences.iter().zip(places.sequences.clone()) {
@@ -119,13 +116,25 @@ impl<B: Backend> NativeLoop<B> {
             arguments.extend(captured.iter().cloned());
             // scan-c1: every read of this step is done before its first write.
             let mut written = self.body.run_in(&mut frame, run, arguments)?;
-            carries = written.split_off(layout.carries.start);
+            let ends = match layout.until {
+                Some(until) => run.fail(&self.at, backend.download(&written[until], DType::Bool))?.get(0).as_bool(),
+                None => false,
+            };
+            carries = written.drain(layout.carries.start..layout.carries.end).collect();
             let mut written = written.into_iter();
             for (index, buffer) in self.scan.buffers.iter().enumerate() {
                 for (k, row) in buffer.writes.iter().zip(&mut written) {
                     buffers[index].write(self, run, t + k, row)?;
                 }
             }
+            ran += 1;
+            if ends {
+                break;
+            }
+        }
+        if let Some(symbol) = &self.scan.until {
+            run.sizes.set(symbol, ran);
+            self.scan.check_wanted(&self.at, ran)?;
         }
 
         let mut outputs = Tensors::new();
@@ -206,6 +215,8 @@ impl<T: Clone> Rows<T> {
                 keep = keep.max(wanted);
                 Trace::None
             }
+            // Of a loop that may end early, memory for all steps could be far too much.
+            Wanted::All if native.scan.until.is_some() => Trace::Collected(Vec::new()),
             Wanted::All => match run.fail(at, backend.allocate(&ty))? {
                 Some(mut trace) => {
                     let first = native.scan.first_given_row(steps);
@@ -313,7 +324,7 @@ impl<T: Clone> Rows<T> {
             }
             Rows::Full { initial, .. } if !used => return Ok(initial),
             Rows::Full { initial, written, ty } => {
-                let rows = native.scan.wanted_rows(&native.scan.buffers[index], ty.rows);
+                let rows = native.scan.wanted_rows(&native.scan.buffers[index], ty.rows, 0);
                 (full_parts(native, run, &initial, written, rows)?, ty)
             }
         };

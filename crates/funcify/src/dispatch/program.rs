@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::associative::AssociativeNode;
 use super::backend::{Backend, Call, Part, StackType, Tensors};
 use super::eager::execution_error;
 use super::native::NativeLoop;
@@ -43,14 +44,16 @@ pub(super) enum Action<B: Backend> {
     Choice(Box<ChoiceNode<B>>),
     /// Runs a program as long as another one gives true.
     While(Box<WhileNode<B>>),
+    /// Runs the programs of an associative scan.
+    Associative(Box<AssociativeNode<B>>),
     /// Gives a tensor that is part of the program.
-    Constant(B::Tensor),
+    Constant { tensor: B::Tensor, ty: TensorType },
     /// Gives a symbol its size for the instructions that follow: the number of steps of an unrolled loop.
     Bind { symbol: Symbol, size: usize },
     /// One row of the operand.
-    Row { row: usize, at: Arc<Place> },
+    Row { row: usize, of: Arc<RowsNode> },
     /// Several rows of the operand.
-    Rows { start: usize, count: usize, at: Arc<Place> },
+    Rows { start: usize, count: usize, block: Box<TensorType>, of: Arc<RowsNode> },
     /// The operands along axis 0: rows, and blocks of rows.
     Stack(Arc<StackNode>),
 }
@@ -61,6 +64,13 @@ pub(super) struct KernelNode<B: Backend> {
     pub(super) op: Op,
     pub(super) inputs: Vec<TensorType>,
     pub(super) outputs: Vec<TensorType>,
+    pub(super) at: Place,
+}
+
+/// A tensor of which rows are read.
+pub(super) struct RowsNode {
+    /// The type of a row.
+    pub(super) row: TensorType,
     pub(super) at: Place,
 }
 
@@ -95,10 +105,12 @@ pub(super) type Frame<T> = Vec<Option<T>>;
 
 /// A compiled graph, or a compiled body of a native loop.
 pub(super) struct Program<B: Backend> {
-    instructions: Vec<Instruction<B>>,
-    slots: usize,
+    pub(super) instructions: Vec<Instruction<B>>,
+    pub(super) slots: usize,
     /// Where the arguments go; `None` for those that nobody uses.
-    inputs: Vec<Option<Slot>>,
+    pub(super) inputs: Vec<Option<Slot>>,
+    /// The types of the arguments.
+    pub(super) input_types: Vec<TensorType>,
     outputs: Vec<Operand>,
 }
 
@@ -107,9 +119,10 @@ impl<B: Backend> Program<B> {
     pub(super) fn plan(
         mut instructions: Vec<Instruction<B>>,
         registers: usize,
-        inputs: &[Slot],
+        inputs: Vec<(Slot, TensorType)>,
         outputs: &[Slot],
     ) -> Self {
+        let (inputs, input_types): (Vec<Slot>, Vec<TensorType>) = inputs.into_iter().unzip();
         let mut used = vec![false; registers];
         let mut mark =
             |operand: &mut Operand| operand.last = !std::mem::replace(&mut used[operand.slot as usize], true);
@@ -128,18 +141,13 @@ impl<B: Backend> Program<B> {
             instruction.operands.iter_mut().for_each(|operand| slots.resolve(operand));
         }
         outputs.iter_mut().for_each(|operand| slots.resolve(operand));
-        Program { instructions, slots: slots.count, inputs, outputs }
+        Program { instructions, slots: slots.count, inputs, input_types, outputs }
     }
 
     /// How many instructions it has, those of loops' bodies and of branches included.
     pub(super) fn len(&self) -> usize {
-        let nested = self.instructions.iter().map(|instruction| match &instruction.action {
-            Action::Loop(native) => native.body.len(),
-            Action::Choice(choice) => choice.branches.iter().map(Program::len).sum(),
-            Action::While(node) => node.condition.len() + node.body.len(),
-            _ => 0,
-        });
-        self.instructions.len() + nested.sum::<usize>()
+        let nested = self.instructions.iter().flat_map(|instruction| instruction.action.programs());
+        self.instructions.len() + nested.map(|program| program.len()).sum::<usize>()
     }
 
     /// A frame for [`run_in`](Program::run_in), which leaves it empty.
@@ -210,6 +218,33 @@ impl SlotMap {
 }
 
 impl<B: Backend> Action<B> {
+    /// The programs that it runs.
+    pub(super) fn programs(&self) -> Vec<&Arc<Program<B>>> {
+        match self {
+            Action::Loop(native) => vec![&native.body],
+            Action::Choice(choice) => choice.branches.iter().collect(),
+            Action::While(node) => vec![&node.condition, &node.body],
+            Action::Associative(node) => vec![&node.combine, &node.spread],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The types of its results.
+    pub(super) fn output_types(&self) -> &[TensorType] {
+        match self {
+            Action::Kernel(node) => &node.outputs,
+            Action::Loop(native) => &native.outputs,
+            Action::Choice(choice) => &choice.outputs,
+            Action::While(node) => &node.outputs,
+            Action::Associative(node) => &node.leaves,
+            Action::Constant { ty, .. } => std::slice::from_ref(ty),
+            Action::Bind { .. } => &[],
+            Action::Row { of, .. } => std::slice::from_ref(&of.row),
+            Action::Rows { block, .. } => std::slice::from_ref(block),
+            Action::Stack(node) => std::slice::from_ref(&node.ty),
+        }
+    }
+
     fn run(
         &self,
         run: &mut Run<'_, B>,
@@ -230,13 +265,14 @@ impl<B: Backend> Action<B> {
             Action::Loop(native) => native.run(run, operands.into_vec(), results),
             Action::Choice(choice) => choice.run(run, operands.into_vec()),
             Action::While(node) => node.run(run, operands.into_vec()),
+            Action::Associative(node) => node.run(run, operands.into_vec()),
             Action::Bind { symbol, size } => {
                 run.sizes.set(symbol, *size);
                 Ok(Tensors::new())
             }
-            Action::Constant(tensor) => Ok(smallvec::smallvec![tensor.clone()]),
-            Action::Row { row, at } => one(at, backend.row(&operands[0], *row)),
-            Action::Rows { start, count, at } => one(at, backend.rows(&operands[0], *start, *count)),
+            Action::Constant { tensor, .. } => Ok(smallvec::smallvec![tensor.clone()]),
+            Action::Row { row, of } => one(&of.at, backend.row(&operands[0], *row)),
+            Action::Rows { start, count, of, .. } => one(&of.at, backend.rows(&operands[0], *start, *count)),
             Action::Stack(node) => {
                 let ty = run.stack_type(&node.at, &node.ty)?;
                 let parts = operands.into_iter().zip(&node.is_block);

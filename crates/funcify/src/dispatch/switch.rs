@@ -1,22 +1,25 @@
 //! The choice: the index is read on the host, and the program of the branch that it chooses runs.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::backend::{Backend, Tensors};
 use super::program::{Program, Run};
 use crate::error::{Place, Result};
 use crate::ops::Switch;
-use crate::types::DType;
+use crate::types::{DType, TensorType};
 
 /// A choice with compiled branches.
 pub(super) struct ChoiceNode<B: Backend> {
     pub(super) switch: Switch,
     pub(super) at: Place,
-    pub(super) branches: Vec<Program<B>>,
+    pub(super) branches: Vec<Arc<Program<B>>>,
     /// The operands of each branch.
     pub(super) places: Vec<Range<usize>>,
     /// The dtype of the index.
     pub(super) index: DType,
+    /// The types of the results.
+    pub(super) outputs: Vec<TensorType>,
 }
 
 impl<B: Backend> ChoiceNode<B> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::backend::Backend;
 use super::lower::{Body, Lowering, output_registers, row_type};
-use super::program::{Action, Slot, StackNode, too_large};
+use super::program::{Action, RowsNode, Slot, StackNode, too_large};
 use crate::error::{Error, Place, Result};
 use crate::ops::scan::{Scan, Start};
 use crate::types::{Dim, TensorType};
@@ -34,23 +34,22 @@ pub(super) fn lower<B: Backend>(
     types: &[TensorType],
     body: Body,
 ) -> Result<Vec<Slot>> {
-    let steps = static_steps(lowering, scan, at, operands)?;
+    let steps = known_steps(lowering, scan, at, operands)?;
+    let rows_of = known_rows(lowering, scan, at, types)?;
+    if let Some(symbol) = scan.binds().next() {
+        lowering.sizes.set(symbol, steps);
+        lowering.push(at, Action::Bind { symbol: symbol.clone(), size: steps }, &[], 0)?;
+    }
     let kernels = body.step.iter().filter(|wanted| **wanted).count().saturating_mul(steps);
     if kernels > lowering.settings.max_kernels {
         return Err(too_large(at, lowering.settings.backend.name(), kernels, lowering.settings.max_kernels));
     }
-    let mut rows_of = Vec::with_capacity(types.len());
-    for ty in types {
-        let rows = ty.shape.dims().first().map(|rows| rows.value(&lowering.sizes));
-        let rows = rows.unwrap_or(Ok(0)).map_err(|symbol| {
-            let reason = format!("the rows of {ty} are known only when the loop that binds `{symbol}` has run");
-            not_static(lowering, at, reason)
-        })?;
-        rows_of.push(rows.max(0) as usize);
-    }
     scan.check_rows(at, steps, |operand| rows_of[operand])?;
 
-    let mut line = Line { lowering, at: Arc::new(at.clone()), rows: HashMap::new() };
+    let rows_node =
+        |ty: &TensorType| Arc::new(RowsNode { row: ty.row().unwrap_or_else(|| ty.clone()), at: at.clone() });
+    let sources = operands.iter().copied().zip(types.iter().map(rows_node)).collect();
+    let mut line = Line { lowering, at: Arc::new(at.clone()), sources, rows: HashMap::new() };
     let (places, params, results) = (scan.operands(), scan.params(), scan.results());
     let mut buffers: Vec<Vec<Row>> = (scan.buffers.iter().zip(&places.buffers))
         .map(|(buffer, operand)| {
@@ -100,7 +99,7 @@ pub(super) fn lower<B: Backend>(
     let mut outputs = Vec::new();
     for (index, buffer) in scan.buffers.iter().enumerate() {
         let source = places.buffers[index].map(|operand| operands[operand]);
-        let wanted = scan.wanted_rows(buffer, buffers[index].len());
+        let wanted = scan.wanted_rows(buffer, buffers[index].len(), 0);
         let row = row_type(scan, results.buffers[index].start);
         outputs.push(line.stack(source, &buffers[index], wanted, row, index)?);
     }
@@ -109,22 +108,19 @@ pub(super) fn lower<B: Backend>(
 }
 
 /// The number of steps, if it is known: a constant or a static input, else a dimension that the sizes of full
-/// buffers or sequences have bound. The symbol that an operand binds is bound from here on.
-fn static_steps<B: Backend>(
+/// buffers or sequences have bound.
+pub(super) fn known_steps<B: Backend>(
     lowering: &mut Lowering<'_, B>,
     scan: &Scan,
     at: &Place,
     operands: &[Slot],
 ) -> Result<usize> {
-    if let (Some(operand), Some(symbol)) = (scan.operands().steps, scan.steps.as_symbol()) {
-        let Some(count) = lowering.known.get(&operands[operand]).copied() else {
+    if let Some(operand) = scan.operands().steps {
+        let Some(count) = lowering.known_number(operands[operand]) else {
             let reason = "the number of steps is a value that the program computes or is given at run time";
             return Err(not_static(lowering, at, reason.into()));
         };
-        let steps = scan.check_count(at, count)?;
-        lowering.sizes.set(symbol, steps);
-        lowering.push(at, Action::Bind { symbol: symbol.clone(), size: steps }, &[], 0)?;
-        return Ok(steps);
+        return scan.check_count(at, count);
     }
     match scan.steps.value(&lowering.sizes) {
         Ok(count) => scan.check_count(at, count),
@@ -134,6 +130,27 @@ fn static_steps<B: Backend>(
             Err(not_static(lowering, at, reason))
         }
     }
+}
+
+/// The rows of each sequence and buffer, by operand, if they are known; 0 of the other operands.
+pub(super) fn known_rows<B: Backend>(
+    lowering: &Lowering<'_, B>,
+    scan: &Scan,
+    at: &Place,
+    types: &[TensorType],
+) -> Result<Vec<usize>> {
+    let places = scan.operands();
+    let mut rows_of = vec![0; types.len()];
+    for operand in places.sequences.chain(places.buffers.into_iter().flatten()) {
+        let ty = &types[operand];
+        let rows = ty.shape.dims().first().map(|rows| rows.value(&lowering.sizes));
+        let rows = rows.unwrap_or(Ok(0)).map_err(|symbol| {
+            let reason = format!("the rows of {ty} are known only when the loop that binds `{symbol}` has run");
+            not_static(lowering, at, reason)
+        })?;
+        rows_of[operand] = rows.max(0) as usize;
+    }
+    Ok(rows_of)
 }
 
 fn not_static<B: Backend>(lowering: &Lowering<'_, B>, at: &Place, reason: String) -> Error {
@@ -149,6 +166,8 @@ fn not_static<B: Backend>(lowering: &Lowering<'_, B>, at: &Place, reason: String
 struct Line<'l, 'a, B: Backend> {
     lowering: &'l mut Lowering<'a, B>,
     at: Arc<Place>,
+    /// The operands of which rows are read.
+    sources: HashMap<Slot, Arc<RowsNode>>,
     /// Rows that were read before.
     rows: HashMap<(Slot, usize), Slot>,
 }
@@ -158,7 +177,7 @@ impl<B: Backend> Line<'_, '_, B> {
         if let Some(register) = self.rows.get(&(source, row)) {
             return Ok(*register);
         }
-        let action = Action::Row { row, at: self.at.clone() };
+        let action = Action::Row { row, of: self.sources[&source].clone() };
         let register = self.lowering.push(&self.at, action, &[source], 1)?[0];
         self.rows.insert((source, row), register);
         Ok(register)
@@ -193,7 +212,8 @@ impl<B: Backend> Line<'_, '_, B> {
                 (Row::Given(start), Some(source)) => {
                     let follows = |at: &usize| matches!(rows[*at], Row::Given(given) if given == start + at - next);
                     let count = (next..wanted.end).take_while(follows).count();
-                    let action = Action::Rows { start, count, at: self.at.clone() };
+                    let (of, block) = (self.sources[&source].clone(), Box::new(row.stacked(count)));
+                    let action = Action::Rows { start, count, block, of };
                     parts.push(self.lowering.push(&self.at, action, &[source], 1)?[0]);
                     is_block.push(true);
                     next += count;

@@ -1,17 +1,21 @@
 //! The conditional loop: the condition is read on the host before each step's program runs.
 
+use std::sync::Arc;
+
 use super::backend::{Backend, Tensors};
 use super::program::{Program, Run};
 use crate::error::{Place, Result};
 use crate::ops::While;
-use crate::types::DType;
+use crate::types::{DType, TensorType};
 
 /// A conditional loop with compiled parts. The arguments of both: the carries, what it captures.
 pub(super) struct WhileNode<B: Backend> {
     pub(super) op: While,
     pub(super) at: Place,
-    pub(super) condition: Program<B>,
-    pub(super) body: Program<B>,
+    pub(super) condition: Arc<Program<B>>,
+    pub(super) body: Arc<Program<B>>,
+    /// The types of the results.
+    pub(super) outputs: Vec<TensorType>,
 }
 
 impl<B: Backend> WhileNode<B> {

@@ -9,7 +9,8 @@
 //!   and so have outputs; in a body, which is called by position, they may share them.
 //! - **graph-c6** static inputs are integer scalars, and inputs of the whole program, not of a body.
 //! - **graph-c7** each symbol in the type of a value is in the type of an input, or is the number of steps of an
-//!   earlier loop that an operand gives; so is each symbol in a loop's number of steps.
+//!   earlier loop, which an operand gives or which is known when the loop has run; so is each symbol in a loop's number
+//!   of steps. A symbol that a loop binds has no size before.
 //! - **graph-c8** the bodies of a loop and the branches of a choice satisfy all of these.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,6 +158,10 @@ impl Checker<'_> {
         }
         if let Op::Scan(scan) = &node.op {
             // graph-c7: an operand's value becomes the size of the symbol.
+            for symbol in scan.binds().filter(|symbol| self.symbols.contains(symbol)).cloned().collect::<Vec<_>>() {
+                let found = format!("the symbol `{symbol}`, which has a size before");
+                self.report(&at, "graph-c7", format!("what node {index} binds"), found);
+            }
             match scan.steps.as_symbol().filter(|_| scan.steps_operand) {
                 Some(symbol) => {
                     self.symbols.insert(symbol.clone());
@@ -181,6 +186,10 @@ impl Checker<'_> {
             }
             body.run();
             self.errors.append(&mut body.errors);
+        }
+        if let Op::Scan(scan) = &node.op {
+            // graph-c7: known when the loop has run, so not in its body.
+            self.symbols.extend(scan.until.clone());
         }
         if is_usable {
             self.types(index, node, &at);
@@ -338,6 +347,11 @@ mod tests {
             scan.steps_operand = false;
         };
         check(free_steps, &["graph-c7", "the number of steps of node 3", "`$1`"]);
+        let twice = |g: &mut Graph| {
+            let Op::Scan(scan) = &mut g.nodes[3].op else { panic!("node 3 is the loop") };
+            scan.steps = "T".into();
+        };
+        check(twice, &["graph-c7", "what node 3 binds", "`T`, which has a size before"]);
     }
 
     #[test]

@@ -1,13 +1,19 @@
 //! The methods and operators of a value that are rows of a table: elementwise ops and reductions.
 
-use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
 use super::{Axes, Operand, Value};
-use crate::ops::{Binary, Compare, ReduceKind, Unary};
+use crate::ops::{Binary, Bits, Compare, Predicate, ReduceKind, Unary};
+use crate::types::DType;
 
 impl Value {
     #[track_caller]
     fn binary(self, op: Binary, right: impl Into<Operand>) -> Value {
+        Operand::elementwise(op, self.into(), right.into())
+    }
+
+    #[track_caller]
+    fn bits(self, op: Bits, right: impl Into<Operand>) -> Value {
         Operand::elementwise(op, self.into(), right.into())
     }
 
@@ -18,14 +24,15 @@ impl Value {
 }
 
 macro_rules! unary_methods {
-    ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
+    ($table:ident; $($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
         impl Value {
-            $($(#[$doc])* #[track_caller] pub fn $name(self) -> Value { self.emit(Unary::$op) })*
+            $($(#[$doc])* #[track_caller] pub fn $name(self) -> Value { self.emit($table::$op) })*
         }
     };
 }
 
 unary_methods! {
+    Unary;
     /// |x|.
     abs => Abs;
     /// -1, 0 or 1.
@@ -54,8 +61,62 @@ unary_methods! {
     rsqrt => Rsqrt;
     /// 1 / x.
     recip => Recip;
+    /// The tangent of x radians.
+    tan => Tan;
+    /// The angle in [-pi/2, pi/2] whose sine is x; NaN beyond 1.
+    asin => Asin;
+    /// The angle in [0, pi] whose cosine is x; NaN beyond 1.
+    acos => Acos;
+    /// The angle in [-pi/2, pi/2] whose tangent is x.
+    atan => Atan;
+    /// The hyperbolic sine.
+    sinh => Sinh;
+    /// The hyperbolic cosine.
+    cosh => Cosh;
+    /// The inverse of the hyperbolic sine.
+    asinh => Asinh;
+    /// The inverse of the hyperbolic cosine, not negative; NaN below 1.
+    acosh => Acosh;
+    /// The inverse of the hyperbolic tangent; infinite at -1 and 1, NaN beyond.
+    atanh => Atanh;
+    /// The error function.
+    erf => Erf;
+    /// 1 - erf(x), exact where that is small.
+    erfc => Erfc;
+    /// The inverse of the error function; infinite at -1 and 1, NaN beyond.
+    erf_inv => ErfInv;
+    /// log|gamma(x)|; infinite at zero and the negative integers.
+    lgamma => Lgamma;
+    /// The derivative of lgamma; NaN at zero and the negative integers.
+    digamma => Digamma;
+    /// The cube root, of negative numbers too.
+    cbrt => Cbrt;
+    /// The largest whole number that is not above x, a float.
+    floor => Floor;
+    /// The smallest whole number that is not below x, a float.
+    ceil => Ceil;
+    /// The nearest whole number, the even one of two, a float.
+    round => Round;
+    /// The whole number next to x toward zero, a float.
+    trunc => Trunc;
     /// x itself; no derivative passes through it.
     stop_gradient => StopGradient;
+}
+
+unary_methods! {
+    Predicate;
+    /// Whether x is not a number.
+    is_nan => IsNan;
+    /// Whether x is neither infinite nor NaN.
+    is_finite => IsFinite;
+}
+
+unary_methods! {
+    Bits;
+    /// How many bits are 1.
+    popcount => Popcount;
+    /// How many bits are 0 before the highest 1.
+    count_leading_zeros => CountLeadingZeros;
 }
 
 macro_rules! reduce_methods {
@@ -100,6 +161,14 @@ binary_methods! {
     minimum => binary Binary::Min;
     /// To the power of, elementwise.
     pow => binary Binary::Pow;
+    /// The angle of the point (right, x) in [-pi, pi], elementwise: the arctangent of x / right with the signs of both.
+    atan2 => binary Binary::Atan2;
+    /// The bits shifted to the left; an amount that is negative or at least the number of bits leaves 0. Also `x << amount`.
+    shift_left => bits Bits::ShiftLeft;
+    /// The bits shifted to the right with the highest repeated; an amount that is negative or too large leaves only that.
+    shift_right_arithmetic => bits Bits::ShiftRightArithmetic;
+    /// The bits shifted to the right with zeros filled in; an amount that is negative or too large leaves 0.
+    shift_right_logical => bits Bits::ShiftRightLogical;
     /// `==`, elementwise.
     eq => compare Compare::Eq;
     /// `!=`, elementwise.
@@ -157,5 +226,25 @@ impl Not for Value {
     #[track_caller]
     fn not(self) -> Value {
         self.emit(Unary::Not)
+    }
+}
+
+impl<O: Into<Operand>> Shl<O> for Value {
+    type Output = Value;
+    #[track_caller]
+    fn shl(self, amount: O) -> Value {
+        self.shift_left(amount)
+    }
+}
+
+/// Arithmetic for signed integers, logical for unsigned ones.
+impl<O: Into<Operand>> Shr<O> for Value {
+    type Output = Value;
+    #[track_caller]
+    fn shr(self, amount: O) -> Value {
+        match self.dtype() {
+            DType::I32 | DType::I64 => self.shift_right_arithmetic(amount),
+            _ => self.shift_right_logical(amount),
+        }
     }
 }

@@ -1,23 +1,31 @@
 //! The graph: an arena of typed nodes, in an order in which each uses only what came before it.
 
+mod activations;
 mod build;
 mod check;
+mod compositions;
 mod elementwise;
+mod live;
 mod operand;
+mod products;
+mod structured;
 pub(crate) mod tracer;
 mod value;
 
 use std::fmt;
 
 pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
+pub use compositions::{eye, tri_mask};
+pub(crate) use live::uses_any;
 pub use operand::{Axes, Operand, SliceRange};
+pub use products::einsum;
 pub(crate) use tracer::{BodyTrace, at_site, emit, fail, fresh_symbol};
 pub use value::Value;
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};
 use crate::tree::Tree;
-use crate::types::TensorType;
+use crate::types::{Dim, Symbol, TensorType};
 
 /// A value of one graph: an input, or one result of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -207,18 +215,26 @@ impl Graph {
 
     /// Which values the outputs depend on, by index.
     pub fn live_values(&self) -> Vec<bool> {
-        let mut live = vec![false; self.values.len()];
-        for output in &self.outputs {
-            live[output.value.index()] = true;
+        live::Live::of(self).values
+    }
+
+    /// Which nodes the outputs depend on, by index: through their results, or through a size that a loop binds.
+    pub fn live_nodes(&self) -> Vec<bool> {
+        live::Live::of(self).nodes
+    }
+
+    /// Calls `visit` with every symbol in the types of the values, in numbers of steps, and in the bodies of loops and
+    /// choices.
+    pub(crate) fn visit_symbols(&self, visit: &mut dyn FnMut(&Symbol)) {
+        for info in &self.values {
+            info.ty.shape.dims().iter().flat_map(Dim::symbols).for_each(&mut *visit);
         }
-        for node in self.nodes.iter().rev() {
-            if node.outputs.iter().any(|output| live[output.index()]) {
-                for input in &node.inputs {
-                    live[input.index()] = true;
-                }
+        for node in &self.nodes {
+            if let Op::Scan(scan) = &node.op {
+                scan.steps.symbols().into_iter().for_each(&mut *visit);
             }
+            node.op.bodies().into_iter().for_each(|body| body.visit_symbols(visit));
         }
-        live
     }
 
     /// Verifies every invariant of the graph and of the bodies in it, and returns all that are broken.

@@ -162,7 +162,7 @@ impl Operand {
 
     /// Two operands as values: a number takes the dtype of the other.
     #[track_caller]
-    pub(super) fn pair(op: &str, left: Operand, right: Operand) -> (Value, Value) {
+    pub(crate) fn pair(op: &str, left: Operand, right: Operand) -> (Value, Value) {
         let dtype = match (left, right) {
             (Operand::Value(value), _) | (_, Operand::Value(value)) => value.dtype(),
             (Operand::Int(_), Operand::Int(_)) => DType::I64,

@@ -70,7 +70,7 @@ fn guard() -> Guard {
 }
 
 /// Traces `body` into a graph.
-pub(super) fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder) -> T) -> Result<Graph> {
+pub(crate) fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder) -> T) -> Result<Graph> {
     let _guard = guard();
     TRACES.with_borrow_mut(|traces| {
         traces.push(Trace { bodies: vec![OpenBody::new(name)], error: None, fresh: 0, site: None });
@@ -187,7 +187,7 @@ pub(super) fn type_of(value: Value) -> Option<TensorType> {
 }
 
 /// Adds an input to the graph.
-pub(super) fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> Value {
+pub(crate) fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> Value {
     let value = with_trace(|trace| {
         let at = Place::new("input", site);
         if trace.bodies.len() != 1 {
@@ -225,6 +225,27 @@ pub(super) fn set_name(value: Value, name: &str, site: Site) {
             body.graph.set_value_name(id, name);
         }
     });
+}
+
+/// Gives a value a name, unless it has one.
+pub(crate) fn keep_name(value: Value, name: &str) {
+    with_trace(|trace| {
+        let Some((home, id)) = value.parts() else { return };
+        let body = trace.bodies.iter_mut().find(|body| body.home == home);
+        if let Some(body) = body.filter(|body| body.graph.value_name(id).is_none()) {
+            body.graph.set_value_name(id, name);
+        }
+    });
+}
+
+/// Lets [`fresh_symbol`] make none that a graph has.
+pub(crate) fn reserve_symbols(graph: &Graph) {
+    let mut symbols = Vec::new();
+    graph.visit_symbols(&mut |symbol| symbols.push(symbol.clone()));
+    let numbers = symbols.iter().filter_map(|symbol| symbol.name().strip_prefix('$')?.parse::<usize>().ok());
+    if let Some(largest) = numbers.max() {
+        with_trace(|trace| trace.fresh = trace.fresh.max(largest));
+    }
 }
 
 /// A symbol that no other part of the trace uses.

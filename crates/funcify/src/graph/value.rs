@@ -311,40 +311,25 @@ impl Value {
         self.with_axis_and("gather", axis, &[indices], |axis| Gather { axis })
     }
 
-    /// With one element an update replaced or added to, along an axis; out of range indices are skipped.
+    /// With one element an update replaced by or combined with it, along an axis; out of range indices are skipped.
     #[track_caller]
     pub fn scatter(self, axis: i64, indices: Value, updates: Value, mode: ScatterMode) -> Value {
         self.with_axis_and("scatter", axis, &[indices, updates], |axis| Scatter { axis, mode })
     }
 
-    /// log(sum(exp(x))) along an axis, which disappears, without overflow.
     #[track_caller]
-    pub fn logsumexp(self, axis: i64) -> Value {
-        let largest = self.max(axis).stop_gradient();
-        let shifted = self - largest.unsqueeze(axis);
-        shifted.exp().sum(axis).log() + largest
-    }
-
-    /// exp(x) / sum(exp(x)) along an axis, without overflow.
-    #[track_caller]
-    pub fn softmax(self, axis: i64) -> Value {
-        let weights = (self - self.max(axis).stop_gradient().unsqueeze(axis)).exp();
-        weights / weights.sum(axis).unsqueeze(axis)
-    }
-
-    /// x - log(sum(exp(x))) along an axis, without overflow.
-    #[track_caller]
-    pub fn log_softmax(self, axis: i64) -> Value {
-        self - self.logsumexp(axis).unsqueeze(axis)
-    }
-
-    #[track_caller]
-    fn with_axis<O: Into<Op>>(self, name: &str, axis: i64, op: impl FnOnce(usize) -> O) -> Value {
+    pub(super) fn with_axis<O: Into<Op>>(self, name: &str, axis: i64, op: impl FnOnce(usize) -> O) -> Value {
         self.with_axis_and(name, axis, &[], op)
     }
 
     #[track_caller]
-    fn with_axis_and<O: Into<Op>>(self, name: &str, axis: i64, others: &[Value], op: impl FnOnce(usize) -> O) -> Value {
+    pub(super) fn with_axis_and<O: Into<Op>>(
+        self,
+        name: &str,
+        axis: i64,
+        others: &[Value],
+        op: impl FnOnce(usize) -> O,
+    ) -> Value {
         match normal_axis(name, axis, self.rank(), &[self]) {
             Some(axis) => emit(op(axis), &[&[self], others].concat(), Site::caller())[0],
             None => Value::poison(),

@@ -103,6 +103,8 @@ binary_table! {
         "The smaller of x and y; NaN if either is NaN.";
     "pow" => Pow, Number, |x, y| x.powf(y), |i, j| integer_power(i, j),
         "x to the power y; 0^0 is 1; an integer to a negative power is 0 unless x is 1 or -1.";
+    "atan2" => Atan2, Float, |x, y| x.atan2(y), |i, _j| i,
+        "The angle of the point (y, x), in [-pi, pi]: the arctangent of x / y with the signs of both.";
     "and" => And, Logic, |x, _y| x, |i, j| i & j, "Logical and of booleans, bitwise and of integers.";
     "or" => Or, Logic, |x, _y| x, |i, j| i | j, "Logical or of booleans, bitwise or of integers.";
     "xor" => Xor, Logic, |x, _y| x, |i, j| i ^ j, "Exclusive or of booleans, bitwise of integers.";
@@ -175,5 +177,6 @@ mod tests {
         rejects("add", &["f32[3]", "f64[3]"], "f32[3], as the left one is");
         rejects("add", &["f32[3]", "f32[2]"], "f32[3], as the left one is");
         rejects("and", &["f32[3]", "f32[3]"], "bool or an integer type");
+        rejects("atan2", &["i32[3]", "i32[3]"], "a float type");
     }
 }

@@ -1,6 +1,7 @@
 //! `gather`: one element an index, along one axis (NumPy's `take_along_axis`, PyTorch's `gather`).
 //!
-//! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0.
+//! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
+//! there are no indices.
 
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise, check_axis, check_index_dtype, clamp_index};
 use crate::error::{Place, Result};
@@ -29,7 +30,7 @@ impl OpRules for Gather {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, indices] = arity(at, inputs)?;
         check_along(at, self.axis, &x, &indices)?;
-        if x.shape[self.axis].constant() == Some(0) {
+        if x.shape[self.axis].constant() == Some(0) && indices.shape.elements().constant() != Some(0) {
             return Err(at.mismatch("the operand", "an axis that is not empty", x, "guard the empty case"));
         }
         Ok(vec![x.with_shape(&indices.shape)])
@@ -91,6 +92,13 @@ mod tests {
         let x = HostTensor::from_vec(vec![0i32, 1, 2, 10, 11, 12], [2, 3]).unwrap();
         let indices = HostTensor::from_vec(vec![2u32, 0, 1, 7], [2, 2]).unwrap();
         check_op("gather {axis=1}", &[x, indices], &HostTensor::from_vec(vec![2i32, 0, 11, 12], [2, 2]).unwrap());
+    }
+
+    #[test]
+    fn no_indices_take_nothing() {
+        let (x, indices) = (HostTensor::from([0f32; 0]), HostTensor::from([0i64; 0]));
+        check_op("gather {axis=0}", &[x.clone(), indices], &x);
+        rejects("gather {axis=0}", &["f32[0]", "i64[2]"], "an axis that is not empty");
     }
 
     #[test]

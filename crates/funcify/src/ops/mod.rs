@@ -3,15 +3,43 @@
 //!
 //! The set is closed for the rules (`enum_dispatch` over [`Op`], so a rule that is missing does not
 //! compile) and open for users: [`Op::Custom`] holds an op from another crate.
+//!
+//! # One answer
+//! Where tensor libraries answer differently, every backend gives this answer, which is StableHLO's where it has one. The
+//! conformance category `numerics` holds each line.
+//!
+//! | question | answer |
+//! |---|---|
+//! | integer overflow, also in sums and products | wraps; so does the negative or absolute value of the smallest |
+//! | integer division | toward zero; by zero -1, all bits set; the smallest by -1 is itself |
+//! | remainder | has the sign of the dividend; integers by zero: the dividend; floats by zero: NaN |
+//! | integer power | wraps; 0 to the power 0 is 1; to a negative power 0, unless the base is 1 or -1 |
+//! | float power | 0 to the power 0, NaN to the power 0 and 1 to the power NaN are 1 |
+//! | cast of floats to integers | toward zero, saturating; NaN is 0 |
+//! | cast of integers to integers | wraps |
+//! | cast to bool | whether it is not zero; NaN is true |
+//! | cast to a narrower float | to nearest, ties to even; out of range is infinite |
+//! | NaN in maximum, minimum and their reductions | NaN wins; `argmax` takes the first NaN |
+//! | NaN in comparisons | only `ne` is true |
+//! | signed zeros | kept by neg, sqrt, tanh, sin, expm1, log1p, sign; 1 / -0 is -inf; -0 equals 0 |
+//! | `argmax` of equal elements | the first |
+//! | reductions over nothing | sum 0, product 1, max the lowest and min the highest value, any false, all true, mean NaN |
+//! | `take`, `gather` out of range | the index is clamped; a negative one is 0 |
+//! | `scatter` out of range | the update is skipped; of several sets the last wins |
+//! | `dynamic_slice`, `dynamic_update` out of range | the start is clamped so that the whole part fits |
 
 mod argmax;
+pub mod associative;
 mod attributes;
 mod binary;
+mod bits;
 mod broadcast;
 mod cast;
 mod compare;
 mod concat;
 mod constant;
+mod conv;
+mod cumulative;
 mod custom;
 mod dynamic_slice;
 mod dynamic_update;
@@ -19,6 +47,7 @@ mod gather;
 mod iota;
 mod matmul;
 mod pad;
+mod predicate;
 mod reduce;
 mod reshape;
 mod reverse;
@@ -27,10 +56,13 @@ mod scatter;
 mod select;
 mod size;
 mod slice;
+mod sort;
+pub mod special;
 pub mod switch;
 mod take;
 #[cfg(test)]
 pub(crate) mod testing;
+mod threefry;
 mod transpose;
 mod unary;
 pub mod while_loop;
@@ -40,14 +72,19 @@ use std::sync::Arc;
 use enum_dispatch::enum_dispatch;
 
 pub use argmax::ArgMax;
+pub use associative::AssociativeScan;
+pub(crate) use associative::Halves;
 pub use attributes::{Attribute, Attributes};
 pub use binary::*;
+pub use bits::*;
 pub use broadcast::Broadcast;
 pub use cast::Cast;
 pub(crate) use cast::cast_scalar;
 pub use compare::*;
 pub use concat::Concat;
 pub use constant::Constant;
+pub use conv::{Conv, ConvOptions, Padding};
+pub use cumulative::Cumulative;
 pub(crate) use custom::name_taken_twice;
 pub use custom::{Custom, CustomOp, CustomOpEntry};
 pub use dynamic_slice::DynamicSlice;
@@ -56,6 +93,7 @@ pub use gather::Gather;
 pub use iota::Iota;
 pub use matmul::MatMul;
 pub use pad::Pad;
+pub use predicate::*;
 pub use reduce::{Reduce, ReduceKind};
 pub use reshape::Reshape;
 pub use reverse::Reverse;
@@ -64,8 +102,10 @@ pub use scatter::{Scatter, ScatterMode};
 pub use select::Select;
 pub use size::Size;
 pub use slice::Slice;
+pub use sort::Sort;
 pub use switch::Switch;
 pub use take::Take;
+pub use threefry::{Threefry, Words, threefry_bits};
 pub use transpose::Transpose;
 pub use unary::*;
 pub use while_loop::While;
@@ -108,7 +148,9 @@ pub trait OpRules {
 pub enum Op {
     Unary,
     Binary,
+    Bits,
     Compare,
+    Predicate,
     Select,
     Cast,
     MatMul,
@@ -129,19 +171,25 @@ pub enum Op {
     Take,
     Gather,
     Scatter,
+    Threefry,
+    Cumulative,
+    Sort,
+    Conv,
     Scan,
     Switch,
     While,
+    AssociativeScan,
     Custom,
 }
 
 impl Op {
-    /// The graphs that the op runs: the body of a loop, the branches of a choice, a condition and its step.
+    /// The graphs that the op runs: the body of a loop, the branches of a choice, a condition and its step, a combination.
     pub fn bodies(&self) -> Vec<&Arc<Graph>> {
         match self {
             Op::Scan(scan) => vec![&scan.body],
             Op::Switch(switch) => switch.branches.iter().collect(),
             Op::While(op) => vec![&op.condition, &op.body],
+            Op::AssociativeScan(op) => vec![&op.combine],
             _ => Vec::new(),
         }
     }
@@ -177,6 +225,8 @@ macro_rules! op_keys {
                     .map(Op::from)
                     .or_else(|| binary_of(name).map(Op::from))
                     .or_else(|| compare_of(name).map(Op::from))
+                    .or_else(|| bits_of(name).map(Op::from))
+                    .or_else(|| predicate_of(name).map(Op::from))
                     .map(Ok)
                     .or_else(|| custom::parse(name, attributes)),
             }
@@ -204,6 +254,10 @@ op_keys! {
     "take" => Take;
     "gather" => Gather;
     "scatter" => Scatter;
+    "threefry" => Threefry;
+    "cumulative" => Cumulative;
+    "sort" => Sort;
+    "conv" => Conv;
 }
 
 impl OpKey for Constant {
@@ -227,12 +281,12 @@ impl OpKey for Scan {
 }
 
 /// The names of the ops that no backend converts: programs of every backend run them from the host.
-pub const CONTROL_FLOW: &[&str] = &["switch", "while"];
+pub const CONTROL_FLOW: &[&str] = &["associative_scan", "switch", "while"];
 
 /// The names of all ops that this crate defines, sorted.
 pub fn all_names() -> Vec<&'static str> {
-    let mut names =
-        [STRUCT_OPS, UNARY_NAMES, BINARY_NAMES, COMPARE_NAMES, &["constant", "scan"], CONTROL_FLOW].concat();
+    let tables = [UNARY_NAMES, BINARY_NAMES, COMPARE_NAMES, BITS_NAMES, PREDICATE_NAMES].concat();
+    let mut names = [STRUCT_OPS, &tables, &["constant", "scan"], CONTROL_FLOW].concat();
     names.sort_unstable();
     names
 }

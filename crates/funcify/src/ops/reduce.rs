@@ -44,6 +44,26 @@ impl ReduceKind {
         Self::TABLE.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
+    /// The monoid of that name; the error is what was expected.
+    pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        let word = attributes.take_word("kind")?;
+        let kind = Self::TABLE.iter().find(|(name, _)| *name == word);
+        Ok(kind.ok_or_else(|| format!("`kind` as one of sum, prod, max, min, any, all, not `{word}`"))?.1)
+    }
+
+    /// Checks that the monoid is one on elements of that type.
+    pub(super) fn check(self, at: &Place, x: &TensorType) -> Result<()> {
+        let logical = matches!(self, ReduceKind::Any | ReduceKind::All);
+        if logical == (x.dtype == DType::Bool) {
+            return Ok(());
+        }
+        let (expected, fix) = match logical {
+            true => ("a bool tensor", "compare, or cast to bool"),
+            false => ("a number type", "cast the booleans to a number type"),
+        };
+        Err(at.mismatch("the operand", expected, x, fix))
+    }
+
     /// The value of a reduction over nothing.
     pub fn identity(self, dtype: DType) -> Scalar {
         let lowest = match dtype {
@@ -104,9 +124,7 @@ pub struct Reduce {
 
 impl Reduce {
     pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let word = attributes.take_word("kind")?;
-        let kind = ReduceKind::TABLE.iter().find(|(name, _)| *name == word);
-        let kind = kind.ok_or_else(|| format!("`kind` as one of sum, prod, max, min, any, all, not `{word}`"))?.1;
+        let kind = ReduceKind::parse(attributes)?;
         Ok(Reduce { kind, axes: attributes.take_axes("axes")? })
     }
 }
@@ -118,14 +136,7 @@ impl OpRules for Reduce {
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
-        let logical = matches!(self.kind, ReduceKind::Any | ReduceKind::All);
-        if logical != (x.dtype == DType::Bool) {
-            let (expected, fix) = match logical {
-                true => ("a bool tensor", "compare, or cast to bool"),
-                false => ("a number type", "cast the booleans to a number type"),
-            };
-            return Err(at.mismatch("the operand", expected, x, fix));
-        }
+        self.kind.check(at, &x)?;
         for axis in &self.axes {
             check_axis(at, "attribute `axes`", *axis, x.rank())?;
         }

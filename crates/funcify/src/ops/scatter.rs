@@ -21,6 +21,40 @@ pub enum ScatterMode {
     Set,
     /// Is added to it; integers wrap.
     Add,
+    /// Is multiplied with it; integers wrap.
+    Mul,
+    /// Replaces it if larger; NaN wins.
+    Max,
+    /// Replaces it if smaller; NaN wins.
+    Min,
+}
+
+impl ScatterMode {
+    const TABLE: [(&'static str, ScatterMode, Option<ReduceKind>); 5] = [
+        ("set", ScatterMode::Set, None),
+        ("add", ScatterMode::Add, Some(ReduceKind::Sum)),
+        ("mul", ScatterMode::Mul, Some(ReduceKind::Prod)),
+        ("max", ScatterMode::Max, Some(ReduceKind::Max)),
+        ("min", ScatterMode::Min, Some(ReduceKind::Min)),
+    ];
+
+    /// Every mode.
+    pub const ALL: [ScatterMode; 5] =
+        [ScatterMode::Set, ScatterMode::Add, ScatterMode::Mul, ScatterMode::Max, ScatterMode::Min];
+
+    /// The word of the text form.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// How an element and an update are combined, unless the update replaces it.
+    fn monoid(self) -> Option<ReduceKind> {
+        self.row().2
+    }
+
+    fn row(self) -> &'static (&'static str, ScatterMode, Option<ReduceKind>) {
+        Self::TABLE.iter().find(|(_, mode, _)| *mode == self).unwrap_or(&Self::TABLE[0])
+    }
 }
 
 /// `x[i,indices[i,j,k],k] := updates[i,j,k]` for axis 1: `updates` has the shape of `indices`, which has the
@@ -36,11 +70,9 @@ pub struct Scatter {
 impl Scatter {
     pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
         let axis = attributes.take_usize("axis")?;
-        let mode = match attributes.take_word("mode")?.as_str() {
-            "set" => ScatterMode::Set,
-            "add" => ScatterMode::Add,
-            word => return Err(format!("`mode` as set or add, not `{word}`")),
-        };
+        let word = attributes.take_word("mode")?;
+        let mode = ScatterMode::TABLE.iter().find(|(name, ..)| *name == word);
+        let mode = mode.ok_or_else(|| format!("`mode` as one of set, add, mul, max, min, not `{word}`"))?.1;
         Ok(Scatter { axis, mode })
     }
 }
@@ -62,8 +94,9 @@ impl OpRules for Scatter {
                 "give one update an index, of the operand's dtype",
             ));
         }
-        if self.mode == ScatterMode::Add && x.dtype == DType::Bool {
-            return Err(at.mismatch("the operand", "a number type, to add to", x, "use mode `set`, or cast"));
+        if self.mode != ScatterMode::Set && x.dtype == DType::Bool {
+            let expected = format!("a number type, for mode `{}`", self.mode.name());
+            return Err(at.mismatch("the operand", expected, x, "use mode `set`, or cast"));
         }
         Ok(vec![x])
     }
@@ -80,9 +113,9 @@ impl OpRules for Scatter {
             target[self.axis] = position as usize;
             let flat = target.iter().zip(x.shape()).fold(0, |flat, (i, size)| flat * size + i);
             let update = updates.at(index);
-            let changed = match self.mode {
-                ScatterMode::Set => update,
-                ScatterMode::Add => ReduceKind::Sum.combine(elements[flat], update),
+            let changed = match self.mode.monoid() {
+                None => update,
+                Some(monoid) => monoid.combine(elements[flat], update),
             };
             elements[flat] = Storage::from_scalars(x.dtype(), [changed]).get(0);
         });
@@ -91,8 +124,7 @@ impl OpRules for Scatter {
     }
 
     fn attributes(&self) -> Attributes {
-        let mode = if self.mode == ScatterMode::Set { "set" } else { "add" };
-        Attributes::new().with("axis", self.axis).with("mode", mode)
+        Attributes::new().with("axis", self.axis).with("mode", self.mode.name())
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
@@ -103,7 +135,7 @@ impl OpRules for Scatter {
 #[cfg(test)]
 mod tests {
     use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::{check_op, eval_op, rejects};
 
     #[test]
     fn out_of_range_is_skipped_and_the_last_set_wins() {
@@ -116,8 +148,23 @@ mod tests {
     }
 
     #[test]
+    fn updates_are_combined() {
+        let x = HostTensor::from([2i32, 2, 2]);
+        let inputs = [x, HostTensor::from([0i64, 0, 2, 9]), HostTensor::from([3i32, -5, 1, 7])];
+        check_op("scatter {axis=0, mode=mul}", &inputs, &HostTensor::from([-30i32, 2, 2]));
+        check_op("scatter {axis=0, mode=max}", &inputs, &HostTensor::from([3i32, 2, 2]));
+        check_op("scatter {axis=0, mode=min}", &inputs, &HostTensor::from([-5i32, 2, 1]));
+        let nan = [HostTensor::from([1f32]), HostTensor::from([0i64, 0]), HostTensor::from([f32::NAN, 2.0])];
+        for mode in ["max", "min"] {
+            let result = eval_op(&format!("scatter {{axis=0, mode={mode}}}"), &nan);
+            assert!(result.get(0).as_f64().is_nan(), "{mode}");
+        }
+    }
+
+    #[test]
     fn updates_match_the_indices() {
         rejects("scatter {axis=0, mode=set}", &["f32[3]", "i64[2]", "f32[3]"], "f32[2]");
         rejects("scatter {axis=0, mode=add}", &["bool[3]", "i64[2]", "bool[2]"], "a number type");
+        rejects("scatter {axis=0, mode=max}", &["bool[3]", "i64[2]", "bool[2]"], "a number type, for mode `max`");
     }
 }

@@ -1,6 +1,7 @@
 //! `take`: whole slices of one axis, by index (NumPy's `take`, PyTorch's `index_select`).
 //!
-//! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0.
+//! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
+//! there are no indices.
 
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype, clamp_index, emit_lanes};
 use crate::error::{Place, Result};
@@ -32,7 +33,7 @@ impl OpRules for Take {
         let [x, indices] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
         check_index_dtype(at, "the indices", &indices)?;
-        if x.shape[self.axis].constant() == Some(0) {
+        if x.shape[self.axis].constant() == Some(0) && indices.shape.elements().constant() != Some(0) {
             return Err(at.mismatch("the operand", "an axis that is not empty", x, "guard the empty case"));
         }
         let dims = x.shape.dims();
@@ -105,6 +106,12 @@ mod tests {
         );
         let column = HostTensor::scalar(1i32);
         check_op("take {axis=1}", &[x, column], &HostTensor::from_vec(vec![1i32, 11, 21], [3]).unwrap());
+    }
+
+    #[test]
+    fn no_indices_take_nothing() {
+        let (x, indices) = (HostTensor::zeros(crate::DType::F32, &[2, 0]), HostTensor::from([0i64; 0]));
+        check_op("take {axis=1}", &[x.clone(), indices], &x);
     }
 
     #[test]

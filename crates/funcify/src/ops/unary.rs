@@ -2,7 +2,7 @@
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
-use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise};
+use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise, special};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{DType, Dim, TensorType};
@@ -15,6 +15,8 @@ pub(super) enum Domain {
     Float,
     /// Floats and integers.
     Number,
+    /// Integers.
+    Integer,
     /// Booleans, and integers bit by bit.
     Logic,
     /// Every type.
@@ -27,6 +29,7 @@ impl Domain {
         let (fits, expected, fix) = match self {
             Domain::Float => (dtype.is_float(), "a float type", "cast the operand to a float type"),
             Domain::Number => (dtype != DType::Bool, "a number type", "cast the operand to a number type"),
+            Domain::Integer => (dtype.is_int(), "an integer type", "cast the operand to an integer type"),
             Domain::Logic => (!dtype.is_float(), "bool or an integer type", "compare, or cast to bool"),
             Domain::Any => (true, "", ""),
         };
@@ -127,6 +130,29 @@ unary_table! {
     "sqrt" => Sqrt, Float, |x| x.sqrt(), |i| i, "The square root; NaN below zero.";
     "rsqrt" => Rsqrt, Float, |x| 1.0 / x.sqrt(), |i| i, "1 / sqrt(x); inf at zero, NaN below.";
     "recip" => Recip, Float, |x| 1.0 / x, |i| i, "1 / x.";
+    "tan" => Tan, Float, |x| x.tan(), |i| i, "The tangent of x radians; NaN at infinity.";
+    "asin" => Asin, Float, |x| x.asin(), |i| i, "The angle in [-pi/2, pi/2] whose sine is x; NaN beyond 1.";
+    "acos" => Acos, Float, |x| x.acos(), |i| i, "The angle in [0, pi] whose cosine is x; NaN beyond 1.";
+    "atan" => Atan, Float, |x| x.atan(), |i| i, "The angle in [-pi/2, pi/2] whose tangent is x.";
+    "sinh" => Sinh, Float, |x| x.sinh(), |i| i, "The hyperbolic sine.";
+    "cosh" => Cosh, Float, |x| x.cosh(), |i| i, "The hyperbolic cosine.";
+    "asinh" => Asinh, Float, |x| special::asinh(x), |i| i, "The inverse of the hyperbolic sine.";
+    "acosh" => Acosh, Float, |x| special::acosh(x), |i| i, "The inverse of the hyperbolic cosine, not negative; NaN below 1.";
+    "atanh" => Atanh, Float, |x| special::atanh(x), |i| i,
+        "The inverse of the hyperbolic tangent; infinite at -1 and 1, NaN beyond.";
+    "erf" => Erf, Float, |x| special::erf(x), |i| i, "The error function.";
+    "erfc" => Erfc, Float, |x| special::erfc(x), |i| i, "1 - erf(x), exact where that is small.";
+    "erf_inv" => ErfInv, Float, |x| special::erf_inv(x), |i| i,
+        "The inverse of the error function; infinite at -1 and 1, NaN beyond.";
+    "lgamma" => Lgamma, Float, |x| special::lgamma(x), |i| i,
+        "log|gamma(x)|; infinite at zero, the negative integers and both infinities.";
+    "digamma" => Digamma, Float, |x| special::digamma(x), |i| i,
+        "The derivative of lgamma; NaN at zero and the negative integers.";
+    "cbrt" => Cbrt, Float, |x| x.cbrt(), |i| i, "The cube root, of negative numbers too.";
+    "floor" => Floor, Float, |x| x.floor(), |i| i, "The largest whole number that is not above x.";
+    "ceil" => Ceil, Float, |x| x.ceil(), |i| i, "The smallest whole number that is not below x.";
+    "round" => Round, Float, |x| x.round_ties_even(), |i| i, "The nearest whole number; the even one of two.";
+    "trunc" => Trunc, Float, |x| x.trunc(), |i| i, "The whole number next to x toward zero.";
     "not" => Not, Logic, |x| x, |i| !i, "Logical not of booleans, bitwise not of integers.";
     "stop_gradient" => StopGradient, Any, |x| x, |i| i, "x itself; no derivative passes through it.";
 }
@@ -134,7 +160,7 @@ unary_table! {
 #[cfg(test)]
 mod tests {
     use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::{check_op, eval_op, rejects};
 
     #[test]
     fn floats_are_rounded_once() {
@@ -148,6 +174,17 @@ mod tests {
     }
 
     #[test]
+    fn halves_are_rounded_to_even() {
+        let x = HostTensor::from([0.5f32, 1.5, 2.5, -0.5, -3.5, f32::NAN]);
+        let rounded = eval_op("round", std::slice::from_ref(&x)).to_f64_vec();
+        assert_eq!(rounded[..5], [0.0, 2.0, 2.0, -0.0, -4.0]);
+        assert!(rounded[3].is_sign_negative() && rounded[5].is_nan());
+        check_op("trunc", &[HostTensor::from([-1.5f64, 1.5])], &HostTensor::from([-1f64, 1.0]));
+        check_op("floor", &[HostTensor::from([-1.5f64, 1.5])], &HostTensor::from([-2f64, 1.0]));
+        check_op("ceil", &[HostTensor::from([-1.5f64, 1.5])], &HostTensor::from([-1f64, 2.0]));
+    }
+
+    #[test]
     fn integers_wrap_and_not_is_bitwise() {
         let x = HostTensor::from_vec(vec![1u8, 0], [2]).unwrap();
         check_op("neg", std::slice::from_ref(&x), &HostTensor::from_vec(vec![255u8, 0], [2]).unwrap());
@@ -158,6 +195,8 @@ mod tests {
     #[test]
     fn the_domain_is_part_of_the_type_rule() {
         rejects("exp", &["i64[3]"], "a float type");
+        rejects("floor", &["i64[3]"], "a float type");
+        rejects("erf_inv", &["bool[3]"], "a float type");
         rejects("neg", &["bool[]"], "a number type");
         rejects("not", &["f32[]"], "bool or an integer type");
     }

@@ -53,7 +53,10 @@ impl Dot {
             }
             for (number, body) in node.op.bodies().into_iter().enumerate() {
                 let (id, label) = match &node.op {
-                    Op::Scan(scan) => (id.clone(), format!("@{} for t in 0..{}", body.name(), scan.steps)),
+                    Op::Scan(scan) => {
+                        let until = scan.until.as_ref().map_or(String::new(), |symbol| format!(" until {symbol}"));
+                        (id.clone(), format!("@{} for t in 0..{}{until}", body.name(), scan.steps))
+                    }
                     _ => (format!("{id}_{number}"), body_label(&node.op, number)),
                 };
                 self.line(depth, format!("subgraph cluster_{id} {{"));
@@ -79,6 +82,7 @@ impl Dot {
 fn body_label(op: &Op, number: usize) -> String {
     match op {
         Op::While(_) => ["test", "step"].get(number).unwrap_or(&"").to_string(),
+        Op::AssociativeScan(_) => "combine".to_string(),
         _ => format!("case {number}"),
     }
 }

@@ -21,7 +21,8 @@
 //! ```
 //!
 //! A loop's header may say `down`, `unroll=3`, and `0..$1=%n`: the number of steps is the value of `%n`, which the
-//! symbol `$1` stands for from there on. The first lines of its body say what each parameter of the body is, in
+//! symbol `$1` stands for from there on; `0..20 until $1`: the loop ends after the first step in which the value of its
+//! body's last line, `until %stop`, is true, and `$1` is the number of steps that ran. The first lines of its body say what each parameter of the body is, in
 //! the order sequences, buffers, carries. Inside, the values after `with` have the names that they have outside.
 //! The words seq, nit-sot, sit-sot, mit-sot, mit-mot follow from the rest and are checked. A buffer that starts
 //! with given rows, in an upward loop, writes row `t`; elsewhere a tap is a row's number.
@@ -52,6 +53,19 @@
 //!   step (%c_1: f32[]) {
 //!     %1: f32[] = add %c_1, %c_1
 //!     give %1
+//!   }
+//! }
+//! ```
+//!
+//! An associative scan names its leaves, may say `down`, and shows the combination of two elements:
+//!
+//! ```text
+//! %p: f32[T], %h: f32[T] = associative_scan %a, %b down {
+//!   combine (%a_0: f32[], %a_1: f32[], %b_0: f32[], %b_1: f32[]) {
+//!     %0: f32[] = mul %b_0, %a_0
+//!     %1: f32[] = mul %b_0, %a_1
+//!     %2: f32[] = add %1, %b_1
+//!     give %0, %2
 //!   }
 //! }
 //! ```

@@ -224,6 +224,8 @@ impl Parser {
             parse_blocks::switch(self, body, &binders, site)?;
         } else if self.cursor.at_word("while") {
             parse_blocks::while_loop(self, body, &binders, site)?;
+        } else if self.cursor.at_word("associative_scan") {
+            parse_blocks::associative_scan(self, body, &binders, site)?;
         } else {
             if let Some(binder) = binders.iter().find(|binder| binder.wanted != Wanted::All) {
                 return Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)));

@@ -1,5 +1,5 @@
 //! Parsing the ops whose bodies are blocks that end with what they give: the branches of a choice, the
-//! condition and the step of a conditional loop.
+//! condition and the step of a conditional loop, the combination of an associative scan.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::parse_scan::{MAX_DEPTH, captured, captured_params, params};
 use super::types::dim;
 use crate::error::{Result, Site};
 use crate::graph::{Graph, ValueId};
-use crate::ops::{Switch, While};
+use crate::ops::{AssociativeScan, Switch, While};
 
 /// Reads a choice up to its closing brace and adds it to `outer`.
 pub(super) fn switch(parser: &mut Parser, outer: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
@@ -52,6 +52,26 @@ pub(super) fn while_loop(parser: &mut Parser, outer: &mut Body, binders: &[Binde
     operands.extend(of_condition);
     operands.extend(of_body);
     let op = While { condition: Arc::new(condition), body: Arc::new(body), bound };
+    parser.push(outer, op.into(), &operands, binders, site)
+}
+
+/// Reads an associative scan up to its closing brace and adds it to `outer`.
+pub(super) fn associative_scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
+    parser.define_all(binders)?;
+    parser.cursor.expect_word("associative_scan")?;
+    let mut operands = vec![parser.value(&outer.names)?];
+    while parser.cursor.take_mark(',') {
+        operands.push(parser.value(&outer.names)?);
+    }
+    let leaves = operands.len();
+    let reverse = parser.cursor.take_word("down");
+    parser.cursor.expect_mark('{')?;
+    parser.cursor.expect_line_end("")?;
+    parser.cursor.expect_word("combine")?;
+    let (combine, captures) = block(parser, outer, true)?;
+    parser.cursor.expect_mark('}')?;
+    operands.extend(captures);
+    let op = AssociativeScan { combine: Arc::new(combine), leaves, reverse };
     parser.push(outer, op.into(), &operands, binders, site)
 }
 

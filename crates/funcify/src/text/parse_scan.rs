@@ -10,7 +10,7 @@ use crate::error::{Result, Site};
 use crate::graph::{Graph, ValueId};
 use crate::ops::Scan;
 use crate::ops::scan::{Buffer, Sequence, Start, Wanted};
-use crate::types::Dim;
+use crate::types::{Dim, Symbol};
 
 /// How deep loops may be nested in a text.
 pub(super) const MAX_DEPTH: usize = 64;
@@ -22,7 +22,9 @@ const SECTIONS: [&str; 3] = ["seq", "a buffer", "carry"];
 struct ScanParts<'a> {
     /// The results, and so the buffers and then the carries.
     binders: &'a [Binder],
-    steps: Dim,
+    /// The number of steps that run, which is the size of traces.
+    length: Dim,
+    until: Option<ValueId>,
     reverse: bool,
     sequences: Vec<Sequence>,
     buffers: Vec<Buffer>,
@@ -53,6 +55,7 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
     parser.cursor.bump();
     let steps = dim(&mut parser.cursor)?;
     let count = if parser.cursor.take_mark('=') { Some(parser.value(&outer.names)?) } else { None };
+    let until = if parser.cursor.take_word("until") { Some(bound_symbol(parser)?) } else { None };
     let reverse = parser.cursor.take_word("down");
     let mut unroll = 1;
     if parser.cursor.take_word("unroll") {
@@ -61,13 +64,14 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
     }
     let invariants = if parser.cursor.take_word("with") { captured(parser, outer)? } else { Vec::new() };
     if !parser.cursor.take_mark('{') {
-        return Err(parser.cursor.error("`{`, or `down`, `unroll=`, `with` in this order"));
+        return Err(parser.cursor.error("`{`, or `until`, `down`, `unroll=`, `with` in this order"));
     }
     parser.cursor.expect_line_end("")?;
 
     let mut parts = ScanParts {
         binders,
-        steps,
+        length: until.as_ref().map_or(steps.clone(), Dim::symbol),
+        until: None,
         reverse,
         sequences: Vec::new(),
         buffers: Vec::new(),
@@ -82,11 +86,16 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
     parts.all_described()?;
     captured_params(&invariants, outer, &mut body);
     parser.depth += 1;
-    while !parts.at_write(parser) && *parser.cursor.peek() != Token::Mark('}') {
+    while !parts.at_write(parser) && !parser.cursor.at_word("until") && *parser.cursor.peek() != Token::Mark('}') {
         parser.equation(&mut body, "an equation, a row that is written, or `}`")?;
     }
     parser.depth -= 1;
     parts.write_lines(parser, &body)?;
+    if until.is_some() {
+        parser.cursor.expect_word("until")?;
+        parts.until = Some(parser.value(&body.names)?);
+        parser.cursor.expect_line_end("")?;
+    }
     parts.outputs(parser, &mut body.graph)?;
     parser.cursor.expect_mark('}')?;
 
@@ -98,8 +107,9 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
         .collect();
     let scan = Scan {
         body: Arc::new(body.graph),
-        steps: parts.steps,
+        steps,
         steps_operand: count.is_some(),
+        until,
         reverse,
         sequences: parts.sequences,
         buffers: parts.buffers,
@@ -108,6 +118,14 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
         unroll,
     };
     parser.push(outer, scan.into(), &operands, binders, site)
+}
+
+/// The symbol that the loop binds when it ends.
+fn bound_symbol(parser: &mut Parser) -> Result<Symbol> {
+    let site = parser.cursor.site();
+    let length = dim(&mut parser.cursor)?;
+    let expected = "the symbol that is the number of steps that ran, such as `$1`";
+    length.as_symbol().cloned().ok_or_else(|| error_at(site, expected, format!("`{length}`")))
 }
 
 /// The names that a body uses for outer values, and those values.
@@ -298,7 +316,7 @@ impl ScanParts<'_> {
         let Some(of_given) = of_given else { return vec!["mit-mot"] };
         let rows = result.ty.shape.dims().first();
         let is_full = rows == Some(given);
-        let is_given = rows == Some(&(self.steps.clone() + given));
+        let is_given = rows == Some(&(self.length.clone() + given));
         match (result.wanted, is_full, is_given) {
             (Wanted::All, true, false) => vec!["mit-mot"],
             (Wanted::All, false, true) => vec![of_given],
@@ -342,7 +360,7 @@ impl ScanParts<'_> {
     }
 
     fn write_lines(&mut self, parser: &mut Parser, body: &Body) -> Result<()> {
-        while *parser.cursor.peek() != Token::Mark('}') {
+        while *parser.cursor.peek() != Token::Mark('}') && !parser.cursor.at_word("until") {
             let site = parser.cursor.site();
             if !self.at_write(parser) {
                 return Err(parser.cursor.error("a row that is written, such as `%ys[t] = %0`, or `}`"));
@@ -373,7 +391,7 @@ impl ScanParts<'_> {
         Ok(())
     }
 
-    /// The results of the body: the rows written to each buffer, the next carries.
+    /// The results of the body: the rows written to each buffer, the next carries, whether the loop ends.
     fn outputs(&self, parser: &Parser, graph: &mut Graph) -> Result<()> {
         for (index, rows) in self.writes.iter().enumerate() {
             if rows.is_empty() {
@@ -388,6 +406,7 @@ impl ScanParts<'_> {
             let next = next.ok_or_else(|| parser.cursor.error(format!("the next carry, `%{name} = ..`")))?;
             graph.push_output(&format!("carry{index}"), next);
         }
+        self.until.iter().for_each(|until| graph.push_output("until", *until));
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use crate::graph::tracer::is_identifier;
 use crate::graph::{Graph, Node, ValueId};
 use crate::ops::scan::{Buffer, Start, Wanted};
-use crate::ops::{Attribute, Attributes, Op, OpRules, Scan, Switch, While};
+use crate::ops::{AssociativeScan, Attribute, Attributes, Op, OpRules, Scan, Switch, While};
 
 use super::elements::print_elements;
 
@@ -160,6 +160,7 @@ impl Printer {
             Op::Scan(scan) => self.scan(&left, names, node, scan),
             Op::Switch(switch) => self.switch(&left, names, node, switch),
             Op::While(op) => self.while_loop(&left, names, node, op),
+            Op::AssociativeScan(op) => self.associative_scan(&left, names, node, op),
             Op::Constant(constant) => self.line(format!("{left}constant {}", print_elements(&constant.value))),
             op => {
                 let operands = names.all(&node.inputs).join(", ");
@@ -183,6 +184,9 @@ impl Printer {
         header += &format!(" for t in 0..{}", scan.steps);
         if let Some(index) = operands.steps {
             header += &format!("={}", operand(index));
+        }
+        if let Some(symbol) = &scan.until {
+            header += &format!(" until {symbol}");
         }
         if scan.reverse {
             header += " down";
@@ -232,6 +236,9 @@ impl Printer {
         for index in 0..scan.carries {
             let next = output(results.carries.start + index);
             self.line(format!("{} = {next}", result(scan.buffers.len() + index)));
+        }
+        if let Some(index) = results.until {
+            self.line(format!("until {}", output(index)));
         }
         self.depth -= 1;
         self.line("}");
@@ -295,6 +302,20 @@ impl Printer {
         self.depth += 1;
         self.block("test", names, &op.condition, places.carries.len(), operands(places.condition));
         self.block("step", names, &op.body, places.carries.len(), operands(places.body));
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    fn associative_scan(&mut self, left: &str, names: &Names, node: &Node, op: &AssociativeScan) {
+        let xs = node.inputs.get(..op.leaves).unwrap_or_default();
+        let captured = node.inputs.get(op.leaves..).unwrap_or_default();
+        let mut header = format!("{left}associative_scan {}", names.all(xs).join(", "));
+        if op.reverse {
+            header += " down";
+        }
+        self.line(format!("{header} {{"));
+        self.depth += 1;
+        self.block("combine", names, &op.combine, 2 * op.leaves, captured);
         self.depth -= 1;
         self.line("}");
     }

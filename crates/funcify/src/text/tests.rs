@@ -40,6 +40,7 @@ fn assert_same(left: &Graph, right: &Graph, is_body: bool) {
             (Op::Scan(a), Op::Scan(b)) => {
                 assert_same(&a.body, &b.body, true);
                 assert_eq!((&a.steps, a.steps_operand, a.reverse), (&b.steps, b.steps_operand, b.reverse));
+                assert_eq!(a.until, b.until);
                 assert_eq!((&a.sequences, &a.buffers), (&b.sequences, &b.buffers));
                 assert_eq!((a.carries, a.invariants, a.unroll), (b.carries, b.invariants, b.unroll));
             }
@@ -266,6 +267,26 @@ fn the_number_of_steps_is_a_value() {
 }
 
 #[test]
+fn loops_that_end_early() {
+    let graph = Graph::build("until", |g| {
+        let mut recurrence = Recurrence::new();
+        let old = recurrence.sit_sot(g.input("start", "f32[]"));
+        let done = recurrence.steps(20).run(|step| {
+            let [x] = step.read(&old);
+            step.write(&old, x * 1.5);
+            step.until(x.gt(9.0));
+            x
+        });
+        (done.trace(&old), done.steps())
+    });
+    let text = round_trips(&graph.unwrap());
+    for part in ["for t in 0..20 until $1 {", "f32[$1+1]", "    until %6\n  }", "{axis=0, start=1, limit=$1+1, step=1}"]
+    {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+#[test]
 fn loops_that_read_or_give_nothing() {
     let graph = Graph::build("nothing", |g| {
         let xs = g.input("xs", "f32[T]");
@@ -337,8 +358,16 @@ fn every_op() {
             x.take(0, i),
             x.gather(1, i),
             x.scatter(0, i, x, ScatterMode::Add),
+            x.scatter(1, i, x, ScatterMode::Max),
+            x.cumsum(1, true),
+            x.sort(0, true).0,
+            x.reshape([Dim::from(1), Dim::from("B"), Dim::from("B")]).conv(
+                x.reshape([Dim::from("B"), Dim::from("B"), Dim::from(1)]),
+                crate::ops::ConvOptions { padding: [(2, -1)], ..Default::default() },
+            ),
             select(b, x, x),
             x.matmul(x),
+            crate::random::bits(crate::random::key(1), [Dim::from("B") + 1, Dim::from(2)]),
             crate::map(x, crate::Value::exp),
             crate::while_loop_bounded("B", (x, k), |(x, k)| x.sum(..).lt(9.0) & k.lt(k), |(c, _)| (c + x, k)).0,
             crate::switch(k, [&|| x, &|| x + x, &|| crate::cond(b.all(..), || x * x, || -x)]),
@@ -478,6 +507,17 @@ fn loops_that_are_refused() {
     rejects(&body.replace("[t] = %0", "[t+1] = %0"), "Tap", "tap", None);
     rejects(&body.replace("with %w", "with %w, %w"), "Name", "twice without `as`", None);
     rejects(&body.replace("%r: f32[3]", "%r: f32[4]"), "Type", "the body's parameter for sequence 0", None);
+    let early = body
+        .replace("0..T", "0..T until $9")
+        .replace("f32[T+1,3], %c", "f32[$9+1,3], %c")
+        .replace("%c = %d", "%c = %d\nuntil %e");
+    let early = early.replace("%0: f32[3] = add", "%e: bool[] = constant true\n%0: f32[3] = add");
+    round_trips(&parse(&format!("fn @f(%x: f32[T,3], %w: f32[3], %s: f32[1,3]) {{\n{early}\n}}")).unwrap());
+    rejects(&early.replace("until %e", ""), "Parse", "`until`", None);
+    rejects(&early.replace("until $9", ""), "Parse", "`}`", None);
+    rejects(&early.replace("until $9", "until $9+1"), "Parse", "the symbol that is the number of steps", None);
+    rejects(&early.replace("until %e", "until %0"), "Type", "what `until` is given", None);
+    rejects(&early.replace("$9", "T"), "Type", "a symbol that nothing else binds", None);
     let deep = "scan for t in 0..2 {\n".repeat(1000);
     rejects(&deep, "Parse", "at most 64 nested loops", None);
 }

@@ -123,6 +123,26 @@ impl Dim {
         Dim::from_terms(terms.collect())
     }
 
+    /// The polynomial that is this one when it is multiplied by `divisor`, if there is one.
+    pub fn divided_by(&self, divisor: &Dim) -> Option<Dim> {
+        let (divisor_monomial, divisor_coefficient) = divisor.terms.first()?;
+        let (mut rest, mut quotient) = (self.clone(), Dim::default());
+        // The leading term of `rest` gets smaller each time.
+        while let Some((monomial, coefficient)) = rest.terms.first() {
+            let mut monomial = monomial.clone();
+            for symbol in divisor_monomial {
+                monomial.remove(monomial.iter().position(|other| other == symbol)?);
+            }
+            if coefficient.checked_rem(*divisor_coefficient)? != 0 {
+                return None;
+            }
+            let term = Dim { terms: vec![(monomial, coefficient / divisor_coefficient)] };
+            rest = rest - term.clone() * divisor;
+            quotient = quotient + term;
+        }
+        Some(quotient)
+    }
+
     /// Solves `self == value` for its only symbol, when it is linear in it: `k+1 == 8` gives `(k, 7)`.
     pub fn solve(&self, value: i64) -> Option<(Symbol, i64)> {
         let mut constant = 0;
@@ -273,6 +293,11 @@ impl Sizes {
         }
     }
 
+    /// Takes the size of `symbol` away.
+    pub(crate) fn remove(&mut self, symbol: &Symbol) {
+        self.bound.retain(|(bound, _)| bound != symbol);
+    }
+
     /// Each symbol with its size, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Symbol, usize)> {
         self.bound.iter().map(|(symbol, size)| (symbol, *size))
@@ -304,6 +329,18 @@ mod tests {
         assert_eq!(dim("T").is_at_least(&(dim("T") + 1)), Some(false));
         assert_eq!(dim("T").is_at_least(&Dim::from(3)), None);
         assert_eq!(dim("T").is_at_least(&Dim::from(0)), Some(true));
+    }
+
+    #[test]
+    fn quotients_are_exact() {
+        let (b, t) = (dim("B"), dim("T"));
+        let product = (b.clone() * 2 + &t) * (t.clone() - 3);
+        assert_eq!(product.divided_by(&(t.clone() - 3)), Some(b.clone() * 2 + &t));
+        assert_eq!((b.clone() * 6).divided_by(&(b.clone() * 2)), Some(Dim::from(3)));
+        assert_eq!((b.clone() * 6).divided_by(&(b.clone() * 4)), None);
+        assert_eq!((b.clone() + 1).divided_by(&b), None);
+        assert_eq!(Dim::from(0).divided_by(&b), Some(Dim::from(0)));
+        assert_eq!(b.divided_by(&Dim::from(0)), None);
     }
 
     #[test]

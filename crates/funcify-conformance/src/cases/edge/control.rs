@@ -1,6 +1,8 @@
 //! The rest of the control flow: `map`, `fori_loop`, `cond`, `switch` and `while_loop`.
 
-use funcify::{Builder, HostTensor, cond, constant, fori_loop, map, scan, switch, while_loop, while_loop_bounded};
+use funcify::{
+    Builder, HostTensor, Value, cond, constant, fori_loop, map, scan, switch, while_loop, while_loop_bounded,
+};
 
 use super::{Cases, empty, gives, gives_dynamic, row, scalar};
 use crate::cases::outputs;
@@ -30,6 +32,8 @@ pub(super) fn cases() -> Cases {
     for (bound, n) in [(0, 0), (3, 3), (9, 5)] {
         cases.push(while_with_a_bound(bound, n)?);
     }
+    cases.push(while_bounded_by_a_size()?);
+    cases.push(while_in_a_loop_with_a_bound()?);
     cases.push(branch_that_ignores_an_operand()?);
     cases.push(branch_without_results()?);
     cases.push(choice_of_loops()?);
@@ -209,5 +213,29 @@ fn while_with_a_bound(bound: i64, n: i64) -> Result<Case, String> {
     let program = |g: &Builder| {
         outputs! { n: while_loop_bounded(bound, g.input("n", "i64[]"), |n| n.lt(5), |n| n + 1) }
     };
-    gives_dynamic(&format!("while_with_bound_{bound}"), program, [scalar(0i64)], [("n", scalar(n))])
+    gives(&format!("while_with_bound_{bound}"), program, [scalar(0i64)], [("n", scalar(n))])
+}
+
+/// A bound that the size of an input gives: an unrolled program knows it.
+fn while_bounded_by_a_size() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let xs = g.input("xs", "f32[T]");
+        let start = (constant(0i64), xs.index(0, 0).zeros_like());
+        let step = |(i, sum): (Value, Value)| (i + 1, sum + xs.take(0, i));
+        let (i, sum) = while_loop_bounded("T", start, |(_, sum)| sum.lt(100.0), step);
+        outputs! { i, sum }
+    };
+    gives("while_bounded_by_a_size", program, [row([1f32, 2., 3.])], [("i", scalar(3i64)), ("sum", scalar(6f32))])
+}
+
+/// A bounded loop in each step of a scan, whose condition captures the row: it ends early in some.
+fn while_in_a_loop_with_a_bound() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let start = g.input("start", "f32[]");
+        let ((), ys) =
+            scan((), g.input("xs", "f32[T]"), |(), x| ((), while_loop_bounded(3, start, |y| y.lt(x), |y| y * 2.0)));
+        outputs! { ys }
+    };
+    let inputs = [scalar(1f32), row([3f32, 100., 0.])];
+    gives("while_in_a_loop_with_a_bound", program, inputs, [("ys", row([4f32, 8., 1.]))])
 }

@@ -16,6 +16,7 @@ pub(super) fn cases() -> Cases {
         row_of_a_shorter_trace()?,
         row_before_the_first()?,
         slice_of_a_shorter_trace()?,
+        window_over_a_shorter_axis()?,
         sequences_of_different_lengths()?,
         body_sizes_that_disagree()?,
         polynomial_without_a_solution()?,
@@ -130,6 +131,16 @@ fn row_before_the_first() -> Result<Case, String> {
 /// 20. Rows 1 to 3 of a trace of 2 steps.
 fn slice_of_a_shorter_trace() -> Result<Case, String> {
     part_of_a_trace("slice_of_a_shorter_trace", |ys| ys.slice(0, 1..4))
+}
+
+/// A window of five elements over T = 3.
+fn window_over_a_shorter_axis() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (x, kernel) = (g.input("x", "f32[1,1,T]"), g.input("kernel", "f32[1,1,5]"));
+        outputs! { y: x.conv(kernel, funcify::ops::ConvOptions::<1>::default()).sum(..) }
+    };
+    let (x, kernel) = (tensor([1, 1, 3], [1f32, 2., 3.]), tensor([1, 1, 5], [1f32; 5]));
+    fails("window_over_a_shorter_axis", program, [x, kernel], "Type")
 }
 
 /// 11. Two sequences of T rows, called with 3 and 2.

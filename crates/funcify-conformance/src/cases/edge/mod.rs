@@ -4,17 +4,21 @@
 //! Expected values are written out. They follow from the definition of a case and never from the code under test.
 
 mod aliasing;
+mod associative;
 mod buffers;
 mod control;
 mod counts;
 mod dynamic;
 mod failures;
+mod lanes;
 mod nested;
 mod permutations;
 mod symbolic;
 mod taps;
 mod trees;
 mod trimmed;
+mod until;
+mod zeros;
 
 use funcify::{Builder, Element, Graph, HostTensor, Tree};
 
@@ -36,8 +40,12 @@ pub(crate) fn cases() -> Cases {
         dynamic::cases()?,
         trees::cases()?,
         trimmed::cases()?,
+        until::cases()?,
         control::cases()?,
+        lanes::cases()?,
+        associative::cases()?,
         failures::cases()?,
+        zeros::cases()?,
     ];
     Ok(groups.into_iter().flatten().collect())
 }

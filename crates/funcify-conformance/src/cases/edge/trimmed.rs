@@ -38,6 +38,7 @@ fn summed(g: &Builder, reverse: bool, wanted: Wanted) -> Outputs {
         body: Arc::new(body.unwrap_or_else(|_| Graph::new("step"))),
         steps: "T".into(),
         steps_operand: false,
+        until: None,
         reverse,
         sequences: vec![Sequence { reads: vec![0] }],
         buffers: vec![Buffer { start: Start::Given(1), reads, writes, wanted }],

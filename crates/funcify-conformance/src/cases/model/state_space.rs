@@ -1,8 +1,9 @@
 //! State space models and linear attention.
 
-use funcify::{Value, full, scan};
+use funcify::{Value, associative_scan, concat, full, scan};
 
 use super::{Inputs, Outputs, outputs};
+use crate::cases::associative::affine;
 
 /// log(1 + exp(x)), without overflow.
 fn softplus(x: Value) -> Value {
@@ -25,6 +26,29 @@ pub(super) fn s5_sequential(g: &Inputs<'_>) -> Outputs {
     outputs! { y: states.matmul(c) + d * u, last }
 }
 
+/// The same layer, its states by an associative scan.
+pub(super) fn s5_associative(g: &Inputs<'_>) -> Outputs {
+    let [u, a, b, c, d] = g.get(["u", "a", "b", "c", "d"]);
+    let drive = u.matmul(b);
+    let decay = (-softplus(a)).exp().broadcast_to(drive.shape());
+    let states = associative_scan((decay, drive), affine).1;
+    outputs! { y: states.matmul(c) + d * u, last: states.index(0, -1) }
+}
+
+/// A diagonal state space layer with complex states, by parts.
+pub(super) fn s5_complex(g: &Inputs<'_>) -> Outputs {
+    let [u, rate, phase, br, bi, cr, ci] = g.get(["u", "rate", "phase", "br", "bi", "cr", "ci"]);
+    let (r, re, im) = ((-softplus(rate)).exp(), u.matmul(br), u.matmul(bi));
+    let [decay_re, decay_im] = [r * phase.cos(), r * phase.sin()].map(|part| part.broadcast_to(re.shape()));
+    let product = |(r1, i1): (Value, Value), (r2, i2): (Value, Value)| (r1 * r2 - i1 * i2, r1 * i2 + i1 * r2);
+    let elements = ((decay_re, decay_im), (re, im));
+    let (_, (re, im)) = associative_scan(elements, |(l1, v1), (l2, v2)| {
+        let (re, im) = product(l2, v1);
+        (product(l2, l1), (re + v2.0, im + v2.1))
+    });
+    outputs! { y: 2.0 * (re.matmul(cr) - im.matmul(ci)) }
+}
+
 /// A state space recurrence whose step size, input and output depend on the data.
 pub(super) fn selective_ssm_sequential(g: &Inputs<'_>) -> Outputs {
     let [u, dt, a_log, bs, cs, skip] = g.get(["u", "dt", "a_log", "bs", "cs", "skip"]);
@@ -36,6 +60,26 @@ pub(super) fn selective_ssm_sequential(g: &Inputs<'_>) -> Outputs {
         (h, (h * c).sum(1))
     });
     outputs! { y: y + skip * u }
+}
+
+/// The same recurrence by an associative scan.
+pub(super) fn selective_ssm_associative(g: &Inputs<'_>) -> Outputs {
+    let [u, dt, a_log, bs, cs, skip] = g.get(["u", "dt", "a_log", "bs", "cs", "skip"]);
+    let delta = softplus(dt);
+    let decay = (-delta.unsqueeze(2) * a_log.exp()).exp();
+    let drive = (delta * u).unsqueeze(2) * bs.unsqueeze(1);
+    let states = associative_scan((decay, drive), affine).1;
+    outputs! { y: (states * cs.unsqueeze(1)).sum(2) + skip * u }
+}
+
+/// A recurrence without the state in its gates.
+pub(super) fn min_gru(g: &Inputs<'_>) -> Outputs {
+    let [x, wz, wh, h0] = g.get(["x", "wz", "wh", "h0"]);
+    let (z, candidate) = (x.matmul(wz).sigmoid(), x.matmul(wh).tanh());
+    let (decay, drive) = (1.0 - z, z * candidate);
+    let first = decay.index(0, 0) * h0 + drive.index(0, 0);
+    let drive = concat(&[first.unsqueeze(0), drive.slice(0, 1..)], 0);
+    outputs! { ys: associative_scan((decay, drive), affine).1 }
 }
 
 /// A matrix state with one gate a row.

@@ -1,13 +1,13 @@
 //! Elementwise ops: of one operand, of two, comparisons, `select`, casts.
 
-use funcify::ops::{Binary, Cast, Compare, OpRules, Select, Unary};
+use funcify::ops::{Binary, Bits, Cast, Compare, OpRules, Predicate, Select, Unary};
 use funcify::{DType, Scalar};
 
-use super::values::{FLOATS, LOGIC, NUMBERS, SHAPES, pairs, repeated, small, values, varied};
+use super::values::{FLOATS, INTEGERS, LOGIC, NUMBERS, SHAPES, near, pairs, repeated, shifted, small, values, varied};
 use super::{Cases, Use, case, on_dtypes};
 
 pub(super) fn cases() -> Cases {
-    Ok([unary()?, binary()?, compare()?, select()?, casts()?].concat())
+    Ok([unary()?, binary()?, bits()?, compare()?, predicates()?, select()?, casts()?].concat())
 }
 
 fn unary() -> Cases {
@@ -20,22 +20,56 @@ fn unary() -> Cases {
     ];
     let mut cases = Vec::new();
     for (dtypes, op) in rows.iter().flat_map(|(dtypes, ops)| ops.iter().map(move |op| (dtypes, *op))) {
-        cases.extend(on_dtypes(op.name(), dtypes, 0.0, |dtype| {
-            let mut uses = vec![Use::new(op, [varied(dtype, &[values(dtype).len()], 0)])];
-            for shape in SHAPES {
-                uses.push(Use::new(op, [varied(dtype, shape, 2)]));
-                uses.push(Use::new(op, [small(dtype, shape, 0)]));
-            }
-            uses
-        })?);
+        cases.extend(on_dtypes(op.name(), dtypes, 0.0, |dtype| one_operand(op, dtype))?);
+    }
+    let special = [
+        Tan, Asin, Acos, Atan, Sinh, Cosh, Asinh, Acosh, Atanh, Erf, Erfc, ErfInv, Lgamma, Digamma, Cbrt, Floor, Ceil,
+        Round, Trunc,
+    ];
+    for op in special {
+        let uses = |dtype| [vec![Use::new(op, [near(dtype)])], one_operand(op, dtype)].concat();
+        cases.extend(on_dtypes(op.name(), &FLOATS, 0.0, uses)?);
+    }
+    Ok(cases)
+}
+
+/// An op on every value, and on every shape.
+fn one_operand<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<Use> {
+    let mut uses = vec![Use::new(op, [varied(dtype, &[values(dtype).len()], 0)])];
+    for shape in SHAPES {
+        uses.push(Use::new(op, [varied(dtype, shape, 2)]));
+        uses.push(Use::new(op, [small(dtype, shape, 0)]));
+    }
+    uses
+}
+
+/// Shifts by every amount and by every value; counts of bits.
+fn bits() -> Cases {
+    use Bits::*;
+    let mut cases = Vec::new();
+    for op in [ShiftLeft, ShiftRightArithmetic, ShiftRightLogical] {
+        let uses = |dtype| [vec![Use::new(op, shifted(dtype))], two_operands(op, dtype)].concat();
+        cases.extend(on_dtypes(op.name(), &INTEGERS, 0.0, uses)?);
+    }
+    for op in [Popcount, CountLeadingZeros] {
+        cases.extend(on_dtypes(op.name(), &INTEGERS, 0.0, |dtype| one_operand(op, dtype))?);
+    }
+    Ok(cases)
+}
+
+fn predicates() -> Cases {
+    use Predicate::*;
+    let mut cases = Vec::new();
+    for op in [IsNan, IsFinite] {
+        cases.extend(on_dtypes(op.name(), &FLOATS, 0.0, |dtype| one_operand(op, dtype))?);
     }
     Ok(cases)
 }
 
 fn binary() -> Cases {
     use Binary::*;
-    let rows: [(&[DType], &[Binary]); 2] =
-        [(&NUMBERS, &[Add, Sub, Mul, Div, Rem, Max, Min, Pow]), (&LOGIC, &[And, Or, Xor])];
+    let rows: [(&[DType], &[Binary]); 3] =
+        [(&NUMBERS, &[Add, Sub, Mul, Div, Rem, Max, Min, Pow]), (&FLOATS, &[Atan2]), (&LOGIC, &[And, Or, Xor])];
     let mut cases = Vec::new();
     for (dtypes, op) in rows.iter().flat_map(|(dtypes, ops)| ops.iter().map(move |op| (dtypes, *op))) {
         cases.extend(on_dtypes(op.name(), dtypes, 0.0, |dtype| two_operands(op, dtype))?);

@@ -11,7 +11,7 @@ use super::{Cases, Use, on_dtypes};
 const POSITIONS: [i64; 10] = [2, 0, 255, 1, 1, -1, i64::MAX, i64::MIN, 7, 1];
 
 /// The shapes along which `gather` and `scatter` go: the axis, the operand's shape, and how many indices lie along it.
-const ALONG: [(usize, &[usize], usize); 11] = [
+const ALONG: [(usize, &[usize], usize); 12] = [
     (0, &[3], 8),
     (0, &[3], 5),
     (0, &[3], 2),
@@ -23,6 +23,7 @@ const ALONG: [(usize, &[usize], usize); 11] = [
     (1, &[2, 3, 4], 5),
     (1, &[2, 3, 4], 2),
     (0, &[2, 0], 3),
+    (1, &[2, 0], 0),
 ];
 
 pub(super) fn cases() -> Cases {
@@ -114,7 +115,10 @@ fn scatters() -> Cases {
         }
         uses
     };
-    let set = on_dtypes("scatter_set", &DType::ALL, 0.0, |dtype| uses(ScatterMode::Set, dtype))?;
-    let add = on_dtypes("scatter_add", &NUMBERS, 0.0, |dtype| uses(ScatterMode::Add, dtype))?;
-    Ok([set, add].concat())
+    let mut cases = Vec::new();
+    for mode in ScatterMode::ALL {
+        let dtypes: &[DType] = if mode == ScatterMode::Set { &DType::ALL } else { &NUMBERS };
+        cases.extend(on_dtypes(&format!("scatter_{}", mode.name()), dtypes, 0.0, |dtype| uses(mode, dtype))?);
+    }
+    Ok(cases)
 }

@@ -4,10 +4,13 @@
 //! they are uploaded, and to views of larger tensors whose axes are in the opposite order. The results are the outputs
 //! `uploaded_0`, `view_0`, `uploaded_1`, and so on. A cast has a case for each pair, `op/cast_f32_i64`.
 
+mod compositions;
 mod elementwise;
 mod indexing;
 mod movement;
+mod randoms;
 mod reductions;
+mod structured;
 mod values;
 
 use std::collections::BTreeMap;
@@ -22,10 +25,20 @@ type Cases = Result<Vec<Case>, String>;
 
 /// Every case of the category.
 pub(crate) fn cases() -> Cases {
-    Ok([elementwise::cases()?, reductions::cases()?, movement::cases()?, indexing::cases()?].concat())
+    let groups = [
+        elementwise::cases()?,
+        reductions::cases()?,
+        movement::cases()?,
+        indexing::cases()?,
+        structured::cases()?,
+        compositions::cases()?,
+        randoms::cases()?,
+    ];
+    Ok(groups.concat())
 }
 
 /// One application of an op.
+#[derive(Clone)]
 struct Use {
     op: Op,
     operands: Vec<HostTensor>,

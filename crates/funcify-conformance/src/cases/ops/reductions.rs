@@ -8,7 +8,7 @@ use super::{Cases, Use, on_dtypes};
 use crate::suite::Case;
 
 /// How large the sums of these cases are that cancel.
-const SUMS: f64 = 0.1;
+pub(super) const SUMS: f64 = 0.1;
 
 /// What f16 cannot hold in between: a product of 0.008, a sum of zero.
 const TOO_LARGE: [[f64; 4]; 2] = [[1e4, 80.0, 1e-4, 1e-4], [6e4, 6e4, -6e4, -6e4]];

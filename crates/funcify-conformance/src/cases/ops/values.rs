@@ -9,6 +9,49 @@ pub(super) const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DTyp
 /// Integers and floats.
 pub(super) const NUMBERS: [DType; 8] =
     [DType::U8, DType::U32, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64];
+/// Floats between -1 and 1, and next to whole numbers and halves: where inverse functions and those with poles change fast.
+const NEAR_REALS: [f64; 20] = [
+    0.0,
+    -0.0,
+    0.25,
+    -0.75,
+    0.875,
+    -0.875,
+    0.9375,
+    -0.9375,
+    0.998046875,
+    -0.998046875,
+    1.0,
+    -1.0,
+    1.001953125,
+    1.5,
+    1.4609375,
+    1e-3,
+    -1e-3,
+    -1.5,
+    5.96875,
+    0.0625,
+];
+
+/// A vector of floats between -1 and 1 and next to whole numbers.
+pub(super) fn near(dtype: DType) -> HostTensor {
+    repeated(dtype, &[NEAR_REALS.len()], &NEAR_REALS.map(Scalar::Float), 0)
+}
+
+/// Amounts of shifts, beside those that [`pairs`] has.
+const AMOUNTS: [i64; 9] = [0, 1, 4, 7, 8, 31, 32, 63, 64];
+
+/// Each of [`values`] with each amount of a shift, as two vectors.
+pub(super) fn shifted(dtype: DType) -> [HostTensor; 2] {
+    let values = values(dtype);
+    let count = values.len() * AMOUNTS.len();
+    let amount = |index: &[usize]| Scalar::Int(AMOUNTS[index[0] % AMOUNTS.len()]);
+    [
+        HostTensor::from_fn(dtype, &[count], |index| values[index[0] / AMOUNTS.len()]),
+        HostTensor::from_fn(dtype, &[count], amount),
+    ]
+}
+
 /// Booleans, and integers bit by bit.
 pub(super) const LOGIC: [DType; 5] = [DType::Bool, DType::U8, DType::U32, DType::I32, DType::I64];
 

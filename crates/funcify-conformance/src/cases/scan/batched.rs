@@ -1,30 +1,37 @@
-//! Batched scans, written as programs over whole batches.
+//! Scans over the lanes of `vmap`.
 
-use funcify::{ScanOptions, scan, scan_with};
+use funcify::{VmapOptions, scan, vmap, vmap_with};
 
 use super::traced;
 use crate::cases::{Inputs, Outputs, outputs};
 
 pub(super) fn vmap_scan(g: &Inputs<'_>) -> Outputs {
     let [init, xs, w] = g.get(["init", "xs", "w"]);
-    let (carry, ys) = scan_with(ScanOptions::new().axis(1), init, xs, |c, x| traced((c.matmul(w) + x).tanh()));
-    outputs! { carry, ys: ys.move_axis(0, 1) }
+    let (carry, ys) = vmap((init, xs), |(init, xs)| scan(init, xs, |c, x| traced((c.matmul(w) + x).tanh())));
+    outputs! { carry, ys }
 }
 
+/// The initial carry has no lanes, the next ones have.
 pub(super) fn vmap_scan_unbatched_init(g: &Inputs<'_>) -> Outputs {
     let [init, xs, w] = g.get(["init", "xs", "w"]);
-    let (carry, ys) = scan(init.broadcast_to(w.shape()), xs, |c, x| {
-        let c = c * w + x.unsqueeze(1);
-        (c, c.sum(1))
+    let options = VmapOptions::new().in_axes([None, Some(1), Some(0)]);
+    let (carry, ys) = vmap_with(options, (init, xs, w), |(init, xs, w)| {
+        scan(init, xs, |c, x| {
+            let c = c * w + x;
+            (c, c.sum(0))
+        })
     });
-    outputs! { carry, ys: ys.t() }
+    outputs! { carry, ys }
 }
 
-/// The carry has both batch axes, the weights only the inner one.
+/// Lanes of lanes.
 pub(super) fn vmap_of_vmap_scan(g: &Inputs<'_>) -> Outputs {
     let [init, xs, w] = g.get(["init", "xs", "w"]);
-    let start = init.broadcast_to([xs.dim(0), xs.dim(2)]);
-    let (carry, ys) =
-        scan_with(ScanOptions::new().axis(1), start, xs, |c, x| traced((c * w.index(1, 0)).sin() + x * w.index(1, 1)));
-    outputs! { carry, ys: ys.move_axis(0, -1) }
+    let (carry, ys) = vmap(xs, |xs| {
+        let options = VmapOptions::new().in_axes([Some(0), Some(1), Some(0)]);
+        vmap_with(options, (init, xs, w), |(init, xs, w)| {
+            scan(init, xs, |c, v| traced((c * w.index(0, 0)).sin() + v * w.index(0, 1)))
+        })
+    });
+    outputs! { carry, ys }
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use super::infer::UNTIL_FIX;
 use super::{Buffer, Scan, Sequence, Start, Wanted};
 use crate::error::{Error, Place, Site};
 use crate::graph::{BodyTrace, Value, emit, fail, fresh_symbol};
 use crate::tree::{self, Tree};
-use crate::types::{Dim, TensorType};
+use crate::types::{DType, Dim, TensorType};
 
 /// How [`scan_with`] runs: the number of steps, the direction, the axis.
 #[derive(Clone, Debug, Default)]
@@ -83,7 +84,11 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
     xs: X,
     body: impl FnOnce(C, X) -> (C, Y),
 ) -> (C, Y) {
-    repeat(&Place::new("scan", Site::caller()), options, None, init, xs, body)
+    let at = Place::new("scan", Site::caller());
+    repeat(&at, options, None, init, xs, |carry, x| {
+        let (carry, y) = body(carry, x);
+        (carry, y, None)
+    })
 }
 
 /// Runs `body` on each row of `xs` and gives the results, stacked along axis 0: a [`scan`] without a carry.
@@ -103,7 +108,7 @@ pub fn map<X: Tree, Y: Tree>(xs: X, body: impl FnOnce(X) -> Y) -> Y {
     scan((), xs, |(), x| ((), body(x))).1
 }
 
-/// [`scan_with`], or as many steps as the integer scalar `count` says.
+/// [`scan_with`], or as many steps as the integer scalar `count` says; the body also says when the loop ends.
 #[track_caller]
 pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     at: &Place,
@@ -111,7 +116,7 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     count: Option<Value>,
     init: C,
     xs: X,
-    body: impl FnOnce(C, X) -> (C, Y),
+    body: impl FnOnce(C, X) -> (C, Y, Option<Value>),
 ) -> (C, Y) {
     let init_leaves = tree::leaves(&init, "carry");
     let x_leaves = tree::leaves(&xs, "x");
@@ -130,19 +135,21 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     let params: Vec<(String, TensorType)> = row_params.chain(carry_params).collect();
     let (trace, values) = BodyTrace::open(at, "body", &params);
     let (rows, carries) = values.split_at(sequences.len());
-    let (next, ys) = body(tree::rebuild(&init, carries), tree::rebuild(&xs, rows));
+    let (next, ys, stop) = body(tree::rebuild(&init, carries), tree::rebuild(&xs, rows));
     let next_leaves = tree::leaves(&next, "carry");
     let y_leaves = tree::leaves(&ys, "y");
     check_carry(at, &init_leaves, &next_leaves);
-    let outputs: Vec<(String, Value)> = y_leaves.iter().chain(&next_leaves).cloned().collect();
+    let ends = stop.map(|stop| ("until".to_string(), checked_until(at, stop)));
+    let outputs: Vec<(String, Value)> = y_leaves.iter().chain(&next_leaves).cloned().chain(ends).collect();
 
-    let mut results = vec![Value::poison(); outputs.len()];
+    let mut results = vec![Value::poison(); y_leaves.len() + next_leaves.len()];
     if let Some(closed) = trace.close(&outputs) {
         let nit_sot = Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: Wanted::All };
         let scan = Scan {
             body: Arc::new(closed.graph),
             steps,
             steps_operand: count.is_some(),
+            until: stop.map(|_| fresh_symbol()),
             reverse: options.reverse,
             sequences: vec![Sequence { reads: vec![0] }; sequences.len()],
             buffers: vec![nit_sot; y_leaves.len()],
@@ -165,7 +172,7 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
 
 /// The sequence with the axis of the loop in front.
 #[track_caller]
-fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
+pub(super) fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.rank() == 0 && !value.is_poison() {
         return fail(&at.op, at.site, &[value], |at| {
             let fix = "capture a value that is the same at each step, or broadcast it to rows";
@@ -176,7 +183,7 @@ fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
 }
 
 /// The number of steps, on which the sequences and the `length` must agree.
-fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) -> Dim {
+pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) -> Dim {
     let mut counts: Vec<(String, Dim)> = Vec::new();
     counts.extend(options.length.iter().map(|length| ("`length`".to_string(), length.clone())));
     let alive = sequences.iter().filter(|(_, value)| !value.is_poison());
@@ -199,6 +206,15 @@ fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) 
         fail(&at.op, at.site, &values, |at| Error::StepCount { at: at.boxed(), reason, fix });
     }
     first.clone()
+}
+
+/// scan-c6: what says whether the loop ends is a boolean scalar.
+pub(super) fn checked_until(at: &Place, stop: Value) -> Value {
+    let ty = stop.ty();
+    if stop.is_poison() || (ty.dtype == DType::Bool && ty.rank() == 0) {
+        return stop;
+    }
+    fail(&at.op, at.site, &[stop], |at| at.mismatch("what `until` is given", "bool[]", &ty, UNTIL_FIX))
 }
 
 /// scan-c4, with the names of the leaves.

@@ -31,6 +31,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     let mut carries = inputs[operands.carries.clone()].to_vec();
 
     let results = scan.results();
+    let mut ran = 0;
     for t in scan.order(steps) {
         let mut arguments = Vec::new();
         for (sequence, operand) in scan.sequences.iter().zip(operands.sequences.clone()) {
@@ -44,19 +45,28 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
         arguments.extend(carries);
         arguments.extend_from_slice(&inputs[operands.invariants.clone()]);
         let mut written = evaluate_in(&scan.body, arguments, context.sizes)?;
-        carries = written.split_off(results.carries.start);
+        let ends = results.until.is_some_and(|until| written[until].get(0).as_bool());
+        carries = written.drain(results.carries.clone()).collect();
         // scan-c1: every read of this step is done before its first write.
         for (index, buffer) in scan.buffers.iter().enumerate() {
             for (k, result) in buffer.writes.iter().zip(results.buffers[index].clone()) {
                 buffers[index][t + k] = Some(written[result].clone());
             }
         }
+        ran += 1;
+        if ends {
+            break;
+        }
+    }
+    if let Some(symbol) = &scan.until {
+        context.sizes.set(symbol, ran);
+        scan.check_wanted(&context.at, ran)?;
     }
 
     let mut outputs = Vec::new();
     for (index, buffer) in scan.buffers.iter().enumerate() {
         let row = scan.body.output_type(results.buffers[index].start);
-        let wanted = scan.wanted_rows(buffer, buffers[index].len());
+        let wanted = scan.wanted_rows(buffer, buffers[index].len(), steps - ran);
         let rows = wanted.map(|row| read(context, &buffers[index], index, row)).collect::<Result<Vec<_>>>()?;
         outputs.push(stack(context, row, &rows)?);
     }
@@ -75,7 +85,8 @@ fn read(context: &EvalContext<'_>, rows: &[Option<HostTensor>], index: usize, ro
     })
 }
 
-fn stack(context: &EvalContext<'_>, row: &TensorType, rows: &[HostTensor]) -> Result<HostTensor> {
+/// Rows of one type after one another along axis 0.
+pub(in crate::ops) fn stack(context: &EvalContext<'_>, row: &TensorType, rows: &[HostTensor]) -> Result<HostTensor> {
     let row_shape = context.shape(&row.shape)?;
     let shape = [&[rows.len()], row_shape.as_slice()].concat();
     let storage = Storage::from_scalars(row.dtype, rows.iter().flat_map(HostTensor::scalars));

@@ -74,7 +74,7 @@ pub fn fori_loop<C: Tree>(
         let is_empty = Dim::from(0).is_at_least(&count) == Some(true);
         let count = if is_empty { Dim::from(0) } else { count };
         let numbers = iota(&count, DType::I64) + scalar_of(lower, DType::I64);
-        return repeat(&at, ScanOptions::new(), None, init, numbers, |carry, i| (body(i, carry), ())).0;
+        return repeat(&at, ScanOptions::new(), None, init, numbers, |carry, i| (body(i, carry), (), None)).0;
     }
     let given = [&lower, &upper].into_iter().filter_map(|bound| match bound {
         Bound::Value(value) if !value.is_poison() => Some(*value),
@@ -93,7 +93,7 @@ pub fn fori_loop<C: Tree>(
     let count = range_length(lower, upper);
     let ((_, carry), ()) = repeat(&at, ScanOptions::new(), Some(count), (lower, init), (), |(i, carry), ()| {
         let next = body(i, carry);
-        ((i + 1, next), ())
+        ((i + 1, next), (), None)
     });
     carry
 }

@@ -2,7 +2,10 @@
 
 use super::{Buffer, Scan, Start, Wanted};
 use crate::error::{Error, Place, Result};
-use crate::types::{Dim, TensorType};
+use crate::types::{DType, Dim, TensorType};
+
+/// How to give a boolean scalar to `until`.
+pub(super) const UNTIL_FIX: &str = "compare, and reduce with `any(..)` or `all(..)`";
 
 pub(super) fn infer(scan: &Scan, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
     let operands = scan.operands();
@@ -41,8 +44,9 @@ pub(super) fn infer(scan: &Scan, at: &Place, inputs: &[TensorType]) -> Result<Ve
             let fix = "give as many initial rows as the oldest tap looks back";
             return Err(at.mismatch(&name, row.stacked(rows), ty, fix));
         }
-        let rows = buffer.rows(&scan.steps, given.map(|ty| &ty.shape[0]));
-        check_reach(at, &name, &scan.steps, buffer.reach(), &rows)?;
+        let given = given.map(|ty| &ty.shape[0]);
+        check_reach(at, &name, &scan.steps, buffer.reach(), &buffer.rows(&scan.steps, given))?;
+        let rows = buffer.rows(&scan.length(), given);
         for param in params.buffers[index].clone() {
             check_equal(at, &format!("the body's parameter for {name}"), &row, body.input_type(param))?;
         }
@@ -59,6 +63,7 @@ pub(super) fn infer(scan: &Scan, at: &Place, inputs: &[TensorType]) -> Result<Ve
         check_equal(at, &format!("the next {name}"), &inputs[operand], body.output_type(result))?;
         types.push(inputs[operand].clone());
     }
+    check_until(scan, at, results.until)?;
     for (operand, param) in operands.invariants.zip(params.invariants) {
         check_equal(at, "the body's parameter for an invariant", &inputs[operand], body.input_type(param))?;
     }
@@ -68,7 +73,8 @@ pub(super) fn infer(scan: &Scan, at: &Place, inputs: &[TensorType]) -> Result<Ve
 fn check_body_arity(scan: &Scan, at: &Place) -> Result<()> {
     let (params, results) = (scan.params().count, scan.results().count);
     let (found_params, found_results) = (scan.body.inputs().len(), scan.body.outputs().len());
-    let fix = "give the body one parameter a row read, carry and invariant, and one result a row written and carry";
+    let fix = "give the body one parameter a row read, carry and invariant, one result a row written and carry, and one \
+               for `until`";
     if found_params != params {
         return Err(count_error(at, "the body's parameter list", params, found_params, fix));
     }
@@ -96,6 +102,20 @@ fn check_steps(scan: &Scan, at: &Place, operand: Option<&TensorType>) -> Result<
             reason: format!("the number of steps is {}, which is negative", scan.steps),
             fix: "give a number of steps that is 0 or more".into(),
         });
+    }
+    Ok(())
+}
+
+/// scan-c6.
+fn check_until(scan: &Scan, at: &Place, result: Option<usize>) -> Result<()> {
+    let (Some(symbol), Some(result)) = (&scan.until, result) else { return Ok(()) };
+    let ty = scan.body.output_type(result);
+    if ty.dtype != DType::Bool || ty.rank() != 0 {
+        return Err(at.mismatch("what `until` is given", "bool[]", ty, UNTIL_FIX));
+    }
+    if scan.steps.symbols().contains(&symbol) {
+        let fix = "bind another symbol";
+        return Err(at.mismatch("the number of steps that ran", "a symbol that nothing else binds", symbol, fix));
     }
     Ok(())
 }

@@ -19,9 +19,15 @@
 //!   read and is written at offset 0. One that starts from `g` given rows is written once a step, next to
 //!   them, and reads only the `g` rows that precede the write in the order of the loop. A full one may do
 //!   anything.
-//! - **scan-c6** `n` is a dimension, or an integer scalar operand that binds the symbol which `n` then is.
+//! - **scan-c6** `n` is a dimension, or an integer scalar operand that binds the symbol which `n` then is. With an
+//!   `until`, one more result of the body and a boolean scalar, `n` is the largest number of steps: the loop ends after
+//!   the first step whose `until` is true. That step counts: what it writes is kept. The number of steps that ran is the
+//!   size of a symbol that the loop binds, which only what comes after the loop can use. Buffers that grow have the rows
+//!   of the steps that ran, in row order: an upward loop that ran `s` steps leaves out the rows after them, a downward
+//!   one the rows before. A full buffer keeps all its rows.
 //! - **scan-c7** each buffer says which of its rows are wanted: all, or the last `k` in the order of the loop.
-//!   Trimming a trace changes this attribute, not the graph around it.
+//!   Trimming a trace changes this attribute, not the graph around it. A loop that ends with fewer rows than are wanted
+//!   is an error, as a slice past the end of a trace is: the type promises `k` rows.
 //!
 //! Offsets are not negative: a front door subtracts the smallest tap of reads and writes together. The names
 //! sit-sot, mit-sot, ... are derived for printing; the code has one path.
@@ -29,27 +35,33 @@
 //! Operands, in order: the step count if it is an operand, the sequences, the initial rows of the buffers that
 //! have some, the initial carries, the invariants. Parameters of the body: the rows read from each sequence,
 //! the rows read from each buffer, the carries, the invariants. Results of the body: the rows written to each
-//! buffer, the next carries. Results of the loop: the buffers, the final carries.
+//! buffer, the next carries, whether the loop ends. Results of the loop: the buffers, the final carries.
 
+mod batch;
 mod build;
+mod chunked;
 mod eval;
 mod fori;
 mod infer;
 mod recurrence;
+mod until;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) use build::check_carry;
 pub use build::{ScanOptions, map, scan, scan_with};
+pub use chunked::{MapOptions, map_with};
+pub(super) use eval::stack as stack_rows;
 pub use fori::{Bound, fori_loop};
 pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as SequenceHandle, State, Step, Writable};
+pub use until::{scan_until, scan_until_with};
 
 use super::{Attributes, EvalContext, OpRules};
 use crate::error::{Place, Result};
 use crate::graph::Graph;
 use crate::host::HostTensor;
-use crate::types::{Dim, TensorType};
+use crate::types::{Dim, Symbol, TensorType};
 use crate::vmap::Batched;
 
 /// A sequence: read, never written.
@@ -128,6 +140,9 @@ pub struct Scan {
     pub steps: Dim,
     /// Whether operand 0 is an integer scalar whose value binds `steps`, which is then one symbol (scan-c6).
     pub steps_operand: bool,
+    /// The number of steps that ran, if the body's last result says when the loop ends; `steps` is then the largest
+    /// number (scan-c6).
+    pub until: Option<Symbol>,
     /// Whether `t` runs downward (scan-c2).
     pub reverse: bool,
     /// The sequences.
@@ -170,6 +185,8 @@ pub struct Layout {
     pub carries: Range<usize>,
     /// The invariants.
     pub invariants: Range<usize>,
+    /// Whether the loop ends.
+    pub until: Option<usize>,
     /// How many there are.
     pub count: usize,
 }
@@ -198,6 +215,7 @@ impl Scan {
             buffers: self.buffers.iter().map(|buffer| next.take(buffer.reads.len())).collect(),
             carries: next.take(self.carries),
             invariants: next.take(self.invariants),
+            until: None,
             count: next.0,
         }
     }
@@ -210,6 +228,7 @@ impl Scan {
             buffers: self.buffers.iter().map(|buffer| next.take(buffer.writes.len())).collect(),
             carries: next.take(self.carries),
             invariants: 0..0,
+            until: self.until.as_ref().map(|_| next.take(1).start),
             count: next.0,
         }
     }
@@ -224,13 +243,38 @@ impl Scan {
         if self.reverse { steps } else { 0 }
     }
 
-    /// The rows that are results, of a buffer with `rows` rows (scan-c7).
-    pub fn wanted_rows(&self, buffer: &Buffer, rows: usize) -> Range<usize> {
+    /// The number of steps that run: that of the steps, or the symbol that the loop binds when it ends.
+    pub fn length(&self) -> Dim {
+        self.until.as_ref().map_or(self.steps.clone(), Dim::symbol)
+    }
+
+    /// The symbols to which the loop gives sizes.
+    pub fn binds(&self) -> impl Iterator<Item = &Symbol> {
+        let count = self.steps.as_symbol().filter(|_| self.steps_operand);
+        count.into_iter().chain(&self.until)
+    }
+
+    /// The rows that are results, of a buffer that has `rows` rows if all steps run, where the last `left_out` did not
+    /// (scan-c6, scan-c7).
+    pub fn wanted_rows(&self, buffer: &Buffer, rows: usize, left_out: usize) -> Range<usize> {
+        let present = match (buffer.start, self.reverse) {
+            (Start::Full, _) => 0..rows,
+            (_, false) => 0..rows - left_out,
+            (_, true) => left_out..rows,
+        };
         match buffer.wanted {
-            Wanted::All => 0..rows,
-            Wanted::Last(count) if self.reverse => 0..count.min(rows),
-            Wanted::Last(count) => rows.saturating_sub(count)..rows,
+            Wanted::All => present,
+            Wanted::Last(count) if self.reverse => present.start..present.end.min(present.start + count),
+            Wanted::Last(count) => present.end.saturating_sub(count).max(present.start)..present.end,
         }
+    }
+
+    /// Checks that every trace has the rows that are wanted after `ran` steps (scan-c7).
+    pub fn check_wanted(&self, at: &Place, ran: usize) -> Result<()> {
+        for (index, buffer) in self.buffers.iter().enumerate().filter(|(_, buffer)| buffer.start != Start::Full) {
+            infer::wanted_rows(at, &infer::buffer_name(index, buffer), buffer, buffer.rows(&Dim::from(ran), None))?;
+        }
+        Ok(())
     }
 
     /// Checks that the rows of every tensor suffice for `steps` steps (scan-c3), and that every trace has the rows
@@ -293,7 +337,7 @@ impl OpRules for Scan {
         Attributes::new()
     }
 
-    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
-        unimplemented!()
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch::batch(self, size, operands)
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! No backend converts it: programs of every backend read the index on the host and run the branch's program.
 
+mod batch;
 mod build;
 
 use std::ops::Range;
@@ -104,8 +105,8 @@ impl OpRules for Switch {
         Attributes::new()
     }
 
-    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
-        unimplemented!()
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch::batch(self, size, operands)
     }
 }
 

@@ -14,7 +14,8 @@ use crate::types::{DType, Dim, TensorType};
 ///
 /// The carry is any [`Tree`]; the next one has the structure and exactly the types of `init`. Both closures are traced
 /// once, and capture values of the enclosing graph. The condition is read on the host before each step. A program
-/// compiled with `LoopStrategy::Unroll` refuses the loop; without that, it runs on every backend.
+/// compiled with `LoopStrategy::Unroll` refuses the loop; without that, it runs on every backend, and so does
+/// [`while_loop_bounded`] in any case.
 ///
 /// ```
 /// use funcify::{Graph, HostTensor, evaluate, while_loop};
@@ -32,7 +33,8 @@ pub fn while_loop<C: Tree>(init: C, condition: impl FnOnce(C) -> Value, step: im
     trace(Place::new("while", Site::caller()), None, init, condition, step)
 }
 
-/// [`while_loop`] that ends after `bound` steps, whether the condition still holds or not.
+/// [`while_loop`] that ends after `bound` steps, whether the condition still holds or not. A program compiled with
+/// `LoopStrategy::Unroll` takes it where the sizes of a call give the bound.
 #[track_caller]
 pub fn while_loop_bounded<C: Tree>(
     bound: impl Into<Dim>,

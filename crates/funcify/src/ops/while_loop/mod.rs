@@ -7,9 +7,11 @@
 //! Operands, in order: the initial carries, what the condition captures, what the step captures. Parameters of the
 //! condition and of the step: the carries, what each captures. Results: the final carries.
 //!
-//! No backend converts it: programs of every backend read the condition on the host and run the step's program. A
-//! program whose loops must be unrolled is refused, because the number of steps follows from values.
+//! No backend converts it: programs of every backend read the condition on the host and run the step's program. Where
+//! loops must be unrolled, one without a bound that the sizes of a call give is refused, because its number of steps follows
+//! from values.
 
+mod batch;
 mod build;
 
 use std::ops::Range;
@@ -130,8 +132,8 @@ impl OpRules for While {
         Attributes::new()
     }
 
-    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
-        unimplemented!()
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch::batch(self, size, operands)
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 pub use step::{Carry, MitMot, Outcome, Readable, Sequence, State, Step, Writable};
 
+use super::build::checked_until;
 use super::{Buffer, Scan, Sequence as Reads, Start, Wanted};
 use crate::error::{Error, Place, Site};
 use crate::graph::{BodyTrace, Value, emit, fail, fresh_symbol};
@@ -98,7 +99,8 @@ impl Recurrence {
         }
     }
 
-    /// The number of steps. Without it, full buffers decide, else the shortest sequence.
+    /// The number of steps, or the largest if the body calls [`Step::until`]. Without it, full buffers decide, else the
+    /// shortest sequence.
     pub fn steps(&mut self, steps: impl Into<Dim>) -> &mut Self {
         self.steps = Some(Steps::Dim(steps.into()));
         self
@@ -199,25 +201,31 @@ impl Recurrence {
             values,
             written: vec![None; self.buffers.len()],
             next: vec![None; self.carries.len()],
+            until: None,
         };
         let ys = body(&mut step);
         let y_leaves = tree::leaves(&ys, "y");
+        let stop = step.until.map(|stop| ("until".to_string(), checked_until(at, stop)));
         let mut outputs = step.finish();
         let carries_at = outputs.len() - self.carries.len();
         outputs.splice(carries_at..carries_at, y_leaves.iter().cloned());
+        let until = stop.as_ref().map(|_| fresh_symbol());
+        outputs.extend(stop);
 
         let n_results = self.buffers.len() + y_leaves.len() + self.carries.len();
         let mut results = vec![Value::poison(); n_results];
+        let (steps, count) = match steps {
+            Steps::Dim(dim) => (dim, None),
+            Steps::Value(value) => (Dim::symbol(&fresh_symbol()), Some(value)),
+        };
+        let length = until.as_ref().map_or(steps.clone(), Dim::symbol);
         if let Some(closed) = trace.close(&outputs) {
-            let (steps, count) = match steps {
-                Steps::Dim(dim) => (dim, None),
-                Steps::Value(value) => (Dim::symbol(&fresh_symbol()), Some(value)),
-            };
             let nit_sot = Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: Wanted::All };
             let scan = Scan {
                 body: Arc::new(closed.graph),
                 steps,
                 steps_operand: count.is_some(),
+                until,
                 reverse: false,
                 sequences: self.sequences.iter().map(|sequence| self.sequence_reads(sequence)).collect(),
                 buffers: (self.buffers.iter().map(buffer_offsets))
@@ -242,6 +250,7 @@ impl Recurrence {
         Outcome {
             ys: tree::rebuild(&ys, traces),
             at: at.clone(),
+            length,
             given: self.buffers.iter().map(|buffer| buffer.start).collect(),
             buffers: results[..self.buffers.len()].to_vec(),
             carries: results[n_results - self.carries.len()..].to_vec(),

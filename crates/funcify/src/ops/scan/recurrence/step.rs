@@ -4,8 +4,9 @@ use super::super::Start;
 use super::super::build::check_carry;
 use super::{Recurrence, Tapped};
 use crate::error::Place;
-use crate::graph::{Value, emit, fail};
+use crate::graph::{Value, emit, fail, size};
 use crate::tree::{self, Tree};
+use crate::types::{DType, Dim};
 
 /// A sequence with `N` taps.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,7 @@ pub struct Step<'a> {
     pub(super) values: Vec<Value>,
     pub(super) written: Vec<Option<Vec<Value>>>,
     pub(super) next: Vec<Option<Value>>,
+    pub(super) until: Option<Value>,
 }
 
 /// A handle that a step can read through.
@@ -60,6 +62,36 @@ impl Step<'_> {
     /// the taps, the next tree of a carry.
     pub fn write<H: Writable>(&mut self, handle: &H, rows: H::Rows) {
         handle.write(self, rows);
+    }
+
+    /// Ends the loop after the first step in which `stop`, a boolean scalar, is true. What that step writes is kept, and
+    /// traces have the rows of the steps that ran; full buffers keep all rows. Called again, either condition ends the
+    /// loop.
+    ///
+    /// The number of steps that ran is known when the loop has run: it is the rows of its traces, a dimension of its own,
+    /// and [`Outcome::steps`]. A slice of a trace that needs more rows than ran is an error, as every slice past the
+    /// end: `trace.slice(0, -5..)` has five rows, and never an initial one.
+    ///
+    /// ```
+    /// use funcify::{Graph, HostTensor, Recurrence, evaluate};
+    ///
+    /// let powers = Graph::build("powers", |g| {
+    ///     let mut loop_ = Recurrence::new();
+    ///     let x = loop_.sit_sot(g.input("start", "f32[]"));
+    ///     let done = loop_.steps(100).run(|step| {
+    ///         let [old] = step.read(&x);
+    ///         step.write(&x, old * 2.0);
+    ///         step.until((old * 2.0).gt(10.0));
+    ///     });
+    ///     (done.trace(&x), done.steps())
+    /// })?;
+    /// let results = evaluate(&powers, &[HostTensor::scalar(3f32)])?;
+    /// assert_eq!(results, [HostTensor::from([6f32, 12.0]), HostTensor::scalar(2i64)]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn until(&mut self, stop: Value) {
+        self.until = Some(self.until.map_or(stop, |other| other | stop));
     }
 
     fn rows<const N: usize>(&self, tapped: &[Tapped], base: usize, index: usize) -> [Value; N] {
@@ -177,6 +209,7 @@ pub struct Outcome<Y> {
     /// What the body returned, stacked along axis 0 in the order of the steps.
     pub ys: Y,
     pub(super) at: Place,
+    pub(super) length: Dim,
     pub(super) given: Vec<Start>,
     pub(super) buffers: Vec<Value>,
     pub(super) carries: Vec<Value>,
@@ -203,6 +236,12 @@ impl<Y> Outcome<Y> {
     /// The final rows of a buffer.
     pub fn buffer<const R: usize, const W: usize>(&self, buffer: &MitMot<R, W>) -> Value {
         self.buffers[buffer.0]
+    }
+
+    /// The number of steps that ran, as an i64 scalar.
+    #[track_caller]
+    pub fn steps(&self) -> Value {
+        size(&self.length, DType::I64)
     }
 
     /// The last values of a carry.

@@ -1,0 +1,35 @@
+//! Ops on the bits of integers, in host memory: Burn's shifts take an amount modulo the number of bits on flex, panic on
+//! ndarray, and cannot shift signed numbers logically; it counts no bits.
+
+use funcify::{funcify, ops};
+
+use crate::device::Burn;
+use crate::on_host;
+
+macro_rules! shifts {
+    ($($op:ident => $shift:ident;)*) => {
+        $(funcify!(Burn, ops::$op, |call, [x, y]| by_integer!(x, Integer => {
+            let shift = |value, amount| ops::$shift(value, amount, Integer::BITS) as Integer;
+            on_host::zip::<Integer>(call.backend, x, y, shift)
+        }));)*
+    };
+}
+
+macro_rules! counts {
+    ($($op:ident => $count:ident;)*) => {
+        $(funcify!(Burn, ops::$op, |call, [x]| by_integer!(x, Integer => {
+            on_host::map::<Integer, Integer>(call.backend, x, |value| ops::$count(value, Integer::BITS) as Integer)
+        }));)*
+    };
+}
+
+shifts! {
+    ShiftLeft => shift_left;
+    ShiftRightArithmetic => shift_right_arithmetic;
+    ShiftRightLogical => shift_right_logical;
+}
+
+counts! {
+    Popcount => popcount;
+    CountLeadingZeros => count_leading_zeros;
+}

@@ -1,0 +1,64 @@
+//! `conv`: Burn's. An operand that is spread, or cut by negative padding, is copied first. Burn's ndarray device reads
+//! rows side by side, so it gets the elements in row-major order.
+
+use burn::backend::Dispatch;
+use burn::backend::ops::{ConvOptions, ModuleOps};
+use funcify::dispatch::Call;
+use funcify::funcify;
+use funcify::ops::{Conv, Padding};
+
+use super::Outcome;
+use crate::device::Burn;
+use crate::kinds::{Tensor, along, reshape, sizes, slice, slice_assign};
+
+funcify!(Burn, Conv, |call, [x, kernel]| conv(&call, x, kernel));
+
+fn conv(call: &Call<'_, Burn, Conv>, x: Tensor, kernel: Tensor) -> Outcome {
+    let shape = call.op.result_shape(call.place(), &call.outputs[0].shape, call.sizes())?;
+    if shape.contains(&0) || sizes(&x).contains(&0) || sizes(&kernel).contains(&0) {
+        return call.backend.zeros(call.dtype(0), &shape);
+    }
+    let mut x = x;
+    let mut zeros = Vec::new();
+    for (spatial, dilation) in call.op.input_dilation.iter().enumerate() {
+        let padding = call.op.padding(call.place(), spatial, sizes(&x)[spatial + 2], call.sizes())?;
+        zeros.push((padding.before, padding.after));
+        x = spread(call, x, spatial + 2, *dilation, &padding)?;
+    }
+    let (x, kernel) = (row_major(x)?, row_major(kernel)?);
+    let Conv { strides, dilation, .. } = call.op;
+    let groups = call.dim(&call.op.groups)?;
+    Ok(match zeros[..] {
+        [zeros] => {
+            let (stride, dilation) = ([strides[0]], [dilation[0]]);
+            Dispatch::conv1d(x, kernel, None, ConvOptions { stride, padding: [zeros], dilation, groups })
+        }
+        _ => {
+            let (stride, dilation) = ([strides[0], strides[1]], [dilation[0], dilation[1]]);
+            let padding = [zeros[0], zeros[1]];
+            Dispatch::conv2d(x, kernel, None, ConvOptions { stride, padding, dilation, groups })
+        }
+    })
+}
+
+/// The elements of an axis `dilation` apart, with zeros between them, as far as they are kept.
+fn spread(call: &Call<'_, Burn, Conv>, x: Tensor, axis: usize, dilation: usize, padding: &Padding) -> Outcome {
+    let mut shape = sizes(&x);
+    let size = (shape[axis] - 1) * dilation + 1;
+    let spread = if dilation == 1 {
+        x
+    } else {
+        shape[axis] = size;
+        slice_assign(call.backend.zeros(call.dtype(0), &shape)?, &along(&shape, axis, 0, size, dilation), x)
+    };
+    if padding.kept == (0..size) {
+        return Ok(spread);
+    }
+    Ok(slice(spread, &along(&shape, axis, padding.kept.start, padding.kept.end, 1)))
+}
+
+/// The tensor with its elements in row-major order.
+fn row_major(x: Tensor) -> Outcome {
+    let shape = sizes(&x);
+    reshape(reshape(x, &[shape.iter().product()])?, &shape)
+}

@@ -1,0 +1,53 @@
+//! `cumulative`: Burn's of floats, turned round for the reverse; integers and booleans in host memory, since Burn's
+//! running sums and products of integers panic on overflow.
+
+use burn::backend::Dispatch;
+use burn::backend::ops::FloatTensorOps;
+use funcify::dispatch::Call;
+use funcify::funcify;
+use funcify::ops::{Cumulative, ReduceKind};
+
+use super::Outcome;
+use crate::device::Burn;
+use crate::kinds::{Kind, Tensor, kind, sizes};
+use crate::on_host;
+
+funcify!(Burn, Cumulative, |call, [x]| cumulative(&call, x));
+
+fn cumulative(call: &Call<'_, Burn, Cumulative>, x: Tensor) -> Outcome {
+    let (burn, Cumulative { kind: monoid, axis, reverse }) = (call.backend, *call.op);
+    if sizes(&x).contains(&0) {
+        return Ok(x);
+    }
+    match kind(&x) {
+        Kind::Float => floats(monoid, x, axis, reverse),
+        Kind::Integer => by_integer!(x, Integer => match monoid {
+            ReduceKind::Sum => on_host::running::<Integer>(burn, x, axis, reverse, |i, j| i.wrapping_add(j)),
+            ReduceKind::Prod => on_host::running::<Integer>(burn, x, axis, reverse, |i, j| i.wrapping_mul(j)),
+            ReduceKind::Max => on_host::running::<Integer>(burn, x, axis, reverse, |i, j| i.max(j)),
+            ReduceKind::Min => on_host::running::<Integer>(burn, x, axis, reverse, |i, j| i.min(j)),
+            _ => wrong_kind(monoid, "integers"),
+        }),
+        Kind::Bool => match monoid {
+            ReduceKind::Any => on_host::running::<bool>(burn, x, axis, reverse, |i, j| i | j),
+            ReduceKind::All => on_host::running::<bool>(burn, x, axis, reverse, |i, j| i & j),
+            _ => wrong_kind(monoid, "booleans"),
+        },
+    }
+}
+
+fn floats(monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool) -> Outcome {
+    let turned = |x: Tensor| if reverse { Dispatch::float_flip(x, &[axis]) } else { x };
+    let x = turned(x);
+    Ok(turned(match monoid {
+        ReduceKind::Sum => Dispatch::float_cumsum(x, axis),
+        ReduceKind::Prod => Dispatch::float_cumprod(x, axis),
+        ReduceKind::Max => Dispatch::float_cummax(x, axis),
+        ReduceKind::Min => Dispatch::float_cummin(x, axis),
+        _ => return wrong_kind(monoid, "floats"),
+    }))
+}
+
+fn wrong_kind(monoid: ReduceKind, what: &str) -> Outcome {
+    Err(format!("there is no running `{}` of {what}", monoid.name()).into())
+}

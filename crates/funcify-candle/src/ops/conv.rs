@@ -1,0 +1,86 @@
+//! `conv`: the operand is padded first, since Candle pads both sides and both axes alike. Candle's kernels serve one group
+//! whose axes have one stride and one dilation; else the windows become columns, and the convolution a product of matrices
+//! for each group. Halves are computed in f32.
+
+use candle_core::{DType, Tensor};
+use funcify::dispatch::Call;
+use funcify::error::BackendError;
+use funcify::funcify;
+use funcify::ops::Conv;
+
+use super::pad::spread;
+use super::slice::{every, narrow};
+use crate::backend::Candle;
+
+type Result<T> = std::result::Result<T, BackendError>;
+
+funcify!(Candle, Conv, |call, [x, kernel]| conv(&call, &x, &kernel));
+
+fn conv(call: &Call<'_, Candle, Conv>, x: &Tensor, kernel: &Tensor) -> Result<Tensor> {
+    let shape = call.op.result_shape(call.place(), &call.outputs[0].shape, call.sizes())?;
+    if shape.contains(&0) || x.elem_count() == 0 || kernel.elem_count() == 0 {
+        return call.backend.zeros(&shape, call.dtype(0));
+    }
+    let dtype = x.dtype();
+    let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
+    let (x, kernel) = (padded(call, &x.to_dtype(wide)?)?, kernel.to_dtype(wide)?.contiguous()?);
+    let Conv { strides, dilation, .. } = call.op;
+    let even = strides.iter().all(|stride| *stride == strides[0]) && dilation.iter().all(|step| *step == dilation[0]);
+    let groups = call.dim(&call.op.groups)?;
+    let result = match (strides.len(), groups) {
+        (1, 1) => x.conv1d(&kernel, 0, strides[0], dilation[0], 1)?,
+        (2, 1) if even => x.conv2d(&kernel, 0, strides[0], dilation[0], 1)?,
+        _ => by_columns(call, &x, &kernel, groups, &shape)?,
+    };
+    Ok(result.to_dtype(dtype)?)
+}
+
+/// The operand as the window finds it: spread, cut and with zeros around it. Contiguous.
+fn padded(call: &Call<'_, Candle, Conv>, x: &Tensor) -> Result<Tensor> {
+    let zero = Tensor::zeros((), x.dtype(), x.device())?;
+    let mut result = x.clone();
+    for (spatial, dilation) in call.op.input_dilation.iter().enumerate() {
+        let axis = spatial + 2;
+        let padding = call.op.padding(call.place(), spatial, x.dim(axis)?, call.sizes())?;
+        if padding.kept.is_empty() {
+            let mut shape = result.dims().to_vec();
+            shape[axis] = padding.before + padding.after;
+            result = Tensor::zeros(shape, x.dtype(), x.device())?;
+            continue;
+        }
+        let spread = spread(&result.contiguous()?, &zero, axis, dilation - 1)?;
+        let kept = narrow(&spread, axis, padding.kept.start, padding.kept.len())?;
+        result = kept.pad_with_zeros(axis, padding.before, padding.after)?;
+    }
+    Ok(result.contiguous()?)
+}
+
+/// The convolution as products of `[O/g, C/g * window]` with `[C/g * window, positions]`.
+fn by_columns(
+    call: &Call<'_, Candle, Conv>,
+    x: &Tensor,
+    kernel: &Tensor,
+    groups: usize,
+    shape: &[usize],
+) -> Result<Tensor> {
+    let mut columns = vec![x.clone()];
+    for (spatial, (stride, dilation)) in call.op.strides.iter().zip(&call.op.dilation).enumerate() {
+        let axis = spatial + 2;
+        let mut parts = Vec::new();
+        for column in &columns {
+            for offset in 0..kernel.dim(axis)? {
+                let part = narrow(column, axis, offset * dilation, (shape[axis] - 1) * stride + 1)?;
+                parts.push(if *stride == 1 { part } else { every(&part, axis, *stride)? });
+            }
+        }
+        columns = parts;
+    }
+    let (batch, results) = (shape[0], shape[1]);
+    let positions: usize = shape[2..].iter().product();
+    let rows = kernel.elem_count() / results;
+    let columns = Tensor::stack(&columns, 2)?.reshape((batch * groups, rows, positions))?;
+    let kernel = kernel.reshape((1, groups, results / groups, rows))?;
+    let kernel = kernel.broadcast_as((batch, groups, results / groups, rows))?.contiguous()?;
+    let product = kernel.reshape((batch * groups, results / groups, rows))?.matmul(&columns)?;
+    Ok(product.reshape(shape)?)
+}

@@ -1,0 +1,76 @@
+//! `cumulative`: kernels of this crate, since Candle's `cumsum` is a product with a triangular matrix, and it has no other.
+//! Floats are summed and multiplied in f32, and f64 in f64.
+
+use candle_core::{DType, Tensor, WithDType};
+use funcify::dispatch::Call;
+use funcify::error::BackendError;
+use funcify::funcify;
+use funcify::ops::{Cumulative, ReduceKind};
+use half::{bf16, f16};
+
+use crate::backend::Candle;
+use crate::cpu::{is_nan, map_along, outside_domain, with_element};
+
+type Result<T> = std::result::Result<T, BackendError>;
+
+funcify!(Candle, Cumulative, |call, [x]| cumulative(&call, &x));
+
+fn cumulative(call: &Call<'_, Candle, Cumulative>, x: &Tensor) -> Result<Tensor> {
+    if x.elem_count() == 0 {
+        return Ok(x.clone());
+    }
+    match call.op.kind {
+        ReduceKind::Sum => arithmetic(call, x, |a, b| a + b, |a, b| a + b, i64::wrapping_add),
+        ReduceKind::Prod => arithmetic(call, x, |a, b| a * b, |a, b| a * b, i64::wrapping_mul),
+        ReduceKind::Max => with_element!(call, x, E => {
+            running(call, x, |e: E| e, |e| e, |a: E, b: E| if a > b || is_nan(a) { a } else { b })
+        }),
+        ReduceKind::Min => with_element!(call, x, E => {
+            running(call, x, |e: E| e, |e| e, |a: E, b: E| if a < b || is_nan(a) { a } else { b })
+        }),
+        ReduceKind::Any => running(call, x, |e: u8| e, |e| e, |a, b| a | b),
+        ReduceKind::All => running(call, x, |e: u8| e, |e| e, |a, b| a & b),
+    }
+}
+
+/// Running sums or products; integers are computed in i64 and wrap.
+fn arithmetic(
+    call: &Call<'_, Candle, Cumulative>,
+    x: &Tensor,
+    single: fn(f32, f32) -> f32,
+    double: fn(f64, f64) -> f64,
+    integer: fn(i64, i64) -> i64,
+) -> Result<Tensor> {
+    match x.dtype() {
+        DType::U8 => running(call, x, |e: u8| i64::from(e), |sum| sum as u8, integer),
+        DType::U32 => running(call, x, |e: u32| i64::from(e), |sum| sum as u32, integer),
+        DType::I32 => running(call, x, |e: i32| i64::from(e), |sum| sum as i32, integer),
+        DType::I64 => running(call, x, |e: i64| e, |sum| sum, integer),
+        DType::F16 => running(call, x, f16::to_f32, f16::from_f32, single),
+        DType::BF16 => running(call, x, bf16::to_f32, bf16::from_f32, single),
+        DType::F32 => running(call, x, |e: f32| e, |sum| sum, single),
+        DType::F64 => running(call, x, |e: f64| e, |sum| sum, double),
+        _ => Err(outside_domain(call, x)),
+    }
+}
+
+/// A running reduction of elements in the type in which they are computed with.
+fn running<E: WithDType, W: Copy + 'static>(
+    call: &Call<'_, Candle, Cumulative>,
+    x: &Tensor,
+    widen: impl Fn(E) -> W + Send + Sync + 'static,
+    narrow: impl Fn(W) -> E + Send + Sync + 'static,
+    combine: impl Fn(W, W) -> W + Send + Sync + 'static,
+) -> Result<Tensor> {
+    let reverse = call.op.reverse;
+    map_along(call, x, call.op.axis, move |row: &[E], result: &mut [E]| {
+        let mut value = None;
+        for step in 0..row.len() {
+            let position = if reverse { row.len() - 1 - step } else { step };
+            let element = widen(row[position]);
+            let combined = value.map_or(element, |value| combine(value, element));
+            result[position] = narrow(combined);
+            value = Some(combined);
+        }
+    })
+}

@@ -1,0 +1,106 @@
+//! Category `numerics`: the questions that tensor libraries answer differently, and the one answer that every backend
+//! gives. The table is in the documentation of `funcify::ops`; here is each of its lines, on every dtype that it is
+//! about, with answers that are written out and not computed by the code under test.
+//!
+//! A float answer is also compared by its reciprocal, which tells -0 from 0.
+
+mod arithmetic;
+mod indexing;
+
+use funcify::{DType, Graph, HostTensor, Scalar, Value};
+
+use crate::suite::{Case, Expected, ExpectedOutput, reference_tolerance};
+
+/// The cases of a category, or which cannot be made and why.
+type Cases = Result<Vec<Case>, String>;
+
+/// Every case of the category.
+pub(crate) fn cases() -> Cases {
+    Ok([arithmetic::cases()?, indexing::cases()?].concat())
+}
+
+/// The float types.
+const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
+/// The integer types with a sign.
+const SIGNED: [DType; 2] = [DType::I32, DType::I64];
+/// The integer types without a sign.
+const UNSIGNED: [DType; 2] = [DType::U8, DType::U32];
+/// All integer types.
+const INTEGERS: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
+
+const INF: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
+
+/// A line of the table on each of these dtypes: `program` of the operands gives the answer.
+fn ask<const N: usize>(
+    name: &str,
+    dtypes: &[DType],
+    operands: impl Fn(DType) -> [HostTensor; N],
+    program: impl Fn([Value; N]) -> Value,
+    answer: impl Fn(DType) -> HostTensor,
+) -> Cases {
+    let case = |dtype: &DType| {
+        let (inputs, values) = (operands(*dtype), answer(*dtype));
+        let graph = Graph::build("numerics", |g| {
+            let mut number = 0;
+            let answer = program(inputs.each_ref().map(|input| {
+                number += 1;
+                g.input(&format!("x{number}"), input.ty())
+            }));
+            (answer, answer.dtype().is_float().then(|| answer.recip()))
+        });
+        let graph = graph.map_err(|error| format!("case `numerics/{name}_{dtype}`: {error}"))?;
+        let reciprocals = || {
+            let reciprocal = |index: &[usize]| Scalar::Float(values.at(index).as_f64().recip());
+            HostTensor::from_fn(values.dtype(), values.shape(), reciprocal)
+        };
+        let expected = if values.dtype().is_float() { vec![values.clone(), reciprocals()] } else { vec![values] };
+        let outputs = graph.outputs().iter().zip(expected).map(|(output, values)| {
+            let (rtol, atol) = reference_tolerance(values.dtype(), 0.0);
+            ExpectedOutput { name: output.name.clone(), ty: values.ty(), values, rtol, atol }
+        });
+        Ok(Case {
+            name: format!("numerics/{name}_{dtype}"),
+            category: "numerics".to_string(),
+            expected: Expected::Outputs(outputs.collect()),
+            graph,
+            inputs: inputs.to_vec(),
+            needs_dynamic_steps: false,
+        })
+    };
+    dtypes.iter().map(case).collect()
+}
+
+/// A vector of floats of a dtype.
+fn floats<const N: usize>(dtype: DType, numbers: [f64; N]) -> HostTensor {
+    HostTensor::from(numbers).cast(dtype)
+}
+
+/// A vector of integers of a dtype.
+fn ints<const N: usize>(dtype: DType, numbers: [i64; N]) -> HostTensor {
+    HostTensor::from_fn(dtype, &[N], |index| Scalar::Int(numbers[index[0]]))
+}
+
+/// A vector of booleans.
+fn bools<const N: usize>(values: [bool; N]) -> HostTensor {
+    HostTensor::from(values)
+}
+
+/// The smallest number of an integer dtype.
+fn lowest(dtype: DType) -> i64 {
+    match dtype {
+        DType::I32 => i32::MIN.into(),
+        DType::I64 => i64::MIN,
+        _ => 0,
+    }
+}
+
+/// The largest number of an integer dtype.
+fn highest(dtype: DType) -> i64 {
+    match dtype {
+        DType::U8 => u8::MAX.into(),
+        DType::U32 => u32::MAX.into(),
+        DType::I32 => i32::MAX.into(),
+        _ => i64::MAX,
+    }
+}

@@ -1,0 +1,143 @@
+//! Compositions of ops that users call by name, on rows that try them: with infinities, NaN and large numbers.
+
+use funcify::ops::{Conv, ConvOptions};
+use funcify::{DType, Graph, HostTensor, Value, einsum, eye, tri_mask};
+
+use super::Cases;
+use super::reductions::SUMS;
+use super::values::{FLOATS, NUMBERS, indices, small, varied};
+use crate::suite::Case;
+
+pub(super) fn cases() -> Cases {
+    Ok([softmax()?, floats()?, numbers()?, transposes()?].concat())
+}
+
+/// A case that gives the results of a program on inputs.
+fn case(
+    name: &str,
+    dtype: DType,
+    inputs: Vec<HostTensor>,
+    program: impl Fn(&[Value]) -> Vec<Value>,
+) -> Result<Case, String> {
+    let name = format!("{name}_{dtype}");
+    let graph = Graph::build(&name, |builder| {
+        let values = inputs.iter().enumerate().map(|(index, x)| builder.input(&format!("x{index}"), x.ty()));
+        program(&values.collect::<Vec<_>>())
+    });
+    let graph = graph.map_err(|error| format!("case `op/{name}`: {error}"))?;
+    Case::from_reference_scaled(&name, "op", graph, inputs, SUMS)
+}
+
+fn softmax() -> Cases {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let rows = [
+        [-inf, -inf, -inf],
+        [inf, 0.0, -1.0],
+        [inf, inf, -inf],
+        [nan, 1.0, 2.0],
+        [-inf, 2.0, 0.0],
+        [6e4, 6e4, -6e4],
+        [-6e4, -6e4, -6e4],
+        [0.5, -0.25, 3.0],
+    ];
+    FLOATS
+        .into_iter()
+        .map(|dtype| {
+            let x = HostTensor::from(rows).cast(dtype);
+            case("softmax", dtype, vec![x], |inputs| {
+                let x = inputs[0];
+                let both = |f: fn(Value, i64) -> Value| [f(x, 1), f(x.t(), 0)];
+                [both(Value::softmax), both(Value::log_softmax), both(Value::logsumexp)].concat()
+            })
+        })
+        .collect()
+}
+
+fn floats() -> Cases {
+    FLOATS
+        .into_iter()
+        .map(|dtype| {
+            let inputs = vec![small(dtype, &[2, 3, 4], 0), small(dtype, &[3, 5, 2], 2), small(dtype, &[2, 0], 0)];
+            case("products", dtype, inputs, |inputs| {
+                let [x, y, empty] = [inputs[0], inputs[1], inputs[2]];
+                vec![
+                    x.dot_general(y, &[(1, 0)], &[(0, 2)]),
+                    x.dot_general(y, &[(0, -1), (1, 0)], &[]),
+                    x.dot_general(y, &[], &[(0, 2), (1, 0)]),
+                    x.t().dot_general(y, &[(2, 0)], &[]),
+                    empty.dot_general(empty, &[(1, 1)], &[]),
+                    einsum("abc,bda->cd", &[x, y]),
+                    einsum("abc,bda,be->aec", &[x, y, y.sum(2)]),
+                    einsum("abc->ca", &[x]),
+                    einsum("ij,kj->ik", &[empty, empty]),
+                    x.var(1),
+                    x.std([0, 2]),
+                    x.norm(..),
+                    empty.var(0),
+                ]
+            })
+        })
+        .collect()
+}
+
+fn numbers() -> Cases {
+    NUMBERS
+        .into_iter()
+        .map(|dtype| {
+            let positions = indices(DType::U8, &[2, 3], &[0, 255, 2, 1, 3, 7]);
+            let inputs = vec![varied(dtype, &[2, 4, 4], 3), positions, varied(dtype, &[3, 1], 0)];
+            case("rows", dtype, inputs, move |inputs| {
+                let [x, positions, column] = [inputs[0], inputs[1], inputs[2]];
+                let (greatest, places) = x.top_k(1, 3);
+                vec![
+                    x.tril(0),
+                    x.triu(-1),
+                    x.slice(2, ..3).tril(1),
+                    x.diagonal(),
+                    x.argmin(1),
+                    x.argmin(-1),
+                    column.argmin(0),
+                    greatest,
+                    places,
+                    x.take_along(2, x.argsort(2, false)),
+                    column.embedding(positions),
+                    positions.one_hot(4, dtype),
+                    eye(3, dtype),
+                    tri_mask(2, 3, 0).cast(dtype),
+                ]
+            })
+        })
+        .collect()
+}
+
+/// The transposes of convolutions, as gradients have them.
+fn transposes() -> Cases {
+    let plain = ConvOptions::<2>::default();
+    let options = [
+        plain,
+        ConvOptions { strides: [2, 3], padding: [(1, 0), (2, 2)], ..plain },
+        ConvOptions { dilation: [2, 1], padding: [(3, -1), (0, 0)], groups: 2, ..plain },
+        ConvOptions { input_dilation: [1, 2], strides: [2, 1], groups: 2, ..plain },
+    ];
+    FLOATS
+        .into_iter()
+        .map(|dtype| {
+            case(
+                "conv_transposes",
+                dtype,
+                vec![small(dtype, &[2, 4, 6, 5], 0), small(dtype, &[4, 4, 2, 3], 1)],
+                |inputs| {
+                    let mut results = Vec::new();
+                    for options in options {
+                        let (x, kernel) = (inputs[0], inputs[1].slice(1, ..4 / options.groups as i64));
+                        let op = Conv::from(options);
+                        let cotangent = x.conv(kernel, options).tanh();
+                        results.push(op.input_transpose(&x.shape(), kernel, cotangent));
+                        results.push(op.kernel_transpose(&kernel.shape(), x, cotangent));
+                    }
+                    results
+                },
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,27 @@
+//! Random bits: one key and several, counters that carry, shapes of every rank.
+
+use funcify::ops::{Threefry, Words};
+use funcify::{DType, HostTensor, Shape};
+
+use super::values::{SHAPES, varied};
+use super::{Cases, Use, on_dtypes};
+
+pub(super) fn cases() -> Cases {
+    let kind = |name: &str, words: Words| on_dtypes(name, &[DType::U32], 0.0, |_| uses(words));
+    Ok([kind("threefry_mixed", Words::Mixed)?, kind("threefry_both", Words::Both)?].concat())
+}
+
+fn uses(words: Words) -> Vec<Use> {
+    let op = |shape: &[usize]| Threefry { shape: Shape::from(shape), words };
+    // A result has the axes of the keys, those of the shape, and for both words one more: six at most.
+    let shapes = SHAPES.into_iter().filter(|shape| shape.len() < 5);
+    let key = || varied(DType::U32, &[2], 6);
+    let mut uses: Vec<Use> = shapes.map(|shape| Use::new(op(shape), [key(), HostTensor::from([0u32, 0])])).collect();
+    for keys in [&[3, 2][..], &[0, 2], &[2, 3, 2]] {
+        uses.push(Use::new(op(&[2, 2]), [varied(DType::U32, keys, 1), varied(DType::U32, keys, 4)]));
+        uses.push(Use::new(op(&[]), [varied(DType::U32, keys, 1), varied(DType::U32, keys, 4)]));
+    }
+    uses.push(Use::new(op(&[5]), [key(), HostTensor::from([7u32, u32::MAX - 1])]));
+    uses.push(Use::new(op(&[5]), [key(), HostTensor::from([u32::MAX, u32::MAX - 1])]));
+    uses
+}

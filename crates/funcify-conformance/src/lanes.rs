@@ -1,0 +1,90 @@
+//! Cases on lanes: what `vmap` gives for all at once is what they give one by one.
+
+use funcify::{Graph, HostTensor, Output, Scalar, VmapOptions, evaluate};
+
+use crate::suite::{Case, Expected, ExpectedOutput};
+
+/// The inputs of another lane: the elements in the opposite order, a smaller scalar.
+pub fn varied(tensor: &HostTensor) -> HostTensor {
+    HostTensor::from_fn(tensor.dtype(), tensor.shape(), |index| {
+        let mirrored: Vec<usize> = index.iter().zip(tensor.shape()).map(|(at, size)| size - 1 - at).collect();
+        match tensor.at(&mirrored) {
+            Scalar::Int(number) if index.is_empty() && number > 1 => Scalar::Int(number - 1),
+            Scalar::Float(number) if index.is_empty() => Scalar::Float(0.75 * number),
+            scalar => scalar,
+        }
+    })
+}
+
+/// Tensors of one type along a new first axis.
+pub fn stacked(lanes: &[&HostTensor]) -> HostTensor {
+    let shape = [&[lanes.len()], lanes[0].shape()].concat();
+    HostTensor::from_fn(lanes[0].dtype(), &shape, |index| lanes[index[0]].at(&index[1..]))
+}
+
+/// The arguments of all lanes at once: stacked for the inputs that `mapped` names, those of the first lane else.
+pub fn arguments(lanes: &[Vec<HostTensor>], mapped: &[bool]) -> Vec<HostTensor> {
+    let all = |index: usize| stacked(&lanes.iter().map(|lane| &lane[index]).collect::<Vec<_>>());
+    mapped
+        .iter()
+        .enumerate()
+        .map(|(index, mapped)| if *mapped { all(index) } else { lanes[0][index].clone() })
+        .collect()
+}
+
+/// The results of the lanes one by one by the reference evaluation, stacked, with no tolerance. None if a lane has none,
+/// or if results differ in size, because lanes run different numbers of steps.
+pub fn one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Option<Vec<ExpectedOutput>> {
+    let results: Vec<Vec<HostTensor>> = lanes.iter().map(|lane| evaluate(graph, lane).ok()).collect::<Option<_>>()?;
+    let output = |(index, output): (usize, &Output)| {
+        let lanes: Vec<&HostTensor> = results.iter().map(|lane| &lane[index]).collect();
+        let alike = lanes.iter().all(|lane| lane.shape() == lanes[0].shape());
+        let values = alike.then(|| stacked(&lanes))?;
+        Some(ExpectedOutput { name: output.name.clone(), ty: values.ty(), values, rtol: 0.0, atol: 0.0 })
+    };
+    graph.outputs().iter().enumerate().map(output).collect()
+}
+
+/// The place of the operand that each input of an op's case is: `uploaded_3_1` is operand 1. In a case whose inputs have
+/// other names, each is one.
+pub fn operands(case: &Case) -> Vec<usize> {
+    let places = 0..case.inputs.len();
+    let number = |input: usize| case.graph.input_name(input).rsplit_once('_')?.1.parse().ok();
+    let numbered: Option<Vec<usize>> = places.clone().map(number).collect();
+    numbered.unwrap_or_else(|| places.collect())
+}
+
+/// Category `vmap`: every op on f32, i64 and booleans on two lanes, of all operands and of the first alone.
+pub(crate) fn cases(ops: &[Case]) -> Result<Vec<Case>, String> {
+    let mut cases = Vec::new();
+    let shown = |case: &&Case| ["_f32", "_i64", "_bool"].iter().any(|dtype| case.name.ends_with(dtype));
+    for case in ops.iter().filter(shown) {
+        let operands = operands(case);
+        cases.extend(batched(case, "all", &vec![true; operands.len()])?);
+        if operands.iter().any(|operand| *operand > 0) {
+            let first: Vec<bool> = operands.iter().map(|operand| *operand == 0).collect();
+            cases.extend(batched(case, "first", &first)?);
+        }
+    }
+    Ok(cases)
+}
+
+/// A case on two lanes of these inputs, with the tolerance of the case. None of a case without inputs.
+fn batched(case: &Case, suffix: &str, mapped: &[bool]) -> Result<Option<Case>, String> {
+    let Expected::Outputs(outputs) = &case.expected else { return Ok(None) };
+    if !mapped.contains(&true) {
+        return Ok(None);
+    }
+    let (_, op) = case.name.split_once('/').unwrap_or(("", &case.name));
+    let name = format!("vmap/{op}_{suffix}");
+    let vary = |(input, mapped): (&HostTensor, &bool)| if *mapped { varied(input) } else { input.clone() };
+    let lanes = [case.inputs.clone(), case.inputs.iter().zip(mapped).map(vary).collect()];
+    let axes: Vec<Option<i64>> = mapped.iter().map(|mapped| mapped.then_some(0)).collect();
+    let graph = case.graph.vmap(lanes.len(), VmapOptions::new().in_axes(axes));
+    let graph = graph.map_err(|error| format!("case `{name}`: {error}"))?;
+    let results = one_by_one(&case.graph, &lanes).ok_or_else(|| format!("case `{name}`: a lane has no results"))?;
+    let expected = results.into_iter().zip(outputs);
+    let expected = expected.map(|(lanes, one)| ExpectedOutput { rtol: one.rtol, atol: one.atol, ..lanes }).collect();
+    let (category, inputs) = ("vmap".to_string(), arguments(&lanes, mapped));
+    Ok(Some(Case { name, category, graph, inputs, expected: Expected::Outputs(expected), ..case.clone() }))
+}

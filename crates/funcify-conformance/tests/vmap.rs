@@ -1,0 +1,126 @@
+//! What `vmap` gives for the lanes of any case, op by op and loop by loop, is what the lanes give one by one.
+//!
+//! Every case of the suite is batched, whatever ops it has: those of later ones too. The lanes are the case's inputs and
+//! others that are made of them.
+
+use funcify::{Error, Graph, HostTensor, VmapOptions, evaluate};
+use funcify_conformance::lanes::{arguments, one_by_one, operands, stacked, varied};
+use funcify_conformance::{Case, Expected, ExpectedOutput, all_cases, compare};
+
+/// What came of a batched case.
+#[derive(PartialEq, Debug)]
+enum Outcome {
+    /// It gave what the lanes give.
+    Equal,
+    /// It was refused, because the lanes run different numbers of steps and a trace would be ragged.
+    Ragged,
+}
+
+/// Batches a case over the inputs that `mapped` names.
+fn check(case: &Case, mapped: &[bool]) -> Outcome {
+    let lane = |vary: bool| -> Vec<HostTensor> {
+        let inputs = case.inputs.iter().zip(mapped);
+        inputs.map(|(input, mapped)| if *mapped && vary { varied(input) } else { input.clone() }).collect()
+    };
+    let what = || {
+        let names = (0..mapped.len()).filter(|index| mapped[*index]).map(|index| case.graph.input_name(index));
+        format!("{} over {}", case.name, names.collect::<Vec<_>>().join(", "))
+    };
+    let mut lanes = vec![lane(false), lane(true), lane(false)];
+    let mut expected = one_by_one(&case.graph, &lanes);
+    if expected.is_none() {
+        lanes = vec![lane(false), lane(false)];
+        expected = one_by_one(&case.graph, &lanes);
+    }
+    let expected = expected.unwrap_or_else(|| panic!("{}: one lane fails", what()));
+    let axes: Vec<Option<i64>> = mapped.iter().map(|mapped| mapped.then_some(0)).collect();
+    let batched = match case.graph.vmap("LANES", VmapOptions::new().in_axes(axes)) {
+        Ok(batched) => batched,
+        Err(Error::StepCount { reason, .. }) if reason.contains("ragged") => return Outcome::Ragged,
+        Err(error) => panic!("{}: {error}", what()),
+    };
+    batched.check().unwrap_or_else(|errors| panic!("{}: {errors:?}\n{batched}", what()));
+    let text = batched.to_string();
+    assert_eq!(Graph::parse(&text).unwrap().to_string(), text, "{}", what());
+    let arguments = arguments(&lanes, mapped);
+    let results = evaluate(&batched, &arguments).unwrap_or_else(|error| panic!("{}: {error}\n{batched}", what()));
+    compare(&batched, &results, &expected).unwrap_or_else(|reason| panic!("{}: {reason}\n{batched}", what()));
+    Outcome::Equal
+}
+
+fn cases_with_results() -> impl Iterator<Item = Case> {
+    let cases = all_cases().unwrap().into_iter();
+    cases.filter(|case| matches!(case.expected, Expected::Outputs(_)) && !case.inputs.is_empty())
+}
+
+fn programs() -> impl Iterator<Item = Case> {
+    cases_with_results().filter(|case| !["op", "vmap"].contains(&case.category.as_str()))
+}
+
+/// Each op over each of its operands alone, and over all of them.
+#[test]
+fn every_op() {
+    let mut batched = 0;
+    for case in cases_with_results().filter(|case| case.category == "op") {
+        let operands = operands(&case);
+        let count = operands.iter().max().map_or(0, |largest| largest + 1);
+        let alone = (0..count).map(|one| operands.iter().map(|operand| *operand == one).collect());
+        let mut patterns: Vec<Vec<bool>> = alone.collect();
+        if count > 1 {
+            patterns.push(vec![true; operands.len()]);
+        }
+        for mapped in patterns {
+            assert_eq!(check(&case, &mapped), Outcome::Equal);
+            batched += 1;
+        }
+    }
+    assert!(batched > 800, "{batched} batched cases of ops");
+}
+
+/// Each program over each of its inputs alone, over all of them, and over all but the integers and booleans.
+#[test]
+fn every_program() {
+    let (mut equal, mut ragged) = (0, 0);
+    for case in programs() {
+        let count = case.inputs.len();
+        let mut patterns: Vec<Vec<bool>> =
+            (0..count).map(|one| (0..count).map(|input| input == one).collect()).collect();
+        patterns.push(vec![true; count]);
+        patterns.push(case.inputs.iter().map(|input| input.dtype().is_float()).collect());
+        patterns.retain(|mapped| mapped.contains(&true));
+        patterns.sort();
+        patterns.dedup();
+        for mapped in patterns {
+            match check(&case, &mapped) {
+                Outcome::Equal => equal += 1,
+                Outcome::Ragged => {
+                    assert!(case.graph.to_string().contains("0..$"), "{} has no counted loop", case.name);
+                    ragged += 1;
+                }
+            }
+        }
+    }
+    assert!(equal > 800, "{equal} batched programs");
+    assert!(ragged < 60, "{ragged} refused programs");
+}
+
+/// Lanes of lanes: over all inputs, and then over the first.
+#[test]
+fn lanes_of_lanes() {
+    let mut equal = 0;
+    for case in programs() {
+        let Ok(inner) = case.graph.vmap("INNER", VmapOptions::new()) else { continue };
+        let inputs: Vec<HostTensor> = case.inputs.iter().map(|input| stacked(&[input, input])).collect();
+        let Ok(results) = evaluate(&inner, &inputs) else { panic!("{}: the lanes fail", case.name) };
+        let outputs = inner.outputs().iter().zip(results).map(|(output, values)| {
+            let name = output.name.clone();
+            ExpectedOutput { name, ty: values.ty(), values, rtol: 0.0, atol: 0.0 }
+        });
+        let expected = Expected::Outputs(outputs.collect());
+        let mapped: Vec<bool> = (0..inputs.len()).map(|input| input == 0).collect();
+        if check(&Case { graph: inner, inputs, expected, ..case }, &mapped) == Outcome::Equal {
+            equal += 1;
+        }
+    }
+    assert!(equal > 200, "{equal} programs");
+}

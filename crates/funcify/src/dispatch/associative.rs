@@ -1,0 +1,100 @@
+//! The associative scan: the odd-even recursion, whose batches of combinations are the backend's programs.
+//!
+//! Combine the elements in pairs, scan the half as many combinations, and combine its results with the elements between
+//! (Blelloch, "Prefix sums and their applications"; JAX's `lax.associative_scan`). One program serves every length.
+
+use std::sync::Arc;
+
+use super::backend::{Backend, Part, Tensors};
+use super::program::{Program, Run};
+use crate::error::{Place, Result};
+use crate::types::{Sizes, Symbol, TensorType};
+
+/// An associative scan with its compiled programs on whole halves.
+pub(super) struct AssociativeNode<B: Backend> {
+    pub(super) at: Place,
+    pub(super) reverse: bool,
+    /// The types of the leaves.
+    pub(super) leaves: Vec<TensorType>,
+    /// The symbol that is the number of pairs.
+    pub(super) pairs: Symbol,
+    /// From the rows of the pairs: the combination of each pair.
+    pub(super) combine: Arc<Program<B>>,
+    /// From the results at every other row and the pairs of the rows between: the results at both.
+    pub(super) spread: Arc<Program<B>>,
+}
+
+impl<B: Backend> AssociativeNode<B> {
+    pub(super) fn run(&self, run: &mut Run<'_, B>, mut operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
+        let captured = operands.split_off(self.leaves.len());
+        let sizes = run.sizes.clone();
+        let results = self.level(run, operands, &captured);
+        // The number of pairs has no meaning outside, or another one.
+        run.sizes = sizes;
+        Ok(results?.into())
+    }
+
+    /// The sizes with those of the largest batch of combinations.
+    pub(super) fn largest_sizes(&self, sizes: &Sizes) -> Sizes {
+        let mut sizes = sizes.clone();
+        let rows = self.leaves.first().and_then(|leaf| leaf.shape.dims().first());
+        if let Some(Ok(rows)) = rows.map(|rows| rows.value(&sizes)) {
+            sizes.set(&self.pairs, usize::try_from(rows).unwrap_or(0) / 2);
+        }
+        sizes
+    }
+
+    fn level(&self, run: &mut Run<'_, B>, xs: Vec<B::Tensor>, captured: &[B::Tensor]) -> Result<Vec<B::Tensor>> {
+        let count = run.backend.shape(&xs[0]).first().copied().unwrap_or(0);
+        if count < 2 {
+            return Ok(xs);
+        }
+        // Upward, pairs begin at row 0; downward, they end at the last row. So one row, the first in the order of the scan,
+        // is its own result; of an even count, the last one in that order is that of the last pair.
+        let (pairs, between) = (count / 2, (count - 1) / 2);
+        let start = if self.reverse { count - 2 * pairs } else { 0 };
+        let arguments = self.rows(run, &xs, start, 2 * pairs)?;
+        let combined = self.call(run, &self.combine, pairs, arguments, captured)?;
+        let known = self.level(run, combined, captured)?;
+
+        let mut results: Vec<Vec<Part<B::Tensor>>> = xs.iter().map(|_| Vec::with_capacity(3)).collect();
+        let (own, rest) = if self.reverse { (count - 1, 0) } else { (0, between) };
+        let mut push = |parts: Vec<B::Tensor>| {
+            results.iter_mut().zip(parts).for_each(|(result, part)| result.push(Part::Block(part)));
+        };
+        let own = self.rows(run, &xs, own, 1)?;
+        let rest = if pairs > between { self.rows(run, &known, rest, 1)? } else { Vec::new() };
+        let mut inner = Vec::new();
+        if between > 0 {
+            let known = self.rows(run, &known, if self.reverse { pairs - between } else { 0 }, between)?;
+            let start = if self.reverse { count - 1 - 2 * between } else { 1 };
+            let elements = self.rows(run, &xs, start, 2 * between)?;
+            inner = self.call(run, &self.spread, between, [known, elements].concat(), captured)?;
+        }
+        let order = if self.reverse { [rest, inner, own] } else { [own, inner, rest] };
+        order.into_iter().for_each(&mut push);
+        let stack = |(parts, ty): (Vec<Part<B::Tensor>>, &TensorType)| {
+            let mut ty = run.stack_type(&self.at, ty)?;
+            ty.rows = count;
+            run.fail(&self.at, run.backend.stack(parts, &ty))
+        };
+        results.into_iter().zip(&self.leaves).map(stack).collect()
+    }
+
+    fn rows(&self, run: &Run<'_, B>, xs: &[B::Tensor], start: usize, count: usize) -> Result<Vec<B::Tensor>> {
+        xs.iter().map(|leaf| run.fail(&self.at, run.backend.rows(leaf, start, count))).collect()
+    }
+
+    fn call(
+        &self,
+        run: &mut Run<'_, B>,
+        program: &Program<B>,
+        pairs: usize,
+        mut arguments: Vec<B::Tensor>,
+        captured: &[B::Tensor],
+    ) -> Result<Vec<B::Tensor>> {
+        run.sizes.set(&self.pairs, pairs);
+        arguments.extend_from_slice(captured);
+        program.run(run, arguments)
+    }
+}

@@ -1,0 +1,161 @@
+//! What a compiled function is made of: its size, its loops, the memory that its plan needs.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::mem::size_of;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::backend::{Backend, LoopStrategy};
+use super::function::CompileCounts;
+use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot};
+use crate::error::Site;
+use crate::graph::Graph;
+use crate::types::{Sizes, TensorType};
+
+/// What became of a graph: of the program for the last call, as far as there is one. A function whose program depends
+/// on the sizes of a call has none before the first.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Report {
+    /// The ops of the graph, those of bodies, branches and conditions included.
+    pub graph_ops: usize,
+    /// The instructions of the program. A body that a native loop runs counts once, one that is unrolled for each step;
+    /// what steps share counts for each of them.
+    pub instructions: usize,
+    /// The loops of the program, each once.
+    pub loops: Vec<LoopReport>,
+    /// How long the program took to make from the graph.
+    pub compile_time: Duration,
+    /// The bytes that the program's instructions take in host memory. What is shared counts once; the elements of
+    /// constants, which lie on the device, are not counted.
+    pub program_bytes: usize,
+    /// The largest number of bytes of tensors that the plan keeps at once, for the sizes of the last call: arguments,
+    /// results, and what is between. Each tensor counts with all its elements, also where a backend shares them (views,
+    /// broadcasts) or works in place; a kernel's own temporaries are not known. The rows of a native loop's traces count
+    /// from its start, once. `None` before the first call, and if the sizes of some tensor are not known.
+    pub peak_bytes: Option<usize>,
+    /// How often the function was compiled, and how often a program was found.
+    pub counts: CompileCounts,
+}
+
+/// How one loop of a program runs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LoopReport {
+    /// The op: `scan`, `while`.
+    pub op: &'static str,
+    /// The user's line.
+    pub site: Site,
+    /// Laid out, or run from the host.
+    pub strategy: LoopStrategy,
+    /// How many steps it runs.
+    pub steps: Steps,
+}
+
+/// What is known of a loop's number of steps when its program is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Steps {
+    /// The number.
+    Exactly(usize),
+    /// The largest number: the loop ends when a condition says so.
+    AtMost(usize),
+    /// Nothing: it follows from the sizes of a call, or from values.
+    AtRunTime,
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Steps::Exactly(steps) => write!(f, "{steps} steps"),
+            Steps::AtMost(steps) => write!(f, "at most {steps} steps"),
+            Steps::AtRunTime => f.write_str("steps known at run time"),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "ops in the graph       {}", self.graph_ops)?;
+        writeln!(f, "instructions           {}", self.instructions)?;
+        writeln!(f, "program                {} bytes", self.program_bytes)?;
+        match self.peak_bytes {
+            Some(bytes) => writeln!(f, "tensors at once        {bytes} bytes")?,
+            None => writeln!(f, "tensors at once        not known")?,
+        }
+        writeln!(f, "compile time           {:?}", self.compile_time)?;
+        writeln!(f, "compiled, reused       {}, {}", self.counts.compiled, self.counts.reused)?;
+        for each in &self.loops {
+            writeln!(f, "{:<22} {}, {} ({})", each.op, each.strategy.name(), each.steps, each.site)?;
+        }
+        Ok(())
+    }
+}
+
+/// How many ops a graph has, those of its bodies included.
+pub(super) fn count_ops(graph: &Graph) -> usize {
+    let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
+    graph.nodes().len() + bodies.map(|body| count_ops(body)).sum::<usize>()
+}
+
+impl<B: Backend> Program<B> {
+    /// The bytes that its instructions take. `seen` holds the addresses of what was counted before.
+    pub(super) fn bytes(&self, seen: &mut HashSet<usize>) -> usize {
+        let mut first = |address: usize, bytes: usize| if seen.insert(address) { bytes } else { 0 };
+        let mut bytes = size_of::<Self>();
+        let mut nested: Vec<&Arc<Program<B>>> = Vec::new();
+        for instruction in &self.instructions {
+            bytes += size_of::<Instruction<B>>();
+            if instruction.operands.spilled() {
+                bytes += instruction.operands.capacity() * size_of::<Operand>();
+            }
+            if instruction.results.spilled() {
+                bytes += instruction.results.capacity() * size_of::<Option<Slot>>();
+            }
+            if let Action::Kernel(node) = &instruction.action {
+                bytes += first(Arc::as_ptr(node) as usize, size_of::<KernelNode<B>>());
+            }
+            nested.extend(instruction.action.programs());
+        }
+        let nested =
+            nested.into_iter().filter(|program| seen.insert(Arc::as_ptr(program) as usize)).collect::<Vec<_>>();
+        bytes + nested.into_iter().map(|program| program.bytes(seen)).sum::<usize>()
+    }
+
+    /// The largest number of bytes of tensors in slots at once, and that of the arguments; `None` if a size is not known.
+    pub(super) fn peak_bytes(&self, sizes: &Sizes) -> Option<(usize, usize)> {
+        let mut held = vec![0; self.slots];
+        let (mut live, mut peak) = (0, 0);
+        for (slot, ty) in self.inputs.iter().zip(&self.input_types) {
+            if let Some(slot) = slot {
+                held[*slot as usize] = bytes_of(ty, sizes)?;
+                live += held[*slot as usize];
+            }
+        }
+        let arguments = live;
+        for instruction in &self.instructions {
+            for (slot, ty) in instruction.results.iter().zip(instruction.action.output_types()) {
+                if let Some(slot) = slot {
+                    held[*slot as usize] = bytes_of(ty, sizes)?;
+                    live += held[*slot as usize];
+                }
+            }
+            let mut inside = 0;
+            let sizes = match &instruction.action {
+                Action::Associative(node) => &node.largest_sizes(sizes),
+                _ => sizes,
+            };
+            for program in instruction.action.programs() {
+                let (peak, arguments) = program.peak_bytes(sizes)?;
+                inside = inside.max(peak - arguments);
+            }
+            peak = peak.max(live + inside);
+            for operand in instruction.operands.iter().filter(|operand| operand.last) {
+                live -= std::mem::take(&mut held[operand.slot as usize]);
+            }
+        }
+        Some((peak.max(arguments), arguments))
+    }
+}
+
+fn bytes_of(ty: &TensorType, sizes: &Sizes) -> Option<usize> {
+    Some(ty.shape.value(sizes).ok()?.iter().product::<usize>() * ty.dtype.size())
+}

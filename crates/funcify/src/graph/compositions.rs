@@ -1,0 +1,216 @@
+//! The methods of a value that are compositions: functions of whole rows, statistics, triangles and diagonals.
+
+use super::{Axes, Value, fail, iota, select};
+use crate::error::Site;
+use crate::types::{DType, Dim};
+
+/// `true` on and below a diagonal of a matrix with that many rows and columns: at row `i` and column `j <= i + diagonal`.
+#[track_caller]
+pub fn tri_mask(rows: impl Into<Dim>, columns: impl Into<Dim>, diagonal: i64) -> Value {
+    let rows = iota(rows, DType::I64).unsqueeze(1) + diagonal;
+    rows.ge(iota(columns, DType::I64))
+}
+
+/// The matrix with ones on the diagonal.
+#[track_caller]
+pub fn eye(size: impl Into<Dim>, dtype: DType) -> Value {
+    let positions = iota(size, DType::I64);
+    positions.unsqueeze(1).eq(positions).cast(dtype)
+}
+
+impl Value {
+    /// log(sum(exp(x))) along an axis, which disappears, without overflow. As in JAX it is -inf where all are -inf, inf
+    /// where some are inf, and NaN where some are NaN.
+    #[track_caller]
+    pub fn logsumexp(self, axis: i64) -> Value {
+        let largest = self.max(axis).stop_gradient();
+        // Infinity minus infinity would be NaN.
+        let largest = select(largest.abs().lt(f64::INFINITY), largest, 0.0);
+        let shifted = self - largest.unsqueeze(axis);
+        shifted.exp().sum(axis).log() + largest
+    }
+
+    /// exp(x) / sum(exp(x)) along an axis, without overflow. As in JAX a row of -inf alone gives NaN, and so does a row
+    /// with inf.
+    #[track_caller]
+    pub fn softmax(self, axis: i64) -> Value {
+        let weights = (self - self.max(axis).stop_gradient().unsqueeze(axis)).exp();
+        weights / weights.sum(axis).unsqueeze(axis)
+    }
+
+    /// log(softmax(x)) along an axis, without overflow, and exact for elements that are all large. As in JAX a row of -inf
+    /// alone gives NaN, and so does a row with inf.
+    #[track_caller]
+    pub fn log_softmax(self, axis: i64) -> Value {
+        let shifted = self - self.max(axis).stop_gradient().unsqueeze(axis);
+        shifted - shifted.exp().sum(axis).log().unsqueeze(axis)
+    }
+
+    /// The Euclidean norm along some axes, which disappear: sqrt(sum(x^2)).
+    #[track_caller]
+    pub fn norm(self, axes: impl Into<Axes>) -> Value {
+        self.square().sum(axes).sqrt()
+    }
+
+    /// The variance along some axes, which disappear: the mean squared distance from the mean (NumPy's, with `ddof` 0).
+    /// NaN over nothing.
+    #[track_caller]
+    pub fn var(self, axes: impl Into<Axes>) -> Value {
+        let axes = axes.into();
+        let Some(reduced) = axes.normal("var", self) else {
+            return Value::poison();
+        };
+        let mut mean = self.mean(axes.clone());
+        for axis in reduced {
+            mean = mean.unsqueeze(axis as i64);
+        }
+        (self - mean).square().mean(axes)
+    }
+
+    /// The standard deviation along some axes, which disappear: the root of [`var`](Value::var).
+    #[track_caller]
+    pub fn std(self, axes: impl Into<Axes>) -> Value {
+        self.var(axes).sqrt()
+    }
+
+    /// The matrices of the last two axes with zeros above a diagonal (0 is the main one, 1 the next above).
+    #[track_caller]
+    pub fn tril(self, diagonal: i64) -> Value {
+        match self.matrix("tril") {
+            Some([rows, columns]) => select(tri_mask(rows, columns, diagonal), self, self.zeros_like()),
+            None => Value::poison(),
+        }
+    }
+
+    /// The matrices of the last two axes with zeros below a diagonal (0 is the main one, 1 the next above).
+    #[track_caller]
+    pub fn triu(self, diagonal: i64) -> Value {
+        match self.matrix("triu") {
+            Some([rows, columns]) => select(tri_mask(rows, columns, diagonal - 1), self.zeros_like(), self),
+            None => Value::poison(),
+        }
+    }
+
+    /// The diagonals of the square matrices of the last two axes: `[.., n, n]` gives `[.., n]`.
+    #[track_caller]
+    pub fn diagonal(self) -> Value {
+        let Some([rows, columns]) = self.matrix("diagonal") else {
+            return Value::poison();
+        };
+        if rows != columns {
+            return fail("diagonal", Site::caller(), &[self], |at| {
+                at.mismatch("the operand", "square matrices", self.ty(), "slice to as many rows as columns")
+            });
+        }
+        let shape = self.shape().with_dim(self.rank() - 1, 1);
+        self.gather(-1, iota(rows, DType::I64).unsqueeze(1).broadcast_to(shape)).squeeze(-1)
+    }
+
+    /// The sizes of the last two axes.
+    #[track_caller]
+    fn matrix(self, op: &str) -> Option<[Dim; 2]> {
+        let shape = self.shape();
+        let rank = shape.rank();
+        if rank >= 2 && !self.is_poison() {
+            return Some([shape[rank - 2].clone(), shape[rank - 1].clone()]);
+        }
+        fail(op, Site::caller(), &[self], |at| {
+            at.mismatch("the operand", "rank 2 or more", self.ty(), "reshape it to matrices")
+        });
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Graph, HostTensor, evaluate};
+
+    /// A function of one tensor gives this.
+    fn check(x: impl Into<HostTensor>, f: impl Fn(Value) -> Value, expected: impl Into<HostTensor>) {
+        let (x, expected) = (x.into(), expected.into());
+        let graph = Graph::build("f", |b| f(b.input("x", x.ty()))).unwrap_or_else(|error| panic!("{error}"));
+        let found = evaluate(&graph, &[x]).unwrap().swap_remove(0);
+        let (a, b) = (found.to_f64_vec(), expected.to_f64_vec());
+        let same = a.iter().zip(&b).all(|(a, b)| a == b || (a.is_nan() && b.is_nan()));
+        assert!(found.ty() == expected.ty() && same, "{found:?} is not {expected:?}");
+    }
+
+    #[test]
+    fn rows_with_infinities() {
+        let (inf, nan) = (f64::INFINITY, f64::NAN);
+        let rows = [[-inf, -inf], [inf, 0.0], [nan, 0.0], [-inf, 0.0], [1e300, -1e300]];
+        check(rows, |x| x.logsumexp(1), [-inf, inf, nan, 0.0, 1e300]);
+        check(rows, |x| x.softmax(1), [[nan, nan], [nan, nan], [nan, nan], [0.0, 1.0], [1.0, 0.0]]);
+        check(rows, |x| x.log_softmax(1), [[nan, nan], [nan, nan], [nan, nan], [-inf, 0.0], [0.0, -inf]]);
+    }
+
+    #[test]
+    fn large_rows_keep_their_differences() {
+        let half = (0.5f64.ln()) as f32;
+        check([[3e8f32, 3e8]], |x| x.log_softmax(1), [[half, half]]);
+        check([[3e38f32, 3e38]], |x| x.softmax(1), [[0.5f32, 0.5]]);
+    }
+
+    #[test]
+    fn statistics() {
+        check([[1f64, 3.0], [5.0, 9.0]], |x| x.var(1), [1f64, 4.0]);
+        check([[1f64, 3.0], [5.0, 9.0]], |x| x.std(0), [2f64, 3.0]);
+        check([[1f64, 3.0], [5.0, 7.0]], |x| x.var(..), HostTensor::scalar(5f64));
+        check([3f64, 4.0], |x| x.norm(0), HostTensor::scalar(5f64));
+        check([0f32; 0], |x| x.var(0), HostTensor::scalar(f32::NAN));
+    }
+
+    #[test]
+    fn triangles_and_diagonals() {
+        let x = [[1i32, 2, 3], [4, 5, 6], [7, 8, 9]];
+        check(x, |x| x.tril(0), [[1i32, 0, 0], [4, 5, 0], [7, 8, 9]]);
+        check(x, |x| x.tril(1), [[1i32, 2, 0], [4, 5, 6], [7, 8, 9]]);
+        check(x, |x| x.triu(0), [[1i32, 2, 3], [0, 5, 6], [0, 0, 9]]);
+        check(x, |x| x.triu(-1), [[1i32, 2, 3], [4, 5, 6], [0, 8, 9]]);
+        check(x, Value::diagonal, [1i32, 5, 9]);
+        check(x, |x| x.slice(0, ..2).triu(2), [[0i32, 0, 3], [0, 0, 0]]);
+        check([[f32::NAN, f32::INFINITY], [1.0, 2.0]], |x| x.triu(1), [[0f32, f32::INFINITY], [0.0, 0.0]]);
+        check([0u8], |_| eye(2, DType::U8), [[1u8, 0], [0, 1]]);
+    }
+
+    #[test]
+    fn integers_become_rows_and_positions() {
+        check([2u8, 0, 255], |x| x.one_hot(3, DType::F32), [[0f32, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0; 3]]);
+        check([2u8, 255, 255], |x| x.one_hot(256, DType::I32).sum(0).slice(0, 254..), [0i32, 2]);
+        check(
+            [[1f32, 2.0], [3.0, 4.0]],
+            |x| x.embedding(super::super::constant([1i64, 0, 7])),
+            [[3f32, 4.0], [1.0, 2.0], [3.0, 4.0]],
+        );
+        check([[i64::MIN, 3, i64::MIN], [i64::MAX, 2, 2]], |x| x.argmin(1), [0i64, 1]);
+        check([[0u8, 255], [255, 0]], |x| x.argmin(1), [0i64, 1]);
+        check([[1f32, f32::NAN, -3.0], [0.0, -0.0, 1.0]], |x| x.argmin(1), [1i64, 0]);
+    }
+
+    #[test]
+    fn in_the_order_of_another() {
+        let keys = [[3i64, 1, 2], [1, 3, 1]];
+        check(keys, |x| x.top_k(-1, 2).0, [[3i64, 2], [3, 1]]);
+        check(keys, |x| x.top_k(-1, 2).1, [[0i64, 2], [1, 0]]);
+        check(keys, |x| (x * 10).take_along(1, x.argsort(1, false)), [[10i64, 20, 30], [10, 10, 30]]);
+    }
+
+    #[test]
+    fn refusals_name_what_the_user_called() {
+        let refused = |f: fn(Value) -> Value| {
+            Graph::build("f", |b| f(b.input("x", "f32[2,3]"))).expect_err("it is refused").to_string()
+        };
+        for (f, expected) in [
+            (Value::diagonal as fn(Value) -> Value, "square matrices"),
+            (|x| x.sum(0).tril(0), "rank 2 or more"),
+            (|x| x.one_hot(3, DType::F32), "an integer type"),
+            (|x| x.top_k(1, 4).0, "4"),
+            (|x| x.sort(2, false).0, "an axis from -2 to 1"),
+            (|x| x.var(5), "an axis from -2 to 1"),
+        ] {
+            let error = refused(f);
+            assert!(error.contains(expected), "{error}\ndoes not say {expected}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The batching rule of the associative scan: `combine` is batched, its lanes along axis 1 of the leaves.
+//!
+//! A leaf has lanes if its operand has or if a combination gives it some, which is found by tracing until nothing is
+//! added.
+
+use std::sync::Arc;
+
+use super::AssociativeScan;
+use crate::error::Site;
+use crate::graph::{Value, emit};
+use crate::types::{Dim, TensorType};
+use crate::vmap::{Batched, inline, lanes_type, trace_body};
+
+pub(super) fn batch(op: &AssociativeScan, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    let (xs, captured) = operands.split_at(op.leaves);
+    let mut mapped: Vec<bool> = xs.iter().map(|leaf| leaf.mapped).collect();
+    loop {
+        let mut found = mapped.clone();
+        let flags = [mapped.as_slice(), &mapped].concat();
+        let param = |(index, mapped): (usize, &bool)| {
+            (op.combine.input_name(index).to_string(), lanes_type(op.combine.input_type(index), *mapped, size))
+        };
+        let params: Vec<(String, TensorType)> = flags.iter().enumerate().map(param).collect();
+        let closed = trace_body("associative_scan", op.combine.name(), &params, |values| {
+            let elements = values.iter().zip(&flags).map(|(value, mapped)| Batched { value: *value, mapped: *mapped });
+            let inputs: Vec<Batched> = elements.chain(captured.iter().copied()).collect();
+            let results = inline(&op.combine, size, &inputs).into_iter().zip(op.combine.outputs()).zip(&mut found);
+            let output = |((result, output), mapped): ((Batched, &crate::graph::Output), &mut bool)| {
+                let result = result.spread_if(*mapped, size);
+                *mapped = result.mapped;
+                (output.name.clone(), result.value)
+            };
+            results.map(output).collect()
+        });
+        let Some(closed) = closed else { return Vec::new() };
+        if found == mapped {
+            let rows = |(leaf, mapped): (&Batched, &bool)| match mapped {
+                true => leaf.spread(size).move_axis(0, 1),
+                false => leaf.value,
+            };
+            let operands: Vec<Value> = xs.iter().zip(&mapped).map(rows).chain(closed.captures).collect();
+            let op = AssociativeScan { combine: Arc::new(closed.graph), ..op.clone() };
+            let results = emit(op, &operands, Site::Unknown).into_iter().zip(mapped);
+            let result = |(value, mapped): (Value, bool)| match mapped {
+                true => Batched::lanes(value.move_axis(1, 0)),
+                false => Batched::shared(value),
+            };
+            return results.map(result).collect();
+        }
+        mapped = found;
+    }
+}

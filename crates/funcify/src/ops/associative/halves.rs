@@ -1,0 +1,115 @@
+//! The two programs of which the recursion consists, on any number of pairs of elements that lie next to each other.
+//!
+//! The elements of all pairs are combined at once: `combine` is batched, with the pairs as its lanes. Pairs are taken
+//! apart and put together by a reshape of `2n` rows to `n` rows of twice the length.
+
+use std::sync::Arc;
+
+use super::AssociativeScan;
+use crate::error::{Place, Result};
+use crate::graph::tracer::{self, input};
+use crate::graph::{Graph, Value, concat};
+use crate::types::{Dim, Symbol, TensorType};
+use crate::vmap::{Batched, inline};
+
+/// The programs of an associative scan on whole halves.
+pub(crate) struct Halves {
+    /// How many pairs there are.
+    pub(crate) pairs: Symbol,
+    /// From the rows of the pairs and what `combine` captures: the combination of each pair.
+    pub(crate) combine: Arc<Graph>,
+    /// From the results at every other row, the pairs of the rows between, and what `combine` captures: the results at both.
+    pub(crate) spread: Arc<Graph>,
+}
+
+impl AssociativeScan {
+    /// The programs on whole halves, for operands of these types.
+    pub(crate) fn halves(&self, at: &Place, inputs: &[TensorType]) -> Result<Halves> {
+        let pairs = self.unused_symbol(inputs);
+        let size = Dim::symbol(&pairs);
+        let rows: Vec<TensorType> = inputs[..self.leaves].iter().filter_map(TensorType::row).collect();
+        let captured = &inputs[self.leaves..];
+        let leaves = |name: &str, count: &Dim| -> Vec<Value> {
+            let leaf = |(index, row): (usize, &TensorType)| {
+                input(&format!("{name}{index}"), row.stacked(count.clone()), false, at.site)
+            };
+            rows.iter().enumerate().map(leaf).collect()
+        };
+        let captures = || {
+            let capture = |(index, ty): (usize, &TensorType)| input(&format!("c{index}"), ty.clone(), false, at.site);
+            captured.iter().enumerate().map(capture).collect::<Vec<Value>>()
+        };
+        let build = |name: &str, body: &dyn Fn() -> Vec<Value>| {
+            tracer::build(name, at.site, |_| {
+                tracer::reserve_symbols(&self.combine);
+                tracer::at_site(at.site, body)
+            })
+        };
+        let combine = build("combine", &|| {
+            let both = leaves("x", &(size.clone() * 2));
+            let captured = captures();
+            let elements: Vec<[Value; 2]> = both.into_iter().map(|leaf| apart(leaf, &size)).collect();
+            // Downward the accumulated element is the one after.
+            let first = elements.iter().map(|pair| pair[usize::from(self.reverse)]).collect::<Vec<_>>();
+            let second = elements.iter().map(|pair| pair[usize::from(!self.reverse)]).collect::<Vec<_>>();
+            self.combined(&size, &first, &second, &captured)
+        })?;
+        let spread = build("spread", &|| {
+            let known = leaves("y", &size);
+            let both = leaves("x", &(size.clone() * 2));
+            let captured = captures();
+            let between: Vec<Value> =
+                both.into_iter().map(|leaf| apart(leaf, &size)[usize::from(!self.reverse)]).collect();
+            let missing = self.combined(&size, &known, &between, &captured);
+            let known = known.into_iter().zip(missing);
+            known
+                .map(|(known, missing)| match self.reverse {
+                    false => together(known, missing, &size),
+                    true => together(missing, known, &size),
+                })
+                .collect()
+        })?;
+        Ok(Halves { pairs, combine: Arc::new(combine), spread: Arc::new(spread) })
+    }
+
+    fn combined(&self, size: &Dim, first: &[Value], second: &[Value], captured: &[Value]) -> Vec<Value> {
+        let elements = first.iter().chain(second).map(|value| Batched::lanes(*value));
+        let inputs: Vec<Batched> = elements.chain(captured.iter().map(|value| Batched::shared(*value))).collect();
+        inline(&self.combine, size, &inputs).into_iter().map(|result| result.spread(size)).collect()
+    }
+
+    /// A symbol that is in no type of the operands or of `combine`.
+    fn unused_symbol(&self, inputs: &[TensorType]) -> Symbol {
+        let mut used: Vec<Symbol> = Vec::new();
+        used.extend(inputs.iter().flat_map(|ty| ty.shape.dims()).flat_map(Dim::symbols).cloned());
+        self.combine.visit_symbols(&mut |symbol| used.push(symbol.clone()));
+        let names = std::iter::once("$pairs".to_string()).chain((1usize..).map(|number| format!("$pairs{number}")));
+        let mut free = names.map(|name| Symbol::new(&name)).filter(|symbol| !used.contains(symbol));
+        free.next().unwrap_or_else(|| Symbol::new("$pairs"))
+    }
+}
+
+/// `2n` rows as the first and the second rows of `n` pairs.
+fn apart(rows: Value, pairs: &Dim) -> [Value; 2] {
+    if rows.is_poison() {
+        return [rows; 2];
+    }
+    let row = rows.shape().without(0);
+    let length = row.elements();
+    let flat = rows.reshape([pairs.clone(), length.clone() * 2]);
+    let half = |start: Dim| {
+        let limit = start.clone() + &length;
+        flat.slice(1, start..limit).reshape(row.with_leading(pairs.clone()))
+    };
+    [half(Dim::from(0)), half(length.clone())]
+}
+
+/// `n` first and `n` second rows as the `2n` rows of pairs.
+fn together(first: Value, second: Value, pairs: &Dim) -> Value {
+    if first.is_poison() || second.is_poison() {
+        return Value::poison();
+    }
+    let row = first.shape().without(0);
+    let flat = [first, second].map(|rows| rows.reshape([pairs.clone(), row.elements()]));
+    concat(&flat, 1).reshape(row.with_leading(pairs.clone() * 2))
+}

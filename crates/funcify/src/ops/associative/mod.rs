@@ -1,0 +1,138 @@
+//! The associative scan: running combinations of elements, in logarithmic depth.
+//!
+//! Upward `y[0] = x[0]` and `y[t] = combine(y[t-1], x[t])`; downward `y[n-1] = x[n-1]` and
+//! `y[t] = combine(y[t+1], x[t])`, as JAX's `lax.associative_scan`. `combine` is written for single elements.
+//!
+//! - **associative-c1** every leaf has the same number of rows.
+//! - **associative-c2** the rows of a leaf, both parameters of `combine` for it, and its result for it have exactly one
+//!   type.
+//! - **associative-c3** `combine` is associative. Nobody checks that: if it is not, the order of the combinations, which
+//!   is not specified, changes the result. As floats are rounded, it changes their last digits in any case.
+//!
+//! Operands, in order: the leaves, whose rows are the elements; what `combine` captures. Parameters of `combine`: the
+//! leaves of one element, those of the other, what it captures. Results: a tensor for each leaf, of its type.
+//!
+//! No backend converts it: [`halves`](AssociativeScan::halves) gives two programs on whole halves, made by batching
+//! `combine`, which `dispatch` runs in the odd-even recursion: 2n combinations in 2 log n batches.
+
+mod batch;
+mod build;
+mod halves;
+
+use std::sync::Arc;
+
+pub use build::{AssociativeScanOptions, associative_scan, associative_scan_with};
+
+pub(crate) use halves::Halves;
+
+use super::scan::stack_rows;
+use super::{Attributes, EvalContext, OpRules};
+use crate::error::{Place, Result};
+use crate::eval::evaluate_in;
+use crate::graph::Graph;
+use crate::host::HostTensor;
+use crate::types::{Dim, TensorType};
+use crate::vmap::Batched;
+
+/// The associative scan.
+#[derive(Clone, Debug)]
+pub struct AssociativeScan {
+    /// Combines two elements, the first of which is the accumulated one.
+    pub combine: Arc<Graph>,
+    /// How many leaves an element has.
+    pub leaves: usize,
+    /// Whether the combinations begin at the last element.
+    pub reverse: bool,
+}
+
+impl OpRules for AssociativeScan {
+    fn name(&self) -> &'static str {
+        "associative_scan"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let (leaves, params, results) = (self.leaves, self.combine.inputs().len(), self.combine.outputs().len());
+        let fix = "give `combine` the leaves of both elements and what it captures, and let it give the leaves of one";
+        if leaves == 0 {
+            return Err(at.mismatch("the list of leaves", "one leaf or more", "none", "scan over a tensor"));
+        }
+        if inputs.len() < leaves || params != inputs.len() + leaves {
+            let expected = format!("{} parameters of `combine`, for {} operands", inputs.len() + leaves, inputs.len());
+            return Err(at.mismatch("the operand list", expected, format!("{params} parameters"), fix));
+        }
+        if results != leaves {
+            let (expected, found) = (format!("{leaves} values"), format!("{results} values"));
+            return Err(at.mismatch("the result list of `combine`", expected, found, fix));
+        }
+        for (index, ty) in inputs[..leaves].iter().enumerate() {
+            let name = format!("leaf {index}");
+            let Some(row) = ty.row() else {
+                let fix = "capture a value that all combinations share";
+                return Err(at.mismatch(name, "rank 1 or more, to have elements", ty, fix));
+            };
+            // associative-c1
+            let (rows, first) = (&ty.shape[0], &inputs[0].shape[0]);
+            if rows != first {
+                let expected = format!("{first} elements, as leaf 0 has");
+                let fix = "slice the longer leaf, or give both one symbol";
+                return Err(at.mismatch(name, expected, format!("{rows} elements, in {ty}"), fix));
+            }
+            // associative-c2
+            let found = [
+                ("the first element's parameter", self.combine.input_type(index)),
+                ("the second element's parameter", self.combine.input_type(leaves + index)),
+                ("the result of `combine`", self.combine.output_type(index)),
+            ];
+            for (what, found) in found {
+                if *found != row {
+                    let fix = "make the types equal, by a cast, a reshape or a broadcast";
+                    return Err(at.mismatch(format!("{what} for {name}"), &row, found, fix));
+                }
+            }
+        }
+        for (index, ty) in inputs[leaves..].iter().enumerate() {
+            let found = self.combine.input_type(2 * leaves + index);
+            if found != ty {
+                let fix = "give the parameter the type of the operand";
+                return Err(at.mismatch(format!("the parameter for captured value {index}"), ty, found, fix));
+            }
+        }
+        Ok(inputs[..leaves].to_vec())
+    }
+
+    /// One element after the other.
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let (xs, captured) = inputs.split_at(self.leaves);
+        let count = xs[0].shape()[0];
+        let mut elements: Vec<Vec<HostTensor>> = Vec::with_capacity(count);
+        for step in 0..count {
+            let t = if self.reverse { count - 1 - step } else { step };
+            let element: Vec<HostTensor> = xs.iter().map(|leaf| leaf.row(t)).collect();
+            let next = match elements.last() {
+                None => element,
+                Some(last) => {
+                    let arguments = [last.as_slice(), &element, captured].concat();
+                    evaluate_in(&self.combine, arguments, context.sizes)?
+                }
+            };
+            elements.push(next);
+        }
+        if self.reverse {
+            elements.reverse();
+        }
+        let leaf = |index: usize| {
+            let rows: Vec<HostTensor> = elements.iter().map(|element| element[index].clone()).collect();
+            stack_rows(context, self.combine.output_type(index), &rows)
+        };
+        (0..self.leaves).map(leaf).collect()
+    }
+
+    /// None: the text form shows the combination.
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch::batch(self, size, operands)
+    }
+}

@@ -1,0 +1,118 @@
+//! The sizes of a convolution along its spatial axes, and what backends have to put around the operand.
+
+use std::ops::Range;
+
+use super::Conv;
+use crate::error::{Place, Result};
+use crate::types::{Dim, Shape, Sizes};
+
+/// What of a spread axis is kept, and how many zeros stand around it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Padding {
+    /// The elements that are kept, counted after spreading.
+    pub kept: Range<usize>,
+    /// Zeros before them.
+    pub before: usize,
+    /// Zeros after them.
+    pub after: usize,
+}
+
+/// A size after spreading: `dilation - 1` more between each two elements. None if it has symbols and they matter.
+pub(super) fn spread(size: &Dim, dilation: usize) -> Option<Dim> {
+    match (dilation, size.constant()) {
+        (1, _) => Some(size.clone()),
+        (_, Some(0)) => Some(Dim::from(0)),
+        (_, Some(size)) => Some(Dim::from((size - 1) * dilation as i64 + 1)),
+        (_, None) => None,
+    }
+}
+
+impl Conv {
+    /// The size of the result along a spatial axis.
+    pub(super) fn output_size(&self, at: &Place, axis: usize, size: &Dim, window: &Dim) -> Result<Dim> {
+        let symbolic = |option: &str| {
+            let fix = format!("fix the size of the axis, or use {option} of 1");
+            at.mismatch(format!("spatial axis {axis}"), "a size without symbols", size, fix)
+        };
+        let spread = spread(size, self.input_dilation[axis]).ok_or_else(|| symbolic("an input dilation"))?;
+        let padded = spread + &self.low[axis] + &self.high[axis];
+        // How many positions the window has.
+        let positions = padded.clone() - (window.clone() - 1) * self.dilation[axis];
+        if positions.is_at_least(&Dim::from(0)) == Some(false) || padded.is_at_least(&Dim::from(0)) == Some(false) {
+            let found = format!("{window} elements {} apart on {padded}", self.dilation[axis]);
+            let expected = "a window that fits the padded axis";
+            return Err(at.mismatch(
+                format!("spatial axis {axis}"),
+                expected,
+                found,
+                "pad more, or use a smaller kernel",
+            ));
+        }
+        match (self.strides[axis], positions.constant()) {
+            (1, _) => Ok(positions),
+            (stride, Some(positions)) => Ok(Dim::from((positions as usize).div_ceil(stride))),
+            (_, None) => Err(symbolic("a stride")),
+        }
+    }
+
+    /// The sizes of the result in a call; an error if the window does not fit.
+    pub fn result_shape(&self, at: &Place, shape: &Shape, sizes: &Sizes) -> Result<Vec<usize>> {
+        let value = |dim: &Dim| dim.value(sizes).map_err(|symbol| crate::ops::unbound(at, &symbol));
+        let numbers = shape.dims().iter().map(value).collect::<Result<Vec<i64>>>()?;
+        if let Some(axis) = numbers.iter().position(|number| *number < 0) {
+            let (expected, fix) = ("a window that fits the padded axis", "call with a longer operand");
+            let found = format!("{} = {} positions", shape[axis], numbers[axis]);
+            return Err(at.mismatch(format!("axis {axis} of the result"), expected, found, fix));
+        }
+        Ok(numbers.into_iter().map(|number| number as usize).collect())
+    }
+
+    /// What a spatial axis of `size` elements is before the window goes over it.
+    pub fn padding(&self, at: &Place, axis: usize, size: usize, sizes: &Sizes) -> Result<Padding> {
+        let value = |dim: &Dim| dim.value(sizes).map_err(|symbol| crate::ops::unbound(at, &symbol));
+        let (low, high) = (value(&self.low[axis])?, value(&self.high[axis])?);
+        let spread = if size == 0 { 0 } else { (size as i64 - 1) * self.input_dilation[axis] as i64 + 1 };
+        let (start, end) = ((-low).clamp(0, spread), (spread + high).clamp(0, spread));
+        let padded = (spread + low + high).max(0);
+        if start >= end {
+            return Ok(Padding { kept: 0..0, before: 0, after: padded as usize });
+        }
+        let before = low.max(0);
+        Ok(Padding {
+            kept: start as usize..end as usize,
+            before: before as usize,
+            after: (padded - before - (end - start)) as usize,
+        })
+    }
+
+    /// The element of the operand at a position of the spread axis, if there is one.
+    pub(super) fn source(&self, axis: usize, position: i64, size: usize) -> Option<usize> {
+        let dilation = self.input_dilation[axis] as i64;
+        let source = usize::try_from(position / dilation).ok()?;
+        (position >= 0 && position % dilation == 0 && source < size).then_some(source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Site;
+    use crate::ops::ConvOptions;
+
+    #[test]
+    fn zeros_around_and_elements_taken_away() {
+        let padding = |low, high, size, input_dilation| {
+            let options =
+                ConvOptions { padding: [(low, high)], input_dilation: [input_dilation], ..Default::default() };
+            let padding = Conv::from(options).padding(&Place::new("conv", Site::Unknown), 0, size, &Sizes::new());
+            let Padding { kept, before, after } = padding.unwrap();
+            (kept, before, after)
+        };
+        assert_eq!(padding(2, 1, 5, 1), (0..5, 2, 1));
+        assert_eq!(padding(-2, 1, 5, 1), (2..5, 0, 1));
+        assert_eq!(padding(1, -3, 3, 2), (0..2, 1, 0));
+        assert_eq!(padding(-9, 9, 5, 1), (0..0, 0, 5));
+        assert_eq!(padding(9, -9, 5, 1), (0..0, 0, 5));
+        assert_eq!(padding(1, 1, 0, 3), (0..0, 0, 2));
+    }
+}

@@ -1,0 +1,122 @@
+//! `cumulative`: a running sum, product, maximum or minimum along an axis.
+//!
+//! As JAX's `cumsum`, `cumprod`, `cummax` and `cummin`. Element `i` combines the elements up to and with `i`; in reverse
+//! those from `i` on. Integers wrap. In max and min NaN wins from where it stands on.
+
+use super::{Attributes, EvalContext, OpRules, ReduceKind, arity, check_axis, emit_lanes};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::types::{Dim, TensorType};
+use crate::vmap::Batched;
+
+/// The running reduction of `axis`; the result has the operand's type. The monoids take the element types that they
+/// take in [`Reduce`](super::Reduce).
+#[derive(Clone, Copy, Debug)]
+pub struct Cumulative {
+    /// What is computed.
+    pub kind: ReduceKind,
+    /// The axis.
+    pub axis: usize,
+    /// Whether it runs from the last element to the first.
+    pub reverse: bool,
+}
+
+impl Cumulative {
+    pub(super) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        let kind = ReduceKind::parse(attributes)?;
+        let axis = attributes.take_usize("axis")?;
+        let reverse = match attributes.take_word("direction")?.as_str() {
+            "forward" => false,
+            "reverse" => true,
+            word => return Err(format!("`direction` as forward or reverse, not `{word}`")),
+        };
+        Ok(Cumulative { kind, axis, reverse })
+    }
+}
+
+impl OpRules for Cumulative {
+    fn name(&self) -> &'static str {
+        "cumulative"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        self.kind.check(at, &x)?;
+        check_axis(at, "attribute `axis`", self.axis, x.rank())?;
+        Ok(vec![x])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let x = &inputs[0];
+        let size = x.shape()[self.axis];
+        let result = HostTensor::from_fn(x.dtype(), x.shape(), |index| {
+            let mut source = index.to_vec();
+            let mut combine = |value, position| {
+                source[self.axis] = position;
+                self.kind.combine(value, x.at(&source))
+            };
+            let (own, identity) = (index[self.axis], self.kind.identity(x.dtype()));
+            match self.reverse {
+                false => (0..=own).fold(identity, &mut combine),
+                true => (own..size).rev().fold(identity, &mut combine),
+            }
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        let direction = if self.reverse { "reverse" } else { "forward" };
+        Attributes::new().with("kind", self.kind.name()).with("axis", self.axis).with("direction", direction)
+    }
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        emit_lanes(Cumulative { axis: self.axis + 1, ..*self }, &[operands[0].value])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_batch, check_op, eval_op, rejects};
+
+    #[test]
+    fn forward_and_reverse() {
+        let x = HostTensor::from([[1i64, 2, 3], [10, 20, 30]]);
+        let along = |text: &str, expected: [[i64; 3]; 2]| check_op(text, std::slice::from_ref(&x), &expected.into());
+        along("cumulative {kind=sum, axis=1, direction=forward}", [[1, 3, 6], [10, 30, 60]]);
+        along("cumulative {kind=sum, axis=1, direction=reverse}", [[6, 5, 3], [60, 50, 30]]);
+        along("cumulative {kind=prod, axis=0, direction=forward}", [[1, 2, 3], [10, 40, 90]]);
+        along("cumulative {kind=min, axis=0, direction=reverse}", [[1, 2, 3], [10, 20, 30]]);
+    }
+
+    #[test]
+    fn integers_wrap_and_nothing_stays_nothing() {
+        let bytes = [HostTensor::from([200u8, 100, 2])];
+        check_op("cumulative {kind=sum, axis=0, direction=forward}", &bytes, &HostTensor::from([200u8, 44, 46]));
+        let empty = HostTensor::from([0f32; 0]);
+        check_op("cumulative {kind=max, axis=0, direction=forward}", std::slice::from_ref(&empty), &empty);
+    }
+
+    #[test]
+    fn nan_wins_from_where_it_stands_on() {
+        let x = [HostTensor::from([1f64, f64::NAN, 2.0])];
+        for (kind, direction, first) in [("max", "forward", 0), ("min", "reverse", 2)] {
+            let text = format!("cumulative {{kind={kind}, axis=0, direction={direction}}}");
+            let nan: Vec<bool> = eval_op(&text, &x).to_f64_vec().iter().map(|v| v.is_nan()).collect();
+            assert_eq!(nan, [0, 1, 2].map(|position| position != first), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_lane_on_its_own() {
+        let x = HostTensor::from([[[1f32, 2.0], [3.0, 4.0]], [[-1.0, 0.5], [2.0, 8.0]]]);
+        check_batch("cumulative {kind=prod, axis=0, direction=reverse}", &[(x, true)]);
+    }
+
+    #[test]
+    fn the_monoid_fits_the_elements() {
+        rejects("cumulative {kind=sum, axis=0, direction=forward}", &["bool[2]"], "a number type");
+        rejects("cumulative {kind=any, axis=0, direction=forward}", &["f32[2]"], "a bool tensor");
+        rejects("cumulative {kind=sum, axis=1, direction=forward}", &["f32[2]"], "an axis below 1");
+    }
+}

@@ -1,0 +1,148 @@
+//! `map` with options: the rows one by one, or several at once in chunks, by `vmap`.
+
+use super::ScanOptions;
+use super::build::{leading, repeat, step_count};
+use crate::error::{Place, Site};
+use crate::graph::{Value, at_site, concat, constant, fail, iota, size};
+use crate::host::HostTensor;
+use crate::tree::{self, Tree};
+use crate::types::{DType, Dim};
+use crate::vmap::{Batched, inline, trace_lane};
+
+/// How [`map_with`] runs: how many rows at once, and along which axis they lie.
+#[derive(Clone, Debug, Default)]
+pub struct MapOptions {
+    chunk: Option<usize>,
+    axis: i64,
+}
+
+impl MapOptions {
+    /// One row after the other, over axis 0.
+    pub fn new() -> Self {
+        MapOptions::default()
+    }
+
+    /// So many rows at once: faster than one by one, in less memory than all at once. It changes no value.
+    pub fn chunk(mut self, rows: usize) -> Self {
+        self.chunk = Some(rows);
+        self
+    }
+
+    /// The axis of the leaves that is mapped over, negative to count from the end. The results are stacked along axis 0.
+    pub fn axis(mut self, axis: i64) -> Self {
+        self.axis = axis;
+        self
+    }
+}
+
+/// [`map`](super::map) with options.
+///
+/// In chunks, the body is batched by the rules of [`vmap`](crate::vmap()), and a loop runs over the chunks; the rows that
+/// are left are a smaller chunk. If the number of rows is a symbol, the number of chunks is computed when the program
+/// runs, and the last chunk is filled with its last row, for which the body runs more than once.
+///
+/// ```
+/// use funcify::{Graph, HostTensor, MapOptions, evaluate, map_with};
+///
+/// let squares = Graph::build("squares", |g| {
+///     map_with(MapOptions::new().chunk(2), g.input("xs", "f32[3]"), |x| x.square())
+/// })?;
+/// assert_eq!(evaluate(&squares, &[HostTensor::from([1f32, 2., 3.])])?[0], HostTensor::from([1f32, 4., 9.]));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn map_with<X: Tree, Y: Tree>(options: MapOptions, xs: X, body: impl FnOnce(X) -> Y) -> Y {
+    let at = Place::new("scan", Site::caller());
+    let scan = ScanOptions::new().axis(options.axis);
+    let Some(chunk) = options.chunk else {
+        return repeat(&at, scan, None, (), xs, |(), x| ((), body(x), None)).1;
+    };
+    if chunk == 0 {
+        fail("map", at.site, &[], |at| {
+            at.mismatch("the chunk", "1 row or more", "0 rows", "leave `chunk` out to map one row after the other")
+        });
+    }
+    let leaves = tree::leaves(&xs, "x");
+    let moved: Vec<(String, Value)> =
+        leaves.into_iter().map(|(name, value)| (name.clone(), leading(&at, &name, value, options.axis))).collect();
+    let rows = step_count(&at, &scan, &moved);
+    let values: Vec<Value> = moved.iter().map(|(_, value)| *value).collect();
+    let lanes: Vec<Batched> = values.iter().map(|value| Batched::lanes(*value)).collect();
+    let (closed, ys) = trace_lane(&at, &lanes, &xs, body);
+    let names = tree::leaves(&ys, "ys");
+    let Some((graph, captures)) = closed.filter(|_| chunk > 0) else {
+        return tree::rebuild(&ys, &vec![Value::poison(); names.len()]);
+    };
+    let run = |rows: &[Value], count: &Dim| -> Vec<Value> {
+        let captured = captures.iter().map(|value| Batched::shared(*value));
+        let inputs: Vec<Batched> = rows.iter().map(|value| Batched::lanes(*value)).chain(captured).collect();
+        inline(&graph, count, &inputs).into_iter().map(|result| result.spread(count)).collect()
+    };
+    let results = at_site(at.site, || match rows.constant() {
+        Some(count) => known_chunks(&at, &values, count.max(0) as usize, chunk, run),
+        None => counted_chunks(&at, &values, &rows, chunk, run),
+    });
+    results.iter().zip(names).for_each(|(result, (name, _))| _ = result.named(&name));
+    tree::rebuild(&ys, &results)
+}
+
+/// A loop over the whole chunks, and the rows that are left.
+fn known_chunks(
+    at: &Place,
+    xs: &[Value],
+    rows: usize,
+    chunk: usize,
+    run: impl Fn(&[Value], &Dim) -> Vec<Value>,
+) -> Vec<Value> {
+    let (full, left) = (rows / chunk, rows % chunk);
+    let whole = full * chunk;
+    let part =
+        |start: usize, end: usize| xs.iter().map(|x| x.slice(0, start as i64..end as i64)).collect::<Vec<Value>>();
+    let mut parts: Vec<Vec<Value>> = Vec::new();
+    if full > 0 || left == 0 {
+        let split = |x: Value| {
+            let row = x.shape().without(0);
+            x.reshape(row.with_leading(chunk).with_leading(full))
+        };
+        let chunks: Vec<Value> = part(0, whole).into_iter().map(split).collect();
+        let body = |(), rows: Vec<Value>| ((), run(&rows, &Dim::from(chunk)), None);
+        let ys = repeat(at, ScanOptions::new(), None, (), chunks, body).1;
+        parts.push(ys.into_iter().map(|y| joined(y, &Dim::from(chunk))).collect());
+    }
+    if left > 0 {
+        parts.push(run(&part(whole, rows), &Dim::from(left)));
+    }
+    match parts.as_slice() {
+        [whole, left] => whole.iter().zip(left).map(|(whole, left)| concat(&[*whole, *left], 0)).collect(),
+        _ => parts.pop().unwrap_or_default(),
+    }
+}
+
+/// A loop whose number of steps is computed. An index past the last row is that of the last row.
+fn counted_chunks(
+    at: &Place,
+    xs: &[Value],
+    rows: &Dim,
+    chunk: usize,
+    run: impl Fn(&[Value], &Dim) -> Vec<Value>,
+) -> Vec<Value> {
+    let length = chunk as i64;
+    let count = (size(rows.clone(), DType::I64) + (length - 1)) / length;
+    let start = constant(HostTensor::scalar(0i64));
+    let offsets = iota(chunk, DType::I64);
+    let (_, ys) = repeat(at, ScanOptions::new(), Some(count), start, (), |start, ()| {
+        let indices = start + offsets;
+        let rows: Vec<Value> = xs.iter().map(|x| x.take(0, indices)).collect();
+        (start + length, run(&rows, &Dim::from(chunk)), None)
+    });
+    ys.into_iter().map(|y| joined(y, &Dim::from(chunk)).slice(0, Dim::from(0)..rows.clone())).collect()
+}
+
+/// Chunks of rows as rows.
+fn joined(chunks: Value, chunk: &Dim) -> Value {
+    let shape = chunks.shape();
+    if chunks.is_poison() || shape.rank() < 2 {
+        return Value::poison();
+    }
+    chunks.reshape(shape.without(0).with_dim(0, shape[0].clone() * chunk))
+}

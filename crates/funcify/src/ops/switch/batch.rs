@@ -1,0 +1,74 @@
+//! The batching rule of the choice.
+//!
+//! An index that all lanes share chooses one branch for all; the branches are batched. If the index differs between
+//! lanes, all branches run on all lanes and the results are selected lane by lane, as in JAX.
+
+use std::sync::Arc;
+
+use super::Switch;
+use crate::error::Site;
+use crate::graph::{Value, emit};
+use crate::types::{DType, Dim};
+use crate::vmap::{Batched, inline, select_lanes, trace_body};
+
+pub(super) fn batch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    match operands[0].mapped {
+        true => select(switch, size, operands),
+        false => choose(switch, size, operands).unwrap_or_default(),
+    }
+}
+
+/// The choice between batched branches. A result has lanes if it has in any branch (switch-c2).
+fn choose(switch: &Switch, size: &Dim, operands: &[Batched]) -> Option<Vec<Batched>> {
+    let count = switch.branches.first().map_or(0, |branch| branch.outputs().len());
+    let mut mapped = vec![false; count];
+    loop {
+        let mut found = mapped.clone();
+        let mut branches = Vec::with_capacity(switch.branches.len());
+        let mut values = vec![operands[0].value];
+        for (branch, places) in switch.branches.iter().zip(switch.operands()) {
+            let closed = trace_body("switch", branch.name(), &[], |_| {
+                let results = inline(branch, size, &operands[places]);
+                let results = results.into_iter().zip(branch.outputs()).enumerate().map(|(index, (result, output))| {
+                    let result = result.spread_if(mapped[index], size);
+                    found[index] |= result.mapped;
+                    (output.name.clone(), result.value)
+                });
+                results.collect()
+            })?;
+            branches.push(Arc::new(closed.graph));
+            values.extend(closed.captures);
+        }
+        if found == mapped {
+            let results = emit(Switch { branches }, &values, Site::Unknown);
+            return Some(results.into_iter().zip(mapped).map(|(value, mapped)| Batched { value, mapped }).collect());
+        }
+        mapped = found;
+    }
+}
+
+/// The results of all branches, selected lane by lane. As many comparisons clamp the index (switch-c1).
+fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    let index = operands[0].value;
+    let branches = switch.branches.iter().zip(switch.operands()).enumerate().rev();
+    let mut chosen: Option<Vec<Batched>> = None;
+    for (number, (branch, places)) in branches {
+        let results = inline(branch, size, &operands[places]);
+        chosen = Some(match chosen {
+            None => results,
+            Some(others) => {
+                let mask = is_at_most(index, number);
+                results.into_iter().zip(others).map(|(yes, no)| select_lanes(mask, size, yes, no)).collect()
+            }
+        });
+    }
+    chosen.unwrap_or_default()
+}
+
+/// Whether an index chooses the branch of that number or one before it.
+fn is_at_most(index: Value, number: usize) -> Value {
+    match index.dtype() {
+        DType::Bool => !index,
+        _ => index.le(number as i64),
+    }
+}

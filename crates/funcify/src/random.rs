@@ -1,0 +1,245 @@
+//! Random numbers as values of a program: from a key, by a generator that only counts, the same on every backend.
+//!
+//! A key is an ordinary value, `u32[2]`, so it can be an input, the carry of a loop, or mapped over. Each function takes
+//! a key and gives the same numbers for the same key: split a key to get independent ones, and use each once.
+//!
+//! The bits are exactly those of JAX (its Threefry keys, `jax_threefry_partitionable` as is its default, 64-bit types
+//! enabled), and the distributions follow its formulas, so `uniform(key(0), [3], DType::F32, 0, 1)` is 0.947667, 0.9785799,
+//! 0.33229148 here as there. Keys in `u32[.., 2]` give numbers for each, along leading axes.
+//!
+//! ```
+//! use funcify::{DType, Graph, ScanOptions, Shape, evaluate, random, scan_with};
+//!
+//! // Five steps of a random walk.
+//! let walk = Graph::build("walk", |g| {
+//!     let start = (g.input("key", "u32[2]"), g.input("x", "f32[]"));
+//!     let ((_, x), ()) = scan_with(ScanOptions::new().length(5), start, (), |(key, x), ()| {
+//!         let [key, step] = random::split(key, 2).unstack(0);
+//!         ((key, x + random::normal(step, Shape::scalar(), DType::F32)), ())
+//!     });
+//!     x
+//! })?;
+//! let end = evaluate(&walk, &[random::host_key(0), 0f32.into()])?;
+//! assert!((end[0].to_f64_vec()[0] + 8.404_745).abs() < 1e-5);
+//! # Ok::<(), funcify::Error>(())
+//! ```
+
+use crate::error::Site;
+use crate::graph::{Operand, Value, constant, emit, fail, select, stack};
+use crate::host::HostTensor;
+use crate::ops::{Threefry, Words};
+use crate::types::{DType, Dim, Shape};
+
+/// The key of a seed, a constant of the program: its high and its low word.
+#[track_caller]
+pub fn key(seed: i64) -> Value {
+    constant(host_key(seed))
+}
+
+/// The key of a seed, to be passed to a program as an argument.
+pub fn host_key(seed: i64) -> HostTensor {
+    HostTensor::from([(seed >> 32) as u32, seed as u32])
+}
+
+/// `n` independent keys, `u32[n,2]`: JAX's `split`. `let [key, step] = split(key, 2).unstack(0);`
+#[track_caller]
+pub fn split(key: Value, n: impl Into<Dim>) -> Value {
+    threefry(key, key.zeros_like(), [n.into()].into(), Words::Both)
+}
+
+/// The key for the step, the layer or the worker of a number: JAX's `fold_in`. `data` is an integer scalar (or one for each
+/// key), of which the lower 32 bits count.
+#[track_caller]
+pub fn fold_in(key: Value, data: impl Into<Operand>) -> Value {
+    let (data, _) = Operand::pair("fold_in", data.into(), key.into());
+    if !data.dtype().is_int() && !data.is_poison() {
+        return fail("fold_in", Site::caller(), &[data], |at| {
+            at.mismatch("the data", "an integer type", data.ty(), "cast it to an integer type")
+        });
+    }
+    let low = data.cast(DType::U32);
+    let counter = stack(&[low.zeros_like(), low], -1).broadcast_to(key.shape());
+    threefry(key, counter, Shape::scalar(), Words::Both)
+}
+
+/// Uniformly random bits, `u32[shape]`.
+#[track_caller]
+pub fn bits(key: Value, shape: impl Into<Shape>) -> Value {
+    threefry(key, key.zeros_like(), shape.into(), Words::Mixed)
+}
+
+/// Floats that are uniform in `[low, high)`.
+#[track_caller]
+pub fn uniform(
+    key: Value,
+    shape: impl Into<Shape>,
+    dtype: DType,
+    low: impl Into<Operand>,
+    high: impl Into<Operand>,
+) -> Value {
+    let (low, high) = (low.into(), high.into());
+    let unit = unit_interval(key, shape.into(), dtype);
+    if is_number(low, 0.0) && is_number(high, 1.0) {
+        return unit;
+    }
+    let ((low, _), (high, _)) =
+        (Operand::pair("uniform", low, unit.into()), Operand::pair("uniform", high, unit.into()));
+    (unit * (high - low) + low).maximum(low)
+}
+
+/// Floats with the standard normal distribution.
+#[track_caller]
+pub fn normal(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
+    // Above -1 by half the distance of the floats there, so that no number is infinite.
+    let low = match dtype {
+        DType::BF16 => -1.0 + 2f64.powi(-8),
+        DType::F16 => -1.0 + 2f64.powi(-11),
+        DType::F32 => -1.0 + 2f64.powi(-24),
+        _ => -1.0 + 2f64.powi(-53),
+    };
+    uniform(key, shape, dtype, low, 1.0).erf_inv() * std::f64::consts::SQRT_2
+}
+
+/// Booleans that are true with probability `p`: a number, or floats whose shape broadcasts to `shape`.
+#[track_caller]
+pub fn bernoulli(key: Value, shape: impl Into<Shape>, p: impl Into<Operand>) -> Value {
+    let p = p.into();
+    let dtype = if let Operand::Value(p) = p { p.dtype() } else { DType::F32 };
+    uniform(key, shape, dtype, 0.0, 1.0).lt(p)
+}
+
+/// Floats with the exponential distribution of rate 1.
+#[track_caller]
+pub fn exponential(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
+    -(-uniform(key, shape, dtype, 0.0, 1.0)).log1p()
+}
+
+/// Floats with the standard Gumbel distribution.
+#[track_caller]
+pub fn gumbel(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
+    let smallest_normal = match dtype {
+        DType::F16 => 2f64.powi(-14),
+        DType::F64 => f64::MIN_POSITIVE,
+        _ => f64::from(f32::MIN_POSITIVE),
+    };
+    -(-uniform(key, shape, dtype, smallest_normal, 1.0).log()).log()
+}
+
+/// Positions (i64) along an axis of `logits`, which disappears, each with the probability of its softmax. The key is one,
+/// `u32[2]`.
+#[track_caller]
+pub fn categorical(key: Value, logits: Value, axis: i64) -> Value {
+    (logits + gumbel(key, logits.shape(), logits.dtype())).argmax(axis)
+}
+
+/// Integers of `dtype` in `[low, high)`; `low` where that is empty. The bounds are numbers, or values of `dtype` whose shapes
+/// broadcast to `shape`; `high` may be one above the largest number of the type. Of `n` integers none is likelier than another
+/// by more than `n` in 2^bits.
+#[track_caller]
+pub fn randint(
+    key: Value,
+    shape: impl Into<Shape>,
+    dtype: DType,
+    low: impl Into<Operand>,
+    high: impl Into<Operand>,
+) -> Value {
+    let unsigned = match dtype {
+        DType::I32 => DType::U32,
+        DType::U8 | DType::U32 | DType::I64 => dtype,
+        _ => {
+            return fail("randint", Site::caller(), &[key], |at| {
+                at.mismatch("the dtype", "an integer type", dtype, "draw integers, or use `uniform`")
+            });
+        }
+    };
+    let shape = shape.into();
+    let keys = split(key, 2);
+    let [high_bits, low_bits] = [0, 1].map(|half| integer_bits(keys.index(-2, half), &shape, dtype));
+    let typed = high_bits.cast(dtype);
+    let (high, excess) = match (high.into(), dtype) {
+        (Operand::Int(0x100), DType::U8) => (Operand::Int(0xff), 1),
+        (Operand::Int(0x8000_0000), DType::I32) => (Operand::Int(0x7fff_ffff), 1),
+        (Operand::Int(0x1_0000_0000), DType::U32) => (Operand::Int(0xffff_ffff), 1),
+        (high, _) => (high, 0),
+    };
+    let ((low, _), (high, _)) =
+        (Operand::pair("randint", low.into(), typed.into()), Operand::pair("randint", high, typed.into()));
+    // 0 for all integers of the type, by which a remainder leaves its dividend.
+    let span = select(high.le(low), 1, high - low + excess).cast(unsigned);
+    // 2^bits modulo the span, by which the higher bits count.
+    let root = remainder((typed.zeros_like().cast(unsigned) + 1) << (4 * dtype.size() as i32), span);
+    let multiplier = remainder(root * root, span);
+    let offset = remainder(remainder(high_bits, span) * multiplier + remainder(low_bits, span), span);
+    low + offset.cast(dtype)
+}
+
+#[track_caller]
+fn threefry(key: Value, counter: Value, shape: Shape, words: Words) -> Value {
+    emit(Threefry { shape, words }, &[key, counter], Site::caller())[0]
+}
+
+/// Both words of the 64-bit numbers that a key gives: high, low.
+#[track_caller]
+fn both_words(key: Value, shape: &Shape) -> [Value; 2] {
+    let words = threefry(key, key.zeros_like(), shape.clone(), Words::Both);
+    [words.index(-1, 0), words.index(-1, 1)]
+}
+
+/// As many random bits as an element of an integer type has, in its unsigned type; in i64 for 64 bits.
+#[track_caller]
+fn integer_bits(key: Value, shape: &Shape, dtype: DType) -> Value {
+    if dtype == DType::I64 {
+        let [high, low] = both_words(key, shape);
+        return (high.cast(DType::I64) << 32) | low.cast(DType::I64);
+    }
+    let bits = bits(key, shape);
+    if dtype == DType::U8 { bits.cast(dtype) } else { bits }
+}
+
+/// Floats that are uniform in [0, 1): as many bits as the fraction of the type has, so that each is exact.
+#[track_caller]
+fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
+    let scaled = |bits: Value, exponent: i32| bits.cast(dtype) * 2f64.powi(exponent);
+    match dtype {
+        DType::F32 => scaled(bits(key, shape) >> 9, -23),
+        // Of the lower 16 and 8 bits, which JAX draws for these types.
+        DType::F16 => scaled((bits(key, shape) & 0xffff) >> 6, -10),
+        DType::BF16 => scaled((bits(key, shape) & 0xff) >> 1, -7),
+        DType::F64 => {
+            let [high, low] = both_words(key, &shape);
+            scaled(high, -32) + scaled(low >> 12, -52)
+        }
+        _ => fail("uniform", Site::caller(), &[key], |at| {
+            at.mismatch("the dtype", "a float type", dtype, "draw floats, or use `randint`")
+        }),
+    }
+}
+
+/// The remainder of unsigned integers. Those of 64 bits are held in i64, for which it is composed.
+#[track_caller]
+fn remainder(x: Value, divisor: Value) -> Value {
+    if x.dtype() != DType::I64 {
+        return x % divisor;
+    }
+    // Half of x is not negative. Twice its quotient is the quotient of x or one less.
+    let quotient = (x.shift_right_logical(1) / divisor) << 1;
+    let rest = x - quotient * divisor;
+    let small = select(at_least(rest, divisor), rest - divisor, rest);
+    // A divisor above the largest i64 fits once at most.
+    select(divisor.lt(0), select(at_least(x, divisor), x - divisor, x), small)
+}
+
+/// `x >= y` as unsigned integers.
+#[track_caller]
+fn at_least(x: Value, y: Value) -> Value {
+    (x ^ i64::MIN).ge(y ^ i64::MIN)
+}
+
+/// Whether an operand is that number.
+fn is_number(operand: Operand, number: f64) -> bool {
+    match operand {
+        Operand::Float(float) => float == number,
+        Operand::Int(integer) => integer as f64 == number,
+        _ => false,
+    }
+}

@@ -1,0 +1,328 @@
+//! The front doors: `vmap(xs, |x| y)` inside a trace, and `Graph::vmap` from graph to graph.
+
+use super::{Batched, inline};
+use crate::error::{Error, Place, Result, Site};
+use crate::graph::tracer::{self, BodyTrace};
+use crate::graph::{Graph, Value, at_site, fail};
+use crate::tree::{self, Path, Tree};
+use crate::types::{Dim, TensorType};
+
+/// Which axes [`vmap_with`] and [`Graph::vmap`] run over.
+#[derive(Clone, Debug, Default)]
+pub struct VmapOptions {
+    in_axes: InAxes,
+    out_axis: i64,
+}
+
+/// The axes of what a program takes along which its lanes lie.
+#[derive(Clone, Debug)]
+pub enum InAxes {
+    /// This axis of each leaf.
+    All(i64),
+    /// An axis for each leaf, in their order; a leaf with `None` is the same for all lanes.
+    Each(Vec<Option<i64>>),
+}
+
+impl Default for InAxes {
+    fn default() -> Self {
+        InAxes::All(0)
+    }
+}
+
+impl From<i64> for InAxes {
+    fn from(axis: i64) -> Self {
+        InAxes::All(axis)
+    }
+}
+
+impl<const N: usize> From<[Option<i64>; N]> for InAxes {
+    fn from(axes: [Option<i64>; N]) -> Self {
+        InAxes::Each(axes.to_vec())
+    }
+}
+
+impl From<&[Option<i64>]> for InAxes {
+    fn from(axes: &[Option<i64>]) -> Self {
+        InAxes::Each(axes.to_vec())
+    }
+}
+
+impl From<Vec<Option<i64>>> for InAxes {
+    fn from(axes: Vec<Option<i64>>) -> Self {
+        InAxes::Each(axes)
+    }
+}
+
+impl VmapOptions {
+    /// Over axis 0 of each leaf, and the results along axis 0.
+    pub fn new() -> Self {
+        VmapOptions::default()
+    }
+
+    /// The axes along which lanes lie: one number for all leaves, or an `Option` for each; negative ones count from the
+    /// end.
+    pub fn in_axes(mut self, axes: impl Into<InAxes>) -> Self {
+        self.in_axes = axes.into();
+        self
+    }
+
+    /// The axis of each result along which its lanes lie, negative to count from the end.
+    pub fn out_axis(mut self, axis: i64) -> Self {
+        self.out_axis = axis;
+        self
+    }
+
+    /// The axis of each leaf, normalised; `rank` is that of a leaf with its lanes.
+    fn axes<'a>(
+        &self,
+        at: &Place,
+        leaves: impl ExactSizeIterator<Item = (&'a str, &'a TensorType)>,
+        rank: impl Fn(&TensorType) -> usize,
+    ) -> Result<Vec<Option<usize>>> {
+        let count = leaves.len();
+        let axes = match &self.in_axes {
+            InAxes::All(axis) => vec![Some(*axis); count],
+            InAxes::Each(axes) => axes.clone(),
+        };
+        if axes.len() != count {
+            let (expected, found) = (format!("{count} axes, one for each leaf"), format!("{} axes", axes.len()));
+            return Err(at.mismatch("`in_axes`", expected, found, "give an `Option` for each leaf, in their order"));
+        }
+        if axes.iter().all(Option::is_none) {
+            let fix = "map a leaf, or call the body without `vmap`";
+            return Err(at.mismatch("`in_axes`", "a leaf with an axis of lanes", "none", fix));
+        }
+        let normal = |(axis, (name, ty)): (Option<i64>, (&str, &TensorType))| {
+            let Some(axis) = axis else { return Ok(None) };
+            if rank(ty) == 0 {
+                let fix = "give the leaf an axis of lanes, or `None` in `in_axes` if all lanes share it";
+                return Err(at.mismatch(format!("leaf `{name}`"), "rank 1 or more, to have lanes", ty, fix));
+            }
+            normal_axis(axis, rank(ty)).map(Some).ok_or_else(|| bad_axis(at, name, axis, rank(ty), ty))
+        };
+        axes.into_iter().zip(leaves).map(normal).collect()
+    }
+
+    /// The results with their lanes where they are wanted.
+    fn place(&self, at: &Place, name: &str, result: Batched, size: &Dim) -> Value {
+        let value = result.spread(size);
+        if value.is_poison() {
+            return value;
+        }
+        match normal_axis(self.out_axis, value.rank()) {
+            Some(_) => value.move_axis(0, self.out_axis),
+            None => {
+                let error = bad_axis(at, name, self.out_axis, value.rank(), &value.ty());
+                fail(&at.op, at.site, &[value], |_| error)
+            }
+        }
+    }
+}
+
+fn normal_axis(axis: i64, rank: usize) -> Option<usize> {
+    let normal = if axis < 0 { axis + rank as i64 } else { axis };
+    usize::try_from(normal).ok().filter(|axis| *axis < rank)
+}
+
+fn bad_axis(at: &Place, name: &str, axis: i64, rank: usize, ty: &TensorType) -> Error {
+    let (expected, found) = (format!("an axis below {rank}"), format!("axis {axis} of {ty}"));
+    at.mismatch(format!("the axis of lanes of leaf `{name}`"), expected, found, "name an axis that the leaf has")
+}
+
+/// Runs `body`, which is written for one lane, on all lanes of `xs` at once: axis 0 of each leaf. The results have their
+/// lanes along axis 0.
+///
+/// `xs` and the results are any [`Tree`]. Values of the enclosing graph that the body uses are the same for all lanes.
+/// The body is traced once; each op in it becomes the op on all lanes, loops included, and what no lane differs in is
+/// computed once. A [`cond`](crate::cond) whose predicate differs between lanes runs both branches and selects; a
+/// [`while_loop`](crate::while_loop) whose condition does runs until the last lane is done, and a lane that is done
+/// keeps its carry.
+///
+/// ```
+/// use funcify::{Graph, HostTensor, evaluate, vmap};
+///
+/// let products = Graph::build("products", |g| {
+///     let [xs, w] = [g.input("xs", "f32[B,2]"), g.input("w", "f32[2]")];
+///     vmap(xs, |x| (x * w).sum(0))
+/// })?;
+/// let inputs = [HostTensor::from([[1f32, 2.], [3., 4.]]), HostTensor::from([10f32, 1.])];
+/// assert_eq!(evaluate(&products, &inputs)?[0], HostTensor::from([12f32, 34.]));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn vmap<X: Tree, Y: Tree>(xs: X, body: impl FnOnce(X) -> Y) -> Y {
+    vmap_with(VmapOptions::new(), xs, body)
+}
+
+/// [`vmap`] with options.
+///
+/// ```
+/// use funcify::{Graph, VmapOptions, vmap_with};
+///
+/// let products = Graph::build("products", |g| {
+///     let [a, b] = [g.input("a", "f32[3,B]"), g.input("b", "f32[3,2]")];
+///     let options = VmapOptions::new().in_axes([Some(-1), None]).out_axis(-1);
+///     vmap_with(options, (a, b), |(a, b)| a.matmul(b))
+/// })?;
+/// assert_eq!(products.output_type(0).to_string(), "f32[2,B]");
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn vmap_with<X: Tree, Y: Tree>(options: VmapOptions, xs: X, body: impl FnOnce(X) -> Y) -> Y {
+    let at = Place::new("vmap", Site::caller());
+    let leaves = tree::leaves(&xs, "x");
+    match lanes(&at, &options, &leaves) {
+        Ok((size, values)) => {
+            trace_lanes(&at, &size, &values, xs, body, |name, result| options.place(&at, name, result, &size))
+        }
+        Err((error, values)) => {
+            // A leaf without a type comes of an earlier failure, which is the one that is reported.
+            if !leaves.iter().any(|(_, value)| value.is_poison()) {
+                fail(&at.op, at.site, &values, |_| error);
+            }
+            let ys = body(tree::rebuild(&xs, &vec![Value::poison(); leaves.len()]));
+            let count = tree::leaves(&ys, "y").len();
+            tree::rebuild(&ys, &vec![Value::poison(); count])
+        }
+    }
+}
+
+/// Traces `body` on one lane of these leaves and runs it on all; `finish` is given each result with its name.
+pub(crate) fn trace_lanes<X: Tree, Y: Tree>(
+    at: &Place,
+    size: &Dim,
+    leaves: &[Batched],
+    xs: X,
+    body: impl FnOnce(X) -> Y,
+    finish: impl Fn(&str, Batched) -> Value,
+) -> Y {
+    let (closed, ys) = trace_lane(at, leaves, &xs, body);
+    let names = tree::leaves(&ys, "y");
+    let Some((graph, captures)) = closed else {
+        return tree::rebuild(&ys, &vec![Value::poison(); names.len()]);
+    };
+    let mapped = leaves.iter().filter(|leaf| leaf.mapped).copied();
+    let inputs: Vec<Batched> = mapped.chain(captures.into_iter().map(Batched::shared)).collect();
+    at_site(at.site, || {
+        let results = inline(&graph, size, &inputs);
+        let results: Vec<Value> =
+            results.into_iter().zip(&names).map(|(result, (name, _))| finish(name, result)).collect();
+        tree::rebuild(&ys, &results)
+    })
+}
+
+/// Traces `body` on one lane of these leaves. Gives the graph, whose inputs are one lane of the mapped leaves and what
+/// the body captures, and what the body gave.
+pub(crate) fn trace_lane<X: Tree, Y: Tree>(
+    at: &Place,
+    leaves: &[Batched],
+    xs: &X,
+    body: impl FnOnce(X) -> Y,
+) -> (Option<(Graph, Vec<Value>)>, Y) {
+    let names = tree::leaves(xs, "x").into_iter().map(|(name, _)| name);
+    let lane = |(name, leaf): (String, &Batched)| Some((name, leaf.value.ty().row().filter(|_| leaf.mapped)?));
+    let params: Vec<(String, TensorType)> = names.zip(leaves).filter_map(lane).collect();
+    let (trace, lanes) = BodyTrace::open(at, "", &params);
+    let mut lanes = lanes.into_iter();
+    let arguments: Vec<Value> = (leaves.iter())
+        .map(|leaf| if leaf.mapped { lanes.next().unwrap_or_else(Value::poison) } else { leaf.value })
+        .collect();
+    let ys = body(tree::rebuild(xs, &arguments));
+    let closed = trace.close(&tree::leaves(&ys, "y"));
+    (closed.map(|closed| (closed.graph, closed.captures)), ys)
+}
+
+/// The number of lanes, and the leaves with their lanes in front; or the error and the leaves that it is about.
+type Lanes = Result<(Dim, Vec<Batched>), (Error, Vec<Value>)>;
+
+fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Lanes {
+    let types: Vec<TensorType> = leaves.iter().map(|(_, value)| value.ty()).collect();
+    let named = leaves.iter().zip(&types).map(|((name, _), ty)| (name.as_str(), ty));
+    let all = || leaves.iter().map(|(_, value)| *value).collect::<Vec<Value>>();
+    let axes = options.axes(at, named, TensorType::rank).map_err(|error| (error, all()))?;
+    let mut first: Option<(&str, &Dim)> = None;
+    for ((axis, (name, value)), ty) in axes.iter().zip(leaves).zip(&types) {
+        let Some(axis) = axis else { continue };
+        let size = &ty.shape[*axis];
+        match first {
+            None => first = Some((name, size)),
+            Some((other, expected)) if expected != size => {
+                let expected = format!("{expected} lanes along axis {axis}, as leaf `{other}` has");
+                let fix = "give all leaves as many lanes, or `None` in `in_axes` to those that all lanes share";
+                let error = at.mismatch(format!("leaf `{name}`"), expected, format!("{size} lanes, in {ty}"), fix);
+                return Err((error, vec![*value]));
+            }
+            Some(_) => {}
+        }
+    }
+    let size = first.map_or(Dim::from(0), |(_, size)| size.clone());
+    let in_front = |(axis, (_, value)): (&Option<usize>, &(String, Value))| match axis {
+        Some(axis) => Batched::lanes(value.move_axis(*axis as i64, 0)),
+        None => Batched::shared(*value),
+    };
+    let values = at_site(at.site, || axes.iter().zip(leaves).map(in_front).collect());
+    Ok((size, values))
+}
+
+impl Graph {
+    /// The graph for `lanes` lanes, with the same names: `graph.vmap("B", VmapOptions::new())`.
+    ///
+    /// The axes are those that the inputs have with their lanes. An input that is static and has lanes is static no more.
+    /// If `lanes` is a symbol that the graph has already, both sizes are the same.
+    ///
+    /// ```
+    /// use funcify::{Graph, VmapOptions};
+    ///
+    /// let one = Graph::build("one", |g| g.input("x", "f32[3]").matmul(g.input("w", "f32[3,2]")))?;
+    /// let all = one.vmap("B", VmapOptions::new().in_axes([Some(0), None]))?;
+    /// assert_eq!(all.output_type(0).to_string(), "f32[B,2]");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn vmap(&self, lanes: impl Into<Dim>, options: VmapOptions) -> Result<Graph> {
+        let at = Place::new("vmap", Site::caller());
+        if let Err(errors) = self.check() {
+            return errors.into_iter().next().map_or_else(|| Ok(self.clone()), Err);
+        }
+        let lanes = lanes.into();
+        let inputs = (0..self.inputs().len()).map(|index| (self.input_name(index), self.input_type(index)));
+        let axes = options.axes(&at, inputs, |ty| ty.rank() + 1)?;
+        tracer::build(self.name(), at.site, |_| {
+            tracer::reserve_symbols(self);
+            at_site(at.site, || {
+                let mut values = Vec::with_capacity(axes.len());
+                for (index, axis) in axes.iter().enumerate() {
+                    let (name, ty) = (self.input_name(index), self.input_type(index));
+                    values.push(match axis {
+                        Some(axis) => {
+                            let ty = ty.with_shape(ty.shape.with_inserted(*axis, lanes.clone()));
+                            Batched::lanes(tracer::input(name, ty, false, at.site).move_axis(*axis as i64, 0))
+                        }
+                        None => {
+                            let is_static = self.inputs()[index].is_static;
+                            Batched::shared(tracer::input(name, ty.clone(), is_static, at.site))
+                        }
+                    });
+                }
+                let results = inline(self, &lanes, &values).into_iter().zip(self.outputs());
+                let place = |(result, output): (Batched, &crate::graph::Output)| {
+                    (output.name.clone(), options.place(&at, &output.name, result, &lanes))
+                };
+                Named(results.map(place).collect())
+            })
+        })
+    }
+}
+
+/// Outputs with their names, in order.
+struct Named(Vec<(String, Value)>);
+
+impl Tree for Named {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value)) {
+        self.0.iter().for_each(|(name, value)| visit(&path.key(name), *value));
+    }
+
+    fn rebuild(&self, next: &mut dyn FnMut() -> Value) -> Self {
+        Named(self.0.iter().map(|(name, _)| (name.clone(), next())).collect())
+    }
+}

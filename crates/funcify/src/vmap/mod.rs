@@ -1,0 +1,123 @@
+//! Batching: a program on one lane becomes a program on many.
+//!
+//! Each op has a rule, [`OpRules::batch`](crate::ops::OpRules::batch), beside its type rule. Lanes lie along axis 0 of a
+//! value inside of a batched program; the front doors, [`vmap`], [`vmap_with`] and
+//! [`Graph::vmap`](crate::Graph::vmap), move the axes that the user names there and back. What no lane differs in is
+//! computed once. The meaning is that of JAX's `vmap`.
+
+mod build;
+
+pub(crate) use build::trace_lane;
+pub use build::{InAxes, VmapOptions, vmap, vmap_with};
+
+use crate::error::{Place, Site};
+use crate::graph::tracer::{ClosedBody, keep_name};
+use crate::graph::{BodyTrace, Graph, Value, ValueId, at_site, emit};
+use crate::ops::{Op, OpRules, Select};
+use crate::types::{Dim, TensorType};
+
+/// A value of a batched program: one slice a lane along axis 0, or the same for all lanes.
+#[derive(Clone, Copy, Debug)]
+pub struct Batched {
+    /// The value.
+    pub value: Value,
+    /// Whether axis 0 is that of the lanes.
+    pub mapped: bool,
+}
+
+impl Batched {
+    /// A value with one slice a lane along axis 0.
+    pub fn lanes(value: Value) -> Self {
+        Batched { value, mapped: true }
+    }
+
+    /// A value that is the same for all lanes.
+    pub fn shared(value: Value) -> Self {
+        Batched { value, mapped: false }
+    }
+
+    /// The rank that one lane has.
+    pub fn lane_rank(&self) -> usize {
+        self.value.rank().saturating_sub(usize::from(self.mapped))
+    }
+
+    /// With one slice for each of `size` lanes along axis 0: repeated, if all share it.
+    pub fn spread(&self, size: &Dim) -> Value {
+        match self.mapped || self.value.is_poison() {
+            true => self.value,
+            false => self.value.broadcast_to(self.value.shape().with_inserted(0, size.clone())),
+        }
+    }
+
+    /// With lanes, if `mapped` or if it has them already.
+    pub(crate) fn spread_if(self, mapped: bool, size: &Dim) -> Self {
+        if mapped { Batched::lanes(self.spread(size)) } else { self }
+    }
+}
+
+/// The type of a value with lanes, from that of one lane; as it is if all lanes share it.
+pub(crate) fn lanes_type(ty: &TensorType, mapped: bool, size: &Dim) -> TensorType {
+    if mapped { ty.stacked(size) } else { ty.clone() }
+}
+
+/// For each lane `yes` where the mask, a boolean a lane, is true, else `no`.
+pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -> Batched {
+    let (yes, no) = (yes.spread(size), no.spread(size));
+    if mask.is_poison() || yes.is_poison() || no.is_poison() {
+        return Batched::lanes(Value::poison());
+    }
+    let mut dims = vec![Dim::from(1); yes.rank()];
+    dims[0] = size.clone();
+    let mask = mask.reshape(dims).broadcast_to(yes.shape());
+    Batched::lanes(emit(Select, &[mask, yes, no], Site::Unknown)[0])
+}
+
+/// Traces a body of a batched loop or choice: `body` is given the values of the parameters and gives the results by name.
+/// Outer values that it uses are captured. None after a failure.
+pub(crate) fn trace_body(
+    op: &str,
+    name: &str,
+    params: &[(String, TensorType)],
+    body: impl FnOnce(&[Value]) -> Vec<(String, Value)>,
+) -> Option<ClosedBody> {
+    let (trace, values) = BodyTrace::open(&Place::new(op, Site::Unknown), name, params);
+    let outputs = body(&values);
+    trace.close(&outputs)
+}
+
+/// Adds the nodes of `graph` to the open trace, for `size` lanes; gives its outputs. Nodes whose operands all lanes
+/// share are added as they are, nodes that no output needs are not.
+pub(crate) fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Vec<Batched> {
+    let mut values: Vec<Option<Batched>> = vec![None; graph.values().count()];
+    for (input, batched) in graph.inputs().iter().zip(inputs) {
+        values[input.value.index()] = Some(*batched);
+    }
+    let of = |values: &[Option<Batched>], id: ValueId| values[id.index()].unwrap_or(Batched::shared(Value::poison()));
+    let live = graph.live_values();
+    for node in graph.nodes() {
+        if !node.outputs.iter().any(|output| live[output.index()]) {
+            continue;
+        }
+        let operands: Vec<Batched> = node.inputs.iter().map(|input| of(&values, *input)).collect();
+        let results = at_site(node.site, || batch_node(&node.op, size, &operands));
+        for (output, result) in node.outputs.iter().zip(results) {
+            if let Some(name) = graph.value_name(*output) {
+                keep_name(result.value, name);
+            }
+            values[output.index()] = Some(result);
+        }
+    }
+    graph.outputs().iter().map(|output| of(&values, output.value)).collect()
+}
+
+/// Applies the rule of one op, if any operand has lanes. Nothing after a failure.
+fn batch_node(op: &Op, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    if operands.iter().any(|operand| operand.value.is_poison()) {
+        return Vec::new();
+    }
+    if operands.iter().any(|operand| operand.mapped) {
+        return op.batch(size, operands);
+    }
+    let values: Vec<Value> = operands.iter().map(|operand| operand.value).collect();
+    emit(op.clone(), &values, Site::Unknown).into_iter().map(Batched::shared).collect()
+}

@@ -1,0 +1,68 @@
+//! Cross-entropy over a large vocabulary in chunks: the logits of all tokens never exist at once.
+
+use anyhow::{Context, Result, ensure};
+use funcify::dispatch::Executor;
+use funcify::{Builder, DType, Graph, HostTensor, Scalar, TensorType, Value, full, scan};
+use funcify_examples::{agree, backend, compile, noise};
+
+const TOKENS: usize = 512;
+const WIDTH: usize = 16;
+const VOCABULARY: usize = 1000;
+const CHUNK: usize = 32;
+
+/// Compares the loss of all tokens at once with that of chunks: the value, and the memory that each program plans.
+pub fn show(backend: &dyn Executor) -> Result<()> {
+    let whole = Graph::build("whole", |g| {
+        let (x, w, target) = inputs(g);
+        loss(x, target, w) / TOKENS as f64
+    })?;
+    let chunked = Graph::build("chunked", |g| {
+        let (x, w, target) = inputs(g);
+        let chunks = (x.reshape([TOKENS / CHUNK, CHUNK, WIDTH]), target.reshape([TOKENS / CHUNK, CHUNK]));
+        let (sum, ()) = scan(full([], DType::F32, 0.0), chunks, |sum, (x, target)| (sum + loss(x, target, w), ()));
+        sum / TOKENS as f64
+    })?;
+
+    let target = HostTensor::from_fn(DType::I64, &[TOKENS], |index| Scalar::Int((index[0] * 37 % VOCABULARY) as i64));
+    let arguments = [noise(&[TOKENS, WIDTH], 1.0, 1), noise(&[VOCABULARY, WIDTH], 1.0, 2), target];
+    let mut found = Vec::new();
+    for graph in [&whole, &chunked] {
+        let function = compile(backend, graph)?;
+        let loss = function.call(&arguments)?.remove(0);
+        let bytes = function.report().peak_bytes.context("the sizes are known after a call")?;
+        println!(
+            "{:>8} on {}: loss {:.6}, {:>5} KiB of tensors at once",
+            graph.name(),
+            backend.name(),
+            loss.get(0).as_f64(),
+            bytes / 1024
+        );
+        found.push((loss, bytes));
+    }
+    let [(whole, most), (chunked, least)] = &found[..] else { unreachable!("two programs ran") };
+    let difference = agree(whole, chunked, 1e-4)?;
+    println!(
+        "the losses differ by {difference:.1e}; chunks need {:.1} times less memory",
+        *most as f64 / *least as f64
+    );
+    ensure!(*most > 4 * least, "the logits of all tokens are most of the memory");
+    Ok(())
+}
+
+/// The embedded tokens, the embedding of the vocabulary, and the tokens that are right.
+fn inputs(g: &Builder) -> (Value, Value, Value) {
+    let floats = |rows: usize| TensorType::new(DType::F32, [rows, WIDTH]);
+    let target = TensorType::new(DType::I64, [TOKENS]);
+    (g.input("x", floats(TOKENS)), g.input("w", floats(VOCABULARY)), g.input("target", target))
+}
+
+/// The sum of the cross-entropies of some tokens.
+fn loss(x: Value, target: Value, w: Value) -> Value {
+    let logits = x.matmul(w.t());
+    let of_target = logits.gather(1, target.unsqueeze(1)).squeeze(1);
+    (logits.logsumexp(1) - of_target).sum(0)
+}
+
+fn main() -> Result<()> {
+    show(&*backend()?)
+}

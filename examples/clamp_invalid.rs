@@ -1,0 +1,37 @@
+//! Clamping of invalid values: activations that overflowed are clamped, others are left alone. Only one branch runs.
+
+use anyhow::{Result, ensure};
+use funcify::dispatch::Executor;
+use funcify::{DType, Graph, HostTensor, cond};
+use funcify_examples::{backend, compile};
+
+/// Runs a layer in f16 on inputs that overflow and on inputs that do not.
+pub fn show(backend: &dyn Executor) -> Result<()> {
+    const MOST: f64 = 65_504.0 - 1000.0;
+    let layer = Graph::build("layer", |g| {
+        let x = g.input("x", "f16[4]");
+        let hidden = x * x;
+        let overflowed = hidden.abs().eq(f64::INFINITY).any(0);
+        let (clamped, branch) = cond(
+            overflowed,
+            || (hidden.minimum(MOST).maximum(-MOST), hidden.ones_like().sum(0)),
+            || (hidden, hidden.zeros_like().sum(0)),
+        );
+        (clamped, branch.gt(0.0))
+    })?;
+    println!("{layer}");
+
+    let function = compile(backend, &layer)?;
+    for (numbers, invalid) in [([1.0, -2.0, 3.0, 100.0], false), ([1.0, -2.0, 300.0, 100.0], true)] {
+        let results = function.call(&[HostTensor::from(numbers).cast(DType::F16)])?;
+        println!("{numbers:?} squared in f16 on {}: {:?}, clamped: {}", backend.name(), results[0], invalid);
+        ensure!(results[1].get(0).as_bool() == invalid, "the branch is the one that the values ask for");
+        ensure!(results[0].to_f64_vec().iter().all(|number| number.is_finite()), "what leaves the layer is finite");
+        ensure!(results[0].get(0).as_f64() == 1.0, "valid values are left alone");
+    }
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    show(&*backend()?)
+}

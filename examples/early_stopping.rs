@@ -1,0 +1,66 @@
+//! Greedy decoding that stops at the end token: a `while_loop` over a token buffer.
+
+use anyhow::{Result, ensure};
+use funcify::dispatch::Executor;
+use funcify::{DType, Graph, HostTensor, Scalar, constant, full, while_loop};
+use funcify_examples::{backend, compile};
+
+/// What the model has learnt to say. No two letters are followed by different ones at two places.
+const TEXT: &str = "^control flow.";
+/// How many tokens may be decoded.
+const MOST: usize = 64;
+
+/// Decodes from the first two letters, and shows that no step ran after the end token.
+pub fn show(backend: &dyn Executor) -> Result<()> {
+    let mut letters: Vec<char> = TEXT.chars().collect();
+    letters.sort_unstable();
+    letters.dedup();
+    let token = |letter: char| letters.iter().position(|other| *other == letter).unwrap_or(0) as i64;
+    let end = token('.');
+
+    let decode = Graph::build("decode", |g| {
+        // The logits of the next token, given the two before it.
+        let logits = g.input("logits", "f32[V,V,V]");
+        let (first, second) = (g.input("first", "i64[]"), g.input("second", "i64[]"));
+        let empty = full([MOST], DType::I64, -1.0);
+        let start = (empty, constant(0i64), first, second);
+        let (tokens, count, _, last) = while_loop(
+            start,
+            |(_, count, _, last)| last.ne(constant(end)) & count.lt(MOST as i32),
+            |(tokens, count, before, last)| {
+                let next = logits.dynamic_index(0, before).dynamic_index(0, last).argmax(0);
+                (tokens.dynamic_update(0, next.unsqueeze(0), count), count + 1, last, next)
+            },
+        );
+        (tokens, count, last)
+    })?;
+
+    let results = compile(backend, &decode)?.call(&[
+        model(&letters),
+        HostTensor::scalar(token('^')),
+        HostTensor::scalar(token('c')),
+    ])?;
+    let steps = results[1].get(0).as_i64();
+    let decoded: String =
+        results[0].scalars().take(steps as usize).map(|token| letters[token.as_i64() as usize]).collect();
+    println!("decoded on {}: ^c{decoded}", backend.name());
+    println!("{steps} steps of at most {MOST} ran; the last token is the end token");
+    ensure!(format!("^c{decoded}") == TEXT, "the model says `{TEXT}`");
+    ensure!(results[2].get(0).as_i64() == end, "the end token ends the loop");
+    ensure!(results[0].scalars().skip(steps as usize).all(|token| token.as_i64() == -1), "nothing is written after it");
+    Ok(())
+}
+
+/// Logits that are largest for the letter that follows two others in the text.
+fn model(letters: &[char]) -> HostTensor {
+    let text: Vec<char> = TEXT.chars().collect();
+    HostTensor::from_fn(DType::F32, &[letters.len(); 3], |index| {
+        let context = index.iter().map(|token| letters[*token]);
+        let known = text.windows(3).any(|window| window.iter().copied().eq(context.clone()));
+        Scalar::Float(if known { 5.0 } else { (index[2] % 3) as f64 })
+    })
+}
+
+fn main() -> Result<()> {
+    show(&*backend()?)
+}

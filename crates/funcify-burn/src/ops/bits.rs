@@ -1,7 +1,7 @@
 //! Ops on the bits of integers, in host memory: Burn's shifts take an amount modulo the number of bits on flex, panic on
 //! ndarray, and cannot shift signed numbers logically; it counts no bits.
 
-use funcify::{funcify, ops};
+use funcify::{DType, funcify, ops};
 
 use crate::device::Burn;
 use crate::on_host;
@@ -9,7 +9,8 @@ use crate::on_host;
 macro_rules! shifts {
     ($($op:ident => $shift:ident;)*) => {
         $(funcify!(Burn, ops::$op, |call, [x, y]| by_integer!(x, Integer => {
-            let shift = |value, amount| ops::$shift(value, amount, Integer::BITS) as Integer;
+            let bits = bits_of(call.dtype(0));
+            let shift = |value, amount| ops::$shift(value, amount, bits) as Integer;
             on_host::zip::<Integer>(call.backend, x, y, shift)
         }));)*
     };
@@ -18,7 +19,8 @@ macro_rules! shifts {
 macro_rules! counts {
     ($($op:ident => $count:ident;)*) => {
         $(funcify!(Burn, ops::$op, |call, [x]| by_integer!(x, Integer => {
-            on_host::map::<Integer, Integer>(call.backend, x, |value| ops::$count(value, Integer::BITS) as Integer)
+            let bits = bits_of(call.dtype(0));
+            on_host::map::<Integer, Integer>(call.backend, x, |value| ops::$count(value, bits) as Integer)
         }));)*
     };
 }
@@ -32,4 +34,9 @@ shifts! {
 counts! {
     Popcount => popcount;
     CountLeadingZeros => count_leading_zeros;
+}
+
+/// How many bits an element has, whatever it is stored as.
+fn bits_of(dtype: DType) -> u32 {
+    8 * dtype.size() as u32
 }

@@ -189,6 +189,9 @@ pub(crate) fn scatter(
     let update = match mode {
         ScatterMode::Set => IndexingUpdateOp::Assign,
         ScatterMode::Add => IndexingUpdateOp::Add,
+        ScatterMode::Mul => IndexingUpdateOp::Mul,
+        ScatterMode::Max => IndexingUpdateOp::Max,
+        ScatterMode::Min => IndexingUpdateOp::Min,
     };
     let changed = match kind(&extended) {
         Kind::Float => Dispatch::float_scatter(axis, extended, indices, updates, update),

@@ -43,6 +43,7 @@ mod unary;
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, IntTensorOps};
 use burn::tensor::{IntDType, Scalar};
+use funcify::DType;
 use funcify::dispatch::{Backend, Call};
 use funcify::error::BackendError;
 

@@ -1,7 +1,7 @@
-//! Functions of f64 that the standard library lacks, or has less exactly: the reference evaluation and kernels share them.
+//! Functions of f64 that the standard library lacks or has less exactly. The reference evaluation and kernels share them.
 //!
-//! `libm` (the C library of musl and FreeBSD in Rust) has most of them within a few units in the last place; the inverse
-//! error function and the digamma function are rational approximations from the literature.
+//! `libm` (the C library of musl and FreeBSD in Rust) has most of them within a few units in the last place; the
+//! inverse error function and the digamma function are rational approximations from the literature.
 
 /// The inverse hyperbolic sine. The standard library's overflows for the largest numbers.
 pub fn asinh(x: f64) -> f64 {

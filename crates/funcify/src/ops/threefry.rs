@@ -1,8 +1,9 @@
 //! `threefry`: random bits from a key and a counter, the same on every backend.
 //!
-//! The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011). Element
-//! number `i` of the result, row-major, is the block of the key at `counter + i`; so with a counter of zero the bits are
-//! those of JAX with `jax_threefry_partitionable`, its default. [`random`](crate::random) is what programs are written with.
+//! The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011).
+//! Element number `i` of the result, row-major, is the block of the key at `counter + i`; so with a counter of zero
+//! the bits are those of JAX with `jax_threefry_partitionable`, its default. [`random`](crate::random) is what
+//! programs are written with.
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
 use crate::error::{Place, Result};

@@ -111,7 +111,7 @@ pub fn threefry_bits(keys: &[u32], counters: &[u32], size: usize, words: Words) 
     let (counters, _) = counters.as_chunks::<2>();
     let mut bits = Vec::with_capacity(keys.len() * size * 2);
     for (key, counter) in keys.iter().zip(counters) {
-        let first = u64::from(counter[0]) << 32 | u64::from(counter[1]);
+        let first = (u64::from(counter[0]) << 32) | u64::from(counter[1]);
         for index in 0..size as u64 {
             let count = first.wrapping_add(index);
             let block = threefry_2x32(*key, [(count >> 32) as u32, count as u32]);

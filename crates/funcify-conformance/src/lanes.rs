@@ -25,11 +25,15 @@ pub fn stacked(lanes: &[&HostTensor]) -> HostTensor {
 /// The arguments of all lanes at once: stacked for the inputs that `mapped` names, those of the first lane else.
 pub fn arguments(lanes: &[Vec<HostTensor>], mapped: &[bool]) -> Vec<HostTensor> {
     let all = |index: usize| stacked(&lanes.iter().map(|lane| &lane[index]).collect::<Vec<_>>());
-    mapped.iter().enumerate().map(|(index, mapped)| if *mapped { all(index) } else { lanes[0][index].clone() }).collect()
+    mapped
+        .iter()
+        .enumerate()
+        .map(|(index, mapped)| if *mapped { all(index) } else { lanes[0][index].clone() })
+        .collect()
 }
 
-/// The results of the lanes one by one by the reference evaluation, stacked, with no tolerance. None if a lane has none,
-/// or if results differ in size, because lanes run different numbers of steps.
+/// The results of the lanes one by one by the reference evaluation, stacked, with no tolerance. None if a lane has
+/// none, or if results differ in size, because lanes run different numbers of steps.
 pub fn one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Option<Vec<ExpectedOutput>> {
     let results: Vec<Vec<HostTensor>> = lanes.iter().map(|lane| evaluate(graph, lane).ok()).collect::<Option<_>>()?;
     let output = |(index, output): (usize, &Output)| {
@@ -41,8 +45,8 @@ pub fn one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Option<Vec<Expect
     graph.outputs().iter().enumerate().map(output).collect()
 }
 
-/// The place of the operand that each input of an op's case is: `uploaded_3_1` is operand 1. In a case whose inputs have
-/// other names, each is one.
+/// The place of the operand that each input of an op's case is: `uploaded_3_1` is operand 1. In a case whose inputs
+/// have other names, each is one.
 pub fn operands(case: &Case) -> Vec<usize> {
     let places = 0..case.inputs.len();
     let number = |input: usize| case.graph.input_name(input).rsplit_once('_')?.1.parse().ok();

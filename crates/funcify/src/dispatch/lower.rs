@@ -53,7 +53,8 @@ pub(super) struct Lowering<'a, B: Backend> {
     pub(super) settings: Settings<'a, B>,
     /// The sizes that are known: those of a call that the program is specialised to, or none.
     pub(super) sizes: Sizes,
-    /// Registers whose integer or truth value is known: constants, static inputs, known sizes, and what follows from them.
+    /// Registers whose integer or truth value is known: constants, static inputs, known sizes, and what follows from
+    /// them.
     pub(super) known: HashMap<Slot, i64>,
     instructions: Vec<Instruction<B>>,
     registers: usize,

@@ -32,8 +32,8 @@ pub fn arguments(lanes: &[Vec<HostTensor>], mapped: &[bool]) -> Vec<HostTensor> 
         .collect()
 }
 
-/// The results of the lanes one by one by the reference evaluation, stacked, with no tolerance. None if a lane has none,
-/// or if results differ in size, because lanes run different numbers of steps.
+/// The results of the lanes one by one by the reference evaluation, stacked, with no tolerance. None if a lane has
+/// none, or if results differ in size, because lanes run different numbers of steps.
 pub fn one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Option<Vec<ExpectedOutput>> {
     let results: Vec<Vec<HostTensor>> = lanes.iter().map(|lane| evaluate(graph, lane).ok()).collect::<Option<_>>()?;
     let output = |(index, output): (usize, &Output)| {
@@ -45,8 +45,8 @@ pub fn one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Option<Vec<Expect
     graph.outputs().iter().enumerate().map(output).collect()
 }
 
-/// The place of the operand that each input of an op's case is: `uploaded_3_1` is operand 1. In a case whose inputs have
-/// other names, each is one.
+/// The place of the operand that each input of an op's case is: `uploaded_3_1` is operand 1. In a case whose inputs
+/// have other names, each is one.
 pub fn operands(case: &Case) -> Vec<usize> {
     let places = 0..case.inputs.len();
     let number = |input: usize| case.graph.input_name(input).rsplit_once('_')?.1.parse().ok();

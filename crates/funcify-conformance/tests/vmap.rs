@@ -1,7 +1,7 @@
 //! What `vmap` gives for the lanes of any case, op by op and loop by loop, is what the lanes give one by one.
 //!
-//! Every case of the suite is batched, whatever ops it has: those of later ones too. The lanes are the case's inputs and
-//! others that are made of them.
+//! Every case of the suite is batched, whatever ops it has: those of later ones too. The lanes are the case's inputs
+//! and others that are made of them.
 
 use funcify::{Error, Graph, HostTensor, VmapOptions, evaluate};
 use funcify_conformance::lanes::{arguments, one_by_one, operands, stacked, varied};

@@ -1,11 +1,11 @@
 //! Random numbers as values of a program: from a key, by a generator that only counts, the same on every backend.
 //!
-//! A key is an ordinary value, `u32[2]`, so it can be an input, the carry of a loop, or mapped over. Each function takes
-//! a key and gives the same numbers for the same key: split a key to get independent ones, and use each once.
+//! A key is an ordinary value, `u32[2]`, so it can be an input, the carry of a loop, or mapped over. Each function
+//! takes a key and gives the same numbers for the same key: split a key to get independent ones, and use each once.
 //!
 //! The bits are exactly those of JAX (its Threefry keys, `jax_threefry_partitionable` as is its default, 64-bit types
-//! enabled), and the distributions follow its formulas, so `uniform(key(0), [3], DType::F32, 0, 1)` is 0.947667, 0.9785799,
-//! 0.33229148 here as there. Keys in `u32[.., 2]` give numbers for each, along leading axes.
+//! enabled), and the distributions follow its formulas, so `uniform(key(0), [3], DType::F32, 0, 1)` is 0.947667,
+//! 0.9785799, 0.33229148 here as there. Keys in `u32[.., 2]` give numbers for each, along leading axes.
 //!
 //! ```
 //! use funcify::{DType, Graph, ScanOptions, Shape, evaluate, random, scan_with};
@@ -47,8 +47,8 @@ pub fn split(key: Value, n: impl Into<Dim>) -> Value {
     threefry(key, key.zeros_like(), [n.into()].into(), Words::Both)
 }
 
-/// The key for the step, the layer or the worker of a number: JAX's `fold_in`. `data` is an integer scalar (or one for each
-/// key), of which the lower 32 bits count.
+/// The key for the step, the layer or the worker of a number: JAX's `fold_in`. `data` is an integer scalar (or one for
+/// each key), of which the lower 32 bits count.
 #[track_caller]
 pub fn fold_in(key: Value, data: impl Into<Operand>) -> Value {
     let (data, _) = Operand::pair("fold_in", data.into(), key.into());
@@ -125,16 +125,16 @@ pub fn gumbel(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
     -(-uniform(key, shape, dtype, smallest_normal, 1.0).log()).log()
 }
 
-/// Positions (i64) along an axis of `logits`, which disappears, each with the probability of its softmax. The key is one,
-/// `u32[2]`.
+/// Positions (i64) along an axis of `logits`, which disappears, each with the probability of its softmax. The key is
+/// one, `u32[2]`.
 #[track_caller]
 pub fn categorical(key: Value, logits: Value, axis: i64) -> Value {
     (logits + gumbel(key, logits.shape(), logits.dtype())).argmax(axis)
 }
 
-/// Integers of `dtype` in `[low, high)`; `low` where that is empty. The bounds are numbers, or values of `dtype` whose shapes
-/// broadcast to `shape`; `high` may be one above the largest number of the type. Of `n` integers none is likelier than another
-/// by more than `n` in 2^bits.
+/// Integers of `dtype` in `[low, high)`; `low` where that is empty. The bounds are numbers, or values of `dtype` whose
+/// shapes broadcast to `shape`; `high` may be one above the largest number of the type. Of `n` integers none is
+/// likelier than another by more than `n` in 2^bits.
 #[track_caller]
 pub fn randint(
     key: Value,

@@ -1,5 +1,5 @@
-//! Ops on the bits of integers, in host memory: Burn's shifts take an amount modulo the number of bits on flex, panic on
-//! ndarray, and cannot shift signed numbers logically; it counts no bits.
+//! Ops on the bits of integers, in host memory: Burn's shifts take an amount modulo the number of bits on flex, panic
+//! on ndarray, and cannot shift signed numbers logically; it counts no bits.
 
 use funcify::{DType, funcify, ops};
 

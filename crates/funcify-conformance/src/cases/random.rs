@@ -1,7 +1,7 @@
 //! Category `random`: keys, bits and distributions, and random state in loops.
 //!
-//! Expected values are written out. Those marked so are what JAX prints; the others were computed from the definition of
-//! Threefry-2x32 and JAX's formulas in Python, with the inverse error function and logarithms of mpmath.
+//! Expected values are written out. Those marked so are what JAX prints; the others were computed from the definition
+//! of Threefry-2x32 and JAX's formulas in Python, with the inverse error function and logarithms of mpmath.
 
 use funcify::{Builder, DType, Graph, HostTensor, Shape, Tree, constant, iota, random, scan, scan_with};
 use funcify::{ScanOptions, while_loop};

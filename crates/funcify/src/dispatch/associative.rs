@@ -49,8 +49,8 @@ impl<B: Backend> AssociativeNode<B> {
         if count < 2 {
             return Ok(xs);
         }
-        // Upward, pairs begin at row 0; downward, they end at the last row. So one row, the first in the order of the scan,
-        // is its own result; of an even count, the last one in that order is that of the last pair.
+        // Upward, pairs begin at row 0; downward, they end at the last row. So one row, the first in the order of the
+        // scan, is its own result; of an even count, the last one in that order is that of the last pair.
         let (pairs, between) = (count / 2, (count - 1) / 2);
         let start = if self.reverse { count - 2 * pairs } else { 0 };
         let arguments = self.rows(run, &xs, start, 2 * pairs)?;

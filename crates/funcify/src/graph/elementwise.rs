@@ -163,9 +163,9 @@ binary_methods! {
     pow => binary Binary::Pow;
     /// The angle of the point (right, x) in [-pi, pi], elementwise: the arctangent of x / right with the signs of both.
     atan2 => binary Binary::Atan2;
-    /// The bits shifted to the left; an amount that is negative or at least the number of bits leaves 0. Also `x << amount`.
+    /// The bits shifted to the left, as by `<<`; an amount that is negative or at least the number of bits leaves 0.
     shift_left => bits Bits::ShiftLeft;
-    /// The bits shifted to the right with the highest repeated; an amount that is negative or too large leaves only that.
+    /// The bits shifted to the right, the highest repeated; an amount that is negative or too large leaves only that.
     shift_right_arithmetic => bits Bits::ShiftRightArithmetic;
     /// The bits shifted to the right with zeros filled in; an amount that is negative or too large leaves 0.
     shift_right_logical => bits Bits::ShiftRightLogical;

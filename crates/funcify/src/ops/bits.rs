@@ -1,8 +1,8 @@
 //! Elementwise ops on the bits of integers, which depend on how many bits an element has: shifts and counts.
 //!
-//! Shifts follow StableHLO: an amount that is negative or at least the number of bits shifts everything out, which leaves
-//! 0, or in an arithmetic shift to the right the sign. What is a sign depends on the op, not on the type: an arithmetic
-//! shift of an unsigned number repeats its highest bit, a logical shift of a signed one fills in zeros.
+//! Shifts follow StableHLO: an amount that is negative or at least the number of bits shifts everything out, which
+//! leaves 0, or in an arithmetic shift to the right the sign. What is a sign depends on the op, not on the type: an
+//! arithmetic shift of an unsigned number repeats its highest bit, a logical shift of a signed one fills in zeros.
 
 use super::binary::check_same;
 use super::unary::Domain;
@@ -103,7 +103,7 @@ bits_table! {
         "How many bits are 0 before the highest 1; all of them for 0.";
 }
 
-/// `value`, an element of `bits` bits, shifted to the left; what is above those bits is to be cut off. Backends share it.
+/// `value`, an element of `bits` bits, shifted to the left; what is above them is to be cut off. Backends share it.
 pub fn shift_left(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
     in_range(amount.into(), bits).map_or(0, |amount| value.into() << amount)
 }

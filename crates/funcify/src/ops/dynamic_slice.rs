@@ -64,6 +64,10 @@ impl OpRules for DynamicSlice {
             return emit_lanes(op, &[x.value, start.value]);
         }
         let x = x.spread(size);
+        if self.size.constant() == Some(0) {
+            // Wherever it starts; the axis itself may be empty.
+            return vec![Batched::lanes(x.slice(self.axis as i64 + 1, 0..0))];
+        }
         let shape = x.shape().with_dim(self.axis + 1, self.size.clone());
         let offsets = along(iota(self.size.clone(), DType::I64), self.axis + 1, &shape);
         let positions = lane_starts(start.value, &x.shape()[self.axis + 1], &self.size, &shape) + offsets;

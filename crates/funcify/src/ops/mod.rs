@@ -183,7 +183,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// The graphs that the op runs: the body of a loop, the branches of a choice, a condition and its step, a combination.
+    /// The graphs that the op runs: the body of a loop, the branches of a choice, a condition and its step, a
+    /// combination.
     pub fn bodies(&self) -> Vec<&Arc<Graph>> {
         match self {
             Op::Scan(scan) => vec![&scan.body],

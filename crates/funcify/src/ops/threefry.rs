@@ -1,8 +1,9 @@
 //! `threefry`: random bits from a key and a counter, the same on every backend.
 //!
-//! The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011). Element
-//! number `i` of the result, row-major, is the block of the key at `counter + i`; so with a counter of zero the bits are
-//! those of JAX with `jax_threefry_partitionable`, its default. [`random`](crate::random) is what programs are written with.
+//! The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011).
+//! Element number `i` of the result, row-major, is the block of the key at `counter + i`; so with a counter of zero
+//! the bits are those of JAX with `jax_threefry_partitionable`, its default. [`random`](crate::random) is what
+//! programs are written with.
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
 use crate::error::{Place, Result};
@@ -110,7 +111,7 @@ pub fn threefry_bits(keys: &[u32], counters: &[u32], size: usize, words: Words) 
     let (counters, _) = counters.as_chunks::<2>();
     let mut bits = Vec::with_capacity(keys.len() * size * 2);
     for (key, counter) in keys.iter().zip(counters) {
-        let first = u64::from(counter[0]) << 32 | u64::from(counter[1]);
+        let first = (u64::from(counter[0]) << 32) | u64::from(counter[1]);
         for index in 0..size as u64 {
             let count = first.wrapping_add(index);
             let block = threefry_2x32(*key, [(count >> 32) as u32, count as u32]);

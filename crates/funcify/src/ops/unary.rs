@@ -137,7 +137,8 @@ unary_table! {
     "sinh" => Sinh, Float, |x| x.sinh(), |i| i, "The hyperbolic sine.";
     "cosh" => Cosh, Float, |x| x.cosh(), |i| i, "The hyperbolic cosine.";
     "asinh" => Asinh, Float, |x| special::asinh(x), |i| i, "The inverse of the hyperbolic sine.";
-    "acosh" => Acosh, Float, |x| special::acosh(x), |i| i, "The inverse of the hyperbolic cosine, not negative; NaN below 1.";
+    "acosh" => Acosh, Float, |x| special::acosh(x), |i| i,
+        "The inverse of the hyperbolic cosine, not negative; NaN below 1.";
     "atanh" => Atanh, Float, |x| special::atanh(x), |i| i,
         "The inverse of the hyperbolic tangent; infinite at -1 and 1, NaN beyond.";
     "erf" => Erf, Float, |x| special::erf(x), |i| i, "The error function.";

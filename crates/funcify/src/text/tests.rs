@@ -369,6 +369,7 @@ fn every_op() {
             x.matmul(x),
             crate::random::bits(crate::random::key(1), [Dim::from("B") + 1, Dim::from(2)]),
             crate::map(x, crate::Value::exp),
+            crate::associative_scan(x, |a, b| a * b + x.sum(0)),
             crate::while_loop_bounded("B", (x, k), |(x, k)| x.sum(..).lt(9.0) & k.lt(k), |(c, _)| (c + x, k)).0,
             crate::switch(k, [&|| x, &|| x + x, &|| crate::cond(b.all(..), || x * x, || -x)]),
         ];

@@ -129,8 +129,8 @@ fn bad_axis(at: &Place, name: &str, axis: i64, rank: usize, ty: &TensorType) -> 
     at.mismatch(format!("the axis of lanes of leaf `{name}`"), expected, found, "name an axis that the leaf has")
 }
 
-/// Runs `body`, which is written for one lane, on all lanes of `xs` at once: axis 0 of each leaf. The results have their
-/// lanes along axis 0.
+/// Runs `body`, which is written for one lane, on all lanes of `xs` at once: axis 0 of each leaf. The results have
+/// their lanes along axis 0.
 ///
 /// `xs` and the results are any [`Tree`]. Values of the enclosing graph that the body uses are the same for all lanes.
 /// The body is traced once; each op in it becomes the op on all lanes, loops included, and what no lane differs in is
@@ -267,8 +267,8 @@ fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Lanes
 impl Graph {
     /// The graph for `lanes` lanes, with the same names: `graph.vmap("B", VmapOptions::new())`.
     ///
-    /// The axes are those that the inputs have with their lanes. An input that is static and has lanes is static no more.
-    /// If `lanes` is a symbol that the graph has already, both sizes are the same.
+    /// The axes are those that the inputs have with their lanes. An input that is static and has lanes is static no
+    /// more. If `lanes` is a symbol that the graph has already, both sizes are the same.
     ///
     /// ```
     /// use funcify::{Graph, VmapOptions};

@@ -1,7 +1,7 @@
 //! Batching: a program on one lane becomes a program on many.
 //!
-//! Each op has a rule, [`OpRules::batch`](crate::ops::OpRules::batch), beside its type rule. Lanes lie along axis 0 of a
-//! value inside of a batched program; the front doors, [`vmap`], [`vmap_with`] and
+//! Each op has a rule, [`OpRules::batch`](crate::ops::OpRules::batch), beside its type rule. Lanes lie along axis 0
+//! of a value inside of a batched program; the front doors, [`vmap`], [`vmap_with`] and
 //! [`Graph::vmap`](crate::Graph::vmap), move the axes that the user names there and back. What no lane differs in is
 //! computed once. The meaning is that of JAX's `vmap`.
 
@@ -72,8 +72,8 @@ pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -
     Batched::lanes(emit(Select, &[mask, yes, no], Site::Unknown)[0])
 }
 
-/// Traces a body of a batched loop or choice: `body` is given the values of the parameters and gives the results by name.
-/// Outer values that it uses are captured. None after a failure.
+/// Traces a body of a batched loop or choice: `body` is given the values of the parameters and gives the results by
+/// name. Outer values that it uses are captured. None after a failure.
 pub(crate) fn trace_body(
     op: &str,
     name: &str,

@@ -1,11 +1,11 @@
 //! `vmap` where lanes differ in what they do, and `map` in chunks.
 
 use funcify::{
-    Builder, DType, HostTensor, MapOptions, Recurrence, VmapOptions, cond, constant, fori_loop, map_with, scan, switch,
+    Builder, DType, Graph, HostTensor, MapOptions, VmapOptions, cond, constant, fori_loop, map_with, scan, switch,
     vmap, vmap_with, while_loop, while_loop_bounded,
 };
 
-use super::{Cases, empty, gives, gives_dynamic, row, scalar, tensor};
+use super::{Cases, case, empty, gives, gives_dynamic, outputs_of, row, scalar, tensor};
 use crate::cases::outputs;
 use crate::suite::Case;
 
@@ -88,31 +88,30 @@ fn counted_by_lane() -> Result<Case, String> {
     gives_dynamic("lanes_that_count", program, inputs, [("sum", row([106i64, 107, 100]))])
 }
 
-/// Running sums in a full buffer, of as many rows as a lane says; the rest stays.
+/// A full buffer of as many rows as a lane says; the rest stays. Downward, and upward from the other end.
 fn buffer_counted_by_lane(down: bool) -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (counts, rows) = (g.input("counts", "i64[B]"), g.input("rows", "i64[4]"));
-        let rows = vmap(counts, |count| {
-            let mut loop_ = Recurrence::new();
-            let buffer = loop_.mit_mot(rows, if down { [1] } else { [0] }, if down { [0] } else { [1] });
-            if down {
-                loop_.backwards();
-            }
-            let done = loop_.steps_value(count).run(|step| {
-                let [old] = step.read(&buffer);
-                step.write(&buffer, [old + 1]);
-            });
-            done.buffer(&buffer)
-        });
-        outputs! { rows }
-    };
+    let (direction, read, write) = if down { (" down", 1, 0) } else { ("", 0, 1) };
+    let text = format!(
+        "fn @edge(%rows: i64[4], %n: i64[]) {{
+           %out: i64[4] = scan for t in 0..$1=%n{direction} {{
+             mit-mot %old: i64[] = %out[t+{read}] from %rows
+             %0: i64[] = constant 1
+             %1: i64[] = add %old, %0
+             %out[t+{write}] = %1
+           }}
+           return rows=%out
+         }}"
+    )
+    .replace("t+0", "t");
     let rows = match down {
         false => [10i64, 20, 30, 40, 10, 11, 30, 40, 10, 11, 12, 13],
         true => [10i64, 20, 30, 40, 21, 20, 30, 40, 43, 42, 41, 40],
     };
-    let inputs = [row([0i64, 1, 3]), row([10i64, 20, 30, 40])];
+    let graph = Graph::parse(&text).and_then(|one| one.vmap("B", VmapOptions::new().in_axes([None, Some(0)])));
     let name = if down { "lanes_that_count_down_in_a_buffer" } else { "lanes_that_count_in_a_buffer" };
-    gives_dynamic(name, program, inputs, [("rows", tensor([3, 4], rows))])
+    let inputs = vec![row([10i64, 20, 30, 40]), row([0i64, 1, 3])];
+    let case = case(name, graph, inputs, outputs_of([("rows", tensor([3, 4], rows))]))?;
+    Ok(Case { needs_dynamic_steps: true, ..case })
 }
 
 /// The condition counts; only the other carry has lanes, and it gets them in a step.

@@ -9,7 +9,7 @@ pub(super) const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DTyp
 /// Integers and floats.
 pub(super) const NUMBERS: [DType; 8] =
     [DType::U8, DType::U32, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64];
-/// Floats between -1 and 1, and next to whole numbers and halves: where inverse functions and those with poles change fast.
+/// Floats between -1 and 1, and next to whole numbers and halves: where inverse functions and poles are.
 const NEAR_REALS: [f64; 20] = [
     0.0,
     -0.0,

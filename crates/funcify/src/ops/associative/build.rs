@@ -21,13 +21,15 @@ impl AssociativeScanOptions {
         AssociativeScanOptions::default()
     }
 
-    /// From the last element to the first: `y[t] = combine(y[t+1], x[t])`. The accumulated element stays the first operand.
+    /// From the last element to the first: `y[t] = combine(y[t+1], x[t])`. The accumulated element stays the first
+    /// operand.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self
     }
 
-    /// The axis of each leaf along which the elements lie, negative to count from the end. The results have them there too.
+    /// The axis of each leaf along which the elements lie, negative to count from the end. The results have them
+    /// there too.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
@@ -36,10 +38,10 @@ impl AssociativeScanOptions {
 
 /// The running combinations of the rows of `xs`: `y[0] = x[0]`, `y[t] = combine(y[t-1], x[t])`.
 ///
-/// `xs` is any [`Tree`]; its leaves have equally many rows. `combine` is written for one element, gives the structure and
-/// exactly the types of one, and captures values of the enclosing graph. It is traced once, and applied to all elements
-/// of a half at once: in logarithmic depth, with about 2n combinations. It must be associative; the order of the combinations is not
-/// specified.
+/// `xs` is any [`Tree`]; its leaves have equally many rows. `combine` is written for one element, gives the structure
+/// and exactly the types of one, and captures values of the enclosing graph. It is traced once, and applied to all
+/// elements of a half at once: in logarithmic depth, with about 2n combinations. It must be associative; the order of
+/// the combinations is not specified.
 ///
 /// ```
 /// use funcify::{Graph, HostTensor, associative_scan, evaluate};

@@ -18,7 +18,8 @@ pub(crate) struct Halves {
     pub(crate) pairs: Symbol,
     /// From the rows of the pairs and what `combine` captures: the combination of each pair.
     pub(crate) combine: Arc<Graph>,
-    /// From the results at every other row, the pairs of the rows between, and what `combine` captures: the results at both.
+    /// From the results at every other row, the pairs of the rows between, and what `combine` captures: the results
+    /// at both.
     pub(crate) spread: Arc<Graph>,
 }
 

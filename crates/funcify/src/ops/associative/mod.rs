@@ -6,8 +6,8 @@
 //! - **associative-c1** every leaf has the same number of rows.
 //! - **associative-c2** the rows of a leaf, both parameters of `combine` for it, and its result for it have exactly one
 //!   type.
-//! - **associative-c3** `combine` is associative. Nobody checks that: if it is not, the order of the combinations, which
-//!   is not specified, changes the result. As floats are rounded, it changes their last digits in any case.
+//! - **associative-c3** `combine` is associative. Nobody checks that: if it is not, the order of the combinations,
+//!   which is not specified, changes the result. As floats are rounded, it changes their last digits in any case.
 //!
 //! Operands, in order: the leaves, whose rows are the elements; what `combine` captures. Parameters of `combine`: the
 //! leaves of one element, those of the other, what it captures. Results: a tensor for each leaf, of its type.
@@ -134,5 +134,53 @@ impl OpRules for AssociativeScan {
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         batch::batch(self, size, operands)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Error, Graph, HostTensor, evaluate};
+
+    /// Downward sums of one leaf, beside the second elements of another.
+    fn parse(a: &str, b: &str, row: &str) -> Result<Graph, Error> {
+        Graph::parse(&format!(
+            "fn @f(%a: {a}, %b: {b}) {{
+               %y: {a}, %z: {b} = associative_scan %a, %b down {{
+                 combine (%a_0: {row}, %b_0: {row}, %a_1: {row}, %b_1: {row}) {{
+                   %0: {row} = add %a_0, %a_1
+                   give %0, %b_1
+                 }}
+               }}
+               return y=%y, z=%z
+             }}"
+        ))
+    }
+
+    #[track_caller]
+    fn rejects(a: &str, b: &str, row: &str, expected: &str) {
+        let error = parse(a, b, row).expect_err("it is refused").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn c1_leaves_have_the_same_number_of_rows() {
+        rejects("f32[T]", "f32[T+1]", "f32[]", "T elements, as leaf 0 has");
+        rejects("f32[]", "f32[]", "f32[]", "rank 1 or more");
+    }
+
+    #[test]
+    fn c2_elements_have_one_type() {
+        rejects("f32[T]", "f32[T]", "f32[2]", "the first element's parameter for leaf 0");
+    }
+
+    #[test]
+    fn downward_begins_at_the_last_element() {
+        let graph = parse("f32[T]", "f32[T]", "f32[]").unwrap();
+        let text = graph.to_string();
+        assert_eq!(Graph::parse(&text).unwrap().to_string(), text);
+        assert!(crate::to_dot(&graph).contains("label=\"combine\""));
+        let xs = HostTensor::from([1f32, 2., 3.]);
+        let results = evaluate(&graph, &[xs.clone(), xs.clone()]).unwrap();
+        assert_eq!(results, [HostTensor::from([6f32, 5., 3.]), xs]);
     }
 }

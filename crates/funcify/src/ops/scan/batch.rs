@@ -1,8 +1,8 @@
 //! The batching rule of the loop: one loop on all lanes.
 //!
-//! Rows are along axis 0 of what the loop takes and gives, so its lanes are along axis 1; in the body they are along axis
-//! 0. A carry or a buffer has lanes if its initial value has or if a step gives it some, which is found by tracing the
-//! body until nothing is added.
+//! Rows are along axis 0 of what the loop takes and gives, so its lanes are along axis 1; in the body they are along
+//! axis 0. A carry or a buffer has lanes if its initial value has or if a step gives it some, which is found by
+//! tracing the body until nothing is added.
 //!
 //! A step count that differs between lanes is run to the largest one, and an `until` that does until the last lane has
 //! ended. A lane is active at step `t` if `t` is below its own count, upward and downward, and no earlier step has ended
@@ -282,7 +282,8 @@ impl Lanes<'_> {
     }
 }
 
-/// The largest count of the lanes, 0 of none; a negative one if there is any, so that it is refused as it is in one lane.
+/// The largest count of the lanes, 0 of none; a negative one if there is any, so that it is refused as it is in one
+/// lane.
 fn largest(counts: Value) -> Value {
     let counts = concat(&[counts, constant(HostTensor::from([0i64]))], 0);
     let (smallest, largest) = (counts.min(0), counts.max(0));

@@ -28,7 +28,8 @@ impl MapOptions {
         self
     }
 
-    /// The axis of the leaves that is mapped over, negative to count from the end. The results are stacked along axis 0.
+    /// The axis of the leaves that is mapped over, negative to count from the end. The results are stacked along axis
+    /// 0.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
@@ -37,9 +38,9 @@ impl MapOptions {
 
 /// [`map`](super::map) with options.
 ///
-/// In chunks, the body is batched by the rules of [`vmap`](crate::vmap()), and a loop runs over the chunks; the rows that
-/// are left are a smaller chunk. If the number of rows is a symbol, the number of chunks is computed when the program
-/// runs, and the last chunk is filled with its last row, for which the body runs more than once.
+/// In chunks, the body is batched by the rules of [`vmap`](crate::vmap()), and a loop runs over the chunks; the rows
+/// that are left are a smaller chunk. If the number of rows is a symbol, the number of chunks is computed when the
+/// program runs, and the last chunk is filled with its last row, for which the body runs more than once.
 ///
 /// ```
 /// use funcify::{Graph, HostTensor, MapOptions, evaluate, map_with};

@@ -1,9 +1,9 @@
 //! The batching rule of the conditional loop.
 //!
-//! A condition that all lanes share is read once for all; the step is batched. If the condition differs between lanes, the
-//! loop runs as long as any lane's holds, and a lane whose condition does not hold keeps its carries, as in JAX. Whether
-//! it holds is one more carry, a boolean a lane. A lane's steps are the first ones of the loop, so a bound is the same
-//! (while-c3).
+//! A condition that all lanes share is read once for all; the step is batched. If the condition differs between
+//! lanes, the loop runs as long as any lane's holds, and a lane whose condition does not hold keeps its carries, as
+//! in JAX. Whether it holds is one more carry, a boolean a lane. A lane's steps are the first ones of the loop, so a
+//! bound is the same (while-c3).
 
 use std::sync::Arc;
 

@@ -107,7 +107,7 @@ impl OpRules for Pad {
         let inside = emit(op.clone(), &[x.full_like(1.0).cast(DType::Bool), constant(false)], Site::Unknown)[0];
         let padded = emit(op, &[x, constant(HostTensor::scalar(0.0).cast(x.dtype()))], Site::Unknown)[0];
         let ones = vec![Dim::from(1); x.rank() - 1];
-        let values = value.value.reshape([&[size.clone()], ones.as_slice()].concat());
+        let values = value.value.reshape([std::slice::from_ref(size), ones.as_slice()].concat());
         vec![Batched::lanes(select(inside, padded, values))]
     }
 }

@@ -79,7 +79,7 @@ impl OpRules for Take {
                 let flat = x.reshape([size.clone(), of_x[1].clone(), rest.elements()]);
                 let indices = indices.reshape([size.clone(), count.elements(), Dim::from(1)]);
                 let taken = flat.gather(1, indices.broadcast_to([size.clone(), count.elements(), rest.elements()]));
-                let dims = [&[size.clone()], count.dims(), rest.dims()].concat();
+                let dims = [std::slice::from_ref(size), count.dims(), rest.dims()].concat();
                 let rank = count.rank();
                 let front = (0..self.axis).map(|axis| 1 + rank + axis);
                 let back = (self.axis..rest.rank()).map(|axis| 1 + rank + axis);

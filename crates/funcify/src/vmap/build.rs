@@ -175,7 +175,8 @@ pub fn vmap_with<X: Tree, Y: Tree>(options: VmapOptions, xs: X, body: impl FnOnc
         Ok((size, values)) => {
             trace_lanes(&at, &size, &values, xs, body, |name, result| options.place(&at, name, result, &size))
         }
-        Err((error, values)) => {
+        Err(refused) => {
+            let (error, values) = *refused;
             // A leaf without a type comes of an earlier failure, which is the one that is reported.
             if !leaves.iter().any(|(_, value)| value.is_poison()) {
                 fail(&at.op, at.site, &values, |_| error);
@@ -233,13 +234,13 @@ pub(crate) fn trace_lane<X: Tree, Y: Tree>(
 }
 
 /// The number of lanes, and the leaves with their lanes in front; or the error and the leaves that it is about.
-type Lanes = Result<(Dim, Vec<Batched>), (Error, Vec<Value>)>;
+type Lanes = Result<(Dim, Vec<Batched>), Box<(Error, Vec<Value>)>>;
 
 fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Lanes {
     let types: Vec<TensorType> = leaves.iter().map(|(_, value)| value.ty()).collect();
     let named = leaves.iter().zip(&types).map(|((name, _), ty)| (name.as_str(), ty));
     let all = || leaves.iter().map(|(_, value)| *value).collect::<Vec<Value>>();
-    let axes = options.axes(at, named, TensorType::rank).map_err(|error| (error, all()))?;
+    let axes = options.axes(at, named, TensorType::rank).map_err(|error| Box::new((error, all())))?;
     let mut first: Option<(&str, &Dim)> = None;
     for ((axis, (name, value)), ty) in axes.iter().zip(leaves).zip(&types) {
         let Some(axis) = axis else { continue };
@@ -250,7 +251,7 @@ fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Lanes
                 let expected = format!("{expected} lanes along axis {axis}, as leaf `{other}` has");
                 let fix = "give all leaves as many lanes, or `None` in `in_axes` to those that all lanes share";
                 let error = at.mismatch(format!("leaf `{name}`"), expected, format!("{size} lanes, in {ty}"), fix);
-                return Err((error, vec![*value]));
+                return Err(Box::new((error, vec![*value])));
             }
             Some(_) => {}
         }

@@ -250,12 +250,12 @@ mod tests {
     use std::io::Write;
 
     use funcify::dispatch::{Backend, Function};
-    use funcify::{Graph, HostTensor, evaluate, scan};
+    use funcify::{Graph, HostTensor, evaluate, random, scan};
 
     use super::*;
     use crate::data::READS;
 
-    /// Floats, integers and bytes in a step, with positions that are data: the loop enqueues all of it.
+    /// Floats, integers, bytes and random numbers in a step, with positions that are data: the loop enqueues all of it.
     #[test]
     fn a_native_loop_reads_nothing_back() {
         let burn = match Burn::wgpu() {
@@ -276,7 +276,20 @@ mod tests {
                 let h = (h * x + row).tanh();
                 let n = n * 3 - h.argmax(0).cast(DType::I32) / k + n.maximum(k);
                 let sum = sum + byte * byte;
-                ((h, n, sum), (h.sum(0), n, sum))
+                let drawn = random::normal(random::fold_in(random::key(3), k), [4], DType::F32);
+                let bits = (n >> 1).popcount();
+                (
+                    (h, n, sum),
+                    (
+                        h.sum(0),
+                        n,
+                        sum,
+                        drawn.cumsum(0, true),
+                        drawn.atan(),
+                        bits,
+                        (row * 3.0).cast(DType::I32).cumprod(0, false),
+                    ),
+                )
             })
         })
         .unwrap();

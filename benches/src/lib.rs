@@ -42,7 +42,7 @@ pub fn inputs(sizes: Sizes) -> Vec<HostTensor> {
 /// [`rnn`] compiled for a backend, with its inputs on the device.
 pub fn prepared<B: Backend>(backend: &B, strategy: LoopStrategy, sizes: Sizes) -> (Function<B>, Vec<B::Tensor>) {
     let graph = rnn().expect("the model is well typed");
-    let options = CompileOptions { strategy: Some(strategy), ..CompileOptions::default() };
+    let options = CompileOptions { strategy, ..CompileOptions::default() };
     let function = Function::compile_with(&graph, backend, options).expect("the backend has every op");
     let uploaded = inputs(sizes).iter().map(|tensor| backend.upload(tensor).expect("a float tensor")).collect();
     (function, uploaded)

@@ -9,8 +9,8 @@ use funcify::{
 };
 use funcify_tests::toy::{Toy, ToyTensor};
 
-const UNROLL: Option<LoopStrategy> = Some(LoopStrategy::Unroll);
-const NATIVE: Option<LoopStrategy> = Some(LoopStrategy::Native);
+const UNROLL: LoopStrategy = LoopStrategy::Unroll;
+const NATIVE: LoopStrategy = LoopStrategy::Native;
 
 fn cumsum() -> Graph {
     let graph = Graph::build("cumsum", |g| {
@@ -53,7 +53,7 @@ fn doubled(is_static: bool) -> Graph {
     graph.unwrap()
 }
 
-fn compile(graph: &Graph, strategy: Option<LoopStrategy>) -> Result<Function<Reference>> {
+fn compile(graph: &Graph, strategy: LoopStrategy) -> Result<Function<Reference>> {
     Function::compile_with(graph, &Reference, CompileOptions { strategy, ..CompileOptions::default() })
 }
 
@@ -279,14 +279,14 @@ fn a_call_takes_and_gives_the_backends_own_tensors() {
     assert_eq!(results[1], ToyTensor::new(&[3], vec![11.0, 13.0, 16.0]).unwrap());
     assert_eq!(xs.elements(), [1.0, 2.0, 3.0], "an argument that the caller holds is not changed");
 
-    let function = compile(&cumsum(), None).unwrap();
+    let function = compile(&cumsum(), LoopStrategy::Auto).unwrap();
     let results = function.call(&[Arc::new(numbers(3)), Arc::new(HostTensor::scalar(10f64))]).unwrap();
     assert_eq!(results[1].to_f64_vec(), [11.0, 13.0, 16.0]);
 }
 
 #[test]
 fn arguments_that_do_not_fit_are_errors_that_name_the_input() {
-    let function = compile(&cumsum(), None).unwrap();
+    let function = compile(&cumsum(), LoopStrategy::Auto).unwrap();
     let start = HostTensor::scalar(0f64);
     let wrong: [Vec<HostTensor>; 4] = [
         vec![numbers(3)],
@@ -336,7 +336,7 @@ fn an_output_may_be_an_input_and_may_be_given_twice() {
         let y = x + x;
         (x, y, y)
     });
-    let results = compile(&graph.unwrap(), None).unwrap().call_host(&[numbers(2)]).unwrap();
+    let results = compile(&graph.unwrap(), LoopStrategy::Auto).unwrap().call_host(&[numbers(2)]).unwrap();
     let results: Vec<Vec<f64>> = results.iter().map(HostTensor::to_f64_vec).collect();
     assert_eq!(results, [vec![1.0, 2.0], vec![2.0, 4.0], vec![2.0, 4.0]]);
 }

@@ -41,7 +41,7 @@ fn check_runs_on(backend: impl Backend) {
     let graph = recurrence();
     let expected = evaluate(&graph, &arguments()).unwrap();
     for strategy in [LoopStrategy::Unroll, LoopStrategy::Native] {
-        let options = CompileOptions { strategy: Some(strategy), ..CompileOptions::default() };
+        let options = CompileOptions { strategy, ..CompileOptions::default() };
         let function = Function::compile_with(&graph, &backend, options).unwrap();
         let results = function.call_host(&arguments()).unwrap();
         for (result, expected) in results.iter().zip(&expected) {

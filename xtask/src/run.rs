@@ -38,9 +38,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let graph = Graph::parse(&read(&arguments.file)?)?;
     let inputs = read_safetensors(&arguments.inputs)?;
     let strategy = match (arguments.native, arguments.unroll) {
-        (true, _) => Some(LoopStrategy::Native),
-        (_, true) => Some(LoopStrategy::Unroll),
-        _ => None,
+        (true, _) => LoopStrategy::Native,
+        (_, true) => LoopStrategy::Unroll,
+        _ => LoopStrategy::Auto,
     };
     let options = CompileOptions { strategy, ..CompileOptions::default() };
     let inputs = ordered_inputs(&Place::new(graph.name(), Site::Unknown), &graph, &inputs)?;

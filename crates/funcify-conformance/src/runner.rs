@@ -98,7 +98,7 @@ enum Execution {
 }
 
 fn execute(case: &Case, executor: &dyn Executor, mode: LoopStrategy) -> Execution {
-    let options = CompileOptions { strategy: Some(mode), ..CompileOptions::default() };
+    let options = CompileOptions { strategy: mode, ..CompileOptions::default() };
     let run = || executor.compile(&case.graph, options)?.call(&case.inputs);
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(results)) => Execution::Results(results),

@@ -48,7 +48,7 @@ fn one_function_serves_all_sizes() {
     assert!(shared.len() >= 5, "{} graphs are shared", shared.len());
     for cases in shared {
         for mode in MODES {
-            let options = CompileOptions { strategy: Some(mode), ..CompileOptions::default() };
+            let options = CompileOptions { strategy: mode, ..CompileOptions::default() };
             let function = Function::compile_with(&cases[0].graph, &Reference, options).unwrap();
             for case in cases.iter().chain(&cases) {
                 check(case, mode, function.call_host(&case.inputs));

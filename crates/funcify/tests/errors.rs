@@ -159,7 +159,7 @@ fn conditional_loops() {
     let (early, xs) = (early.unwrap(), HostTensor::from([1f32, 2., -1., 4., 5., 6.]));
     check("last_rows_of_a_loop_that_ends_early", funcify::evaluate(&early, &[HostTensor::scalar(0f32), xs]));
     let graph = Graph::build("model", |g| while_loop(g.input("n", "i64[]"), |n| n.lt(9), |n| n + 1)).unwrap();
-    let options = CompileOptions { strategy: Some(LoopStrategy::Unroll), ..CompileOptions::default() };
+    let options = CompileOptions { strategy: LoopStrategy::Unroll, ..CompileOptions::default() };
     check("unrolled_while_loop", Function::compile_with(&graph, &Reference, options));
 }
 
@@ -386,7 +386,7 @@ fn compilation() {
     check("missing_conversion", Function::compile(&model(), &OneOp));
     check("unknown_backend", open_backend("cuda"));
     let unrolled = |graph: &Graph, max_kernels: usize| {
-        let options = CompileOptions { strategy: Some(LoopStrategy::Unroll), max_kernels, ..CompileOptions::default() };
+        let options = CompileOptions { strategy: LoopStrategy::Unroll, max_kernels, ..CompileOptions::default() };
         Function::compile_with(graph, &Reference, options).unwrap()
     };
     let dynamic = Graph::build("model", |g| {

@@ -9,7 +9,7 @@ fn run<T: Tree>(program: impl FnOnce(&Builder) -> T, arguments: &[HostTensor]) -
     let graph = Graph::build("sizes", program).unwrap();
     let expected = evaluate(&graph, arguments);
     for strategy in [LoopStrategy::Unroll, LoopStrategy::Native] {
-        let options = CompileOptions { strategy: Some(strategy), ..CompileOptions::default() };
+        let options = CompileOptions { strategy, ..CompileOptions::default() };
         let results = Function::compile_with(&graph, &Reference, options).unwrap().call_host(arguments);
         assert_eq!(format!("{results:?}"), format!("{expected:?}"), "{}", strategy.name());
     }

@@ -116,8 +116,12 @@ impl StackType {
 }
 
 /// How the loops of a program run.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LoopStrategy {
+    /// Each loop as the backend's conversion of it says. Where that unrolls, loops whose number of steps is known are
+    /// unrolled, and the others run from the host.
+    #[default]
+    Auto,
     /// One body after the other in a straight line, compiled for the sizes of a call.
     Unroll,
     /// One program for the body, run by a loop; any sizes.
@@ -125,9 +129,15 @@ pub enum LoopStrategy {
 }
 
 impl LoopStrategy {
-    /// The name in tables: `unroll`, `native`.
+    /// The strategy, if it is one that all loops must take.
+    pub(super) fn forced(self) -> Option<LoopStrategy> {
+        (self != LoopStrategy::Auto).then_some(self)
+    }
+
+    /// The name in tables: `auto`, `unroll`, `native`.
     pub fn name(self) -> &'static str {
         match self {
+            LoopStrategy::Auto => "auto",
             LoopStrategy::Unroll => "unroll",
             LoopStrategy::Native => "native",
         }

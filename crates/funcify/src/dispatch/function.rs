@@ -21,13 +21,10 @@ use crate::types::{DType, Shape, Sizes, TensorType};
 /// How a graph is compiled.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// The strategy of all loops. Forced to be unrolled, a loop whose number of steps is not known from sizes, constants
+    /// The strategy of all loops, left to the backend by default. Forced to be unrolled, a loop whose number of steps is not known from sizes, constants
     /// and static inputs is an error, `StepCountNotStatic`; one that ends early, by an `until` or a condition, needs a
     /// largest number that is.
-    ///
-    /// `None` leaves it to the backend's conversion of the loop: where that unrolls, loops whose number of steps is known
-    /// are unrolled, and the others run from the host.
-    pub strategy: Option<LoopStrategy>,
+    pub strategy: LoopStrategy,
     /// How many instructions an unrolled program may have before it is an error.
     pub max_kernels: usize,
     /// How many specialised programs are kept; the one unused for longest goes first.
@@ -36,7 +33,7 @@ pub struct CompileOptions {
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { strategy: None, max_kernels: 1 << 20, max_programs: 32 }
+        CompileOptions { strategy: LoopStrategy::Auto, max_kernels: 1 << 20, max_programs: 32 }
     }
 }
 
@@ -101,7 +98,7 @@ impl<B: Backend> Function<B> {
         let settings = Settings {
             backend,
             conversions: &conversions,
-            strategy: options.strategy,
+            strategy: options.strategy.forced(),
             max_kernels: options.max_kernels,
         };
         let unrolls = validate(settings, graph).map_err(|error| error.in_graph(graph))?;
@@ -238,7 +235,7 @@ impl<B: Backend> Function<B> {
         let settings = Settings {
             backend: &self.backend,
             conversions: &self.conversions,
-            strategy: self.options.strategy,
+            strategy: self.options.strategy.forced(),
             max_kernels: self.options.max_kernels,
         };
         let start = Instant::now();

@@ -334,7 +334,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
                 at: at.boxed(),
                 backend: self.settings.backend.name().to_string(),
                 reason,
-                fix: "do not force a strategy, use `LoopStrategy::Native`, or bound it: `while_loop_bounded`".into(),
+                fix: "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`".into(),
             });
         }
         let steps = match bound {
@@ -396,8 +396,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let strategy = self.scan_strategy(scan, &at, operands, &types)?;
         let steps = match strategy {
             LoopStrategy::Unroll => unroll::known_steps(self, scan, &at, operands).ok(),
-            LoopStrategy::Native if scan.steps_operand => None,
-            LoopStrategy::Native => scan.steps.value(&self.sizes).ok().and_then(|steps| usize::try_from(steps).ok()),
+            _ if scan.steps_operand => None,
+            _ => scan.steps.value(&self.sizes).ok().and_then(|steps| usize::try_from(steps).ok()),
         };
         let steps = match (steps, &scan.until) {
             (Some(steps), None) => Steps::Exactly(steps),
@@ -408,7 +408,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let body = self.lower_invariants(scan, operands)?;
         match strategy {
             LoopStrategy::Unroll => unroll::lower(self, scan, &at, operands, &types, body),
-            LoopStrategy::Native => native::lower(self, scan, &at, operands, &types, graph.types(&node.outputs), body),
+            _ => native::lower(self, scan, &at, operands, &types, graph.types(&node.outputs), body),
         }
     }
 
@@ -432,8 +432,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
                     _ => Ok(LoopStrategy::Native),
                 }
             }
-            LoopStrategy::Native if self.is_laid_out(scan, types) => Ok(LoopStrategy::Unroll),
-            LoopStrategy::Native => Ok(LoopStrategy::Native),
+            _ if self.is_laid_out(scan, types) => Ok(LoopStrategy::Unroll),
+            _ => Ok(LoopStrategy::Native),
         }
     }
 

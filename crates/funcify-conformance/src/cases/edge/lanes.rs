@@ -1,8 +1,8 @@
 //! `vmap` where lanes differ in what they do, and `map` in chunks.
 
 use funcify::{
-    Builder, DType, Graph, HostTensor, MapOptions, VmapOptions, cond, constant, fori_loop, map_with, scan, switch,
-    vmap, vmap_with, while_loop, while_loop_bounded,
+    Builder, DType, Graph, HostTensor, MapOptions, Recurrence, VmapOptions, cond, constant, fori_loop, map_with, scan,
+    scan_until, switch, vmap, vmap_with, while_loop, while_loop_bounded,
 };
 
 use super::{Cases, case, empty, gives, gives_dynamic, outputs_of, row, scalar, tensor};
@@ -21,6 +21,9 @@ pub(super) fn cases() -> Cases {
         while_with_a_shared_condition()?,
         while_that_would_overflow()?,
         while_with_a_bound()?,
+        until_of_each_lane(false)?,
+        until_of_each_lane(true)?,
+        shared_until()?,
         while_with_captured_lanes()?,
         no_lanes()?,
         axes_from_the_end()?,
@@ -148,7 +151,45 @@ fn while_with_a_bound() -> Result<Case, String> {
         let (x, limit) = (g.input("x", "i64[B]"), g.input("limit", "i64[]"));
         outputs! { n: vmap(x, |x| while_loop_bounded(3, x, |n| n.lt(limit), |n| n + 1)) }
     };
-    gives_dynamic("lanes_with_a_bound", program, [row([0i64, 4, 9]), scalar(6i64)], [("n", row([3i64, 6, 9]))])
+    gives("lanes_with_a_bound", program, [row([0i64, 4, 9]), scalar(6i64)], [("n", row([3i64, 6, 9]))])
+}
+
+/// Sums up to a limit of the lane: each lane ends with the step that reaches its own, up or down.
+fn until_of_each_lane(down: bool) -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (limit, xs) = (g.input("limit", "i64[B]"), g.input("xs", "i64[T]"));
+        let sum = vmap(limit, |limit| {
+            let mut loop_ = Recurrence::new();
+            let (x, sum) = (loop_.sequence(xs, [0]), loop_.carry(limit.zeros_like()));
+            if down {
+                loop_.backwards();
+            }
+            let done = loop_.run(|step| {
+                let [x] = step.read(&x);
+                let next = step.read(&sum) + x;
+                step.write(&sum, next);
+                step.until(next.ge(limit));
+            });
+            done.last(&sum)
+        });
+        outputs! { sum }
+    };
+    let (name, sums) = if down { ("lanes_that_end_down", [4i64, 7, 10]) } else { ("lanes_that_end", [1i64, 6, 10]) };
+    gives(name, program, [row([1i64, 5, 99]), row([1i64, 2, 3, 4])], [("sum", row(sums))])
+}
+
+/// One `until` for all lanes keeps the rows that ran.
+fn shared_until() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (scale, xs) = (g.input("scale", "i64[B]"), g.input("xs", "i64[T]"));
+        let (last, ys) = vmap(scale, |scale| {
+            scan_until(scale.zeros_like(), xs, |sum, x| (sum + x * scale, sum + x * scale, x.ge(3)))
+        });
+        outputs! { last, ys }
+    };
+    let ys = tensor([2, 3], [1i64, 3, 6, 10, 30, 60]);
+    let inputs = [row([1i64, 10]), row([1i64, 2, 3, 4])];
+    gives("lanes_that_end_together", program, inputs, [("last", row([6i64, 60])), ("ys", ys)])
 }
 
 /// The condition and the step capture values that differ by lane, and the carry starts without lanes.

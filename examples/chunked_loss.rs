@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use funcify::dispatch::Executor;
-use funcify::{Builder, DType, Graph, HostTensor, Scalar, TensorType, Value, full, scan};
+use funcify::{Builder, DType, Graph, HostTensor, Scalar, TensorType, Value, constant, scan};
 use funcify_examples::{agree, backend, compile, noise};
 
 const TOKENS: usize = 512;
@@ -11,7 +11,7 @@ const VOCABULARY: usize = 1000;
 const CHUNK: usize = 32;
 
 /// Compares the loss of all tokens at once with that of chunks: the value, and the memory that each program plans.
-pub fn show(backend: &dyn Executor) -> Result<()> {
+pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let whole = Graph::build("whole", |g| {
         let (x, w, target) = inputs(g);
         loss(x, target, w) / TOKENS as f64
@@ -19,7 +19,7 @@ pub fn show(backend: &dyn Executor) -> Result<()> {
     let chunked = Graph::build("chunked", |g| {
         let (x, w, target) = inputs(g);
         let chunks = (x.reshape([TOKENS / CHUNK, CHUNK, WIDTH]), target.reshape([TOKENS / CHUNK, CHUNK]));
-        let (sum, ()) = scan(full([], DType::F32, 0.0), chunks, |sum, (x, target)| (sum + loss(x, target, w), ()));
+        let (sum, ()) = scan(constant(0f32), chunks, |sum, (x, target)| (sum + loss(x, target, w), ()));
         sum / TOKENS as f64
     })?;
 

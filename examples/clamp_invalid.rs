@@ -6,7 +6,7 @@ use funcify::{DType, Graph, HostTensor, cond};
 use funcify_examples::{backend, compile};
 
 /// Runs a layer in f16 on inputs that overflow and on inputs that do not.
-pub fn show(backend: &dyn Executor) -> Result<()> {
+pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     const MOST: f64 = 65_504.0 - 1000.0;
     let layer = Graph::build("layer", |g| {
         let x = g.input("x", "f16[4]");

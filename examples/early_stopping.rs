@@ -11,7 +11,7 @@ const TEXT: &str = "^control flow.";
 const MOST: usize = 64;
 
 /// Decodes from the first two letters, and shows that no step ran after the end token.
-pub fn show(backend: &dyn Executor) -> Result<()> {
+pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let mut letters: Vec<char> = TEXT.chars().collect();
     letters.sort_unstable();
     letters.dedup();

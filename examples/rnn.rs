@@ -6,7 +6,7 @@ use funcify::{DType, Graph, HostTensor, Scalar, scan};
 use funcify_examples::{agree, backend, compile, noise};
 
 /// Runs the network on sequences of two lengths, and compares it with a loop over numbers.
-pub fn show(backend: &dyn Executor) -> Result<()> {
+pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let rnn = Graph::build("rnn", |g| {
         let [xs, h0] = [g.input("xs", "f32[T,B,3]"), g.input("h0", "f32[B,4]")];
         let [w, u] = [g.input("w", "f32[3,4]"), g.input("u", "f32[4,4]")];

@@ -6,7 +6,7 @@ use funcify::{Graph, Value, associative_scan, scan};
 use funcify_examples::{agree, backend, compile, noise};
 
 /// Runs both forms of the layer on a sequence; they give the same.
-pub fn show(backend: &dyn Executor) -> Result<()> {
+pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let layer = |name: &str, states: fn(Value, Value) -> Value| {
         Graph::build(name, |g| {
             let u = g.input("u", "f32[T,2]");

@@ -6,7 +6,7 @@ use funcify::{DType, Graph, HostTensor, Value, cond, iota, select, size};
 use funcify_examples::{agree, backend, compile, noise};
 
 /// Calls one program with a prompt and with its last token; both give the same last row.
-pub fn show(backend: &dyn Executor) -> Result<()> {
+pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let attention = Graph::build("attention", |g| {
         let q = g.input("q", "f32[T,8]");
         let [k, v] = [g.input("k", "f32[S,8]"), g.input("v", "f32[S,8]")];

@@ -13,8 +13,6 @@ use funcify_burn::Burn;
 
 const SHAPES: [&[usize]; 7] = [&[], &[5], &[0], &[3, 4], &[2, 0, 3], &[2, 3, 4], &[2, 1, 3, 2]];
 
-const BYTES_AND_WORDS: [DType; 2] = [DType::U8, DType::U32];
-
 fn devices() -> Vec<Burn> {
     vec![
         #[cfg(feature = "flex")]
@@ -73,6 +71,15 @@ fn held_dtypes(device: &Burn) -> Vec<DType> {
     DType::ALL.into_iter().filter(|dtype| device.lacks(*dtype, 3).is_none()).collect()
 }
 
+/// The dtypes that a device stores as one.
+fn alike(device: &Burn) -> Option<&'static [DType]> {
+    match device.name() {
+        "burn-wgpu" => Some(&[DType::U8, DType::U32]),
+        "burn-ndarray" => Some(&[DType::F16, DType::BF16, DType::F32]),
+        _ => None,
+    }
+}
+
 #[test]
 fn upload_and_download_round_trip() {
     for device in devices() {
@@ -82,9 +89,7 @@ fn upload_and_download_round_trip() {
             assert_eq!(device.download(&tensor, dtype).unwrap(), x);
             assert_eq!(device.shape(&tensor), shape);
             for other in DType::ALL {
-                // wgpu stores u8 as u32.
-                let alike =
-                    device.name() == "burn-wgpu" && [dtype, other].iter().all(|one| BYTES_AND_WORDS.contains(one));
+                let alike = alike(&device).is_some_and(|alike| alike.contains(&dtype) && alike.contains(&other));
                 assert_eq!(device.stores(&tensor, other), other == dtype || alike, "{dtype} as {other}");
             }
         }

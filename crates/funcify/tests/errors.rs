@@ -78,6 +78,18 @@ fn lanes() {
         vmap_with(VmapOptions::new().out_axis(1), g.input("x", "f32[B,3]"), |x| x.sum(0))
     });
     refused("op_in_a_lane", |g| vmap(g.input("x", "f32[B,3]"), |x| x.matmul(x.unsqueeze(0))));
+    refused("step_count_of_a_lane", |g| {
+        let (limit, xs) = (g.input("limit", "f32[B]"), g.input("xs", "f32[9]"));
+        vmap(limit, |limit| {
+            let mut loop_ = Recurrence::new();
+            let x = loop_.sequence(xs, [0]);
+            let done = loop_.run(|step| {
+                let [x] = step.read(&x);
+                step.until(x.gt(limit));
+            });
+            done.steps()
+        })
+    });
     refused("ragged_lanes", |g| {
         let (n, xs) = (g.input("n", "i64[B]"), g.input("xs", "f32[9]"));
         vmap(n, |n| {

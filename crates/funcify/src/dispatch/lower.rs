@@ -74,11 +74,11 @@ pub(super) struct Lowering<'a, B: Backend> {
 }
 
 /// A number that is known when a program is made.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Known {
     number: i64,
-    /// The static input that it is, if it is none of the program's constants.
-    input: Option<usize>,
+    /// The static inputs that it follows from.
+    inputs: BTreeSet<usize>,
 }
 
 /// What a lowering finds beside the program.
@@ -128,7 +128,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
     pub(super) fn program(self, graph: &Graph, statics: &[(usize, i64)]) -> Result<(Program<B>, Findings)> {
         let mut arguments: Vec<_> = graph.inputs().iter().map(|input| (input.value, None)).collect();
         for (index, number) in statics {
-            arguments[*index].1 = Some(Known { number: *number, input: Some(*index) });
+            arguments[*index].1 = Some(Known { number: *number, inputs: BTreeSet::from([*index]) });
         }
         let live = graph.live_nodes();
         self.program_of(graph, &arguments, |index| live[index])
@@ -145,7 +145,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let mut inputs = Vec::with_capacity(arguments.len());
         for (value, known) in arguments {
             let register = self.register();
-            self.known.extend(known.map(|known| (register, known)));
+            self.known.extend(known.clone().map(|known| (register, known)));
             registers[value.index()] = Some(register);
             inputs.push((register, graph.ty(*value).clone()));
         }
@@ -163,7 +163,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         arguments: &[(ValueId, Option<Known>)],
         wanted: impl Fn(usize) -> bool,
     ) -> Result<Arc<Program<B>>> {
-        let key = (address, arguments.iter().map(|(_, known)| *known).collect(), self.sizes.clone());
+        let key = (address, arguments.iter().map(|(_, known)| known.clone()).collect(), self.sizes.clone());
         if let Some(program) = self.programs.get(&key) {
             return Ok(program.clone());
         }
@@ -178,7 +178,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
     /// The number in a register, if it is known: the program then depends on it.
     pub(super) fn known_number(&mut self, register: Slot) -> Option<i64> {
         let known = self.known.get(&register)?;
-        self.findings.statics.extend(known.input);
+        self.findings.statics.extend(&known.inputs);
         Some(known.number)
     }
 
@@ -245,14 +245,14 @@ impl<'a, B: Backend> Lowering<'a, B> {
         };
         let known = self.known_result(&kernel, operands);
         let results = self.push(&kernel.at, Action::Kernel(kernel.clone()), operands, kernel.outputs.len())?;
-        if let Some(number) = known {
-            self.known.insert(results[0], Known { number, input: None });
+        if let Some(known) = known {
+            self.known.insert(results[0], known);
         }
         Ok(results)
     }
 
     /// The number that an integer or boolean scalar has, if it follows from sizes and numbers that are known.
-    fn known_result(&mut self, kernel: &KernelNode<B>, operands: &[Slot]) -> Option<i64> {
+    fn known_result(&self, kernel: &KernelNode<B>, operands: &[Slot]) -> Option<Known> {
         let is_scalar = |ty: &TensorType| ty.rank() == 0 && (ty.dtype.is_int() || ty.dtype == DType::Bool);
         let folds = matches!(
             kernel.op,
@@ -261,16 +261,14 @@ impl<'a, B: Backend> Lowering<'a, B> {
         if !folds || !kernel.inputs.iter().chain(&kernel.outputs).all(is_scalar) {
             return None;
         }
-        if !operands.iter().all(|operand| self.known.contains_key(operand)) {
-            return None;
-        }
-        let number =
-            |(slot, ty): (&Slot, &TensorType)| Some(HostTensor::scalar(self.known_number(*slot)?).cast(ty.dtype));
-        let inputs: Vec<HostTensor> = operands.iter().zip(&kernel.inputs).map(number).collect::<Option<_>>()?;
+        let known: Vec<&Known> = operands.iter().map(|operand| self.known.get(operand)).collect::<Option<_>>()?;
+        let number = |(known, ty): (&&Known, &TensorType)| HostTensor::scalar(known.number).cast(ty.dtype);
+        let inputs: Vec<HostTensor> = known.iter().zip(&kernel.inputs).map(number).collect();
         let mut sizes = self.sizes.clone();
         let mut context = EvalContext { at: kernel.at.clone(), sizes: &mut sizes };
         let results = kernel.op.eval(&mut context, &inputs, &kernel.outputs).ok()?;
-        Some(results.first()?.get(0).as_i64())
+        let inputs = known.iter().flat_map(|known| &known.inputs).copied().collect();
+        Some(Known { number: results.first()?.get(0).as_i64(), inputs })
     }
 
     fn kernel_node(&self, graph: &Graph, node: &Node) -> Result<KernelNode<B>> {
@@ -295,7 +293,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let register = self.push(&at, Action::Constant { tensor, ty: constant.value.ty() }, &[], 1)?[0];
         let dtype = constant.value.dtype();
         if constant.value.shape().is_empty() && (dtype.is_int() || dtype == DType::Bool) {
-            self.known.insert(register, Known { number: constant.value.get(0).as_i64(), input: None });
+            self.known.insert(register, Known { number: constant.value.get(0).as_i64(), inputs: BTreeSet::new() });
         }
         Ok(register)
     }
@@ -383,7 +381,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
     /// The program of a body whose parameters after the first `carries` are these operands. What is known of them is
     /// known in it.
     fn sub_program(&mut self, body: &Arc<Graph>, carries: usize, operands: &[Slot]) -> Result<Arc<Program<B>>> {
-        let of_operands = operands.iter().map(|operand| self.known.get(operand).copied());
+        let of_operands = operands.iter().map(|operand| self.known.get(operand).cloned());
         let known = std::iter::repeat_n(None, carries).chain(of_operands);
         let arguments: Vec<_> = body.inputs().iter().map(|input| input.value).zip(known).collect();
         let live = body.live_nodes();

@@ -62,7 +62,7 @@ pub(super) fn lower<B: Backend>(
     let mut arguments: Vec<(ValueId, Option<Known>)> = own_params.map(|value| (value, None)).collect();
     for value in graph.values().filter(|value| needed[value.index()]) {
         if let Some(register) = body.registers[value.index()] {
-            arguments.push((value, lowering.known.get(&register).copied()));
+            arguments.push((value, lowering.known.get(&register).cloned()));
             outer.push(register);
         }
     }

@@ -35,7 +35,7 @@ impl Live {
 }
 
 /// The symbols to which an op gives sizes.
-fn binds(op: &Op) -> impl Iterator<Item = &Symbol> {
+pub(crate) fn binds(op: &Op) -> impl Iterator<Item = &Symbol> {
     let scan = if let Op::Scan(scan) = op { Some(scan) } else { None };
     scan.into_iter().flat_map(|scan| scan.binds())
 }

@@ -16,7 +16,7 @@ use std::fmt;
 
 pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
 pub use compositions::{eye, tri_mask};
-pub(crate) use live::uses_any;
+pub(crate) use live::{binds, uses_any};
 pub use operand::{Axes, Operand, SliceRange};
 pub use products::einsum;
 pub(crate) use tracer::{BodyTrace, at_site, emit, fail, fresh_symbol};

@@ -25,6 +25,8 @@ struct Trace {
     error: Option<Error>,
     /// How many symbols were made.
     fresh: usize,
+    /// The symbols whose sizes differ between the lanes of a batched program: step counts of loops.
+    by_lane: Vec<Symbol>,
     /// The line that what is added is for, if it is not the caller's: a rule adds ops for the line of the op that it
     /// is the rule of.
     site: Option<Site>,
@@ -73,7 +75,13 @@ fn guard() -> Guard {
 pub(crate) fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder) -> T) -> Result<Graph> {
     let _guard = guard();
     TRACES.with_borrow_mut(|traces| {
-        traces.push(Trace { bodies: vec![OpenBody::new(name)], error: None, fresh: 0, site: None });
+        traces.push(Trace {
+            bodies: vec![OpenBody::new(name)],
+            error: None,
+            fresh: 0,
+            by_lane: Vec::new(),
+            site: None,
+        });
     });
     let at = Place::new("build", site);
     if !is_identifier(name) {
@@ -255,6 +263,16 @@ pub(crate) fn fresh_symbol() -> Symbol {
         trace.fresh
     });
     Symbol::new(&format!("${}", number.unwrap_or(0)))
+}
+
+/// Remembers that the sizes of these symbols differ between lanes.
+pub(crate) fn add_sizes_by_lane<'a>(symbols: impl Iterator<Item = &'a Symbol>) {
+    with_trace(|trace| trace.by_lane.extend(symbols.cloned()));
+}
+
+/// The symbols whose sizes differ between lanes.
+pub(crate) fn sizes_by_lane() -> Vec<Symbol> {
+    with_trace(|trace| trace.by_lane.clone()).unwrap_or_default()
 }
 
 /// Runs `f`; the ops that it adds are for the line `site`.

@@ -10,11 +10,11 @@ mod build;
 pub(crate) use build::trace_lane;
 pub use build::{InAxes, VmapOptions, vmap, vmap_with};
 
-use crate::error::{Place, Site};
-use crate::graph::tracer::{ClosedBody, keep_name};
-use crate::graph::{BodyTrace, Graph, Value, ValueId, at_site, emit};
+use crate::error::{Error, Place, Site};
+use crate::graph::tracer::{ClosedBody, keep_name, sizes_by_lane};
+use crate::graph::{BodyTrace, Graph, Node, Value, ValueId, at_site, binds, emit, fail, uses_any};
 use crate::ops::{Op, OpRules, Select};
-use crate::types::{Dim, TensorType};
+use crate::types::{Dim, Symbol, TensorType};
 
 /// A value of a batched program: one slice a lane along axis 0, or the same for all lanes.
 #[derive(Clone, Copy, Debug)]
@@ -93,10 +93,11 @@ pub(crate) fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Vec<Batch
         values[input.value.index()] = Some(*batched);
     }
     let of = |values: &[Option<Batched>], id: ValueId| values[id.index()].unwrap_or(Batched::shared(Value::poison()));
-    let live = graph.live_values();
-    for node in graph.nodes() {
-        if !node.outputs.iter().any(|output| live[output.index()]) {
-            continue;
+    let live = graph.live_nodes();
+    for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
+        if let Some(symbol) = size_by_lane(graph, node) {
+            at_site(node.site, || refuse_size(node, &symbol));
+            break;
         }
         let operands: Vec<Batched> = node.inputs.iter().map(|input| of(&values, *input)).collect();
         let results = at_site(node.site, || batch_node(&node.op, size, &operands));
@@ -108,6 +109,22 @@ pub(crate) fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Vec<Batch
         }
     }
     graph.outputs().iter().map(|output| of(&values, output.value)).collect()
+}
+
+/// A symbol that a node uses and whose size differs between lanes.
+fn size_by_lane(graph: &Graph, node: &Node) -> Option<Symbol> {
+    let differs = |symbol: &Symbol| !binds(&node.op).any(|own| own == symbol) && uses_any(graph, node, &[symbol]);
+    sizes_by_lane().into_iter().find(differs)
+}
+
+fn refuse_size(node: &Node, symbol: &Symbol) {
+    fail(node.op.name(), node.site, &[], |at| Error::StepCount {
+        at: at.boxed(),
+        reason: format!(
+            "the size `{symbol}`, a loop's number of steps, differs between lanes: what has it would be ragged"
+        ),
+        fix: "count the steps in a carry of the loop, which each lane has".into(),
+    });
 }
 
 /// Applies the rule of one op, if any operand has lanes. Nothing after a failure.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::{Buffer, Scan, Start};
 use crate::error::{Error, Place, Site};
-use crate::graph::tracer::ClosedBody;
+use crate::graph::tracer::{ClosedBody, add_sizes_by_lane};
 use crate::graph::{Value, concat, constant, emit, fail, fresh_symbol, select};
 use crate::host::HostTensor;
 use crate::types::{DType, Dim, TensorType};
@@ -26,6 +26,9 @@ pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Vec<Batche
     if let (Some(counts), Some(buffer)) = (counts, ragged(scan)) {
         fail("scan", Site::Unknown, &[counts], |at| ragged_error(at, scan, buffer));
         return Vec::new();
+    }
+    if by_lane {
+        add_sizes_by_lane(scan.binds());
     }
     let lanes = Lanes {
         scan,
@@ -83,6 +86,7 @@ impl Lanes<'_> {
                     fail("scan", Site::Unknown, &[], |at| ragged_error(at, self.scan, buffer));
                     return None;
                 }
+                add_sizes_by_lane(self.scan.until.iter());
                 buffers.fill(true);
                 carries.fill(true);
             }
@@ -261,6 +265,7 @@ impl Lanes<'_> {
         let op = Scan {
             body: Arc::new(body.graph),
             steps,
+            until: scan.until.as_ref().map(|until| if self.ends { fresh_symbol() } else { until.clone() }),
             buffers: buffers.collect(),
             carries: scan.carries + usize::from(first.is_some()) + usize::from(running.is_some()),
             invariants,

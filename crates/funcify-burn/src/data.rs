@@ -76,7 +76,10 @@ pub(crate) fn from_elements<E: burn::tensor::Element>(burn: &Burn, elements: Vec
 
 /// The elements of a tensor of that element type. A buffer that nothing else holds is taken over, not copied.
 pub(crate) fn elements<E: burn::tensor::Element>(tensor: Tensor) -> Result<Vec<E>, BackendError> {
-    Ok(read(tensor)?.try_into_vec()?)
+    let data = read(tensor)?;
+    // A device may store booleans as integers.
+    let data = if data.dtype().is_bool() { data.convert_dtype(E::dtype()) } else { data };
+    Ok(data.try_into_vec()?)
 }
 
 /// The value of an integer scalar.

@@ -269,14 +269,20 @@ impl Backend for Burn {
         let operands = operands.into_iter().map(kinds::computable);
         let results = match call.op {
             // Burn's elementwise ops on scalars panic on a wgpu device if there are no elements.
-            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Cast(_) | Op::Select(_) | Op::Custom(_)
+            Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Bits(_)
+            | Op::Compare(_)
+            | Op::Cast(_)
+            | Op::Select(_)
+            | Op::Custom(_)
                 if call.outputs.iter().all(|ty| is_empty(call, ty)) =>
             {
                 let empty = call.outputs.iter().map(|ty| self.zeros(ty.dtype, &call.shape(&ty.shape)?));
                 empty.collect::<Result<_, _>>()?
             }
-            // Functions of f16 lose digits where they are computed in f16.
-            Op::Unary(_) | Op::Binary(_) if call.dtype(0) == DType::F16 => {
+            // These lose digits where they are computed in f16.
+            Op::Unary(_) | Op::Binary(_) | Op::Cumulative(_) | Op::Conv(_) if call.dtype(0) == DType::F16 => {
                 kernel(call, operands.map(|x| Dispatch::float_cast(x, FloatDType::F32)).collect())?
             }
             _ => kernel(call, operands.collect())?,

@@ -6,7 +6,7 @@ use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
 use burn::tensor::Scalar;
 use funcify::ops::{Binary, Unary};
 
-use super::{One, Two};
+use super::{One, Two, special};
 use crate::device::Burn;
 use crate::kinds::{Tensor, mask_where};
 
@@ -20,32 +20,43 @@ pub(crate) fn unary(burn: &Burn, op: Unary) -> Option<One> {
         Unary::Log => Some(log),
         Unary::Log1p => Some(log1p),
         Unary::Tanh => Some(tanh),
-        _ => None,
+        op => special::unary(op),
     }
 }
 
 /// The kernel of an op on floats, if it is not Burn's.
 pub(crate) fn binary(burn: &Burn, op: Binary) -> Option<Two> {
+    if burn.in_host_memory() {
+        return None;
+    }
     match op {
-        Binary::Pow if !burn.in_host_memory() => Some(power),
+        Binary::Pow => Some(power),
+        Binary::Atan2 => Some(special::atan2),
         _ => None,
     }
 }
 
 /// The polynomial with these coefficients, the highest power first.
-fn polynomial(x: &Tensor, coefficients: &[f64]) -> Tensor {
+pub(super) fn polynomial(x: &Tensor, coefficients: &[f64]) -> Tensor {
     let plus = |sum: Tensor, coefficient: f64| Dispatch::float_add_scalar(sum, Scalar::from(coefficient));
     let start = plus(Dispatch::float_mul_scalar(x.clone(), Scalar::from(coefficients[0])), coefficients[1]);
     let times = |sum: Tensor| Dispatch::float_mul(sum, x.clone());
     coefficients[2..].iter().fold(start, |sum, coefficient| plus(times(sum), *coefficient))
 }
 
-fn square(x: &Tensor) -> Tensor {
+pub(super) fn square(x: &Tensor) -> Tensor {
     Dispatch::float_mul(x.clone(), x.clone())
 }
 
+/// x (1 + x^2 p(x^2)), which keeps the sign of zeros.
+pub(super) fn odd(x: Tensor, coefficients: &[f64]) -> Tensor {
+    let squares = square(&x);
+    let bend = Dispatch::float_mul(polynomial(&squares, coefficients), squares);
+    Dispatch::float_mul(Dispatch::float_add_scalar(bend, Scalar::from(1f64)), x)
+}
+
 /// Where |x| < bound; not where x is NaN.
-fn within(burn: &Burn, x: &Tensor, bound: f64) -> Tensor {
+pub(super) fn within(burn: &Burn, x: &Tensor, bound: f64) -> Tensor {
     Dispatch::float_lower_elem(Dispatch::float_abs(x.clone()), Scalar::from(bound), burn.bool_dtype())
 }
 
@@ -53,9 +64,7 @@ fn within(burn: &Burn, x: &Tensor, bound: f64) -> Tensor {
 fn tanh(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 5] =
         [-5.704_988_727_45e-3, 2.063_908_879_54e-2, -5.373_971_555_31e-2, 1.333_144_220_36e-1, -3.333_328_194_22e-1];
-    let squares = square(&x);
-    let bend = Dispatch::float_mul(polynomial(&squares, &COEFFICIENTS), squares);
-    let near = Dispatch::float_add(x.clone(), Dispatch::float_mul(bend, x.clone()));
+    let near = odd(x.clone(), &COEFFICIENTS);
     let power = Dispatch::float_exp(Dispatch::float_mul_scalar(Dispatch::float_abs(x.clone()), Scalar::from(2f64)));
     let rest = Dispatch::float_recip(Dispatch::float_add_scalar(power, Scalar::from(1f64)));
     let far = Dispatch::float_add_scalar(Dispatch::float_mul_scalar(rest, Scalar::from(-2f64)), Scalar::from(1f64));
@@ -85,7 +94,7 @@ fn log1p(burn: &Burn, x: Tensor) -> Tensor {
 }
 
 /// Near 1 log(1 + (x - 1)): there x - 1 is exact.
-fn log(burn: &Burn, x: Tensor) -> Tensor {
+pub(super) fn log(burn: &Burn, x: Tensor) -> Tensor {
     let less_one = Dispatch::float_add_scalar(x.clone(), Scalar::from(-1f64));
     let near = log1p_near_zero(&less_one);
     mask_where(Dispatch::float_log(x), within(burn, &less_one, 0.5), near)

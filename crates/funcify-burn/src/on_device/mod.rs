@@ -2,7 +2,10 @@
 //! of them where they leave a result open: division by zero, casts of numbers that the target cannot hold, indices out
 //! of range. Nothing is read back, so a loop enqueues its steps without waiting.
 
+mod bits;
 mod floats;
+mod special;
+mod threefry;
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
@@ -15,7 +18,9 @@ use crate::device::Burn;
 use crate::dtypes;
 use crate::kinds::{Kind, Tensor, along, join, kind, mask_where, sizes, slice};
 
+pub(crate) use bits::{count_leading_zeros, popcount, shift_left, shift_right_arithmetic, shift_right_logical};
 pub(crate) use floats::{binary as float_binary, unary as float_unary};
+pub(crate) use threefry::threefry;
 
 /// A kernel of one operand.
 type One = fn(&Burn, Tensor) -> Tensor;
@@ -161,6 +166,30 @@ pub(crate) fn fold(monoid: ReduceKind, x: Tensor, axis: usize) -> Option<Tensor>
     }
 }
 
+/// The running reduction of integers along an axis, from its first element or from its last.
+pub(crate) fn running(monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool) -> Option<Tensor> {
+    let along = match monoid {
+        ReduceKind::Sum => Dispatch::int_cumsum,
+        ReduceKind::Prod => Dispatch::int_cumprod,
+        ReduceKind::Max => Dispatch::int_cummax,
+        ReduceKind::Min => Dispatch::int_cummin,
+        ReduceKind::Any | ReduceKind::All => return None,
+    };
+    let turned = |x: Tensor| if reverse { Dispatch::int_flip(x, &[axis]) } else { x };
+    Some(turned(along(turned(x), axis)))
+}
+
+/// The running reduction of booleans along an axis.
+pub(crate) fn running_bools(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool) -> Option<Tensor> {
+    let of_integers = match monoid {
+        ReduceKind::Any => ReduceKind::Max,
+        ReduceKind::All => ReduceKind::Min,
+        _ => return None,
+    };
+    let integers = running(of_integers, Dispatch::bool_into_int(x, burn.index_dtype()), axis, reverse)?;
+    Some(Dispatch::int_not_equal_elem(integers, Scalar::from(0i64), burn.bool_dtype()))
+}
+
 /// Indices of any integer type clamped into `0..size`.
 pub(crate) fn clamped(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
     let last = size.saturating_sub(1).min(i32::MAX as usize) as i64;
@@ -178,6 +207,20 @@ pub(crate) fn scatter(
     indices: Tensor,
     updates: Tensor,
 ) -> Tensor {
+    if kind(&x) != Kind::Float || !matches!(mode, ScatterMode::Max | ScatterMode::Min) {
+        return scatter_numbers(burn, axis, mode, x, indices, updates);
+    }
+    // The device's larger or smaller number of two is not NaN where one is: NaN takes a scatter of its own.
+    let is_nan = |x: &Tensor| Dispatch::float_is_nan(x.clone(), burn.bool_dtype());
+    let marked = |x: &Tensor| Dispatch::bool_into_int(is_nan(x), burn.index_dtype());
+    let marks = scatter_numbers(burn, axis, ScatterMode::Max, marked(&x), indices.clone(), marked(&updates));
+    let nans = Dispatch::int_not_equal_elem(marks, Scalar::from(0i64), burn.bool_dtype());
+    let changed = scatter_numbers(burn, axis, mode, x, indices, updates);
+    Dispatch::float_mask_fill(changed, nans, Scalar::from(f64::NAN))
+}
+
+/// [`scatter`], whose largest and smallest numbers lose NaN.
+fn scatter_numbers(burn: &Burn, axis: usize, mode: ScatterMode, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor {
     let found = sizes(&x);
     let size = found[axis];
     let below = below_zero(burn, &indices);
@@ -207,12 +250,12 @@ mod tests {
     use std::io::Write;
 
     use funcify::dispatch::{Backend, Function};
-    use funcify::{Graph, HostTensor, evaluate, scan};
+    use funcify::{Graph, HostTensor, evaluate, random, scan};
 
     use super::*;
     use crate::data::READS;
 
-    /// Floats, integers and bytes in a step, with positions that are data: the loop enqueues all of it.
+    /// Floats, integers, bytes and random numbers in a step, with positions that are data: the loop enqueues all of it.
     #[test]
     fn a_native_loop_reads_nothing_back() {
         let burn = match Burn::wgpu() {
@@ -233,7 +276,20 @@ mod tests {
                 let h = (h * x + row).tanh();
                 let n = n * 3 - h.argmax(0).cast(DType::I32) / k + n.maximum(k);
                 let sum = sum + byte * byte;
-                ((h, n, sum), (h.sum(0), n, sum))
+                let drawn = random::normal(random::fold_in(random::key(3), k), [4], DType::F32);
+                let bits = (n >> 1).popcount();
+                (
+                    (h, n, sum),
+                    (
+                        h.sum(0),
+                        n,
+                        sum,
+                        drawn.cumsum(0, true),
+                        drawn.atan(),
+                        bits,
+                        (row * 3.0).cast(DType::I32).cumprod(0, false),
+                    ),
+                )
             })
         })
         .unwrap();

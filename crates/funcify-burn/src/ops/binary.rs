@@ -41,7 +41,12 @@ funcify!(Burn, ops::And, |_call, [x, y]| logic(x, y, Dispatch::bool_and, Dispatc
 funcify!(Burn, ops::Or, |_call, [x, y]| logic(x, y, Dispatch::bool_or, Dispatch::bitwise_or));
 funcify!(Burn, ops::Xor, |_call, [x, y]| logic(x, y, Dispatch::bool_not_equal, Dispatch::bitwise_xor));
 
-funcify!(Burn, ops::Atan2, |_call, [x, y]| Ok::<Tensor, BackendError>(Dispatch::float_atan2(x, y)));
+funcify!(Burn, ops::Atan2, |call, [x, y]| {
+    Ok::<Tensor, BackendError>(match on_device::float_binary(call.backend, ops::Binary::Atan2) {
+        Some(kernel) => kernel(call.backend, x, y),
+        None => Dispatch::float_atan2(x, y),
+    })
+});
 
 /// Burn's remainder has the sign of the divisor; this one has that of the dividend.
 fn remainder(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {

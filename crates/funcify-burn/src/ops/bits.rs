@@ -1,27 +1,42 @@
 //! Ops on the bits of integers, in host memory: Burn's shifts take an amount modulo the number of bits on flex, panic
-//! on ndarray, and cannot shift signed numbers logically; it counts no bits.
+//! on ndarray, and cannot shift signed numbers logically; it counts no bits. Where host memory is not the device's, by
+//! [`on_device`].
 
+use funcify::error::BackendError;
 use funcify::{DType, funcify, ops};
 
 use crate::device::Burn;
-use crate::on_host;
+use crate::kinds::Tensor;
+use crate::{on_device, on_host};
 
 macro_rules! shifts {
     ($($op:ident => $shift:ident;)*) => {
-        $(funcify!(Burn, ops::$op, |call, [x, y]| by_integer!(x, Integer => {
-            let bits = bits_of(call.dtype(0));
-            let shift = |value, amount| ops::$shift(value, amount, bits) as Integer;
-            on_host::zip::<Integer>(call.backend, x, y, shift)
-        }));)*
+        $(funcify!(Burn, ops::$op, |call, [x, y]| {
+            let (burn, bits) = (call.backend, bits_of(call.dtype(0)));
+            if !burn.in_host_memory() {
+                Ok::<Tensor, BackendError>(on_device::$shift(burn, x, y, bits))
+            } else {
+                by_integer!(x, Integer => {
+                    let shift = |value, amount| ops::$shift(value, amount, bits) as Integer;
+                    on_host::zip::<Integer>(burn, x, y, shift)
+                })
+            }
+        });)*
     };
 }
 
 macro_rules! counts {
     ($($op:ident => $count:ident;)*) => {
-        $(funcify!(Burn, ops::$op, |call, [x]| by_integer!(x, Integer => {
-            let bits = bits_of(call.dtype(0));
-            on_host::map::<Integer, Integer>(call.backend, x, |value| ops::$count(value, bits) as Integer)
-        }));)*
+        $(funcify!(Burn, ops::$op, |call, [x]| {
+            let (burn, bits) = (call.backend, bits_of(call.dtype(0)));
+            if !burn.in_host_memory() {
+                Ok::<Tensor, BackendError>(on_device::$count(x, bits))
+            } else {
+                by_integer!(x, Integer => {
+                    on_host::map::<Integer, Integer>(burn, x, |value| ops::$count(value, bits) as Integer)
+                })
+            }
+        });)*
     };
 }
 

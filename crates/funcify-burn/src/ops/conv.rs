@@ -1,5 +1,6 @@
 //! `conv`: Burn's. An operand that is spread, or cut by negative padding, is copied first. Burn's ndarray device reads
-//! rows side by side, so it gets the elements in row-major order.
+//! rows side by side, so it gets the elements in row-major order; its wgpu device leaves out the zeros of the
+//! padding, whose products with infinity and NaN are NaN, so they are put in first.
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{ConvOptions, ModuleOps};
@@ -9,6 +10,7 @@ use funcify::ops::{Conv, Padding};
 
 use super::Outcome;
 use crate::device::Burn;
+use crate::dtypes;
 use crate::kinds::{Tensor, along, reshape, sizes, slice, slice_assign};
 
 funcify!(Burn, Conv, |call, [x, kernel]| conv(&call, x, kernel));
@@ -22,8 +24,13 @@ fn conv(call: &Call<'_, Burn, Conv>, x: Tensor, kernel: Tensor) -> Outcome {
     let mut zeros = Vec::new();
     for (spatial, dilation) in call.op.input_dilation.iter().enumerate() {
         let padding = call.op.padding(call.place(), spatial, sizes(&x)[spatial + 2], call.sizes())?;
-        zeros.push((padding.before, padding.after));
         x = spread(call, x, spatial + 2, *dilation, &padding)?;
+        if call.backend.in_host_memory() {
+            zeros.push((padding.before, padding.after));
+        } else {
+            x = padded(call, x, spatial + 2, &padding)?;
+            zeros.push((0, 0));
+        }
     }
     let (x, kernel) = (row_major(x)?, row_major(kernel)?);
     let Conv { strides, dilation, .. } = call.op;
@@ -49,12 +56,28 @@ fn spread(call: &Call<'_, Burn, Conv>, x: Tensor, axis: usize, dilation: usize, 
         x
     } else {
         shape[axis] = size;
-        slice_assign(call.backend.zeros(call.dtype(0), &shape)?, &along(&shape, axis, 0, size, dilation), x)
+        slice_assign(zeros_like(call, &x, &shape)?, &along(&shape, axis, 0, size, dilation), x)
     };
     if padding.kept == (0..size) {
         return Ok(spread);
     }
     Ok(slice(spread, &along(&shape, axis, padding.kept.start, padding.kept.end, 1)))
+}
+
+/// An axis with zeros before and after it.
+fn padded(call: &Call<'_, Burn, Conv>, x: Tensor, axis: usize, padding: &Padding) -> Outcome {
+    let mut shape = sizes(&x);
+    let (start, end) = (padding.before, padding.before + shape[axis]);
+    if padding.before + padding.after == 0 {
+        return Ok(x);
+    }
+    shape[axis] = end + padding.after;
+    Ok(slice_assign(zeros_like(call, &x, &shape)?, &along(&shape, axis, start, end, 1), x))
+}
+
+/// Zeros of the type that the operand is computed in, which for f16 may be f32.
+fn zeros_like(call: &Call<'_, Burn, Conv>, x: &Tensor, shape: &[usize]) -> Outcome {
+    call.backend.zeros(dtypes::of(x).unwrap_or(call.dtype(0)), shape)
 }
 
 /// The tensor with its elements in row-major order.

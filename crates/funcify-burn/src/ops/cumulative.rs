@@ -1,5 +1,5 @@
 //! `cumulative`: Burn's of floats, turned round for the reverse; integers and booleans in host memory, since Burn's
-//! running sums and products of integers panic on overflow.
+//! running sums and products of integers panic on overflow. Where host memory is not the device's, Burn's also on those.
 
 use burn::backend::Dispatch;
 use burn::backend::ops::FloatTensorOps;
@@ -10,7 +10,7 @@ use funcify::ops::{Cumulative, ReduceKind};
 use super::Outcome;
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, kind, sizes};
-use crate::on_host;
+use crate::{on_device, on_host};
 
 funcify!(Burn, Cumulative, |call, [x]| cumulative(&call, x));
 
@@ -21,6 +21,12 @@ fn cumulative(call: &Call<'_, Burn, Cumulative>, x: Tensor) -> Outcome {
     }
     match kind(&x) {
         Kind::Float => floats(monoid, x, axis, reverse),
+        Kind::Integer if !burn.in_host_memory() => {
+            on_device::running(monoid, x, axis, reverse).map_or_else(|| wrong_kind(monoid, "integers"), Ok)
+        }
+        Kind::Bool if !burn.in_host_memory() => {
+            on_device::running_bools(burn, monoid, x, axis, reverse).map_or_else(|| wrong_kind(monoid, "booleans"), Ok)
+        }
         Kind::Integer => by_integer!(x, Integer => match monoid {
             ReduceKind::Sum => on_host::running::<Integer>(burn, x, axis, reverse, |i, j| i.wrapping_add(j)),
             ReduceKind::Prod => on_host::running::<Integer>(burn, x, axis, reverse, |i, j| i.wrapping_mul(j)),

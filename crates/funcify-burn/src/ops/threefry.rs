@@ -1,18 +1,25 @@
-//! `threefry`: the core's generator, in host memory.
+//! `threefry`: the core's generator in host memory, or where that is not the device's, by [`on_device`].
 
 use funcify::dispatch::Call;
-use funcify::{funcify, ops};
+use funcify::{DType, funcify, ops};
 
 use super::{Outcome, check_output};
 use crate::data::{elements, from_elements};
 use crate::device::Burn;
-use crate::kinds::Tensor;
+use crate::kinds::{Tensor, reshape};
+use crate::on_device;
 
 funcify!(Burn, ops::Threefry, |call, [key, counter]| threefry(&call, key, counter));
 
 fn threefry(call: &Call<'_, Burn, ops::Threefry>, key: Tensor, counter: Tensor) -> Outcome {
     let shape = check_output(call)?;
-    let size = call.shape(&call.op.shape)?.iter().product();
+    let size: usize = call.shape(&call.op.shape)?.iter().product();
+    if shape.contains(&0) {
+        return call.backend.zeros(DType::U32, &shape);
+    }
+    if !call.backend.in_host_memory() && u32::try_from(size).is_ok() {
+        return reshape(on_device::threefry(call.backend, key, counter, size, call.op.words)?, &shape);
+    }
     let bits = ops::threefry_bits(&elements::<u32>(key)?, &elements::<u32>(counter)?, size, call.op.words);
     Ok(from_elements(call.backend, bits, &shape))
 }

@@ -61,7 +61,6 @@ floats! {
     Atan => |x| Dispatch::float_atan(x);
     Sinh => |x| Dispatch::float_sinh(x);
     Cosh => |x| Dispatch::float_cosh(x);
-    Atanh => |x| in_f32_at_least(x, atanh);
     Erf => |x| Dispatch::float_erf(x);
     Floor => |x| Dispatch::float_floor(x);
     Ceil => |x| Dispatch::float_ceil(x);
@@ -71,13 +70,17 @@ floats! {
 
 // Burn has no op for these.
 funcify!(Burn, ops::Erfc, |call, [x]| on_host::map_in_f64(call.backend, x, special::erfc));
-funcify!(Burn, ops::ErfInv, |call, [x]| on_host::map_in_f64(call.backend, x, special::erf_inv));
+funcify!(Burn, ops::ErfInv, |call, [x]| match on_device::float_unary(call.backend, ops::Unary::ErfInv) {
+    Some(kernel) => Ok(kernel(call.backend, x)),
+    None => on_host::map_in_f64(call.backend, x, special::erf_inv),
+});
 funcify!(Burn, ops::Lgamma, |call, [x]| on_host::map_in_f64(call.backend, x, special::lgamma));
 funcify!(Burn, ops::Digamma, |call, [x]| on_host::map_in_f64(call.backend, x, special::digamma));
 funcify!(Burn, ops::Cbrt, |call, [x]| on_host::map_in_f64(call.backend, x, f64::cbrt));
 
 funcify!(Burn, ops::Asinh, |call, [x]| Ok::<_, BackendError>(in_f32_at_least(x, |x| asinh(call.backend, x))));
 funcify!(Burn, ops::Acosh, |call, [x]| Ok::<_, BackendError>(in_f32_at_least(x, |x| acosh(call.backend, x))));
+funcify!(Burn, ops::Atanh, |call, [x]| Ok::<_, BackendError>(in_f32_at_least(x, |x| atanh(call.backend, x))));
 funcify!(Burn, ops::Round, |call, [x]| Ok::<_, BackendError>(round(call.backend, x)));
 
 funcify!(Burn, ops::Sigmoid, |call, [x]| sigmoid(call.backend, x));
@@ -139,6 +142,14 @@ fn in_f32_at_least(x: Tensor, f: impl FnOnce(Tensor) -> Tensor) -> Tensor {
 /// Where the square of a number is no longer needed: arcosh and arsinh are log(2x) there.
 const LARGE: f64 = (1u64 << 28) as f64;
 
+/// log(1 + x).
+fn log1p(burn: &Burn, x: Tensor) -> Tensor {
+    match on_device::float_unary(burn, ops::Unary::Log1p) {
+        Some(kernel) => kernel(burn, x),
+        None => Dispatch::float_log1p(x),
+    }
+}
+
 /// log(x) + log(2).
 fn log_of_twice(x: Tensor) -> Tensor {
     Dispatch::float_add_scalar(Dispatch::float_log(x), Scalar::from(std::f64::consts::LN_2))
@@ -151,7 +162,7 @@ fn asinh(burn: &Burn, x: Tensor) -> Tensor {
     let square = Dispatch::float_mul(a.clone(), a.clone());
     let root = Dispatch::float_sqrt(Dispatch::float_add_scalar(square.clone(), one));
     let small = Dispatch::float_div(square, Dispatch::float_add_scalar(root, one));
-    let small = Dispatch::float_log1p(Dispatch::float_add(a.clone(), small));
+    let small = log1p(burn, Dispatch::float_add(a.clone(), small));
     let is_large = Dispatch::float_greater_elem(a.clone(), Scalar::from(LARGE), burn.bool_dtype());
     let magnitude = mask_where(small, is_large, log_of_twice(a));
     let negative = Dispatch::float_lower_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
@@ -164,15 +175,14 @@ fn acosh(burn: &Burn, x: Tensor) -> Tensor {
     let t = Dispatch::float_add_scalar(x.clone(), Scalar::from(-1f64));
     let root = Dispatch::float_sqrt(Dispatch::float_add_scalar(t.clone(), Scalar::from(2f64)));
     let root = Dispatch::float_mul(Dispatch::float_sqrt(t.clone()), root);
-    let small = Dispatch::float_log1p(Dispatch::float_add(t, root));
+    let small = log1p(burn, Dispatch::float_add(t, root));
     let is_large = Dispatch::float_greater_elem(x.clone(), Scalar::from(LARGE), burn.bool_dtype());
     mask_where(small, is_large, log_of_twice(x))
 }
 
 /// (log1p(x) - log1p(-x)) / 2. Burn's loses half of the digits near -1.
-fn atanh(x: Tensor) -> Tensor {
-    let difference =
-        Dispatch::float_sub(Dispatch::float_log1p(x.clone()), Dispatch::float_log1p(Dispatch::float_neg(x)));
+fn atanh(burn: &Burn, x: Tensor) -> Tensor {
+    let difference = Dispatch::float_sub(log1p(burn, x.clone()), log1p(burn, Dispatch::float_neg(x)));
     Dispatch::float_mul_scalar(difference, Scalar::from(0.5f64))
 }
 

@@ -1,0 +1,79 @@
+//! Shifts and counts of bits. An element of `bits` bits may be stored in more, as u8 in u32: what a shift to the left
+//! gives is cut after the kernel.
+
+use burn::backend::Dispatch;
+use burn::backend::ops::{BoolTensorOps, IntTensorOps};
+use burn::tensor::Scalar;
+
+use super::{below_zero, is_unsigned, negative};
+use crate::device::Burn;
+use crate::kinds::{Tensor, mask_where};
+
+/// The amounts of a shift with 0 for those that leave nothing, and where they were.
+fn in_range(burn: &Burn, amount: Tensor, bits: u32) -> (Tensor, Tensor) {
+    let last = Scalar::from(i64::from(bits) - 1);
+    let above = Dispatch::int_greater_elem(amount.clone(), last, burn.bool_dtype());
+    let outside = Dispatch::bool_or(above, below_zero(burn, &amount));
+    (Dispatch::int_mask_fill(amount, outside.clone(), Scalar::from(0i64)), outside)
+}
+
+/// 0 for an amount that is negative or at least `bits`.
+pub(crate) fn shift_left(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
+    let (amount, outside) = in_range(burn, amount, bits);
+    Dispatch::int_mask_fill(Dispatch::bitwise_left_shift(x, amount), outside, Scalar::from(0i64))
+}
+
+/// Zeros filled in. Signed numbers lose their sign in a first step of one bit.
+pub(crate) fn shift_right_logical(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
+    let (amount, outside) = in_range(burn, amount, bits);
+    let shifted = if is_unsigned(&x) {
+        Dispatch::bitwise_right_shift(x, amount)
+    } else {
+        let stays = Dispatch::int_equal_elem(amount.clone(), Scalar::from(0i64), burn.bool_dtype());
+        let rest = Dispatch::int_add_scalar(amount, Scalar::from(-1i64));
+        let rest = Dispatch::int_mask_fill(rest, stays.clone(), Scalar::from(0i64));
+        let highest = i64::MAX >> (i64::BITS - bits);
+        let half = Dispatch::bitwise_right_shift_scalar(x.clone(), Scalar::from(1i64));
+        let half = Dispatch::bitwise_and_scalar(half, Scalar::from(highest));
+        mask_where(Dispatch::bitwise_right_shift(half, rest), stays, x)
+    };
+    Dispatch::int_mask_fill(shifted, outside, Scalar::from(0i64))
+}
+
+/// The highest bit repeated; only that for an amount that is negative or at least `bits`.
+pub(crate) fn shift_right_arithmetic(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
+    let (amount, outside) = in_range(burn, amount, bits);
+    let amount = Dispatch::int_mask_fill(amount, outside, Scalar::from(i64::from(bits) - 1));
+    if !is_unsigned(&x) {
+        return Dispatch::bitwise_right_shift(x, amount);
+    }
+    // Where the highest bit is 1, the complement's is 0, so that zeros filled in become ones in its complement.
+    let complement = |x: Tensor| Dispatch::bitwise_xor_scalar(x, Scalar::from((1i64 << bits) - 1));
+    let is_high = Dispatch::int_greater_elem(x.clone(), Scalar::from((1i64 << (bits - 1)) - 1), burn.bool_dtype());
+    let shifted = Dispatch::bitwise_right_shift(mask_where(x.clone(), is_high.clone(), complement(x)), amount);
+    mask_where(shifted.clone(), is_high, complement(shifted))
+}
+
+/// How many bits are 1: sums of neighbouring bits, pairs, nibbles, and by a product of bytes. The masks clear what a
+/// shift of a negative number repeats.
+pub(crate) fn popcount(x: Tensor, bits: u32) -> Tensor {
+    let width = bits.max(32);
+    let repeated = |byte: i64| Scalar::from((0x0101_0101_0101_0101 * byte) >> (i64::BITS - width));
+    let masked = |x: Tensor, byte: i64| Dispatch::bitwise_and_scalar(x, repeated(byte));
+    let shifted =
+        |x: &Tensor, amount: u32| Dispatch::bitwise_right_shift_scalar(x.clone(), Scalar::from(i64::from(amount)));
+    let pairs = Dispatch::int_sub(x.clone(), masked(shifted(&x, 1), 0x55));
+    let nibbles = Dispatch::int_add(masked(pairs.clone(), 0x33), masked(shifted(&pairs, 2), 0x33));
+    let bytes = masked(Dispatch::int_add(nibbles.clone(), shifted(&nibbles, 4)), 0x0f);
+    shifted(&Dispatch::int_mul_scalar(bytes, repeated(0x01)), width - 8)
+}
+
+/// How many bits are 0 before the highest 1, which is copied to all below it.
+pub(crate) fn count_leading_zeros(x: Tensor, bits: u32) -> Tensor {
+    let amounts = [1u32, 2, 4, 8, 16, 32].into_iter().filter(|amount| *amount < bits);
+    let filled = amounts.fold(x, |x, amount| {
+        let lower = Dispatch::bitwise_right_shift_scalar(x.clone(), Scalar::from(i64::from(amount)));
+        Dispatch::bitwise_or(x, lower)
+    });
+    Dispatch::int_add_scalar(negative(popcount(filled, bits)), Scalar::from(i64::from(bits)))
+}

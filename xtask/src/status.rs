@@ -40,7 +40,7 @@ fn without(text: &str, absent: &[&str]) -> String {
     let mut kept = String::new();
     for line in text.lines() {
         let cells: Vec<&str> = line.split(" | ").collect();
-        if cells.iter().any(|cell| *cell == "reference") {
+        if cells.contains(&"reference") {
             let names = cells.iter().map(|cell| cell.trim_end_matches(" |"));
             dropped = names.enumerate().filter(|(_, name)| absent.contains(name)).map(|(index, _)| index).collect();
         }

@@ -172,7 +172,7 @@ fn every_kind_of_buffer(down: bool) -> Result<Case, String> {
 }
 
 /// 87. The last rows of a trace are the results. A call that gives fewer is an error. Running sums until one is above
-/// 5 (3 steps upward), or above 6 downward (2 steps), with the initial row.
+///     a total of 5 (3 steps upward), or above 6 downward (2 steps), with the initial row.
 fn trimmed(reverse: bool, wanted: usize, expected: Option<HostTensor>) -> Result<Case, String> {
     let (down, tap, limit) = if reverse { (" down", "t+1", "6.0") } else { ("", "t-1", "5.0") };
     let text = format!(

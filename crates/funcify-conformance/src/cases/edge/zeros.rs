@@ -67,7 +67,7 @@ fn activations_at_their_edges() -> Result<Case, String> {
         outputs! { gelu: x.gelu(), hypot: x.hypot(y), relu: x.relu(), silu: x.silu(), softplus: x.softplus() }
     };
     let expected = [
-        ("gelu", row([0f32, 1e30, 0.841_344_76, f32::INFINITY, f32::NAN])),
+        ("gelu", row([0f32, 1e30, 0.841_344_8, f32::INFINITY, f32::NAN])),
         ("hypot", row([5e29f32, 1.414_213_6e30, 1.0, f32::INFINITY, f32::NAN])),
         ("relu", row([0f32, 1e30, 1.0, f32::INFINITY, f32::NAN])),
         ("silu", row([0f32, 1e30, 0.731_058_6, f32::INFINITY, f32::NAN])),

@@ -1,5 +1,6 @@
 //! `cumulative`: Burn's of floats, turned round for the reverse; integers and booleans in host memory, since Burn's
-//! running sums and products of integers panic on overflow. Where host memory is not the device's, Burn's also on those.
+//! running sums and products of integers panic on overflow. Where host memory is not the device's,
+//! Burn's also on those.
 
 use burn::backend::Dispatch;
 use burn::backend::ops::FloatTensorOps;

@@ -2,7 +2,6 @@
 //! not say of it: that it converts every op, constants as ops, errors.
 
 #[cfg(feature = "wgpu")]
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use burn::backend::TensorMetadata;
@@ -36,7 +35,7 @@ fn wgpu() -> Option<Burn> {
             let required = std::env::var("FUNCIFY_REQUIRE").unwrap_or_default();
             assert!(!required.split(',').any(|name| name == "burn-wgpu"), "{error}");
             // Past the test harness, which shows only what failed.
-            writeln!(std::io::stderr(), "without burn-wgpu: {error}").unwrap();
+            eprintln!("without burn-wgpu: {error}");
         }
     }
     None

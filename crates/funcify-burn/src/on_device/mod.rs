@@ -247,7 +247,6 @@ fn scatter_numbers(burn: &Burn, axis: usize, mode: ScatterMode, x: Tensor, indic
 
 #[cfg(all(test, feature = "wgpu"))]
 mod tests {
-    use std::io::Write;
 
     use funcify::dispatch::{Backend, Function};
     use funcify::{Graph, HostTensor, evaluate, random, scan};
@@ -263,7 +262,7 @@ mod tests {
             Err(error) => {
                 let required = std::env::var("FUNCIFY_REQUIRE").unwrap_or_default();
                 assert!(!required.split(',').any(|name| name == "burn-wgpu"), "{error}");
-                return writeln!(std::io::stderr(), "without burn-wgpu: {error}").unwrap();
+                return eprintln!("without burn-wgpu: {error}");
             }
         };
         let graph = Graph::build("steps", |g| {

@@ -1,6 +1,6 @@
 //! Batching: a program on one lane becomes a program on many.
 //!
-//! Each op has a rule, [`OpRules::batch`](crate::ops::OpRules::batch), beside its type rule. Lanes lie along axis 0
+//! Each op has a rule, [`OpRules::batch`], beside its type rule. Lanes lie along axis 0
 //! of a value inside of a batched program; the front doors, [`vmap`], [`vmap_with`] and
 //! [`Graph::vmap`](crate::Graph::vmap), move the axes that the user names there and back. What no lane differs in is
 //! computed once. The meaning is that of JAX's `vmap`.

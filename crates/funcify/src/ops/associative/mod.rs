@@ -12,7 +12,7 @@
 //! Operands, in order: the leaves, whose rows are the elements; what `combine` captures. Parameters of `combine`: the
 //! leaves of one element, those of the other, what it captures. Results: a tensor for each leaf, of its type.
 //!
-//! No backend converts it: [`halves`](AssociativeScan::halves) gives two programs on whole halves, made by batching
+//! No backend converts it: `AssociativeScan::halves` gives two programs on whole halves, made by batching
 //! `combine`, which `dispatch` runs in the odd-even recursion: 2n combinations in 2 log n batches.
 
 mod batch;

@@ -244,7 +244,7 @@ mod tests {
                 einsum(equation, &inputs.collect::<Vec<_>>())
             });
             let graph = graph.unwrap_or_else(|error| panic!("{equation}: {error}"));
-            assert_eq!(evaluate(&graph, &operands).unwrap(), std::slice::from_ref(expected), "{graph}");
+            assert_eq!(evaluate(&graph, &operands).unwrap(), std::slice::from_ref(&expected), "{graph}");
         }
     }
 

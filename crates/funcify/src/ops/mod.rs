@@ -22,6 +22,12 @@
 //! | NaN in maximum, minimum and their reductions | NaN wins; `argmax` takes the first NaN |
 //! | NaN in comparisons | only `ne` is true |
 //! | signed zeros | kept by neg, sqrt, tanh, sin, expm1, log1p, sign; 1 / -0 is -inf; -0 equals 0 |
+//! | NaN in sorts | the greatest: last, or first of a descending sort; sorts are stable, -0 and 0 are equal |
+//! | NaN in running reductions and `scatter` | wins from there on, in sums, maximum and minimum alike |
+//! | rounding | `round` takes halves to even; what rounds to zero keeps its sign |
+//! | shifts by as many bits as there are or more, or by a negative number | 0, or all sign bits of an arithmetic one |
+//! | `logsumexp`, `softmax` of -inf alone | -inf, NaN |
+//! | `logsumexp`, `softmax` of a row with inf | inf, NaN |
 //! | `argmax` of equal elements | the first |
 //! | reductions over nothing | sum 0, product 1, max the lowest and min the highest value, any false, all true, mean NaN |
 //! | `take`, `gather` out of range | the index is clamped; a negative one is 0 |

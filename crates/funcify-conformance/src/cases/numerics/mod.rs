@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod indexing;
+mod order;
 
 use funcify::{DType, Graph, HostTensor, Scalar, Value};
 
@@ -16,7 +17,7 @@ type Cases = Result<Vec<Case>, String>;
 
 /// Every case of the category.
 pub(crate) fn cases() -> Cases {
-    Ok([arithmetic::cases()?, indexing::cases()?].concat())
+    Ok([arithmetic::cases()?, indexing::cases()?, order::cases()?].concat())
 }
 
 /// The float types.

@@ -6,7 +6,7 @@ use funcify::dispatch::{
     run_op,
 };
 use funcify::ops::{Custom, Op};
-use funcify::{Error, Graph, HostTensor, Result, Site, evaluate, scan};
+use funcify::{Error, Graph, HostTensor, Result, Site, Value, evaluate, grad, jvp, scan};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_tests::softplus::{Softplus, softplus, softplus_of};
@@ -213,4 +213,22 @@ fn the_new_op_is_among_the_conversions_of_each_backend() {
     assert!(converted_ops::<Candle>().contains(&"softplus"));
     assert!(converted_ops::<Burn>().contains(&"softplus"));
     assert!(Executor::has_fallback(&Reference));
+}
+
+/// The op from outside is differentiated by its own rules, to any order, in loops too.
+#[test]
+fn the_new_op_has_derivatives() {
+    let composed = |x: Value, beta: usize| (x * beta as f64).exp().log1p() / beta as f64;
+    let second = |op: &dyn Fn(Value, usize) -> Value| {
+        let graph = Graph::build("second", |g| {
+            let (xs, w) = (g.input("xs", "f64[3]"), g.input("w", "f64[]"));
+            let loss = |w: Value| scan(w, xs, |c, x| (op(c * x, 2), ())).0;
+            (grad(w, loss), grad(w, |w| grad(w, loss)), jvp(w, w, loss).1)
+        });
+        evaluate(&graph.unwrap(), &[HostTensor::from([0.5f64, -1.0, 2.0]), HostTensor::scalar(0.75f64)]).unwrap()
+    };
+    for (found, expected) in second(&softplus).iter().zip(second(&composed)) {
+        let (found, expected) = (found.to_f64_vec()[0], expected.to_f64_vec()[0]);
+        assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
+    }
 }

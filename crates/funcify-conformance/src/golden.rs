@@ -85,6 +85,12 @@ impl GoldenCase {
         of_group.collect()
     }
 
+    /// The type of a tensor in the program.
+    pub fn ty(&self, key: &str) -> Option<TensorType> {
+        let tensor = self.tensors.iter().find(|tensor| tensor.key == key)?;
+        Some(TensorType::new(DType::from_name(&tensor.dtype)?, tensor.shape.as_slice()))
+    }
+
     /// Whether the case has a flag.
     pub fn has_flag(&self, flag: &str) -> bool {
         self.flags.iter().any(|other| other == flag)

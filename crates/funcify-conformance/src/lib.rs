@@ -7,6 +7,7 @@
 
 pub mod cases;
 mod compare;
+mod derivatives;
 pub mod expectations;
 pub mod golden;
 mod harness;

@@ -7,6 +7,7 @@ use funcify::ops::Op;
 use funcify::{DType, Graph, HostTensor, TensorType};
 
 use crate::cases;
+use crate::derivatives;
 use crate::golden::{GoldenCase, Manifest};
 
 /// One case of the suite.
@@ -58,7 +59,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
     let mut all = Vec::new();
     for (name, program) in cases::programs() {
         let golden = by_name.get(name).ok_or_else(|| format!("case `{name}` is not in the manifest"))?;
-        all.push(golden_case(golden, program).map_err(|reason| format!("case `{name}`: {reason}"))?);
+        all.extend(golden_cases(golden, program).map_err(|reason| format!("case `{name}`: {reason}"))?);
     }
     all.extend(cases::edge::cases()?);
     all.extend(cases::numerics::cases()?);
@@ -69,26 +70,54 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
     Ok(all)
 }
 
-fn golden_case(golden: &GoldenCase, program: cases::Program) -> Result<Case, String> {
+/// The case of a golden program, and those of its derivatives, for which the manifest has values too.
+fn golden_cases(golden: &GoldenCase, program: cases::Program) -> Result<Vec<Case>, String> {
     let graph = cases::build(golden, program).map_err(|error| error.to_string())?;
-    let mut tensors = golden.tensors()?;
-    let mut take = |key: String| tensors.remove(&key).ok_or_else(|| format!("no tensor `{key}`"));
+    let tensors = golden.tensors()?;
+    let mut all = vec![golden_case(golden, &tensors, &golden.category, graph.clone())?];
+    for (category, derivative) in derivatives::ALL {
+        if !golden.group(category).is_empty() {
+            let of = derivative(&graph).map_err(|error| format!("{category}: {error}"))?;
+            all.push(golden_case(golden, &tensors, category, of)?);
+        }
+    }
+    Ok(all)
+}
+
+/// A case of one graph of a golden case.
+fn golden_case(
+    golden: &GoldenCase,
+    tensors: &BTreeMap<String, HostTensor>,
+    category: &str,
+    graph: Graph,
+) -> Result<Case, String> {
+    let tensor = |key: &str| tensors.get(key).cloned().ok_or_else(|| format!("no tensor `{key}`"));
+    let known = |keys: Vec<String>| {
+        let found = keys.iter().find(|key| tensors.contains_key(*key)).cloned();
+        found.ok_or_else(|| format!("no tensor {}", keys.join(" or ")))
+    };
     let inputs = (0..graph.inputs().len())
-        .map(|index| take(format!("in.{}", graph.input_name(index))))
+        .map(|index| tensor(&known(derivatives::input_keys(graph.input_name(index)))?))
         .collect::<Result<Vec<_>, _>>()?;
     let tolerance = golden.tolerance.get(&golden.dtype).or(golden.tolerance.get("f64")).ok_or("no tolerance")?;
     let mut outputs = Vec::new();
-    for (name, ty) in golden.group("out") {
-        let key = format!("out.{name}");
+    for output in graph.outputs() {
+        let key = known(derivatives::output_keys(&output.name))?;
+        let ty = golden.ty(&key).ok_or_else(|| format!("no type of `{key}`"))?;
         let atol = tolerance.atol.get(&key).copied().unwrap_or(0.0);
-        outputs.push(ExpectedOutput { name, ty, values: take(key)?, rtol: tolerance.rtol, atol });
+        outputs.push(ExpectedOutput {
+            name: output.name.clone(),
+            ty,
+            values: tensor(&key)?,
+            rtol: tolerance.rtol,
+            atol,
+        });
     }
-    let name = format!("{}/{}", golden.category, golden.name);
     // The flag is also that of loops that end early and have a largest number of steps.
     let needs_dynamic_steps = golden.has_flag("needs_dynamic_trip_count") && !is_bounded(&graph);
     Ok(Case {
-        name,
-        category: golden.category.clone(),
+        name: format!("{category}/{}", golden.name),
+        category: category.to_string(),
         graph,
         inputs,
         expected: Expected::Outputs(outputs),
@@ -100,7 +129,8 @@ fn golden_case(golden: &GoldenCase, program: cases::Program) -> Result<Case, Str
 fn is_bounded(graph: &Graph) -> bool {
     graph.nodes().iter().all(|node| {
         let has_bound = match &node.op {
-            Op::Scan(scan) => !scan.steps_operand,
+            // A loop binds a number of steps to a symbol of its own, and its backward loop has that number.
+            Op::Scan(scan) => scan.steps.symbols().iter().all(|symbol| !symbol.name().starts_with('$')),
             Op::While(op) => op.bound.is_some(),
             _ => true,
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{Graph, HostTensor};
+use funcify::{Disconnected, GradOptions, Graph, HostTensor, Residuals};
 use funcify_conformance::{Case, Expected, MODES, all_cases, compare};
 
 /// Asserts that a case got what it expects.
@@ -63,4 +63,27 @@ fn the_reference_evaluation_gives_what_is_expected() {
     for case in all_cases().unwrap() {
         check(&case, LoopStrategy::Native, funcify::evaluate(&case.graph, &case.inputs));
     }
+}
+
+/// What the loops of a forward pass save changes no gradient.
+#[test]
+fn residuals_change_no_gradient() {
+    let cases: BTreeMap<String, Case> =
+        all_cases().unwrap().into_iter().map(|case| (case.name.clone(), case)).collect();
+    let derivatives = ["grad", "jvp", "hvp", "grad3"];
+    let mut compared = 0;
+    for case in cases.values().filter(|case| !derivatives.contains(&case.category.as_str())) {
+        let name = case.name.split_once('/').map_or("", |(_, name)| name);
+        let gradient = cases.get(&format!("grad/{name}"));
+        let Some(gradient) = gradient.filter(|gradient| gradient.graph.name() == case.graph.name()) else { continue };
+        for residuals in [Residuals::SaveProducts, Residuals::SaveAll] {
+            let options = GradOptions::new().disconnected(Disconnected::Zeros).residuals(residuals);
+            let graph = case.graph.vjp(.., options).unwrap_or_else(|error| panic!("{name}: {error}"));
+            graph.check().unwrap_or_else(|errors| panic!("{name}: {errors:?}"));
+            let saving = Case { graph, ..gradient.clone() };
+            check(&saving, LoopStrategy::Native, funcify::evaluate(&saving.graph, &saving.inputs));
+        }
+        compared += 1;
+    }
+    assert!(compared > 300, "{compared} gradients are compared");
 }

@@ -196,6 +196,32 @@ pub enum Error {
         found: String,
     },
 
+    /// A derivative is asked for where there is no rule for it.
+    #[error("{}", report(at, format!("{component} has no derivative"), &[("reason", reason)], fix))]
+    NoDerivative {
+        /// The op and its place.
+        at: Box<Place>,
+        /// Which operand or result.
+        component: String,
+        /// Why there is none.
+        reason: String,
+        /// What to use instead.
+        fix: String,
+    },
+
+    /// A gradient is asked for where no path leads to the input.
+    #[error("{}", report(at, format!("{component} is disconnected from the result"), &[("reason", reason)], fix))]
+    Disconnected {
+        /// The function that was asked.
+        at: Box<Place>,
+        /// Which input.
+        component: String,
+        /// What lies between, as far as it is known.
+        reason: String,
+        /// What to change.
+        fix: String,
+    },
+
     /// No crate that is linked converts the op for the backend.
     #[error("{}", report(at, format!("backend `{backend}` has no conversion for `{}`", at.op), &[], fix))]
     NoConversion {
@@ -329,6 +355,8 @@ macro_rules! place_of {
             | Error::Name { at, .. }
             | Error::Parse { at, .. }
             | Error::Invalid { at, .. }
+            | Error::NoDerivative { at, .. }
+            | Error::Disconnected { at, .. }
             | Error::NoConversion { at, .. }
             | Error::StepCountNotStatic { at, .. }
             | Error::ProgramTooLarge { at, .. }
@@ -359,6 +387,8 @@ impl Error {
             Error::Name { .. } => "Name",
             Error::Parse { .. } => "Parse",
             Error::Invalid { .. } => "Invalid",
+            Error::NoDerivative { .. } => "NoDerivative",
+            Error::Disconnected { .. } => "Disconnected",
             Error::NoConversion { .. } => "NoConversion",
             Error::StepCountNotStatic { .. } => "StepCountNotStatic",
             Error::ProgramTooLarge { .. } => "ProgramTooLarge",

@@ -9,6 +9,7 @@
 //!
 //! - [`Value`]: what a program is written with. [`Tree`]: structures of values. [`HostTensor`]: tensors with numbers.
 //! - [`vmap()`]: a program on one lane becomes one on many. [`associative_scan`]: running combinations.
+//! - [`grad()`], [`vjp()`], [`jvp()`], [`Graph::grad`]: derivatives of any order; [`derivative`]: how they are made.
 //! - [`ops`]: every op with its type rule and its meaning; [`ops::scan`]: the loop and its invariants.
 //! - [`dispatch`]: backends, how ops are converted for them, and [`Function`](dispatch::Function).
 //! - [`evaluate`]: the reference evaluation, slow and obvious.
@@ -21,6 +22,7 @@ extern crate self as funcify;
 #[doc(hidden)]
 pub use inventory;
 
+pub mod derivative;
 pub mod dispatch;
 pub mod error;
 mod eval;
@@ -34,6 +36,10 @@ pub mod tree;
 pub mod types;
 pub mod vmap;
 
+pub use derivative::{
+    Disconnected, GradOptions, Residuals, Wrt, checkpoint, grad, grad_with, hessian, hvp, jacobian, jvp,
+    value_and_grad, vjp, vjp_with,
+};
 pub use error::{Error, Place, Result, Site};
 pub use eval::evaluate;
 pub use files::{parse_safetensors, read_safetensors, write_safetensors};

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, open_backend};
 use funcify::{
-    AssociativeScanOptions, Builder, DType, Error, Graph, HostTensor, MapOptions, Recurrence, ScanOptions, Site, Tree,
-    Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, map_with, scan, scan_until, scan_with,
-    switch, vmap, vmap_with, while_loop,
+    AssociativeScanOptions, Builder, DType, Error, GradOptions, Graph, HostTensor, MapOptions, Recurrence, ScanOptions,
+    Site, Tree, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, grad, map_with, scan,
+    scan_until, scan_with, switch, vjp, vmap, vmap_with, while_loop,
 };
 
 #[path = "errors/one_op.rs"]
@@ -116,6 +116,20 @@ fn associative_scans() {
     refused("combined_dtype", |g| associative_scan([g.input("x", "f32[T,2]")], |[a], [b]| [(a + b).cast(DType::F64)]));
     refused("combined_shape", |g| associative_scan(g.input("x", "f32[T,2]"), |a, b| (a * b).sum(0)));
     refused("combined_structure", |g| associative_scan(vec![g.input("x", "f32[T]")], |a, b| vec![a[0] + b[0], a[0]]));
+}
+
+#[test]
+fn derivatives() {
+    refused("loss_of_a_vector", |g| grad(g.input("x", "f32[3]"), |x| x.exp() * 2.0));
+    refused("gradient_of_integers", |g| grad(g.input("n", "i64[3]"), |n| n.cast(DType::F32).sum(0)));
+    refused("disconnected_gradient", |g| {
+        let (x, w) = (g.input("x", "f32[3]"), g.input("w", "f32[3]"));
+        grad((x, w), |(x, w)| (x * w.floor().cast(DType::I64).cast(DType::F32)).sum(0))
+    });
+    refused("no_derivative", |g| grad(g.input("x", "f32[3]"), |x| x.exp().digamma().sum(0)));
+    refused("cotangent_type", |g| vjp(g.input("x", "f32[3]"), |x| x.exp(), |ys| ys.cast(DType::F64)).1);
+    let graph = Graph::build("loss", |g| g.input("x", "f32[3]").sum(0)).unwrap();
+    check("gradient_by_an_unknown_input", graph.grad("w", GradOptions::new()));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod burn;
 mod candle;
 
+use funcify::derivative::{Dual, Primals, jvp_with};
 use funcify::error::Place;
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, batch_elementwise};
 use funcify::vmap::Batched;
@@ -59,5 +60,16 @@ impl CustomOp for Softplus {
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         batch_elementwise(Custom::new(*self), size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Option<Vec<Dual>> {
+        let slope = (operands[0].primal * self.beta as f64).sigmoid();
+        let tangent = operands[0].tangent.map(|tangent| tangent * slope);
+        Some(jvp_with(Custom::new(*self), operands, |_, _| vec![tangent]))
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Option<Vec<Option<Value>>> {
+        let slope = (primals.operands[0] * self.beta as f64).sigmoid();
+        Some(vec![cotangents[0].map(|cotangent| cotangent * slope)])
     }
 }

@@ -1,6 +1,6 @@
-//! Category `gradient`: the forward programs of the cases about what a gradient of a loop must and must not do.
+//! Category `gradient`: the programs of the cases about what a gradient of a loop must and must not do.
 
-use funcify::{DType, Recurrence, ScanOptions, Value, concat, scan, scan_with, select};
+use funcify::{DType, Recurrence, ScanOptions, Value, concat, grad, scan, scan_with, select, value_and_grad, vmap};
 
 use super::{Inputs, Outputs, Program, outputs};
 
@@ -18,6 +18,10 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("shared_weights_two_scans", shared_weights_two_scans),
     ("sequence_in_taps_and_captured", sequence_in_taps_and_captured),
     ("derivative_reuses_output", derivative_reuses_output),
+    ("gradient_as_output", gradient_as_output),
+    ("gradient_penalty", gradient_penalty),
+    ("vmap_of_gradient", vmap_of_gradient),
+    ("vmap_of_gradient_f64", vmap_of_gradient),
 ];
 
 fn tbptt_chunks(g: &Inputs<'_>) -> Outputs {
@@ -136,4 +140,29 @@ fn derivative_reuses_output(g: &Inputs<'_>) -> Outputs {
         (c, (c, c.exp()))
     });
     outputs! { ys, e }
+}
+
+fn gradient_as_output(g: &Inputs<'_>) -> Outputs {
+    let [w, h0, xs] = g.get(["w", "h0", "xs"]);
+    let of_w = grad(w, |w| {
+        let step = |h: Value, x: Value| {
+            let h = (h.matmul(w) + x).tanh();
+            (h, h.square().sum(0))
+        };
+        scan(h0, xs, step).1.sum(0)
+    });
+    outputs! { g: of_w, norm: of_w.square().sum(..) }
+}
+
+fn gradient_penalty(g: &Inputs<'_>) -> Outputs {
+    let [a, x0, u] = g.get(["a", "x0", "u"]);
+    let loss = |u: Value| scan(x0, u, |x, v| ((a * x).tanh() + v * x, ())).0.square();
+    let (value, of_u) = value_and_grad(u, loss);
+    outputs! { objective: value + 0.1 * of_u.square().sum(0) }
+}
+
+fn vmap_of_gradient(g: &Inputs<'_>) -> Outputs {
+    let [w, h0, xs] = g.get(["w", "h0", "xs"]);
+    let of_lane = |(v, xs): (Value, Value)| grad(v, |v| scan(h0, xs, |h, x| ((h * v + x).tanh(), ())).0.sum(0));
+    outputs! { g: vmap((w, xs), of_lane) }
 }

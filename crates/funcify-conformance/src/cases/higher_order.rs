@@ -1,6 +1,6 @@
-//! Category `higher_order`: the forward programs of the cases about gradients of gradients.
+//! Category `higher_order`: the programs of the cases about gradients of gradients.
 
-use funcify::{Recurrence, ScanOptions, Value, scan, scan_with};
+use funcify::{Recurrence, ScanOptions, Value, grad, hessian, jvp, scan, scan_with, while_loop};
 
 use super::{Inputs, Outputs, Program, outputs};
 
@@ -17,6 +17,11 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("reverse_scan_third_derivative", reverse_scan_third_derivative),
     ("coupled_third_derivative", coupled_third_derivative),
     ("nested_scan_third_derivative", nested_scan_third_derivative),
+    ("derivatives_as_outputs", derivatives_as_outputs),
+    ("derivatives_as_outputs_f64", derivatives_as_outputs),
+    ("hessian_matrix", hessian_matrix),
+    ("reverse_over_forward", reverse_over_forward),
+    ("tangent_of_while", tangent_of_while),
 ];
 
 /// The trace of repeated squares.
@@ -96,4 +101,41 @@ fn nested_scan_third_derivative(g: &Inputs<'_>) -> Outputs {
         (0.5 * d, 0.5 * d)
     });
     outputs! { ys }
+}
+
+fn derivatives_as_outputs(g: &Inputs<'_>) -> Outputs {
+    let [x0] = g.get(["x0"]);
+    let f = |x: Value| scan_with(ScanOptions::new().length(3), x, (), |c, ()| (c.square(), ())).0;
+    let first = |x: Value| grad(x, f);
+    let second = |x: Value| grad(x, first);
+    outputs! { d1: first(x0), d2: second(x0), d3: grad(x0, second) }
+}
+
+fn hessian_matrix(g: &Inputs<'_>) -> Outputs {
+    let [phi, x, e] = g.get(["phi", "x", "e"]);
+    let loss = |phi: Value| {
+        let [a, b] = phi.unstack(0);
+        let mut loop_ = Recurrence::new();
+        let v = loop_.sequence(e, [0]);
+        let y = loop_.mit_sot(x, [-2, -1]);
+        let done = loop_.run(|step| {
+            let ([v], [y2, y1]) = (step.read(&v), step.read(&y));
+            step.write(&y, (a * y1).sin() + b * y2 + v);
+        });
+        done.trace(&y).square().sum(0)
+    };
+    outputs! { hessian: hessian(phi, loss) }
+}
+
+fn reverse_over_forward(g: &Inputs<'_>) -> Outputs {
+    let [w, v, h0, xs] = g.get(["w", "v", "h0", "xs"]);
+    let (value, tangent) = jvp(w, v, |w| scan(h0, xs, |h, x| ((h.matmul(w) + x).tanh(), ())).0);
+    outputs! { value, tangent }
+}
+
+fn tangent_of_while(g: &Inputs<'_>) -> Outputs {
+    let [a, v] = g.get(["a", "v"]);
+    let root = |a: Value| while_loop(a, |x| (x * x - a).abs().gt(0.01), |x| 0.5 * (x + a / x));
+    let (value, tangent) = jvp(a, v, root);
+    outputs! { value, tangent }
 }

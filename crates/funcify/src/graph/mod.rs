@@ -8,6 +8,7 @@ mod elementwise;
 mod live;
 mod operand;
 mod products;
+mod prune;
 mod structured;
 pub(crate) mod tracer;
 mod value;
@@ -301,6 +302,11 @@ impl Graph {
     /// Adds an output.
     pub(crate) fn push_output(&mut self, name: &str, value: ValueId) {
         self.outputs.push(Output { name: name.to_string(), value });
+    }
+
+    /// The same graph with other outputs.
+    pub(crate) fn with_outputs(&self, outputs: Vec<Output>) -> Graph {
+        Graph { outputs, ..self.clone() }
     }
 
     /// Gives a value a name, which the text form uses.

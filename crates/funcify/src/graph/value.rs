@@ -37,6 +37,11 @@ impl Value {
         self.id.map(|id| (self.home, id))
     }
 
+    /// Whether two names are of one value.
+    pub(crate) fn same_as(self, other: Value) -> bool {
+        self.id.is_some() && (self.home, self.id) == (other.home, other.id)
+    }
+
     /// Whether an op has failed, so that nothing more is built from this value.
     pub(crate) fn is_poison(self) -> bool {
         tracer::type_of(self).is_none()

@@ -3,7 +3,9 @@
 //! The first of equals; the first NaN if there is one. The axis must not be empty.
 
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
+use crate::derivative::{Dual, Primals, jvp_none};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
@@ -82,6 +84,14 @@ impl OpRules for ArgMax {
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let op = ArgMax { axis: self.axis + 1 };
         emit_lanes(op, &[operands[0].value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_none(*self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        primals.none()
     }
 }
 

@@ -4,8 +4,10 @@
 //! sign; `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
 
 use super::unary::Domain;
-use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise};
+use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise, partials};
+use crate::derivative::{Dual, Primals, add, jvp_with};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{Dim, TensorType};
 use crate::vmap::Batched;
@@ -71,6 +73,23 @@ macro_rules! binary_table {
 
             fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
                 batch_elementwise(*self, size, operands)
+            }
+
+            fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+                jvp_with(*self, operands, |values, results| {
+                    let of = |operand: usize| {
+                        let tangent = operands[operand].tangent?;
+                        partials::binary(*self, operand, [values[0], values[1]], results[0], tangent)
+                    };
+                    vec![add(of(0), of(1))]
+                })
+            }
+
+            fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+                let Some(cotangent) = cotangents[0] else { return primals.none() };
+                let (operands, result) = ([primals.operands[0], primals.operands[1]], primals.results[0]);
+                let of = |operand| partials::binary(*self, operand, operands, result, cotangent);
+                primals.each([&|| of(0), &|| of(1)])
             }
         }
 

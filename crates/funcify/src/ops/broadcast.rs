@@ -1,7 +1,9 @@
 //! `broadcast`: repetition to a larger shape, by NumPy's rule.
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
+use crate::derivative::{Dual, Primals, jvp_linear};
 use crate::error::{Place, Result};
+use crate::graph::{Axes, Value};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
@@ -60,6 +62,23 @@ impl OpRules for Broadcast {
             lane.dims()[..1].iter().cloned().chain(ones).chain(lane.dims()[1..].iter().cloned()).collect();
         let value = operands[0].value.reshape(aligned);
         emit_lanes(Broadcast { shape: self.shape.with_inserted(0, size.clone()) }, &[value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_linear(self.clone(), operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        let (from, to) = (primals.operands[0].shape(), &self.shape);
+        let added = to.rank() - from.rank();
+        let repeated = |axis: &usize| *axis < added || from[*axis - added] != to[*axis];
+        let axes: Vec<i64> = (0..to.rank()).filter(repeated).map(|axis| axis as i64).collect();
+        if axes.is_empty() {
+            return vec![Some(cotangent)];
+        }
+        let sum = cotangent.sum(Axes::These(axes));
+        vec![Some(if sum.shape() == from { sum } else { sum.reshape(from) })]
     }
 }
 

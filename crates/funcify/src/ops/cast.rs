@@ -5,7 +5,9 @@
 //! floats by rounding to nearest even.
 
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
+use crate::derivative::{Dual, Primals, jvp_linear};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
@@ -46,6 +48,16 @@ impl OpRules for Cast {
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         batch_elementwise(*self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_linear(*self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        let from = primals.operands[0].dtype();
+        vec![from.is_float().then(|| cotangent.cast(from))]
     }
 }
 

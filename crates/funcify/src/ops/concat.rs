@@ -1,7 +1,9 @@
 //! `concat`: several tensors after one another along an axis.
 
 use super::{Attributes, EvalContext, OpRules, batch_elementwise, check_axis};
+use crate::derivative::{Dual, Primals, jvp_linear};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
@@ -67,6 +69,22 @@ impl OpRules for Concat {
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         batch_elementwise(Concat { axis: self.axis + 1 }, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_linear(*self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        let mut start = Dim::from(0);
+        let part = |operand: &Value| {
+            let limit = start.clone() + operand.dim(self.axis as i64);
+            let range = start.clone()..limit.clone();
+            start = limit;
+            Some(cotangent.slice(self.axis as i64, range))
+        };
+        primals.operands.iter().map(part).collect()
     }
 }
 

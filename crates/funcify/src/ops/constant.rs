@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_shared};
+use crate::derivative::{Dual, Primals, jvp_none};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 use crate::vmap::Batched;
@@ -35,5 +37,13 @@ impl OpRules for Constant {
 
     fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
         emit_shared(self.clone())
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_none(self.clone(), operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        primals.none()
     }
 }

@@ -3,11 +3,15 @@
 //! As JAX's `cumsum`, `cumprod`, `cummax` and `cummin`. Element `i` combines the elements up to and with `i`; in reverse
 //! those from `i` on. Integers wrap. In max and min NaN wins from where it stands on.
 
-use super::{Attributes, EvalContext, OpRules, ReduceKind, arity, check_axis, emit_lanes};
-use crate::error::{Place, Result};
+use std::sync::Arc;
+
+use super::{AssociativeScan, Attributes, Binary, EvalContext, OpRules, ReduceKind, arity, check_axis, emit_lanes};
+use crate::derivative::{Dual, Primals, jvp_linear, jvp_with};
+use crate::error::{Place, Result, Site};
+use crate::graph::{Value, emit};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
-use crate::vmap::Batched;
+use crate::vmap::{Batched, trace_body};
 
 /// The running reduction of `axis`; the result has the operand's type. The monoids take the element types that they
 /// take in [`Reduce`](super::Reduce).
@@ -71,6 +75,51 @@ impl OpRules for Cumulative {
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
         emit_lanes(Cumulative { axis: self.axis + 1, ..*self }, &[operands[0].value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        if self.kind == ReduceKind::Sum {
+            return jvp_linear(*self, operands);
+        }
+        jvp_with(*self, operands, |values, _| {
+            let Dual { primal, tangent } = operands[0];
+            let front = |value: Value| value.move_axis(self.axis as i64, 0);
+            let dual = Dual { primal: front(primal), tangent: tangent.map(front) };
+            let results = self.as_scan(values[0]).map_or(Vec::new(), |scan| scan.jvp(&[dual]));
+            let tangent = results.first().and_then(|result| result.tangent);
+            vec![tangent.map(|tangent| tangent.move_axis(0, self.axis as i64))]
+        })
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        if self.kind == ReduceKind::Sum {
+            return vec![Some(cotangent.cumulative(self.kind, self.axis as i64, !self.reverse))];
+        }
+        let front = |value: Value| value.move_axis(self.axis as i64, 0);
+        let (x, y) = (front(primals.operands[0]), front(primals.results[0]));
+        let of_scan = Primals { operands: &[x], results: &[y], ..*primals };
+        let pulled = self.as_scan(primals.operands[0]).map(|scan| scan.vjp(&of_scan, &[Some(front(cotangent))]));
+        vec![pulled.and_then(|pulled| pulled[0]).map(|pulled| pulled.move_axis(0, self.axis as i64))]
+    }
+}
+
+impl Cumulative {
+    /// The associative scan along axis 0 that it is, for derivatives. None of booleans.
+    fn as_scan(&self, x: Value) -> Option<AssociativeScan> {
+        let row = x.ty().with_shape(x.shape().without(self.axis));
+        let params = ["a", "b"].map(|name| (name.to_string(), row.clone()));
+        let combine = match self.kind {
+            ReduceKind::Sum => Binary::Add,
+            ReduceKind::Prod => Binary::Mul,
+            ReduceKind::Max => Binary::Max,
+            ReduceKind::Min => Binary::Min,
+            ReduceKind::Any | ReduceKind::All => return None,
+        };
+        let closed = trace_body("cumulative", "", &params, |pair| {
+            vec![("out".to_string(), emit(combine, pair, Site::Unknown)[0])]
+        })?;
+        Some(AssociativeScan { combine: Arc::new(closed.graph), leaves: 1, reverse: self.reverse })
     }
 }
 

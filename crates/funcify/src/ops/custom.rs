@@ -5,7 +5,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::{Attributes, EvalContext, Op, OpKey, OpRules};
+use crate::derivative::{Dual, Primals, no_derivative};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 use crate::vmap::Batched;
@@ -30,6 +32,19 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// means for `size` lanes, and gives its results. Some operand has lanes.
     /// [`batch_elementwise`](super::batch_elementwise) is that of an op that works element by element.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched>;
+
+    /// The forward rule: adds the op and the tangents of its results, as [`OpRules::jvp`](super::OpRules::jvp).
+    /// [`jvp_with`](crate::derivative::jvp_with) helps. `None` if the op has none, which is an error where a program
+    /// asks for it.
+    fn jvp(&self, _operands: &[Dual]) -> Option<Vec<Dual>> {
+        None
+    }
+
+    /// The reverse rule: adds the cotangents of the operands, as [`OpRules::vjp`](super::OpRules::vjp). `None` if the op
+    /// has none, which is an error where a program asks for it.
+    fn vjp(&self, _primals: &Primals<'_>, _cotangents: &[Option<Value>]) -> Option<Vec<Option<Value>>> {
+        None
+    }
 }
 
 /// An op of another crate, in the closed set.
@@ -76,6 +91,28 @@ impl OpRules for Custom {
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         self.op.batch(size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        self.op.jvp(operands).unwrap_or_else(|| {
+            let values: Vec<Value> = operands.iter().map(|operand| operand.primal).collect();
+            vec![Dual::constant(self.no_derivative(&values, "forward", "jvp"))]
+        })
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        self.op.vjp(primals, cotangents).unwrap_or_else(|| {
+            self.no_derivative(primals.operands, "reverse", "vjp");
+            primals.none()
+        })
+    }
+}
+
+impl Custom {
+    fn no_derivative(&self, operands: &[Value], mode: &str, rule: &str) -> Value {
+        let reason = format!("the op of another crate has no rule for {mode} mode");
+        let fix = format!("implement `CustomOp::{rule}` for it, or keep it out of the derivative with `stop_gradient`");
+        no_derivative(self.name, operands, "the op", &reason, &fix)
     }
 }
 

@@ -3,6 +3,7 @@
 //! As in StableHLO the start is clamped so that the part lies within the axis; no index is out of range.
 
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype, emit_lanes};
+use crate::derivative::{Dual, Primals, jvp_linear};
 use crate::error::{Place, Result};
 use crate::graph::{self, Value, iota};
 use crate::host::HostTensor;
@@ -72,6 +73,16 @@ impl OpRules for DynamicSlice {
         let offsets = along(iota(self.size.clone(), DType::I64), self.axis + 1, &shape);
         let positions = lane_starts(start.value, &x.shape()[self.axis + 1], &self.size, &shape) + offsets;
         vec![Batched::lanes(x.gather(self.axis as i64 + 1, positions))]
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_linear(self.clone(), operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        let (x, start) = (primals.operands[0], primals.operands[1]);
+        primals.each([&|| Some(x.zeros_like().dynamic_update(self.axis as i64, cotangent, start)), &|| None])
     }
 }
 

@@ -3,10 +3,13 @@
 //! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
 //! there are no indices.
 
+use super::ScatterMode;
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise, check_axis, check_index_dtype, clamp_index};
+use crate::derivative::{Dual, Primals, jvp_linear};
 use crate::error::{Place, Result};
+use crate::graph::{self, Value};
 use crate::host::HostTensor;
-use crate::types::{Dim, TensorType};
+use crate::types::{DType, Dim, TensorType};
 use crate::vmap::Batched;
 
 /// `y[i,j,k] = x[i,indices[i,j,k],k]` for axis 1: `indices` has the shape of `x` except in `axis`.
@@ -62,6 +65,19 @@ impl OpRules for Gather {
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         batch_elementwise(Gather { axis: self.axis + 1 }, size, operands)
     }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_linear(*self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        let [x, indices] = [primals.operands[0], primals.operands[1]];
+        let axis = self.axis as i64;
+        let indices = clamped(indices, &x.dim(axis));
+        let of_x = || Some(x.zeros_like().scatter(axis, indices, cotangent, ScatterMode::Add));
+        primals.each([&of_x, &|| None])
+    }
 }
 
 /// Checks that indices are integers and have the shape of `x` except in `axis`.
@@ -80,6 +96,12 @@ pub(super) fn check_along(at: &Place, axis: usize, x: &TensorType, indices: &Ten
         ));
     }
     Ok(())
+}
+
+/// Indices, as i64, clamped into an axis of that size.
+pub(super) fn clamped(indices: Value, size: &Dim) -> Value {
+    let last = graph::size(size.clone() - 1, DType::I64);
+    indices.cast(DType::I64).minimum(last).maximum(0)
 }
 
 #[cfg(test)]

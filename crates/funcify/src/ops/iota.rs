@@ -1,7 +1,9 @@
 //! `iota`: the numbers 0, 1, 2, ... as a vector.
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_shared};
+use crate::derivative::{Dual, Primals, jvp_none};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
@@ -57,6 +59,14 @@ impl OpRules for Iota {
 
     fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
         emit_shared(self.clone())
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_none(self.clone(), operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        primals.none()
     }
 }
 

@@ -1,7 +1,9 @@
 //! `matmul`: products of matrices, batched over equal leading axes.
 
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
+use crate::derivative::{Dual, Primals, add, jvp_with};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 use crate::vmap::Batched;
@@ -89,6 +91,20 @@ impl OpRules for MatMul {
         let tall = left.value.reshape([size.clone() * &rows, inner]);
         let product = tall.matmul(right.value);
         vec![Batched::lanes(product.reshape([size.clone(), rows, right.value.dim(1)]))]
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_with(*self, operands, |values, _| {
+            let left = operands[0].tangent.map(|tangent| tangent.matmul(values[1]));
+            let right = operands[1].tangent.map(|tangent| values[0].matmul(tangent));
+            vec![add(left, right)]
+        })
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        let [left, right] = [primals.operands[0], primals.operands[1]];
+        primals.each([&|| Some(cotangent.matmul(right.t())), &|| Some(left.t().matmul(cotangent))])
     }
 }
 

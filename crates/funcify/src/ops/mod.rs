@@ -53,6 +53,7 @@ mod gather;
 mod iota;
 mod matmul;
 mod pad;
+mod partials;
 mod predicate;
 mod reduce;
 mod reshape;
@@ -116,6 +117,7 @@ pub use transpose::Transpose;
 pub use unary::*;
 pub use while_loop::While;
 
+use crate::derivative::{Dual, Primals};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::{Graph, Value, emit};
 use crate::host::HostTensor;
@@ -145,6 +147,13 @@ pub trait OpRules {
     /// The batching rule: adds to the open trace what the op means for `size` lanes, and gives its results. Some
     /// operand has lanes.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched>;
+
+    /// The forward rule: adds to the open trace the op and the tangents of its results. Some operand has a tangent.
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual>;
+
+    /// The reverse rule: adds to the open trace the cotangents of the operands, from those of the results, and gives
+    /// them; `None` where nothing passes. Some result has a cotangent.
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>>;
 }
 
 /// An op with its attributes.

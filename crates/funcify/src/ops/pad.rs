@@ -1,8 +1,10 @@
 //! `pad`: a value before, after and between the elements of one axis.
 
+use super::Slice;
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
+use crate::derivative::{Dual, Primals, jvp_linear};
 use crate::error::{Place, Result, Site};
-use crate::graph::{constant, emit, select};
+use crate::graph::{Value, constant, emit, select};
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
@@ -110,6 +112,36 @@ impl OpRules for Pad {
         let values = value.value.reshape([std::slice::from_ref(size), ones.as_slice()].concat());
         vec![Batched::lanes(select(inside, padded, values))]
     }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_linear(self.clone(), operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        let x = primals.operands[0];
+        let rows = x.dim(self.axis as i64);
+        let step = self.interior + 1;
+        let covered = match (step, rows.constant()) {
+            (1, _) | (_, None) => rows,
+            (_, Some(0)) => Dim::from(0),
+            (_, Some(rows)) => Dim::from((rows - 1) * step as i64 + 1),
+        };
+        let slice = Slice { axis: self.axis, start: self.low.clone(), limit: self.low.clone() + covered, step };
+        let inside = || Some(emit(slice.clone(), &[cotangent], Site::Unknown)[0]);
+        let outside = || {
+            let is_inside =
+                emit(self.clone(), &[x.full_like(1.0).cast(DType::Bool), constant(false)], Site::Unknown)[0];
+            Some(select(is_inside, 0.0, cotangent).sum(..))
+        };
+        primals.each([&inside, &outside])
+    }
+}
+
+/// Zeros around and between the elements of a value.
+pub(super) fn pad_with_zeros(pad: Pad, value: Value) -> Value {
+    let zero = constant(HostTensor::scalar(0.0).cast(value.dtype()));
+    emit(pad, &[value, zero], Site::Unknown)[0]
 }
 
 #[cfg(test)]

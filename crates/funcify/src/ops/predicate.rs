@@ -2,7 +2,9 @@
 
 use super::unary::Domain;
 use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise};
+use crate::derivative::{Dual, Primals, jvp_none};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{DType, Dim, TensorType};
 use crate::vmap::Batched;
@@ -68,6 +70,14 @@ macro_rules! predicate_table {
 
             fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
                 batch_elementwise(*self, size, operands)
+            }
+
+            fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+                jvp_none(*self, operands)
+            }
+
+            fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+                primals.none()
             }
         }
     };

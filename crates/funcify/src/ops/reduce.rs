@@ -3,8 +3,11 @@
 //! Over nothing: sum 0, product 1, any `false`, all `true`, max the lowest and min the highest value of the
 //! dtype (infinite for floats). NaN wins in max and min. Integer sums and products wrap.
 
+use super::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
-use crate::error::{Place, Result};
+use crate::derivative::{Dual, Primals, jvp_with};
+use crate::error::{Place, Result, Site};
+use crate::graph::{Value, concat, emit, full, select};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
@@ -173,6 +176,76 @@ impl OpRules for Reduce {
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let op = Reduce { kind: self.kind, axes: self.axes.iter().map(|axis| axis + 1).collect() };
         emit_lanes(op, &[operands[0].value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_with(self.clone(), operands, |values, results| {
+            let tangent = operands[0].tangent.and_then(|tangent| self.tangent(values[0], results[0], tangent));
+            vec![tangent]
+        })
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        vec![self.cotangent(primals.operands[0], primals.results[0], cotangent)]
+    }
+}
+
+impl Reduce {
+    fn tangent(&self, x: Value, y: Value, tangent: Value) -> Option<Value> {
+        match self.kind {
+            ReduceKind::Sum => Some(self.sum(tangent)),
+            ReduceKind::Prod => Some(self.sum(tangent * self.products_of_others(x))),
+            ReduceKind::Max | ReduceKind::Min => {
+                let chosen = x.eq(self.spread(y, x));
+                Some(self.sum(select(chosen, tangent, 0.0)) / self.sum(chosen.cast(x.dtype())))
+            }
+            ReduceKind::Any | ReduceKind::All => None,
+        }
+    }
+
+    fn cotangent(&self, x: Value, y: Value, cotangent: Value) -> Option<Value> {
+        match self.kind {
+            ReduceKind::Sum => Some(self.spread(cotangent, x)),
+            ReduceKind::Prod => Some(self.spread(cotangent, x) * self.products_of_others(x)),
+            ReduceKind::Max | ReduceKind::Min => {
+                let chosen = x.eq(self.spread(y, x));
+                let share = cotangent / self.sum(chosen.cast(x.dtype()));
+                Some(select(chosen, self.spread(share, x), 0.0))
+            }
+            ReduceKind::Any | ReduceKind::All => None,
+        }
+    }
+
+    fn sum(&self, x: Value) -> Value {
+        emit(Reduce { kind: ReduceKind::Sum, axes: self.axes.clone() }, &[x], Site::Unknown)[0]
+    }
+
+    /// A result repeated along the axes that have disappeared.
+    fn spread(&self, y: Value, x: Value) -> Value {
+        let shape = x.shape();
+        let ones = self.axes.iter().fold(shape.clone(), |shape, axis| shape.with_dim(*axis, 1));
+        y.reshape(ones).broadcast_to(shape)
+    }
+
+    /// For each element the product of all others that are reduced with it, by running products from both ends: no
+    /// division, so zeros are right in every order of derivative.
+    fn products_of_others(&self, x: Value) -> Value {
+        let shape = x.shape();
+        let kept = (0..shape.rank()).filter(|axis| !self.axes.contains(axis));
+        let order: Vec<usize> = self.axes.iter().copied().chain(kept.clone()).collect();
+        let rest = Shape::new(kept.map(|axis| shape[axis].clone()));
+        let count = self.axes.iter().fold(Dim::from(1), |count, axis| count * &shape[*axis]);
+        let front = x.transpose(order.clone());
+        let rows = front.reshape(rest.with_leading(count.clone()));
+        let one = full(rest.with_leading(1), x.dtype(), 1.0);
+        let before = associative_scan(concat(&[one, rows], 0), |a, b| a * b).slice(0, Dim::from(0)..count.clone());
+        let downward = AssociativeScanOptions::new().reverse();
+        let after =
+            associative_scan_with(downward, concat(&[rows, one], 0), |a, b| a * b).slice(0, Dim::from(1)..count + 1);
+        let mut back = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(at, axis)| back[*axis] = at);
+        (before * after).reshape(front.shape()).transpose(back)
     }
 }
 

@@ -1,7 +1,9 @@
 //! `reshape`: the same elements in row-major order under another shape.
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
+use crate::derivative::{Dual, Primals, jvp_linear};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
@@ -49,6 +51,15 @@ impl OpRules for Reshape {
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let op = Reshape { shape: self.shape.with_inserted(0, size.clone()) };
         emit_lanes(op, &[operands[0].value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_linear(self.clone(), operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        vec![Some(cotangent.reshape(primals.operands[0].shape()))]
     }
 }
 

@@ -1,7 +1,9 @@
 //! `reverse`: one axis in the opposite order.
 
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
+use crate::derivative::{Dual, Primals, jvp_linear};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 use crate::vmap::Batched;
@@ -47,6 +49,15 @@ impl OpRules for Reverse {
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let op = Reverse { axis: self.axis + 1 };
         emit_lanes(op, &[operands[0].value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_linear(*self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        vec![Some(cotangent.reverse(self.axis as i64))]
     }
 }
 

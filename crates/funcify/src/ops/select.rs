@@ -2,7 +2,9 @@
 
 use super::binary::check_same;
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
+use crate::derivative::{Dual, Primals, jvp_linear};
 use crate::error::{Place, Result};
+use crate::graph::{Value, select};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
@@ -51,6 +53,18 @@ impl OpRules for Select {
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         batch_elementwise(*self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_linear(*self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        let predicate = primals.operands[0];
+        let left = || Some(select(predicate, cotangent, 0.0));
+        let right = || Some(select(predicate, 0.0, cotangent));
+        primals.each([&|| None, &left, &right])
     }
 }
 

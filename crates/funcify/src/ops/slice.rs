@@ -1,7 +1,10 @@
 //! `slice`: the elements `start, start+step, ..` below `limit` of one axis.
 
+use super::pad::{Pad, pad_with_zeros};
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
+use crate::derivative::{Dual, Primals, jvp_linear};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
@@ -103,6 +106,24 @@ impl OpRules for Slice {
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let op = Slice { axis: self.axis + 1, ..self.clone() };
         emit_lanes(op, &[operands[0].value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_linear(self.clone(), operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        let size = primals.operands[0].dim(self.axis as i64);
+        let rows = cotangent.dim(self.axis as i64);
+        let covered = match (self.step, rows.constant()) {
+            (1, _) | (_, None) => rows,
+            (_, Some(0)) => Dim::from(0),
+            (step, Some(rows)) => Dim::from((rows - 1) * step as i64 + 1),
+        };
+        let high = size - &self.start - covered;
+        let pad = Pad { axis: self.axis, low: self.start.clone(), high, interior: self.step - 1 };
+        vec![Some(pad_with_zeros(pad, cotangent))]
     }
 }
 

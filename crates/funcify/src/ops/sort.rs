@@ -6,8 +6,10 @@
 
 use std::cmp::Ordering;
 
-use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit};
+use super::{Attributes, EvalContext, OpRules, ScatterMode, arity, check_axis, emit};
+use crate::derivative::{Dual, Primals, jvp_with};
 use crate::error::{Place, Result, Site};
+use crate::graph::Value;
 use crate::host::{HostTensor, Scalar, Storage, for_each_index};
 use crate::types::{DType, Dim, TensorType};
 use crate::vmap::Batched;
@@ -93,6 +95,19 @@ impl OpRules for Sort {
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let op = Sort { axis: self.axis + 1, ..*self };
         emit(op, &[operands[0].value], Site::Unknown).into_iter().map(Batched::lanes).collect()
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_with(*self, operands, |_, results| {
+            let sorted = |tangent: Value| tangent.gather(self.axis as i64, results[1]);
+            vec![operands[0].tangent.map(sorted), None]
+        })
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let zeros = primals.operands[0].zeros_like();
+        let back = |cotangent| zeros.scatter(self.axis as i64, primals.results[1], cotangent, ScatterMode::Add);
+        vec![cotangents[0].map(back)]
     }
 }
 

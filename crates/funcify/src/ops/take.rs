@@ -3,8 +3,12 @@
 //! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
 //! there are no indices.
 
+use super::ScatterMode;
+use super::gather::clamped;
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype, clamp_index, emit_lanes};
+use crate::derivative::{Dual, Primals, jvp_linear};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
@@ -87,6 +91,25 @@ impl OpRules for Take {
                 vec![Batched::lanes(taken.reshape(dims).transpose(axes))]
             }
         }
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_linear(*self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        let [x, indices] = [primals.operands[0], primals.operands[1]];
+        let (shape, count) = (x.shape(), indices.shape().elements());
+        // One index a slice: [.., count, ..], as `scatter` takes it.
+        let flat = shape.with_dim(self.axis, count.clone());
+        let mut aligned = vec![Dim::from(1); shape.rank()];
+        aligned[self.axis] = count;
+        let of_x = || {
+            let indices = clamped(indices, &shape[self.axis]).reshape(aligned.clone()).broadcast_to(&flat);
+            Some(x.zeros_like().scatter(self.axis as i64, indices, cotangent.reshape(&flat), ScatterMode::Add))
+        };
+        primals.each([&of_x, &|| None])
     }
 }
 

@@ -1,11 +1,12 @@
 //! How the ops' own tests state what they expect: by the op's text, its operands and its result.
 
 use crate::error::{Place, Result, Site};
-use crate::graph::Graph;
-use crate::host::HostTensor;
+use crate::graph::{Graph, Value, emit};
+use crate::host::{HostTensor, Scalar};
 use crate::ops::{EvalContext, Op, OpRules};
-use crate::types::{Dim, Sizes, TensorType};
+use crate::types::{DType, Dim, Sizes, TensorType};
 use crate::vmap::Batched;
+use crate::{Disconnected, GradOptions};
 
 fn parse(text: &str) -> Op {
     crate::text::parse_op_text(text).unwrap_or_else(|expected| panic!("`{text}`: expected {expected}"))
@@ -76,4 +77,84 @@ pub(crate) fn rejects(text: &str, types: &[&str], message: &str) {
     let types: Vec<TensorType> = types.iter().map(|ty| TensorType::parse(ty).unwrap()).collect();
     let error = op.infer(&at, &types).expect_err("the type rule refuses").to_string();
     assert!(error.contains(message), "{error}\ndoes not say: {message}");
+}
+
+/// The derivatives of an op at these f64 operands agree with central differences, in forward mode; reverse mode agrees with
+/// forward mode; and so do their derivatives.
+pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
+    let op = parse(text);
+    let graph = Graph::build("op", |builder| {
+        let inputs = operands.iter().enumerate().map(|(index, x)| builder.input(&format!("x{index}"), x.ty()));
+        let results = emit(op, &inputs.collect::<Vec<Value>>(), Site::Unknown);
+        results.into_iter().filter(|result| result.dtype().is_float()).collect::<Vec<Value>>()
+    });
+    let graph = graph.unwrap_or_else(|error| panic!("{text}: {error}"));
+    let names: Vec<String> = (0..operands.len())
+        .filter(|index| operands[*index].dtype().is_float())
+        .map(|index| format!("x{index}"))
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let zeros = || GradOptions::new().disconnected(Disconnected::Zeros);
+    let pulled = graph.vjp(names.as_slice(), zeros()).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let cotangents: Vec<HostTensor> =
+        (0..graph.outputs().len()).map(|index| numbers(graph.output_type(index), index + 7)).collect();
+    let inputs = [operands, &cotangents].concat();
+    let (pushed, along) = check_forward(text, &graph, &names, operands);
+    let count = graph.outputs().len();
+    let gradients = run(text, &pulled, &inputs).split_off(count);
+    let left: f64 = cotangents.iter().zip(&pushed[count..]).map(|(a, b)| dot(a, b)).sum();
+    let right: f64 = along.iter().zip(&gradients).map(|(a, b)| dot(a, b)).sum();
+    assert!(
+        (left - right).abs() < 1e-9 * (1.0 + left.abs()),
+        "{text}: <ct, jvp> is {left}, <vjp, tan> is {right}\n{pulled}"
+    );
+    let outputs: Vec<String> = names.iter().map(|name| format!("grad_{name}")).collect();
+    let gradients = pulled.only(&outputs.iter().map(String::as_str).collect::<Vec<_>>());
+    check_forward(text, &gradients.unwrap_or_else(|error| panic!("{text}: {error}")), &names, &inputs);
+}
+
+/// Forward mode agrees with central differences. Gives the results with their tangents, and the direction.
+fn check_forward(text: &str, graph: &Graph, wrt: &[&str], inputs: &[HostTensor]) -> (Vec<HostTensor>, Vec<HostTensor>) {
+    let pushed = graph.jvp(wrt).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let index_of = |name: &&str| (0..graph.inputs().len()).find(|index| graph.input_name(*index) == *name).unwrap();
+    let places: Vec<usize> = wrt.iter().map(index_of).collect();
+    let along: Vec<HostTensor> = places.iter().map(|index| numbers(&inputs[*index].ty(), *index)).collect();
+    let results = run(text, &pushed, &[inputs, &along].concat());
+    let step = 1e-6;
+    let moved = |sign: f64| {
+        let mut moved = inputs.to_vec();
+        for (index, along) in places.iter().zip(&along) {
+            moved[*index] = HostTensor::from_fn(DType::F64, inputs[*index].shape(), |at| {
+                Scalar::Float(inputs[*index].at(at).as_f64() + sign * step * along.at(at).as_f64())
+            });
+        }
+        run(text, graph, &moved)
+    };
+    for (number, (plus, minus)) in moved(1.0).iter().zip(&moved(-1.0)).enumerate() {
+        let tangent = &results[graph.outputs().len() + number];
+        for ((plus, minus), tangent) in plus.to_f64_vec().iter().zip(minus.to_f64_vec()).zip(tangent.to_f64_vec()) {
+            let numeric = (plus - minus) / (2.0 * step);
+            let close = (numeric - tangent).abs() < 1e-5 * (1.0 + numeric.abs());
+            assert!(close, "{text}: the tangent of result {number} is {tangent}, not {numeric}\n{pushed}");
+        }
+    }
+    (results, along)
+}
+
+fn run(text: &str, graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
+    graph.check().unwrap_or_else(|errors| panic!("{text}: {errors:?}"));
+    crate::evaluate(graph, inputs).unwrap_or_else(|error| panic!("{text}: {error}\n{graph}"))
+}
+
+fn dot(left: &HostTensor, right: &HostTensor) -> f64 {
+    left.to_f64_vec().iter().zip(right.to_f64_vec()).map(|(a, b)| a * b).sum()
+}
+
+/// Numbers without a pattern, between -1 and 1.
+fn numbers(ty: &TensorType, seed: usize) -> HostTensor {
+    let mut state = seed + 1;
+    HostTensor::from_fn(ty.dtype, &ty.shape.constant().unwrap(), |_| {
+        state = (state * 1103515245 + 12345) % (1 << 31);
+        Scalar::Float((state >> 8) as f64 / (1 << 22) as f64 - 1.0)
+    })
 }

@@ -6,7 +6,9 @@
 //! programs are written with.
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
+use crate::derivative::{Dual, Primals, jvp_none};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{DType, Dim, Shape, TensorType};
 use crate::vmap::Batched;
@@ -101,6 +103,14 @@ impl OpRules for Threefry {
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let operands: Vec<_> = operands.iter().map(|operand| operand.spread(size)).collect();
         emit_lanes(self.clone(), &operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_none(self.clone(), operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        primals.none()
     }
 }
 

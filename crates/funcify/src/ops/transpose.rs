@@ -1,7 +1,9 @@
 //! `transpose`: the axes in another order.
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
+use crate::derivative::{Dual, Primals, jvp_linear};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
@@ -55,6 +57,17 @@ impl OpRules for Transpose {
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let op = Transpose { axes: std::iter::once(0).chain(self.axes.iter().map(|axis| axis + 1)).collect() };
         emit_lanes(op, &[operands[0].value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_linear(self.clone(), operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        let mut axes = vec![0; self.axes.len()];
+        self.axes.iter().enumerate().for_each(|(to, from)| axes[*from] = to);
+        vec![Some(cotangent.transpose(axes))]
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
-use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise, special};
+use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise, partials, special};
+use crate::derivative::{Dual, Primals, jvp_with};
 use crate::error::{Place, Result};
+use crate::graph::Value;
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{DType, Dim, TensorType};
 use crate::vmap::Batched;
@@ -95,6 +97,17 @@ macro_rules! unary_table {
 
             fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
                 batch_elementwise(*self, size, operands)
+            }
+
+            fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+                jvp_with(*self, operands, |values, results| {
+                    vec![operands[0].tangent.and_then(|tangent| partials::unary(*self, values[0], results[0], tangent))]
+                })
+            }
+
+            fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+                let (x, y) = (primals.operands[0], primals.results[0]);
+                vec![cotangents[0].and_then(|cotangent| partials::unary(*self, x, y, cotangent))]
             }
         }
 

@@ -316,7 +316,7 @@ impl Graph {
 }
 
 /// Outputs with their names, in order.
-struct Named(Vec<(String, Value)>);
+pub(crate) struct Named(pub(crate) Vec<(String, Value)>);
 
 impl Tree for Named {
     fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value)) {

@@ -7,6 +7,7 @@
 
 mod build;
 
+pub(crate) use build::Named;
 pub(crate) use build::trace_lane;
 pub use build::{InAxes, VmapOptions, vmap, vmap_with};
 
@@ -70,6 +71,15 @@ pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -
     dims[0] = size.clone();
     let mask = mask.reshape(dims).broadcast_to(yes.shape());
     Batched::lanes(emit(Select, &[mask, yes, no], Site::Unknown)[0])
+}
+
+/// A value of what only some lanes run: no derivative comes back from the others, where the program may be undefined.
+pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
+    if !value.value.dtype().is_float() {
+        return value;
+    }
+    let stopped = Batched { value: value.value.stop_gradient(), ..value };
+    select_lanes(mask, size, value, stopped)
 }
 
 /// Traces a body of a batched loop or choice: `body` is given the values of the parameters and gives the results by

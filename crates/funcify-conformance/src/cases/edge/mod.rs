@@ -10,6 +10,7 @@ mod control;
 mod counts;
 mod dynamic;
 mod failures;
+mod gradients;
 mod lanes;
 mod nested;
 mod permutations;
@@ -45,6 +46,7 @@ pub(crate) fn cases() -> Cases {
         lanes::cases()?,
         associative::cases()?,
         failures::cases()?,
+        gradients::cases()?,
         zeros::cases()?,
     ];
     Ok(groups.into_iter().flatten().collect())

@@ -1,5 +1,6 @@
 //! Category `model`: networks, state space models, filters, decoders, numerical methods.
 
+mod gradients;
 mod layers;
 mod numerical;
 mod probabilistic;
@@ -7,6 +8,7 @@ mod recurrent;
 mod state_space;
 
 use super::{Inputs, Outputs, Program, outputs};
+use gradients::*;
 use layers::*;
 use numerical::*;
 use probabilistic::*;
@@ -46,6 +48,11 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("stable_weighted_average", stable_weighted_average),
     ("chunked_cross_entropy", chunked_cross_entropy),
     ("chunked_cross_entropy_f64", chunked_cross_entropy),
+    ("chunked_cross_entropy_gradients", chunked_cross_entropy_gradients),
+    ("unrolled_gradient_descent", unrolled_gradient_descent),
+    ("unrolled_gradient_descent_f64", unrolled_gradient_descent),
+    ("unrolled_adam", unrolled_adam),
+    ("leapfrog", leapfrog),
     ("garch", garch),
     ("sir_epidemic", sir_epidemic),
     ("causal_convolution", causal_convolution),

@@ -17,6 +17,7 @@
 
 mod batch;
 mod build;
+mod grad;
 mod halves;
 
 use std::sync::Arc;
@@ -27,9 +28,10 @@ pub(crate) use halves::Halves;
 
 use super::scan::stack_rows;
 use super::{Attributes, EvalContext, OpRules};
+use crate::derivative::{Dual, Primals};
 use crate::error::{Place, Result};
 use crate::eval::evaluate_in;
-use crate::graph::Graph;
+use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 use crate::vmap::Batched;
@@ -134,6 +136,14 @@ impl OpRules for AssociativeScan {
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         batch::batch(self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        grad::jvp(self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        grad::vjp(self, primals, cotangents)
     }
 }
 

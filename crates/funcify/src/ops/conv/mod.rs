@@ -19,6 +19,7 @@ mod sizes;
 pub use sizes::Padding;
 
 use super::{Attributes, EvalContext, OpRules, arity, emit};
+use crate::derivative::{Dual, Primals, add, jvp_with};
 use crate::error::{Place, Result, Site};
 use crate::graph::Value;
 use crate::host::{HostTensor, Scalar, for_each_index};
@@ -231,6 +232,22 @@ impl OpRules for Conv {
             }
         };
         vec![Batched::lanes(result)]
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_with(self.clone(), operands, |values, _| {
+            let of_x = operands[0].tangent.map(|tangent| self.of(tangent, values[1]));
+            let of_kernel = operands[1].tangent.map(|tangent| self.of(values[0], tangent));
+            vec![add(of_x, of_kernel)]
+        })
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        let [x, kernel] = [primals.operands[0], primals.operands[1]];
+        let of_x = || Some(self.input_transpose(&x.shape(), kernel, cotangent));
+        let of_kernel = || Some(self.kernel_transpose(&kernel.shape(), x, cotangent));
+        primals.each([&of_x, &of_kernel])
     }
 }
 

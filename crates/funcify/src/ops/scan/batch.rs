@@ -17,7 +17,7 @@ use crate::graph::tracer::{ClosedBody, add_sizes_by_lane};
 use crate::graph::{Value, concat, constant, emit, fail, fresh_symbol, select};
 use crate::host::HostTensor;
 use crate::types::{DType, Dim, TensorType};
-use crate::vmap::{Batched, inline, lanes_type, select_lanes, trace_body};
+use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes, trace_body};
 
 pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
     let places = scan.operands();
@@ -185,6 +185,9 @@ impl Lanes<'_> {
             (Some(counting), Some(running)) => Some(counting & running),
             (counting, running) => counting.or(running),
         };
+        if let Some(active) = active {
+            arguments.iter_mut().for_each(|argument| *argument = guarded(active, self.size, *argument));
+        }
         let results = inline(&scan.body, self.size, &arguments);
         let places = scan.results();
         let mut outputs = Vec::with_capacity(results.len() + 1);

@@ -42,8 +42,12 @@ mod build;
 mod chunked;
 mod eval;
 mod fori;
+mod grad;
 mod infer;
+mod jvp;
+mod parts;
 mod recurrence;
+mod saves;
 mod until;
 
 use std::ops::Range;
@@ -58,8 +62,9 @@ pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as S
 pub use until::{scan_until, scan_until_with};
 
 use super::{Attributes, EvalContext, OpRules};
+use crate::derivative::{Dual, Forward, Primals, Residuals};
 use crate::error::{Place, Result};
-use crate::graph::Graph;
+use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
 use crate::types::{Dim, Symbol, TensorType};
 use crate::vmap::Batched;
@@ -298,6 +303,11 @@ impl Scan {
         Ok(())
     }
 
+    /// Adds the loop for a forward pass: it saves the states that [`OpRules::vjp`] needs.
+    pub(crate) fn forward(&self, operands: &[Value], residuals: Residuals) -> Forward {
+        saves::forward(self, operands, residuals)
+    }
+
     /// The number of steps that an operand's value means; negative counts are an error.
     pub fn check_count(&self, at: &Place, count: i64) -> Result<usize> {
         usize::try_from(count).map_err(|_| crate::error::Error::StepCount {
@@ -339,5 +349,13 @@ impl OpRules for Scan {
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         batch::batch(self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp::jvp(self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        grad::vjp(self, primals, cotangents)
     }
 }

@@ -1,7 +1,8 @@
 //! The batching rule of the choice.
 //!
 //! An index that all lanes share chooses one branch for all; the branches are batched. If the index differs between
-//! lanes, all branches run on all lanes and the results are selected lane by lane, as in JAX.
+//! lanes, all branches run on all lanes and the results are selected lane by lane, as in JAX. Their gradients are too: no
+//! derivative comes back from the lanes that have not chosen a branch, where it may be undefined.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::Switch;
 use crate::error::Site;
 use crate::graph::{Value, emit};
 use crate::types::{DType, Dim};
-use crate::vmap::{Batched, inline, select_lanes, trace_body};
+use crate::vmap::{Batched, guarded, inline, select_lanes, trace_body};
 
 pub(super) fn batch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
     match operands[0].mapped {
@@ -53,7 +54,9 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
     let branches = switch.branches.iter().zip(switch.operands()).enumerate().rev();
     let mut chosen: Option<Vec<Batched>> = None;
     for (number, (branch, places)) in branches {
-        let results = inline(branch, size, &operands[places]);
+        let mask = chooses(index, number, switch.branches.len());
+        let inputs: Vec<Batched> = operands[places].iter().map(|operand| guarded(mask, size, *operand)).collect();
+        let results = inline(branch, size, &inputs);
         chosen = Some(match chosen {
             None => results,
             Some(others) => {
@@ -63,6 +66,18 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         });
     }
     chosen.unwrap_or_default()
+}
+
+/// Whether an index chooses just the branch of that number, of so many.
+fn chooses(index: Value, number: usize, count: usize) -> Value {
+    match index.dtype() {
+        DType::Bool if number == 0 => !index,
+        DType::Bool => index,
+        _ if count == 1 => index.eq(index),
+        _ if number == 0 => index.le(0),
+        _ if number + 1 == count => index.ge(number as i64),
+        _ => index.eq(number as i64),
+    }
 }
 
 /// Whether an index chooses the branch of that number or one before it.

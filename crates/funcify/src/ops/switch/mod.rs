@@ -12,6 +12,7 @@
 
 mod batch;
 mod build;
+mod grad;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,9 +20,10 @@ use std::sync::Arc;
 pub use build::{cond, switch};
 
 use super::{Attributes, EvalContext, OpRules};
+use crate::derivative::{Dual, Primals};
 use crate::error::{Place, Result};
 use crate::eval::evaluate_in;
-use crate::graph::Graph;
+use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
 use crate::types::{DType, Dim, TensorType};
 use crate::vmap::Batched;
@@ -107,6 +109,14 @@ impl OpRules for Switch {
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         batch::batch(self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        grad::jvp(self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        grad::vjp(self, primals, cotangents)
     }
 }
 

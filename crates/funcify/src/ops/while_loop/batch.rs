@@ -12,7 +12,7 @@ use crate::error::Site;
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{Graph, Value, emit};
 use crate::types::{DType, Dim, TensorType};
-use crate::vmap::{Batched, inline, lanes_type, select_lanes, trace_body};
+use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes, trace_body};
 
 pub(super) fn batch(op: &While, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
     let places = op.operands();
@@ -76,7 +76,9 @@ impl Lanes<'_> {
         })?;
         let body = self.trace(&self.op.body, &extra, |inputs| {
             let (carries, holds) = inputs.split_at(self.carries.len());
-            let next = inline(&self.op.body, self.size, &self.with_captured(carries, self.op.operands().body));
+            let arguments = self.with_captured(carries, self.op.operands().body);
+            let arguments = arguments.into_iter().map(|input| guarded(holds[0].value, self.size, input));
+            let next = inline(&self.op.body, self.size, &arguments.collect::<Vec<_>>());
             let kept =
                 next.into_iter().zip(carries).map(|(next, old)| select_lanes(holds[0].value, self.size, next, *old));
             let kept: Vec<Batched> = kept.collect();

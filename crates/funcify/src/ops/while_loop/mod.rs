@@ -13,6 +13,7 @@
 
 mod batch;
 mod build;
+mod grad;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,9 +21,10 @@ use std::sync::Arc;
 pub use build::{while_loop, while_loop_bounded};
 
 use super::{Attributes, EvalContext, OpRules};
+use crate::derivative::{Dual, Forward, Primals};
 use crate::error::{Place, Result};
 use crate::eval::evaluate_in;
-use crate::graph::Graph;
+use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 use crate::vmap::Batched;
@@ -56,6 +58,11 @@ impl While {
         let condition = carries + self.condition.inputs().len().saturating_sub(carries);
         let body = condition + self.body.inputs().len().saturating_sub(carries);
         WhileOperands { carries: 0..carries, condition: carries..condition, body: condition..body }
+    }
+
+    /// Adds the loop for a forward pass: it counts its steps for [`OpRules::vjp`].
+    pub(crate) fn forward(&self, operands: &[Value]) -> Forward {
+        grad::forward(self, operands)
     }
 }
 
@@ -134,6 +141,14 @@ impl OpRules for While {
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         batch::batch(self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        grad::jvp(self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        grad::vjp(self, primals, cotangents)
     }
 }
 

@@ -1,0 +1,338 @@
+//! The front doors inside a trace: `grad(xs, |xs| loss)` and its family.
+
+use super::{Dual, Residuals, Tape, inline, push_forward};
+use crate::error::{Error, Place, Site};
+use crate::graph::tracer::{BodyTrace, ClosedBody};
+use crate::graph::{Value, at_site, fail, iota};
+use crate::tree::{self, Tree};
+use crate::types::{DType, Dim, Shape, TensorType};
+use crate::vmap::{trace_body, vmap};
+use crate::{HostTensor, constant, switch};
+
+/// What a gradient is where no path leads from the result to an input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Disconnected {
+    /// [`Error::Disconnected`]: as a rule it is a mistake to ask for it.
+    #[default]
+    Error,
+    /// Zeros of the input's type.
+    Zeros,
+}
+
+/// How gradients are taken.
+#[derive(Clone, Debug, Default)]
+pub struct GradOptions {
+    pub(super) disconnected: Disconnected,
+    pub(super) of: Option<String>,
+    pub(super) residuals: Residuals,
+}
+
+impl GradOptions {
+    /// A disconnected input is an error.
+    pub fn new() -> Self {
+        GradOptions::default()
+    }
+
+    /// What a gradient is where no path leads to an input.
+    pub fn disconnected(mut self, disconnected: Disconnected) -> Self {
+        self.disconnected = disconnected;
+        self
+    }
+
+    /// What loops save for their backward loops, besides their states.
+    pub fn residuals(mut self, residuals: Residuals) -> Self {
+        self.residuals = residuals;
+        self
+    }
+
+    /// Of a graph with several outputs, the one that is the loss.
+    pub fn of(mut self, output: &str) -> Self {
+        self.of = Some(output.to_string());
+        self
+    }
+}
+
+/// The gradient of `loss`, a float scalar, with respect to each leaf of `xs`, in its type.
+///
+/// `xs` is any [`Tree`] of floats. Values of the enclosing graph that the closure uses are constants. The gradient is part
+/// of the program, and may be differentiated, batched, and put into loops. A leaf on which the loss does not depend is
+/// an error; [`grad_with`] gives zeros on request.
+///
+/// ```
+/// use funcify::{Graph, HostTensor, evaluate, grad};
+///
+/// let slope = Graph::build("slope", |g| {
+///     let x = g.input("x", "f64[]");
+///     grad(x, |x| grad(x, |x| x.square() * x))
+/// })?;
+/// assert_eq!(evaluate(&slope, &[HostTensor::scalar(2f64)])?[0], HostTensor::scalar(12f64));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn grad<X: Tree>(xs: X, loss: impl FnOnce(X) -> Value) -> X {
+    grad_with(GradOptions::new(), xs, loss)
+}
+
+/// [`grad`] with options.
+#[track_caller]
+pub fn grad_with<X: Tree>(options: GradOptions, xs: X, loss: impl FnOnce(X) -> Value) -> X {
+    gradient(&Place::new("grad", Site::caller()), &options, xs, loss).1
+}
+
+/// The loss and its gradient, as [`grad`].
+#[track_caller]
+pub fn value_and_grad<X: Tree>(xs: X, loss: impl FnOnce(X) -> Value) -> (Value, X) {
+    gradient(&Place::new("value_and_grad", Site::caller()), &GradOptions::new(), xs, loss)
+}
+
+fn gradient<X: Tree>(at: &Place, options: &GradOptions, xs: X, loss: impl FnOnce(X) -> Value) -> (Value, X) {
+    let checked = |xs: X| {
+        let loss = loss(xs);
+        check_loss(at, "the loss", loss);
+        loss
+    };
+    pull_back(at, options, xs, checked, |loss| loss.ones_like())
+}
+
+/// The loss is a float scalar.
+pub(super) fn check_loss(at: &Place, component: &str, loss: Value) {
+    let ty = loss.ty();
+    if !loss.is_poison() && (!ty.dtype.is_float() || ty.rank() != 0) {
+        fail(&at.op, at.site, &[loss], |at| {
+            let fix = "reduce it with `sum(..)` or `mean(..)`; `vjp` takes results of any shape, with cotangents";
+            at.mismatch(component, "a float scalar", &ty, fix)
+        });
+    }
+}
+
+/// The results of `f`, and the cotangents of `xs` that `cotangents` of the results lead to: the product of the transposed
+/// Jacobian and a vector.
+///
+/// `xs` and the results are any [`Tree`]; the cotangents have the structure and the types of the results. Cotangents of
+/// integers are not looked at. A leaf of `xs` that is no float, or to which no path leads, is an error.
+///
+/// ```
+/// use funcify::{Graph, HostTensor, evaluate, vjp};
+///
+/// let pulled = Graph::build("pulled", |g| {
+///     let [x, ct] = [g.input("x", "f64[2]"), g.input("ct", "f64[2]")];
+///     vjp(x, |x| x.square(), |_| ct).1
+/// })?;
+/// let inputs = [HostTensor::from([1f64, 2.]), HostTensor::from([1f64, 10.])];
+/// assert_eq!(evaluate(&pulled, &inputs)?[0], HostTensor::from([2f64, 40.]));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn vjp<X: Tree, Y: Tree>(xs: X, f: impl FnOnce(X) -> Y, cotangents: impl FnOnce(&Y) -> Y) -> (Y, X) {
+    vjp_with(GradOptions::new(), xs, f, cotangents)
+}
+
+/// [`vjp`] with options.
+#[track_caller]
+pub fn vjp_with<X: Tree, Y: Tree>(
+    options: GradOptions,
+    xs: X,
+    f: impl FnOnce(X) -> Y,
+    cotangents: impl FnOnce(&Y) -> Y,
+) -> (Y, X) {
+    pull_back(&Place::new("vjp", Site::caller()), &options, xs, f, cotangents)
+}
+
+fn pull_back<X: Tree, Y: Tree>(
+    at: &Place,
+    options: &GradOptions,
+    xs: X,
+    f: impl FnOnce(X) -> Y,
+    cotangents: impl FnOnce(&Y) -> Y,
+) -> (Y, X) {
+    let leaves = tree::leaves(&xs, "x");
+    leaves.iter().for_each(|(name, value)| check_float(at, name, *value));
+    let (closed, ys) = trace_function(at, &leaves, &xs, f);
+    let count = tree::leaves(&ys, "y").len();
+    let lost = || {
+        (tree::rebuild(&ys, &vec![Value::poison(); count]), tree::rebuild(&xs, &vec![Value::poison(); leaves.len()]))
+    };
+    let Some(closed) = closed else { return lost() };
+    let mut connected = vec![false; leaves.len()];
+    let results = derived(at, || {
+        let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(closed.captures.clone()).collect();
+        let wanted: Vec<bool> = (0..inputs.len()).map(|index| index < leaves.len()).collect();
+        let tape = Tape::record(&closed.graph, &inputs, &wanted, options.residuals);
+        let outputs = tape.outputs();
+        let given = tree::leaves(&cotangents(&tree::rebuild(&ys, &outputs)), "y");
+        check_cotangents(at, &outputs, &given);
+        let given = given.iter().map(|(_, value)| Some(*value).filter(|value| value.dtype().is_float()));
+        let pulled = tape.pull(&given.collect::<Vec<_>>());
+        let mut results = outputs;
+        for ((connected, cotangent), (_, leaf)) in connected.iter_mut().zip(pulled).zip(&leaves) {
+            *connected = cotangent.is_some();
+            results.push(cotangent.unwrap_or_else(|| leaf.zeros_like()));
+        }
+        results
+    });
+    let Some(results) = results.filter(|results| results.len() == count + leaves.len()) else { return lost() };
+    for ((name, value), connected) in leaves.iter().zip(connected) {
+        if !connected && options.disconnected == Disconnected::Error {
+            fail(&at.op, at.site, &[*value], |at| disconnected(at, &format!("leaf `{name}`")));
+        }
+    }
+    let (values, gradients) = results.split_at(count);
+    (tree::rebuild(&ys, values), tree::rebuild(&xs, gradients))
+}
+
+pub(super) fn disconnected(at: &Place, component: &str) -> Error {
+    Error::Disconnected {
+        at: at.boxed(),
+        component: component.to_string(),
+        reason: "no differentiable path leads from it to the result: integers, comparisons and `stop_gradient` end one"
+            .into(),
+        fix: "do not ask for it, or ask for zeros: `GradOptions::new().disconnected(Disconnected::Zeros)`".into(),
+    }
+}
+
+pub(super) fn check_float(at: &Place, name: &str, value: Value) {
+    let ty = value.ty();
+    if !value.is_poison() && !ty.dtype.is_float() {
+        fail(&at.op, at.site, &[value], |at| {
+            let fix = "let the closure capture it instead: what is no float has no derivative";
+            at.mismatch(format!("leaf `{name}`"), "a float tensor", &ty, fix)
+        });
+    }
+}
+
+/// Cotangents have the types of the results.
+fn check_cotangents(at: &Place, results: &[Value], given: &[(String, Value)]) {
+    if results.len() != given.len() {
+        let (expected, found) = (format!("{} leaves", results.len()), format!("{} leaves", given.len()));
+        let fix = "give one cotangent for each result";
+        fail(&at.op, at.site, &[], |at| at.mismatch("the structure of the cotangents", expected, found, fix));
+    }
+    for (result, (name, value)) in results.iter().zip(given) {
+        check_same_type(at, &format!("the cotangent of result `{name}`"), *result, *value);
+    }
+}
+
+fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value) {
+    let (expected, found) = (value.ty(), derivative.ty());
+    if !value.is_poison() && !derivative.is_poison() && expected != found {
+        fail(&at.op, at.site, &[derivative], |at| {
+            at.mismatch(component, expected, found, "give it the type of the value that it belongs to")
+        });
+    }
+}
+
+/// The results of `f`, and their derivative along `tangents`: the product of the Jacobian and a vector.
+///
+/// `xs` and the results are any [`Tree`]; the tangents have the structure and the types of `xs`. The tangent of an
+/// integer is not looked at. A result that does not depend on `xs`, or is no float, has a tangent of zeros.
+///
+/// ```
+/// use funcify::{Graph, HostTensor, evaluate, jvp};
+///
+/// let pushed = Graph::build("pushed", |g| {
+///     let [x, v] = [g.input("x", "f64[]"), g.input("v", "f64[]")];
+///     jvp(x, v, |x| x.square()).1
+/// })?;
+/// let inputs = [HostTensor::scalar(3f64), HostTensor::scalar(10f64)];
+/// assert_eq!(evaluate(&pushed, &inputs)?[0], HostTensor::scalar(60f64));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn jvp<X: Tree, Y: Tree>(xs: X, tangents: X, f: impl FnOnce(X) -> Y) -> (Y, Y) {
+    let at = Place::new("jvp", Site::caller());
+    let (leaves, directions) = (tree::leaves(&xs, "x"), tree::leaves(&tangents, "x"));
+    if leaves.len() != directions.len() {
+        let (expected, found) = (format!("{} leaves", leaves.len()), format!("{} leaves", directions.len()));
+        fail(&at.op, at.site, &[], |at| {
+            at.mismatch("the structure of the tangents", expected, found, "give one tangent for each leaf")
+        });
+    }
+    let duals = leaves.iter().zip(&directions).map(|((name, primal), (_, tangent))| {
+        check_same_type(&at, &format!("the tangent of leaf `{name}`"), *primal, *tangent);
+        Dual { primal: *primal, tangent: Some(*tangent).filter(|_| primal.dtype().is_float()) }
+    });
+    let duals: Vec<Dual> = duals.collect();
+    let (closed, ys) = trace_function(&at, &leaves, &xs, f);
+    let count = tree::leaves(&ys, "y").len();
+    let lost = || [(); 2].map(|()| tree::rebuild(&ys, &vec![Value::poison(); count])).into();
+    let Some(closed) = closed else { return lost() };
+    let results = derived(&at, || {
+        let captured = closed.captures.iter().map(|value| Dual::constant(*value));
+        let results = push_forward(&closed.graph, &duals.into_iter().chain(captured).collect::<Vec<_>>());
+        let tangents: Vec<Value> = results.iter().map(Dual::tangent_or_zeros).collect();
+        results.into_iter().map(|result| result.primal).chain(tangents).collect()
+    });
+    match results.filter(|results| results.len() == 2 * count) {
+        Some(results) => (tree::rebuild(&ys, &results[..count]), tree::rebuild(&ys, &results[count..])),
+        None => lost(),
+    }
+}
+
+/// The derivative of the gradient of `loss` along `vs`: the product of the Hessian and a vector, without the Hessian.
+#[track_caller]
+pub fn hvp<X: Tree>(xs: X, vs: X, loss: impl FnOnce(X) -> Value) -> X {
+    let zeros = GradOptions::new().disconnected(Disconnected::Zeros);
+    jvp(xs, vs, |xs| grad_with(zeros, xs, loss)).1
+}
+
+/// The Jacobian of `f`, whose shape is that of the result and then that of `x`: by forward mode along all axes at once.
+#[track_caller]
+pub fn jacobian(x: Value, f: impl FnOnce(Value) -> Value) -> Value {
+    check_float(&Place::new("jacobian", Site::caller()), "x", x);
+    if x.is_poison() {
+        return x;
+    }
+    let (shape, dtype) = (x.shape(), x.dtype());
+    let count = shape.elements();
+    let numbers = iota(&count, DType::I64);
+    let one_hot = numbers.unsqueeze(1).eq(numbers.unsqueeze(0)).cast(dtype);
+    let basis = one_hot.reshape(shape.with_leading(count));
+    let columns = vmap(basis, |direction| jvp(x, direction, f).1);
+    if columns.is_poison() {
+        return columns;
+    }
+    let rows = columns.move_axis(0, -1);
+    let of_result = rows.shape();
+    let dims: Vec<Dim> = of_result.dims()[..of_result.rank() - 1].iter().chain(shape.dims()).cloned().collect();
+    rows.reshape(Shape::from(dims))
+}
+
+/// The Hessian of `loss`, a float scalar: second derivatives by each pair of elements of `x`.
+#[track_caller]
+pub fn hessian(x: Value, loss: impl FnOnce(Value) -> Value) -> Value {
+    let zeros = GradOptions::new().disconnected(Disconnected::Zeros);
+    jacobian(x, |x| grad_with(zeros, x, loss))
+}
+
+/// What `f` gives. In reverse mode nothing that it computes is kept: the backward pass computes it again.
+///
+/// The results are any [`Tree`]; the closure captures what it needs.
+#[track_caller]
+pub fn checkpoint<Y: Tree>(f: impl Fn() -> Y) -> Y {
+    // A choice without an alternative: its reverse rule computes the branch again.
+    switch(constant(HostTensor::scalar(0i64)), [&f])
+}
+
+/// Traces `f` on these leaves: its graph, whose inputs are the leaves and what it captures, and what it gave.
+fn trace_function<X: Tree, Y: Tree>(
+    at: &Place,
+    leaves: &[(String, Value)],
+    xs: &X,
+    f: impl FnOnce(X) -> Y,
+) -> (Option<ClosedBody>, Y) {
+    let params: Vec<(String, TensorType)> = leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
+    let is_lost = leaves.iter().any(|(_, value)| value.is_poison());
+    let (trace, values) = BodyTrace::open(at, "", &params);
+    let ys = f(tree::rebuild(xs, &values));
+    let closed = trace.close(&tree::leaves(&ys, "y"));
+    (closed.filter(|_| !is_lost), ys)
+}
+
+/// Traces a derivative on its own, leaves out what is not needed, and adds the rest to the open trace.
+fn derived(at: &Place, f: impl FnOnce() -> Vec<Value>) -> Option<Vec<Value>> {
+    let closed = at_site(at.site, || {
+        let named = |values: Vec<Value>| values.into_iter().enumerate().map(|(i, value)| (format!("r{i}"), value));
+        trace_body(&at.op, "", &[], |_| named(f()).collect())
+    })?;
+    Some(inline(&closed.graph.pruned(), &closed.captures))
+}

@@ -1,0 +1,269 @@
+//! The front doors from graph to graph: `Graph::grad`, `Graph::vjp`, `Graph::jvp`.
+
+use std::ops::RangeFull;
+
+use super::build::{Disconnected, GradOptions, check_loss, disconnected};
+use super::{Dual, Tape, push_forward};
+use crate::error::{Place, Result, Site};
+use crate::graph::{Graph, Value, at_site, fail, fresh_symbol, tracer};
+use crate::types::{Dim, Symbol, TensorType};
+use crate::vmap::Named;
+
+/// The inputs of a graph by which it is differentiated: names, or `..` for all that have a float type.
+#[derive(Clone, Debug)]
+pub enum Wrt {
+    /// Every input of a float type.
+    Floats,
+    /// These.
+    Names(Vec<String>),
+}
+
+impl From<RangeFull> for Wrt {
+    fn from(_: RangeFull) -> Self {
+        Wrt::Floats
+    }
+}
+
+impl From<&str> for Wrt {
+    fn from(name: &str) -> Self {
+        Wrt::Names(vec![name.to_string()])
+    }
+}
+
+impl<const N: usize> From<[&str; N]> for Wrt {
+    fn from(names: [&str; N]) -> Self {
+        Wrt::from(names.as_slice())
+    }
+}
+
+impl From<&[&str]> for Wrt {
+    fn from(names: &[&str]) -> Self {
+        Wrt::Names(names.iter().map(|name| (*name).to_string()).collect())
+    }
+}
+
+impl Graph {
+    /// The gradients of the graph's loss: a graph of the same inputs, whose outputs are `grad_x` for each input `x` in
+    /// `wrt`. The loss is the only output, or the one that the options name; it is a float scalar.
+    ///
+    /// ```
+    /// use funcify::{GradOptions, Graph};
+    ///
+    /// let loss = Graph::build("loss", |g| (g.input("x", "f32[T]") * g.input("w", "f32[]")).square().sum(..))?;
+    /// let gradients = loss.grad(["w"], GradOptions::new())?;
+    /// assert_eq!(gradients.outputs()[0].name, "grad_w");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn grad(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
+        self.gradient(&Place::new("grad", Site::caller()), &wrt.into(), &options, false)
+    }
+
+    /// [`grad`](Graph::grad), with the graph's outputs in front of the gradients.
+    #[track_caller]
+    pub fn value_and_grad(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
+        self.gradient(&Place::new("value_and_grad", Site::caller()), &wrt.into(), &options, true)
+    }
+
+    fn gradient(&self, at: &Place, wrt: &Wrt, options: &GradOptions, with_values: bool) -> Result<Graph> {
+        let names: Vec<&str> = self.outputs().iter().map(|output| output.name.as_str()).collect();
+        let loss = match &options.of {
+            None if names.len() == 1 => Some(0),
+            None => None,
+            Some(name) => names.iter().position(|other| other == name),
+        };
+        let Some(loss) = loss else {
+            let found = options.of.as_ref().map_or(format!("{} outputs", names.len()), |name| format!("`{name}`"));
+            let fix = "name the loss: `GradOptions::new().of(\"loss\")`";
+            return Err(at.mismatch("the loss", format!("one of the outputs {}", names.join(", ")), found, fix));
+        };
+        self.derive(at, wrt, |inputs, wanted| {
+            let tape = Tape::record(self, inputs, wanted, options.residuals);
+            let outputs = tape.outputs();
+            check_loss(at, &format!("output `{}`", names[loss]), outputs[loss]);
+            let cotangents: Vec<Option<Value>> =
+                outputs.iter().enumerate().map(|(index, value)| (index == loss).then(|| value.ones_like())).collect();
+            let gradients = self.named_cotangents(at, options, inputs, wanted, tape.pull(&cotangents));
+            let values = if with_values { outputs } else { Vec::new() };
+            self.named_outputs(values).into_iter().chain(gradients).collect()
+        })
+    }
+
+    /// The product of the transposed Jacobian and a vector: a graph with a further input `ct_y` for each output `y` of a
+    /// float type, and a further output `grad_x` for each input `x` in `wrt`.
+    ///
+    /// If only a loop that has run knows how many rows `y` has, `ct_y` has a symbol of its own there, and at least as
+    /// many rows; those after them are not looked at.
+    #[track_caller]
+    pub fn vjp(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
+        let at = Place::new("vjp", Site::caller());
+        self.derive(&at, &wrt.into(), |inputs, wanted| {
+            let mut rows = Vec::new();
+            let given: Vec<Option<Value>> = (0..self.outputs().len())
+                .map(|index| {
+                    let (name, ty) = (&self.outputs()[index].name, self.given_type(self.output_type(index), &mut rows));
+                    ty.dtype.is_float().then(|| self.further_input(&at, &format!("ct_{name}"), &ty))
+                })
+                .collect();
+            let tape = Tape::record(self, inputs, wanted, options.residuals);
+            let fitted =
+                |(index, given): (usize, &Option<Value>)| given.map(|value| fitted(value, self.output_type(index)));
+            let cotangents: Vec<Option<Value>> = given.iter().enumerate().map(fitted).collect();
+            let gradients = self.named_cotangents(&at, &options, inputs, wanted, tape.pull(&cotangents));
+            self.named_outputs(tape.outputs()).into_iter().chain(gradients).collect()
+        })
+    }
+
+    /// The product of the Jacobian and a vector: a graph with a further input `tan_x` for each input `x` in `wrt`, and a
+    /// further output `tan_y` for each output `y` of a float type. An output that does not depend on these inputs has
+    /// a tangent of zeros.
+    #[track_caller]
+    pub fn jvp(&self, wrt: impl Into<Wrt>) -> Result<Graph> {
+        let at = Place::new("jvp", Site::caller());
+        self.derive(&at, &wrt.into(), |inputs, wanted| {
+            let dual = |(index, (primal, wanted)): (usize, (&Value, &bool))| {
+                let (name, ty) = (self.input_name(index), self.input_type(index));
+                let tangent = wanted.then(|| self.further_input(&at, &format!("tan_{name}"), ty));
+                Dual { primal: *primal, tangent }
+            };
+            let duals: Vec<Dual> = inputs.iter().zip(wanted).enumerate().map(dual).collect();
+            let results = push_forward(self, &duals);
+            let mut outputs = self.named_outputs(results.iter().map(|result| result.primal).collect());
+            for (result, output) in results.iter().zip(self.outputs()) {
+                if self.ty(output.value).dtype.is_float() {
+                    outputs.push((format!("tan_{}", output.name), result.tangent_or_zeros()));
+                }
+            }
+            outputs
+        })
+    }
+
+    /// The graph with the outputs of these names alone, and what they need. It has the same inputs.
+    #[track_caller]
+    pub fn only(&self, outputs: &[&str]) -> Result<Graph> {
+        let at = Place::new("only", Site::caller());
+        let find = |name: &&str| {
+            let found = self.outputs().iter().find(|output| output.name == **name).cloned();
+            found.ok_or_else(|| {
+                let names: Vec<&str> = self.outputs().iter().map(|output| output.name.as_str()).collect();
+                let expected = format!("outputs among {}", names.join(", "));
+                at.mismatch("the list of outputs", expected, format!("`{name}`"), "name an output of the graph")
+            })
+        };
+        let outputs = outputs.iter().map(find).collect::<Result<Vec<_>>>()?;
+        Ok(self.with_outputs(outputs).pruned())
+    }
+
+    /// Traces a derivative: `f` is given the inputs, and which of them are in `wrt`.
+    fn derive(
+        &self,
+        at: &Place,
+        wrt: &Wrt,
+        f: impl FnOnce(&[Value], &[bool]) -> Vec<(String, Value)>,
+    ) -> Result<Graph> {
+        if let Err(errors) = self.check() {
+            return errors.into_iter().next().map_or_else(|| Ok(self.clone()), Err);
+        }
+        let wanted = self.wanted(at, wrt)?;
+        let graph = tracer::build(self.name(), at.site, |_| {
+            tracer::reserve_symbols(self);
+            let input = |index: usize| {
+                let is_static = self.inputs()[index].is_static;
+                tracer::input(self.input_name(index), self.input_type(index).clone(), is_static, at.site)
+            };
+            let inputs: Vec<Value> = (0..self.inputs().len()).map(input).collect();
+            let mut outputs = at_site(at.site, || f(&inputs, &wanted));
+            for index in 1..outputs.len() {
+                let taken = |name: &str| outputs[..index].iter().any(|(other, _)| other == name);
+                outputs[index].0 = free_name(&outputs[index].0, taken);
+            }
+            Named(outputs)
+        })?;
+        Ok(graph.pruned())
+    }
+
+    fn wanted(&self, at: &Place, wrt: &Wrt) -> Result<Vec<bool>> {
+        let count = self.inputs().len();
+        let names = match wrt {
+            Wrt::Floats => return Ok((0..count).map(|index| self.input_type(index).dtype.is_float()).collect()),
+            Wrt::Names(names) => names,
+        };
+        let mut wanted = vec![false; count];
+        for name in names {
+            let Some(index) = (0..count).find(|index| self.input_name(*index) == name) else {
+                let inputs: Vec<&str> = (0..count).map(|index| self.input_name(index)).collect();
+                let expected = format!("one of the inputs {}", inputs.join(", "));
+                return Err(at.mismatch("`wrt`", expected, format!("`{name}`"), "name an input of the graph"));
+            };
+            let ty = self.input_type(index);
+            if !ty.dtype.is_float() {
+                let fix = "leave it out: what is no float has no derivative";
+                return Err(at.mismatch(format!("input `{name}` in `wrt`"), "a float tensor", ty, fix));
+            }
+            wanted[index] = true;
+        }
+        Ok(wanted)
+    }
+
+    fn named_outputs(&self, values: Vec<Value>) -> Vec<(String, Value)> {
+        self.outputs().iter().map(|output| output.name.clone()).zip(values).collect()
+    }
+
+    fn named_cotangents(
+        &self,
+        at: &Place,
+        options: &GradOptions,
+        inputs: &[Value],
+        wanted: &[bool],
+        cotangents: Vec<Option<Value>>,
+    ) -> Vec<(String, Value)> {
+        let mut named = Vec::new();
+        for (index, cotangent) in cotangents.into_iter().enumerate().filter(|(index, _)| wanted[*index]) {
+            let name = self.input_name(index);
+            if cotangent.is_none() && options.disconnected == Disconnected::Error {
+                fail(&at.op, at.site, &[inputs[index]], |at| disconnected(at, &format!("input `{name}`")));
+            }
+            named.push((format!("grad_{name}"), cotangent.unwrap_or_else(|| inputs[index].zeros_like())));
+        }
+        named
+    }
+
+    /// The type of a cotangent: dimensions that no input determines get symbols. `rows` are those that have one already.
+    fn given_type(&self, ty: &TensorType, rows: &mut Vec<(Dim, Dim)>) -> TensorType {
+        let of_inputs = |symbol: &Symbol| {
+            (0..self.inputs().len()).any(|index| {
+                let dims = self.input_type(index).shape.dims();
+                dims.iter().any(|dim| dim.symbols().contains(&symbol))
+            })
+        };
+        let mut dims = ty.shape.dims().to_vec();
+        for dim in dims.iter_mut().filter(|dim| !dim.symbols().into_iter().all(of_inputs)) {
+            let known = rows.iter().find(|(known, _)| known == dim).map(|(_, given)| given.clone());
+            *dim = known.unwrap_or_else(|| {
+                let given = Dim::symbol(&fresh_symbol());
+                rows.push((dim.clone(), given.clone()));
+                given
+            });
+        }
+        ty.with_shape(dims)
+    }
+
+    /// An input of the derivative that the graph does not have.
+    fn further_input(&self, at: &Place, name: &str, ty: &TensorType) -> Value {
+        let taken = |name: &str| (0..self.inputs().len()).any(|index| self.input_name(index) == name);
+        tracer::input(&free_name(name, taken), ty.clone(), false, at.site)
+    }
+}
+
+/// A cotangent cut to the rows that the loop has given.
+fn fitted(value: Value, ty: &TensorType) -> Value {
+    let differ = |axis: &usize| value.shape()[*axis] != ty.shape[*axis];
+    let axes: Vec<usize> = (0..ty.rank()).filter(differ).collect();
+    axes.into_iter().fold(value, |value, axis| value.slice(axis as i64, Dim::from(0)..ty.shape[axis].clone()))
+}
+
+/// The name, or with the first number that makes it free: `tan_x`, `tan_x_2`, `tan_x_3`.
+fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|number: usize| format!("{name}_{number}"));
+    std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
+}

@@ -1,0 +1,144 @@
+//! Derivatives: forward and reverse mode, of any order, through every loop.
+//!
+//! Each op has two rules beside its type rule: [`OpRules::jvp`](crate::ops::OpRules::jvp) adds the op and its tangents
+//! to the open trace, [`OpRules::vjp`](crate::ops::OpRules::vjp) adds the cotangents of its operands. The sweeps are in
+//! `jvp` and `vjp`; they run over a closed graph and give a closed graph, so derivatives are differentiated, batched
+//! and printed as any other program.
+//!
+//! Three answers are kept apart. *Disconnected*: no path leads from one value to the other; the rules say `None`. *Zero*:
+//! there is a path, and the derivative along it is zero, as that of `sign`. *Undefined*: nobody has written the rule;
+//! that is [`Error::NoDerivative`], never zeros.
+
+mod build;
+mod graphs;
+mod jvp;
+#[cfg(test)]
+mod tests;
+mod vjp;
+
+pub use build::{
+    Disconnected, GradOptions, checkpoint, grad, grad_with, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vjp_with,
+};
+pub use graphs::Wrt;
+pub(crate) use jvp::{inline, jvp as push_forward};
+pub(crate) use vjp::{Forward, Tape, active_values};
+
+use crate::error::{Error, Site};
+use crate::graph::{Value, emit, fail};
+use crate::ops::Op;
+
+/// A value and its tangent, if an input that has one leads to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Dual {
+    /// The value.
+    pub primal: Value,
+    /// Its derivative along the direction of the inputs' tangents; of the value's type, which is a float type.
+    pub tangent: Option<Value>,
+}
+
+impl Dual {
+    /// A value without a tangent.
+    pub fn constant(primal: Value) -> Self {
+        Dual { primal, tangent: None }
+    }
+
+    /// The tangent, zeros if there is none.
+    pub fn tangent_or_zeros(&self) -> Value {
+        self.tangent.unwrap_or_else(|| self.primal.zeros_like())
+    }
+}
+
+/// What a loop of a forward pass saves for its backward loop, besides its states. No value changes with it: what is not
+/// saved is computed again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Residuals {
+    /// Nothing: a step is computed again from the states. The least memory.
+    #[default]
+    Recompute,
+    /// The results of products of matrices and of convolutions.
+    SaveProducts,
+    /// All that the backward loop reads. The least work.
+    SaveAll,
+}
+
+/// What a reverse rule knows of the forward pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Primals<'a> {
+    /// The operands.
+    pub operands: &'a [Value],
+    /// The results.
+    pub results: &'a [Value],
+    /// What the forward pass saved for the rule, which only control flow does.
+    pub(crate) saved: &'a [Value],
+    /// Of which operands a cotangent is wanted. A rule may give others too.
+    pub wanted: &'a [bool],
+    /// What loops save for their backward loops.
+    pub(crate) residuals: Residuals,
+}
+
+impl Primals<'_> {
+    /// The derivative of an operand if it is wanted, for each of the operands.
+    pub fn each<const N: usize>(&self, of: [&dyn Fn() -> Option<Value>; N]) -> Vec<Option<Value>> {
+        of.iter().zip(self.wanted).map(|(of, wanted)| if *wanted { of() } else { None }).collect()
+    }
+
+    /// No cotangents: nothing leads through the op.
+    pub fn none(&self) -> Vec<Option<Value>> {
+        vec![None; self.operands.len()]
+    }
+}
+
+/// The forward rule of an op through which no derivative passes.
+pub fn jvp_none(op: impl Into<Op>, operands: &[Dual]) -> Vec<Dual> {
+    jvp_with(op, operands, |_, results| vec![None; results.len()])
+}
+
+/// The forward rule of an op that is linear in its float operands together: the op itself, on their tangents.
+pub fn jvp_linear(op: impl Into<Op>, operands: &[Dual]) -> Vec<Dual> {
+    let op = op.into();
+    jvp_with(op.clone(), operands, |_, results| {
+        if results.iter().all(|result| !result.dtype().is_float()) {
+            return vec![None; results.len()];
+        }
+        let tangents = operands.iter().map(|operand| match operand.primal.dtype().is_float() {
+            true => operand.tangent_or_zeros(),
+            false => operand.primal,
+        });
+        let tangents: Vec<Value> = tangents.collect();
+        emit(op, &tangents, Site::Unknown).into_iter().map(Some).collect()
+    })
+}
+
+/// A forward rule: adds the op, and the tangents of its results by `tangents`, which is given the operands' values and
+/// the results.
+pub fn jvp_with(
+    op: impl Into<Op>,
+    operands: &[Dual],
+    tangents: impl FnOnce(&[Value], &[Value]) -> Vec<Option<Value>>,
+) -> Vec<Dual> {
+    let values: Vec<Value> = operands.iter().map(|operand| operand.primal).collect();
+    let results = emit(op, &values, Site::Unknown);
+    if results.iter().any(|result| result.is_poison()) {
+        return results.into_iter().map(Dual::constant).collect();
+    }
+    let tangents = tangents(&values, &results);
+    results.into_iter().zip(tangents).map(|(primal, tangent)| Dual { primal, tangent }).collect()
+}
+
+/// Remembers that an op has no derivative, as the error of the program that is built.
+pub fn no_derivative(op: &str, operands: &[Value], component: &str, reason: &str, fix: &str) -> Value {
+    fail(op, Site::Unknown, operands, |at| Error::NoDerivative {
+        at: at.boxed(),
+        component: component.to_string(),
+        reason: reason.to_string(),
+        fix: fix.to_string(),
+    })
+}
+
+/// The sum of two contributions.
+pub(crate) fn add(left: Option<Value>, right: Option<Value>) -> Option<Value> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(left + right),
+        (left, right) => left.or(right),
+    }
+}

@@ -1,0 +1,140 @@
+//! The forward rule of the loop: one loop that carries values and tangents.
+//!
+//! Every sequence, buffer and carry that has a tangent gets a twin beside it, with the same taps; invariants' tangents are
+//! invariants. A buffer or a carry has a tangent if its initial value has or if a step gives it one, which is found by
+//! tracing the body until nothing is added.
+
+use super::Scan;
+use super::parts::{BufferPart, Parts, Rows, SequencePart};
+use crate::derivative::{Dual, push_forward};
+use crate::graph::Value;
+use crate::graph::tracer::ClosedBody;
+
+pub(super) fn jvp(scan: &Scan, operands: &[Dual]) -> Vec<Dual> {
+    let places = scan.operands();
+    let duals = Duals {
+        scan,
+        operands,
+        buffers: places.buffers.iter().map(|place| place.is_some_and(|at| operands[at].tangent.is_some())).collect(),
+        carries: operands[places.carries].iter().map(|operand| operand.tangent.is_some()).collect(),
+    };
+    duals.jvp().unwrap_or_default()
+}
+
+struct Duals<'a> {
+    scan: &'a Scan,
+    operands: &'a [Dual],
+    /// Which buffers have tangents.
+    buffers: Vec<bool>,
+    /// Which carries have tangents.
+    carries: Vec<bool>,
+}
+
+impl Duals<'_> {
+    fn jvp(mut self) -> Option<Vec<Dual>> {
+        loop {
+            let parts = self.parts();
+            let (mut buffers, mut carries) = (self.buffers.clone(), self.carries.clone());
+            let body: ClosedBody = parts.trace(|rows| self.step(rows, &mut buffers, &mut carries))?;
+            if buffers == self.buffers && carries == self.carries {
+                return Some(self.paired(parts.emit(body)));
+            }
+            (self.buffers, self.carries) = (buffers, carries);
+        }
+    }
+
+    /// Each part, and after it its twin.
+    fn parts(&self) -> Parts<'_> {
+        let (scan, body, layout, places) = (self.scan, &self.scan.body, self.scan.params(), self.scan.operands());
+        let name = |index: usize| body.input_name(index).to_string();
+        let twin = |index: usize| format!("tan_{}", body.input_name(index));
+        let mut sequences = Vec::new();
+        for (number, operand) in places.sequences.clone().enumerate() {
+            let params = layout.sequences[number].clone();
+            let taps = || scan.sequences[number].reads.iter().copied().zip(params.clone());
+            let Dual { primal, tangent } = self.operands[operand];
+            sequences.push(SequencePart { value: primal, reads: taps().map(|(k, index)| (k, name(index))).collect() });
+            let twin = |value| SequencePart { value, reads: taps().map(|(k, index)| (k, twin(index))).collect() };
+            sequences.extend(tangent.map(twin));
+        }
+        let mut buffers = Vec::new();
+        for (number, buffer) in scan.buffers.iter().enumerate() {
+            let params = layout.buffers[number].clone();
+            let row = body.output_type(scan.results().buffers[number].start).clone();
+            let operand = places.buffers[number].map(|operand| self.operands[operand]);
+            let part = |value, names| BufferPart { buffer: buffer.clone(), value, row: row.clone(), names };
+            buffers.push(part(operand.map(|operand| operand.primal), params.clone().map(name).collect()));
+            if self.buffers[number] {
+                buffers.push(part(operand.map(|operand| operand.tangent_or_zeros()), params.map(twin).collect()));
+            }
+        }
+        let mut carries = Vec::new();
+        for ((operand, index), has_tangent) in places.carries.zip(layout.carries).zip(&self.carries) {
+            carries.push((name(index), self.operands[operand].primal));
+            if *has_tangent {
+                carries.push((twin(index), self.operands[operand].tangent_or_zeros()));
+            }
+        }
+        let count = places.steps.map(|operand| self.operands[operand].primal);
+        let (steps, until) = (scan.steps.clone(), scan.until.clone());
+        Parts { of: scan, steps, count, until, reverse: scan.reverse, sequences, buffers, carries }
+    }
+
+    fn step(&self, rows: &Rows, buffers: &mut [bool], carries: &mut [bool]) -> Vec<(String, Value)> {
+        let (scan, places) = (self.scan, self.scan.operands());
+        let pair = |values: &[Value], tangents: Option<&[Value]>| -> Vec<Dual> {
+            let tangent = |index: usize| tangents.map(|tangents| tangents[index]);
+            values.iter().enumerate().map(|(index, value)| Dual { primal: *value, tangent: tangent(index) }).collect()
+        };
+        let mut inputs: Vec<Dual> = Vec::new();
+        let mut next = 0;
+        for operand in places.sequences {
+            let twin = self.operands[operand].tangent.map(|_| rows.sequence(next + 1));
+            inputs.extend(pair(rows.sequence(next), twin));
+            next += 1 + usize::from(twin.is_some());
+        }
+        next = 0;
+        for has_tangent in &self.buffers {
+            inputs.extend(pair(rows.buffer(next), has_tangent.then(|| rows.buffer(next + 1))));
+            next += 1 + usize::from(*has_tangent);
+        }
+        next = 0;
+        for has_tangent in &self.carries {
+            let tangent = has_tangent.then(|| rows.carries()[next + 1]);
+            inputs.push(Dual { primal: rows.carries()[next], tangent });
+            next += 1 + usize::from(*has_tangent);
+        }
+        inputs.extend_from_slice(&self.operands[places.invariants]);
+
+        let results = push_forward(&scan.body, &inputs);
+        let layout = scan.results();
+        let output = |index: usize| (scan.body.outputs()[index].name.clone(), results[index].primal);
+        let twin =
+            |index: usize| (format!("tan_{}", scan.body.outputs()[index].name), results[index].tangent_or_zeros());
+        let mut outputs = Vec::new();
+        for (number, written) in layout.buffers.into_iter().enumerate() {
+            buffers[number] |= results[written.clone()].iter().any(|row| row.tangent.is_some());
+            outputs.extend(written.clone().map(output));
+            if buffers[number] {
+                outputs.extend(written.map(twin));
+            }
+        }
+        for (number, index) in layout.carries.enumerate() {
+            carries[number] |= results[index].tangent.is_some();
+            outputs.push(output(index));
+            if carries[number] {
+                outputs.push(twin(index));
+            }
+        }
+        outputs.extend(layout.until.map(output));
+        outputs
+    }
+
+    /// The results and their twins as pairs.
+    fn paired(&self, results: Vec<Value>) -> Vec<Dual> {
+        let mut results = results.into_iter();
+        let mut next = || results.next().unwrap_or_else(Value::poison);
+        let flags = self.buffers.iter().chain(&self.carries);
+        flags.map(|has_tangent| Dual { primal: next(), tangent: has_tangent.then(&mut next) }).collect()
+    }
+}

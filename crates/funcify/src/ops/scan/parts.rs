@@ -1,0 +1,116 @@
+//! A loop put together from parts, for the rules that make loops of a loop.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Buffer, Scan, Sequence};
+use crate::error::Site;
+use crate::graph::tracer::ClosedBody;
+use crate::graph::{Value, emit};
+use crate::types::{Dim, Symbol, TensorType};
+use crate::vmap::trace_body;
+
+/// What a loop takes, without its invariants, which the body captures.
+pub(super) struct Parts<'a> {
+    /// The loop whose name and hints this one has.
+    pub(super) of: &'a Scan,
+    /// The number of steps.
+    pub(super) steps: Dim,
+    /// The operand that gives it.
+    pub(super) count: Option<Value>,
+    /// The number of steps that ran, if the last result of the body says when the loop ends.
+    pub(super) until: Option<Symbol>,
+    /// Whether it runs downward.
+    pub(super) reverse: bool,
+    pub(super) sequences: Vec<SequencePart>,
+    pub(super) buffers: Vec<BufferPart>,
+    pub(super) carries: Vec<(String, Value)>,
+}
+
+/// A sequence with the names of what a step reads of it.
+pub(super) struct SequencePart {
+    pub(super) value: Value,
+    pub(super) reads: Vec<(usize, String)>,
+}
+
+/// A buffer with the names of what a step reads of it.
+pub(super) struct BufferPart {
+    pub(super) buffer: Buffer,
+    /// Its initial rows, if it has some.
+    pub(super) value: Option<Value>,
+    pub(super) row: TensorType,
+    pub(super) names: Vec<String>,
+}
+
+/// What a step reads.
+pub(super) struct Rows {
+    values: Vec<Value>,
+    sequences: Vec<Range<usize>>,
+    buffers: Vec<Range<usize>>,
+    carries: Range<usize>,
+}
+
+impl Rows {
+    pub(super) fn sequence(&self, index: usize) -> &[Value] {
+        &self.values[self.sequences[index].clone()]
+    }
+
+    pub(super) fn buffer(&self, index: usize) -> &[Value] {
+        &self.values[self.buffers[index].clone()]
+    }
+
+    pub(super) fn carries(&self) -> &[Value] {
+        &self.values[self.carries.clone()]
+    }
+}
+
+impl Parts<'_> {
+    /// Traces a step: what is written to each buffer in order, then the next carries, then whether the loop
+    /// ends, by name.
+    pub(super) fn trace(&self, body: impl FnOnce(&Rows) -> Vec<(String, Value)>) -> Option<ClosedBody> {
+        let mut params: Vec<(String, TensorType)> = Vec::new();
+        let mut rows = Rows { values: Vec::new(), sequences: Vec::new(), buffers: Vec::new(), carries: 0..0 };
+        for sequence in &self.sequences {
+            let row = sequence.value.ty().row()?;
+            let start = params.len();
+            params.extend(sequence.reads.iter().map(|(_, name)| (name.clone(), row.clone())));
+            rows.sequences.push(start..params.len());
+        }
+        for buffer in &self.buffers {
+            let start = params.len();
+            params.extend(buffer.names.iter().map(|name| (name.clone(), buffer.row.clone())));
+            rows.buffers.push(start..params.len());
+        }
+        let start = params.len();
+        params.extend(self.carries.iter().map(|(name, value)| (name.clone(), value.ty())));
+        rows.carries = start..params.len();
+        trace_body("scan", self.of.body.name(), &params, |values| {
+            rows.values = values.to_vec();
+            body(&rows)
+        })
+    }
+
+    /// Adds the loop to the open trace; gives its buffers and final carries.
+    pub(super) fn emit(self, body: ClosedBody) -> Vec<Value> {
+        let mut operands: Vec<Value> = self.count.into_iter().collect();
+        operands.extend(self.sequences.iter().map(|sequence| sequence.value));
+        operands.extend(self.buffers.iter().filter_map(|buffer| buffer.value));
+        operands.extend(self.carries.iter().map(|(_, value)| *value));
+        let invariants = body.captures.len();
+        operands.extend(body.captures);
+        let offsets = |sequence: &SequencePart| sequence.reads.iter().map(|(offset, _)| *offset).collect();
+        let scan = Scan {
+            body: Arc::new(body.graph),
+            steps: self.steps,
+            steps_operand: self.count.is_some(),
+            until: self.until,
+            reverse: self.reverse,
+            sequences: self.sequences.iter().map(|sequence| Sequence { reads: offsets(sequence) }).collect(),
+            carries: self.carries.len(),
+            invariants,
+            unroll: self.of.unroll,
+            buffers: self.buffers.into_iter().map(|part| part.buffer).collect(),
+        };
+        emit(scan, &operands, Site::Unknown)
+    }
+}

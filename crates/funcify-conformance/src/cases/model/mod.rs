@@ -1,5 +1,6 @@
 //! Category `model`: networks, state space models, filters, decoders, numerical methods.
 
+mod decoders;
 mod gradients;
 mod layers;
 mod numerical;
@@ -8,6 +9,7 @@ mod recurrent;
 mod state_space;
 
 use super::{Inputs, Outputs, Program, outputs};
+use decoders::*;
 use gradients::*;
 use layers::*;
 use numerical::*;
@@ -62,4 +64,6 @@ pub(super) const PROGRAMS: &[(&str, Program)] = &[
     ("value_iteration", value_iteration),
     ("advantage_estimation", advantage_estimation),
     ("chunked_attention", chunked_attention),
+    ("greedy_decode", greedy_decode),
+    ("batch_greedy_decode", batch_greedy_decode),
 ];

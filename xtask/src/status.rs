@@ -56,8 +56,12 @@ fn without(text: &str, absent: &[&str]) -> String {
             false => kept.push_str(&format!("{line}\n")),
         }
     }
-    kept
+    // Nothing else may be lacking.
+    kept.strip_suffix(WHY_NOT).map(str::to_string).unwrap_or(kept)
 }
+
+/// What stands above the reasons.
+const WHY_NOT: &str = "\nWhy not:\n\n";
 
 fn status(backends: &[Arc<dyn Executor>]) -> String {
     let mut text =
@@ -84,7 +88,7 @@ fn status(backends: &[Arc<dyn Executor>]) -> String {
         text.push_str(&line(dtype.name(), cells));
     }
     if !reasons.is_empty() {
-        text.push_str(&format!("\nWhy not:\n\n{}\n", reasons.join("\n")));
+        text.push_str(&format!("{WHY_NOT}{}\n", reasons.join("\n")));
     }
     text
 }

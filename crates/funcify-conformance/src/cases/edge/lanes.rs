@@ -1,8 +1,8 @@
 //! `vmap` where lanes differ in what they do, and `map` in chunks.
 
 use funcify::{
-    Builder, DType, Graph, HostTensor, MapOptions, Recurrence, VmapOptions, cond, constant, fori_loop, map_with, scan,
-    scan_until, switch, vmap, vmap_with, while_loop, while_loop_bounded,
+    Builder, DType, Graph, HostTensor, MapOptions, Recurrence, Value, VmapOptions, cond, constant, fori_loop, map_with,
+    scan, scan_until, switch, vmap, vmap_with, while_loop, while_loop_bounded,
 };
 
 use super::{Cases, case, empty, gives, gives_dynamic, outputs_of, row, scalar, tensor};
@@ -23,6 +23,7 @@ pub(super) fn cases() -> Cases {
         while_with_a_bound()?,
         until_of_each_lane(false)?,
         until_of_each_lane(true)?,
+        lanes_stay_ended()?,
         shared_until()?,
         while_with_captured_lanes()?,
         no_lanes()?,
@@ -176,6 +177,20 @@ fn until_of_each_lane(down: bool) -> Result<Case, String> {
     };
     let (name, sums) = if down { ("lanes_that_end_down", [4i64, 7, 10]) } else { ("lanes_that_end", [1i64, 6, 10]) };
     gives(name, program, [row([1i64, 5, 99]), row([1i64, 2, 3, 4])], [("sum", row(sums))])
+}
+
+/// A lane that has ended stays so, also where the step that it would take next would not end it.
+fn lanes_stay_ended() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (limit, xs) = (g.input("limit", "i64[B]"), g.input("xs", "i64[T]"));
+        let sum = vmap(limit, |limit| {
+            let body = |sum: Value, x| (sum + x, (), (sum + x).ge(limit));
+            scan_until(limit.zeros_like(), xs, body).0
+        });
+        outputs! { sum }
+    };
+    let inputs = [row([1i64, 4, 99]), row([1i64, -5, 8, 4])];
+    gives("lanes_that_stay_ended", program, inputs, [("sum", row([1i64, 4, 8]))])
 }
 
 /// One `until` for all lanes keeps the rows that ran.

@@ -3,8 +3,9 @@
 //! Integers wrap. Division and remainder follow StableHLO: toward zero, the remainder with the dividend's
 //! sign; `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
 
+use super::table::op_table;
 use super::unary::Domain;
-use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise, partials};
+use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise, partials};
 use crate::derivative::{Dual, Primals, add, jvp_with};
 use crate::error::{Place, Result};
 use crate::graph::Value;
@@ -14,16 +15,9 @@ use crate::vmap::Batched;
 
 macro_rules! binary_table {
     ($($name:literal => $op:ident, $domain:ident, |$x:ident, $y:ident| $float:expr, |$i:ident, $j:ident| $int:expr, $doc:literal;)*) => {
-        /// An elementwise op of two operands of one type.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Binary {
-            $(#[doc = $doc] $op,)*
-        }
-
-        pub(super) const BINARY_NAMES: &[&str] = &[$($name),*];
-
-        pub(super) fn binary_of(name: &str) -> Option<Binary> {
-            match name { $($name => Some(Binary::$op),)* _ => None }
+        op_table! {
+            /// An elementwise op of two operands of one type.
+            Binary, BINARY_NAMES, binary_of: $($name => $op, $doc;)*
         }
 
         impl Binary {
@@ -41,70 +35,6 @@ macro_rules! binary_table {
                 }
             }
         }
-
-        impl OpRules for Binary {
-            fn name(&self) -> &'static str {
-                match self { $(Binary::$op => $name,)* }
-            }
-
-            fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-                let [left, right] = arity(at, inputs)?;
-                self.domain().check(at, "the left operand", &left)?;
-                check_same(at, &left, &right)?;
-                Ok(vec![left])
-            }
-
-            fn eval(
-                &self,
-                _: &mut EvalContext<'_>,
-                inputs: &[HostTensor],
-                _: &[TensorType],
-            ) -> Result<Vec<HostTensor>> {
-                let [left, right] = [&inputs[0], &inputs[1]];
-                let scalars = left.scalars().zip(right.scalars());
-                let scalars = scalars.map(|(a, b)| self.eval_scalar(a, b));
-                let storage = Storage::from_scalars(left.dtype(), scalars);
-                Ok(HostTensor::new(left.shape(), storage).into_iter().collect())
-            }
-
-            fn attributes(&self) -> Attributes {
-                Attributes::new()
-            }
-
-            fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
-                batch_elementwise(*self, size, operands)
-            }
-
-            fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
-                jvp_with(*self, operands, |values, results| {
-                    let of = |operand: usize| {
-                        let tangent = operands[operand].tangent?;
-                        partials::binary(*self, operand, [values[0], values[1]], results[0], tangent)
-                    };
-                    vec![add(of(0), of(1))]
-                })
-            }
-
-            fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-                let Some(cotangent) = cotangents[0] else { return primals.none() };
-                let (operands, result) = ([primals.operands[0], primals.operands[1]], primals.results[0]);
-                let of = |operand| partials::binary(*self, operand, operands, result, cotangent);
-                primals.each([&|| of(0), &|| of(1)])
-            }
-        }
-
-        $(
-            #[doc = $doc]
-            #[derive(Clone, Copy, Debug)]
-            pub struct $op;
-
-            impl OpKey for $op {
-                const NAME: &'static str = $name;
-                fn of(op: &Op) -> Option<&Self> {
-                    matches!(op, Op::Binary(Binary::$op)).then_some(&$op)
-                }
-            }
-        )*
     };
 }
 
@@ -127,6 +57,52 @@ binary_table! {
     "and" => And, Logic, |x, _y| x, |i, j| i & j, "Logical and of booleans, bitwise and of integers.";
     "or" => Or, Logic, |x, _y| x, |i, j| i | j, "Logical or of booleans, bitwise or of integers.";
     "xor" => Xor, Logic, |x, _y| x, |i, j| i ^ j, "Exclusive or of booleans, bitwise of integers.";
+}
+
+impl OpRules for Binary {
+    fn name(&self) -> &'static str {
+        self.row_name()
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [left, right] = arity(at, inputs)?;
+        self.domain().check(at, "the left operand", &left)?;
+        check_same(at, &left, &right)?;
+        Ok(vec![left])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let [left, right] = [&inputs[0], &inputs[1]];
+        let scalars = left.scalars().zip(right.scalars());
+        let scalars = scalars.map(|(a, b)| self.eval_scalar(a, b));
+        let storage = Storage::from_scalars(left.dtype(), scalars);
+        Ok(HostTensor::new(left.shape(), storage).into_iter().collect())
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch_elementwise(*self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_with(*self, operands, |values, results| {
+            let of = |operand: usize| {
+                let tangent = operands[operand].tangent?;
+                partials::binary(*self, operand, [values[0], values[1]], results[0], tangent)
+            };
+            vec![add(of(0), of(1))]
+        })
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return primals.none() };
+        let (operands, result) = ([primals.operands[0], primals.operands[1]], primals.results[0]);
+        let of = |operand| partials::binary(*self, operand, operands, result, cotangent);
+        primals.each([&|| of(0), &|| of(1)])
+    }
 }
 
 /// Checks that two operands have one type.

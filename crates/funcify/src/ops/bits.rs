@@ -5,8 +5,9 @@
 //! arithmetic shift of an unsigned number repeats its highest bit, a logical shift of a signed one fills in zeros.
 
 use super::binary::check_same;
+use super::table::op_table;
 use super::unary::Domain;
-use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise};
+use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
 use crate::derivative::{Dual, Primals, jvp_none};
 use crate::error::{Place, Result};
 use crate::graph::Value;
@@ -16,16 +17,9 @@ use crate::vmap::Batched;
 
 macro_rules! bits_table {
     ($($name:literal => $op:ident, $operands:literal, |$i:ident, $j:ident, $bits:ident| $value:expr, $doc:literal;)*) => {
-        /// An elementwise op on the bits of integers.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Bits {
-            $(#[doc = $doc] $op,)*
-        }
-
-        pub(super) const BITS_NAMES: &[&str] = &[$($name),*];
-
-        pub(super) fn bits_of(name: &str) -> Option<Bits> {
-            match name { $($name => Some(Bits::$op),)* _ => None }
+        op_table! {
+            /// An elementwise op on the bits of integers.
+            Bits, BITS_NAMES, bits_of: $($name => $op, $doc;)*
         }
 
         impl Bits {
@@ -35,67 +29,6 @@ macro_rules! bits_table {
 
             fn eval_scalar(self, left: i64, right: i64, bits: u32) -> i64 {
                 match self { $(Bits::$op => { let ($i, $j, $bits) = (left, right, bits); $value })* }
-            }
-        }
-
-        $(
-            #[doc = $doc]
-            #[derive(Clone, Copy, Debug)]
-            pub struct $op;
-
-            impl OpKey for $op {
-                const NAME: &'static str = $name;
-                fn of(op: &Op) -> Option<&Self> {
-                    matches!(op, Op::Bits(Bits::$op)).then_some(&$op)
-                }
-            }
-        )*
-
-        impl OpRules for Bits {
-            fn name(&self) -> &'static str {
-                match self { $(Bits::$op => $name,)* }
-            }
-
-            fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-                if self.operands() == 1 {
-                    let [x] = arity(at, inputs)?;
-                    Domain::Integer.check(at, "the operand", &x)?;
-                    return Ok(vec![x]);
-                }
-                let [x, amount] = arity(at, inputs)?;
-                Domain::Integer.check(at, "the left operand", &x)?;
-                check_same(at, &x, &amount)?;
-                Ok(vec![x])
-            }
-
-            fn eval(
-                &self,
-                _: &mut EvalContext<'_>,
-                inputs: &[HostTensor],
-                _: &[TensorType],
-            ) -> Result<Vec<HostTensor>> {
-                let (left, right) = (&inputs[0], &inputs[self.operands() - 1]);
-                let bits = 8 * left.dtype().size() as u32;
-                let pairs = left.scalars().zip(right.scalars());
-                let scalars = pairs.map(|(i, j)| Scalar::Int(self.eval_scalar(i.as_i64(), j.as_i64(), bits)));
-                let storage = Storage::from_scalars(left.dtype(), scalars);
-                Ok(HostTensor::new(left.shape(), storage).into_iter().collect())
-            }
-
-            fn attributes(&self) -> Attributes {
-                Attributes::new()
-            }
-
-            fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
-                batch_elementwise(*self, size, operands)
-            }
-
-            fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
-                jvp_none(*self, operands)
-            }
-
-            fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-                primals.none()
             }
         }
     };
@@ -111,6 +44,49 @@ bits_table! {
     "popcount" => Popcount, 1, |i, _j, bits| popcount(i, bits), "How many bits are 1.";
     "count_leading_zeros" => CountLeadingZeros, 1, |i, _j, bits| count_leading_zeros(i, bits),
         "How many bits are 0 before the highest 1; all of them for 0.";
+}
+
+impl OpRules for Bits {
+    fn name(&self) -> &'static str {
+        self.row_name()
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        if self.operands() == 1 {
+            let [x] = arity(at, inputs)?;
+            Domain::Integer.check(at, "the operand", &x)?;
+            return Ok(vec![x]);
+        }
+        let [x, amount] = arity(at, inputs)?;
+        Domain::Integer.check(at, "the left operand", &x)?;
+        check_same(at, &x, &amount)?;
+        Ok(vec![x])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let (left, right) = (&inputs[0], &inputs[self.operands() - 1]);
+        let bits = 8 * left.dtype().size() as u32;
+        let pairs = left.scalars().zip(right.scalars());
+        let scalars = pairs.map(|(i, j)| Scalar::Int(self.eval_scalar(i.as_i64(), j.as_i64(), bits)));
+        let storage = Storage::from_scalars(left.dtype(), scalars);
+        Ok(HostTensor::new(left.shape(), storage).into_iter().collect())
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch_elementwise(*self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_none(*self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        primals.none()
+    }
 }
 
 /// `value`, an element of `bits` bits, shifted to the left; what is above them is to be cut off. Backends share it.

@@ -5,7 +5,8 @@
 use std::cmp::Ordering;
 
 use super::binary::check_same;
-use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise};
+use super::table::op_table;
+use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
 use crate::derivative::{Dual, Primals, jvp_none};
 use crate::error::{Place, Result};
 use crate::graph::Value;
@@ -15,16 +16,9 @@ use crate::vmap::Batched;
 
 macro_rules! compare_table {
     ($($name:literal => $op:ident, |$order:ident| $holds:expr, $doc:literal;)*) => {
-        /// A comparison.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Compare {
-            $(#[doc = $doc] $op,)*
-        }
-
-        pub(super) const COMPARE_NAMES: &[&str] = &[$($name),*];
-
-        pub(super) fn compare_of(name: &str) -> Option<Compare> {
-            match name { $($name => Some(Compare::$op),)* _ => None }
+        op_table! {
+            /// A comparison.
+            Compare, COMPARE_NAMES, compare_of: $($name => $op, $doc;)*
         }
 
         impl Compare {
@@ -32,59 +26,6 @@ macro_rules! compare_table {
                 match self { $(Compare::$op => { let $order = order; $holds })* }
             }
         }
-
-        impl OpRules for Compare {
-            fn name(&self) -> &'static str {
-                match self { $(Compare::$op => $name,)* }
-            }
-
-            fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-                let [left, right] = arity(at, inputs)?;
-                check_same(at, &left, &right)?;
-                Ok(vec![left.with_dtype(DType::Bool)])
-            }
-
-            fn eval(
-                &self,
-                _: &mut EvalContext<'_>,
-                inputs: &[HostTensor],
-                _: &[TensorType],
-            ) -> Result<Vec<HostTensor>> {
-                let pairs = inputs[0].scalars().zip(inputs[1].scalars());
-                let scalars = pairs.map(|(a, b)| Scalar::Bool(self.holds(order(a, b))));
-                let storage = Storage::from_scalars(DType::Bool, scalars);
-                Ok(HostTensor::new(inputs[0].shape(), storage).into_iter().collect())
-            }
-
-            fn attributes(&self) -> Attributes {
-                Attributes::new()
-            }
-
-            fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
-                batch_elementwise(*self, size, operands)
-            }
-
-            fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
-                jvp_none(*self, operands)
-            }
-
-            fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-                primals.none()
-            }
-        }
-
-        $(
-            #[doc = $doc]
-            #[derive(Clone, Copy, Debug)]
-            pub struct $op;
-
-            impl OpKey for $op {
-                const NAME: &'static str = $name;
-                fn of(op: &Op) -> Option<&Self> {
-                    matches!(op, Op::Compare(Compare::$op)).then_some(&$op)
-                }
-            }
-        )*
     };
 }
 
@@ -95,6 +36,41 @@ compare_table! {
     "le" => Le, |order| matches!(order, Some(Ordering::Less | Ordering::Equal)), "x <= y.";
     "gt" => Gt, |order| order == Some(Ordering::Greater), "x > y.";
     "ge" => Ge, |order| matches!(order, Some(Ordering::Greater | Ordering::Equal)), "x >= y.";
+}
+
+impl OpRules for Compare {
+    fn name(&self) -> &'static str {
+        self.row_name()
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [left, right] = arity(at, inputs)?;
+        check_same(at, &left, &right)?;
+        Ok(vec![left.with_dtype(DType::Bool)])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let pairs = inputs[0].scalars().zip(inputs[1].scalars());
+        let scalars = pairs.map(|(a, b)| Scalar::Bool(self.holds(order(a, b))));
+        let storage = Storage::from_scalars(DType::Bool, scalars);
+        Ok(HostTensor::new(inputs[0].shape(), storage).into_iter().collect())
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch_elementwise(*self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_none(*self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        primals.none()
+    }
 }
 
 fn order(left: Scalar, right: Scalar) -> Option<Ordering> {

@@ -66,6 +66,7 @@ mod slice;
 mod sort;
 pub mod special;
 pub mod switch;
+mod table;
 mod take;
 #[cfg(test)]
 pub(crate) mod testing;

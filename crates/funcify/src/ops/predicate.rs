@@ -1,7 +1,8 @@
 //! Predicates: elementwise, of one float operand, with a boolean result.
 
+use super::table::op_table;
 use super::unary::Domain;
-use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise};
+use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
 use crate::derivative::{Dual, Primals, jvp_none};
 use crate::error::{Place, Result};
 use crate::graph::Value;
@@ -11,73 +12,14 @@ use crate::vmap::Batched;
 
 macro_rules! predicate_table {
     ($($name:literal => $op:ident, |$x:ident| $holds:expr, $doc:literal;)*) => {
-        /// A predicate on floats.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Predicate {
-            $(#[doc = $doc] $op,)*
-        }
-
-        pub(super) const PREDICATE_NAMES: &[&str] = &[$($name),*];
-
-        pub(super) fn predicate_of(name: &str) -> Option<Predicate> {
-            match name { $($name => Some(Predicate::$op),)* _ => None }
+        op_table! {
+            /// A predicate on floats.
+            Predicate, PREDICATE_NAMES, predicate_of: $($name => $op, $doc;)*
         }
 
         impl Predicate {
             fn holds(self, value: f64) -> bool {
                 match self { $(Predicate::$op => { let $x = value; $holds })* }
-            }
-        }
-
-        $(
-            #[doc = $doc]
-            #[derive(Clone, Copy, Debug)]
-            pub struct $op;
-
-            impl OpKey for $op {
-                const NAME: &'static str = $name;
-                fn of(op: &Op) -> Option<&Self> {
-                    matches!(op, Op::Predicate(Predicate::$op)).then_some(&$op)
-                }
-            }
-        )*
-
-        impl OpRules for Predicate {
-            fn name(&self) -> &'static str {
-                match self { $(Predicate::$op => $name,)* }
-            }
-
-            fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-                let [x] = arity(at, inputs)?;
-                Domain::Float.check(at, "the operand", &x)?;
-                Ok(vec![x.with_dtype(DType::Bool)])
-            }
-
-            fn eval(
-                &self,
-                _: &mut EvalContext<'_>,
-                inputs: &[HostTensor],
-                _: &[TensorType],
-            ) -> Result<Vec<HostTensor>> {
-                let scalars = inputs[0].scalars().map(|scalar| Scalar::Bool(self.holds(scalar.as_f64())));
-                let storage = Storage::from_scalars(DType::Bool, scalars);
-                Ok(HostTensor::new(inputs[0].shape(), storage).into_iter().collect())
-            }
-
-            fn attributes(&self) -> Attributes {
-                Attributes::new()
-            }
-
-            fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
-                batch_elementwise(*self, size, operands)
-            }
-
-            fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
-                jvp_none(*self, operands)
-            }
-
-            fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-                primals.none()
             }
         }
     };
@@ -86,6 +28,40 @@ macro_rules! predicate_table {
 predicate_table! {
     "is_nan" => IsNan, |x| x.is_nan(), "Whether x is not a number.";
     "is_finite" => IsFinite, |x| x.is_finite(), "Whether x is neither infinite nor NaN.";
+}
+
+impl OpRules for Predicate {
+    fn name(&self) -> &'static str {
+        self.row_name()
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        Domain::Float.check(at, "the operand", &x)?;
+        Ok(vec![x.with_dtype(DType::Bool)])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let scalars = inputs[0].scalars().map(|scalar| Scalar::Bool(self.holds(scalar.as_f64())));
+        let storage = Storage::from_scalars(DType::Bool, scalars);
+        Ok(HostTensor::new(inputs[0].shape(), storage).into_iter().collect())
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch_elementwise(*self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_none(*self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        primals.none()
+    }
 }
 
 #[cfg(test)]

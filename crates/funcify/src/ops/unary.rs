@@ -2,7 +2,8 @@
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
-use super::{Attributes, EvalContext, Op, OpKey, OpRules, arity, batch_elementwise, partials, special};
+use super::table::op_table;
+use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise, partials, special};
 use crate::derivative::{Dual, Primals, jvp_with};
 use crate::error::{Place, Result};
 use crate::graph::Value;
@@ -41,16 +42,9 @@ impl Domain {
 
 macro_rules! unary_table {
     ($($name:literal => $op:ident, $domain:ident, |$x:ident| $float:expr, |$i:ident| $int:expr, $doc:literal;)*) => {
-        /// An elementwise op of one operand.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Unary {
-            $(#[doc = $doc] $op,)*
-        }
-
-        pub(super) const UNARY_NAMES: &[&str] = &[$($name),*];
-
-        pub(super) fn unary_of(name: &str) -> Option<Unary> {
-            match name { $($name => Some(Unary::$op),)* _ => None }
+        op_table! {
+            /// An elementwise op of one operand.
+            Unary, UNARY_NAMES, unary_of: $($name => $op, $doc;)*
         }
 
         impl Unary {
@@ -67,62 +61,6 @@ macro_rules! unary_table {
                 }
             }
         }
-
-        impl OpRules for Unary {
-            fn name(&self) -> &'static str {
-                match self { $(Unary::$op => $name,)* }
-            }
-
-            fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-                let [x] = arity(at, inputs)?;
-                self.domain().check(at, "the operand", &x)?;
-                Ok(vec![x])
-            }
-
-            fn eval(
-                &self,
-                _: &mut EvalContext<'_>,
-                inputs: &[HostTensor],
-                _: &[TensorType],
-            ) -> Result<Vec<HostTensor>> {
-                let x = &inputs[0];
-                let scalars = x.scalars().map(|scalar| self.eval_scalar(scalar));
-                let storage = Storage::from_scalars(x.dtype(), scalars);
-                Ok(HostTensor::new(x.shape(), storage).into_iter().collect())
-            }
-
-            fn attributes(&self) -> Attributes {
-                Attributes::new()
-            }
-
-            fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
-                batch_elementwise(*self, size, operands)
-            }
-
-            fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
-                jvp_with(*self, operands, |values, results| {
-                    vec![operands[0].tangent.and_then(|tangent| partials::unary(*self, values[0], results[0], tangent))]
-                })
-            }
-
-            fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-                let (x, y) = (primals.operands[0], primals.results[0]);
-                vec![cotangents[0].and_then(|cotangent| partials::unary(*self, x, y, cotangent))]
-            }
-        }
-
-        $(
-            #[doc = $doc]
-            #[derive(Clone, Copy, Debug)]
-            pub struct $op;
-
-            impl OpKey for $op {
-                const NAME: &'static str = $name;
-                fn of(op: &Op) -> Option<&Self> {
-                    matches!(op, Op::Unary(Unary::$op)).then_some(&$op)
-                }
-            }
-        )*
     };
 }
 
@@ -169,6 +107,44 @@ unary_table! {
     "trunc" => Trunc, Float, |x| x.trunc(), |i| i, "The whole number next to x toward zero.";
     "not" => Not, Logic, |x| x, |i| !i, "Logical not of booleans, bitwise not of integers.";
     "stop_gradient" => StopGradient, Any, |x| x, |i| i, "x itself; no derivative passes through it.";
+}
+
+impl OpRules for Unary {
+    fn name(&self) -> &'static str {
+        self.row_name()
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        self.domain().check(at, "the operand", &x)?;
+        Ok(vec![x])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let x = &inputs[0];
+        let scalars = x.scalars().map(|scalar| self.eval_scalar(scalar));
+        let storage = Storage::from_scalars(x.dtype(), scalars);
+        Ok(HostTensor::new(x.shape(), storage).into_iter().collect())
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch_elementwise(*self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        jvp_with(*self, operands, |values, results| {
+            vec![operands[0].tangent.and_then(|tangent| partials::unary(*self, values[0], results[0], tangent))]
+        })
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let (x, y) = (primals.operands[0], primals.results[0]);
+        vec![cotangents[0].and_then(|cotangent| partials::unary(*self, x, y, cotangent))]
+    }
 }
 
 #[cfg(test)]

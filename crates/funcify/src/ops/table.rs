@@ -1,0 +1,39 @@
+//! What the tables of elementwise ops have in common: an enum of their rows, and a key for each row.
+
+/// An enum with a variant a row, the names of its rows, and for each row a type that conversions are registered for.
+macro_rules! op_table {
+    ($(#[$about:meta])* $table:ident, $names:ident, $of:ident: $($name:literal => $op:ident, $doc:literal;)*) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $table {
+            $(#[doc = $doc] $op,)*
+        }
+
+        pub(super) const $names: &[&str] = &[$($name),*];
+
+        pub(super) fn $of(name: &str) -> Option<$table> {
+            match name { $($name => Some($table::$op),)* _ => None }
+        }
+
+        impl $table {
+            fn row_name(self) -> &'static str {
+                match self { $($table::$op => $name,)* }
+            }
+        }
+
+        $(
+            #[doc = $doc]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $op;
+
+            impl $crate::ops::OpKey for $op {
+                const NAME: &'static str = $name;
+                fn of(op: &$crate::ops::Op) -> Option<&Self> {
+                    matches!(op, $crate::ops::Op::$table($table::$op)).then_some(&$op)
+                }
+            }
+        )*
+    };
+}
+
+pub(super) use op_table;

@@ -39,7 +39,7 @@ impl GradOptions {
         self
     }
 
-    /// What loops save for their backward loops, besides their states.
+    /// What loops keep for their backward loops, if they say nothing themselves.
     pub fn residuals(mut self, residuals: Residuals) -> Self {
         self.residuals = residuals;
         self
@@ -157,7 +157,7 @@ fn pull_back<X: Tree, Y: Tree>(
     let results = derived(at, || {
         let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(closed.captures.clone()).collect();
         let wanted: Vec<bool> = (0..inputs.len()).map(|index| index < leaves.len()).collect();
-        let tape = Tape::record(&closed.graph, &inputs, &wanted, options.residuals);
+        let tape = Tape::record(&closed.graph, &inputs, &wanted, &options.residuals);
         let outputs = tape.outputs();
         let given = tree::leaves(&cotangents(&tree::rebuild(&ys, &outputs)), "y");
         check_cotangents(at, &outputs, &given);

@@ -12,6 +12,7 @@
 mod build;
 mod graphs;
 mod jvp;
+mod residuals;
 #[cfg(test)]
 mod tests;
 mod vjp;
@@ -21,6 +22,7 @@ pub use build::{
 };
 pub use graphs::Wrt;
 pub(crate) use jvp::{inline, jvp as push_forward};
+pub use residuals::Residuals;
 pub(crate) use vjp::{Forward, Tape, active_values};
 
 use crate::error::{Error, Site};
@@ -48,19 +50,6 @@ impl Dual {
     }
 }
 
-/// What a loop of a forward pass saves for its backward loop, besides its states. No value changes with it: what is not
-/// saved is computed again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Residuals {
-    /// Nothing: a step is computed again from the states. The least memory.
-    #[default]
-    Recompute,
-    /// The results of products of matrices and of convolutions.
-    SaveProducts,
-    /// All that the backward loop reads. The least work.
-    SaveAll,
-}
-
 /// What a reverse rule knows of the forward pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Primals<'a> {
@@ -72,8 +61,8 @@ pub struct Primals<'a> {
     pub(crate) saved: &'a [Value],
     /// Of which operands a cotangent is wanted. A rule may give others too.
     pub wanted: &'a [bool],
-    /// What loops save for their backward loops.
-    pub(crate) residuals: Residuals,
+    /// What loops keep for their backward loops, if they say nothing themselves.
+    pub(crate) residuals: &'a Residuals,
 }
 
 impl Primals<'_> {

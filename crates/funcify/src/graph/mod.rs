@@ -304,6 +304,16 @@ impl Graph {
         self.outputs.push(Output { name: name.to_string(), value });
     }
 
+    /// The graph of one op on inputs of the types of these values. `None` if they do not fit.
+    pub(crate) fn of_op(op: impl Into<Op>, operands: &[Value]) -> Option<Graph> {
+        let mut graph = Graph::new("");
+        let input = |(index, operand): (usize, &Value)| graph.push_input(&format!("x{index}"), operand.ty(), false);
+        let inputs: Vec<ValueId> = operands.iter().enumerate().map(input).collect();
+        let outputs = graph.push_node(op.into(), &inputs, Site::Unknown).ok()?;
+        outputs.iter().enumerate().for_each(|(index, output)| graph.push_output(&format!("y{index}"), *output));
+        Some(graph)
+    }
+
     /// The same graph with other outputs.
     pub(crate) fn with_outputs(&self, outputs: Vec<Output>) -> Graph {
         Graph { outputs, ..self.clone() }

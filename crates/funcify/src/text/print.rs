@@ -194,6 +194,12 @@ impl Printer {
         if scan.unroll != 1 {
             header += &format!(" unroll={}", scan.unroll);
         }
+        if let Some(residuals) = &scan.residuals {
+            header += &format!(" residuals={residuals}");
+        }
+        if let Some(steps) = scan.truncate {
+            header += &format!(" truncate={steps}");
+        }
 
         let mut heads = Vec::new();
         for (index, sequence) in scan.sequences.iter().enumerate() {

@@ -43,6 +43,7 @@ fn assert_same(left: &Graph, right: &Graph, is_body: bool) {
                 assert_eq!(a.until, b.until);
                 assert_eq!((&a.sequences, &a.buffers), (&b.sequences, &b.buffers));
                 assert_eq!((a.carries, a.invariants, a.unroll), (b.carries, b.invariants, b.unroll));
+                assert_eq!((&a.residuals, a.truncate), (&b.residuals, b.truncate));
             }
             (a, b) => {
                 a.bodies().into_iter().zip(b.bodies()).for_each(|(a, b)| assert_same(a, b, true));

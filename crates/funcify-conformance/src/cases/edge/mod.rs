@@ -14,10 +14,12 @@ mod gradients;
 mod lanes;
 mod nested;
 mod permutations;
+mod residuals;
 mod symbolic;
 mod taps;
 mod trees;
 mod trimmed;
+mod truncated;
 mod until;
 mod zeros;
 
@@ -41,6 +43,8 @@ pub(crate) fn cases() -> Cases {
         dynamic::cases()?,
         trees::cases()?,
         trimmed::cases()?,
+        truncated::cases()?,
+        residuals::cases()?,
         until::cases()?,
         control::cases()?,
         lanes::cases()?,

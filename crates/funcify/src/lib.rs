@@ -50,7 +50,7 @@ pub mod types;
 pub mod vmap;
 
 pub use derivative::{
-    Disconnected, GradOptions, Residuals, Wrt, checkpoint, grad, grad_with, hessian, hvp, jacobian,
+    Disconnected, GradOptions, Pullback, Residuals, Taken, Wrt, checkpoint, grad, grad_with, hessian, hvp, jacobian,
     jvp, value_and_grad, vjp, vjp_with,
 };
 pub use error::{Error, Place, Result, Site};

@@ -135,7 +135,7 @@ mod tests {
         let expected = tensors([("ys", [11f32, 13.0, 16.0].into()), ("last", HostTensor::scalar(16f32))]);
         // Each row has the cotangents of the sums that it is in.
         let along = [("ct_ys", [1f32, 10.0, 100.0].into()), ("ct_last", HostTensor::scalar(1000f32))];
-        let along = inputs.clone().into_iter().chain(tensors(along)).collect();
+        let along: Tensors = inputs.clone().into_iter().chain(tensors(along)).collect();
         let gradients =
             tensors([("grad_xs", [1111f32, 1110., 1100.].into()), ("grad_start", HostTensor::scalar(1111f32))]);
         let is_absent = |name: &str| matches!(open_backend(name), Err(funcify::Error::Absent { .. }));

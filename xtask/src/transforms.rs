@@ -11,7 +11,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use funcify::dispatch::ordered_inputs;
 use funcify::error::{Place, Site};
-use funcify::{Disconnected, Error, GradOptions, Graph, HostTensor, Symbol, VmapOptions, Wrt};
+use funcify::{Disconnected, Error, GradOptions, Graph, HostTensor, TensorType, VmapOptions, Wrt};
 
 /// An option's name, what stands after it, and its help.
 const OPTIONS: [(&str, &str, &str); 5] = [
@@ -117,7 +117,7 @@ impl Transform {
             Transform::Vmap(axes) => {
                 let options =
                     if axes.is_empty() { VmapOptions::new() } else { VmapOptions::new().in_axes(axes.clone()) };
-                graph.vmap(free_symbol(graph), options)?
+                graph.vmap(free_symbol(graph).as_str(), options)?
             }
         };
         let mut notes = program.notes.clone();
@@ -218,8 +218,8 @@ fn options(names: &[String]) -> GradOptions {
 
 /// Whether a graph has one output, a float scalar.
 fn is_loss(graph: &Graph) -> bool {
-    let ty = graph.output_type(0);
-    graph.outputs().len() == 1 && ty.dtype.is_float() && ty.rank() == 0
+    let is_float_scalar = |ty: &TensorType| ty.dtype.is_float() && ty.rank() == 0;
+    graph.outputs().len() == 1 && is_float_scalar(graph.output_type(0))
 }
 
 /// The gradients along cotangents that are inputs.
@@ -238,20 +238,12 @@ fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
 }
 
 /// A name for the number of lanes that no input has.
-fn free_symbol(graph: &Graph) -> Symbol {
-    let taken = |name: &str| {
-        (0..graph.inputs().len()).any(|index| {
-            graph
-                .input_type(index)
-                .shape
-                .dims()
-                .iter()
-                .any(|dim| dim.symbols().iter().any(|symbol| symbol.name() == name))
-        })
-    };
+fn free_symbol(graph: &Graph) -> String {
+    let inputs = (0..graph.inputs().len()).map(|index| graph.input_type(index));
+    let symbols = inputs.flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols());
+    let taken: Vec<&str> = symbols.map(|symbol| symbol.name()).collect();
     let numbered = (2..).map(|number: usize| format!("B{number}"));
-    let name = std::iter::once("B".to_string()).chain(numbered).find(|name| !taken(name)).unwrap_or_default();
-    Symbol::new(&name)
+    std::iter::once("B".to_string()).chain(numbered).find(|name| !taken.contains(&name.as_str())).unwrap_or_default()
 }
 
 #[cfg(test)]

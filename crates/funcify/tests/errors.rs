@@ -7,8 +7,8 @@ use std::path::Path;
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, open_backend};
 use funcify::{
     AssociativeScanOptions, Builder, DType, Error, GradOptions, Graph, HostTensor, MapOptions, Recurrence, ScanOptions,
-    Site, Tree, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, fori_loop, grad, map_with,
-    random, scan, scan_until, scan_with, switch, vjp, vmap, vmap_with, while_loop,
+    Shape, Site, Tree, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, fori_loop, grad,
+    map_with, random, scan, scan_until, scan_with, switch, vjp, vmap, vmap_with, while_loop,
 };
 
 #[path = "errors/one_op.rs"]
@@ -141,14 +141,17 @@ fn derivatives() {
 /// 51. A cost through random state: by the key itself, by a float that makes one, and by one that a loop makes keys of.
 #[test]
 fn derivatives_through_random_state() {
-    refused("gradient_of_a_key", |g| grad(g.input("key", "u32[2]"), |key| random::normal(key, [], DType::F32)));
-    let seeded = |x: Value| random::normal(random::fold_in(random::key(0), x.cast(DType::I64)), [], DType::F32);
+    refused("gradient_of_a_key", |g| {
+        grad(g.input("key", "u32[2]"), |key| random::normal(key, Shape::scalar(), DType::F32))
+    });
+    let seeded =
+        |x: Value| random::normal(random::fold_in(random::key(0), x.cast(DType::I64)), Shape::scalar(), DType::F32);
     refused("gradient_through_a_key", |g| grad(g.input("x", "f32[]"), |x| seeded(x) * 2.0));
     refused("gradient_through_keys_of_a_loop", |g| {
         grad(g.input("x", "f32[]"), |x| {
             let step = |(key, sum): (Value, Value), ()| {
                 let next = random::fold_in(key, x.cast(DType::I64));
-                ((next, sum + random::normal(next, [], DType::F32)), ())
+                ((next, sum + random::normal(next, Shape::scalar(), DType::F32)), ())
             };
             scan_with(ScanOptions::new().length(3), (random::key(0), x.ones_like()), (), step).0.1
         })

@@ -10,12 +10,7 @@ use crate::ops::{Op, OpRules, Unary};
 pub(super) fn disconnected(at: &Place, component: &str, graph: &Graph, input: usize) -> Error {
     let (reason, fix) = why(graph, input);
     let zeros = "ask for zeros: `GradOptions::new().disconnected(Disconnected::Zeros)`";
-    Error::Disconnected {
-        at: at.boxed(),
-        component: component.to_string(),
-        reason,
-        fix: format!("{fix}, or {zeros}"),
-    }
+    Error::Disconnected { at: at.boxed(), component: component.to_string(), reason, fix: format!("{fix}, or {zeros}") }
 }
 
 fn why(graph: &Graph, input: usize) -> (String, &'static str) {

@@ -166,8 +166,9 @@ impl Graph {
         let gradients = self.gradient(&at, &wrt, &zeros, false)?;
         let product = gradients.push(&at, &wrt)?;
         let tangents = &product.outputs()[gradients.outputs().len()..];
-        let named = |(tangent, gradient): (&Output, &Output)| {
-            Output { name: gradient.name.replacen("grad_", "hvp_", 1), value: tangent.value }
+        let named = |(tangent, gradient): (&Output, &Output)| Output {
+            name: gradient.name.replacen("grad_", "hvp_", 1),
+            value: tangent.value,
         };
         let outputs = tangents.iter().zip(gradients.outputs()).map(named).collect();
         Ok(product.with_outputs(outputs).pruned())

@@ -97,7 +97,10 @@ fn indexing() {
     let updates = tensor(&[9, 1], [0.5, 0.0, 0.0, 3.0, 4.0, -1.5, 7.0, 0.0, f64::NAN]);
     check_derivative("scatter {axis=0, mode=mul}", &[x.clone(), indices, updates]);
     let none = HostTensor::from_vec(Vec::<f64>::new(), [0, 1]).unwrap();
-    check_derivative("scatter {axis=0, mode=mul}", &[x, HostTensor::from_vec(Vec::<u32>::new(), [0, 1]).unwrap(), none]);
+    check_derivative(
+        "scatter {axis=0, mode=mul}",
+        &[x, HostTensor::from_vec(Vec::<u32>::new(), [0, 1]).unwrap(), none],
+    );
 }
 
 #[test]
@@ -390,8 +393,7 @@ fn a_hessian_is_multiplied_without_being_made() {
     let outputs: Vec<&str> = product.outputs().iter().map(|output| output.name.as_str()).collect();
     assert_eq!((inputs, outputs), (vec!["x", "w", "b", "tan_x", "tan_b"], vec!["hvp_x", "hvp_b"]));
     let scalar = HostTensor::scalar::<f64>;
-    let arguments =
-        [HostTensor::from([1f64, 2.]), scalar(3.), scalar(5.), HostTensor::from([10f64, 1.]), scalar(7.)];
+    let arguments = [HostTensor::from([1f64, 2.]), scalar(3.), scalar(5.), HostTensor::from([10f64, 1.]), scalar(7.)];
     let expected = [HostTensor::from([540f64, 108.]), scalar(0.)];
     assert_eq!(crate::evaluate(&product, &arguments).unwrap(), expected);
     is_refused(graph.hvp("y", GradOptions::new()), "Type", "hvp: `wrt` does not fit");

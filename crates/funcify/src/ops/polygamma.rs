@@ -62,9 +62,7 @@ impl OpRules for Polygamma {
     }
 
     fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
-        jvp_with(*self, operands, |values, _| {
-            vec![operands[0].tangent.map(|tangent| self.partial(values[0], tangent))]
-        })
+        jvp_with(*self, operands, |values, _| vec![operands[0].tangent.map(|tangent| self.partial(values[0], tangent))])
     }
 
     fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {

@@ -7,7 +7,7 @@ use funcify::{Dim, HostTensor, Place, Result, TensorType, Value, apply, custom_o
 #[derive(Debug)]
 struct Opaque;
 
-custom_op!(Opaque, "opaque", |_| Ok(Opaque));
+custom_op!(Opaque, "opaque", |_attributes| Ok(Opaque));
 
 /// Adds the op, which gives its operand.
 #[track_caller]

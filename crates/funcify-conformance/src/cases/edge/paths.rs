@@ -3,8 +3,8 @@
 
 use funcify::ops::ScatterMode;
 use funcify::{
-    Builder, DType, Disconnected, GradOptions, HostTensor, ScanOptions, Shape, Value, constant, fori_loop, grad, grad_with,
-    hessian, hvp, jvp, random, scan, scan_with,
+    Builder, DType, Disconnected, GradOptions, HostTensor, ScanOptions, Shape, Value, constant, fori_loop, grad,
+    grad_with, hessian, hvp, jvp, random, scan, scan_with,
 };
 
 use super::{Cases, absolute, gives, gives_dynamic, row, scalar, tensor};
@@ -44,12 +44,8 @@ fn matrices_in_order() -> Result<Case, String> {
     let xs = tensor([3, 2, 2], [1f32, 2., 0., 1., 1., 1., 1., 0., 1., 2., 0., 1.]);
     let of_start = tensor([2, 2], [7f32, 2., 0., 0.]);
     let of_xs = tensor([3, 2, 2], [3f32, 2., 6., 4., 2., 1., 8., 4., 0., 5., 0., 1.]);
-    let outputs = [
-        ("out_0_0", of_start.clone()),
-        ("out_0_1", of_xs.clone()),
-        ("out_1_0", of_start),
-        ("out_1_1", of_xs),
-    ];
+    let outputs =
+        [("out_0_0", of_start.clone()), ("out_0_1", of_xs.clone()), ("out_1_0", of_start), ("out_1_1", of_xs)];
     gives("gradient_of_matrices_in_order", program, [start, xs], outputs)
 }
 
@@ -114,7 +110,8 @@ fn weight_captured_or_passed() -> Result<Case, String> {
 /// 51. The key that a loop carries has no part in the gradient; what scales and shifts the draws has.
 fn beside_random_state() -> Result<Case, String> {
     let program = |g: &Builder| {
-        let (key, mean, deviation) = (g.input("key", "u32[2]"), g.input("mean", "f32[]"), g.input("deviation", "f32[]"));
+        let (key, mean, deviation) =
+            (g.input("key", "u32[2]"), g.input("mean", "f32[]"), g.input("deviation", "f32[]"));
         let walk = |(mean, deviation): (Value, Value)| {
             let start = (key, mean.zeros_like());
             let step = |(key, x): (Value, Value), ()| {
@@ -154,11 +151,8 @@ fn scattered_products() -> Result<Case, String> {
     };
     // 2 * 0.5, 3 * 4 * 0, 5.
     let inputs = [row([2f32, 3., 5.]), row([4f32, 0., 9., 0.5]), row([1i64, 1, 7, 0])];
-    let outputs = [
-        ("out_0_0", row([0.5f32, 0., 100.])),
-        ("out_0_1", row([0f32, 120., 0., 2.])),
-        ("out_1", scalar(222.5f32)),
-    ];
+    let outputs =
+        [("out_0_0", row([0.5f32, 0., 100.])), ("out_0_1", row([0f32, 120., 0., 2.])), ("out_1", scalar(222.5f32))];
     gives("gradient_of_scattered_products", program, inputs, outputs)
 }
 

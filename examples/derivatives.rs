@@ -27,7 +27,7 @@ fn slopes() -> funcify::Result<Graph> {
     })
 }
 
-pub fn show(backend: &dyn Executor) -> Result<()> {
+pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let inputs = [HostTensor::scalar(10f32), HostTensor::from([[1f32, 2.0, 3.0], [4.0, 5.0, 6.0]])];
     let slopes = compile(backend, &slopes()?)?.call(&inputs)?;
     println!("{slopes:?}");

@@ -1,5 +1,5 @@
-//! `--only`, `--grad`, `--jvp`, `--hvp`, `--vmap`: what `run` and `print` make of a program before they use it, in the order
-//! of the command line.
+//! `--only`, `--grad`, `--jvp`, `--hvp`, `--vmap`: what `run` and `print` make of a program before they use it, in the
+//! order of the command line.
 //!
 //! What a derivative needs besides the program's inputs is named as [`Graph::vjp`] and [`Graph::jvp`] name it: `ct_y` is
 //! the cotangent of output `y`, `tan_x` the tangent of input `x`. It is read from the same file.

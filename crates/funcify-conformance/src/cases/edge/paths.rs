@@ -219,10 +219,10 @@ fn gamma_in_three_orders() -> Result<Case, String> {
         (first(x), second(x), grad(x, |x| second(x).sum(0)), hvp(x, v, value))
     };
     let outputs = [
-        ("out_0", row([-0.577_215_7f32, -1.963_510_0])),
-        ("out_1", row([1.644_934_1f32, 4.934_802_2])),
+        ("out_0", row([-0.577_215_7f32, -1.963_51])),
+        ("out_1", row([1.644_934_f32, 4.934_802])),
         ("out_2", row([-2.404_113_8f32, -16.828_797])),
-        ("out_3", row([3.289_868_1f32, 0.0])),
+        ("out_3", row([3.289_868_f32, 0.0])),
     ];
     gives("gradients_of_log_gamma", program, [row([1f32, 0.5]), row([2f32, 0.])], outputs)
 }

@@ -10,8 +10,10 @@
 //! that is [`Error::NoDerivative`], never zeros.
 
 mod build;
+mod disconnected;
 mod graphs;
 mod jvp;
+mod pullback;
 mod residuals;
 #[cfg(test)]
 mod tests;
@@ -22,6 +24,7 @@ pub use build::{
 };
 pub use graphs::Wrt;
 pub(crate) use jvp::{inline, jvp as push_forward};
+pub use pullback::{Pullback, Taken};
 pub use residuals::Residuals;
 pub(crate) use vjp::{Forward, Tape, active_values};
 

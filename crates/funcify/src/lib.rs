@@ -37,8 +37,8 @@ pub mod types;
 pub mod vmap;
 
 pub use derivative::{
-    Disconnected, GradOptions, Residuals, Wrt, checkpoint, grad, grad_with, hessian, hvp, jacobian, jvp,
-    value_and_grad, vjp, vjp_with,
+    Disconnected, GradOptions, Linear, Residuals, Wrt, checkpoint, custom_jvp, custom_vjp, grad, grad_with, hessian,
+    hvp, jacobian, jvp, linearize, linearize_with, value_and_grad, vjp, vjp_with,
 };
 pub use error::{Error, Place, Result, Site};
 pub use eval::evaluate;

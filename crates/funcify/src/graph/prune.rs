@@ -5,6 +5,7 @@
 //! an output needs is changed, and no row that is read is left out.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Graph;
@@ -18,6 +19,12 @@ impl Graph {
     pub(crate) fn pruned(&self) -> Graph {
         let keep = Keep { inputs: vec![true; self.inputs.len()], outputs: vec![true; self.outputs.len()] };
         self.kept(&keep).unwrap_or_else(|| self.clone())
+    }
+
+    /// [`pruned`](Graph::pruned), without these inputs. `None` if an output needs one of them.
+    pub(crate) fn pruned_without(&self, inputs: Range<usize>) -> Option<Graph> {
+        let kept = (0..self.inputs.len()).map(|index| !inputs.contains(&index)).collect();
+        self.kept(&Keep { inputs: kept, outputs: vec![true; self.outputs.len()] })
     }
 
     /// With these inputs and outputs alone, and what they need. `None` if an output needs an input that is left out.
@@ -133,7 +140,7 @@ fn slim_scan(scan: &Scan, needed: &[bool]) -> Option<Slim> {
         }
         needed = more;
     };
-    let is_read = |reads: &std::ops::Range<usize>| used[reads.clone()].contains(&true);
+    let is_read = |reads: &Range<usize>| used[reads.clone()].contains(&true);
     let mut inputs = vec![false; layout.count];
     let mut operands: Vec<usize> = places.steps.into_iter().collect();
     let mut op = Scan { sequences: vec![], buffers: vec![], carries: 0, invariants: 0, ..scan.clone() };
@@ -189,7 +196,7 @@ fn slim_while(op: &While, needed: &[bool]) -> Option<Slim> {
         }
         needed = more;
     };
-    let kept = |range: std::ops::Range<usize>, used: &[bool]| {
+    let kept = |range: Range<usize>, used: &[bool]| {
         range.zip(used.to_vec()).filter(|(_, used)| *used).map(|(operand, _)| operand).collect::<Vec<usize>>()
     };
     let carries = kept(places.carries, &needed);

@@ -61,8 +61,8 @@ fn augmented(scan: &Scan, residuals: Residuals) -> (Scan, Saves) {
     (Scan { body, buffers, ..scan.clone() }, Saves { carries, overwritten, values, last })
 }
 
-/// The values of a body that are saved. What depends on invariants alone is not; nor are the results of inner loops, which
-/// run again to save their own states. `stepwise` is the number of parameters that differ between steps.
+/// The values of a body that are saved. What depends on invariants alone is not; nor are the results of inner loops and of
+/// functions with their own derivatives, which run again to save what they need. `stepwise` is the number of parameters that differ between steps.
 fn saved_values(body: &Graph, stepwise: usize, residuals: Residuals) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];
     body.inputs()[..stepwise].iter().for_each(|input| differs[input.value.index()] = true);
@@ -84,7 +84,7 @@ fn saved_values(body: &Graph, stepwise: usize, residuals: Residuals) -> Vec<Valu
         let is_saved = match residuals {
             Residuals::Recompute => false,
             Residuals::SaveProducts => matches!(node.op, Op::MatMul(_) | Op::Conv(_)),
-            Residuals::SaveAll => !matches!(node.op, Op::Scan(_) | Op::While(_)),
+            Residuals::SaveAll => !matches!(node.op, Op::Scan(_) | Op::While(_) | Op::Call(_)),
         };
         saved.extend(node.outputs.iter().copied().filter(|output| is_saved && is_fixed(*output)));
     }

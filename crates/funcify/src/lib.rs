@@ -10,6 +10,7 @@
 //! - [`Value`]: what a program is written with. [`Tree`]: structures of values. [`HostTensor`]: tensors with numbers.
 //! - [`vmap()`]: a program on one lane becomes one on many. [`associative_scan`]: running combinations.
 //! - [`grad()`], [`vjp()`], [`jvp()`], [`Graph::grad`]: derivatives of any order; [`derivative`]: how they are made.
+//! - [`custom_vjp`], [`custom_jvp`]: functions with derivative rules of their own. [`linearize`]: one derivative, many tangents.
 //! - [`ops`]: every op with its type rule and its meaning; [`ops::scan`]: the loop and its invariants.
 //! - [`dispatch`]: backends, how ops are converted for them, and [`Function`](dispatch::Function).
 //! - [`evaluate`]: the reference evaluation, slow and obvious.

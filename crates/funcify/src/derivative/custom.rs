@@ -6,6 +6,7 @@ use super::build::trace_function;
 use crate::error::{Place, Site};
 use crate::graph::tracer::{BodyTrace, ClosedBody, depth};
 use crate::graph::{Graph, Value, at_site, emit, fail, full};
+use crate::ops::call::check_sizes;
 use crate::ops::{Call, Rule};
 use crate::tree::{self, Tree};
 use crate::types::TensorType;
@@ -133,6 +134,10 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         let names = tree::leaves(&ys, "y");
         let lost = |ys: &Y| tree::rebuild(ys, &vec![Value::poison(); names.len()]);
         let Some(function) = closed else { return Err(lost(&ys)) };
+        if let Err(error) = check_sizes(&at, "function", &function.graph) {
+            fail(&at.op, at.site, &[], |_| error);
+            return Err(lost(&ys));
+        }
         if depth() > MAX_DEPTH {
             fail(&at.op, at.site, &[], |at| {
                 let fix = "write the function's formula in the rule, or use the results that the rule is given";

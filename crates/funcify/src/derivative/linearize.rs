@@ -12,7 +12,7 @@ use super::linear::{NoTranspose, Transpose};
 use super::{GradOptions, Residuals, Tape, Wrt, no_derivative};
 use crate::error::{Place, Result, Site};
 use crate::graph::tracer::{self, keep_name};
-use crate::graph::{Graph, Output, Value, ValueId, at_site, binds, emit, fail, full, iota, uses_any};
+use crate::graph::{Graph, Node, Output, Value, ValueId, at_site, emit, fail, full, iota, uses_any};
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim, Symbol, TensorType};
 use crate::vmap::{Named, trace_body};
@@ -39,13 +39,15 @@ pub(super) struct Recorded {
 }
 
 impl Split {
-    /// Adds a graph to the open trace, for its derivative by the inputs that are `wanted`. Nothing after a failure.
+    /// Adds a graph to the open trace, for its derivative by the inputs that are `wanted`, in the same trace or apart from
+    /// it. Nothing after a failure.
     pub(super) fn record(
         at: &Place,
         graph: &Graph,
         inputs: &[Value],
         wanted: &[bool],
         residuals: Residuals,
+        is_apart: bool,
     ) -> Option<Recorded> {
         let tape = Tape::record(graph, inputs, wanted, residuals);
         let is_float = |output: &&Output| graph.ty(output.value).dtype.is_float();
@@ -77,45 +79,50 @@ impl Split {
                 return None;
             }
         };
-        let (split, saved) = Split::of(transpose, params.len());
+        let (split, saved) = Split::of(transpose, params.len(), is_apart);
         Some(Recorded { outputs: tape.outputs(), saved, split })
     }
 
     /// Adds what does not depend on the tangents, the first inputs, to the open trace; gives what is saved of it.
-    fn of(transpose: Transpose, tangents: usize) -> (Split, Vec<Value>) {
+    fn of(transpose: Transpose, tangents: usize, is_apart: bool) -> (Split, Vec<Value>) {
         let Transpose { graph, captures, passes: connected } = transpose;
         let count = graph.values().count();
         let (mut linear, mut fixed) = (vec![false; count], vec![false; count]);
         graph.inputs()[..tangents].iter().for_each(|input| linear[input.value.index()] = true);
         graph.inputs()[tangents..].iter().for_each(|input| fixed[input.value.index()] = true);
-        let live = graph.live_nodes();
-        let (mut once, mut again) = (vec![false; live.len()], vec![false; live.len()]);
-        for (index, node) in graph.nodes().iter().enumerate() {
+        for node in graph.nodes() {
             let is_linear = node.inputs.iter().any(|input| linear[input.index()]);
-            // What depends on no input is a constant, which is not saved.
             let is_fixed = !is_linear && node.inputs.iter().any(|input| fixed[input.index()]);
             node.outputs.iter().for_each(|output| linear[output.index()] = is_linear);
             node.outputs.iter().for_each(|output| fixed[output.index()] = is_fixed);
-            (once[index], again[index]) = (live[index] && is_fixed, live[index] && !is_fixed);
         }
-        let mut used: BTreeSet<ValueId> = graph.outputs().iter().map(|output| output.value).collect();
-        let mut sizes: Vec<&Symbol> = Vec::new();
-        let bound: Vec<&Symbol> =
-            graph.nodes().iter().zip(&once).filter(|(_, once)| **once).flat_map(|(node, _)| binds(&node.op)).collect();
-        for (node, _) in graph.nodes().iter().zip(&again).filter(|(_, again)| **again) {
-            used.extend(&node.inputs);
-            sizes.extend(bound.iter().filter(|symbol| uses_any(&graph, node, &[**symbol])));
+        // What depends on no input is a constant. It is added wherever it is used, and not saved.
+        let live = graph.live_nodes();
+        let (mut once, mut again) = (vec![false; live.len()], vec![false; live.len()]);
+        let (mut used_once, mut used_again) = (vec![false; count], vec![false; count]);
+        graph.outputs().iter().for_each(|output| used_again[output.value.index()] = true);
+        for (index, node) in graph.nodes().iter().enumerate().rev().filter(|(index, _)| live[*index]) {
+            let is_any = |flags: &[bool]| node.outputs.iter().any(|output| flags[output.index()]);
+            let is_fixed = is_any(&fixed);
+            once[index] = is_fixed || is_any(&used_once);
+            again[index] = !is_fixed && (is_any(&linear) || is_any(&used_again));
+            for input in &node.inputs {
+                used_once[input.index()] |= once[index];
+                used_again[input.index()] |= again[index];
+            }
         }
-        let saved: Vec<ValueId> = used.into_iter().filter(|value| fixed[value.index()]).collect();
+        let saved: Vec<ValueId> =
+            graph.values().filter(|value| fixed[value.index()] && used_again[value.index()]).collect();
         let mut values = vec![None; count];
         for (input, value) in graph.inputs()[tangents..].iter().zip(&captures) {
             values[input.value.index()] = Some(*value);
         }
         add_nodes(&graph, &mut values, &once);
         let mut results: Vec<Value> = saved.iter().map(|id| values[id.index()].unwrap_or_else(Value::poison)).collect();
-        // The loops that give these sizes are needed too.
-        sizes.dedup();
-        results.extend(sizes.into_iter().map(|symbol| iota(Dim::symbol(symbol), DType::U8)));
+        // A vector of that size keeps the loop that gives a size, and tells it to a graph of its own.
+        let sizes = sizes(&graph, tangents, &again);
+        let sizes = sizes.iter().filter(|size| is_apart || size.name().starts_with('$'));
+        results.extend(sizes.map(|symbol| iota(Dim::symbol(symbol), DType::U8)));
         (Split { graph, saved, again, connected }, results)
     }
 
@@ -134,6 +141,25 @@ impl Split {
         let mut next = || outputs.next().and_then(|output| values[output.value.index()]);
         self.connected.iter().map(|connected| if *connected { next() } else { None }).collect()
     }
+}
+
+/// The sizes that some nodes of a graph use and the types of its first inputs do not have.
+fn sizes(graph: &Graph, known: usize, which: &[bool]) -> BTreeSet<Symbol> {
+    let mut symbols = BTreeSet::new();
+    graph.visit_symbols(&mut |symbol| _ = symbols.insert(symbol.clone()));
+    for index in 0..known {
+        graph
+            .input_type(index)
+            .shape
+            .dims()
+            .iter()
+            .flat_map(Dim::symbols)
+            .for_each(|symbol| _ = symbols.remove(symbol));
+    }
+    let nodes: Vec<&Node> =
+        graph.nodes().iter().zip(which).filter(|(_, which)| **which).map(|(node, _)| node).collect();
+    symbols.retain(|symbol| nodes.iter().any(|node| uses_any(graph, node, &[symbol])));
+    symbols
 }
 
 /// Adds some nodes of a graph to the open trace.
@@ -240,7 +266,7 @@ fn linearized<X: Tree, Y: Tree>(at: Place, residuals: Residuals, xs: X, f: impl 
             let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(closed.captures.clone()).collect();
             let is_wanted = |(index, value): (usize, &Value)| index < leaves.len() && value.dtype().is_float();
             let wanted: Vec<bool> = inputs.iter().enumerate().map(is_wanted).collect();
-            let Some(recorded) = Split::record(&at, &closed.graph, &inputs, &wanted, residuals) else {
+            let Some(recorded) = Split::record(&at, &closed.graph, &inputs, &wanted, residuals, false) else {
                 return Vec::new();
             };
             split = Some(recorded.split);
@@ -280,7 +306,7 @@ impl Graph {
         let wrt = wrt.into();
         let mut split = None;
         let forward = self.derive(&at, &wrt, |inputs, wanted| {
-            let Some(recorded) = Split::record(&at, self, inputs, wanted, options.residuals) else {
+            let Some(recorded) = Split::record(&at, self, inputs, wanted, options.residuals, true) else {
                 return Vec::new();
             };
             split = Some(recorded.split);

@@ -16,6 +16,8 @@ mod jvp;
 mod linear;
 mod linearize;
 #[cfg(test)]
+mod linearize_tests;
+#[cfg(test)]
 mod tests;
 mod vjp;
 

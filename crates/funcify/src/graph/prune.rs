@@ -115,7 +115,9 @@ fn slim(op: &Op, results: &[bool]) -> Option<Slim> {
 fn slim_scan(scan: &Scan, needed: &[bool]) -> Option<Slim> {
     if !needed.contains(&true) && scan.until.is_none() {
         // Needed for the size of its number of steps alone.
-        return None;
+        let body = Arc::new(Graph::new(scan.body.name()));
+        let op = Scan { body, sequences: vec![], buffers: vec![], carries: 0, invariants: 0, ..scan.clone() };
+        return Some(Slim { op: op.into(), operands: scan.operands().steps.into_iter().collect(), results: vec![] });
     }
     let (layout, results, places) = (scan.params(), scan.results(), scan.operands());
     // A buffer or a carry is needed if its result is, or if a step that is needed reads it.

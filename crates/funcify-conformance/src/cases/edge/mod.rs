@@ -14,6 +14,7 @@ mod gradients;
 mod lanes;
 mod nested;
 mod permutations;
+mod rules;
 mod symbolic;
 mod taps;
 mod trees;
@@ -47,6 +48,7 @@ pub(crate) fn cases() -> Cases {
         associative::cases()?,
         failures::cases()?,
         gradients::cases()?,
+        rules::cases()?,
         zeros::cases()?,
     ];
     Ok(groups.into_iter().flatten().collect())

@@ -136,33 +136,38 @@ impl OpRules for Call {
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        let parts = self.parts();
-        let count = parts.last().map_or(self.arguments, |part| part.captured.end);
-        if inputs.len() != count || self.function.inputs().len() < self.arguments {
-            let expected = format!("{} arguments and what {count} parameters capture", self.arguments);
-            let fix = "pass the arguments, and what the function and its rule capture";
-            return Err(at.mismatch("the operand list", expected, format!("{} operands", inputs.len()), fix));
-        }
         let outputs = |graph: &Graph| -> Vec<TensorType> {
             (0..graph.outputs().len()).map(|index| graph.output_type(index).clone()).collect()
         };
+        let results = outputs(&self.function);
+        let mut residuals = Vec::new();
+        if let Rule::Vjp { forward, .. } = &self.rule {
+            residuals = outputs(forward);
+            let rest = residuals.split_off(results.len().min(residuals.len()));
+            check_results(at, "forward", "result", &results, &residuals)?;
+            residuals = rest;
+        }
+        let parts = self.parts();
+        let count = parts.last().map_or(self.arguments, |part| part.captured.end);
+        if inputs.len() != count || self.function.inputs().len() < self.arguments {
+            let captured = count.saturating_sub(self.arguments);
+            let expected = format!("{count} operands: {} arguments, {captured} captured values", self.arguments);
+            let fix = "pass the arguments, and what the function and its rule capture";
+            return Err(at.mismatch("the operand list", expected, format!("{} operands", inputs.len()), fix));
+        }
+        let arguments = inputs[..self.arguments].to_vec();
         let pick = |types: &[TensorType], which: Vec<usize>| -> Vec<TensorType> {
             which.into_iter().map(|index| types[index].clone()).collect()
         };
-        let arguments = inputs[..self.arguments].to_vec();
         check_params(at, &parts[0], arguments.clone(), inputs)?;
-        let results = outputs(&self.function);
         let of_arguments = pick(&arguments, self.float_arguments());
         let of_results = pick(&results, self.float_results());
         match &self.rule {
             // call-c2
-            Rule::Vjp { forward, .. } => {
-                let given = outputs(forward);
-                let (values, residuals) = given.split_at(results.len().min(given.len()));
-                check_results(at, "forward", "result", &results, values)?;
+            Rule::Vjp { backward, .. } => {
                 check_params(at, &parts[1], arguments, inputs)?;
-                check_params(at, &parts[2], [residuals, &of_results].concat(), inputs)?;
-                check_results(at, "backward", "cotangent", &of_arguments, &outputs(parts[2].graph))?;
+                check_params(at, &parts[2], [residuals, of_results].concat(), inputs)?;
+                check_results(at, "backward", "cotangent", &of_arguments, &outputs(backward))?;
             }
             // call-c3
             Rule::Jvp { tangent } => {
@@ -170,7 +175,7 @@ impl OpRules for Call {
                 check_results(at, "tangent", "tangent", &of_results, &outputs(tangent))?;
             }
         }
-        check_sizes(at, &parts)?;
+        parts.iter().try_for_each(|part| check_sizes(at, part.name, part.graph))?;
         Ok(results)
     }
 
@@ -235,18 +240,16 @@ fn check_results(at: &Place, of: &str, what: &str, expected: &[TensorType], foun
 }
 
 /// call-c6
-fn check_sizes(at: &Place, parts: &[CallBody<'_>]) -> Result<()> {
-    for CallBody { name, graph, .. } in parts {
-        let bound: Vec<&Symbol> = graph.nodes().iter().flat_map(|node| binds(&node.op)).collect();
-        for (index, output) in graph.outputs().iter().enumerate() {
-            let ty = graph.ty(output.value);
-            let mut symbols = ty.shape.dims().iter().flat_map(Dim::symbols);
-            if let Some(symbol) = symbols.find(|symbol| bound.contains(symbol)) {
-                let found = format!("{ty}, where a loop in `{name}` gives `{symbol}`");
-                let fix = "reduce it, or write it into rows of a known size";
-                let expected = "a size that is known before the function runs";
-                return Err(at.mismatch(format!("value {index} that `{name}` gives"), expected, found, fix));
-            }
+pub(crate) fn check_sizes(at: &Place, name: &str, graph: &Graph) -> Result<()> {
+    let bound: Vec<&Symbol> = graph.nodes().iter().flat_map(|node| binds(&node.op)).collect();
+    for (index, output) in graph.outputs().iter().enumerate() {
+        let ty = graph.ty(output.value);
+        let mut symbols = ty.shape.dims().iter().flat_map(Dim::symbols);
+        if let Some(symbol) = symbols.find(|symbol| bound.contains(symbol)) {
+            let found = format!("{ty}, where a loop in `{name}` gives `{symbol}`");
+            let fix = "reduce it, or write it into rows of a known size";
+            let expected = "sizes that are known before it runs";
+            return Err(at.mismatch(format!("value {index} that `{name}` gives"), expected, found, fix));
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use super::linear::{NoTranspose, Transpose};
 use super::{GradOptions, Residuals, Tape, Wrt, no_derivative};
 use crate::error::{Place, Result, Site};
 use crate::graph::tracer::{self, keep_name};
-use crate::graph::{Graph, Node, Output, Value, ValueId, at_site, emit, fail, full, iota, uses_any};
+use crate::graph::{Graph, Node, Output, Value, ValueId, at_site, binds, emit, fail, full, iota, uses_any};
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim, Symbol, TensorType};
 use crate::vmap::{Named, trace_body};
@@ -90,22 +90,24 @@ impl Split {
         let (mut linear, mut fixed) = (vec![false; count], vec![false; count]);
         graph.inputs()[..tangents].iter().for_each(|input| linear[input.value.index()] = true);
         graph.inputs()[tangents..].iter().for_each(|input| fixed[input.value.index()] = true);
-        for node in graph.nodes() {
-            let is_linear = node.inputs.iter().any(|input| linear[input.index()]);
-            let is_fixed = !is_linear && node.inputs.iter().any(|input| fixed[input.index()]);
-            node.outputs.iter().for_each(|output| linear[output.index()] = is_linear);
-            node.outputs.iter().for_each(|output| fixed[output.index()] = is_fixed);
-        }
-        // What depends on no input is a constant. It is added wherever it is used, and not saved.
         let live = graph.live_nodes();
         let (mut once, mut again) = (vec![false; live.len()], vec![false; live.len()]);
+        for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
+            again[index] = node.inputs.iter().any(|input| linear[input.index()]);
+            // A loop that gives a size gives it once.
+            let depends = node.inputs.iter().any(|input| fixed[input.index()]) || binds(&node.op).next().is_some();
+            once[index] = depends && !again[index];
+            node.outputs.iter().for_each(|output| linear[output.index()] = again[index]);
+            node.outputs.iter().for_each(|output| fixed[output.index()] = once[index]);
+        }
+        // What depends on no input is a constant. It is added wherever it is used, and not saved.
         let (mut used_once, mut used_again) = (vec![false; count], vec![false; count]);
         graph.outputs().iter().for_each(|output| used_again[output.value.index()] = true);
         for (index, node) in graph.nodes().iter().enumerate().rev().filter(|(index, _)| live[*index]) {
-            let is_any = |flags: &[bool]| node.outputs.iter().any(|output| flags[output.index()]);
-            let is_fixed = is_any(&fixed);
-            once[index] = is_fixed || is_any(&used_once);
-            again[index] = !is_fixed && (is_any(&linear) || is_any(&used_again));
+            let is_used = |flags: &[bool]| node.outputs.iter().any(|output| flags[output.index()]);
+            if !once[index] && !again[index] {
+                (once[index], again[index]) = (is_used(&used_once), is_used(&used_again));
+            }
             for input in &node.inputs {
                 used_once[input.index()] |= once[index];
                 used_again[input.index()] |= again[index];

@@ -102,7 +102,8 @@ struct Slim {
     results: Vec<usize>,
 }
 
-/// What is left of an op if only these results are needed. `None` if it stays as it is.
+/// What is left of an op if only these results are needed. `None` if it stays as it is: a function with a derivative rule
+/// does, for its rule is for all its results.
 fn slim(op: &Op, results: &[bool]) -> Option<Slim> {
     match op {
         Op::Scan(scan) => slim_scan(scan, results),

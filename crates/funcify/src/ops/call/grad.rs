@@ -117,10 +117,10 @@ fn captures_nothing(call: &Call, operands: &[Value], is_differentiated: impl Fn(
 }
 
 /// call-c5
-fn not_linear(call: &Call, operands: &[Value], component: &str, mode: &str, what: &str) {
+fn not_linear(call: &Call, operands: &[Value], graph: &str, mode: &str, what: &str) {
     let reason =
-        format!("{mode} mode transposes it, and it is not linear in the {what}: its derivative depends on them");
+        format!("{mode} mode transposes {graph}, which is not linear in the {what}: its derivative depends on them");
     let (other, door) = if mode == "forward" { ("reverse", "custom_jvp") } else { ("forward", "custom_vjp") };
     let fix = format!("differentiate in {other} mode, or give the function a rule for {mode} mode by `{door}`");
-    no_derivative(call.name(), &operands[..call.arguments.min(operands.len())], component, &reason, &fix);
+    no_derivative(call.name(), &operands[..call.arguments.min(operands.len())], "the function", &reason, &fix);
 }

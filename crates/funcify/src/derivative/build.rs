@@ -204,7 +204,7 @@ fn check_cotangents(at: &Place, results: &[Value], given: &[(String, Value)]) {
     }
 }
 
-fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value) {
+pub(super) fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value) {
     let (expected, found) = (value.ty(), derivative.ty());
     if !value.is_poison() && !derivative.is_poison() && expected != found {
         fail(&at.op, at.site, &[derivative], |at| {
@@ -306,7 +306,7 @@ pub fn checkpoint<Y: Tree>(f: impl Fn() -> Y) -> Y {
 }
 
 /// Traces `f` on these leaves: its graph, whose inputs are the leaves and what it captures, and what it gave.
-fn trace_function<X: Tree, Y: Tree>(
+pub(super) fn trace_function<X: Tree, Y: Tree>(
     at: &Place,
     leaves: &[(String, Value)],
     xs: &X,
@@ -321,7 +321,7 @@ fn trace_function<X: Tree, Y: Tree>(
 }
 
 /// Traces a derivative on its own, leaves out what is not needed, and adds the rest to the open trace.
-fn derived(at: &Place, f: impl FnOnce() -> Vec<Value>) -> Option<Vec<Value>> {
+pub(super) fn derived(at: &Place, f: impl FnOnce() -> Vec<Value>) -> Option<Vec<Value>> {
     let closed = at_site(at.site, || {
         let named = |values: Vec<Value>| values.into_iter().enumerate().map(|(i, value)| (format!("r{i}"), value));
         trace_body(&at.op, "", &[], |_| named(f()).collect())

@@ -191,7 +191,7 @@ impl Graph {
     }
 
     /// Traces a derivative: `f` is given the inputs, and which of them are in `wrt`.
-    fn derive(
+    pub(super) fn derive(
         &self,
         at: &Place,
         wrt: &Wrt,
@@ -218,7 +218,7 @@ impl Graph {
         Ok(graph.pruned())
     }
 
-    fn wanted(&self, at: &Place, wrt: &Wrt) -> Result<Vec<bool>> {
+    pub(super) fn wanted(&self, at: &Place, wrt: &Wrt) -> Result<Vec<bool>> {
         let count = self.inputs().len();
         let names = match wrt {
             Wrt::Floats => return Ok((0..count).map(|index| self.input_type(index).dtype.is_float()).collect()),
@@ -241,7 +241,7 @@ impl Graph {
         Ok(wanted)
     }
 
-    fn named_outputs(&self, values: Vec<Value>) -> Vec<(String, Value)> {
+    pub(super) fn named_outputs(&self, values: Vec<Value>) -> Vec<(String, Value)> {
         self.outputs().iter().map(|output| output.name.clone()).zip(values).collect()
     }
 

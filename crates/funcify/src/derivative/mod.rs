@@ -10,9 +10,14 @@
 //! that is [`Error::NoDerivative`], never zeros.
 
 mod build;
+mod custom;
 mod disconnected;
 mod graphs;
 mod jvp;
+mod linear;
+mod linearize;
+#[cfg(test)]
+mod linearize_tests;
 mod pullback;
 mod residuals;
 #[cfg(test)]
@@ -22,8 +27,11 @@ mod vjp;
 pub use build::{
     Disconnected, GradOptions, checkpoint, grad, grad_with, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vjp_with,
 };
+pub use custom::{custom_jvp, custom_vjp};
 pub use graphs::Wrt;
 pub(crate) use jvp::{inline, jvp as push_forward};
+pub(crate) use linear::transposed;
+pub use linearize::{Linear, linearize, linearize_with};
 pub use pullback::{Pullback, Taken};
 pub use residuals::Residuals;
 pub(crate) use vjp::{Forward, Tape, active_values};

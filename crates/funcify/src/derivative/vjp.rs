@@ -6,7 +6,7 @@ use super::{Primals, Residuals, add};
 use crate::error::Site;
 use crate::graph::tracer::keep_name;
 use crate::graph::{Graph, Node, Value, ValueId, at_site, emit};
-use crate::ops::{Op, OpRules};
+use crate::ops::{Op, OpRules, Unary};
 use crate::types::TensorType;
 
 /// An op that the forward pass has added.
@@ -28,6 +28,7 @@ impl Op {
         match self {
             Op::Scan(scan) => scan.forward(operands, residuals),
             Op::While(op) => op.forward(operands),
+            Op::Call(call) => call.forward(operands),
             _ => Forward { results: emit(self.clone(), operands, Site::Unknown), saved: Vec::new() },
         }
     }
@@ -188,7 +189,8 @@ impl<'a> Tape<'a> {
     }
 }
 
-/// Which values have a float type and depend on an input that is wanted, as far as the graph's structure says.
+/// Which values have a float type and depend on an input that is wanted, as far as the graph's structure says and
+/// `stop_gradient` does not end it.
 pub(crate) fn active_values(graph: &Graph, wanted: &[bool]) -> Vec<bool> {
     let mut active = vec![false; graph.values().count()];
     let is_float = |id: ValueId| graph.ty(id).dtype.is_float();
@@ -196,7 +198,8 @@ pub(crate) fn active_values(graph: &Graph, wanted: &[bool]) -> Vec<bool> {
         active[input.value.index()] = *wanted && is_float(input.value);
     }
     for node in graph.nodes() {
-        if node.inputs.iter().any(|input| active[input.index()]) {
+        let stops = matches!(node.op, Op::Unary(Unary::StopGradient));
+        if !stops && node.inputs.iter().any(|input| active[input.index()]) {
             node.outputs.iter().for_each(|output| active[output.index()] = is_float(*output));
         }
     }

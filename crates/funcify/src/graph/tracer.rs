@@ -279,6 +279,11 @@ pub(crate) fn add_sizes_by_lane<'a>(symbols: impl Iterator<Item = &'a Symbol>) {
     with_trace(|trace| trace.by_lane.extend(symbols.cloned()));
 }
 
+/// How many bodies are open.
+pub(crate) fn depth() -> usize {
+    with_trace(|trace| trace.bodies.len()).unwrap_or(0)
+}
+
 /// The symbols whose sizes differ between lanes.
 pub(crate) fn sizes_by_lane() -> Vec<Symbol> {
     with_trace(|trace| trace.by_lane.clone()).unwrap_or_default()

@@ -71,6 +71,24 @@
 //! }
 //! ```
 //!
+//! The call of a function with a derivative rule of its own names its arguments, and shows the function and the graphs of
+//! the rule: `forward` and `backward` of a `custom_vjp`, or `tangent` of a `custom_jvp`.
+//!
+//! ```text
+//! %y: f32[] = custom_vjp %x {
+//!   function (%a: f32[]) {
+//!     give %a
+//!   }
+//!   forward (%a_1: f32[]) {
+//!     give %a_1
+//!   }
+//!   backward (%ct: f32[]) with %limit {
+//!     %0: f32[] = min %ct, %limit
+//!     give %0
+//!   }
+//! }
+//! ```
+//!
 //! The text does not hold: the names of a body's results, which follow from what they are written to, and names
 //! that two values share, of which the second gets a number.
 

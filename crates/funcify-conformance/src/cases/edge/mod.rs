@@ -16,6 +16,7 @@ mod nested;
 mod paths;
 mod permutations;
 mod residuals;
+mod rules;
 mod symbolic;
 mod taps;
 mod trees;
@@ -53,6 +54,7 @@ pub(crate) fn cases() -> Cases {
         failures::cases()?,
         gradients::cases()?,
         paths::cases()?,
+        rules::cases()?,
         zeros::cases()?,
     ];
     Ok(groups.into_iter().flatten().collect())

@@ -121,8 +121,9 @@ fn last_rows(scan: &Scan) -> Option<usize> {
     scan.truncate.filter(is_there)
 }
 
-/// The values of a body that are saved. What depends on invariants alone is not; nor are the results of inner loops, which
-/// run again to keep what they say themselves. `stepwise` is the number of parameters that differ between steps.
+/// The values of a body that are saved. What depends on invariants alone is not; nor are the results of inner loops and of
+/// functions with their own derivatives, which run again to keep what they say themselves. `stepwise` is the number of
+/// parameters that differ between steps.
 pub(super) fn saved_values(body: &Graph, stepwise: usize, residuals: &Residuals) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];
     body.inputs()[..stepwise].iter().for_each(|input| differs[input.value.index()] = true);
@@ -144,9 +145,10 @@ pub(super) fn saved_values(body: &Graph, stepwise: usize, residuals: &Residuals)
         let is_saved = match residuals {
             Residuals::SaveDots => matches!(node.op, Op::MatMul(_) | Op::Conv(_)),
             // The elements of another value in other places cost no work.
-            Residuals::SaveAll => {
-                !matches!(node.op, Op::Scan(_) | Op::While(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Broadcast(_))
-            }
+            Residuals::SaveAll => !matches!(
+                node.op,
+                Op::Scan(_) | Op::While(_) | Op::Call(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Broadcast(_)
+            ),
             _ => false,
         };
         saved.extend(node.outputs.iter().copied().filter(|output| is_saved && is_fixed(*output)));

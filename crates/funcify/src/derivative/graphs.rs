@@ -102,7 +102,7 @@ impl Graph {
             let given: Vec<Option<Value>> = (0..self.outputs().len())
                 .map(|index| {
                     let (name, ty) = (&self.outputs()[index].name, self.given_type(self.output_type(index), &mut rows));
-                    ty.dtype.is_float().then(|| self.further_input(&at, &format!("ct_{name}"), &ty))
+                    ty.dtype.is_float().then(|| further_input(&at, &format!("ct_{name}"), &ty))
                 })
                 .collect();
             let tape = Tape::record(self, inputs, wanted, options.residuals);
@@ -123,7 +123,7 @@ impl Graph {
         self.derive(&at, &wrt.into(), |inputs, wanted| {
             let dual = |(index, (primal, wanted)): (usize, (&Value, &bool))| {
                 let (name, ty) = (self.input_name(index), self.input_type(index));
-                let tangent = wanted.then(|| self.further_input(&at, &format!("tan_{name}"), ty));
+                let tangent = wanted.then(|| further_input(&at, &format!("tan_{name}"), ty));
                 Dual { primal: *primal, tangent }
             };
             let duals: Vec<Dual> = inputs.iter().zip(wanted).enumerate().map(dual).collect();
@@ -248,11 +248,11 @@ impl Graph {
         ty.with_shape(dims)
     }
 
-    /// An input of the derivative that the graph does not have.
-    fn further_input(&self, at: &Place, name: &str, ty: &TensorType) -> Value {
-        let taken = |name: &str| (0..self.inputs().len()).any(|index| self.input_name(index) == name);
-        tracer::input(&free_name(name, taken), ty.clone(), false, at.site)
-    }
+}
+
+/// An input of the derivative that the graph does not have.
+fn further_input(at: &Place, name: &str, ty: &TensorType) -> Value {
+    tracer::input(&free_name(name, tracer::has_input), ty.clone(), false, at.site)
 }
 
 /// A cotangent cut to the rows that the loop has given.

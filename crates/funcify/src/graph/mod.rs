@@ -232,7 +232,7 @@ impl Graph {
         }
         for node in &self.nodes {
             if let Op::Scan(scan) = &node.op {
-                scan.steps.symbols().into_iter().for_each(&mut *visit);
+                scan.steps.symbols().into_iter().chain(&scan.until).for_each(&mut *visit);
             }
             node.op.bodies().into_iter().for_each(|body| body.visit_symbols(visit));
         }

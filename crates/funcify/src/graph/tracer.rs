@@ -221,6 +221,15 @@ pub(crate) fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> 
     value.unwrap_or_else(Value::poison)
 }
 
+/// Whether the graph that is being built has an input of that name.
+pub(crate) fn has_input(name: &str) -> bool {
+    let found = with_trace(|trace| {
+        let graph = &trace.bodies[0].graph;
+        (0..graph.inputs().len()).any(|index| graph.input_name(index) == name)
+    });
+    found.unwrap_or(false)
+}
+
 /// Gives a value a name for the text form.
 pub(super) fn set_name(value: Value, name: &str, site: Site) {
     with_trace(|trace| {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use funcify_conformance::arbitrary::features::{self, Features};
 use funcify_conformance::arbitrary::{Choices, Kept, Sample, is_ragged, smallest};
 use funcify_conformance::properties::{self, Disagreement, Tally};
 
@@ -56,57 +58,152 @@ fn report(seed: u64, tape: Vec<u32>, property: &'static str) -> String {
     format!("seed {seed}: {property}\n{reason}\nthe smallest program found:\n{kept}\nto keep it as a test:\n{keep}")
 }
 
+/// What came of some random programs.
+#[derive(Default)]
+struct Run {
+    programs: usize,
+    ragged: usize,
+    reached: Features,
+    tally: Tally,
+    wrong: Vec<(u64, Vec<u32>, Disagreement)>,
+}
+
+impl Run {
+    fn add(&mut self, seed: u64) {
+        let mut choices = Choices::seeded(seed);
+        let (sample, checked) = outcome(&mut choices);
+        match &sample {
+            Some(sample) => {
+                self.programs += 1;
+                features::count(&sample.graph, &mut self.reached);
+                sample.parts.iter().for_each(|(part, count)| *self.reached.entry(part).or_default() += count);
+            }
+            None => self.ragged += usize::from(checked.is_ok()),
+        }
+        match checked {
+            Ok(tally) => self.tally.add(&tally),
+            Err(disagreement) => self.wrong.push((seed, choices.tape().to_vec(), disagreement)),
+        }
+    }
+
+    fn merge(mut self, other: Run) -> Run {
+        self.programs += other.programs;
+        self.ragged += other.ragged;
+        other.reached.iter().for_each(|(feature, count)| *self.reached.entry(feature).or_default() += count);
+        self.tally.add(&other.tally);
+        self.wrong.extend(other.wrong);
+        self
+    }
+
+    /// Every property that does not hold, by its smallest program.
+    fn report(&self) -> String {
+        let mut by_property: BTreeMap<&str, Vec<&(u64, Vec<u32>, Disagreement)>> = BTreeMap::new();
+        for wrong in &self.wrong {
+            by_property.entry(wrong.2.property).or_default().push(wrong);
+        }
+        let mut text = String::new();
+        for wrong in by_property.values_mut() {
+            wrong.sort_by_key(|(seed, tape, _)| (tape.len(), *seed));
+            let (seed, tape, disagreement) = wrong[0];
+            let seeds: Vec<u64> = wrong.iter().map(|(seed, ..)| *seed).take(20).collect();
+            text += &report(*seed, tape.clone(), disagreement.property);
+            text += &format!("\n{} programs are wrong in this way: seeds {seeds:?}\n\n", wrong.len());
+        }
+        text
+    }
+}
+
+/// Runs programs of so many seeds. What a program panics with is told with it, not on the screen.
+fn run(seeds: std::ops::Range<u64>) -> Run {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let next = AtomicU64::new(seeds.start);
+    let thread = || {
+        let mut run = Run::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return run;
+            }
+            run.add(seed);
+        }
+    };
+    let count = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let run = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..count).map(|_| scope.spawn(thread)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).fold(Run::default(), Run::merge)
+    });
+    std::panic::set_hook(hook);
+    run
+}
+
+/// How often the default programs must have each of these at least. What is not listed, 10 times.
+const REACHED: [(&str, usize); 24] = [
+    ("scan", 1000),
+    ("while", 200),
+    ("switch", 250),
+    ("associative_scan", 200),
+    ("sit-sot", 250),
+    ("mit-sot", 500),
+    ("mit-mot", 300),
+    ("overwritten rows", 150),
+    ("several writes", 150),
+    ("several taps of a buffer", 400),
+    ("several taps of a sequence", 250),
+    ("last rows", 150),
+    ("downward", 250),
+    ("downward with given rows", 60),
+    ("until", 200),
+    ("until of a computed number of steps", 20),
+    ("computed number of steps", 150),
+    ("symbolic number of steps", 250),
+    ("body in a body", 500),
+    ("body in a body in a body", 100),
+    ("integer carry", 250),
+    ("boolean carry", 50),
+    ("no steps", 40),
+    ("one step", 60),
+];
+
 #[test]
 fn random_programs_have_all_properties() {
     let (count, first) = (setting("FUNCIFY_RANDOM_GRAPHS", 2000), setting("FUNCIFY_RANDOM_SEED", 1));
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
-    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
-    let run = |thread: u64| {
-        let (mut parts, mut tally) = (BTreeMap::<&'static str, usize>::new(), Tally::default());
-        let mut wrong: Vec<(u64, Vec<u32>, Disagreement)> = Vec::new();
-        for seed in (first..first + count).filter(|seed| seed % threads == thread) {
-            let mut choices = Choices::seeded(seed);
-            let (sample, checked) = outcome(&mut choices);
-            let Some(sample) = sample.or_else(|| None) else {
-                match checked {
-                    Ok(_) => *parts.entry("ragged").or_default() += 1,
-                    Err(disagreement) => wrong.push((seed, choices.tape().to_vec(), disagreement)),
-                }
-                continue;
-            };
-            sample.parts.iter().for_each(|(part, count)| *parts.entry(part).or_default() += count);
-            match checked {
-                Ok(other) => tally.add(&other),
-                Err(disagreement) => wrong.push((seed, choices.tape().to_vec(), disagreement)),
-            }
-        }
-        (parts, tally, wrong)
-    };
-    let run = &run;
-    let results: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || run(thread))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    let (mut parts, mut tally, mut wrong) = (BTreeMap::<&'static str, usize>::new(), Tally::default(), Vec::new());
-    for (some_parts, some_tally, some_wrong) in results {
-        some_parts.iter().for_each(|(part, count)| *parts.entry(part).or_default() += count);
-        tally.add(&some_tally);
-        wrong.extend(some_wrong);
+    let run = run(first..first + count);
+    println!("{} programs, {} refused as ragged\n{:?}\n{:?}", run.programs, run.ragged, run.tally.0, run.reached);
+    assert!(run.wrong.is_empty(), "{}", run.report());
+    if count < 2000 {
+        return;
     }
-    wrong.sort_by_key(|(seed, tape, _)| (tape.len(), *seed));
-    println!("{parts:?}\n{:?}", tally.0);
-    for (seed, _, disagreement) in &wrong {
-        let short: Vec<&str> = disagreement.reason.lines().take(5).collect();
-        println!("seed {seed}: {}: {}", disagreement.property, short.join(" | "));
+    let expected = |feature: &str| REACHED.iter().find(|(name, _)| *name == feature).map_or(10, |(_, count)| *count);
+    let named = REACHED.iter().map(|(name, _)| *name).filter(|name| !run.reached.contains_key(name));
+    let rare = run.reached.iter().filter(|(feature, count)| **count < expected(feature)).map(|(feature, _)| *feature);
+    let rare: Vec<&str> = named.chain(rare).collect();
+    assert!(rare.is_empty(), "too rare: {rare:?}");
+    let compared = |property: &str| run.tally.0.get(property).copied().unwrap_or(0);
+    assert!(run.programs * 100 >= count as usize * 98, "{} programs", run.programs);
+    let mostly = ["vjp", "differences", "vjp of derivative", "differences of derivative", "native", "lanes"];
+    for property in mostly {
+        assert!(compared(property) * 10 >= run.programs * 8, "{property}: {} of {}", compared(property), run.programs);
     }
-    let mut by_property: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    wrong.iter().for_each(|(seed, _, disagreement)| by_property.entry(disagreement.property).or_default().push(*seed));
-    let mut reports = Vec::new();
-    for property in by_property.keys() {
-        let first = wrong.iter().find(|(.., disagreement)| disagreement.property == *property);
-        reports.extend(first.map(|(seed, tape, disagreement)| report(*seed, tape.clone(), disagreement.property)));
+    for property in ["residuals", "gradient of lanes", "lanes of the gradient", "unrolled", "third differences"] {
+        assert!(compared(property) * 20 >= run.programs, "{property}: {} of {}", compared(property), run.programs);
     }
-    std::panic::set_hook(hook);
-    assert!(wrong.is_empty(), "{}\n{} programs are wrong: {by_property:?}", reports.join("\n\n"), wrong.len());
+    for reason in ["kinks", "not finite", "lanes not finite", "no derivative"] {
+        assert!(compared(reason) * 50 <= run.programs, "{reason}: {} of {}", compared(reason), run.programs);
+    }
+}
+
+/// Each program that once was wrong is a test.
+#[test]
+fn found_programs_have_all_properties() {
+    let mut count = 0;
+    for entry in std::fs::read_dir(found()).unwrap() {
+        let path = entry.unwrap().path();
+        let kept = Kept::parse(&std::fs::read_to_string(&path).unwrap());
+        let kept = kept.unwrap_or_else(|reason| panic!("{}: {reason}", path.display()));
+        let checked = check(&kept);
+        checked.unwrap_or_else(|wrong| panic!("{}: {}: {}", path.display(), wrong.property, wrong.reason));
+        count += 1;
+    }
+    assert!(count >= 2, "{count} files");
 }

@@ -7,6 +7,7 @@
 mod choices;
 mod control;
 mod elementwise;
+pub mod features;
 mod integers;
 mod kept;
 mod loops;
@@ -64,13 +65,16 @@ impl Sample {
         };
         let graph = Graph::build("random", |g| {
             maker.declare(g);
+            maker.count(["axis of no rows", "axis of one row", "axis of several rows"][rows.min(2)]);
             maker.block(blocks);
             maker.outputs()
         });
         let (parts, error) = (maker.parts, maker.error);
+        // After a failure in the program, its bodies fail too.
+        let graph = graph?;
         match error {
             Some(error) => Err(error),
-            None => Ok(Sample { graph: graph?, sizes, seed, is_exact: !is_inexact, parts }),
+            None => Ok(Sample { graph, sizes, seed, is_exact: !is_inexact, parts }),
         }
     }
 }

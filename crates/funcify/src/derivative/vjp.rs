@@ -1,5 +1,7 @@
 //! The reverse sweep: a graph in the open trace, and then the cotangents of its inputs.
 
+use std::borrow::Cow;
+
 use super::{Primals, Residuals, add};
 use crate::error::Site;
 use crate::graph::tracer::keep_name;
@@ -27,7 +29,7 @@ impl Op {
 
 /// A graph whose nodes were added to the open trace, as the backward pass needs them.
 pub(crate) struct Tape<'a> {
-    graph: &'a Graph,
+    graph: Cow<'a, Graph>,
     residuals: Residuals,
     values: Vec<Option<Value>>,
     /// Which values an input that is wanted leads to.
@@ -51,12 +53,13 @@ impl<'a> Tape<'a> {
         residuals: Residuals,
         known: &[(ValueId, Value)],
     ) -> Self {
+        let graph = graph.with_free_symbols();
         let count = graph.values().count();
         let mut tape = Tape {
-            graph,
+            graph: graph.clone(),
             residuals,
             values: vec![None; count],
-            active: active_values(graph, wanted),
+            active: active_values(&graph, wanted),
             saved: vec![Vec::new(); graph.nodes().len()],
         };
         for (input, value) in graph.inputs().iter().zip(inputs) {
@@ -107,7 +110,7 @@ impl<'a> Tape<'a> {
     /// Adds the cotangents of the inputs to the open trace, from those of the outputs. `None` for an input to which no
     /// cotangent leads.
     pub(crate) fn pull(&self, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let graph = self.graph;
+        let graph = &self.graph;
         let mut sums: Vec<Option<Value>> = vec![None; self.values.len()];
         for (output, cotangent) in graph.outputs().iter().zip(cotangents) {
             let index = output.value.index();

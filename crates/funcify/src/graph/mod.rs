@@ -9,6 +9,7 @@ mod live;
 mod operand;
 mod products;
 mod prune;
+mod rename;
 mod structured;
 pub(crate) mod tracer;
 mod value;

@@ -274,6 +274,15 @@ pub(crate) fn fresh_symbol() -> Symbol {
     Symbol::new(&format!("${}", number.unwrap_or(0)))
 }
 
+/// The symbols that loops in the open bodies bind.
+pub(super) fn bound_symbols() -> Vec<Symbol> {
+    let bound = with_trace(|trace| {
+        let nodes = trace.bodies.iter().flat_map(|body| body.graph.nodes());
+        nodes.flat_map(|node| super::binds(&node.op)).cloned().collect()
+    });
+    bound.unwrap_or_default()
+}
+
 /// Remembers that the sizes of these symbols differ between lanes.
 pub(crate) fn add_sizes_by_lane<'a>(symbols: impl Iterator<Item = &'a Symbol>) {
     with_trace(|trace| trace.by_lane.extend(symbols.cloned()));

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use funcify::{
-    AssociativeScanOptions, DType, Shape, Value, associative_scan_with, checkpoint, cond, constant, switch, while_loop,
-    while_loop_bounded,
+    AssociativeScanOptions, DType, ScanOptions, Shape, Value, associative_scan_with, checkpoint, cond, constant,
+    scan_until_with, switch, while_loop, while_loop_bounded,
 };
 
 use super::maker::{Entry, Maker, STATE};
@@ -86,6 +86,31 @@ pub(super) fn choice(maker: &mut Maker<'_>) {
     for (result, bound) in results.into_iter().zip(bounds) {
         maker.add(result, bound);
     }
+}
+
+/// What runs only where it is defined: on lanes, the others must get no NaN from it.
+pub(super) fn partial(maker: &mut Maker<'_>) {
+    let x = maker.number().value.sin();
+    let (name, value) = match maker.choices.below(3) {
+        0 => ("cond_where_defined", cond(x.gt(0.1), || (x - 0.05).sqrt(), || x * 0.5)),
+        1 => {
+            let k = maker.number().value.tanh();
+            let last = while_loop_bounded(4, x, |x| x.gt(0.3), |x| (x - 0.2).sqrt() * (k * 0.1 + 0.6));
+            ("while_where_defined", last)
+        }
+        _ => {
+            let k = maker.number().value.tanh();
+            let options = ScanOptions::new().length(4);
+            let start = x.square() + 0.35;
+            let (last, ()) = scan_until_with(options, start, (), |x, ()| {
+                let next = (x - 0.3).sqrt() * (k * 0.1 + 0.9);
+                (next, (), next.lt(0.35))
+            });
+            ("until_where_defined", last)
+        }
+    };
+    maker.count(name);
+    maker.add(value, 1.5);
 }
 
 /// Running combinations by a function that is associative.

@@ -60,7 +60,7 @@ const OPS: [(usize, Part); 8] = [
     (10, integers::part),
 ];
 
-const LOOPS: [(usize, Part); 10] = [
+const LOOPS: [(usize, Part); 11] = [
     (16, loops::scan),
     (10, loops::scan_until),
     (22, recurrences::recurrence),
@@ -70,6 +70,7 @@ const LOOPS: [(usize, Part); 10] = [
     (6, loops::counted),
     (5, loops::map_rows),
     (8, control::associative),
+    (7, control::partial),
     (16, transforms::transform),
 ];
 

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use funcify::dispatch::{CompileOptions, Executor, Reference};
-use funcify::{DType, Disconnected, Error, GradOptions, Graph, HostTensor, Residuals, Sizes, TensorType, VmapOptions, evaluate};
+use funcify::{
+    DType, Disconnected, Error, GradOptions, Graph, HostTensor, Residuals, Sizes, TensorType, VmapOptions, evaluate,
+};
 
 use crate::arbitrary::{Kept, arguments, is_ragged, mixed};
 use crate::runner::MODES;
@@ -40,6 +42,8 @@ type Checked<T = ()> = Result<T, Disagreement>;
 const RESIDUALS: [Residuals; 3] = [Residuals::Recompute, Residuals::SaveProducts, Residuals::SaveAll];
 /// How far apart values may be that are computed in different orders, relative to the largest.
 const REORDERED: f64 = 1e-10;
+/// How far apart values may be that a device computes with functions and in orders of its own.
+const ON_DEVICE: f64 = 1e-8;
 /// How far apart a derivative and a difference may be, relative to the terms of the sum.
 const DIFFERENCES: f64 = 1e-5;
 
@@ -53,7 +57,7 @@ pub fn check(kept: &Kept) -> Checked<Tally> {
         return Ok(tally);
     }
     text(&subject, &subject.graph)?;
-    modes(&subject, &subject.graph, &results, &mut tally)?;
+    modes(&subject, &Reference, &subject.graph, &results, REORDERED, &mut tally)?;
     lanes(&subject, "lanes", &mut tally)?;
     derivatives(subject, 1, &mut tally)?;
     Ok(tally)
@@ -152,17 +156,45 @@ fn text(subject: &Subject<'_>, graph: &Graph) -> Checked {
     same("text", graph, &found, &expected, 0.0)
 }
 
+/// Checks that a backend gives what the reference evaluation gives: for the program and for its gradient, with loops
+/// unrolled and native, as far as the device holds its tensors.
+pub fn check_backend(kept: &Kept, executor: &dyn Executor) -> Checked<Tally> {
+    let mut tally = Tally::default();
+    let mut subject = Subject::new(kept)?;
+    let results = subject.run("evaluation", &subject.graph)?;
+    if !results.iter().all(is_finite) {
+        tally.count("not finite");
+        return Ok(tally);
+    }
+    let graph = subject.graph.clone();
+    modes(&subject, executor, &graph, &results, ON_DEVICE, &mut tally)?;
+    let vjp = derived("vjp", &graph, graph.vjp(.., options(Residuals::Recompute)))?;
+    let cotangents: Vec<HostTensor> = results.iter().map(|value| subject.another(value)).collect();
+    subject.give(&vjp, &graph, cotangents.iter().filter(|value| value.dtype().is_float()));
+    let expected = subject.run("vjp", &vjp)?;
+    modes(&subject, executor, &vjp, &expected, ON_DEVICE, &mut tally)?;
+    Ok(tally)
+}
+
 /// Programs with loops unrolled and native give what the reference evaluation gives.
-fn modes(subject: &Subject<'_>, graph: &Graph, expected: &[HostTensor], tally: &mut Tally) -> Checked {
+fn modes(
+    subject: &Subject<'_>,
+    executor: &dyn Executor,
+    graph: &Graph,
+    expected: &[HostTensor],
+    tolerance: f64,
+    tally: &mut Tally,
+) -> Checked {
     for strategy in MODES {
         let property = if strategy == MODES[0] { "unrolled" } else { "native" };
         let compile = CompileOptions { strategy, ..CompileOptions::default() };
-        let results = Executor::compile(&Reference, graph, compile).and_then(|f| f.call(&subject.arguments(graph)));
+        let results = executor.compile(graph, compile).and_then(|f| f.call(&subject.arguments(graph)));
         match results {
             Err(error) if property == "unrolled" && error.kind() == "StepCountNotStatic" => tally.count("not unrolled"),
+            Err(error) if error.kind() == "Unsupported" => tally.count("not held by the device"),
             Err(error) => return Err(failed(property, graph, &error)),
             Ok(results) => {
-                same(property, graph, &results, expected, REORDERED)?;
+                same(property, graph, &results, expected, tolerance)?;
                 tally.count(property);
             }
         }
@@ -179,7 +211,8 @@ fn same(
     tolerance: f64,
 ) -> Checked {
     for ((output, found), expected) in graph.outputs().iter().zip(found).zip(expected) {
-        let scale = expected.to_f64_vec().iter().fold(1f64, |scale, x| if x.is_finite() { scale.max(x.abs()) } else { scale });
+        let scale =
+            expected.to_f64_vec().iter().fold(1f64, |scale, x| if x.is_finite() { scale.max(x.abs()) } else { scale });
         let agrees = |(a, b): (f64, f64)| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * scale;
         let elements = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());
         if found.ty() != expected.ty() || !elements.into_iter().all(agrees) {
@@ -228,7 +261,8 @@ fn lanes(subject: &Subject<'_>, property: &'static str, tally: &mut Tally) -> Ch
         tally.count("lanes not finite");
         return Ok(None);
     }
-    let found = evaluate(&lanes.graph, &lanes.arguments(&graph)).map_err(|error| failed(property, &lanes.graph, &error))?;
+    let found =
+        evaluate(&lanes.graph, &lanes.arguments(&graph)).map_err(|error| failed(property, &lanes.graph, &error))?;
     same(property, &lanes.graph, &found, &expected, REORDERED)?;
     tally.count(property);
     Ok(Some(lanes))
@@ -244,7 +278,12 @@ struct Lanes {
 
 impl Lanes {
     /// For each output, the results of the lanes.
-    fn one_by_one(&self, property: &'static str, subject: &Subject<'_>, graph: &Graph) -> Checked<Vec<Vec<HostTensor>>> {
+    fn one_by_one(
+        &self,
+        property: &'static str,
+        subject: &Subject<'_>,
+        graph: &Graph,
+    ) -> Checked<Vec<Vec<HostTensor>>> {
         let mut all = vec![Vec::new(); graph.outputs().len()];
         for inputs in &self.of_lanes {
             let lane = Subject { inputs: inputs.clone(), ..subject.clone() };
@@ -361,7 +400,7 @@ fn others(
     used: Residuals,
     tally: &mut Tally,
 ) -> Checked {
-    modes(subject, vjp, pulled, tally)?;
+    modes(subject, &Reference, vjp, pulled, REORDERED, tally)?;
     let has_loops = !used_by_loops(graph).is_empty();
     for residuals in RESIDUALS.into_iter().filter(|other| has_loops && *other != used) {
         let other = derived("residuals", graph, graph.vjp(.., options(residuals)))?;

@@ -126,8 +126,7 @@ pub(super) fn associative(maker: &mut Maker<'_>) {
         0 => ("associative_sum", vec![associative_scan_with(options, value, |a, b| a + b)], rows * bound),
         1 => {
             let decay = maker.shaped(&shape).value.sigmoid();
-            let (a, b) =
-                associative_scan_with(options, (decay, value), |(a1, b1), (a2, b2)| (a2 * a1, a2 * b1 + b2));
+            let (a, b) = associative_scan_with(options, (decay, value), |(a1, b1), (a2, b2)| (a2 * a1, a2 * b1 + b2));
             ("associative_affine", vec![a, b], rows * bound)
         }
         2 => {
@@ -166,10 +165,9 @@ pub(super) fn associative(maker: &mut Maker<'_>) {
             let flags = maker.truths(&shape);
             let numbers = (value * 2.0).floor().cast(DType::I64);
             // Sums that begin again where a flag is set.
-            let (sums, ints, _) =
-                associative_scan_with(options, (value, numbers, flags), |(a, i, f), (b, j, g)| {
-                    (funcify::select(g, b, a + b), i.maximum(j), f | g)
-                });
+            let (sums, ints, _) = associative_scan_with(options, (value, numbers, flags), |(a, i, f), (b, j, g)| {
+                (funcify::select(g, b, a + b), i.maximum(j), f | g)
+            });
             ("associative_segments", vec![sums, ints], rows * bound)
         }
     };

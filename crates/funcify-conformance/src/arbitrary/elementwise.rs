@@ -67,9 +67,7 @@ fn pair(maker: &mut Maker<'_>) -> (Entry, Entry) {
     let shape = left.value.shape();
     let broadcasts = |other: &funcify::TensorType| {
         let rank = other.rank();
-        other.dtype == DType::F64
-            && rank <= shape.rank()
-            && shape.dims()[shape.rank() - rank..] == *other.shape.dims()
+        other.dtype == DType::F64 && rank <= shape.rank() && shape.dims()[shape.rank() - rank..] == *other.shape.dims()
     };
     let right = match maker.pick(broadcasts) {
         Some(right) => right,

@@ -19,12 +19,7 @@ pub struct Kept {
 
 impl From<&Sample> for Kept {
     fn from(sample: &Sample) -> Self {
-        Kept {
-            graph: sample.graph.clone(),
-            sizes: sample.sizes.clone(),
-            seed: sample.seed,
-            is_exact: sample.is_exact,
-        }
+        Kept { graph: sample.graph.clone(), sizes: sample.sizes.clone(), seed: sample.seed, is_exact: sample.is_exact }
     }
 }
 
@@ -43,7 +38,9 @@ impl Kept {
         let (mut sizes, mut seed, mut is_exact) = (Sizes::new(), None, true);
         for word in line.split_whitespace() {
             match word.split_once('=') {
-                Some(("seed", number)) => seed = Some(number.parse::<u64>().map_err(|error| format!("{word}: {error}"))?),
+                Some(("seed", number)) => {
+                    seed = Some(number.parse::<u64>().map_err(|error| format!("{word}: {error}"))?)
+                }
                 Some((symbol, size)) => {
                     sizes.set(&Symbol::new(symbol), size.parse().map_err(|error| format!("{word}: {error}"))?);
                 }

@@ -82,7 +82,16 @@ impl Maker<'_> {
     /// Declares the inputs.
     pub(super) fn declare(&mut self, builder: &Builder) {
         const FLOATS: [&str; 10] = [
-            "f64[T]", "f64[]", "f64[T,N]", "f64[N]", "f64[T+1,2]", "f64[N,N]", "f64[3]", "f64[T,2,2]", "f64[2,3]", "f64[T+2]",
+            "f64[T]",
+            "f64[]",
+            "f64[T,N]",
+            "f64[N]",
+            "f64[T+1,2]",
+            "f64[N,N]",
+            "f64[3]",
+            "f64[T,2,2]",
+            "f64[2,3]",
+            "f64[T+2]",
         ];
         for index in 0..2 + self.choices.below(2) {
             let ty = self.choices.of(&FLOATS);

@@ -198,7 +198,8 @@ pub(super) fn recurrence(maker: &mut Maker<'_>) {
             Handle::Buffer22(buffer) => done.buffer(buffer),
             _ => continue,
         };
-        let last_is_there = matches!(part.handle, Handle::State1(_) | Handle::State2(_) | Handle::State3(_)) && with_init;
+        let last_is_there =
+            matches!(part.handle, Handle::State1(_) | Handle::State2(_) | Handle::State3(_)) && with_init;
         if last_is_there && maker.choices.one_in(2) {
             maker.count("last_row");
             maker.add(trace.index(0, -1), STATE);
@@ -293,7 +294,8 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
     let (mut sequences, mut sequence_values) = (Vec::new(), Vec::new());
     for _ in 0..maker.choices.below(3) {
         let Some((x, rows)) = maker.with_rows() else { continue };
-        let reads: Vec<usize> = maker.choices.of(&[vec![0], vec![1], vec![1, 0], vec![0, 2], vec![2, 0, 1], vec![0, 0]]);
+        let reads: Vec<usize> =
+            maker.choices.of(&[vec![0], vec![1], vec![1, 0], vec![0, 2], vec![2, 0, 1], vec![0, 0]]);
         let reach = reads.iter().copied().max().unwrap_or(0);
         if rows >= reach {
             most = most.min(rows - reach);

@@ -65,7 +65,8 @@ pub(super) fn indexed(maker: &mut Maker<'_>) {
     };
     let (name, value, bound): (&'static str, Value, f64) = match maker.choices.below(9) {
         0 => {
-            let positions: Vec<i64> = (0..2 + maker.choices.below(2)).map(|_| maker.choices.below(size) as i64).collect();
+            let positions: Vec<i64> =
+                (0..2 + maker.choices.below(2)).map(|_| maker.choices.below(size) as i64).collect();
             let count = positions.len();
             let positions = HostTensor::from_vec(positions, [count]).unwrap_or_else(|| HostTensor::scalar(0i64));
             ("take", value.take(axis, constant(positions)), bound)

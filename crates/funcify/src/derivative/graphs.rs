@@ -247,7 +247,6 @@ impl Graph {
         }
         ty.with_shape(dims)
     }
-
 }
 
 /// An input of the derivative that the graph does not have.

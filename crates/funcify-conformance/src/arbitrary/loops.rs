@@ -144,11 +144,12 @@ pub(super) fn scan(maker: &mut Maker<'_>) {
 pub(super) fn scan_until(maker: &mut Maker<'_>) {
     maker.count("scan_until");
     let init = maker.states();
-    let rows = if maker.choices.one_in(2) { maker.rows() } else { Vec::new() };
+    let rows = if maker.choices.below(3) < 2 { maker.rows() } else { Vec::new() };
     let options = match rows.is_empty() {
         true => maker.options().length(maker.length()),
         false => maker.options(),
     };
+    let options = if maker.choices.one_in(3) { options.reverse() } else { options };
     let mut bounds = Vec::new();
     let xs: Vec<Value> = rows.iter().map(|row| row.value).collect();
     let (states, ys) = scan_until_with(options, init, xs, |states, xs| {

@@ -62,7 +62,7 @@ const OPS: [(usize, Part); 8] = [
 
 const LOOPS: [(usize, Part); 11] = [
     (16, loops::scan),
-    (10, loops::scan_until),
+    (12, loops::scan_until),
     (22, recurrences::recurrence),
     (14, recurrences::raw_loop),
     (10, control::while_loop_part),
@@ -70,7 +70,7 @@ const LOOPS: [(usize, Part); 11] = [
     (6, loops::counted),
     (5, loops::map_rows),
     (8, control::associative),
-    (7, control::partial),
+    (12, control::partial),
     (16, transforms::transform),
 ];
 

@@ -3,15 +3,18 @@
 //! Derivatives along one direction of all float inputs, weighed by one cotangent, are compared three ways: by forward mode,
 //! by reverse mode, and by differences of values. The derivatives are programs too, so the same is asked of them.
 
+mod differences;
+mod lanes;
+
 use std::collections::BTreeMap;
 
 use funcify::dispatch::{CompileOptions, Executor, Reference};
-use funcify::{
-    DType, Disconnected, Error, GradOptions, Graph, HostTensor, Residuals, Sizes, TensorType, VmapOptions, evaluate,
-};
+use funcify::{Disconnected, Error, GradOptions, Graph, HostTensor, Residuals, Sizes, TensorType, evaluate};
 
-use crate::arbitrary::{Kept, arguments, is_ragged, mixed};
+use crate::arbitrary::{Kept, arguments, mixed};
 use crate::runner::MODES;
+use differences::Difference;
+use lanes::{gradient_of_lanes, lanes};
 
 /// What a program or its derivatives got wrong.
 #[derive(Clone, Debug)]
@@ -223,103 +226,6 @@ fn same(
     Ok(())
 }
 
-/// What `vmap` gives is what the lanes give one by one.
-fn lanes(subject: &Subject<'_>, property: &'static str, tally: &mut Tally) -> Checked<Option<Lanes>> {
-    let mut subject = subject.clone();
-    let graph = subject.graph.clone();
-    let count = [2, 3, 1][subject.below(3) as usize];
-    let mut axes: Vec<Option<usize>> = (0..graph.inputs().len())
-        .map(|index| {
-            let rank = graph.input_type(index).rank() as u64;
-            (subject.below(3) > 0).then(|| subject.below(rank + 1) as usize)
-        })
-        .collect();
-    if axes.iter().all(Option::is_none) {
-        axes[0] = Some(0);
-    }
-    let in_axes: Vec<Option<i64>> = axes.iter().map(|axis| axis.map(|axis| axis as i64)).collect();
-    let lanes = if subject.below(2) == 0 { funcify::Dim::from("LANES") } else { funcify::Dim::from(count) };
-    let batched = match graph.vmap(lanes, VmapOptions::new().in_axes(in_axes)) {
-        Err(error) if is_ragged(&error) => {
-            tally.count("ragged lanes");
-            return Ok(None);
-        }
-        batched => derived(property, &graph, batched)?,
-    };
-    let mut of_lanes = vec![subject.inputs.clone(); count];
-    for (index, axis) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
-        let name = graph.input_name(index);
-        for lane in of_lanes.iter_mut().skip(1) {
-            _ = lane.insert(name.to_string(), subject.another(&subject.inputs[name].clone()));
-            debug_assert!(axis.is_some());
-        }
-    }
-    let lanes = Lanes { graph: batched, axes, of_lanes };
-    let expected = lanes.one_by_one(property, &subject, &graph)?;
-    let expected: Vec<HostTensor> = expected.iter().map(|results| stacked(results, 0)).collect();
-    if !expected.iter().all(is_finite) {
-        tally.count("lanes not finite");
-        return Ok(None);
-    }
-    let found =
-        evaluate(&lanes.graph, &lanes.arguments(&graph)).map_err(|error| failed(property, &lanes.graph, &error))?;
-    same(property, &lanes.graph, &found, &expected, REORDERED)?;
-    tally.count(property);
-    Ok(Some(lanes))
-}
-
-/// A batched program, and what its lanes are.
-struct Lanes {
-    graph: Graph,
-    /// The axis of each input along which its lanes lie.
-    axes: Vec<Option<usize>>,
-    of_lanes: Vec<BTreeMap<String, HostTensor>>,
-}
-
-impl Lanes {
-    /// For each output, the results of the lanes.
-    fn one_by_one(
-        &self,
-        property: &'static str,
-        subject: &Subject<'_>,
-        graph: &Graph,
-    ) -> Checked<Vec<Vec<HostTensor>>> {
-        let mut all = vec![Vec::new(); graph.outputs().len()];
-        for inputs in &self.of_lanes {
-            let lane = Subject { inputs: inputs.clone(), ..subject.clone() };
-            for (results, result) in all.iter_mut().zip(lane.run(property, graph)?) {
-                results.push(result);
-            }
-        }
-        if all.iter().any(|results| results.iter().any(|result| result.shape() != results[0].shape())) {
-            let reason = format!("lanes of different sizes are not refused\nin\n{graph}");
-            return Err(Disagreement { property, reason });
-        }
-        Ok(all)
-    }
-
-    /// The arguments of all lanes at once, for inputs of the graph of one lane.
-    fn arguments(&self, graph: &Graph) -> Vec<HostTensor> {
-        let argument = |(index, axis): (usize, &Option<usize>)| {
-            let name = graph.input_name(index);
-            let values: Vec<HostTensor> = self.of_lanes.iter().map(|lane| lane[name].clone()).collect();
-            axis.map_or_else(|| values[0].clone(), |axis| stacked(&values, axis))
-        };
-        self.axes.iter().enumerate().map(argument).collect()
-    }
-}
-
-/// Tensors of one type along a new axis.
-fn stacked(lanes: &[HostTensor], axis: usize) -> HostTensor {
-    let mut shape = lanes[0].shape().to_vec();
-    shape.insert(axis, lanes.len());
-    HostTensor::from_fn(lanes[0].dtype(), &shape, |index| {
-        let mut inner = index.to_vec();
-        let lane = inner.remove(axis);
-        lanes[lane].at(&inner)
-    })
-}
-
 /// The derivatives of a program, and then those of its derivatives.
 fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Checked {
     let graph = subject.graph.clone();
@@ -421,63 +327,6 @@ fn used_by_loops(graph: &Graph) -> Vec<&str> {
     graph.nodes().iter().filter(|node| !node.op.bodies().is_empty()).map(|_| "loop").collect()
 }
 
-/// The gradient of a batched program is that of its lanes, summed where they share an input.
-fn gradient_of_lanes(subject: &mut Subject<'_>, graph: &Graph, vjp: &Graph, tally: &mut Tally) -> Checked {
-    let property = "gradient of lanes";
-    let Some(mut lanes) = lanes(subject, "lanes", tally)? else { return Ok(()) };
-    let batched = derived(property, &lanes.graph, lanes.graph.vjp(.., options(Residuals::Recompute)))?;
-    let cotangents = graph.outputs().iter().map(|output| format!("ct_{}", output.name));
-    let cotangents: Vec<String> = cotangents.filter(|name| subject.inputs.contains_key(name)).collect();
-    for name in &cotangents {
-        let like = subject.inputs[name].clone();
-        for lane in &mut lanes.of_lanes {
-            // A loop that ends early has other rows in other lanes only if that is refused.
-            let cotangent = subject.another(&like);
-            lane.insert(name.clone(), cotangent);
-        }
-    }
-    let outputs = lanes.one_by_one("evaluation", subject, graph)?;
-    let fits = graph.outputs().iter().zip(&outputs).all(|(output, values)| {
-        let given = lanes.of_lanes[0].get(&format!("ct_{}", output.name));
-        given.is_none_or(|given| given.shape() == values[0].shape())
-    });
-    if !fits {
-        tally.count("other rows in the lanes");
-        return Ok(());
-    }
-    let results = lanes.one_by_one(property, subject, vjp)?;
-    let mut inputs: Vec<HostTensor> = lanes.arguments(graph);
-    for name in &cotangents {
-        let values: Vec<HostTensor> = lanes.of_lanes.iter().map(|lane| lane[name].clone()).collect();
-        inputs.push(stacked(&values, 0));
-    }
-    let found = evaluate(&batched, &inputs).map_err(|error| failed(property, &batched, &error))?;
-    let floats = (0..graph.inputs().len()).filter(|index| graph.input_type(*index).dtype.is_float());
-    let axes: Vec<Option<usize>> = floats.map(|index| lanes.axes[index]).collect();
-    let count = graph.outputs().len();
-    let expected = results.iter().enumerate().map(|(index, results)| match index.checked_sub(count) {
-        None => stacked(results, 0),
-        Some(input) => match axes[input] {
-            Some(axis) => stacked(results, axis),
-            None => summed(results),
-        },
-    });
-    let expected: Vec<HostTensor> = expected.collect();
-    if !expected.iter().all(is_finite) {
-        tally.count("lanes not finite");
-        return Ok(());
-    }
-    same(property, &batched, &found, &expected, if subject.kept.is_exact { REORDERED } else { 1e-2 })?;
-    tally.count(property);
-    Ok(())
-}
-
-fn summed(lanes: &[HostTensor]) -> HostTensor {
-    HostTensor::from_fn(lanes[0].dtype(), lanes[0].shape(), |index| {
-        funcify::Scalar::Float(lanes.iter().map(|lane| lane.at(index).as_f64()).sum())
-    })
-}
-
 /// The products of elements that are weights with elements that are weighed.
 fn terms<'t>(weights: impl Iterator<Item = &'t HostTensor>, values: &[HostTensor]) -> Vec<f64> {
     let pairs = weights.zip(values);
@@ -494,75 +343,4 @@ fn sum(terms: &[f64]) -> f64 {
 
 fn magnitude(terms: &[f64]) -> f64 {
     terms.iter().map(|term| term.abs()).sum()
-}
-
-/// What differences say of a derivative.
-enum Difference {
-    Agrees,
-    /// The program has a kink or a jump here, so there is no derivative.
-    Kink,
-    Is(f64),
-}
-
-impl Subject<'_> {
-    /// The outputs, weighed by the cotangents, this far along the tangents; `None` where their shapes change.
-    fn weighed(
-        &self,
-        graph: &Graph,
-        wrt: &[String],
-        tangents: &[HostTensor],
-        cotangents: &[HostTensor],
-        step: f64,
-    ) -> Option<f64> {
-        let mut moved = self.clone();
-        for (name, along) in wrt.iter().zip(tangents) {
-            let from = &self.inputs[name];
-            let value = HostTensor::from_fn(DType::F64, from.shape(), |index| {
-                funcify::Scalar::Float(from.at(index).as_f64() + step * along.at(index).as_f64())
-            });
-            moved.inputs.insert(name.clone(), value);
-        }
-        let results = moved.run("differences", graph).ok()?;
-        let floats = results.iter().zip(cotangents).filter(|(result, _)| result.dtype().is_float());
-        let mut total = 0.0;
-        for (result, cotangent) in floats {
-            if result.shape() != cotangent.shape() {
-                return None;
-            }
-            total += sum(&terms([cotangent].into_iter(), std::slice::from_ref(result)));
-        }
-        Some(total)
-    }
-
-    /// Whether differences agree for some of several steps: a kink beside the point spoils the larger ones. Where they
-    /// do for none, a second difference that does not become smaller with the step is a kink at the point.
-    fn difference(
-        &self,
-        graph: &Graph,
-        wrt: &[String],
-        tangents: &[HostTensor],
-        cotangents: &[HostTensor],
-        expected: f64,
-        scale: f64,
-    ) -> Difference {
-        let at = |step: f64| self.weighed(graph, wrt, tangents, cotangents, step);
-        let Some(here) = at(0.0) else { return Difference::Is(f64::NAN) };
-        let mut smooth = None;
-        for step in [2e-3, 2.5e-4, 3e-5] {
-            let values = [at(step), at(-step), at(step / 2.0), at(-step / 2.0)];
-            let [Some(up), Some(down), Some(half_up), Some(half_down)] = values else { continue };
-            let (whole, half) = ((up - down) / (2.0 * step), (half_up - half_down) / step);
-            // Richardson's extrapolation of central differences.
-            let derivative = (4.0 * half - whole) / 3.0;
-            if (derivative - expected).abs() <= DIFFERENCES * (scale + derivative.abs()) {
-                return Difference::Agrees;
-            }
-            let (bend, half_bend) = ((up - 2.0 * here + down) / step, (half_up - 2.0 * here + half_down) * 2.0 / step);
-            let is_bent = bend.abs() > 1e-6 * scale && half_bend.abs() > 0.8 * bend.abs();
-            if (whole - half).abs() <= 1e-3 * scale && !is_bent {
-                smooth = Some(derivative);
-            }
-        }
-        smooth.map_or(Difference::Kink, Difference::Is)
-    }
 }

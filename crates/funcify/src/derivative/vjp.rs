@@ -62,7 +62,7 @@ impl<'a> Tape<'a> {
         residuals: &'a Residuals,
         known: &[(ValueId, Value)],
     ) -> Self {
-        let mut tape = Tape::of(Cow::Borrowed(graph), wanted, residuals);
+        let mut tape = Tape::of(graph.with_free_symbols(), wanted, residuals);
         for (id, value) in known {
             tape.values[id.index()] = Some(*value);
         }

@@ -9,6 +9,7 @@ mod live;
 mod operand;
 mod products;
 mod prune;
+mod rename;
 mod rules;
 mod structured;
 pub(crate) mod tracer;
@@ -233,7 +234,7 @@ impl Graph {
         }
         for node in &self.nodes {
             if let Op::Scan(scan) = &node.op {
-                scan.steps.symbols().into_iter().for_each(&mut *visit);
+                scan.steps.symbols().into_iter().chain(&scan.until).for_each(&mut *visit);
             }
             node.op.bodies().into_iter().for_each(|body| body.visit_symbols(visit));
         }

@@ -44,6 +44,10 @@ mod device;
 mod on_device;
 #[macro_use]
 mod on_host;
+mod capture;
 mod ops;
+mod plugin;
 
+pub use capture::{Scan, Sequences, Stacked, Trace, Weights, scan, trace};
 pub use device::Burn;
+pub use plugin::{AnyTensor, Function, FunctionOptions, Leaves, TensorKind, Tensors};

@@ -81,3 +81,56 @@ impl Closure<'_> {
         f(known.get_or_insert_default().entry(*self.line).or_default())
     }
 }
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use super::*;
+    use burn::tensor::Tensor;
+    use funcify::error::Site;
+    use funcify::{DType, Value};
+
+    /// The function of a closure that multiplies by a number, always on one line.
+    fn function(number: f64, size: usize, key: &str) -> Result<Arc<Function>> {
+        let body = |_: &Device, tensors: Vec<AnyTensor>| {
+            let tensors = tensors.into_iter().map(|tensor| tensor.into_tensor::<1, burn::tensor::Float>());
+            let scaled = tensors.map(|tensor| AnyTensor::from(tensor.expect("it has rank 1") * number));
+            Ok(scaled.collect())
+        };
+        let at = Place::new("test", Site::caller());
+        let types = [TensorType::new(DType::F32, [size])];
+        let (line, device) = (line(), Device::flex());
+        let closure = Closure { line, at: &at, device: &device, types: &types, body: &body };
+        let graph = |record: &Record| {
+            Graph::build("scaled", |g| {
+                let x = g.input("x", &types[0]);
+                super::super::import::import(&at, record, &[x]).unwrap_or_default().into_iter().collect::<Vec<Value>>()
+            })
+        };
+        Ok(closure.function(key.into(), &FunctionOptions::default(), graph)?.0)
+    }
+
+    #[track_caller]
+    fn line() -> &'static Location<'static> {
+        Location::caller()
+    }
+
+    #[test]
+    fn what_a_line_records_again_is_the_same_function() {
+        let first = function(2.0, 3, "").unwrap();
+        assert!(Arc::ptr_eq(&first, &function(2.0, 3, "").unwrap()));
+        let others = [(3.0, 3, ""), (2.0, 4, ""), (2.0, 3, "reversed"), (f64::NAN, 3, "")];
+        for (number, size, key) in others {
+            let other = function(number, size, key).unwrap();
+            assert!(!Arc::ptr_eq(&first, &other));
+            assert!(Arc::ptr_eq(&other, &function(number, size, key).unwrap()));
+        }
+        assert!(Arc::ptr_eq(&first, &function(2.0, 3, "").unwrap()));
+        // The one that was unused for longest goes.
+        for size in 10..10 + KEPT {
+            function(2.0, size, "").unwrap();
+        }
+        assert!(!Arc::ptr_eq(&first, &function(2.0, 3, "").unwrap()));
+        let tensor = first.call::<Tensor<1>>((Tensor::<1>::ones([3], &Device::flex()),)).unwrap();
+        assert_eq!(tensor.into_data().iter::<f32>().collect::<Vec<_>>(), [2.0; 3]);
+    }
+}

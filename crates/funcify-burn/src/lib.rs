@@ -41,6 +41,7 @@ mod dtypes;
 mod kinds;
 mod data;
 mod device;
+pub mod nn;
 mod on_device;
 #[macro_use]
 mod on_host;

@@ -105,7 +105,7 @@ impl AnyTensor {
             return Err(self);
         }
         match rank {
-            0 => match kinds::reshape(self.0.clone(), &[1]) {
+            0 => match kinds::resized(self.0.clone(), &[1]) {
                 Ok(vector) => Ok(BurnTensor::from_dispatch(vector)),
                 Err(_) => Err(self),
             },

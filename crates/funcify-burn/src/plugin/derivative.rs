@@ -69,7 +69,7 @@ impl Derivative {
             arguments.push(match (tensor, taken) {
                 (Some(tensor), _) => tensor,
                 (None, Taken::Cotangent(index)) => match cotangents[*index].take() {
-                    Some(cotangent) => kinds::reshape(cotangent, &saved.sizes[*index]).map_err(failed)?,
+                    Some(cotangent) => kinds::resized(cotangent, &saved.sizes[*index]).map_err(failed)?,
                     None => {
                         let dtype = self.backward.graph().input_type(input).dtype;
                         burn.zeros(dtype, &saved.sizes[*index]).map_err(failed)?
@@ -80,7 +80,7 @@ impl Derivative {
         }
         let gradients = self.backward.call(&arguments)?;
         drop(arguments);
-        let fitted = gradients.into_iter().zip(wanted).map(|(it, sizes)| kinds::reshape(it, sizes).map_err(failed));
+        let fitted = gradients.into_iter().zip(wanted).map(|(it, sizes)| kinds::resized(it, sizes).map_err(failed));
         fitted.collect()
     }
 }

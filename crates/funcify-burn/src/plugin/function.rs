@@ -232,7 +232,7 @@ impl Function {
         if !is_scalar || kinds::sizes(&argument) != [1] {
             return Ok(argument);
         }
-        kinds::reshape(argument, &[]).map_err(|source| Error::Execution {
+        kinds::resized(argument, &[]).map_err(|source| Error::Execution {
             at: at.boxed(),
             backend: "burn".into(),
             source,
@@ -243,7 +243,7 @@ impl Function {
 /// A result as Burn's tensors have it: a scalar is a vector of one element.
 fn vector(at: &Place, burn: &Burn, result: Tensor) -> Result<Tensor> {
     match kinds::sizes(&result).is_empty() {
-        true => kinds::reshape(result, &[1]).map_err(|source| failed(at, burn, source)),
+        true => kinds::resized(result, &[1]).map_err(|source| failed(at, burn, source)),
         false => Ok(result),
     }
 }

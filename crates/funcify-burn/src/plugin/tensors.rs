@@ -9,7 +9,7 @@ use funcify::error::{Error, Place, Result};
 use super::any::{AnyTensor, TensorKind};
 
 /// A structure of Burn tensors of mixed ranks and kinds: tensors, [`AnyTensor`]s, tuples, arrays and `Vec`s of them, and
-/// Burn's `LstmState`.
+/// Burn's `LstmState` (the hidden state, then the cell).
 ///
 /// A `Vec` among results takes all tensors that are left, so it stands last.
 pub trait Tensors: Sized {
@@ -101,11 +101,11 @@ impl<const D: usize, K: TensorKind> Tensors for Tensor<D, K> {
 
 impl<const D: usize> Tensors for LstmState<D> {
     fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
-        (self.cell, self.hidden).into_leaves(leaves);
+        (self.hidden, self.cell).into_leaves(leaves);
     }
 
     fn from_leaves(leaves: &mut Leaves) -> Result<Self> {
-        let (cell, hidden) = Tensors::from_leaves(leaves)?;
+        let (hidden, cell) = Tensors::from_leaves(leaves)?;
         Ok(LstmState::new(cell, hidden))
     }
 }

@@ -2,7 +2,7 @@
 
 use burn::module::{Module, Param};
 use burn::nn::{Linear, LinearConfig, LstmState};
-use burn::tensor::activation::{sigmoid, softplus};
+use burn::tensor::activation::softplus;
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::values;
@@ -15,6 +15,11 @@ fn param<const D: usize>(shape: [usize; D], seed: u32, scale: f32, device: &Devi
 
 fn linear(inputs: usize, outputs: usize, device: &Device) -> Linear {
     LinearConfig::new(inputs, outputs).init(device)
+}
+
+/// Burn's own computes in f32 on its ndarray device, whatever the dtype.
+fn sigmoid(x: Tensor<2>) -> Tensor<2> {
+    ((-x).exp() + 1.0).recip()
 }
 
 /// h' = tanh(W x + U h + b).

@@ -138,6 +138,13 @@ impl Burn {
             DispatchDevice::NdArray(_) => Ok(Burn { device: inner, ..Burn::ndarray() }),
             #[cfg(feature = "wgpu")]
             DispatchDevice::Cube(_) => Ok(Burn::on_gpu(inner)),
+            DispatchDevice::Capture(_) => Err(funcify::Error::Unsupported {
+                at: Place::new("Burn::of", Site::caller()).boxed(),
+                backend: "burn-capture".into(),
+                what: "a loop or a function inside a closure that is recorded".into(),
+                reason: "the device of the closure's tensors writes Burn's ops down, and runs nothing".into(),
+                fix: "write the inner loop by hand, which is laid out; or both with funcify's own `scan`".into(),
+            }),
             other => Err(funcify::Error::Unsupported {
                 at: Place::new("Burn::of", Site::caller()).boxed(),
                 backend: "burn".into(),

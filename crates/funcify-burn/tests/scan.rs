@@ -342,6 +342,11 @@ fn what_cannot_be_recorded_is_an_error_that_says_why() {
     }));
     assert!(error.contains("`Random`") && error.contains("drawn once"), "{error}");
     let error = text(scan((), h(), xs(), |(), h, x| {
+        let inner = scan((), h, x.unsqueeze::<2>(), |(), h: Tensor<1>, x| (h + x, ()));
+        (inner.unwrap().0, ())
+    }));
+    assert!(error.contains("a loop or a function inside a closure"), "{error}");
+    let error = text(scan((), h(), xs(), |(), h, x| {
         let (sorted, _) = (h + x).topk_with_indices(1, 0);
         (Tensor::cat(vec![sorted.clone(), sorted], 0).cross(Tensor::ones([2], &device), 0), ())
     }));

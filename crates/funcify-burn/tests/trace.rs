@@ -276,7 +276,7 @@ fn every_gradient_is_burns() {
         for (name, body) in DIFFERENTIABLE {
             let traced = trace((), inputs(&device), |(), (x, y)| body(x, y)).unwrap();
             let found = gradients(&device, |x, y| traced.call((), (x, y)).unwrap());
-            let expected = gradients(&reference().autodiff(), |x, y| body(x, y));
+            let expected = gradients(&reference().autodiff(), body);
             for (found, expected) in found.iter().zip(&expected) {
                 assert_close(found, expected, 2e-5, &format!("the gradient of {name} on {device:?}"));
             }

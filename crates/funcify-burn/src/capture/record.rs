@@ -20,6 +20,9 @@ use crate::dtypes;
 use crate::kinds::Tensor;
 use crate::plugin::AnyTensor;
 
+/// A closure: from the capture device, and tensors on it, to tensors.
+pub(crate) type Body<'a> = dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTensor>> + 'a;
+
 /// What a closure did.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
@@ -105,7 +108,7 @@ pub(crate) fn checked(
     at: &Place,
     device: &Device,
     types: &[TensorType],
-    body: &dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTensor>>,
+    body: &Body<'_>,
     first: &Record,
 ) -> Result<()> {
     let second = record(at, device, types, Elements::Second, body)?;
@@ -126,7 +129,7 @@ pub(crate) fn record(
     device: &Device,
     types: &[TensorType],
     elements: Elements,
-    body: &dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTensor>>,
+    body: &Body<'_>,
 ) -> Result<Record> {
     let capture = Lent::like(device);
     let mut ends = None;

@@ -8,8 +8,8 @@ use burn::tensor::Device;
 use funcify::error::{Place, Result};
 use funcify::{Graph, TensorType};
 
-use super::record::{Elements, Record, checked, record};
-use crate::plugin::{AnyTensor, Function, FunctionOptions};
+use super::record::{Body, Elements, Record, checked, record};
+use crate::plugin::{Function, FunctionOptions};
 
 /// How many functions are kept for a line of the user's.
 const KEPT: usize = 16;
@@ -31,7 +31,7 @@ pub(crate) struct Closure<'a> {
     pub(crate) device: &'a Device,
     /// The types of what it is given.
     pub(crate) types: &'a [TensorType],
-    pub(crate) body: &'a dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTensor>>,
+    pub(crate) body: &'a Body<'a>,
 }
 
 impl Closure<'_> {
@@ -85,6 +85,7 @@ impl Closure<'_> {
 #[cfg(all(test, feature = "flex"))]
 mod tests {
     use super::*;
+    use crate::plugin::AnyTensor;
     use burn::tensor::Tensor;
     use funcify::error::Site;
     use funcify::{DType, Value};

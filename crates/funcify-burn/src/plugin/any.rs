@@ -98,19 +98,27 @@ impl AnyTensor {
     /// The tensor with a rank and a kind. A scalar, which Burn does not have, becomes a vector of one element.
     ///
     /// # Errors
-    /// The tensor itself, if it has another rank or kind.
-    pub fn into_tensor<const D: usize, K: TensorKind>(self) -> std::result::Result<BurnTensor<D, K>, AnyTensor> {
-        let rank = self.shape().len();
-        if !K::has(self.0.dtype()) || (rank != D && (rank, D) != (0, 1)) {
-            return Err(self);
+    /// `Call` if the tensor has another rank or kind.
+    #[track_caller]
+    pub fn into_tensor<const D: usize, K: TensorKind>(self) -> Result<BurnTensor<D, K>> {
+        let at = Place::new("into_tensor", Site::caller());
+        match self.shape().len() {
+            _ if !K::has(self.0.dtype()) => {}
+            rank if rank == D => return Ok(BurnTensor::from_dispatch(self.0)),
+            0 if D == 1 => {
+                let vector = kinds::resized(self.0, &[1]);
+                let failed = |source| Error::Execution { at: at.boxed(), backend: "burn".into(), source };
+                return vector.map(BurnTensor::from_dispatch).map_err(failed);
+            }
+            _ => {}
         }
-        match rank {
-            0 => match kinds::resized(self.0.clone(), &[1]) {
-                Ok(vector) => Ok(BurnTensor::from_dispatch(vector)),
-                Err(_) => Err(self),
-            },
-            _ => Ok(BurnTensor::from_dispatch(self.0)),
-        }
+        Err(Error::Call {
+            at: at.boxed(),
+            component: "the tensor".into(),
+            expected: format!("a Tensor<{D}, {}>", K::NAME),
+            found: self.describe(),
+            fix: "ask for the rank and the kind that it has".into(),
+        })
     }
 
     /// The tensor in host memory.

@@ -95,7 +95,8 @@ impl<const D: usize, K: TensorKind> Tensors for Tensor<D, K> {
         let expected = format!("a Tensor<{D}, {}>", K::NAME);
         let index = leaves.count - leaves.left();
         let tensor = leaves.take(&expected)?;
-        tensor.into_tensor().map_err(|found| leaves.misfit(index, expected, found.describe()))
+        let found = tensor.describe();
+        tensor.into_tensor().map_err(|_| leaves.misfit(index, expected, found))
     }
 }
 

@@ -3,10 +3,15 @@
 
 mod common;
 
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn::backend::Dispatch;
+use burn::backend::ops::FloatTensorOps;
+use burn::tensor::{Bool, Device, Int, Scalar, Tensor, TensorData};
 use common::{assert_close, devices, values};
-use funcify::{Graph, Residuals, scan};
-use funcify_burn::{AnyTensor, Function, FunctionOptions};
+use funcify::error::{BackendError, Place};
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, batch_elementwise};
+use funcify::vmap::Batched;
+use funcify::{Dim, Graph, HostTensor, Residuals, TensorType, apply, scan};
+use funcify_burn::{AnyTensor, Burn, Function, FunctionOptions};
 
 /// Two results of three inputs: `y = tanh(x @ w) + b`, `z = b * sum(x)`, and a mask and a count that have no gradient.
 fn layer() -> Graph {
@@ -289,20 +294,49 @@ fn what_does_not_fit_is_an_error_that_says_so() {
     }
 }
 
+/// An op from outside, without derivatives.
+#[derive(Clone, Copy, Debug)]
+struct Halve;
+
+funcify::custom_op!(Halve, "halve", |_attributes| Ok(Halve));
+funcify::funcify!(Burn, Halve, |_call, [x]| Ok::<_, BackendError>(Dispatch::float_mul_scalar(x, Scalar::from(0.5))));
+
+impl CustomOp for Halve {
+    fn infer(&self, _: &Place, inputs: &[TensorType]) -> funcify::Result<Vec<TensorType>> {
+        Ok(inputs.to_vec())
+    }
+
+    fn eval(
+        &self,
+        _: &mut EvalContext<'_>,
+        inputs: &[HostTensor],
+        _: &[TensorType],
+    ) -> funcify::Result<Vec<HostTensor>> {
+        let half = |index: &[usize]| funcify::Scalar::Float(inputs[0].at(index).as_f64() / 2.0);
+        Ok(vec![HostTensor::from_fn(inputs[0].dtype(), inputs[0].shape(), half)])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch_elementwise(Custom::new(*self), size, operands)
+    }
+}
+
 #[test]
 fn an_op_without_a_derivative_is_refused_if_it_would_be_needed() {
-    let graph = Graph::build("products", |g| {
-        let (x, i) = (g.input("x", "f32[3]"), g.input("i", "i32[2]"));
-        x.scatter(0, i, x.slice(0, 0..2), funcify::ops::ScatterMode::Mul)
-    });
+    let graph =
+        Graph::build("half", |g| apply(Custom::new(Halve), &[g.input("x", "f32[2]")])[0] + g.input("y", "f32[2]"));
     let function = Function::new(&graph.unwrap());
     for device in devices() {
-        let i = Tensor::<1, Int>::from_data(TensorData::from([0i32, 2]), (&device, burn::tensor::DType::I32));
-        let x = Tensor::<1>::from_data([1.0, 2.0, 3.0], &device);
-        assert!(function.call::<Tensor<1>>((x.clone(), i.clone())).is_ok());
-        let x = Tensor::from_inner(x).require_grad();
-        let i = Tensor::from_inner(i);
-        let error = function.call::<Tensor<1>>((x, i)).unwrap_err();
+        let device = device.autodiff();
+        let [x, y] = [[1.0, 2.0], [3.0, 4.0]].map(|data| Tensor::<1>::from_data(data, &device));
+        let sum: Tensor<1> = function.call((x.clone(), y.clone().require_grad())).unwrap();
+        assert_eq!(sum.into_data().iter::<f32>().collect::<Vec<_>>(), [3.5, 5.0]);
+        let error = function.call::<Tensor<1>>((x.require_grad(), y)).unwrap_err();
         assert_eq!(error.kind(), "NoDerivative", "{error}");
+        assert!(error.to_string().contains("halve"), "{error}");
     }
 }

@@ -292,13 +292,18 @@ fn a_module_is_left_as_it_was() {
         let cell = Cell { norm: BatchNormConfig::new(WIDTH).init(&device), dropout: DropoutConfig::new(0.5).init() };
         let before = cell.norm.running_mean.value().into_data();
         let xs = tensor([STEPS, BATCH, WIDTH], 1, &device, DType::F32);
-        let (last, _) = scan(&cell, hidden(&device, DType::F32), xs, |cell, h, x| {
-            // The closure's module is not in training: it normalises by what it has, and drops nothing.
+        let body = |cell: Cell, h: Tensor<2>, x| {
             let h = cell.dropout.forward(cell.norm.forward(h * 0.5 + x));
             (h.clone(), h)
-        })
-        .unwrap();
+        };
+        // What these layers do in training cannot be recorded, and nothing else is done in its place.
+        let h = hidden(&device, DType::F32);
+        let error = scan(&cell, h.clone(), xs.clone(), body).unwrap_err();
+        assert!(error.to_string().contains("behave in training in another way"), "{error}");
+        let (last, _) = Scan::new().inference().run(&cell, h.clone(), xs.clone(), body).unwrap();
         assert!(last.is_tracked());
+        let (plain, _) = scan(&cell.valid(), h.inner(), xs.inner(), body).unwrap();
+        assert_close(&last.into_data(), &plain.into_data(), 0.0, "in inference");
         assert_eq!(cell.norm.running_mean.value().into_data(), before);
         assert!(cell.norm.running_mean.value().device().is_autodiff());
         // The module still works on its own device.

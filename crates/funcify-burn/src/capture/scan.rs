@@ -14,7 +14,7 @@ use super::record::{Record, type_of};
 use super::recorded::Closure;
 use super::sequence::{Sequences, Stacked};
 use super::trace::Trace;
-use super::weights::Weights;
+use super::weights::{Weights, check_training};
 use super::{Named, names};
 use crate::plugin::{AnyTensor, Function, FunctionOptions, Tensors, leaves_of, structure};
 
@@ -53,7 +53,7 @@ use crate::plugin::{AnyTensor, Function, FunctionOptions, Tensors, leaves_of, st
 ///
 /// # Errors
 /// `Unsupported` for what cannot be recorded: an op of Burn's without a translation, which is named; a body that reads
-/// elements, draws at random, or uses tensors that it was not given. `Type` for a next carry of another type.
+/// elements, draws at random, or uses tensors that it was not given; layers in training ([`Scan::inference`]). `Type` for a next carry of another type.
 /// What running a [`Function`](crate::Function) can meet.
 #[track_caller]
 pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
@@ -83,6 +83,7 @@ pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
 pub struct Scan {
     length: Option<usize>,
     is_reversed: bool,
+    is_inference: bool,
     function: FunctionOptions,
 }
 
@@ -101,6 +102,13 @@ impl Scan {
     /// From the last row to the first. The ys stay aligned with the xs.
     pub fn reverse(mut self) -> Self {
         self.is_reversed = true;
+        self
+    }
+
+    /// Layers that behave in training in another way, dropout and batch normalisation, behave as in inference. Without this
+    /// a module with such layers is refused where there is autodiff: Burn records no training.
+    pub fn inference(mut self) -> Self {
+        self.is_inference = true;
         self
     }
 
@@ -172,8 +180,12 @@ impl Scan {
         xs.into_leaves(&mut sequences);
         let counts = Counts { weights: given.len(), carry: carry.len(), sequences: sequences.len() };
         let types = types(at, &given, &carry, &sequences)?;
-        let mut all = given.iter().map(|(_, weight)| weight).chain(&carry).chain(&sequences);
-        let Some(device) = all.next().map(AnyTensor::device) else {
+        let all = || given.iter().map(|(_, weight)| weight).chain(&carry).chain(&sequences);
+        if !self.is_inference {
+            let fix = "draw masks before the loop and give them as a sequence; or run it by `Scan::new().inference()`";
+            check_training(at, weights, all(), fix)?;
+        }
+        let Some(device) = all().next().map(AnyTensor::device) else {
             return Err(at.mismatch("the loop", "a weight, a carry or a sequence", "none", "give it a carry"));
         };
         let body = |device: &Device, tensors: Vec<AnyTensor>| {

@@ -12,7 +12,7 @@ use super::import::import;
 use super::names;
 use super::record::{Record, type_of};
 use super::recorded::Closure;
-use super::weights::Weights;
+use super::weights::{Weights, check_training};
 use crate::plugin::{AnyTensor, Function, Tensors, leaves_of, structure};
 
 /// Records a closure over Burn tensors as a funcify graph: `results = body(weights, arguments)`.
@@ -54,6 +54,8 @@ pub fn trace<W: Weights, A: Tensors, R: Tensors>(
         arguments.iter().enumerate().map(|(index, it)| type_of(&at, &format!("argument {index}"), it, false));
     let types = of_weights.chain(of_arguments).collect::<Result<Vec<TensorType>>>()?;
     let device = given.iter().map(|(_, tensor)| tensor).chain(&arguments).next().map(AnyTensor::device);
+    let all = given.iter().map(|(_, tensor)| tensor).chain(&arguments);
+    check_training(&at, &weights, all, "trace it without autodiff, `&module.valid()` on arguments of its device")?;
     let Some(device) = device else {
         return Err(at.mismatch("the closure", "a weight or an argument", "none", "give it an argument"));
     };

@@ -2,7 +2,7 @@
 
 use std::vec::IntoIter;
 
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Bool, Device, Int, Tensor};
 use funcify::error::{Error, Place, Result};
 
@@ -29,6 +29,11 @@ pub trait Weights {
     /// # Errors
     /// [`Error::Call`] for a module that holds tensors with autodiff and no parameters: gradients would be lost.
     fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>>;
+
+    /// Whether a layer among them behaves in training in another way: dropout, batch normalisation.
+    fn has_training(&self) -> bool {
+        false
+    }
 
     /// The weights with the next of these tensors, on a device.
     ///
@@ -92,6 +97,12 @@ impl<M: Module> Weights for &M {
         }
     }
 
+    fn has_training(&self) -> bool {
+        let mut visitor = Visitor::default();
+        self.visit(&mut visitor);
+        visitor.has_training
+    }
+
     fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<M> {
         let mut mapper = Mapper { tensors, is_complete: true };
         // Without autodiff first: its running statistics are copies then, which can be changed.
@@ -111,6 +122,10 @@ impl<T: Weights, const N: usize> Weights for [T; N] {
         Ok(parts.collect::<Result<Vec<_>>>()?.concat())
     }
 
+    fn has_training(&self) -> bool {
+        self.iter().any(Weights::has_training)
+    }
+
     fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<[T::Inside; N]> {
         let parts = self.iter().map(|part| part.inside(at, device, tensors)).collect::<Result<Vec<_>>>()?;
         parts.try_into().map_err(|_| lost(at))
@@ -124,6 +139,10 @@ macro_rules! tuples {
 
             fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>> {
                 Ok([$(named($index, self.$index.tensors(at)?)),+].concat())
+            }
+
+            fn has_training(&self) -> bool {
+                $(self.$index.has_training())||+
             }
 
             fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<Self::Inside> {
@@ -163,6 +182,8 @@ fn lost(at: &Place) -> Error {
 struct Visitor {
     path: Vec<String>,
     tensors: Vec<(String, AnyTensor)>,
+    /// Whether a layer trains.
+    has_training: bool,
 }
 
 impl Visitor {
@@ -185,6 +206,10 @@ impl ModuleVisitor for Visitor {
 
     fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
         self.push(param.val().into());
+    }
+
+    fn visit_flag(&mut self, flag: &Param<Flag>) {
+        self.has_training |= flag.is_enabled();
     }
 
     fn enter_module(&mut self, name: &str, _: &str) {
@@ -225,5 +250,24 @@ impl ModuleMapper for Mapper<'_> {
     fn map_bool<const D: usize>(&mut self, param: Param<Tensor<D, Bool>>) -> Param<Tensor<D, Bool>> {
         let (id, old, mapper) = param.consume();
         Param::from_mapped_value(id, self.tensor(old), mapper)
+    }
+}
+
+/// Refuses layers that behave in training in another way, if one of the tensors has autodiff: capture has none, and such
+/// layers ask their input's device.
+pub(super) fn check_training<'a>(
+    at: &Place,
+    weights: &impl Weights,
+    mut tensors: impl Iterator<Item = &'a AnyTensor>,
+    fix: &str,
+) -> Result<()> {
+    match weights.has_training() && tensors.any(|tensor| tensor.device().is_autodiff()) {
+        false => Ok(()),
+        true => Err(unsupported(
+            at,
+            "a module with layers that behave in training in another way (dropout, batch normalisation)",
+            "Burn records no training: they would be recorded as in inference",
+            fix,
+        )),
     }
 }

@@ -36,7 +36,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// Checks that the last state and the gradients of the two loops agree.
-pub fn show(device: Device) -> anyhow::Result<()> {
+pub(crate) fn show(device: Device) -> anyhow::Result<()> {
     let device = device.autodiff();
     let model = Model { input: LinearConfig::new(3, 8).init(&device), hidden: LinearConfig::new(8, 8).init(&device) };
     let wave = (0..100 * 2 * 3).map(|index| (index as f32 * 0.1).sin()).collect::<Vec<f32>>();

@@ -268,7 +268,7 @@ fn every_policy_of_what_is_saved_gives_the_same_gradients() {
             w.grad(&gradients).unwrap().into_data()
         };
         let expected = gradient(Residuals::Recompute);
-        for residuals in [Residuals::SaveProducts, Residuals::SaveAll] {
+        for residuals in [Residuals::SaveDots, Residuals::SaveAll, Residuals::Segments(2), Residuals::Budget(1 << 16)] {
             assert_close(&gradient(residuals), &expected, 1e-6, "w");
         }
     }

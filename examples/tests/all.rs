@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "an example's `main` is not called here")]
 
+#[path = "../burn_model.rs"]
+mod burn_model;
 #[path = "../chunked_loss.rs"]
 mod chunked_loss;
 #[path = "../clamp_invalid.rs"]
@@ -64,4 +66,12 @@ fn chunked_loss_forward() {
 #[test]
 fn s5_by_associative_scan() {
     on_every_backend(s5::show);
+}
+
+#[test]
+fn loop_in_a_burn_model() {
+    let burn = [funcify_burn::Burn::flex(), funcify_burn::Burn::ndarray()].into_iter();
+    for burn in burn.chain(funcify_burn::Burn::wgpu().ok()) {
+        burn_model::show(burn.device().clone()).unwrap();
+    }
 }

@@ -4,9 +4,10 @@ use burn::backend::Dispatch;
 #[cfg(feature = "ndarray")]
 use burn::backend::TensorMetadata;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::tensor::{DType as BurnDType, TensorData, try_read_sync};
+use burn::tensor::{DType as BurnDType, Device, TensorData, try_read_sync};
 use funcify::error::BackendError;
 use funcify::{DType, HostTensor, Storage};
+use half::{bf16, f16};
 
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, computable, kind, sizes};
@@ -37,8 +38,11 @@ pub(crate) fn download(burn: &Burn, tensor: &Tensor, dtype: DType) -> Result<Hos
     if stored != dtype {
         return Ok(download(burn, tensor, stored)?.cast(dtype));
     }
-    let shape = sizes(tensor);
-    let data = read(computable(tensor.clone()))?;
+    host(read(computable(tensor.clone()))?, dtype, &sizes(tensor))
+}
+
+/// A host tensor of these elements.
+pub(crate) fn host(data: TensorData, dtype: DType, shape: &[usize]) -> Result<HostTensor, BackendError> {
     let storage = match dtype {
         DType::Bool => Storage::Bool(data.iter::<bool>().collect()),
         DType::U8 => Storage::U8(data.try_into_vec()?),
@@ -53,6 +57,28 @@ pub(crate) fn download(burn: &Burn, tensor: &Tensor, dtype: DType) -> Result<Hos
     let found = storage.len();
     HostTensor::new(shape, storage)
         .ok_or_else(|| format!("Burn gave {found} elements, not as many as its shape").into())
+}
+
+/// A tensor of one number on a device that has every dtype.
+pub(crate) fn filled(device: &Device, dtype: DType, shape: &[usize], number: f64) -> Tensor {
+    let count = shape.iter().product();
+    let device = device.as_dispatch();
+    macro_rules! data {
+        ($element:expr) => {
+            TensorData::new(vec![$element; count], shape.to_vec())
+        };
+    }
+    match dtype {
+        DType::Bool => Dispatch::bool_from_data(data!(number != 0.0), device),
+        DType::U8 => Dispatch::int_from_data(data!(number as u8), device),
+        DType::U32 => Dispatch::int_from_data(data!(number as u32), device),
+        DType::I32 => Dispatch::int_from_data(data!(number as i32), device),
+        DType::I64 => Dispatch::int_from_data(data!(number as i64), device),
+        DType::F16 => Dispatch::float_from_data(data!(f16::from_f64(number)), device),
+        DType::BF16 => Dispatch::float_from_data(data!(bf16::from_f64(number)), device),
+        DType::F32 => Dispatch::float_from_data(data!(number as f32), device),
+        DType::F64 => Dispatch::float_from_data(data!(number), device),
+    }
 }
 
 /// A tensor with these elements, as many as the shape has.

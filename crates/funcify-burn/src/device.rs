@@ -4,16 +4,14 @@
 use std::sync::OnceLock;
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::backend::{Dispatch, TensorMetadata};
+use burn::backend::{Dispatch, DispatchDevice, TensorMetadata};
 #[cfg(feature = "wgpu")]
 use burn::tensor::DType as BurnDType;
 #[cfg(feature = "wgpu")]
 use burn::tensor::wgpu::WgpuBackend;
 use burn::tensor::{BoolDType, Device, FloatDType, IntDType, Scalar, Shape};
 use funcify::dispatch::{Backend, Call, Kernel, Part, StackType, Tensors};
-use funcify::error::BackendError;
-#[cfg(feature = "wgpu")]
-use funcify::error::{Place, Site};
+use funcify::error::{BackendError, Place, Site};
 use funcify::ops::Op;
 use funcify::{DType, HostTensor, TensorType};
 use half::{bf16, f16};
@@ -91,16 +89,20 @@ impl Burn {
     #[cfg(feature = "wgpu")]
     #[track_caller]
     pub fn wgpu() -> funcify::Result<Self> {
-        let name = "burn-wgpu";
         let at = Place::new("Burn::wgpu", Site::caller());
         let device = vulkan_device().map_err(|reason| funcify::Error::Absent {
             at: at.boxed(),
-            backend: name.to_string(),
+            backend: "burn-wgpu".to_string(),
             reason,
             fix: "install a Vulkan driver: the GPU's, or the software one of Mesa (Debian and Ubuntu: \
                   `apt-get install mesa-vulkan-drivers`)"
                 .into(),
         })?;
+        Ok(Burn::on_gpu(device))
+    }
+
+    #[cfg(feature = "wgpu")]
+    fn on_gpu(device: Device) -> Self {
         let mut lacking = vec![
             (DType::F64, "computes functions of f64 with the precision of f32, or wrongly"),
             (DType::BF16, "has no arithmetic for bf16"),
@@ -119,7 +121,39 @@ impl Burn {
             host_memory: false,
             bytes: false,
         };
-        Ok(Burn::new(device, name, abilities))
+        Burn::new(device, "burn-wgpu", abilities)
+    }
+
+    /// The backend of a device of Burn, whether it has autodiff or not.
+    ///
+    /// # Errors
+    /// `Unsupported` for devices that this crate does not have, or is compiled without: see its features.
+    #[track_caller]
+    pub fn of(device: &Device) -> funcify::Result<Self> {
+        let inner = device.clone().inner();
+        match inner.as_dispatch() {
+            #[cfg(feature = "flex")]
+            DispatchDevice::Flex(_) => Ok(Burn { device: inner, ..Burn::flex() }),
+            #[cfg(feature = "ndarray")]
+            DispatchDevice::NdArray(_) => Ok(Burn { device: inner, ..Burn::ndarray() }),
+            #[cfg(feature = "wgpu")]
+            DispatchDevice::Cube(_) => Ok(Burn::on_gpu(inner)),
+            DispatchDevice::Capture(_) => Err(funcify::Error::Unsupported {
+                at: Place::new("Burn::of", Site::caller()).boxed(),
+                backend: "burn-capture".into(),
+                what: "a loop or a function inside a closure that is recorded".into(),
+                reason: "the device of the closure's tensors writes Burn's ops down, and runs nothing".into(),
+                fix: "write the inner loop by hand, which is laid out; or both with funcify's own `scan`".into(),
+            }),
+            other => Err(funcify::Error::Unsupported {
+                at: Place::new("Burn::of", Site::caller()).boxed(),
+                backend: "burn".into(),
+                what: format!("the device {other:?}"),
+                reason: "funcify-burn has Burn's devices flex, ndarray and wgpu, each with a feature of that name"
+                    .into(),
+                fix: "switch on the feature of the device, or move the tensors to another one".into(),
+            }),
+        }
     }
 
     #[cfg_attr(
@@ -131,7 +165,8 @@ impl Burn {
         Burn { device, name, bool_dtype, abilities }
     }
 
-    pub(crate) fn device(&self) -> &Device {
+    /// The device as Burn names it.
+    pub fn device(&self) -> &Device {
         &self.device
     }
 

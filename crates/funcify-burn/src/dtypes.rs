@@ -31,7 +31,12 @@ pub(crate) fn float(dtype: DType) -> Result<FloatDType, BackendError> {
 
 /// The dtype of a tensor, if it is one of funcify's.
 pub(crate) fn of(tensor: &Tensor) -> Option<DType> {
-    match tensor.dtype() {
+    named(tensor.dtype())
+}
+
+/// The dtype of that name, if it is one of funcify's.
+pub(crate) fn named(dtype: BurnDType) -> Option<DType> {
+    match dtype {
         BurnDType::Bool(_) => Some(DType::Bool),
         BurnDType::U8 => Some(DType::U8),
         BurnDType::U32 => Some(DType::U32),

@@ -94,6 +94,11 @@ pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Result<Tensor, Backend
     Ok(by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, shape)))
 }
 
+/// The same elements under another shape, as everything else than kernels takes them: see [`computable`].
+pub(crate) fn resized(tensor: Tensor, shape: &[usize]) -> Result<Tensor, BackendError> {
+    Ok(with_rank(reshape(tensor, shape)?, shape.len()))
+}
+
 /// Repetition to a shape of the same rank, where each axis is equal or 1.
 pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
     let shape = computable_shape(&tensor, shape);

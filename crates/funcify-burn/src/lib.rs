@@ -1,5 +1,12 @@
-//! The Burn backend of funcify: native loops on Burn's devices.
+//! The Burn backend of funcify: native loops on Burn's devices, and funcify in Burn models.
 //!
+//! # In a Burn model
+//! * [`scan`]: a loop whose body is a closure over Burn tensors and modules, as one op of Burn's autodiff.
+//! * [`nn`]: recurrent layers, state space models and linear attention as Burn modules.
+//! * [`Function`]: any graph of funcify as one op of Burn's autodiff.
+//! * [`trace()`]: a closure over Burn tensors and modules as a graph of funcify, which runs on every backend.
+//!
+//! # As a backend
 //! [`Burn`] is a device: `Burn::flex()`, `Burn::ndarray()` or `Burn::wgpu()`. It runs programs on Burn's dispatched primitives, whose
 //! rank is known at run time, without Burn's autodiff: funcify differentiates the graph itself. Loops run natively;
 //! a trace is allocated once and its rows are written in place.
@@ -41,9 +48,14 @@ mod dtypes;
 mod kinds;
 mod data;
 mod device;
+pub mod nn;
 mod on_device;
 #[macro_use]
 mod on_host;
+mod capture;
 mod ops;
+mod plugin;
 
+pub use capture::{Scan, Sequences, Stacked, Trace, Weights, scan, trace};
 pub use device::Burn;
+pub use plugin::{AnyTensor, Function, FunctionOptions, Leaves, TensorKind, Tensors};

@@ -1,7 +1,6 @@
 //! What loops need of a device: rows, stacks, and traces that are written in place. And what the conformance suite does
 //! not say of it: that it converts every op, constants as ops, errors.
 
-#[cfg(feature = "wgpu")]
 use std::time::{Duration, Instant};
 
 use burn::backend::TensorMetadata;

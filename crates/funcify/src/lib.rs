@@ -60,6 +60,7 @@ pub use error::{Error, Place, Result, Site};
 pub use eval::evaluate;
 pub use files::{parse_safetensors, read_safetensors, write_safetensors};
 pub use funcify_derive::Tree;
+pub use graph::at_site;
 pub use graph::{
     Axes, Builder, Graph, Input, IntoType, Node, NodeId, Operand, Output, SliceRange, Source, Value, ValueId, apply,
     concat, constant, einsum, eye, full, iota, select, size, stack, tri_mask,

@@ -22,7 +22,8 @@ pub use compositions::{eye, tri_mask};
 pub(crate) use live::{binds, uses_any};
 pub use operand::{Axes, Operand, SliceRange};
 pub use products::einsum;
-pub(crate) use tracer::{BodyTrace, at_site, emit, fail, fresh_symbol};
+pub use tracer::at_site;
+pub(crate) use tracer::{BodyTrace, emit, fail, fresh_symbol};
 pub use value::Value;
 
 use crate::error::{Error, Place, Result, Site};

@@ -298,8 +298,9 @@ pub(crate) fn sizes_by_lane() -> Vec<Symbol> {
     with_trace(|trace| trace.by_lane.clone()).unwrap_or_default()
 }
 
-/// Runs `f`; the ops that it adds are for the line `site`.
-pub(crate) fn at_site<R>(site: Site, f: impl FnOnce() -> R) -> R {
+/// Runs `f`; the ops that it adds are for the line `site`: what imports a program of another library names the line of
+/// its user, not its own.
+pub fn at_site<R>(site: Site, f: impl FnOnce() -> R) -> R {
     let outer = with_trace(|trace| trace.site.replace(site)).flatten();
     let result = f();
     with_trace(|trace| trace.site = outer);

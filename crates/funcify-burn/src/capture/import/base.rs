@@ -1,0 +1,138 @@
+//! Ops of every kind of tensor: movement, indexing, creation.
+
+use burn::tensor::{IndexingUpdateOp, Slice};
+use burn_ir::{BaseOperationIr, CreationOpIr};
+use funcify::ops::ScatterMode;
+use funcify::{DType, Value, concat, constant, full, select};
+
+use super::{Known, Row, dtype_of, is_bool, number, one, shape, sizes};
+
+pub(super) fn row(known: &Known, op: &BaseOperationIr) -> Row {
+    use BaseOperationIr as Op;
+    one(match op {
+        Op::Reshape(op) => known.get(&op.input)?.reshape(shape(&op.out)),
+        Op::Expand(op) => known.get(&op.input)?.broadcast_to(shape(&op.out)),
+        Op::SwapDims(op) => {
+            let x = known.get(&op.input)?;
+            let mut axes: Vec<usize> = (0..x.rank()).collect();
+            axes.swap(op.dim1, op.dim2);
+            x.transpose(axes)
+        }
+        Op::Permute(op) => known.get(&op.input)?.transpose(op.axes.clone()),
+        Op::Flip(op) => op.axes.iter().fold(known.get(&op.input)?, |x, axis| x.reverse(*axis as i64)),
+        Op::Slice(op) => sliced(known.get(&op.tensor)?, &op.ranges, sizes(&op.tensor)),
+        Op::SliceAssign(op) => {
+            if op.ranges.iter().any(|range| range.step != 1) {
+                return None;
+            }
+            let (x, part) = (known.get(&op.tensor)?, known.get(&op.value)?);
+            assigned(x, &op.ranges, sizes(&op.tensor), 0, part)
+        }
+        Op::Select(op) => known.get(&op.tensor)?.take(op.dim as i64, known.get(&op.indices)?),
+        Op::SelectAssign(op) => {
+            let (x, value) = (known.get(&op.tensor)?, known.get(&op.value)?);
+            let mut along = vec![1; sizes(&op.tensor).len()];
+            along[op.dim] = sizes(&op.indices)[0];
+            let indices = known.get(&op.indices)?.reshape(along.as_slice()).broadcast_to(shape(&op.value));
+            scattered(x, op.dim, indices, value, op.update)?
+        }
+        Op::Gather(op) => known.get(&op.tensor)?.gather(op.dim as i64, known.get(&op.indices)?),
+        Op::Scatter(op) => {
+            let (x, indices, value) = (known.get(&op.tensor)?, known.get(&op.indices)?, known.get(&op.value)?);
+            scattered(x, op.dim, indices, value, op.update)?
+        }
+        Op::MaskWhere(op) => select(known.get(&op.mask)?, known.get(&op.value)?, known.get(&op.tensor)?),
+        Op::MaskFill(op) => {
+            let x = known.get(&op.tensor)?;
+            select(known.get(&op.mask)?, number(&op.value, x), x)
+        }
+        Op::Equal(op) => {
+            let (x, y) = known.pair(&op.lhs, &op.rhs)?;
+            if is_bool(x) { !(x ^ y) } else { x.eq(y) }
+        }
+        Op::NotEqual(op) => {
+            let (x, y) = known.pair(&op.lhs, &op.rhs)?;
+            if is_bool(x) { x ^ y } else { x.ne(y) }
+        }
+        Op::EqualElem(op) => {
+            let x = known.get(&op.lhs)?;
+            if is_bool(x) { !(x ^ number(&op.rhs, x)) } else { x.eq(number(&op.rhs, x)) }
+        }
+        Op::NotEqualElem(op) => {
+            let x = known.get(&op.lhs)?;
+            if is_bool(x) { x ^ number(&op.rhs, x) } else { x.ne(number(&op.rhs, x)) }
+        }
+        Op::RepeatDim(op) if op.times > 0 => concat(&vec![known.get(&op.tensor)?; op.times], op.dim as i64),
+        Op::Cat(op) => {
+            let parts = op.tensors.iter().map(|tensor| known.get(tensor)).collect::<Option<Vec<Value>>>()?;
+            concat(&parts, op.dim as i64)
+        }
+        Op::Cast(op) => known.get(&op.input)?.cast(dtype_of(&op.out)?),
+        Op::Unfold(op) => {
+            let size = sizes(&op.input)[op.dim];
+            let starts = (0..size.checked_sub(op.size)? + 1).step_by(op.step.max(1));
+            let positions = starts.clone().flat_map(|start| (start..start + op.size).map(|it| it as i64)).collect();
+            let positions = funcify::HostTensor::from_vec(positions, [starts.len(), op.size])?;
+            known.get(&op.input)?.take(op.dim as i64, constant(positions)).move_axis(op.dim as i64 + 1, -1)
+        }
+        Op::Empty(op) | Op::Zeros(op) => filled(op, 0.0)?,
+        Op::Ones(op) => filled(op, 1.0)?,
+        Op::All(op) => known.get(&op.input)?.all(..).reshape(shape(&op.out)),
+        Op::Any(op) => known.get(&op.input)?.any(..).reshape(shape(&op.out)),
+        Op::AllDim(op) => known.get(&op.input)?.all(op.axis as i64).reshape(shape(&op.out)),
+        Op::AnyDim(op) => known.get(&op.input)?.any(op.axis as i64).reshape(shape(&op.out)),
+        Op::RepeatDim(_) | Op::ScatterNd(_) | Op::GatherNd(_) => return None,
+    })
+}
+
+fn filled(op: &CreationOpIr, element: f64) -> Option<Value> {
+    Some(match dtype_of(&op.out)? {
+        DType::Bool => constant(funcify::HostTensor::scalar(element != 0.0)).broadcast_to(shape(&op.out)),
+        dtype => full(shape(&op.out), dtype, element),
+    })
+}
+
+/// The part of a value that Burn's ranges name. A negative step goes through its range from the end.
+fn sliced(x: Value, ranges: &[Slice], sizes: &[usize]) -> Value {
+    ranges.iter().zip(sizes).enumerate().fold(x, |x, (axis, (range, size))| {
+        let (positions, step) = range.to_range_and_step(*size);
+        if positions == (0..*size) && step == 1 {
+            return x;
+        }
+        let (axis, positions) = (axis as i64, positions.start as i64..positions.end as i64);
+        match step {
+            step if step < 0 => x.slice(axis, positions).reverse(axis).slice_step(axis, .., step.unsigned_abs()),
+            step => x.slice_step(axis, positions, step as usize),
+        }
+    })
+}
+
+/// A value with a part, that ranges of step 1 name, replaced.
+fn assigned(x: Value, ranges: &[Slice], sizes: &[usize], axis: usize, part: Value) -> Value {
+    let Some(range) = ranges.get(axis) else {
+        return part;
+    };
+    let positions = range.to_range(sizes[axis]);
+    let (start, end) = (positions.start as i64, positions.end as i64);
+    let along = axis as i64;
+    let inner = assigned(x.slice(along, start..end), ranges, sizes, axis + 1, part);
+    let mut parts = vec![inner];
+    if start > 0 {
+        parts.insert(0, x.slice(along, 0..start));
+    }
+    if (end as usize) < sizes[axis] {
+        parts.push(x.slice(along, end..));
+    }
+    if parts.len() == 1 { parts[0] } else { concat(&parts, along) }
+}
+
+fn scattered(x: Value, axis: usize, indices: Value, value: Value, update: IndexingUpdateOp) -> Option<Value> {
+    let mode = match update {
+        IndexingUpdateOp::Assign => ScatterMode::Set,
+        IndexingUpdateOp::Add => ScatterMode::Add,
+        IndexingUpdateOp::Mul => ScatterMode::Mul,
+        IndexingUpdateOp::Min => ScatterMode::Min,
+        IndexingUpdateOp::Max => ScatterMode::Max,
+    };
+    Some(x.scatter(axis as i64, indices, value, mode))
+}

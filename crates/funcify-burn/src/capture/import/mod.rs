@@ -1,0 +1,163 @@
+//! From a record of Burn's ops to ops of a funcify graph.
+//!
+//! Each family of Burn's ops has a table in a file of its own: an op, and what it is in funcify. An op without a row is an
+//! error that names it. Every value is compared with the type that Burn recorded, so a row that is wrong about a shape
+//! or a dtype is an error too.
+
+mod base;
+mod float;
+mod module;
+mod numeric;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use burn_ir::{OperationIr, ScalarIr, TensorIr};
+use funcify::error::{Place, Result};
+use funcify::{DType, HostTensor, Shape, TensorType, Value, constant};
+
+use super::record::{Record, dtype_of, op_name, unsupported};
+use crate::data;
+
+/// What an op's row gives: the values of its results; `None` if there is no row.
+type Row = Option<Vec<Value>>;
+
+/// The values of the tensors that are known.
+struct Known {
+    values: RefCell<HashMap<u64, Value>>,
+}
+
+/// Adds a record's ops to the open trace. Gives its results.
+///
+/// # Errors
+/// `Unsupported` for an op that has no row, with its name.
+pub(crate) fn import(at: &Place, record: &Record, inputs: &[Value]) -> Result<Vec<Value>> {
+    let known = Known { values: RefCell::new((0..).zip(inputs.iter().copied()).collect()) };
+    for (number, data) in &record.constants {
+        let dtype = crate::dtypes::named(data.dtype());
+        let host = dtype.map(|dtype| data::host(data.clone(), dtype, data.shape().as_slice()));
+        let host = host.transpose().map_err(|error| unsupported(at, "a constant", &error.to_string(), ""))?;
+        if let Some(host) = host {
+            known.values.borrow_mut().insert(*number, constant(host));
+        }
+    }
+    for op in &record.ops {
+        let results = known.row(op).ok_or_else(|| no_row(at, op))?;
+        for (tensor, value) in op.outputs().zip(results) {
+            let value = known.checked(at, op, tensor, value)?;
+            known.values.borrow_mut().insert(tensor.id.value(), value);
+        }
+    }
+    let missing = || unsupported(at, "the closure", "a result of it was not recorded", "return what it computes");
+    record.outputs.iter().map(|id| known.of(*id).ok_or_else(missing)).collect()
+}
+
+fn no_row(at: &Place, op: &OperationIr) -> funcify::Error {
+    let name = op_name(op);
+    let (reason, fix) = match name.as_str() {
+        "Random" | "IntRandom" => {
+            ("what a closure draws would be drawn once, when it is recorded", "draw before, and give it as an argument")
+        }
+        "Custom" => ("an op of an extension has no meaning here", "write it in Burn's own ops"),
+        _ => ("it has no translation to funcify's ops", "write it in other ops of Burn, or the program in funcify"),
+    };
+    unsupported(at, &format!("Burn's op `{name}`"), reason, fix)
+}
+
+impl Known {
+    fn row(&self, op: &OperationIr) -> Row {
+        match op {
+            OperationIr::BaseFloat(op) | OperationIr::BaseInt(op) | OperationIr::BaseBool(op) => base::row(self, op),
+            OperationIr::NumericFloat(_, op) | OperationIr::NumericInt(_, op) => numeric::row(self, op),
+            OperationIr::Float(_, op) => float::row(self, op),
+            OperationIr::Int(op) => numeric::int_row(self, op),
+            OperationIr::Bool(op) => numeric::bool_row(self, op),
+            OperationIr::Activation(op) => float::activation_row(self, op),
+            OperationIr::Module(op) => module::row(self, op),
+            OperationIr::Init(_) | OperationIr::Custom(_) | OperationIr::Drop(_) | OperationIr::Distributed(_) => None,
+        }
+    }
+
+    fn of(&self, id: u64) -> Option<Value> {
+        self.values.borrow().get(&id).copied()
+    }
+
+    /// The value of an operand.
+    fn get(&self, tensor: &TensorIr) -> Option<Value> {
+        self.of(tensor.id.value())
+    }
+
+    /// The values of two operands, in one dtype: Burn's integers are of several where constants have the default.
+    fn pair(&self, left: &TensorIr, right: &TensorIr) -> Option<(Value, Value)> {
+        let (left, right) = (self.get(left)?, self.get(right)?);
+        let is_mixed = left.dtype() != right.dtype() && left.dtype().is_int() && right.dtype().is_int();
+        Some((left, if is_mixed { right.cast(left.dtype()) } else { right }))
+    }
+
+    /// A result with the type that Burn recorded.
+    fn checked(&self, at: &Place, op: &OperationIr, tensor: &TensorIr, value: Value) -> Result<Value> {
+        let Some(dtype) = dtype_of(tensor) else {
+            let what = format!("Burn's op `{}` with a {:?} result", op_name(op), tensor.dtype);
+            return Err(unsupported(at, &what, "funcify has no such dtype", "use another dtype"));
+        };
+        let expected = TensorType::new(dtype, shape(tensor));
+        let value = match value.dtype() {
+            found if found != dtype && found.is_int() && dtype.is_int() => value.cast(dtype),
+            _ => value,
+        };
+        match value.ty() {
+            found if found == expected => Ok(value),
+            // Burn has no scalars: an op before has failed, and the graph has its error.
+            found if found.rank() == 0 => Ok(value.reshape(expected.shape)),
+            found => {
+                let reason = format!("its result is {found} here and {expected} in Burn");
+                Err(unsupported(
+                    at,
+                    &format!("Burn's op `{}`", op_name(op)),
+                    &reason,
+                    "report this as a bug of funcify",
+                ))
+            }
+        }
+    }
+}
+
+/// The shape that Burn recorded.
+fn shape(tensor: &TensorIr) -> Shape {
+    Shape::from(sizes(tensor))
+}
+
+fn sizes(tensor: &TensorIr) -> &[usize] {
+    tensor.shape.as_slice()
+}
+
+/// A number of the dtype of a value.
+fn number(scalar: &ScalarIr, like: Value) -> Value {
+    let host = match *scalar {
+        ScalarIr::Float(number) => HostTensor::scalar(number),
+        ScalarIr::Int(number) => HostTensor::scalar(number),
+        ScalarIr::UInt(number) => HostTensor::scalar(number as i64),
+        ScalarIr::Bool(flag) => HostTensor::scalar(flag),
+    };
+    constant(host.cast(like.dtype()))
+}
+
+/// The number that a scalar is.
+fn float_of(scalar: &ScalarIr) -> f64 {
+    match *scalar {
+        ScalarIr::Float(number) => number,
+        ScalarIr::Int(number) => number as f64,
+        ScalarIr::UInt(number) => number as f64,
+        ScalarIr::Bool(flag) => f64::from(u8::from(flag)),
+    }
+}
+
+/// A row of one result.
+fn one(value: Value) -> Row {
+    Some(vec![value])
+}
+
+/// Whether a value has booleans.
+fn is_bool(value: Value) -> bool {
+    value.dtype() == DType::Bool
+}

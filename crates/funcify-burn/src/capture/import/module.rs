@@ -1,0 +1,99 @@
+//! The ops of Burn's layers.
+
+use burn_ir::{AttentionOpIr, ModuleOperationIr, TensorIr};
+use funcify::ops::ConvOptions;
+use funcify::{DType, Shape, Value, full, iota, select};
+
+use super::numeric::at_least;
+use super::{Known, Row, float_of, number, one, shape, sizes};
+
+pub(super) fn row(known: &Known, op: &ModuleOperationIr) -> Row {
+    use ModuleOperationIr as Op;
+    one(match op {
+        Op::Embedding(op) => known.get(&op.weights)?.take(0, known.get(&op.indices)?),
+        Op::Linear(op) => {
+            let x = known.get(&op.x)?.matmul(known.get(&op.weight)?);
+            added(x, op.bias.as_ref().map(|bias| known.get(bias)))?
+        }
+        Op::LayerNorm(op) => {
+            let x = known.get(&op.input)?;
+            let centred = x - x.mean(-1).unsqueeze(-1);
+            let variance = centred.square().mean(-1).unsqueeze(-1);
+            let scaled = centred / (variance + number(&op.epsilon, x)).sqrt() * known.get(&op.gamma)?;
+            added(scaled, op.beta.as_ref().map(|beta| known.get(beta)))?
+        }
+        Op::BatchNorm(op) => {
+            let x = known.get(&op.x)?;
+            let mut channels = vec![1; sizes(&op.x).len()];
+            *channels.get_mut(1)? = *sizes(&op.x).get(1)?;
+            let of = |tensor: &TensorIr| known.get(tensor).map(|value| value.reshape(channels.as_slice()));
+            let deviation = (of(&op.variance)? + number(&op.epsilon, x)).sqrt();
+            (x - of(&op.mean)?) / deviation * of(&op.gamma)? + of(&op.beta)?
+        }
+        Op::Conv1d(op) => {
+            let options = ConvOptions {
+                strides: op.options.stride,
+                padding: op.options.padding.map(|(low, high)| (low as i64, high as i64)),
+                dilation: op.options.dilation,
+                groups: op.options.groups,
+                ..ConvOptions::default()
+            };
+            let x = known.get(&op.x)?.conv(known.get(&op.weight)?, options);
+            added(x, op.bias.as_ref().map(|bias| known.get(bias).map(|bias| bias.unsqueeze(1))))?
+        }
+        Op::Conv2d(op) => {
+            let options = ConvOptions {
+                strides: op.options.stride,
+                padding: op.options.padding.map(|(low, high)| (low as i64, high as i64)),
+                dilation: op.options.dilation,
+                groups: op.options.groups,
+                ..ConvOptions::default()
+            };
+            let x = known.get(&op.x)?.conv(known.get(&op.weight)?, options);
+            let bias = |bias: &TensorIr| known.get(bias).map(|bias| bias.unsqueeze(1).unsqueeze(2));
+            added(x, op.bias.as_ref().map(bias))?
+        }
+        Op::Attention(op) => attention(known, op)?,
+        _ => return None,
+    })
+}
+
+/// With a bias, if there is one.
+fn added(x: Value, bias: Option<Option<Value>>) -> Option<Value> {
+    match bias {
+        None => Some(x),
+        Some(bias) => Some(x + bias?),
+    }
+}
+
+/// Burn's `attention_fallback`: scores, a soft cap, masks, a bias, a softmax whose rows may be masked whole.
+fn attention(known: &Known, op: &AttentionOpIr) -> Option<Value> {
+    let (query, key, value) = (known.get(&op.query)?, known.get(&op.key)?, known.get(&op.value)?);
+    let width = *sizes(&op.query).last()? as f64;
+    let scale = op.options.scale.as_ref().map_or(1.0 / width.sqrt(), float_of);
+    let mut scores = query.matmul(key.t()) * scale;
+    if let Some(cap) = op.options.softcap.as_ref().map(float_of) {
+        scores = (scores / cap).tanh() * cap;
+    }
+    if let Some(mask) = &op.mask {
+        scores = select(known.get(mask)?, f64::NEG_INFINITY, scores);
+    }
+    if op.options.is_causal {
+        let (rows, columns) = (scores.dim(-2), scores.dim(-1));
+        let is_later = iota(columns, DType::I64).gt(iota(rows, DType::I64).unsqueeze(1));
+        scores = select(is_later, f64::NEG_INFINITY, scores);
+    }
+    if let Some(bias) = &op.attn_bias {
+        scores = scores + known.get(bias)?;
+    }
+    let (lowest, least) = match scores.dtype() {
+        DType::F64 => (f64::MIN, f64::MIN_POSITIVE),
+        DType::F32 => (f64::from(f32::MIN), f64::from(f32::MIN_POSITIVE)),
+        _ => return None,
+    };
+    let largest = scores.max(-1).unsqueeze(-1).stop_gradient();
+    let weights = (scores - at_least(largest, full(Shape::scalar(), scores.dtype(), lowest))).exp();
+    let sum = weights.sum(-1).unsqueeze(-1);
+    let result = (weights / at_least(sum, full(Shape::scalar(), scores.dtype(), least))).matmul(value);
+    Some(result.reshape(shape(&op.out)))
+}

@@ -1,0 +1,312 @@
+//! A closure over Burn tensors, recorded through Burn's graph capture.
+//!
+//! Capture executes nothing: a closure is called with tensors of a device that writes ops down. What the closure does is
+//! recorded for the sizes of its arguments, its loops laid out. It cannot branch on what it has computed; it could branch
+//! on the elements of an argument, which stand for all that will be given. So a closure is recorded twice, with different
+//! elements, and refused if the records differ.
+
+use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+
+use burn::backend::{BackendTensor, DispatchTensorKind};
+use burn::tensor::{CapturedGraph, Device, FloatDType, IntDType, TensorData, TensorId};
+use burn_ir::{IrVisitorMut, OperationIr, TensorIr};
+use funcify::error::{Error, Place, Result};
+use funcify::{DType, TensorType};
+
+use crate::data;
+use crate::dtypes;
+use crate::kinds::Tensor;
+use crate::plugin::AnyTensor;
+
+/// A closure: from the capture device, and tensors on it, to tensors.
+pub(crate) type Body<'a> = dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTensor>> + 'a;
+
+/// What a closure did.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    /// The ops in order. Tensors are numbered: the inputs first, then the others by their first use.
+    pub(crate) ops: Vec<OperationIr>,
+    /// The numbers of the inputs, which come first.
+    pub(crate) inputs: usize,
+    /// The numbers of the results.
+    pub(crate) outputs: Vec<u64>,
+    /// The elements of tensors that the closure made from data.
+    pub(crate) constants: BTreeMap<u64, TensorData>,
+}
+
+/// What the elements of the arguments are while a closure is recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Elements {
+    /// Halves, zeros, `false`.
+    First,
+    /// Others.
+    Second,
+}
+
+impl Record {
+    /// Whether two records are of the same ops on the same tensors.
+    pub(crate) fn is_same(&self, other: &Record) -> bool {
+        self.difference(other).is_none()
+    }
+
+    /// In what two records differ.
+    fn difference(&self, other: &Record) -> Option<String> {
+        for (mine, theirs) in self.ops.iter().zip(&other.ops) {
+            // Scalars that are not numbers are unequal to themselves, and print alike.
+            if mine != theirs && format!("{mine:?}") != format!("{theirs:?}") {
+                return Some(match (op_name(mine), op_name(theirs)) {
+                    (mine, theirs) if mine == theirs => format!("a `{mine}` with another attribute or operand"),
+                    (mine, theirs) => format!("a `{mine}`, then a `{theirs}`"),
+                });
+            }
+        }
+        let same = |(mine, theirs): (&TensorData, &TensorData)| {
+            mine.shape() == theirs.shape() && mine.dtype() == theirs.dtype() && mine.as_bytes() == theirs.as_bytes()
+        };
+        if self.ops.len() != other.ops.len() {
+            return Some(format!("{} ops, then {}", self.ops.len(), other.ops.len()));
+        }
+        if (self.inputs, &self.outputs) != (other.inputs, &other.outputs) {
+            return Some("other results".into());
+        }
+        let constants = self.constants.len() == other.constants.len();
+        match constants && self.constants.values().zip(other.constants.values()).all(same) {
+            true => None,
+            false => Some("a constant with other elements".into()),
+        }
+    }
+
+    /// Which of the inputs an op or a result uses.
+    pub(crate) fn used(&self) -> Vec<bool> {
+        let mut used = vec![false; self.inputs];
+        let read = self.ops.iter().flat_map(|op| op.inputs()).map(|tensor| tensor.id.value());
+        for id in read.chain(self.outputs.iter().copied()) {
+            if let Some(used) = used.get_mut(id as usize) {
+                *used = true;
+            }
+        }
+        used
+    }
+}
+
+/// The name of an op as Burn has it: `Matmul`.
+pub(crate) fn op_name(op: &OperationIr) -> String {
+    if let OperationIr::Custom(op) = op {
+        return op.id.clone();
+    }
+    // `NumericFloat(F32, Add(BinaryOpIr { .. }))`
+    let text = format!("{op:?}");
+    let path: Vec<&str> = text.split(" {").next().unwrap_or_default().split(['(', ' ']).collect();
+    path.iter().rev().nth(1).map_or(text.clone(), |name| name.to_string())
+}
+
+/// Records a closure twice, which must give the same: see the module. The closure is given the capture device and tensors
+/// of these types.
+pub(crate) fn checked(
+    at: &Place,
+    device: &Device,
+    types: &[TensorType],
+    body: &Body<'_>,
+    first: &Record,
+) -> Result<()> {
+    let second = record(at, device, types, Elements::Second, body)?;
+    match first.difference(&second) {
+        None => Ok(()),
+        Some(difference) => Err(unsupported(
+            at,
+            "a closure whose ops depend on the elements of its tensors",
+            &format!("it read elements, and with others it recorded {difference}"),
+            "choose by values with `mask_where`; give what is read, or drawn at random, as an argument",
+        )),
+    }
+}
+
+/// Records a closure that is given the capture device and tensors of these types.
+pub(crate) fn record(
+    at: &Place,
+    device: &Device,
+    types: &[TensorType],
+    elements: Elements,
+    body: &Body<'_>,
+) -> Result<Record> {
+    let capture = Lent::like(device);
+    let mut ends = None;
+    let recording = || {
+        capture.device.capture_scope(|scope| {
+            capture.configure();
+            let inputs: Vec<AnyTensor> =
+                types.iter().map(|ty| AnyTensor::new(placeholder(&capture.device, ty, elements))).collect();
+            let numbers: Vec<TensorId> = inputs.iter().filter_map(|input| id(input.as_dispatch())).collect();
+            let outputs = body(&capture.device, inputs.clone()).and_then(|outputs| {
+                let known = outputs.iter().map(|output| (id(output.as_dispatch()), output.describe()));
+                let known = known.enumerate().map(|(index, (id, ty))| id.ok_or_else(|| foreign(at, index, ty)));
+                let known = known.collect::<Result<Vec<TensorId>>>();
+                known.map(|known| (known, outputs))
+            });
+            let (ids, _alive) = match outputs {
+                Ok((ids, alive)) => (Ok(ids), alive),
+                Err(error) => (Err(error), Vec::new()),
+            };
+            let mut unique = Vec::new();
+            for id in ids.iter().flatten().filter(|id| !numbers.contains(id)) {
+                if !unique.contains(id) {
+                    unique.push(*id);
+                }
+            }
+            let token = scope.complete(numbers.clone(), unique);
+            ends = Some((numbers, ids));
+            token
+        })
+    };
+    let graph = catch_unwind(AssertUnwindSafe(recording)).map_err(|panic| panicked(at, panic.as_ref()))?;
+    let Some((inputs, outputs)) = ends else {
+        return Err(unsupported(at, "the closure", "it did not end", "report this as a bug of funcify"));
+    };
+    let outputs = outputs?;
+    let graph = graph.map_err(|error| {
+        unsupported(
+            at,
+            "the closure",
+            &error.to_string(),
+            "make every tensor in the closure, or give it as an argument",
+        )
+    })?;
+    Ok(numbered(graph, &inputs, &outputs))
+}
+
+struct Renumber(HashMap<TensorId, TensorId>);
+
+impl Renumber {
+    fn number(&mut self, id: TensorId) -> TensorId {
+        let next = TensorId::new(self.0.len() as u64);
+        *self.0.entry(id).or_insert(next)
+    }
+}
+
+impl IrVisitorMut for Renumber {
+    fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
+        tensor.id = self.number(tensor.id);
+    }
+}
+
+fn numbered(graph: CapturedGraph, inputs: &[TensorId], outputs: &[TensorId]) -> Record {
+    let mut numbers = Renumber(HashMap::new());
+    inputs.iter().for_each(|input| _ = numbers.number(*input));
+    let mut ops = graph.graph.operations;
+    ops.retain(|op| !matches!(op, OperationIr::Init(_)));
+    ops.iter_mut().for_each(|op| op.visit_mut(&mut numbers));
+    let outputs = outputs.iter().map(|output| numbers.number(*output).value()).collect();
+    let values = graph.values.into_iter().filter(|(id, _)| !inputs.contains(id));
+    let constants = values.filter_map(|(id, data)| Some((numbers.0.get(&id)?.value(), data))).collect();
+    Record { ops, inputs: inputs.len(), outputs, constants }
+}
+
+/// A capture device with the default dtypes of another device, lent from those that are not in use: Burn has 65,536 in
+/// a process, and one records one closure at a time.
+struct Lent {
+    device: Device,
+    /// The default dtypes that a new device is still to be given.
+    settings: Option<(FloatDType, IntDType)>,
+}
+
+static FREE: Mutex<Vec<Device>> = Mutex::new(Vec::new());
+
+impl Lent {
+    fn like(device: &Device) -> Self {
+        let settings = |device: &Device| (device.settings().float_dtype, device.settings().int_dtype);
+        let wanted = settings(device);
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        match free.iter().position(|free| settings(free) == wanted) {
+            Some(index) => Lent { device: free.swap_remove(index), settings: None },
+            None => Lent { device: Device::capture(), settings: Some(wanted) },
+        }
+    }
+
+    /// Gives a new device its settings, which Burn allows while it records, before there are tensors.
+    fn configure(&self) {
+        if let Some(settings) = self.settings {
+            // It refuses a device that has settings; this one has none.
+            let _ = self.device.clone().configure(settings);
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self.device.clone());
+    }
+}
+
+/// The number of a tensor that is recorded.
+fn id(tensor: &Tensor) -> Option<TensorId> {
+    match &tensor.kind {
+        DispatchTensorKind::Capture(BackendTensor::Float(tensor)) => Some(tensor.id()),
+        DispatchTensorKind::Capture(BackendTensor::Int(tensor)) => Some(tensor.id()),
+        DispatchTensorKind::Capture(BackendTensor::Bool(tensor)) => Some(tensor.id()),
+        _ => None,
+    }
+}
+
+fn placeholder(device: &Device, ty: &TensorType, elements: Elements) -> Tensor {
+    let shape: Vec<usize> = ty.shape.dims().iter().map(|dim| dim.constant().unwrap_or(0) as usize).collect();
+    let number = match (elements, ty.dtype.is_float()) {
+        (Elements::First, true) => 0.5,
+        (Elements::First, false) => 0.0,
+        (Elements::Second, true) => -1.25,
+        (Elements::Second, false) => 1.0,
+    };
+    data::filled(device, ty.dtype, &shape, number)
+}
+
+/// The type of an argument, or an error that names it.
+pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> Result<TensorType> {
+    let shape = tensor.shape();
+    let shape = if row { shape.get(1..).unwrap_or_default() } else { &shape };
+    match tensor.dtype() {
+        Some(dtype) => Ok(TensorType::new(dtype, shape)),
+        None => Err(Error::Call {
+            at: at.boxed(),
+            component: what.to_string(),
+            expected: format!("one of the dtypes {}", DType::ALL.map(|dtype| dtype.to_string()).join(", ")),
+            found: tensor.describe(),
+            fix: "cast the tensor".into(),
+        }),
+    }
+}
+
+pub(crate) fn unsupported(at: &Place, what: &str, reason: &str, fix: &str) -> Error {
+    Error::Unsupported {
+        at: at.boxed(),
+        backend: "burn-capture".into(),
+        what: what.into(),
+        reason: reason.into(),
+        fix: fix.into(),
+    }
+}
+
+fn foreign(at: &Place, index: usize, found: String) -> Error {
+    at.mismatch(
+        format!("result {index} of the closure"),
+        "a tensor that the closure computed from its arguments",
+        format!("a {found} of another device"),
+        "give it as an argument, and return the argument",
+    )
+}
+
+fn panicked(at: &Place, panic: &(dyn std::any::Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into());
+    unsupported(
+        at,
+        "the closure, which panicked while it was recorded",
+        &text,
+        "use in it only tensors that it is given or makes on their device; elements of what is computed cannot be read",
+    )
+}
+
+/// The dtype of a recorded tensor.
+pub(crate) fn dtype_of(tensor: &TensorIr) -> Option<DType> {
+    dtypes::named(tensor.dtype)
+}

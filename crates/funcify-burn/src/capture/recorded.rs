@@ -1,0 +1,137 @@
+//! Recorded closures that are known: a loop in a training step is recorded in each step, and compiled once.
+
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burn::tensor::Device;
+use funcify::error::{Place, Result};
+use funcify::{Graph, TensorType};
+
+use super::record::{Body, Elements, Record, checked, record};
+use crate::plugin::{Function, FunctionOptions};
+
+/// How many functions are kept for a line of the user's.
+const KEPT: usize = 16;
+
+struct Entry {
+    record: Record,
+    /// What the graph depends on beside the record.
+    key: String,
+    function: Arc<Function>,
+}
+
+static KNOWN: Mutex<Option<HashMap<Location<'static>, Vec<Entry>>>> = Mutex::new(None);
+
+/// A closure that is to be recorded, and what is known of it.
+pub(crate) struct Closure<'a> {
+    /// The user's line.
+    pub(crate) line: &'static Location<'static>,
+    pub(crate) at: &'a Place,
+    pub(crate) device: &'a Device,
+    /// The types of what it is given.
+    pub(crate) types: &'a [TensorType],
+    pub(crate) body: &'a Body<'a>,
+}
+
+impl Closure<'_> {
+    /// The function of the graph that `graph` makes of the closure's record; `key` names what else that depends on. A
+    /// function that was made on the same line, of the same ops, is used again.
+    pub(crate) fn function(
+        &self,
+        key: String,
+        options: &FunctionOptions,
+        graph: impl FnOnce(&Record) -> Result<Graph>,
+    ) -> Result<(Arc<Function>, Vec<bool>)> {
+        let first = self.record()?;
+        let used = first.used();
+        let is_it = |entry: &Entry| entry.key == key && entry.record.is_same(&first);
+        let known = |entries: &mut Vec<Entry>| {
+            let entry = entries.remove(entries.iter().position(is_it)?);
+            let function = entry.function.clone();
+            entries.push(entry);
+            Some(function)
+        };
+        if let Some(function) = self.entries(known) {
+            return Ok((function, used));
+        }
+        self.check(&first)?;
+        let function = Arc::new(Function::with_options(&graph(&first)?, options.clone()));
+        self.entries(|entries| {
+            if entries.len() >= KEPT {
+                entries.remove(0);
+            }
+            entries.push(Entry { record: first, key, function: function.clone() });
+        });
+        Ok((function, used))
+    }
+
+    /// What the closure does.
+    pub(crate) fn record(&self) -> Result<Record> {
+        record(self.at, self.device, self.types, Elements::First, self.body)
+    }
+
+    /// Refuses a closure that does something else for other elements.
+    pub(crate) fn check(&self, first: &Record) -> Result<()> {
+        checked(self.at, self.device, self.types, self.body, first)
+    }
+
+    fn entries<R>(&self, f: impl FnOnce(&mut Vec<Entry>) -> R) -> R {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        f(known.get_or_insert_default().entry(*self.line).or_default())
+    }
+}
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use super::*;
+    use crate::plugin::AnyTensor;
+    use burn::tensor::Tensor;
+    use funcify::error::Site;
+    use funcify::{DType, Value};
+
+    /// The function of a closure that multiplies by a number, always on one line.
+    fn function(number: f64, size: usize, key: &str) -> Result<Arc<Function>> {
+        let body = |_: &Device, tensors: Vec<AnyTensor>| {
+            let tensors = tensors.into_iter().map(|tensor| tensor.into_tensor::<1, burn::tensor::Float>());
+            let scaled = tensors.map(|tensor| AnyTensor::from(tensor.expect("it has rank 1") * number));
+            Ok(scaled.collect())
+        };
+        let at = Place::new("test", Site::caller());
+        let types = [TensorType::new(DType::F32, [size])];
+        let (line, device) = (line(), Device::flex());
+        let closure = Closure { line, at: &at, device: &device, types: &types, body: &body };
+        let graph = |record: &Record| {
+            Graph::build("scaled", |g| {
+                let x = g.input("x", &types[0]);
+                super::super::import::import(&at, record, &[x]).unwrap_or_default().into_iter().collect::<Vec<Value>>()
+            })
+        };
+        Ok(closure.function(key.into(), &FunctionOptions::default(), graph)?.0)
+    }
+
+    #[track_caller]
+    fn line() -> &'static Location<'static> {
+        Location::caller()
+    }
+
+    #[test]
+    fn what_a_line_records_again_is_the_same_function() {
+        let first = function(2.0, 3, "").unwrap();
+        assert!(Arc::ptr_eq(&first, &function(2.0, 3, "").unwrap()));
+        let others = [(3.0, 3, ""), (2.0, 4, ""), (2.0, 3, "reversed"), (f64::NAN, 3, "")];
+        for (number, size, key) in others {
+            let other = function(number, size, key).unwrap();
+            assert!(!Arc::ptr_eq(&first, &other));
+            assert!(Arc::ptr_eq(&other, &function(number, size, key).unwrap()));
+        }
+        assert!(Arc::ptr_eq(&first, &function(2.0, 3, "").unwrap()));
+        // The one that was unused for longest goes.
+        for size in 10..10 + KEPT {
+            function(2.0, size, "").unwrap();
+        }
+        assert!(!Arc::ptr_eq(&first, &function(2.0, 3, "").unwrap()));
+        let tensor = first.call::<Tensor<1>>((Tensor::<1>::ones([3], &Device::flex()),)).unwrap();
+        assert_eq!(tensor.into_data().iter::<f32>().collect::<Vec<_>>(), [2.0; 3]);
+    }
+}

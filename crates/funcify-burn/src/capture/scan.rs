@@ -1,0 +1,323 @@
+//! A loop whose body is a closure over Burn tensors.
+
+use std::cell::RefCell;
+use std::panic::Location;
+use std::sync::Arc;
+
+use burn::tensor::Device;
+use funcify::dispatch::CompileOptions;
+use funcify::error::{Error, Place, Result, Site};
+use funcify::{Dim, Graph, Residuals, ScanOptions, TensorType, Value, at_site, scan_with};
+
+use super::import::import;
+use super::record::{Record, type_of};
+use super::recorded::Closure;
+use super::sequence::{Sequences, Stacked};
+use super::trace::Trace;
+use super::weights::{Weights, check_training};
+use super::{Named, names};
+use crate::plugin::{AnyTensor, Function, FunctionOptions, Tensors, leaves_of, structure};
+
+/// Runs `body` over the rows of `xs`, carrying a state: `(carry, y) = body(weights, carry, x)` for each row `x`, from the
+/// first to the last. Gives the last carry and all `y` stacked along axis 0.
+///
+/// The body is a closure over Burn tensors, Burn modules included; it is recorded for one step by Burn's graph capture and
+/// becomes a funcify loop, which is one op of Burn's autodiff: `backward()` reaches `init`, `xs` and the parameters of a
+/// module in `weights`, by a backward loop, with one step's memory beside the carries. The body is called to be recorded: twice at
+/// first, once in each further call on the same line, for which what was made of it is kept.
+///
+/// The body does not capture a module but is given it: capture writes ops on tensors of its own device down, so the body
+/// is called with a copy of the module whose parameters are there. What `weights` can be: [`Weights`].
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::nn::{Linear, LinearConfig};
+/// use burn::tensor::{Device, Distribution, Tensor};
+///
+/// let device = Device::flex().autodiff();
+/// let linear = LinearConfig::new(4, 4).init(&device);
+/// let xs = Tensor::<3>::random([100, 2, 4], Distribution::Default, &device);
+/// let h = Tensor::<2>::zeros([2, 4], &device);
+///
+/// // for x in xs.iter_dim(0) { h = (linear.forward(h) + x.squeeze_dim(0)).tanh(); }
+/// let (h, _hs) = funcify_burn::scan(&linear, h, xs, |linear, h, x| {
+///     let h = (linear.forward(h) + x).tanh();
+///     (h.clone(), h)
+/// })?;
+///
+/// let gradients = h.sum().backward();
+/// assert!(linear.weight.grad(&gradients).is_some());
+/// # }
+/// # Ok::<(), funcify::Error>(())
+/// ```
+///
+/// # Errors
+/// `Unsupported` for what cannot be recorded: an op of Burn's without a translation, which is named; a body that reads
+/// elements, draws at random, or uses tensors that it was not given; layers in training ([`Scan::inference`]). `Type` for a next carry of another type.
+/// What running a [`Function`](crate::Function) can meet.
+#[track_caller]
+pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
+    weights: W,
+    init: C,
+    xs: X,
+    body: impl Fn(W::Inside, C, X::Row) -> (C, Y),
+) -> Result<(C, Y::Stack)> {
+    Scan::new().run(weights, init, xs, body)
+}
+
+/// How a loop runs: the direction, the number of steps, what it saves.
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::tensor::{Device, Tensor};
+/// use funcify_burn::Scan;
+///
+/// let xs = Tensor::<1>::from_data([1.0, 2.0, 3.0], &Device::flex());
+/// let sum = Tensor::<1>::zeros([1], &Device::flex());
+/// let (_, sums) = Scan::new().reverse().run((), sum, xs, |(), sum, x| (sum.clone() + x.clone(), sum + x))?;
+/// assert_eq!(sums.into_data().try_into_vec::<f32>().unwrap(), [6.0, 5.0, 3.0]);
+/// # }
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Scan {
+    length: Option<usize>,
+    is_reversed: bool,
+    is_inference: bool,
+    function: FunctionOptions,
+}
+
+impl Scan {
+    /// From the first row to the last.
+    pub fn new() -> Self {
+        Scan::default()
+    }
+
+    /// The number of steps, which a loop without sequences needs.
+    pub fn length(mut self, steps: usize) -> Self {
+        self.length = Some(steps);
+        self
+    }
+
+    /// From the last row to the first. The ys stay aligned with the xs.
+    pub fn reverse(mut self) -> Self {
+        self.is_reversed = true;
+        self
+    }
+
+    /// Layers that behave in training in another way, dropout and batch normalisation, behave as in inference. Without this
+    /// a module with such layers is refused where there is autodiff: Burn records no training.
+    pub fn inference(mut self) -> Self {
+        self.is_inference = true;
+        self
+    }
+
+    /// What the loop saves for its backward loop, besides the carries.
+    pub fn residuals(mut self, residuals: Residuals) -> Self {
+        self.function.residuals = residuals;
+        self
+    }
+
+    /// How the loop's programs are compiled.
+    pub fn compile(mut self, options: CompileOptions) -> Self {
+        self.function.compile = options;
+        self
+    }
+
+    /// Runs the loop: see [`scan`].
+    ///
+    /// # Errors
+    /// Those of [`scan`].
+    #[track_caller]
+    pub fn run<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
+        &self,
+        weights: W,
+        init: C,
+        xs: X,
+        body: impl Fn(W::Inside, C, X::Row) -> (C, Y),
+    ) -> Result<(C, Y::Stack)> {
+        let line = Location::caller();
+        let at = Place::new("scan", Site::Rust(line));
+        let recorded = self.recorded(line, &at, &weights, init, xs, body)?;
+        let mut results = recorded.function.run(&at, recorded.arguments)?;
+        let stacks = results.split_off(recorded.carry);
+        Ok((structure(&at, "part of the carry", results)?, structure(&at, "result", stacks)?))
+    }
+
+    /// The loop as a graph: its inputs are the weights that the body uses, by their names, the carries `init`, `init_1`, ..
+    /// and the sequences `xs`, `xs_1`, .., whose number of steps is `T`; its outputs are those of [`scan`].
+    ///
+    /// The elements of `init` and `xs` do not matter, nor does the number of rows.
+    ///
+    /// # Errors
+    /// Those of [`scan`].
+    #[track_caller]
+    pub fn trace<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
+        &self,
+        weights: W,
+        init: C,
+        xs: X,
+        body: impl Fn(W::Inside, C, X::Row) -> (C, Y),
+    ) -> Result<Trace> {
+        let line = Location::caller();
+        let at = Place::new("scan", Site::Rust(line));
+        let recorded = self.recorded(line, &at, &weights, init, xs, body)?;
+        Ok(Trace::new(recorded.function, recorded.used))
+    }
+
+    fn recorded<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
+        &self,
+        line: &'static Location<'static>,
+        at: &Place,
+        weights: &W,
+        init: C,
+        xs: X,
+        body: impl Fn(W::Inside, C, X::Row) -> (C, Y),
+    ) -> Result<Recorded> {
+        let given = weights.tensors(at)?;
+        let carry = leaves_of(init);
+        let mut sequences = Vec::new();
+        xs.into_leaves(&mut sequences);
+        let counts = Counts { weights: given.len(), carry: carry.len(), sequences: sequences.len() };
+        let types = types(at, &given, &carry, &sequences)?;
+        let all = || given.iter().map(|(_, weight)| weight).chain(&carry).chain(&sequences);
+        if !self.is_inference {
+            let fix = "draw masks before the loop and give them as a sequence; or run it by `Scan::new().inference()`";
+            check_training(at, weights, all(), fix)?;
+        }
+        let Some(device) = all().next().map(AnyTensor::device) else {
+            return Err(at.mismatch("the loop", "a weight, a carry or a sequence", "none", "give it a carry"));
+        };
+        let body = |device: &Device, tensors: Vec<AnyTensor>| {
+            let mut tensors = tensors.into_iter();
+            let inside = weights.inside(at, device, &mut tensors)?;
+            let before = structure(at, "part of the carry", tensors.by_ref().take(counts.carry).collect())?;
+            let row = structure(at, "row", tensors.collect())?;
+            let (after, y) = body(inside, before, row);
+            let mut results = leaves_of(after);
+            if results.len() != counts.carry {
+                let (expected, found) = (format!("{} tensors", counts.carry), format!("{} tensors", results.len()));
+                return Err(at.mismatch("the next carry", expected, found, "return as many as `init` has"));
+            }
+            y.into_leaves(&mut results);
+            Ok(results)
+        };
+        let closure = Closure { line, at, device: &device, types: &types, body: &body };
+        let named = given.iter().map(|(name, _)| name.clone()).collect();
+        let graph = |record: &Record| self.graph(at, record, &types, &counts, named);
+        let (function, used) = closure.function(self.key(&counts), &self.function, graph)?;
+        let weights = given.into_iter().zip(&used).filter_map(|((_, tensor), used)| used.then_some(tensor));
+        let arguments = weights.chain(carry).chain(sequences).collect();
+        Ok(Recorded { function, used, arguments, carry: counts.carry })
+    }
+
+    /// What the graph depends on beside the body.
+    fn key(&self, counts: &Counts) -> String {
+        format!("{self:?}, {} weights, {} carries, {} sequences", counts.weights, counts.carry, counts.sequences)
+    }
+
+    fn graph(
+        &self,
+        at: &Place,
+        record: &Record,
+        types: &[TensorType],
+        counts: &Counts,
+        weights: Vec<String>,
+    ) -> Result<Graph> {
+        let (mut names, mut refusal) = (names(weights), RefCell::new(None));
+        let mut options = ScanOptions::new();
+        if self.is_reversed {
+            options = options.reverse();
+        }
+        if let Some(length) = self.length {
+            options = options.length(length);
+        }
+        let used = record.used();
+        let graph = Graph::build("scan", |g| {
+            let mut types = types.iter();
+            let mut weights = Vec::with_capacity(counts.weights);
+            for (index, ty) in types.by_ref().take(counts.weights).enumerate() {
+                // A weight that the body does not use has no gradient, as in Burn.
+                weights.push(used[index].then(|| g.input(&names[index], ty)));
+            }
+            let of = |kind: &str, names: &mut Named| names.add(kind);
+            let init = types.by_ref().take(counts.carry).map(|ty| g.input(&of("init", &mut names), ty));
+            let init: Vec<Value> = init.collect();
+            let steps = match self.length {
+                Some(length) => Dim::from(length),
+                None => Dim::from("T"),
+            };
+            let xs = types.map(|ty| {
+                let shape = ty.shape.with_inserted(0, steps.clone());
+                g.input(&of("xs", &mut names), ty.with_shape(shape))
+            });
+            let xs: Vec<Value> = xs.collect();
+            at_site(at.site, || {
+                scan_with(options, init, xs, |carry: Vec<Value>, row: Vec<Value>| {
+                    let unused = carry.first().or(row.first()).copied();
+                    let weights = weights.iter().map(|weight| weight.or(unused));
+                    let Some(mut inputs) = weights.collect::<Option<Vec<Value>>>() else {
+                        return (carry, Vec::new());
+                    };
+                    inputs.extend(carry.iter().chain(&row));
+                    match import(at, record, &inputs) {
+                        Ok(mut results) => {
+                            let ys = results.split_off(counts.carry);
+                            (results, ys)
+                        }
+                        Err(error) => {
+                            *refusal.borrow_mut() = Some(error);
+                            (carry, Vec::new())
+                        }
+                    }
+                })
+            })
+        });
+        match refusal.get_mut().take() {
+            Some(error) => Err(error),
+            None => graph,
+        }
+    }
+}
+
+/// A loop whose body was recorded.
+struct Recorded {
+    function: Arc<Function>,
+    /// Which of the weights the body uses.
+    used: Vec<bool>,
+    /// What the function takes.
+    arguments: Vec<AnyTensor>,
+    /// How many of the results are carries.
+    carry: usize,
+}
+
+/// How many tensors of which kind a body is given.
+struct Counts {
+    weights: usize,
+    carry: usize,
+    sequences: usize,
+}
+
+fn types(
+    at: &Place,
+    weights: &[(String, AnyTensor)],
+    carry: &[AnyTensor],
+    sequences: &[AnyTensor],
+) -> Result<Vec<TensorType>> {
+    let weights = weights.iter().map(|(name, tensor)| type_of(at, &format!("weight `{name}`"), tensor, false));
+    let carry = carry.iter().enumerate().map(|(index, it)| type_of(at, &format!("part {index} of `init`"), it, false));
+    let rows = sequences.iter().enumerate().map(|(index, tensor)| {
+        let component = format!("sequence {index}");
+        match tensor.shape().len() {
+            0 | 1 => Err(Error::Call {
+                at: at.boxed(),
+                component,
+                expected: "a tensor whose rows have rank 1 or more".into(),
+                found: tensor.describe(),
+                fix: "reshape it: its rows are along axis 0".into(),
+            }),
+            _ => type_of(at, &component, tensor, true),
+        }
+    });
+    weights.chain(carry).chain(rows).collect()
+}

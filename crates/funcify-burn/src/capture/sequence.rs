@@ -1,0 +1,123 @@
+//! The ranks of a loop: what it takes has an axis more than its steps see, and so has what it gives.
+
+use burn::tensor::Tensor;
+
+use crate::plugin::{AnyTensor, TensorKind, Tensors};
+
+/// The sequences of a loop: tensors with the steps along axis 0, tuples, arrays and `Vec`s of them, `()`.
+///
+/// A step is given the rows: of a `Tensor<3>` a `Tensor<2>`. Burn has no scalars, so the rows of a `Tensor<1>` are vectors
+/// of one element.
+pub trait Sequences {
+    /// What a step is given.
+    type Row: Tensors;
+
+    /// Adds the tensors to a list, each of rank 2 or more.
+    fn into_leaves(self, leaves: &mut Vec<AnyTensor>);
+}
+
+/// What a step of a loop gives besides the carry: tensors, which the loop stacks along a new axis 0, tuples, arrays and
+/// `Vec`s of them, `()`.
+pub trait Stacked: Tensors {
+    /// What the loop gives: for a `Tensor<2>` a `Tensor<3>`.
+    type Stack: Tensors;
+}
+
+macro_rules! ranks {
+    ($($row:literal $stack:literal)*) => {$(
+        impl<K: TensorKind> Sequences for Tensor<$stack, K> {
+            type Row = Tensor<$row, K>;
+
+            fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
+                leaves.push(self.into());
+            }
+        }
+
+        impl<K: TensorKind> Stacked for Tensor<$row, K> {
+            type Stack = Tensor<$stack, K>;
+        }
+    )*};
+}
+
+ranks!(1 2  2 3  3 4  4 5  5 6  6 7  7 8  8 9  9 10  10 11  11 12);
+
+impl<K: TensorKind> Sequences for Tensor<1, K> {
+    type Row = Tensor<1, K>;
+
+    fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
+        leaves.push(self.unsqueeze_dim::<2>(1).into());
+    }
+}
+
+impl Sequences for AnyTensor {
+    type Row = AnyTensor;
+
+    fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
+        leaves.push(self);
+    }
+}
+
+impl Stacked for AnyTensor {
+    type Stack = AnyTensor;
+}
+
+impl<T: Sequences> Sequences for Vec<T> {
+    type Row = Vec<T::Row>;
+
+    fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
+        self.into_iter().for_each(|sequences| sequences.into_leaves(leaves));
+    }
+}
+
+impl<T: Stacked> Stacked for Vec<T> {
+    type Stack = Vec<T::Stack>;
+}
+
+impl<T: Sequences, const N: usize> Sequences for [T; N] {
+    type Row = [T::Row; N];
+
+    fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
+        self.into_iter().for_each(|sequences| sequences.into_leaves(leaves));
+    }
+}
+
+impl<T: Stacked, const N: usize> Stacked for [T; N] {
+    type Stack = [T::Stack; N];
+}
+
+impl Sequences for () {
+    type Row = ();
+
+    fn into_leaves(self, _: &mut Vec<AnyTensor>) {}
+}
+
+impl Stacked for () {
+    type Stack = ();
+}
+
+macro_rules! tuples {
+    ($(($($name:ident $index:tt),+))*) => {$(
+        impl<$($name: Sequences),+> Sequences for ($($name,)+) {
+            type Row = ($($name::Row,)+);
+
+            fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
+                $(self.$index.into_leaves(leaves);)+
+            }
+        }
+
+        impl<$($name: Stacked),+> Stacked for ($($name,)+) {
+            type Stack = ($($name::Stack,)+);
+        }
+    )*};
+}
+
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}

@@ -1,0 +1,149 @@
+//! A closure over Burn tensors as a graph.
+
+use std::cell::RefCell;
+use std::panic::Location;
+use std::sync::Arc;
+
+use burn::tensor::Device;
+use funcify::error::{Place, Result, Site};
+use funcify::{Graph, HostTensor, TensorType, Value, at_site};
+
+use super::import::import;
+use super::names;
+use super::record::{Record, type_of};
+use super::recorded::Closure;
+use super::weights::{Weights, check_training};
+use crate::plugin::{AnyTensor, Function, Tensors, leaves_of, structure};
+
+/// Records a closure over Burn tensors as a funcify graph: `results = body(weights, arguments)`.
+///
+/// The arguments give the sizes, which the graph has; their elements do not matter. The graph's inputs are the weights that
+/// the closure uses, by their names in the module, and then the arguments, `x`, `x_1`, ..; it runs on every backend of
+/// funcify, is printed, differentiated and batched as any other. Why the closure is given its module: [`crate::scan`].
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let linear = LinearConfig::new(3, 2).init(&device);
+/// let x = Tensor::<2>::ones([5, 3], &device);
+/// let traced = funcify_burn::trace(&linear, (x.clone(),), |linear, (x,)| linear.forward(x).tanh())?;
+/// assert_eq!(traced.graph().input_name(0), "weight");
+/// assert_eq!(traced.graph().output_type(0).to_string(), "f32[5,2]");
+/// let y: Tensor<2> = traced.call(&linear, (x,))?;
+/// # }
+/// # Ok::<(), funcify::Error>(())
+/// ```
+///
+/// # Errors
+/// Those of [`crate::scan`].
+#[track_caller]
+pub fn trace<W: Weights, A: Tensors, R: Tensors>(
+    weights: W,
+    arguments: A,
+    body: impl Fn(W::Inside, A) -> R,
+) -> Result<Trace> {
+    let line = Location::caller();
+    let at = Place::new("trace", Site::Rust(line));
+    let given = weights.tensors(&at)?;
+    let arguments = leaves_of(arguments);
+    let of_weights = given.iter().map(|(name, tensor)| type_of(&at, &format!("weight `{name}`"), tensor, false));
+    let of_arguments =
+        arguments.iter().enumerate().map(|(index, it)| type_of(&at, &format!("argument {index}"), it, false));
+    let types = of_weights.chain(of_arguments).collect::<Result<Vec<TensorType>>>()?;
+    let device = given.iter().map(|(_, tensor)| tensor).chain(&arguments).next().map(AnyTensor::device);
+    let all = given.iter().map(|(_, tensor)| tensor).chain(&arguments);
+    check_training(&at, &weights, all, "trace it without autodiff, `&module.valid()` on arguments of its device")?;
+    let Some(device) = device else {
+        return Err(at.mismatch("the closure", "a weight or an argument", "none", "give it an argument"));
+    };
+    let body = |device: &Device, tensors: Vec<AnyTensor>| {
+        let mut tensors = tensors.into_iter();
+        let inside = weights.inside(&at, device, &mut tensors)?;
+        Ok(leaves_of(body(inside, structure(&at, "argument", tensors.collect())?)))
+    };
+    let closure = Closure { line, at: &at, device: &device, types: &types, body: &body };
+    let record = closure.record()?;
+    closure.check(&record)?;
+    let used = record.used();
+    let weight_names = given.into_iter().map(|(name, _)| name).collect();
+    let graph = graph(&at, &record, &types, weight_names, &used)?;
+    Ok(Trace::new(Arc::new(Function::new(&graph)), used))
+}
+
+fn graph(at: &Place, record: &Record, types: &[TensorType], weights: Vec<String>, used: &[bool]) -> Result<Graph> {
+    let count = weights.len();
+    let (mut names, mut refusal) = (names(weights), RefCell::new(None));
+    let graph = Graph::build("traced", |g| {
+        let mut inputs = Vec::with_capacity(types.len());
+        for (index, ty) in types.iter().enumerate() {
+            let name = if index < count { names[index].clone() } else { names.add("x") };
+            inputs.push((index >= count || used[index]).then(|| g.input(&name, ty)));
+        }
+        let any = inputs.iter().flatten().copied().next();
+        let inputs: Vec<Value> = inputs.iter().filter_map(|input| input.or(any)).collect();
+        let results = at_site(at.site, || import(at, record, &inputs));
+        results.unwrap_or_else(|error| {
+            *refusal.borrow_mut() = Some(error);
+            Vec::new()
+        })
+    });
+    match refusal.get_mut().take() {
+        Some(error) => Err(error),
+        None => graph,
+    }
+}
+
+/// A closure that was recorded: see [`trace`].
+#[derive(Debug)]
+pub struct Trace {
+    function: Arc<Function>,
+    /// Which of the weights, which come first, the closure uses.
+    used: Vec<bool>,
+}
+
+impl Trace {
+    pub(super) fn new(function: Arc<Function>, used: Vec<bool>) -> Self {
+        Trace { function, used }
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        self.function.graph()
+    }
+
+    /// The function, which takes the weights that the closure uses and then the arguments.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// Runs the graph on weights, those that it was traced with or others of their types, and arguments. It is one op of
+    /// Burn's autodiff.
+    ///
+    /// # Errors
+    /// Those of [`Function::call`].
+    #[track_caller]
+    pub fn call<R: Tensors>(&self, weights: impl Weights, arguments: impl Tensors) -> Result<R> {
+        let at = Place::new(self.graph().name(), Site::caller());
+        let mut tensors = self.weights_of(&at, weights)?;
+        arguments.into_leaves(&mut tensors);
+        structure(&at, "result", self.function.run(&at, tensors)?)
+    }
+
+    /// The weights that the graph takes, as host tensors in the order of its first inputs: to run it on another backend.
+    ///
+    /// # Errors
+    /// `Execution` if the device cannot be read.
+    #[track_caller]
+    pub fn host_weights(&self, weights: impl Weights) -> Result<Vec<HostTensor>> {
+        let at = Place::new(self.graph().name(), Site::caller());
+        self.weights_of(&at, weights)?.into_iter().map(AnyTensor::into_host).collect()
+    }
+
+    fn weights_of(&self, at: &Place, weights: impl Weights) -> Result<Vec<AnyTensor>> {
+        let tensors = weights.tensors(at)?.into_iter().zip(&self.used);
+        Ok(tensors.filter_map(|((_, tensor), used)| used.then_some(tensor)).collect())
+    }
+}

@@ -1,0 +1,273 @@
+//! The weights of a closure: a Burn module's parameters, tensors, tuples of them.
+
+use std::vec::IntoIter;
+
+use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{Bool, Device, Int, Tensor};
+use funcify::error::{Error, Place, Result};
+
+use super::record::unsupported;
+use crate::plugin::{AnyTensor, TensorKind};
+
+/// What a recorded closure computes with beside its arguments: the same in each call, or in each step of a loop, and
+/// trained.
+///
+/// * `&module`: a reference to a Burn module. The closure is given a module of the same kind to call `forward` on. Its
+///   parameters ([`Param`]) are the weights; a plain tensor in it is a constant, as to Burn's optimisers.
+/// * a tensor, by value;
+/// * a tuple or an array of weights;
+/// * `()`, no weights.
+///
+/// A closure cannot capture them instead: capture writes ops on tensors of its own device down, and Burn refuses ops on
+/// tensors of two devices.
+pub trait Weights {
+    /// What the closure is given.
+    type Inside;
+
+    /// The tensors, with names.
+    ///
+    /// # Errors
+    /// [`Error::Call`] for a module that holds tensors with autodiff and no parameters: gradients would be lost.
+    fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>>;
+
+    /// Whether a layer among them behaves in training in another way: dropout, batch normalisation.
+    fn has_training(&self) -> bool {
+        false
+    }
+
+    /// The weights with the next of these tensors, on a device.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if they are not those that [`tensors`](Weights::tensors) gave.
+    fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<Self::Inside>;
+}
+
+impl Weights for () {
+    type Inside = ();
+
+    fn tensors(&self, _: &Place) -> Result<Vec<(String, AnyTensor)>> {
+        Ok(Vec::new())
+    }
+
+    fn inside(&self, _: &Place, _: &Device, _: &mut IntoIter<AnyTensor>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<const D: usize, K: TensorKind> Weights for Tensor<D, K> {
+    type Inside = Tensor<D, K>;
+
+    fn tensors(&self, _: &Place) -> Result<Vec<(String, AnyTensor)>> {
+        Ok(vec![("w".into(), self.clone().into())])
+    }
+
+    fn inside(&self, at: &Place, _: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<Tensor<D, K>> {
+        next(at, tensors)
+    }
+}
+
+impl Weights for AnyTensor {
+    type Inside = AnyTensor;
+
+    fn tensors(&self, _: &Place) -> Result<Vec<(String, AnyTensor)>> {
+        Ok(vec![("w".into(), self.clone())])
+    }
+
+    fn inside(&self, at: &Place, _: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<AnyTensor> {
+        tensors.next().ok_or_else(|| lost(at))
+    }
+}
+
+impl<M: Module> Weights for &M {
+    type Inside = M;
+
+    fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>> {
+        let mut visitor = Visitor::default();
+        self.visit(&mut visitor);
+        let is_lost = visitor.tensors.is_empty() && self.devices().iter().any(Device::is_autodiff);
+        match is_lost {
+            false => Ok(visitor.tensors),
+            true => Err(Error::Call {
+                at: at.boxed(),
+                component: "the weights".into(),
+                expected: "a module with parameters".into(),
+                found: "one with plain tensors alone, to which no gradient would flow".into(),
+                fix: "pass tensors by value, `w.clone()`; or take autodiff from the module, `&module.valid()`".into(),
+            }),
+        }
+    }
+
+    fn has_training(&self) -> bool {
+        let mut visitor = Visitor::default();
+        self.visit(&mut visitor);
+        visitor.has_training
+    }
+
+    fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<M> {
+        let mut mapper = Mapper { tensors, is_complete: true };
+        // Without autodiff first: its running statistics are copies then, which can be changed.
+        let module = self.valid().map(&mut mapper);
+        match mapper.is_complete {
+            true => Ok(module.to_device(device)),
+            false => Err(lost(at)),
+        }
+    }
+}
+
+impl<T: Weights, const N: usize> Weights for [T; N] {
+    type Inside = [T::Inside; N];
+
+    fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>> {
+        let parts = self.iter().enumerate().map(|(index, part)| Ok(named(index, part.tensors(at)?)));
+        Ok(parts.collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    fn has_training(&self) -> bool {
+        self.iter().any(Weights::has_training)
+    }
+
+    fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<[T::Inside; N]> {
+        let parts = self.iter().map(|part| part.inside(at, device, tensors)).collect::<Result<Vec<_>>>()?;
+        parts.try_into().map_err(|_| lost(at))
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident $index:tt),+))*) => {$(
+        impl<$($name: Weights),+> Weights for ($($name,)+) {
+            type Inside = ($($name::Inside,)+);
+
+            fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>> {
+                Ok([$(named($index, self.$index.tensors(at)?)),+].concat())
+            }
+
+            fn has_training(&self) -> bool {
+                $(self.$index.has_training())||+
+            }
+
+            fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<Self::Inside> {
+                Ok(($(self.$index.inside(at, device, tensors)?,)+))
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}
+
+/// The weights of a part of a tuple or an array.
+fn named(index: usize, tensors: Vec<(String, AnyTensor)>) -> Vec<(String, AnyTensor)> {
+    tensors.into_iter().map(|(name, tensor)| (format!("w{index}_{name}"), tensor)).collect()
+}
+
+fn next<const D: usize, K: TensorKind>(at: &Place, tensors: &mut IntoIter<AnyTensor>) -> Result<Tensor<D, K>> {
+    tensors.next().and_then(|tensor| tensor.into_tensor().ok()).ok_or_else(|| lost(at))
+}
+
+fn lost(at: &Place) -> Error {
+    let reason = "a module has other parameters when it is mapped than when it is visited";
+    unsupported(at, "the weights", reason, "use a module that is derived")
+}
+
+/// The parameters of a module with the names of their fields.
+#[derive(Default)]
+struct Visitor {
+    path: Vec<String>,
+    tensors: Vec<(String, AnyTensor)>,
+    /// Whether a layer trains.
+    has_training: bool,
+}
+
+impl Visitor {
+    fn push(&mut self, tensor: AnyTensor) {
+        let name = self.path.join("_");
+        // Positions in a list are names too.
+        let name = if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("w{name}") };
+        self.tensors.push((name, tensor));
+    }
+}
+
+impl ModuleVisitor for Visitor {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.push(param.val().into());
+    }
+
+    fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
+        self.push(param.val().into());
+    }
+
+    fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
+        self.push(param.val().into());
+    }
+
+    fn visit_flag(&mut self, flag: &Param<Flag>) {
+        self.has_training |= flag.is_enabled();
+    }
+
+    fn enter_module(&mut self, name: &str, _: &str) {
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        self.path.push(name.chars().map(|c| if is_of_name(c) { c } else { '_' }).collect());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+}
+
+/// Puts other tensors into a module, in the order in which it is visited.
+struct Mapper<'a> {
+    tensors: &'a mut IntoIter<AnyTensor>,
+    is_complete: bool,
+}
+
+impl Mapper<'_> {
+    fn tensor<const D: usize, K: TensorKind>(&mut self, old: Tensor<D, K>) -> Tensor<D, K> {
+        let new = self.tensors.next().and_then(|tensor| tensor.into_tensor().ok());
+        self.is_complete &= new.is_some();
+        new.unwrap_or(old)
+    }
+}
+
+impl ModuleMapper for Mapper<'_> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let (id, old, mapper) = param.consume();
+        Param::from_mapped_value(id, self.tensor(old), mapper)
+    }
+
+    fn map_int<const D: usize>(&mut self, param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
+        let (id, old, mapper) = param.consume();
+        Param::from_mapped_value(id, self.tensor(old), mapper)
+    }
+
+    fn map_bool<const D: usize>(&mut self, param: Param<Tensor<D, Bool>>) -> Param<Tensor<D, Bool>> {
+        let (id, old, mapper) = param.consume();
+        Param::from_mapped_value(id, self.tensor(old), mapper)
+    }
+}
+
+/// Refuses layers that behave in training in another way, if one of the tensors has autodiff: capture has none, and such
+/// layers ask their input's device.
+pub(super) fn check_training<'a>(
+    at: &Place,
+    weights: &impl Weights,
+    mut tensors: impl Iterator<Item = &'a AnyTensor>,
+    fix: &str,
+) -> Result<()> {
+    match weights.has_training() && tensors.any(|tensor| tensor.device().is_autodiff()) {
+        false => Ok(()),
+        true => Err(unsupported(
+            at,
+            "a module with layers that behave in training in another way (dropout, batch normalisation)",
+            "Burn records no training: they would be recorded as in inference",
+            fix,
+        )),
+    }
+}

@@ -1,0 +1,186 @@
+//! The layers of [`funcify::nn`] as Burn modules.
+//!
+//! A layer is a Burn module: its parameters are trained, saved, loaded and moved as those of any other. Its `forward` is one
+//! op of Burn's autodiff. Parameters have the names and shapes of [`funcify::nn`], which are PyTorch's or those of the authors'
+//! code.
+//!
+//! ```
+//! # #[cfg(feature = "flex")] {
+//! use burn::tensor::{Device, Distribution, Tensor};
+//! use funcify::nn::{Cell, Recurrent};
+//! use funcify_burn::nn::Lstm;
+//!
+//! let device = Device::flex().autodiff();
+//! let options = Recurrent { layers: 2, bidirectional: true, ..Recurrent::new(Cell::Lstm, 3, 8) };
+//! let lstm = Lstm::new(&options, &device)?;
+//! let xs = Tensor::<3>::random([4, 100, 3], Distribution::Default, &device);
+//! let (ys, state) = lstm.forward(xs, None)?;
+//! assert_eq!(ys.dims(), [4, 100, 16]);
+//! assert_eq!(state.hidden.dims(), [4, 4, 8]);
+//! let gradients = ys.sum().backward();
+//! # }
+//! # Ok::<(), funcify::Error>(())
+//! ```
+
+mod parameters;
+
+use std::sync::Arc;
+
+use burn::module::{Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor};
+use burn::nn::LstmState;
+use burn::tensor::{Device, Tensor};
+use funcify::error::{Error, Place, Result, Site};
+use funcify::nn::{self, Cell};
+use funcify::{DType, TensorType};
+
+use self::parameters::Parameters;
+use crate::device::Burn;
+use crate::plugin::{AnyTensor, Function, Tensors, leaves_of, structure};
+
+/// What all layers are: parameters, and a function of the sequence, the states and them.
+#[derive(Clone, Debug)]
+struct Layer {
+    parameters: Parameters,
+    function: Arc<Function>,
+    states: Arc<[TensorType]>,
+    /// The axis of a sequence that is the batch.
+    batch: usize,
+}
+
+impl Layer {
+    fn new(at: &Place, layer: nn::Layer, dtype: DType, batch_first: bool, device: &Device) -> Result<Self> {
+        Ok(Layer {
+            parameters: Parameters::new(at, &layer, dtype, device)?,
+            function: Arc::new(Function::new(&layer.graph)),
+            states: layer.states.into(),
+            batch: if batch_first { 0 } else { 1 },
+        })
+    }
+
+    fn forward<S: Tensors>(&self, at: &Place, xs: Tensor<3>, states: Option<S>) -> Result<(Tensor<3>, S)> {
+        let batch = xs.dims()[self.batch];
+        let states = match states {
+            Some(states) => leaves_of(states),
+            None => self.zeros(at, batch, &xs.device())?,
+        };
+        let mut arguments = vec![AnyTensor::from(xs)];
+        arguments.extend(states);
+        arguments.extend(self.parameters.tensors());
+        structure(at, "result", self.function.run(at, arguments)?)
+    }
+
+    /// The states of a sequence that begins.
+    fn zeros(&self, at: &Place, batch: usize, device: &Device) -> Result<Vec<AnyTensor>> {
+        let burn = Burn::of(device)?;
+        let zeros = |ty: &TensorType| {
+            let sizes = ty.shape.dims().iter().map(|dim| dim.constant().map_or(batch, |size| size as usize));
+            let zeros = burn.zeros(ty.dtype, &sizes.collect::<Vec<usize>>());
+            zeros.map(AnyTensor::new).map_err(|source| Error::Execution {
+                at: at.boxed(),
+                backend: "burn".into(),
+                source,
+            })
+        };
+        self.states.iter().map(zeros).collect()
+    }
+
+    fn with(&self, parameters: Parameters) -> Self {
+        Layer { parameters, ..self.clone() }
+    }
+}
+
+macro_rules! layers {
+    ($($(#[$doc:meta])* $name:ident: $options:ty => $state:ty, $of_state:literal, |$given:ident| $checked:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name(Layer);
+
+        impl $name {
+            /// A layer with parameters before training, on a device.
+            ///
+            /// # Errors
+            /// `Type` for options that make no layer; `Unsupported` for a device that cannot hold it.
+            #[track_caller]
+            pub fn new($given: &$options, device: &Device) -> Result<Self> {
+                let at = Place::new(stringify!($name), Site::caller());
+                let options: $options = $checked;
+                Layer::new(&at, options.layer()?, options.dtype, options.batch_first, device).map($name)
+            }
+
+            /// The outputs for a sequence `[B,T,F]`, or `[T,B,F]` if the batch does not come first, and the state after its
+            /// last step.
+            #[doc = concat!("The state: ", $of_state, ". It begins as zeros if none is given.")]
+            ///
+            /// # Errors
+            /// `Call` for a sequence or a state of other sizes, another dtype or another device.
+            #[track_caller]
+            pub fn forward(&self, xs: Tensor<3>, state: Option<$state>) -> Result<(Tensor<3>, $state)> {
+                let at = Place::new(stringify!($name), Site::caller());
+                self.0.forward(&at, xs, state)
+            }
+        }
+
+        impl Module for $name {
+            fn collect_devices(&self, devices: Devices) -> Devices {
+                self.0.parameters.collect_devices(devices)
+            }
+
+            fn fork(self, device: &Device) -> Self {
+                $name(self.0.with(self.0.parameters.clone().fork(device)))
+            }
+
+            fn to_device(self, device: &Device) -> Self {
+                $name(self.0.with(self.0.parameters.clone().to_device(device)))
+            }
+
+            fn train(self) -> Self {
+                $name(self.0.with(self.0.parameters.clone().train()))
+            }
+
+            fn valid(&self) -> Self {
+                $name(self.0.with(self.0.parameters.valid()))
+            }
+
+            fn materialize(self) -> Self {
+                $name(self.0.with(self.0.parameters.clone().materialize()))
+            }
+
+            fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
+                self.0.parameters.visit(visitor);
+            }
+
+            fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
+                $name(self.0.with(self.0.parameters.clone().map(mapper)))
+            }
+        }
+
+        impl ModuleDisplayDefault for $name {
+            fn content(&self, content: Content) -> Option<Content> {
+                self.0.parameters.content(content.set_top_level_type(stringify!($name)))
+            }
+        }
+
+        impl ModuleDisplay for $name {}
+    )*};
+}
+
+layers! {
+    /// Elman's recurrent network, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
+    Rnn: nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
+        |options| nn::Recurrent { cell: Cell::Rnn, ..options.clone() };
+    /// A gated recurrent unit, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
+    Gru: nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
+        |options| nn::Recurrent { cell: Cell::Gru, ..options.clone() };
+    /// S5, a diagonal state space layer: see [`nn::S5`].
+    S5: nn::S5 => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`",
+        |options| options.clone();
+    /// The selective scan, the core of Mamba: see [`nn::SelectiveScan`].
+    SelectiveScan: nn::SelectiveScan => Tensor<3>, "`[B, features, states]`",
+        |options| options.clone();
+    /// Gated linear attention: see [`nn::GatedLinearAttention`].
+    GatedLinearAttention: nn::GatedLinearAttention => Tensor<4>, "`[B, heads, key / heads, value / heads]`",
+        |options| options.clone();
+    /// A long short-term memory, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
+    Lstm: nn::Recurrent => LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`",
+        |options| nn::Recurrent { cell: Cell::Lstm, ..options.clone() };
+}

@@ -1,0 +1,153 @@
+//! A Burn tensor of any rank and kind.
+
+use burn::backend::{AutodiffBackend, Dispatch, DispatchAutodiffContext, TensorMetadata};
+use burn::tensor::kind::Basic;
+use burn::tensor::{Bool, DType as BurnDType, Device, Float, Int, Tensor as BurnTensor};
+use funcify::dispatch::Backend;
+use funcify::error::{Error, Place, Result, Site};
+use funcify::{DType, HostTensor};
+
+use crate::device::Burn;
+use crate::dtypes;
+use crate::kinds::{self, Tensor};
+
+/// A Burn tensor whose rank and kind are known at run time: what a [`Function`](super::Function) takes and gives where
+/// they are not written down as types.
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::tensor::{Device, Int, Tensor};
+/// use funcify_burn::AnyTensor;
+///
+/// let x = AnyTensor::from(Tensor::<2, Int>::from_data([[1, 2, 3]], &Device::flex()));
+/// assert_eq!(x.shape(), [1, 3]);
+/// assert!(x.clone().into_tensor::<2, Int>().is_ok());
+/// assert!(x.into_tensor::<1, Int>().is_err());
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct AnyTensor(Tensor);
+
+/// The kinds of Burn's tensors: `Float`, `Int` and `Bool`.
+pub trait TensorKind: Basic + Clone + 'static {
+    /// How Burn writes it.
+    const NAME: &'static str;
+
+    /// Whether tensors of the kind have elements of this type.
+    fn has(dtype: BurnDType) -> bool;
+}
+
+impl TensorKind for Float {
+    const NAME: &'static str = "Float";
+
+    fn has(dtype: BurnDType) -> bool {
+        dtype.is_float()
+    }
+}
+
+impl TensorKind for Int {
+    const NAME: &'static str = "Int";
+
+    fn has(dtype: BurnDType) -> bool {
+        dtype.is_int() || dtype.is_uint()
+    }
+}
+
+impl TensorKind for Bool {
+    const NAME: &'static str = "Bool";
+
+    fn has(dtype: BurnDType) -> bool {
+        dtype.is_bool()
+    }
+}
+
+impl<const D: usize, K: TensorKind> From<BurnTensor<D, K>> for AnyTensor {
+    fn from(tensor: BurnTensor<D, K>) -> Self {
+        AnyTensor(tensor.into_dispatch())
+    }
+}
+
+impl AnyTensor {
+    pub(crate) fn new(tensor: Tensor) -> Self {
+        AnyTensor(tensor)
+    }
+
+    pub(crate) fn as_dispatch(&self) -> &Tensor {
+        &self.0
+    }
+
+    pub(crate) fn into_dispatch(self) -> Tensor {
+        self.0
+    }
+
+    /// The sizes of the axes.
+    pub fn shape(&self) -> Vec<usize> {
+        kinds::sizes(&self.0)
+    }
+
+    /// The element type, if it is one of funcify's.
+    pub fn dtype(&self) -> Option<DType> {
+        dtypes::of(&self.0)
+    }
+
+    /// The device, with autodiff if the tensor has it.
+    pub fn device(&self) -> Device {
+        Device::new(self.0.device())
+    }
+
+    /// The tensor with a rank and a kind. A scalar, which Burn does not have, becomes a vector of one element.
+    ///
+    /// # Errors
+    /// `Call` if the tensor has another rank or kind.
+    #[track_caller]
+    pub fn into_tensor<const D: usize, K: TensorKind>(self) -> Result<BurnTensor<D, K>> {
+        let at = Place::new("into_tensor", Site::caller());
+        match self.shape().len() {
+            _ if !K::has(self.0.dtype()) => {}
+            rank if rank == D => return Ok(BurnTensor::from_dispatch(self.0)),
+            0 if D == 1 => {
+                let vector = kinds::resized(self.0, &[1]);
+                let failed = |source| Error::Execution { at: at.boxed(), backend: "burn".into(), source };
+                return vector.map(BurnTensor::from_dispatch).map_err(failed);
+            }
+            _ => {}
+        }
+        Err(Error::Call {
+            at: at.boxed(),
+            component: "the tensor".into(),
+            expected: format!("a Tensor<{D}, {}>", K::NAME),
+            found: self.describe(),
+            fix: "ask for the rank and the kind that it has".into(),
+        })
+    }
+
+    /// The tensor in host memory.
+    ///
+    /// # Errors
+    /// `Execution` if the device cannot be read; `Unsupported` for a device or a dtype that funcify does not have.
+    #[track_caller]
+    pub fn into_host(self) -> Result<HostTensor> {
+        let at = Place::new("into_host", Site::caller());
+        let burn = Burn::of(&self.device())?;
+        let failed = |source| Error::Execution { at: at.boxed(), backend: burn.name().to_string(), source };
+        let dtype = self.dtype().ok_or_else(|| failed(format!("funcify has no dtype {:?}", self.0.dtype()).into()))?;
+        burn.download(&plain(self.0), dtype).map_err(failed)
+    }
+
+    /// What an error says of the tensor.
+    pub(crate) fn describe(&self) -> String {
+        let shape: Vec<String> = self.shape().iter().map(usize::to_string).collect();
+        match self.dtype() {
+            Some(dtype) => format!("{dtype}[{}]", shape.join(",")),
+            None => format!("{:?}[{}]", self.0.dtype(), shape.join(",")),
+        }
+    }
+}
+
+/// The tensor without autodiff.
+pub(crate) fn plain(tensor: Tensor) -> Tensor {
+    match tensor.autodiff {
+        DispatchAutodiffContext::Disabled => tensor,
+        DispatchAutodiffContext::Enabled(_) => by_kind!(tensor, inner | int_inner | bool_inner, (tensor)),
+    }
+}

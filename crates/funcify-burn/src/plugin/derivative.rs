@@ -1,0 +1,86 @@
+//! The pair of programs behind a differentiable call: forward, and from cotangents to gradients.
+
+use funcify::dispatch::{self, Backend};
+use funcify::error::{Error, Place, Result};
+use funcify::{GradOptions, Graph, Taken, Wrt};
+
+use super::function::FunctionOptions;
+use crate::device::Burn;
+use crate::kinds::{self, Tensor};
+
+/// A forward program that saves what its backward program needs, for the derivatives by some of the inputs.
+pub(crate) struct Derivative {
+    at: Place,
+    forward: dispatch::Function<Burn>,
+    backward: dispatch::Function<Burn>,
+    takes: Vec<Taken>,
+    /// How many results the graph has; what follows them is saved.
+    results: usize,
+}
+
+/// What a call keeps for its backward program.
+pub(crate) struct Saved {
+    /// One for each input of the backward program; `None` for cotangents.
+    tensors: Vec<Option<Tensor>>,
+    /// The sizes of the graph's results.
+    sizes: Vec<Vec<usize>>,
+}
+
+impl Derivative {
+    /// Compiles the programs for the derivatives by the inputs that `by` marks.
+    pub(crate) fn new(at: &Place, graph: &Graph, burn: &Burn, by: &[bool], options: &FunctionOptions) -> Result<Self> {
+        let names = by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| graph.input_name(index).to_string());
+        let grad_options = GradOptions::new().residuals(options.residuals.clone());
+        let pullback = graph.pullback(Wrt::Names(names.collect()), grad_options)?;
+        Ok(Derivative {
+            at: at.clone(),
+            forward: dispatch::Function::compile_with(&pullback.forward, burn, options.compile.clone())?,
+            backward: dispatch::Function::compile_with(&pullback.backward, burn, options.compile.clone())?,
+            takes: pullback.takes,
+            results: graph.outputs().len(),
+        })
+    }
+
+    /// The results, and what the backward program needs.
+    pub(crate) fn forward(&self, arguments: Vec<Tensor>) -> Result<(Vec<Tensor>, Saved)> {
+        let mut outputs = self.forward.call(&arguments)?;
+        let tensors = self.takes.iter().map(|taken| match taken {
+            Taken::Input(index) => Some(arguments[*index].clone()),
+            Taken::Output(index) => Some(outputs[*index].clone()),
+            Taken::Cotangent(_) => None,
+        });
+        let tensors = tensors.collect();
+        outputs.truncate(self.results);
+        let sizes = outputs.iter().map(kinds::sizes).collect();
+        Ok((outputs, Saved { tensors, sizes }))
+    }
+
+    /// The gradients by the inputs, of the sizes `wanted`. A result without a cotangent has zeros.
+    pub(crate) fn backward(
+        &self,
+        saved: Saved,
+        mut cotangents: Vec<Option<Tensor>>,
+        wanted: &[Vec<usize>],
+    ) -> Result<Vec<Tensor>> {
+        let burn = self.backward.backend();
+        let failed = |source| Error::Execution { at: self.at.boxed(), backend: burn.name().to_string(), source };
+        let mut arguments = Vec::with_capacity(self.takes.len());
+        for (input, (taken, tensor)) in self.takes.iter().zip(saved.tensors).enumerate() {
+            arguments.push(match (tensor, taken) {
+                (Some(tensor), _) => tensor,
+                (None, Taken::Cotangent(index)) => match cotangents[*index].take() {
+                    Some(cotangent) => kinds::resized(cotangent, &saved.sizes[*index]).map_err(failed)?,
+                    None => {
+                        let dtype = self.backward.graph().input_type(input).dtype;
+                        burn.zeros(dtype, &saved.sizes[*index]).map_err(failed)?
+                    }
+                },
+                (None, _) => continue,
+            });
+        }
+        let gradients = self.backward.call(&arguments)?;
+        drop(arguments);
+        let fitted = gradients.into_iter().zip(wanted).map(|(it, sizes)| kinds::resized(it, sizes).map_err(failed));
+        fitted.collect()
+    }
+}

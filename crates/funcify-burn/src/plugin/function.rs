@@ -1,0 +1,257 @@
+//! A compiled graph as one op of Burn's autodiff.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use burn::backend::{DispatchAutodiffContext, GradientCheckpointingStrategy};
+use burn::tensor::Device;
+use funcify::dispatch::{self, Backend, CompileOptions};
+use funcify::error::{Error, Place, Result, Site};
+use funcify::{Graph, Residuals};
+
+use super::any::{AnyTensor, plain};
+use super::derivative::Derivative;
+use super::node::{Pull, is_tracked, on_tape};
+use super::tensors::{Tensors, leaves_of, structure};
+use crate::device::Burn;
+use crate::kinds::{self, Tensor};
+
+/// How a [`Function`] runs.
+#[derive(Clone, Debug, Default)]
+pub struct FunctionOptions {
+    /// How its programs are compiled.
+    pub compile: CompileOptions,
+    /// What its loops save for their backward loops.
+    pub residuals: Residuals,
+}
+
+/// A graph that is called on Burn's tensors, and is one op of Burn's autodiff.
+///
+/// It runs on the device of its arguments, compiled when it meets one. If an argument is tracked, `backward()` of a loss
+/// flows through it by funcify's own backward program: the tape gets a few nodes for each call, whatever loops the graph
+/// has. An argument that is not tracked, or has no autodiff, is a constant; if none is tracked nothing is recorded.
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::tensor::{Device, Tensor};
+/// use funcify::{Graph, scan};
+/// use funcify_burn::Function;
+///
+/// let decay = Graph::build("decay", |g| {
+///     let (xs, a) = (g.input("xs", "f32[T,2]"), g.input("a", "f32[2]"));
+///     scan(xs.index(0, 0).zeros_like(), xs, |sum, x| (sum * a + x, ()))
+/// })
+/// .unwrap();
+/// let decay = Function::new(&decay);
+///
+/// let device = Device::flex().autodiff();
+/// let a = Tensor::<1>::from_data([0.5, 0.5], &device).require_grad();
+/// let xs = Tensor::<2>::from_data([[1.0, 2.0], [3.0, 4.0]], &device);
+/// let last: Tensor<1> = decay.call((xs, a.clone())).unwrap();
+/// let gradients = last.sum().backward();
+/// let gradient = a.grad(&gradients).unwrap();
+/// assert_eq!(gradient.into_data().try_into_vec::<f32>().unwrap(), [1.0, 2.0]);
+/// # }
+/// ```
+///
+/// Burn's autodiff is of first order and consumes its tape: for derivatives of higher order differentiate the graph
+/// (`Graph::grad`, `Graph::vjp`), and call that.
+#[derive(Debug)]
+pub struct Function {
+    graph: Arc<Graph>,
+    options: FunctionOptions,
+    devices: Mutex<Vec<Arc<OnDevice>>>,
+}
+
+/// What is compiled for a device.
+struct OnDevice {
+    burn: Burn,
+    /// Without derivatives.
+    forward: Mutex<Option<Arc<dispatch::Function<Burn>>>>,
+    /// With the derivatives by some of the inputs.
+    derivatives: Mutex<Vec<(Vec<bool>, Arc<Derivative>)>>,
+}
+
+impl std::fmt::Debug for OnDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OnDevice").field("burn", &self.burn).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Function {
+    /// A function that computes a graph. It is compiled when it is called.
+    pub fn new(graph: &Graph) -> Self {
+        Function::with_options(graph, FunctionOptions::default())
+    }
+
+    /// A function that computes a graph, with options.
+    pub fn with_options(graph: &Graph, options: FunctionOptions) -> Self {
+        Function { graph: Arc::new(graph.clone()), options, devices: Mutex::new(Vec::new()) }
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Runs the function on a structure of tensors, in the order of the graph's inputs, and gives the results in the
+    /// structure that the caller writes. A scalar, which Burn does not have, is a vector of one element.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if arguments or results do not fit the graph, or are on several devices; what compiling and running
+    /// a graph can meet; [`Error::NoDerivative`] if an argument is tracked through an op without a derivative.
+    ///
+    /// # Panics
+    /// `backward()` has no way to return an error: if the backward program cannot run, it panics with the error's text.
+    #[track_caller]
+    pub fn call<R: Tensors>(&self, arguments: impl Tensors) -> Result<R> {
+        let at = Place::new(self.graph.name(), Site::caller());
+        let results = self.run(&at, leaves_of(arguments))?;
+        structure(&at, "result", results)
+    }
+
+    pub(crate) fn run(&self, at: &Place, arguments: Vec<AnyTensor>) -> Result<Vec<AnyTensor>> {
+        let (device, strategy) = self.device_of(at, &arguments)?;
+        let tracked: Vec<bool> = arguments.iter().map(|argument| is_tracked(argument.as_dispatch())).collect();
+        let taped: Vec<Tensor> = arguments.into_iter().map(AnyTensor::into_dispatch).collect();
+        let given: Vec<Vec<usize>> = taped.iter().map(kinds::sizes).collect();
+        let plain = taped.iter().enumerate().map(|(index, argument)| self.fitted(at, index, plain(argument.clone())));
+        let plain = plain.collect::<Result<Vec<Tensor>>>()?;
+        let burn = &device.burn;
+        if !tracked.contains(&true) {
+            let results = self.forward(&device)?.call(&plain)?;
+            let results = results.into_iter().map(|result| vector(at, burn, result)).collect::<Result<_>>()?;
+            return self.lifted(at, burn, strategy, Vec::new(), results, Box::new(|_| Vec::new()));
+        }
+        let derivative = self.derivative(at, &device, &tracked)?;
+        let (results, saved) = derivative.forward(plain)?;
+        let results = results.into_iter().map(|result| vector(at, burn, result)).collect::<Result<_>>()?;
+        let operands: Vec<Tensor> = (taped.into_iter().zip(&tracked))
+            .filter_map(|(argument, is_tracked)| is_tracked.then_some(argument))
+            .collect();
+        let wanted = given.into_iter().zip(&tracked).filter_map(|(sizes, is_tracked)| is_tracked.then_some(sizes));
+        let wanted: Vec<Vec<usize>> = wanted.collect();
+        let pull: Pull = Box::new(move |cotangents| match derivative.backward(saved, cotangents, &wanted) {
+            Ok(gradients) => gradients,
+            Err(error) => panic!("{error}"),
+        });
+        self.lifted(at, burn, strategy, operands, results, pull)
+    }
+
+    /// The results on the tape, if the arguments have one.
+    fn lifted(
+        &self,
+        at: &Place,
+        burn: &Burn,
+        strategy: Option<GradientCheckpointingStrategy>,
+        operands: Vec<Tensor>,
+        results: Vec<Tensor>,
+        pull: Pull,
+    ) -> Result<Vec<AnyTensor>> {
+        let results = match strategy {
+            None => results,
+            Some(strategy) => on_tape(strategy, operands, results, pull).map_err(|source| failed(at, burn, source))?,
+        };
+        Ok(results.into_iter().map(AnyTensor::new).collect())
+    }
+
+    /// The one device of the arguments, and their strategy of checkpointing if any has autodiff.
+    fn device_of(
+        &self,
+        at: &Place,
+        arguments: &[AnyTensor],
+    ) -> Result<(Arc<OnDevice>, Option<GradientCheckpointingStrategy>)> {
+        let Some(first) = arguments.first().map(AnyTensor::device) else {
+            let (expected, found) = ("a tensor, whose device is that of the call", "no tensors");
+            return Err(misfit(at, "the argument list".into(), expected, found, "add an input to the graph"));
+        };
+        let mut strategy = None;
+        for (index, argument) in arguments.iter().enumerate() {
+            let component = || format!("argument {index} (`{}`)", self.input_name(index));
+            let device = argument.device();
+            if device.as_dispatch() != first.as_dispatch() {
+                let (expected, found) = (format!("a tensor on {first:?}"), format!("one on {device:?}"));
+                return Err(misfit(at, component(), &expected, &found, "move the arguments to one device"));
+            }
+            match (argument.as_dispatch().autodiff, strategy) {
+                (DispatchAutodiffContext::Disabled, _) => {}
+                (DispatchAutodiffContext::Enabled(found), Some(expected)) if found != expected => {
+                    let (expected, found) = (format!("gradient checkpointing {expected:?}"), format!("{found:?}"));
+                    let fix = "use one strategy of gradient checkpointing for all arguments";
+                    return Err(misfit(at, component(), &expected, &found, fix));
+                }
+                (DispatchAutodiffContext::Enabled(found), _) => strategy = Some(found),
+            }
+        }
+        Ok((self.on_device(&first)?, strategy))
+    }
+
+    fn on_device(&self, device: &Device) -> Result<Arc<OnDevice>> {
+        let mut devices = lock(&self.devices);
+        let known = devices.iter().find(|known| known.burn.device().as_dispatch() == device.as_dispatch());
+        if let Some(known) = known {
+            return Ok(known.clone());
+        }
+        let (forward, derivatives) = (Mutex::new(None), Mutex::new(Vec::new()));
+        let new = Arc::new(OnDevice { burn: Burn::of(device)?, forward, derivatives });
+        devices.push(new.clone());
+        Ok(new)
+    }
+
+    fn forward(&self, device: &OnDevice) -> Result<Arc<dispatch::Function<Burn>>> {
+        let mut forward = lock(&device.forward);
+        if let Some(forward) = &*forward {
+            return Ok(forward.clone());
+        }
+        let options = self.options.compile.clone();
+        let compiled = Arc::new(dispatch::Function::compile_with(&self.graph, &device.burn, options)?);
+        *forward = Some(compiled.clone());
+        Ok(compiled)
+    }
+
+    fn derivative(&self, at: &Place, device: &OnDevice, tracked: &[bool]) -> Result<Arc<Derivative>> {
+        let mut derivatives = lock(&device.derivatives);
+        if let Some((_, known)) = derivatives.iter().find(|(by, _)| by == tracked) {
+            return Ok(known.clone());
+        }
+        let new = Arc::new(Derivative::new(at, &self.graph, &device.burn, tracked, &self.options)?);
+        derivatives.push((tracked.to_vec(), new.clone()));
+        Ok(new)
+    }
+
+    fn input_name(&self, index: usize) -> &str {
+        if index < self.graph.inputs().len() { self.graph.input_name(index) } else { "" }
+    }
+
+    /// An argument with the rank of its input: a vector of one element stands for a scalar.
+    fn fitted(&self, at: &Place, index: usize, argument: Tensor) -> Result<Tensor> {
+        let is_scalar = index < self.graph.inputs().len() && self.graph.input_type(index).rank() == 0;
+        if !is_scalar || kinds::sizes(&argument) != [1] {
+            return Ok(argument);
+        }
+        kinds::resized(argument, &[]).map_err(|source| Error::Execution {
+            at: at.boxed(),
+            backend: "burn".into(),
+            source,
+        })
+    }
+}
+
+/// A result as Burn's tensors have it: a scalar is a vector of one element.
+fn vector(at: &Place, burn: &Burn, result: Tensor) -> Result<Tensor> {
+    match kinds::sizes(&result).is_empty() {
+        true => kinds::resized(result, &[1]).map_err(|source| failed(at, burn, source)),
+        false => Ok(result),
+    }
+}
+
+fn failed(at: &Place, burn: &Burn, source: funcify::error::BackendError) -> Error {
+    Error::Execution { at: at.boxed(), backend: burn.name().to_string(), source }
+}
+
+fn misfit(at: &Place, component: String, expected: &str, found: &str, fix: &str) -> Error {
+    Error::Call { at: at.boxed(), component, expected: expected.into(), found: found.into(), fix: fix.into() }
+}

@@ -1,0 +1,255 @@
+//! One op with any number of operands and results on the tape of Burn's autodiff.
+//!
+//! A node of Burn's autodiff has a fixed number of operands and one result. A call is therefore a few nodes: *links*, each
+//! with up to [`WIDTH`] operands and the link before it, the last of which pulls the cotangents back; and above it one
+//! node a result, which keeps the cotangent of that result. Burn runs nodes from the deepest in the tape to the
+//! shallowest, so the last link runs when all cotangents are there, and each operand's node when it has its share.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use burn::backend::autodiff::checkpoint::base::Checkpointer;
+use burn::backend::autodiff::checkpoint::strategy::{BalancedCheckpointing, CheckpointStrategy, NoCheckpointing};
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{
+    Autodiff, Backend, BackendTensor, BackendTypes, DispatchAutodiffContext, DispatchKindConversion,
+    DispatchTensorKind, GradientCheckpointingStrategy, TensorMetadata,
+};
+use burn::tensor::{FloatDType, Shape};
+use funcify::error::BackendError;
+
+use crate::kinds::{Kind, Tensor, kind};
+
+/// From the cotangents of the results, `None` for those that the loss does not use, to those of the operands.
+pub(crate) type Pull = Box<dyn FnOnce(Vec<Option<Tensor>>) -> Vec<Tensor> + Send>;
+
+/// How many operands a link has; one of them is the link before it.
+const WIDTH: usize = 16;
+
+/// What the nodes of one call share.
+struct Shared {
+    pull: Option<Pull>,
+    /// One a result.
+    cotangents: Vec<Option<Tensor>>,
+    /// One an operand, when the last link has run.
+    gradients: Vec<Option<Tensor>>,
+}
+
+/// The state of a node: what all share, and which part of it is this node's.
+#[derive(Clone)]
+struct Part {
+    shared: Arc<Mutex<Shared>>,
+    /// The number of the result, or of the first operand.
+    first: usize,
+}
+
+impl Part {
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Part").field("first", &self.first).finish_non_exhaustive()
+    }
+}
+
+/// A node with operands.
+#[derive(Debug)]
+struct Link;
+
+/// The node of a result.
+#[derive(Debug)]
+struct Collect;
+
+/// A float tensor of a backend on the tape.
+type Taped<V> = <Autodiff<V> as BackendTypes>::FloatTensorPrimitive;
+
+impl<V: Backend> Backward<V, WIDTH> for Link
+where
+    Tensor: DispatchKindConversion<V>,
+{
+    type State = Part;
+
+    fn backward(self, ops: Ops<Part, WIDTH>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let signal = grads.consume::<V>(&ops.node);
+        let mut shared = ops.state.lock();
+        if let Some(pull) = shared.pull.take() {
+            let cotangents = std::mem::take(&mut shared.cotangents);
+            shared.gradients = pull(cotangents).into_iter().map(Some).collect();
+        }
+        let [operands @ .., before] = ops.parents;
+        for (index, operand) in operands.into_iter().enumerate() {
+            let gradient = shared.gradients.get_mut(ops.state.first + index).and_then(Option::take);
+            if let (Some(operand), Some(gradient)) = (operand, gradient) {
+                grads.register::<V>(operand.id, primitive::<V>(gradient));
+            }
+        }
+        if let Some(before) = before {
+            grads.register::<V>(before.id, signal);
+        }
+    }
+}
+
+impl<V: Backend> Backward<V, 1> for Collect
+where
+    Tensor: DispatchKindConversion<V>,
+{
+    type State = Part;
+
+    fn backward(self, ops: Ops<Part, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let cotangent = grads.consume::<V>(&ops.node);
+        let device = cotangent.device();
+        let mut shared = ops.state.lock();
+        // The first of the results to run lets the last link run.
+        let is_first = shared.cotangents.iter().all(Option::is_none);
+        if let Some(slot) = shared.cotangents.get_mut(ops.state.first) {
+            *slot = Some(dispatch::<V>(cotangent));
+        }
+        let [last] = ops.parents;
+        if let (Some(last), true) = (last, is_first) {
+            grads.register::<V>(last.id, V::float_zeros(Shape::from(vec![1]), &device, FloatDType::F32));
+        }
+    }
+}
+
+/// The primitive of a tensor of that backend without autodiff. Another tensor is Burn's panic: the callers have looked.
+fn primitive<V: Backend>(tensor: Tensor) -> FloatTensor<V>
+where
+    Tensor: DispatchKindConversion<V>,
+{
+    match <Tensor as DispatchKindConversion<V>>::try_into_backend(tensor) {
+        Ok(tensor) => tensor.float(),
+        Err(message) => panic!("a tensor of another device or with autodiff: {message}"),
+    }
+}
+
+fn dispatch<V: Backend>(tensor: FloatTensor<V>) -> Tensor
+where
+    Tensor: DispatchKindConversion<V>,
+{
+    <Tensor as DispatchKindConversion<V>>::from_backend(BackendTensor::Float(tensor))
+}
+
+/// Whether gradients flow to a tensor.
+pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
+    let DispatchTensorKind::Autodiff(inner) = &tensor.kind else {
+        return false;
+    };
+    match &**inner {
+        #[cfg(feature = "flex")]
+        DispatchTensorKind::Flex(tensor) => tensor.as_autodiff().is_tracked(),
+        #[cfg(feature = "ndarray")]
+        DispatchTensorKind::NdArray(tensor) => tensor.as_autodiff().is_tracked(),
+        #[cfg(feature = "wgpu")]
+        DispatchTensorKind::Cube(tensor) => tensor.as_autodiff().is_tracked(),
+        _ => false,
+    }
+}
+
+/// Puts results on the tape as those of one op of `operands`, which are tracked and on one device. Results that are not
+/// floats, and all if there are no operands, get the autodiff context alone.
+///
+/// # Errors
+/// A device of a feature of Burn that this crate is compiled without.
+#[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
+pub(crate) fn on_tape(
+    strategy: GradientCheckpointingStrategy,
+    operands: Vec<Tensor>,
+    results: Vec<Tensor>,
+    pull: Pull,
+) -> Result<Vec<Tensor>, BackendError> {
+    let Some(first) = results.first() else {
+        return Ok(results);
+    };
+    match &first.kind {
+        #[cfg(feature = "flex")]
+        DispatchTensorKind::Flex(_) => Ok(with_strategy::<burn::backend::Flex>(strategy, operands, results, pull)),
+        #[cfg(feature = "ndarray")]
+        DispatchTensorKind::NdArray(_) => {
+            Ok(with_strategy::<burn::backend::NdArray>(strategy, operands, results, pull))
+        }
+        #[cfg(feature = "wgpu")]
+        DispatchTensorKind::Cube(_) => Ok(with_strategy::<burn::backend::Cube>(strategy, operands, results, pull)),
+        _ => Err("funcify-burn is compiled without the feature of this device".into()),
+    }
+}
+
+fn with_strategy<V: Backend>(
+    strategy: GradientCheckpointingStrategy,
+    operands: Vec<Tensor>,
+    results: Vec<Tensor>,
+    pull: Pull,
+) -> Vec<Tensor>
+where
+    Tensor: DispatchKindConversion<V>
+        + DispatchKindConversion<Autodiff<V, NoCheckpointing>>
+        + DispatchKindConversion<Autodiff<V, BalancedCheckpointing>>,
+{
+    match strategy {
+        GradientCheckpointingStrategy::Disabled => record::<V, NoCheckpointing>(strategy, operands, results, pull),
+        GradientCheckpointingStrategy::Balanced => {
+            record::<V, BalancedCheckpointing>(strategy, operands, results, pull)
+        }
+    }
+}
+
+fn record<V: Backend, C: CheckpointStrategy>(
+    strategy: GradientCheckpointingStrategy,
+    operands: Vec<Tensor>,
+    results: Vec<Tensor>,
+    pull: Pull,
+) -> Vec<Tensor>
+where
+    Tensor: DispatchKindConversion<V> + DispatchKindConversion<Autodiff<V, C>>,
+{
+    let shared = Shared { pull: Some(pull), cotangents: vec![None; results.len()], gradients: Vec::new() };
+    let shared = Arc::new(Mutex::new(shared));
+    let mut last: Option<Taped<V>> = None;
+    for (number, operands) in operands.chunks(WIDTH - 1).enumerate() {
+        let part = Part { shared: shared.clone(), first: number * (WIDTH - 1) };
+        last = Some(link::<V, C>(part, operands, last.as_ref()));
+    }
+    let results = results.into_iter().enumerate().map(|(index, mut result)| {
+        if kind(&result) != Kind::Float {
+            result.autodiff = DispatchAutodiffContext::Enabled(strategy);
+            return result;
+        }
+        let part = Part { shared: shared.clone(), first: index };
+        let result = primitive::<V>(result);
+        let taped = match &last {
+            None => Taped::<V>::new(result),
+            Some(last) => match Collect.prepare::<C>([last.node()]).compute_bound().stateful() {
+                OpsKind::Tracked(prepared) => prepared.finish(part, result),
+                OpsKind::UnTracked(prepared) => prepared.finish(result),
+            },
+        };
+        <Tensor as DispatchKindConversion<Autodiff<V, C>>>::from_backend(BackendTensor::Float(taped))
+    });
+    results.collect()
+}
+
+/// A node of these operands and the link before it.
+fn link<V: Backend, C: CheckpointStrategy>(part: Part, operands: &[Tensor], before: Option<&Taped<V>>) -> Taped<V>
+where
+    Tensor: DispatchKindConversion<V> + DispatchKindConversion<Autodiff<V, C>>,
+{
+    let taped =
+        |tensor: &Tensor| match <Tensor as DispatchKindConversion<Autodiff<V, C>>>::try_into_backend(tensor.clone()) {
+            Ok(tensor) => tensor.float(),
+            Err(message) => panic!("a tensor of another device or without autodiff: {message}"),
+        };
+    let mut operands: Vec<Taped<V>> = operands.iter().map(taped).collect();
+    // A node needs a tensor, whatever its elements; those that fill it up are not tracked.
+    let any = operands[0].primitive().clone();
+    operands.resize_with(WIDTH - 1, || Taped::<V>::new(any.clone()));
+    operands.push(before.cloned().unwrap_or_else(|| Taped::<V>::new(any.clone())));
+    let nodes = std::array::from_fn(|index| operands[index].node());
+    match Link.prepare::<C>(nodes).compute_bound().stateful() {
+        OpsKind::Tracked(prepared) => prepared.finish(part, any),
+        OpsKind::UnTracked(prepared) => prepared.finish(any),
+    }
+}

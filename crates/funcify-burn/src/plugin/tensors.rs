@@ -1,0 +1,179 @@
+//! Structures of Burn tensors: what a function takes and gives.
+
+use std::vec::IntoIter;
+
+use burn::nn::LstmState;
+use burn::tensor::Tensor;
+use funcify::error::{Error, Place, Result};
+
+use super::any::{AnyTensor, TensorKind};
+
+/// A structure of Burn tensors of mixed ranks and kinds: tensors, [`AnyTensor`]s, tuples, arrays and `Vec`s of them, and
+/// Burn's `LstmState` (the hidden state, then the cell).
+///
+/// A `Vec` among results takes all tensors that are left, so it stands last.
+pub trait Tensors: Sized {
+    /// Adds the tensors to a list, in order.
+    fn into_leaves(self, leaves: &mut Vec<AnyTensor>);
+
+    /// The structure with the next tensors of a list.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if the list ends, or a tensor has another rank or kind.
+    fn from_leaves(leaves: &mut Leaves) -> Result<Self>;
+}
+
+/// Tensors that are taken one by one.
+#[derive(Debug)]
+pub struct Leaves {
+    at: Place,
+    /// What the tensors are: results, or parts of a carry.
+    what: &'static str,
+    count: usize,
+    tensors: IntoIter<AnyTensor>,
+}
+
+impl Leaves {
+    /// The next tensor, which should be an `expected`.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if there is none.
+    pub fn take(&mut self, expected: &str) -> Result<AnyTensor> {
+        let missing = || format!("{} tensors", self.count);
+        self.tensors.next().ok_or_else(|| self.misfit(self.count, expected.to_string(), missing()))
+    }
+
+    fn misfit(&self, index: usize, expected: String, found: String) -> Error {
+        Error::Call {
+            at: self.at.boxed(),
+            component: format!("{} {index}", self.what),
+            expected,
+            found,
+            fix: "write the structure with the ranks and kinds that the program has; `AnyTensor` takes any".into(),
+        }
+    }
+
+    fn left(&self) -> usize {
+        self.tensors.len()
+    }
+}
+
+/// All the tensors of a structure.
+pub(crate) fn leaves_of(tensors: impl Tensors) -> Vec<AnyTensor> {
+    let mut leaves = Vec::new();
+    tensors.into_leaves(&mut leaves);
+    leaves
+}
+
+/// The structure with these tensors, all of them.
+pub(crate) fn structure<T: Tensors>(at: &Place, what: &'static str, tensors: Vec<AnyTensor>) -> Result<T> {
+    let count = tensors.len();
+    let mut leaves = Leaves { at: at.clone(), what, count, tensors: tensors.into_iter() };
+    let structure = T::from_leaves(&mut leaves)?;
+    match leaves.left() {
+        0 => Ok(structure),
+        left => Err(leaves.misfit(count - left, format!("{} tensors", count - left), format!("{count} tensors"))),
+    }
+}
+
+impl Tensors for AnyTensor {
+    fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
+        leaves.push(self);
+    }
+
+    fn from_leaves(leaves: &mut Leaves) -> Result<Self> {
+        leaves.take("a tensor")
+    }
+}
+
+impl<const D: usize, K: TensorKind> Tensors for Tensor<D, K> {
+    fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
+        leaves.push(self.into());
+    }
+
+    fn from_leaves(leaves: &mut Leaves) -> Result<Self> {
+        let expected = format!("a Tensor<{D}, {}>", K::NAME);
+        let index = leaves.count - leaves.left();
+        let tensor = leaves.take(&expected)?;
+        let found = tensor.describe();
+        tensor.into_tensor().map_err(|_| leaves.misfit(index, expected, found))
+    }
+}
+
+impl<const D: usize> Tensors for LstmState<D> {
+    fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
+        (self.hidden, self.cell).into_leaves(leaves);
+    }
+
+    fn from_leaves(leaves: &mut Leaves) -> Result<Self> {
+        let (hidden, cell) = Tensors::from_leaves(leaves)?;
+        Ok(LstmState::new(cell, hidden))
+    }
+}
+
+impl Tensors for () {
+    fn into_leaves(self, _: &mut Vec<AnyTensor>) {}
+
+    fn from_leaves(_: &mut Leaves) -> Result<Self> {
+        Ok(())
+    }
+}
+
+impl<T: Tensors> Tensors for Vec<T> {
+    fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
+        self.into_iter().for_each(|tensors| tensors.into_leaves(leaves));
+    }
+
+    fn from_leaves(leaves: &mut Leaves) -> Result<Self> {
+        let mut list = Vec::new();
+        while leaves.left() > 0 {
+            let left = leaves.left();
+            list.push(T::from_leaves(leaves)?);
+            if leaves.left() == left {
+                break;
+            }
+        }
+        Ok(list)
+    }
+}
+
+impl<T: Tensors, const N: usize> Tensors for [T; N] {
+    fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
+        self.into_iter().for_each(|tensors| tensors.into_leaves(leaves));
+    }
+
+    fn from_leaves(leaves: &mut Leaves) -> Result<Self> {
+        let list = (0..N).map(|_| T::from_leaves(leaves)).collect::<Result<Vec<T>>>()?;
+        let (index, found) = (leaves.count - leaves.left(), format!("{} parts", list.len()));
+        list.try_into().map_err(|_| leaves.misfit(index, format!("{N} parts"), found))
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident $index:tt),+))*) => {$(
+        impl<$($name: Tensors),+> Tensors for ($($name,)+) {
+            fn into_leaves(self, leaves: &mut Vec<AnyTensor>) {
+                $(self.$index.into_leaves(leaves);)+
+            }
+
+            fn from_leaves(leaves: &mut Leaves) -> Result<Self> {
+                Ok(($($name::from_leaves(leaves)?,)+))
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
+}

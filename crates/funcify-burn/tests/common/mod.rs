@@ -1,0 +1,67 @@
+//! What the tests of the plug-in share: devices, numbers, a comparison.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+pub(crate) mod cells;
+
+use burn::tensor::{Device, TensorData};
+use funcify::dispatch::Backend;
+use funcify_burn::Burn;
+
+/// Every device that is compiled in and there.
+pub(crate) fn devices() -> Vec<Device> {
+    let devices = vec![
+        #[cfg(feature = "flex")]
+        Device::flex(),
+        #[cfg(feature = "ndarray")]
+        #[allow(
+            deprecated,
+            reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it"
+        )]
+        Device::ndarray(),
+    ];
+    devices.into_iter().chain(wgpu()).collect()
+}
+
+/// The devices that compute in f64.
+pub(crate) fn devices_of_f64() -> Vec<Device> {
+    let holds = |device: &Device| Burn::of(device).unwrap().lacks(funcify::DType::F64, 3).is_none();
+    devices().into_iter().filter(holds).collect()
+}
+
+/// The wgpu device, if there is one. Where there is none and `FUNCIFY_REQUIRE` does not name it, the tests go without it
+/// and say so.
+fn wgpu() -> Option<Device> {
+    #[cfg(feature = "wgpu")]
+    match Burn::wgpu() {
+        Ok(burn) => return Some(burn.device().clone()),
+        Err(error) => {
+            assert_eq!(error.kind(), "Absent", "{error}");
+            let required = std::env::var("FUNCIFY_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|name| name == "burn-wgpu"), "{error}");
+            eprintln!("without burn-wgpu: {error}");
+        }
+    }
+    None
+}
+
+/// Numbers between -1 and 1, the same for the same seed.
+pub(crate) fn values(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(2654435761).wrapping_add(12345);
+    let mut next = || {
+        state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Asserts that tensors differ by no more than `tolerance` times the largest of their elements.
+pub(crate) fn assert_close(found: &TensorData, expected: &TensorData, tolerance: f64, what: &str) {
+    assert_eq!(found.shape(), expected.shape(), "{what}");
+    let pairs: Vec<(f64, f64)> = found.iter::<f64>().zip(expected.iter::<f64>()).collect();
+    let largest = pairs.iter().map(|(_, expected)| expected.abs()).fold(0.0, f64::max);
+    for (index, (found, expected)) in pairs.iter().enumerate() {
+        let difference = (found - expected).abs();
+        assert!(difference <= tolerance * largest, "{what}: element {index} is {found}, not {expected}");
+    }
+}

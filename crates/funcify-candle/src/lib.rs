@@ -34,8 +34,19 @@
 //! and through the elementwise kernels of one float operand, except `lgamma` and `digamma`; Candle's `backward` through
 //! another kernel of this crate is Candle's error `BackwardNotSupported`, never a wrong gradient.
 
+mod autodiff;
 mod backend;
+mod closures;
 mod cpu;
+mod errors;
 mod ops;
+mod rnn;
+mod tree;
 
 pub use backend::Candle;
+pub use closures::cond::{checkpoint, cond};
+pub use closures::map::{map, map_with};
+pub use closures::scan::{ScanOptions, scan, scan_captured, scan_with};
+pub use closures::while_loop::while_loop;
+pub use rnn::{RnnExt, RnnState};
+pub use tree::TensorTree;

@@ -1,0 +1,95 @@
+//! What a loop over a closure keeps for its gradient: the carry at the start of each segment, or the graphs of the steps.
+
+use std::ops::Range;
+
+use candle_core::{Result, Tensor};
+
+/// One step between leaves of its own.
+pub(super) struct Traced {
+    /// The leaves that the step was given.
+    pub(super) carry: Vec<Tensor>,
+    pub(super) xs: Vec<Tensor>,
+    /// What it gave.
+    pub(super) next: Vec<Tensor>,
+    pub(super) ys: Vec<Tensor>,
+}
+
+/// When a carry is kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Keep {
+    /// The carry before each step whose number is a multiple of this.
+    Every(usize),
+    /// As [`Every`](Keep::Every), where the number of steps is not known: the distance doubles when there are more carries
+    /// than twice the distance, so that both grow as the root of the number of steps.
+    Thinned(usize),
+    /// The graphs of all steps.
+    Graphs,
+}
+
+/// What a loop has kept.
+pub(super) struct Record {
+    pub(super) keep: Keep,
+    /// Numbers of steps, and the carries before them.
+    starts: Vec<(usize, Vec<Tensor>)>,
+    /// The graphs of all steps, if they are kept.
+    pub(super) graphs: Vec<Traced>,
+    /// How many steps have run.
+    pub(super) steps: usize,
+    /// The last carry.
+    pub(super) last: Vec<Tensor>,
+}
+
+impl Record {
+    pub(super) fn new(keep: Keep) -> Self {
+        Record { keep, starts: Vec::new(), graphs: Vec::new(), steps: 0, last: Vec::new() }
+    }
+
+    /// The carry before the next step.
+    pub(super) fn offer(&mut self, carry: &[Tensor]) {
+        let every = match &mut self.keep {
+            Keep::Graphs => return,
+            Keep::Every(every) => *every,
+            Keep::Thinned(every) => {
+                if self.starts.len() > 2 * *every {
+                    *every *= 2;
+                    let every = *every;
+                    self.starts.retain(|(step, _)| step % every == 0);
+                }
+                *every
+            }
+        };
+        if self.steps.is_multiple_of(every) {
+            self.starts.push((self.steps, carry.to_vec()));
+        }
+    }
+
+    /// How many carries are kept.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// The segments from the last to the first: their steps, the carry before them and the carry after them.
+    pub(super) fn segments(&self) -> impl Iterator<Item = (Range<usize>, &[Tensor], &[Tensor])> {
+        (0..self.starts.len()).rev().map(|index| {
+            let (first, start) = &self.starts[index];
+            match self.starts.get(index + 1) {
+                Some((end, next)) => (*first..*end, start.as_slice(), next.as_slice()),
+                None => (*first..self.steps, start.as_slice(), self.last.as_slice()),
+            }
+        })
+    }
+}
+
+/// Whether two tensors hold the same numbers, NaN at the same places included.
+pub(super) fn same(a: &Tensor, b: &Tensor) -> Result<bool> {
+    if a.elem_count() == 0 {
+        return Ok(true);
+    }
+    let equal = a.eq(b)?.flatten_all()?;
+    if equal.min(0)?.to_scalar::<u8>()? == 1 {
+        return Ok(true);
+    }
+    let both_nan = (a.ne(a)? * b.ne(b)?)?.flatten_all()?;
+    Ok(equal.maximum(&both_nan)?.min(0)?.to_scalar::<u8>()? == 1)
+}

@@ -215,7 +215,7 @@ fn training_is_the_same() {
     for (found, expected) in found.iter().zip(&expected) {
         assert!((found - expected).abs() < 1e-10, "{found} is not {expected}");
     }
-    assert!(expected[9] < 0.7 * expected[0], "nothing was learned: {expected:?}");
+    assert!(expected[9] < 0.8 * expected[0], "nothing was learned: {expected:?}");
 }
 
 /// States of candle_nn are trees, so a cell may be called in any closure.

@@ -20,7 +20,7 @@ fn block(text: &str, fence: &str) -> String {
 
 #[test]
 fn the_program_is_the_example() {
-    let example = read("crates/funcify/examples/leaky.rs");
+    let example = read("examples/leaky.rs");
     let (_, program) = example.split_once("\n\n").unwrap();
     assert_eq!(block(&read("README.md"), "```rust"), program.trim_end());
 }

@@ -4,8 +4,21 @@
 //! backend that is linked. Its loops are [`scan`], with JAX's meaning, or a [`Recurrence`] with PyTensor's taps.
 //!
 //! ```
-#![doc = include_str!("../examples/leaky.rs")]
+//! use funcify::{Graph, GradOptions, HostTensor, evaluate, scan};
+//!
+//! let leaky = Graph::build("leaky", |g| {
+//!     let [xs, decay] = [g.input("xs", "f32[T]"), g.input("decay", "f32[]")];
+//!     let (last, _) = scan(decay.zeros_like(), xs, |state, x| (state * decay + x, ()));
+//!     last.square()
+//! })?;
+//! let slope = leaky.grad(["decay"], GradOptions::new())?;
+//! let inputs = [HostTensor::from([1f32, 2.0]), HostTensor::scalar(0.5f32)];
+//! assert_eq!(evaluate(&slope, &inputs)?[0], HostTensor::scalar(5f32));
+//! # Ok::<(), funcify::Error>(())
 //! ```
+//!
+//! On a backend, `Function::compile(&leaky, &Candle::cpu())` or `&Burn::flex()` takes the place of [`evaluate`]: the
+//! crates `funcify-candle` and `funcify-burn` are the backends.
 //!
 //! - [`Value`]: what a program is written with. [`Tree`]: structures of values. [`HostTensor`]: tensors with numbers.
 //! - [`vmap()`]: a program on one lane becomes one on many. [`associative_scan`]: running combinations.
@@ -37,8 +50,8 @@ pub mod types;
 pub mod vmap;
 
 pub use derivative::{
-    Disconnected, GradOptions, Residuals, Wrt, checkpoint, grad, grad_with, hessian, hvp, jacobian, jvp,
-    value_and_grad, vjp, vjp_with,
+    Disconnected, GradOptions, Pullback, Residuals, Taken, Wrt, checkpoint, grad, grad_with, hessian, hvp, jacobian,
+    jvp, value_and_grad, vjp, vjp_with,
 };
 pub use error::{Error, Place, Result, Site};
 pub use eval::evaluate;

@@ -102,7 +102,7 @@ impl Graph {
             let given: Vec<Option<Value>> = (0..self.outputs().len())
                 .map(|index| {
                     let (name, ty) = (&self.outputs()[index].name, self.given_type(self.output_type(index), &mut rows));
-                    ty.dtype.is_float().then(|| self.further_input(&at, &format!("ct_{name}"), &ty))
+                    ty.dtype.is_float().then(|| further_input(&at, &format!("ct_{name}"), &ty))
                 })
                 .collect();
             let tape = Tape::record(self, inputs, wanted, options.residuals);
@@ -123,7 +123,7 @@ impl Graph {
         self.derive(&at, &wrt.into(), |inputs, wanted| {
             let dual = |(index, (primal, wanted)): (usize, (&Value, &bool))| {
                 let (name, ty) = (self.input_name(index), self.input_type(index));
-                let tangent = wanted.then(|| self.further_input(&at, &format!("tan_{name}"), ty));
+                let tangent = wanted.then(|| further_input(&at, &format!("tan_{name}"), ty));
                 Dual { primal: *primal, tangent }
             };
             let duals: Vec<Dual> = inputs.iter().zip(wanted).enumerate().map(dual).collect();
@@ -247,23 +247,25 @@ impl Graph {
         }
         ty.with_shape(dims)
     }
+}
 
-    /// An input of the derivative that the graph does not have.
-    fn further_input(&self, at: &Place, name: &str, ty: &TensorType) -> Value {
-        let taken = |name: &str| (0..self.inputs().len()).any(|index| self.input_name(index) == name);
-        tracer::input(&free_name(name, taken), ty.clone(), false, at.site)
-    }
+/// An input of the derivative that the graph does not have.
+fn further_input(at: &Place, name: &str, ty: &TensorType) -> Value {
+    tracer::input(&free_name(name, tracer::has_input), ty.clone(), false, at.site)
 }
 
 /// A cotangent cut to the rows that the loop has given.
 fn fitted(value: Value, ty: &TensorType) -> Value {
+    if value.is_poison() {
+        return value;
+    }
     let differ = |axis: &usize| value.shape()[*axis] != ty.shape[*axis];
     let axes: Vec<usize> = (0..ty.rank()).filter(differ).collect();
     axes.into_iter().fold(value, |value, axis| value.slice(axis as i64, Dim::from(0)..ty.shape[axis].clone()))
 }
 
 /// The name, or with the first number that makes it free: `tan_x`, `tan_x_2`, `tan_x_3`.
-fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
+pub(super) fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number: usize| format!("{name}_{number}"));
     std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
 }

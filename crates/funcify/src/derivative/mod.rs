@@ -12,6 +12,7 @@
 mod build;
 mod graphs;
 mod jvp;
+mod pullback;
 #[cfg(test)]
 mod tests;
 mod vjp;
@@ -21,6 +22,7 @@ pub use build::{
 };
 pub use graphs::Wrt;
 pub(crate) use jvp::{inline, jvp as push_forward};
+pub use pullback::{Pullback, Taken};
 pub(crate) use vjp::{Forward, Tape, active_values};
 
 use crate::error::{Error, Site};

@@ -20,6 +20,12 @@ impl Graph {
         self.kept(&keep).unwrap_or_else(|| self.clone())
     }
 
+    /// The graph with its first `count` inputs, which are all that its outputs need, without what no output needs.
+    pub(crate) fn with_first_inputs(&self, count: usize) -> Graph {
+        let inputs = (0..self.inputs.len()).map(|index| index < count).collect();
+        self.kept(&Keep { inputs, outputs: vec![true; self.outputs.len()] }).unwrap_or_else(|| self.clone())
+    }
+
     /// With these inputs and outputs alone, and what they need. `None` if an output needs an input that is left out.
     fn kept(&self, keep: &Keep) -> Option<Graph> {
         let (_, slims) = self.slimmed(&keep.outputs);

@@ -246,6 +246,15 @@ pub(crate) fn keep_name(value: Value, name: &str) {
     });
 }
 
+/// Whether the open trace has an input of that name.
+pub(crate) fn has_input(name: &str) -> bool {
+    let found = with_trace(|trace| {
+        let graph = trace.bodies.first().map(|body| &body.graph);
+        graph.is_some_and(|graph| (0..graph.inputs().len()).any(|index| graph.input_name(index) == name))
+    });
+    found.unwrap_or(false)
+}
+
 /// Lets [`fresh_symbol`] make none that a graph has.
 pub(crate) fn reserve_symbols(graph: &Graph) {
     let mut symbols = Vec::new();

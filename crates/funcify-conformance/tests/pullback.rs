@@ -1,0 +1,45 @@
+//! A pullback's two programs give what reverse mode gives as one program, for every program of the suite.
+
+use funcify::{Disconnected, Error, GradOptions, HostTensor, Taken, evaluate};
+use funcify_conformance::{Case, Expected, all_cases};
+
+/// The gradients by all float inputs, by the one program and by the two, with the outputs themselves as cotangents.
+/// `None` if the case has none.
+fn check(case: &Case) -> Option<()> {
+    let options = || GradOptions::new().disconnected(Disconnected::Zeros);
+    let joint = match case.graph.vjp(.., options()) {
+        Ok(joint) => joint,
+        Err(Error::NoDerivative { .. }) => return None,
+        Err(error) => panic!("{}: {error}", case.name),
+    };
+    let pullback = case.graph.pullback(.., options()).unwrap();
+    let what = || format!("{}\n{}\n{}", case.name, pullback.forward, pullback.backward);
+    for graph in [&pullback.forward, &pullback.backward] {
+        graph.check().unwrap_or_else(|errors| panic!("{errors:?}\n{}", what()));
+    }
+    let outputs =
+        evaluate(&pullback.forward, &case.inputs).unwrap_or_else(|error| panic!("forward: {error}\n{}", what()));
+    let count = case.graph.outputs().len();
+    let cotangents = outputs[..count].iter().filter(|output| output.dtype().is_float()).cloned();
+    let inputs: Vec<HostTensor> = case.inputs.iter().cloned().chain(cotangents).collect();
+    let expected = evaluate(&joint, &inputs).unwrap();
+    assert_eq!(format!("{:?}", outputs[..count].to_vec()), format!("{:?}", expected[..count].to_vec()), "{}", what());
+    let taken = pullback.takes.iter().map(|taken| match taken {
+        Taken::Input(index) => case.inputs[*index].clone(),
+        Taken::Output(index) | Taken::Cotangent(index) => outputs[*index].clone(),
+    });
+    let taken: Vec<HostTensor> = taken.collect();
+    let gradients =
+        evaluate(&pullback.backward, &taken).unwrap_or_else(|error| panic!("backward: {error}\n{}", what()));
+    assert_eq!(format!("{gradients:?}"), format!("{:?}", expected[count..].to_vec()), "{}", what());
+    Some(())
+}
+
+#[test]
+fn every_program() {
+    let cases = all_cases().unwrap();
+    let programs = cases.iter().filter(|case| !["op", "numerics", "vmap"].contains(&case.category.as_str()));
+    let with_results = programs.filter(|case| matches!(case.expected, Expected::Outputs(_)));
+    let checked = with_results.filter_map(check).count();
+    assert!(checked > 700, "{checked} programs");
+}

@@ -1,0 +1,338 @@
+//! Reverse mode as two programs: one before the cotangents are known, one after.
+//!
+//! A tensor library's own autodiff calls the backward pass later than the forward pass, if at all. [`Graph::vjp`] is
+//! one graph of both; here it is cut where the cotangents come in. What the second part needs of the first is saved, but
+//! for what only lays out numbers anew (a broadcast, a reshape), which is done again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::build::GradOptions;
+use super::graphs::{Wrt, free_name};
+use crate::HostTensor;
+use crate::error::{Result, Site};
+use crate::graph::{Graph, Output, Source, ValueId, binds, uses_any};
+use crate::ops::{Broadcast, Constant, Op};
+use crate::types::{Dim, Symbol};
+
+/// A graph's forward pass and its backward pass, as [`Graph::pullback`] makes them.
+#[derive(Clone, Debug)]
+pub struct Pullback {
+    /// The graph's inputs give its outputs, and after them what the backward pass needs.
+    pub forward: Graph,
+    /// What it [`takes`](Pullback::takes) gives `grad_x` for each input `x` in `wrt`, in their order.
+    pub backward: Graph,
+    /// What each input of the backward pass is.
+    pub takes: Vec<Taken>,
+}
+
+/// What an input of a backward pass is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// The input of that number of the forward pass.
+    Input(usize),
+    /// The output of that number of the forward pass: one of the graph's, or one that is saved.
+    Output(usize),
+    /// The cotangent of the graph's output of that number; zeros of its type if there is none.
+    Cotangent(usize),
+}
+
+impl Graph {
+    /// The forward pass and the backward pass of the product of the transposed Jacobian and a vector, as two graphs.
+    ///
+    /// They are what [`vjp`](Graph::vjp) is together, for a caller who knows the cotangents later. Errors are those of
+    /// `vjp`.
+    ///
+    /// ```
+    /// use funcify::{GradOptions, Graph, HostTensor, Taken, evaluate};
+    ///
+    /// let graph = Graph::build("double_exp", |g| g.input("x", "f64[]").exp().exp())?;
+    /// let pullback = graph.pullback(["x"], GradOptions::new())?;
+    /// let x = HostTensor::scalar(0f64);
+    /// let outputs = evaluate(&pullback.forward, &[x.clone()])?;
+    /// let ct = HostTensor::scalar(1f64);
+    /// let inputs: Vec<_> = pullback.takes.iter().map(|taken| match taken {
+    ///     Taken::Input(_) => x.clone(),
+    ///     Taken::Output(index) => outputs[*index].clone(),
+    ///     Taken::Cotangent(_) => ct.clone(),
+    /// });
+    /// assert_eq!(evaluate(&pullback.backward, &inputs)?[0], HostTensor::scalar(1f64.exp()));
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn pullback(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Pullback> {
+        let mut joint = self.vjp(wrt, options)?;
+        let sizes = add_sizes(&mut joint)?;
+        let cut = Cut::of(&joint, self.inputs().len(), self.outputs().len());
+        cut.pullback(&sizes)
+    }
+}
+
+/// Adds, for each size that a loop of the graph gives, a tensor with so many rows: a program that takes it knows the size.
+fn add_sizes(joint: &mut Graph) -> Result<Vec<(Symbol, ValueId)>> {
+    let symbols: Vec<Symbol> = joint.nodes().iter().flat_map(|node| binds(&node.op)).cloned().collect();
+    let mut sizes = Vec::with_capacity(symbols.len());
+    for symbol in symbols {
+        let constant = Constant { value: Arc::new(HostTensor::scalar(false)) };
+        let value = joint.push_node(constant.into(), &[], Site::Unknown)?[0];
+        let rows = Broadcast { shape: [Dim::symbol(&symbol)].into() };
+        sizes.push((symbol, joint.push_node(rows.into(), &[value], Site::Unknown)?[0]));
+    }
+    Ok(sizes)
+}
+
+/// A graph of a forward pass and its backward pass, and where it is cut.
+struct Cut<'a> {
+    joint: &'a Graph,
+    /// How many inputs and outputs the forward pass has; the others are cotangents.
+    inputs: usize,
+    outputs: usize,
+    /// Which nodes the backward pass needs, late ones and those that it does again.
+    in_backward: Vec<bool>,
+    /// Which values it takes.
+    taken: Vec<bool>,
+}
+
+impl<'a> Cut<'a> {
+    fn of(joint: &'a Graph, inputs: usize, outputs: usize) -> Self {
+        let late = late_nodes(joint, inputs);
+        let mut in_backward = vec![false; late.len()];
+        let mut needed = vec![false; joint.values().count()];
+        let mut taken = vec![false; needed.len()];
+        joint.outputs()[outputs..].iter().for_each(|output| needed[output.value.index()] = true);
+        let live = joint.live_nodes();
+        for (index, node) in joint.nodes().iter().enumerate().rev() {
+            let is_needed = node.outputs.iter().any(|output| needed[output.index()]);
+            in_backward[index] = if late[index] { live[index] } else { is_needed && is_layout(&node.op) };
+            if in_backward[index] {
+                node.inputs.iter().for_each(|input| needed[input.index()] = true);
+            } else {
+                node.outputs.iter().for_each(|output| taken[output.index()] = needed[output.index()]);
+            }
+        }
+        joint.inputs().iter().for_each(|input| taken[input.value.index()] = needed[input.value.index()]);
+        Cut { joint, inputs, outputs, in_backward, taken }
+    }
+
+    fn pullback(mut self, sizes: &[(Symbol, ValueId)]) -> Result<Pullback> {
+        self.take_sizes(sizes);
+        let joint = self.joint;
+        let mut outputs = joint.outputs()[..self.outputs].to_vec();
+        let mut backward = Graph::new(format!("{}_backward", joint.name()));
+        let mut ids = vec![None; self.taken.len()];
+        let mut takes = Vec::new();
+        for value in joint.values().filter(|value| self.taken[value.index()]) {
+            let (name, taken) = match joint.source(value) {
+                Source::Input(index) if index < self.inputs => (joint.input_name(index), Taken::Input(index)),
+                Source::Input(index) => (joint.input_name(index), Taken::Cotangent(self.output_of(index))),
+                Source::Node(..) => {
+                    let index = outputs.iter().position(|output| output.value == value).unwrap_or_else(|| {
+                        let taken = |name: &str| outputs.iter().any(|output| output.name == name);
+                        let name = free_name(&format!("saved_{}", outputs.len() - self.outputs), taken);
+                        outputs.push(Output { name, value });
+                        outputs.len() - 1
+                    });
+                    (outputs[index].name.as_str(), Taken::Output(index))
+                }
+            };
+            let is_taken = |name: &str| (0..takes.len()).any(|index| backward.input_name(index) == name);
+            let name = free_name(name, is_taken);
+            ids[value.index()] = Some(backward.push_input(&name, joint.ty(value).clone(), false));
+            takes.push(taken);
+        }
+        let of = |ids: &[Option<ValueId>], value: ValueId| ids[value.index()].unwrap_or(value);
+        for (node, _) in joint.nodes().iter().zip(&self.in_backward).filter(|(_, is_in)| **is_in) {
+            let operands: Vec<ValueId> = node.inputs.iter().map(|input| of(&ids, *input)).collect();
+            let results = backward.push_node(node.op.clone(), &operands, node.site)?;
+            for (old, new) in node.outputs.iter().zip(results) {
+                ids[old.index()] = Some(new);
+                if let Some(name) = joint.value_name(*old) {
+                    backward.set_value_name(new, name);
+                }
+            }
+        }
+        for output in &joint.outputs()[self.outputs..] {
+            backward.push_output(&output.name, of(&ids, output.value));
+        }
+        let forward = joint.with_outputs(outputs).with_first_inputs(self.inputs);
+        Ok(Pullback { forward, backward: backward.pruned(), takes })
+    }
+
+    /// Takes what the sizes that the backward pass uses are known from: an input of the forward pass, or else one of
+    /// `sizes`.
+    fn take_sizes(&mut self, sizes: &[(Symbol, ValueId)]) {
+        let joint = self.joint;
+        let nodes = || joint.nodes().iter().zip(&self.in_backward).filter(|(_, is_in)| **is_in).map(|(node, _)| node);
+        let given: BTreeSet<&Symbol> = nodes().flat_map(|node| binds(&node.op)).collect();
+        let mut used = BTreeSet::new();
+        joint.visit_symbols(&mut |symbol| _ = used.insert(symbol.clone()));
+        let is_used = |symbol: &Symbol| {
+            !given.contains(symbol)
+                && (nodes().any(|node| uses_any(joint, node, &[symbol]))
+                    || joint
+                        .values()
+                        .any(|value| self.taken[value.index()] && symbols(joint, value).any(|s| s == symbol)))
+        };
+        used.retain(is_used);
+        for symbol in used {
+            if self.known_sizes().contains(&symbol) {
+                continue;
+            }
+            let inputs = joint.inputs()[..self.inputs].iter().map(|input| input.value);
+            let given = sizes.iter().filter(|(of, _)| *of == symbol).map(|(_, value)| *value);
+            for value in inputs.chain(given) {
+                let before = std::mem::replace(&mut self.taken[value.index()], true);
+                if self.known_sizes().contains(&symbol) {
+                    break;
+                }
+                self.taken[value.index()] = before;
+            }
+        }
+    }
+
+    /// The sizes that are known from the shapes of what is taken: those of dimensions with one unknown.
+    fn known_sizes(&self) -> BTreeSet<Symbol> {
+        let taken = self.joint.values().filter(|value| self.taken[value.index()]);
+        let dims: Vec<&Dim> = taken.flat_map(|value| self.joint.ty(value).shape.dims()).collect();
+        let mut known = BTreeSet::new();
+        loop {
+            let before = known.len();
+            for dim in &dims {
+                let symbols = dim.symbols();
+                let mut unknown = symbols.into_iter().filter(|symbol| !known.contains(*symbol));
+                if let (Some(symbol), None) = (unknown.next(), unknown.next()) {
+                    known.insert(symbol.clone());
+                }
+            }
+            if known.len() == before {
+                return known;
+            }
+        }
+    }
+
+    /// The output whose cotangent an input is: outputs of float types have one each, in their order.
+    fn output_of(&self, input: usize) -> usize {
+        let is_float = |output: &usize| self.joint.output_type(*output).dtype.is_float();
+        (0..self.outputs).filter(is_float).nth(input - self.inputs).unwrap_or_default()
+    }
+}
+
+/// Which nodes depend on an input after the first `inputs`: by an operand, or by a size that only such a node gives.
+fn late_nodes(joint: &Graph, inputs: usize) -> Vec<bool> {
+    let mut late = vec![false; joint.values().count()];
+    let (before, after) = joint.inputs().split_at(inputs);
+    after.iter().for_each(|input| late[input.value.index()] = true);
+    let mut early: BTreeSet<&Symbol> = before.iter().flat_map(|input| symbols(joint, input.value)).collect();
+    early.extend(joint.nodes().iter().flat_map(|node| binds(&node.op)));
+    let of_cotangents = after.iter().flat_map(|input| symbols(joint, input.value));
+    let mut late_sizes: Vec<&Symbol> = of_cotangents.filter(|symbol| !early.contains(symbol)).collect();
+    let mut nodes = Vec::with_capacity(joint.nodes().len());
+    for node in joint.nodes() {
+        let is_late = node.inputs.iter().any(|input| late[input.index()]) || uses_any(joint, node, &late_sizes);
+        if is_late {
+            node.outputs.iter().for_each(|output| late[output.index()] = true);
+            late_sizes.extend(binds(&node.op));
+        }
+        nodes.push(is_late);
+    }
+    nodes
+}
+
+/// The symbols in the type of a value.
+fn symbols(graph: &Graph, value: ValueId) -> impl Iterator<Item = &Symbol> {
+    graph.ty(value).shape.dims().iter().flat_map(Dim::symbols)
+}
+
+/// Whether an op only lays out anew what it takes: to do it again costs less than to keep its result.
+fn is_layout(op: &Op) -> bool {
+    matches!(op, Op::Constant(_) | Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Iota(_) | Op::Size(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Recurrence, Scalar, Value, evaluate, while_loop};
+
+    fn saved(pullback: &Pullback, outputs: usize) -> Vec<String> {
+        pullback.forward.outputs()[outputs..]
+            .iter()
+            .map(|output| pullback.forward.ty(output.value).to_string())
+            .collect()
+    }
+
+    /// Runs the two programs with cotangents of ones; gives the gradients.
+    fn pull(graph: &Graph, pullback: &Pullback, inputs: &[HostTensor]) -> Vec<HostTensor> {
+        pullback.forward.check().unwrap();
+        pullback.backward.check().unwrap();
+        let outputs = evaluate(&pullback.forward, inputs).unwrap();
+        assert_eq!(outputs[..graph.outputs().len()], evaluate(graph, inputs).unwrap());
+        let taken = pullback.takes.iter().map(|taken| match taken {
+            Taken::Input(index) => inputs[*index].clone(),
+            Taken::Output(index) => outputs[*index].clone(),
+            Taken::Cotangent(index) => {
+                HostTensor::from_fn(outputs[*index].dtype(), outputs[*index].shape(), |_| Scalar::Float(1.0))
+            }
+        });
+        evaluate(&pullback.backward, &taken.collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn the_rows_of_a_state_are_saved_once() {
+        let graph = Graph::build("rnn", |g| {
+            let (xs, w) = (g.input("xs", "f64[T,2]"), g.input("w", "f64[2,2]"));
+            let mut rnn = Recurrence::new();
+            let x = rnn.sequence(xs, [0]);
+            let h = rnn.sit_sot(g.input("h0", "f64[1,2]"));
+            rnn.run(|step| {
+                let ([x], [before]) = (step.read(&x), step.read(&h));
+                step.write(&h, (before.matmul(w) + x).tanh());
+            })
+            .trace(&h)
+        })
+        .unwrap();
+        let pullback = graph.pullback(["w"], GradOptions::new()).unwrap();
+        assert_eq!(saved(&pullback, 1), ["f64[T+1,1,2]"]);
+        let taken = pullback.takes.iter().filter(|taken| matches!(taken, Taken::Output(_)));
+        assert_eq!(taken.collect::<Vec<_>>(), [&Taken::Output(1)]);
+    }
+
+    #[test]
+    fn a_size_that_a_loop_gives_is_saved_if_nothing_else_tells_it() {
+        let graph = Graph::build("doubled", |g| {
+            let (x, i) = (g.input("x", "f64[]"), g.input("i", "i64[]"));
+            let doubled = |(x, i): (Value, Value)| (x * 2.0, i * 3);
+            while_loop((x, i), |(_, i)| i.lt(100), doubled).0
+        })
+        .unwrap();
+        let pullback = graph.pullback(["x"], GradOptions::new()).unwrap();
+        let gradients = pull(&graph, &pullback, &[HostTensor::scalar(0.5f64), HostTensor::scalar(1i64)]);
+        assert_eq!(gradients, [HostTensor::scalar(32f64)]);
+    }
+
+    #[test]
+    fn broadcasts_are_done_again_and_names_are_kept_apart() {
+        let graph = Graph::build("names", |g| {
+            let (x, saved_0) = (g.input("x", "f64[N]"), g.input("saved_0", "f64[]"));
+            (x.sin() * saved_0).exp()
+        })
+        .unwrap();
+        let pullback = graph.pullback(["x"], GradOptions::new()).unwrap();
+        assert_eq!(saved(&pullback, 1), ["f64[N]"]);
+        let (x, scale) = (HostTensor::from([0.5f64, 2.]), HostTensor::scalar(3f64));
+        let gradient = |x: f64| (3. * x.sin()).exp() * 3. * x.cos();
+        let expected = HostTensor::from([gradient(0.5), gradient(2.)]);
+        assert_eq!(pull(&graph, &pullback, &[x, scale]), [expected]);
+    }
+
+    #[test]
+    fn an_output_without_a_cotangent_takes_none() {
+        let graph = Graph::build("ints", |g| {
+            let (i, x, y) = (g.input("i", "i64[2]"), g.input("x", "f64[2]"), g.input("y", "f64[2]"));
+            (i + 1, y, x.take(0, i))
+        })
+        .unwrap();
+        let pullback = graph.pullback(["x"], GradOptions::new()).unwrap();
+        let cotangents = pullback.takes.iter().filter(|taken| matches!(taken, Taken::Cotangent(_)));
+        assert_eq!(cotangents.collect::<Vec<_>>(), [&Taken::Cotangent(2)]);
+    }
+}

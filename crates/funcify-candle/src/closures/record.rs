@@ -63,12 +63,6 @@ impl Record {
         }
     }
 
-    /// How many carries are kept.
-    #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
-        self.starts.len()
-    }
-
     /// The segments from the last to the first: their steps, the carry before them and the carry after them.
     pub(super) fn segments(&self) -> impl Iterator<Item = (Range<usize>, &[Tensor], &[Tensor])> {
         (0..self.starts.len()).rev().map(|index| {
@@ -92,4 +86,47 @@ pub(super) fn same(a: &Tensor, b: &Tensor) -> Result<bool> {
     }
     let both_nan = (a.ne(a)? * b.ne(b)?)?.flatten_all()?;
     Ok(equal.maximum(&both_nan)?.min(0)?.to_scalar::<u8>()? == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{Device, Tensor};
+
+    use super::{Keep, Record};
+
+    fn record(keep: Keep, steps: usize) -> Record {
+        let mut record = Record::new(keep);
+        for step in 0..steps {
+            record.offer(&[Tensor::new(step as u32, &Device::Cpu).unwrap()]);
+            record.steps += 1;
+        }
+        record
+    }
+
+    #[test]
+    fn segments_cover_the_steps() {
+        for steps in [1usize, 2, 3, 10, 97, 1000] {
+            for keep in [Keep::Every(1), Keep::Every(7), Keep::Every(5000), Keep::Thinned(1)] {
+                let record = record(keep, steps);
+                let mut end = steps;
+                for (range, start, _) in record.segments() {
+                    assert_eq!(range.end, end);
+                    assert_eq!(start[0].to_scalar::<u32>().unwrap() as usize, range.start);
+                    end = range.start;
+                }
+                assert_eq!(end, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn few_carries_and_short_segments_of_a_loop_of_unknown_length() {
+        for steps in [1usize, 10, 100, 1000, 10_000] {
+            let record = record(Keep::Thinned(1), steps);
+            let longest = record.segments().map(|(range, ..)| range.len()).max().unwrap();
+            let bound = 3 * (steps as f64).sqrt().ceil() as usize;
+            assert!(record.starts.len() <= bound && longest <= bound, "{} starts, {longest}", record.starts.len());
+        }
+        assert_eq!(record(Keep::Graphs, 10).starts.len(), 0);
+    }
 }

@@ -194,7 +194,8 @@ impl Steps {
         for (index, (next, (dtype, shape))) in next.iter().zip(&types).enumerate() {
             if next.dtype() != *dtype || next.shape() != shape {
                 let component = format!("leaf `{}` of the next carry", self.names[index]);
-                let fix = "give the next carry the types of the first: convert or reshape it, or start from another carry";
+                let fix =
+                    "give the next carry the types of the first: convert or reshape it, or start from another carry";
                 let expected = errors::ty(*dtype, shape.dims());
                 return Err(errors::candle(self.at.mismatch(component, expected, errors::type_of(next), fix)));
             }

@@ -64,6 +64,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
     all.extend(cases::edge::cases()?);
     all.extend(cases::numerics::cases()?);
     all.extend(cases::random::cases()?);
+    all.extend(cases::layers::cases()?);
     let ops = cases::ops::cases()?;
     all.extend(crate::lanes::cases(&ops)?);
     all.extend(ops);

@@ -24,6 +24,7 @@
 //! - [`vmap()`]: a program on one lane becomes one on many. [`associative_scan`]: running combinations.
 //! - [`grad()`], [`vjp()`], [`jvp()`], [`Graph::grad`]: derivatives of any order; [`derivative`]: how they are made.
 //! - [`ops`]: every op with its type rule and its meaning; [`ops::scan`]: the loop and its invariants.
+//! - [`nn`]: layers with loops, with the parameters that PyTorch's have.
 //! - [`dispatch`]: backends, how ops are converted for them, and [`Function`](dispatch::Function).
 //! - [`evaluate`]: the reference evaluation, slow and obvious.
 //! - [`Error`]: every way in which funcify refuses.
@@ -42,6 +43,7 @@ mod eval;
 mod files;
 mod graph;
 mod host;
+pub mod nn;
 pub mod ops;
 pub mod random;
 mod text;

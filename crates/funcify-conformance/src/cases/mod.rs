@@ -1,6 +1,6 @@
 //! The cases: programs of the golden cases, one file a category, in the order of the manifest; `edge`, whose expected
 //! values stand beside the programs, as do those of `random`; `numerics`, one answer to each question on which libraries
-//! differ; and `ops`, single ops whose results are the reference evaluation's.
+//! differ; `layers`, the layers of `funcify::nn`; and `ops`, single ops whose results are the reference evaluation's.
 //!
 //! A program follows the definition in the manifest. It takes its inputs by name, with the types that the
 //! manifest gives them, so one program serves the f32 and the f64 variant.
@@ -11,6 +11,7 @@ mod dtype;
 pub(crate) mod edge;
 mod gradient;
 mod higher_order;
+pub(crate) mod layers;
 mod map;
 mod mit_mot;
 mod model;

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use candle_core::{DType, Result, Shape, Tensor};
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
-use funcify::{Disconnected, GradOptions, Graph, Place, Residuals, Taken, Wrt};
+use funcify::ops::Op;
+use funcify::{Disconnected, GradOptions, Graph, Node, Place, Residuals, Taken, Wrt};
 
 use crate::autodiff::node::{attach, place};
 use crate::autodiff::storage::Elements;
@@ -84,6 +85,8 @@ struct Programs {
     forward: Function<Candle>,
     backward: Function<Candle>,
     takes: Vec<Taken>,
+    /// The number of elements of the largest constant in either.
+    largest_constant: usize,
 }
 
 /// What the backward program is called with, but for the cotangents.
@@ -147,7 +150,8 @@ impl Differentiable {
         let pullback = self.graph.pullback(Wrt::Names(names.collect()), options)?;
         let compile = |graph: &Graph| Function::compile_with(graph, &self.candle, self.options.compile.clone());
         let (forward, backward) = (compile(&pullback.forward)?, compile(&pullback.backward)?);
-        let made = Arc::new(Programs { forward, backward, takes: pullback.takes });
+        let largest_constant = largest_constant(&pullback.forward).max(largest_constant(&pullback.backward));
+        let made = Arc::new(Programs { forward, backward, takes: pullback.takes, largest_constant });
         programs.push((tracked, made.clone()));
         Ok(made)
     }
@@ -180,11 +184,15 @@ fn node(
                     None => Tensor::zeros(shape, *dtype, cotangents_device(cotangents)),
                 },
             });
-            let gradients = programs.backward.call(&arguments.collect::<Result<Vec<_>>>()?).map_err(errors::candle)?;
-            Ok(gradients.into_iter().map(|gradient| Some(Elements::Shared(gradient))).collect())
+            let arguments = arguments.collect::<Result<Vec<_>>>()?;
+            let gradients = programs.backward.call(&arguments).map_err(errors::candle)?;
+            let gradients = Elements::of_program(gradients, &arguments, programs.largest_constant);
+            Ok(gradients.into_iter().map(Some).collect())
         }
     };
-    let outputs: Vec<Elements> = floats.iter().map(|index| Elements::Shared(results[*index].clone())).collect();
+    let (outputs, others): (Vec<usize>, Vec<usize>) = (0..results.len()).partition(|index| floats.contains(index));
+    let of = |indices: Vec<usize>| indices.into_iter().map(|index| results[index].clone()).collect::<Vec<_>>();
+    let outputs = Elements::of_program(of(outputs), &[of(others), values.clone()].concat(), programs.largest_constant);
     let mut results = results;
     for (index, tracked) in floats.iter().zip(attach(at, inputs, &outputs, Box::new(pull))?) {
         results[*index] = tracked;
@@ -202,6 +210,15 @@ fn node(
     let _ = saved.set(Saved { takes: takes.collect() });
     results.truncate(count);
     Ok(results)
+}
+
+/// The number of elements of the largest constant, those in bodies included.
+fn largest_constant(graph: &Graph) -> usize {
+    let of = |node: &Node| match &node.op {
+        Op::Constant(constant) => constant.value.len(),
+        op => op.bodies().into_iter().map(|body| largest_constant(body)).max().unwrap_or(0),
+    };
+    graph.nodes().iter().map(of).max().unwrap_or(0)
 }
 
 /// The device of the cotangents, of which there is at least one.

@@ -296,7 +296,8 @@ fn higher_order_lives_in_the_graph() {
     let cube = Graph::build("cube", |g| {
         let x = g.input("x", "f64[]");
         x * x * x
-    }).unwrap();
+    })
+    .unwrap();
     let slope = cube.grad(.., funcify::GradOptions::new()).unwrap();
     let slope = Differentiable::compile(&slope, &Candle::cpu()).unwrap();
     let x = Var::new(0.7f64, &Device::Cpu).unwrap();

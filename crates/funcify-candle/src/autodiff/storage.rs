@@ -15,6 +15,41 @@ pub(crate) enum Elements {
     Shared(Tensor),
 }
 
+impl Elements {
+    /// Results of a program, each moved where it is safe: if it covers all of its storage, no other result and none of
+    /// `others` has that storage, and it is larger than every constant of the program (a result may be one).
+    pub(crate) fn of_program(results: Vec<Tensor>, others: &[Tensor], largest_constant: usize) -> Vec<Elements> {
+        let taken: Vec<_> = others.iter().chain(&results).map(storage_of).collect();
+        let is_fresh = |tensor: &Tensor| {
+            let storage = storage_of(tensor);
+            tensor.elem_count() > largest_constant.max(1)
+                && covers_storage(tensor)
+                && taken.iter().filter(|other| **other == storage).count() == 1
+        };
+        let fresh: Vec<bool> = results.iter().map(is_fresh).collect();
+        let elements = results.into_iter().zip(fresh);
+        elements.map(|(tensor, fresh)| if fresh { Elements::Fresh(tensor) } else { Elements::Shared(tensor) }).collect()
+    }
+}
+
+/// Which storage a tensor has: tensors that share elements have the same.
+fn storage_of(tensor: &Tensor) -> usize {
+    std::ptr::from_ref(&*tensor.storage_and_layout().0).addr()
+}
+
+/// Whether a tensor has all elements of its storage, in order; only known on the CPU.
+fn covers_storage(tensor: &Tensor) -> bool {
+    let (storage, layout) = tensor.storage_and_layout();
+    let len = match &*storage {
+        Storage::Cpu(CpuStorage::F32(elements)) => elements.len(),
+        Storage::Cpu(CpuStorage::F64(elements)) => elements.len(),
+        Storage::Cpu(CpuStorage::F16(elements)) => elements.len(),
+        Storage::Cpu(CpuStorage::BF16(elements)) => elements.len(),
+        _ => return false,
+    };
+    layout.is_contiguous() && layout.start_offset() == 0 && len == layout.shape().elem_count()
+}
+
 /// The elements of one tensor, to be taken once by an op that gives them as its result.
 pub(super) struct Handover {
     storage: Mutex<Option<Storage>>,

@@ -27,7 +27,8 @@ impl RnnState for GRUState {
 /// `seq` and `seq_init` of [`RNN`] as one node: they give the outputs `[batch, steps, hidden]` and the last state.
 ///
 /// `seq` records every step: its backward takes time that grows with the square of the number of steps if the input has a
-/// gradient, and recurses through all of them. Here a segment of the steps is run again backward
+/// gradient, and recurses through all of them. (`GRU::states_to_tensor` lays the steps out side by side,
+/// `[batch, steps * hidden]`; here all have an axis of steps.) Here a segment of the steps is run again backward
 /// ([`scan`](crate::scan)).
 ///
 /// ```

@@ -129,6 +129,45 @@ fn one_tensor_in_several_places_and_strided() {
     assert_gradients(&found, &expected, &[&x], "strided");
 }
 
+/// Sums and products of what is strided may differ in their last bits from those of a copy in order; that a step gives the
+/// same when it runs again must not depend on it.
+#[test]
+fn strided_carries_and_captured_tensors() {
+    let (start, w, xs) =
+        (var(1, &[48, 48], DType::F32), var(2, &[48, 48], DType::F32), var(3, &[STEPS, 48], DType::F32));
+    let step = |h: Tensor, x: Tensor, w: Tensor| {
+        let sums = h.sum_keepdim(1)?.broadcast_add(&x)?;
+        let next = (h.matmul(&w)? * 0.1)?.add(&(sums * 0.01)?)?.sin()?;
+        Ok((next.t()?, next.sum(0)?))
+    };
+    let (turned, weight) = (start.t().unwrap(), w.t().unwrap());
+    let in_order = |h: Tensor| h.contiguous();
+    let hand = by_hand(turned.clone(), STEPS, false, |h, t| step(in_order(h)?, row(&xs, t)?, weight.contiguous()?));
+    let (last, ys) = hand.unwrap();
+    let expected = loss(&[&last.contiguous().unwrap(), &ys]).unwrap().backward().unwrap();
+    for options in [ScanOptions::new(), ScanOptions::new().segments(1), ScanOptions::new().keep_graphs()] {
+        let (last, ys) = scan_captured(options, &turned, xs.as_tensor(), &weight, step).unwrap();
+        let found = loss(&[&last, &ys]).unwrap().backward().unwrap();
+        assert_gradients(&found, &expected, &[&start, &w, &xs], "strided");
+    }
+}
+
+#[test]
+fn tensors_without_elements() {
+    let xs = Var::zeros((STEPS, 0, 2), DType::F32, &Device::Cpu).unwrap();
+    let (start, w) = (Tensor::zeros((0, 2), DType::F32, &Device::Cpu).unwrap(), var(1, &[2], DType::F32));
+    let weight = w.clone();
+    let step = move |h: Tensor, x: Tensor| {
+        let h = (h + x)?.broadcast_mul(weight.as_tensor())?;
+        Ok((h.clone(), h))
+    };
+    let (last, ys) = scan(&start, xs.as_tensor(), step).unwrap();
+    assert_eq!((last.dims(), ys.dims()), (&[0usize, 2][..], &[STEPS, 0, 2][..]));
+    let gradients = (last.sum_all().unwrap() + ys.sum_all().unwrap()).unwrap().backward().unwrap();
+    assert_eq!(gradients.get(&xs).unwrap().dims(), [STEPS, 0, 2]);
+    assert_eq!(gradients.get(&w).unwrap().to_vec1::<f32>().unwrap(), [0f32, 0.0]);
+}
+
 /// The steps along another axis, of a sequence whose rows are strided.
 #[test]
 fn another_axis() {

@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use candle_core::{CpuStorage, CustomOp1, DType, Device, Layout, Result, Shape, Tensor, Var};
+use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, Var};
 use common::{assert_gradients, loss, tensor, var};
 use funcify::Graph;
 use funcify_candle::{Candle, Differentiable, ScanOptions, scan, scan_with};
@@ -208,5 +208,19 @@ fn gradients_keep_nothing_alive() {
     drop((last, start));
     assert_eq!(counted.take().1, 0);
     assert!(gradients.get(&w).is_some());
-    assert!(Device::Cpu.is_cpu());
+}
+
+/// A node that needs its own result backward does not keep itself alive.
+#[test]
+fn a_node_goes_with_its_results() {
+    let counted = Counted::new();
+    let w = var(1, &[2], DType::F64);
+    let graph = Graph::build("exp", |g| g.input("x", "f64[N]").exp()).unwrap();
+    let function = Differentiable::compile(&graph, &Candle::cpu()).unwrap();
+    let x = counted.apply(w.as_tensor()).unwrap();
+    let y = function.call(&[x.clone()]).unwrap().remove(0);
+    let gradient = y.sum_all().unwrap().backward().unwrap();
+    assert_gradients(&gradient, &w.exp().unwrap().sum_all().unwrap().backward().unwrap(), &[&w], "exp");
+    drop((x, y));
+    assert_eq!(counted.take().1, 0);
 }

@@ -78,7 +78,7 @@ impl Pull {
             let traced = self.steps.trace(step, &carry, captured);
             let again = " when it ran again for the gradient";
             let traced = traced.map_err(|error| error.context(self.steps.failed(step, again)))?;
-            carry = traced.next.iter().map(Tensor::detach).collect();
+            carry = traced.next.iter().map(|next| next.detach().contiguous()).collect::<Result<_>>()?;
             segment.push(traced);
         }
         // On other devices the same sum may differ in its last bits from run to run.

@@ -89,7 +89,7 @@ fn run<K: TensorTree, Y: TensorTree>(
         names: Vec::new(),
         xs: Vec::new(),
         axis: None,
-        captured: Operand::all(leaves(operands)),
+        captured: Operand::all_in_order(leaves(operands))?,
         rows: Some(1),
         reverse: false,
         keep: Keep::Every(1),

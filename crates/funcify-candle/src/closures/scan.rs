@@ -171,7 +171,7 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
         names: names(init, "carry"),
         xs: Operand::all(sequences),
         axis: Some(options.axis),
-        captured: Operand::all(leaves(captured)),
+        captured: Operand::all_in_order(leaves(captured))?,
         rows: Some(rows),
         reverse: options.reverse,
         keep: options.keep(rows),

@@ -48,6 +48,13 @@ impl Operand {
         tensors.into_iter().map(Operand::new).collect()
     }
 
+    /// Operands that every step is given as they are. Their elements lie in order, as those of leaves do: a kernel may
+    /// add in another order where they do not, and a step that runs again must give the same bits.
+    pub(super) fn all_in_order(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
+        let in_order = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
+        Operand::all(tensors).into_iter().map(in_order).collect()
+    }
+
     fn new(tensor: Tensor) -> Self {
         let value = tensor.detach();
         Operand { value, tracked: (tensor.track_op() && tensor.dtype().is_float()).then_some(tensor) }
@@ -76,7 +83,7 @@ impl Steps {
         init: Vec<Tensor>,
         more: &dyn Fn(usize, &[Tensor]) -> Result<bool>,
     ) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
-        let init = Operand::all(init);
+        let init = Operand::all_in_order(init)?;
         let mut ran = self.forward(&init, more)?;
         let (carries, ys) = (ran.record.last.clone(), std::mem::take(&mut ran.ys));
         let tracked = init.iter().chain(&self.xs).chain(&self.captured).filter_map(|operand| operand.tracked.as_ref());
@@ -125,7 +132,7 @@ impl Steps {
             for (index, y) in traced.ys.iter().enumerate() {
                 self.write(&mut ran.ys, index, step, y)?;
             }
-            carry = traced.next.iter().map(Tensor::detach).collect();
+            carry = traced.next.iter().map(|next| next.detach().contiguous()).collect::<Result<_>>()?;
             ran.record.steps += 1;
             if keeps_graphs {
                 ran.record.graphs.push(traced);

@@ -1,3 +1,5 @@
+//! The same tagger, with one loop replaced.
+
 use candle_core::{Module, Result, Tensor};
 use candle_nn::rnn::LSTM;
 use candle_nn::{LSTMConfig, Linear, VarBuilder};

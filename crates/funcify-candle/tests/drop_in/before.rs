@@ -1,3 +1,5 @@
+//! A tagger of sequences, as candle_nn has its loop.
+
 use candle_core::{Module, Result, Tensor};
 use candle_nn::rnn::{LSTM, RNN};
 use candle_nn::{LSTMConfig, Linear, VarBuilder};

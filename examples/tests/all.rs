@@ -6,6 +6,8 @@
 mod chunked_loss;
 #[path = "../clamp_invalid.rs"]
 mod clamp_invalid;
+#[path = "../derivatives.rs"]
+mod derivatives;
 #[path = "../early_stopping.rs"]
 mod early_stopping;
 #[path = "../rnn.rs"]
@@ -32,6 +34,11 @@ fn on_every_backend(show: fn(&dyn Executor) -> Result<()>) {
 #[test]
 fn recurrent_network() {
     on_every_backend(rnn::show);
+}
+
+#[test]
+fn derivatives_of_loops() {
+    on_every_backend(derivatives::show);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use funcify::dispatch::Function;
-use funcify::{Graph, HostTensor};
+use funcify::{GradOptions, Graph, HostTensor, scan};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 
@@ -37,4 +37,24 @@ fn the_output_is_what_the_program_prints() {
     let candle = Function::compile(&graph, &Candle::cpu()).unwrap().call_host(&inputs).unwrap();
     let burn = Function::compile(&graph, &Burn::flex()).unwrap().call_host(&inputs).unwrap();
     assert_eq!(numbers, format!("candle {candle:?}\nburn   {burn:?}"));
+}
+
+/// The example runs on every backend in the tests of the examples.
+#[test]
+fn the_derivatives_are_an_example() {
+    let shown = block(&read("README.md"), "```rust\n/// c <- c * w + x from zero, over a row.");
+    assert!(read("examples/derivatives.rs").contains(&shown), "{shown}");
+}
+
+/// The text is what the gradient of the example's `decay` prints.
+#[test]
+fn the_gradient_is_what_the_program_prints() {
+    let readme = read("README.md");
+    let (_, section) = readme.split_once("\n## Derivatives\n").unwrap();
+    let decay = Graph::build("decay", |g| {
+        let [w, xs] = [g.input("w", "f32[]"), g.input("xs", "f32[T]")];
+        scan(w.zeros_like(), xs, |c, x| (c * w + x, ())).0
+    });
+    let gradient = decay.unwrap().grad("w", GradOptions::new()).unwrap();
+    assert_eq!(gradient.to_string().trim_end(), block(section, "```text"));
 }

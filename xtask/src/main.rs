@@ -1,11 +1,13 @@
-//! What a contributor runs: `cargo xtask conformance`, `test`, `lint`, `ci`, `run`, `status`, `tidy`.
+//! What a contributor runs: `cargo xtask conformance`, `test`, `lint`, `ci`, `run`, `print`, `status`, `tidy`.
 
 mod backends;
 mod check;
 mod conformance;
+mod print;
 mod run;
 mod status;
 mod tidy;
+mod transforms;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,8 +32,10 @@ enum Command {
     Lint,
     /// What `lint` and `test` run.
     Ci,
-    /// Run a program from a file on a backend.
+    /// Run a program from a file, or a derivative of it, on a backend.
     Run(run::Arguments),
+    /// Print a program from a file, or a derivative of it, as text.
+    Print(print::Arguments),
     /// Write STATUS.md: op by backend.
     Status {
         /// Only check that the file is current.
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Command::Lint => check::lint(),
         Command::Ci => check::lint().and_then(|clean| Ok(clean && check::test()?)),
         Command::Run(arguments) => run::run(&arguments).map(|()| true),
+        Command::Print(arguments) => print::run(&arguments).map(|()| true),
         Command::Status { check } => status::run(check),
         Command::Tidy => tidy::run(),
     };

@@ -1,19 +1,22 @@
-//! `cargo xtask run`: a program from a `.fir` file on a backend, tensors from and to safetensors files.
+//! `cargo xtask run`: a program from a `.fir` file, or what derivatives and batching make of it, on a backend; tensors
+//! from and to safetensors files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use funcify::dispatch::{CompileOptions, LoopStrategy, open_backend, ordered_inputs};
-use funcify::error::{Place, Site};
+use funcify::dispatch::{CompileOptions, LoopStrategy, open_backend};
 use funcify::{Graph, HostTensor, read_safetensors, write_safetensors};
 
 use crate::read;
+use crate::transforms::Transforms;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The program.
     file: PathBuf,
+    #[command(flatten)]
+    transforms: Transforms,
     /// The backend, by name.
     #[arg(long, default_value = "reference")]
     backend: String,
@@ -35,18 +38,17 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let graph = Graph::parse(&read(&arguments.file)?)?;
-    let inputs = read_safetensors(&arguments.inputs)?;
+    let program = arguments.transforms.apply(Graph::parse(&read(&arguments.file)?)?)?;
+    let inputs = program.inputs(&read_safetensors(&arguments.inputs)?)?;
     let strategy = match (arguments.native, arguments.unroll) {
         (true, _) => LoopStrategy::Native,
         (_, true) => LoopStrategy::Unroll,
         _ => LoopStrategy::Auto,
     };
     let options = CompileOptions { strategy, ..CompileOptions::default() };
-    let inputs = ordered_inputs(&Place::new(graph.name(), Site::Unknown), &graph, &inputs)?;
-    let function = open_backend(&arguments.backend)?.compile(&graph, options)?;
+    let function = open_backend(&arguments.backend)?.compile(&program.graph, options)?;
     let results = function.call(&inputs)?;
-    let names = graph.outputs().iter().map(|output| output.name.clone());
+    let names = program.graph.outputs().iter().map(|output| output.name.clone());
     let outputs: BTreeMap<String, HostTensor> = names.zip(results).collect();
     match &arguments.out {
         Some(path) => {
@@ -65,11 +67,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use funcify::dispatch::{backend_names, open_backend};
+    use clap::Parser;
+    use funcify::dispatch::backend_names;
 
     use super::*;
 
-    const PROGRAM: &str = "fn @sums(%xs: f32[T], %start: f32[]) {
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    const SUMS: &str = "fn @sums(%xs: f32[T], %start: f32[]) {
   %ys: f32[T], %last: f32[] = scan @body for t in 0..T {
     seq %x: f32[] = %xs[t]
     nit-sot %ys
@@ -82,35 +91,121 @@ mod tests {
 }
 ";
 
+    /// c <- c * w + x.
+    const DECAY: &str = "fn @decay(%xs: f32[T], %w: f32[]) {
+  %start: f32[] = constant 0.0
+  %ys: f32[T], %last: f32[] = scan @body for t in 0..T with %w {
+    seq %x: f32[] = %xs[t]
+    nit-sot %ys
+    carry %c: f32[] = %last from %start
+    %0: f32[] = mul %c, %w
+    %1: f32[] = add %0, %x
+    %ys[t] = %1
+    %last = %1
+  }
+  return last=%last, ys=%ys
+}
+";
+
+    type Tensors = BTreeMap<String, HostTensor>;
+
+    fn tensors<const N: usize>(named: [(&str, HostTensor); N]) -> Tensors {
+        named.map(|(name, tensor)| (name.to_string(), tensor)).into()
+    }
+
+    /// Runs a program from a file with these options.
+    fn outcome(name: &str, program: &str, inputs: &Tensors, options: &str) -> Result<Tensors> {
+        let folder = std::env::temp_dir().join(format!("funcify-run-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let [file, given, out] = ["f.fir", "in.safetensors", "out.safetensors"].map(|name| folder.join(name));
+        std::fs::write(&file, program).unwrap();
+        write_safetensors(&given, inputs).unwrap();
+        let paths = [("", &file), ("--inputs", &given), ("--out", &out)];
+        let words = paths.iter().flat_map(|(option, path)| [*option, path.to_str().unwrap()]);
+        let words =
+            std::iter::once("run").chain(words).filter(|word| !word.is_empty()).chain(options.split_whitespace());
+        let result = run(&Line::try_parse_from(words)?.arguments).and_then(|()| Ok(read_safetensors(&out)?));
+        std::fs::remove_dir_all(folder).unwrap();
+        result
+    }
+
     #[test]
     fn a_program_from_a_file_runs_on_every_backend_in_both_strategies() {
-        let folder = std::env::temp_dir().join(format!("funcify-run-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let (file, inputs) = (folder.join("sums.fir"), folder.join("in.safetensors"));
-        std::fs::write(&file, PROGRAM).unwrap();
-        let tensors = [("xs", [1f32, 2.0, 3.0].into()), ("start", HostTensor::scalar(10f32))];
-        write_safetensors(&inputs, &tensors.map(|(name, tensor)| (name.to_string(), tensor)).into()).unwrap();
+        let inputs = tensors([("xs", [1f32, 2.0, 3.0].into()), ("start", HostTensor::scalar(10f32))]);
+        let expected = tensors([("ys", [11f32, 13.0, 16.0].into()), ("last", HostTensor::scalar(16f32))]);
+        // Each row has the cotangents of the sums that it is in.
+        let along = [("ct_ys", [1f32, 10.0, 100.0].into()), ("ct_last", HostTensor::scalar(1000f32))];
+        let along: Tensors = inputs.clone().into_iter().chain(tensors(along)).collect();
+        let gradients =
+            tensors([("grad_xs", [1111f32, 1110., 1100.].into()), ("grad_start", HostTensor::scalar(1111f32))]);
         let is_absent = |name: &str| matches!(open_backend(name), Err(funcify::Error::Absent { .. }));
         for backend in backend_names().into_iter().filter(|name| !is_absent(name)) {
-            for (native, unroll) in [(true, false), (false, true), (false, false)] {
-                let out = folder.join(format!("{backend}.safetensors"));
-                let arguments = Arguments {
-                    file: file.clone(),
-                    backend: backend.to_string(),
-                    inputs: inputs.clone(),
-                    out: Some(out.clone()),
-                    native,
-                    unroll,
-                    report: true,
-                };
-                run(&arguments).unwrap();
-                let expected: BTreeMap<String, HostTensor> =
-                    [("ys", [11f32, 13.0, 16.0].into()), ("last", HostTensor::scalar(16f32))]
-                        .map(|(name, tensor)| (name.to_string(), tensor))
-                        .into();
-                assert_eq!(read_safetensors(&out).unwrap(), expected, "{backend}");
+            for strategy in ["--native", "--unroll", "--report"] {
+                let options = format!("--backend {backend} {strategy}");
+                assert_eq!(outcome(backend, SUMS, &inputs, &options).unwrap(), expected, "{options}");
+                let found = outcome(backend, SUMS, &along, &format!("{options} --grad")).unwrap();
+                assert_eq!(found, gradients, "{options}");
             }
         }
-        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Asserts what a derivative of `DECAY` gives.
+    #[track_caller]
+    fn check<const N: usize, const M: usize>(
+        options: &str,
+        inputs: [(&str, HostTensor); N],
+        expected: [(&str, HostTensor); M],
+    ) {
+        let found =
+            outcome("check", DECAY, &tensors(inputs), options).unwrap_or_else(|error| panic!("{options}: {error:#}"));
+        assert_eq!(found, tensors(expected), "{options}");
+    }
+
+    fn scalar(number: f32) -> HostTensor {
+        HostTensor::scalar(number)
+    }
+
+    /// last = x0 w^2 + x1 w + x2; by w 2 x0 w + x1, and again 2 x0.
+    #[test]
+    fn derivatives_and_lanes_in_any_order() {
+        let xs = || ("xs", HostTensor::from([1f32, 2., 3.]));
+        let w = || ("w", scalar(10.));
+        check("--only last", [xs(), w()], [("last", scalar(123.))]);
+        check("--only last --grad w", [xs(), w()], [("grad_w", scalar(22.))]);
+        check("--only last --grad", [xs(), w()], [("grad_w", scalar(22.)), ("grad_xs", [100f32, 10., 1.].into())]);
+        check(
+            "--only last --grad w --grad xs,w",
+            [xs(), w()],
+            [("grad_w", scalar(2.)), ("grad_xs", [20f32, 1., 0.].into())],
+        );
+        check("--only last --hvp w", [xs(), w(), ("tan_w", scalar(3.))], [("hvp_w", scalar(6.))]);
+        let pushed = [("last", scalar(123.)), ("tan_last", scalar(66.))];
+        check("--only last --jvp w", [xs(), w(), ("tan_w", scalar(3.))], pushed);
+        // ys = x0, x0 w + x1, x0 w^2 + x1 w + x2.
+        let cotangents = [xs(), w(), ("ct_last", scalar(0.)), ("ct_ys", [5f32, 100., 1000.].into())];
+        check("--grad w", cotangents, [("grad_w", scalar(22_100.))]);
+
+        let lanes = || ("xs", HostTensor::from([[1f32, 2., 3.], [4., 5., 6.]]));
+        check("--only last --vmap xs", [lanes(), w()], [("last", [123f32, 456.].into())]);
+        let columns = ("xs", HostTensor::from([[1f32, 4.], [2., 5.], [3., 6.]]));
+        check("--only last --vmap xs=1,w", [columns, ("w", [10f32, 1.].into())], [("last", [123f32, 15.].into())]);
+        check("--only last --grad w --vmap xs", [lanes(), w()], [("grad_w", [22f32, 85.].into())]);
+        let weighted = [lanes(), w(), ("ct_last", [1f32, 10.].into())];
+        check("--only last --vmap xs --grad w", weighted, [("grad_w", scalar(872.))]);
+    }
+
+    #[test]
+    fn a_missing_tensor_is_named_with_its_type() {
+        let inputs = tensors([("xs", [1f32, 2.].into()), ("w", scalar(1.))]);
+        let error = outcome("missing", DECAY, &inputs, "--only ys --grad w").unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(funcify::Error::Call { .. })), "{error:#}");
+        let text = error.to_string();
+        for part in
+            ["`ct_ys` of f32[T], the cotangent of output `ys`", "`w` of f32[], `xs` of f32[2]", "add `ct_ys` to it"]
+        {
+            assert!(text.contains(part), "{text}\ndoes not say: {part}");
+        }
+        let error = outcome("unknown", DECAY, &inputs, "--grad y").unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(funcify::Error::Type { .. })), "{error:#}");
     }
 }

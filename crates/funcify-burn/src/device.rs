@@ -270,6 +270,7 @@ impl Backend for Burn {
         let results = match call.op {
             // Burn's elementwise ops on scalars panic on a wgpu device if there are no elements.
             Op::Unary(_)
+            | Op::Polygamma(_)
             | Op::Binary(_)
             | Op::Bits(_)
             | Op::Compare(_)
@@ -282,7 +283,9 @@ impl Backend for Burn {
                 empty.collect::<Result<_, _>>()?
             }
             // These lose digits where they are computed in f16.
-            Op::Unary(_) | Op::Binary(_) | Op::Cumulative(_) | Op::Conv(_) if call.dtype(0) == DType::F16 => {
+            Op::Unary(_) | Op::Polygamma(_) | Op::Binary(_) | Op::Cumulative(_) | Op::Conv(_)
+                if call.dtype(0) == DType::F16 =>
+            {
                 kernel(call, operands.map(|x| Dispatch::float_cast(x, FloatDType::F32)).collect())?
             }
             _ => kernel(call, operands.collect())?,

@@ -84,7 +84,7 @@ impl Real for f64 {
 }
 
 /// Elementwise on a float tensor, computed in f64 and rounded once.
-pub(crate) fn map_in_f64(burn: &Burn, x: Tensor, f: fn(f64) -> f64) -> Result<Tensor, BackendError> {
+pub(crate) fn map_in_f64(burn: &Burn, x: Tensor, f: impl Fn(f64) -> f64) -> Result<Tensor, BackendError> {
     by_float!(x, Float => map::<Float, Float>(burn, x, |x| Float::rounded(f(x.wide()))))
 }
 

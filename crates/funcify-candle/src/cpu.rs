@@ -49,13 +49,13 @@ fn apply1<A: WithDType, R: WithDType>(
     x.apply_op1(Map1 { f, backward, types: PhantomData::<fn(A) -> R> })
 }
 
-/// A function of each element of a float tensor, computed in f64 and rounded once. Called by its address: functions of
-/// which a call costs little next to what they do.
+/// A function of each element of a float tensor, computed in f64 and rounded once. Given as an address where a call
+/// costs little next to what the function does, so that there is one loop for all of them.
 pub(crate) fn map_in_f64<O>(
     call: &Call<'_, Candle, O>,
     x: &Tensor,
     backward: Option<Backward>,
-    f: fn(f64) -> f64,
+    f: impl Fn(f64) -> f64 + Copy + Send + Sync + 'static,
 ) -> Result<Tensor, BackendError> {
     require_cpu(call)?;
     Ok(match x.dtype() {

@@ -168,6 +168,7 @@ fn examples(name: &str, dtype: DType) -> Vec<Example> {
             };
             [Sum, Prod, Max, Min, Any, All].map(of_kind).to_vec()
         }
+        "polygamma" => one(Polygamma { order: 1 }.into(), &[&matrix]),
         "sort" => one(Sort { axis: 0, descending: false }.into(), &[&matrix]),
         "conv" => {
             let operands = [of(dtype, &[1, 2, 3]), of(dtype, &[4, 2, 2])];

@@ -7,13 +7,16 @@ use std::path::Path;
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, open_backend};
 use funcify::{
     AssociativeScanOptions, Builder, DType, Error, GradOptions, Graph, HostTensor, MapOptions, Recurrence, ScanOptions,
-    Site, Tree, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, grad, map_with, scan,
-    scan_until, scan_with, switch, vjp, vmap, vmap_with, while_loop,
+    Shape, Site, Tree, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, fori_loop, grad,
+    map_with, random, scan, scan_until, scan_with, switch, vjp, vmap, vmap_with, while_loop,
 };
 
 #[path = "errors/one_op.rs"]
 mod one_op;
 use one_op::OneOp;
+#[path = "errors/opaque.rs"]
+mod opaque;
+use opaque::opaque;
 
 /// Asserts that something was refused with the message in `errors/<name>.txt`.
 #[track_caller]
@@ -101,6 +104,8 @@ fn lanes() {
     refused("chunk_of_nothing", |g| map_with(MapOptions::new().chunk(0), g.input("x", "f32[T]"), |x| x.exp()));
     let one = Graph::build("one", |g| g.input("x", "f32[3]").exp()).unwrap();
     check("lanes_of_a_graph", one.vmap("B", VmapOptions::new().in_axes([Some(2)])));
+    check("lanes_of_an_unknown_input", one.vmap("B", VmapOptions::new().in_axes([("y", 0)])));
+    check("lanes_named_twice", one.vmap("B", VmapOptions::new().in_axes([("x", 0), ("x", 1)])));
 }
 
 #[test]
@@ -126,10 +131,44 @@ fn derivatives() {
         let (x, w) = (g.input("x", "f32[3]"), g.input("w", "f32[3]"));
         grad((x, w), |(x, w)| (x * w.floor().cast(DType::I64).cast(DType::F32)).sum(0))
     });
-    refused("no_derivative", |g| grad(g.input("x", "f32[3]"), |x| x.exp().digamma().sum(0)));
+    refused("unused_in_the_loss", |g| grad((g.input("x", "f32[3]"), g.input("w", "f32[3]")), |(x, _)| x.sum(0)));
+    refused("no_derivative", |g| grad(g.input("x", "f32[3]"), |x| opaque(x.exp()).sum(0)));
     refused("cotangent_type", |g| vjp(g.input("x", "f32[3]"), |x| x.exp(), |ys| ys.cast(DType::F64)).1);
     let graph = Graph::build("loss", |g| g.input("x", "f32[3]").sum(0)).unwrap();
     check("gradient_by_an_unknown_input", graph.grad("w", GradOptions::new()));
+}
+
+/// 51. A cost through random state: by the key itself, by a float that makes one, and by one that a loop makes keys of.
+#[test]
+fn derivatives_through_random_state() {
+    refused("gradient_of_a_key", |g| {
+        grad(g.input("key", "u32[2]"), |key| random::normal(key, Shape::scalar(), DType::F32))
+    });
+    let seeded =
+        |x: Value| random::normal(random::fold_in(random::key(0), x.cast(DType::I64)), Shape::scalar(), DType::F32);
+    refused("gradient_through_a_key", |g| grad(g.input("x", "f32[]"), |x| seeded(x) * 2.0));
+    refused("gradient_through_keys_of_a_loop", |g| {
+        grad(g.input("x", "f32[]"), |x| {
+            let step = |(key, sum): (Value, Value), ()| {
+                let next = random::fold_in(key, x.cast(DType::I64));
+                ((next, sum + random::normal(next, Shape::scalar(), DType::F32)), ())
+            };
+            scan_with(ScanOptions::new().length(3), (random::key(0), x.ones_like()), (), step).0.1
+        })
+    });
+}
+
+/// 54. The gradient by the number of steps.
+#[test]
+fn derivatives_by_the_number_of_steps() {
+    refused("gradient_of_a_count", |g| {
+        let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
+        grad(n, |n| fori_loop(0, n, w.ones_like(), |_, c| c * w))
+    });
+    refused("gradient_through_a_count", |g| {
+        let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
+        grad((w, x), |(w, x)| fori_loop(0, x.cast(DType::I64), w.ones_like(), |_, c| c * w))
+    });
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod gather;
 mod iota;
 mod matmul;
 mod pad;
+mod polygamma;
 mod predicate;
 mod reduce;
 mod reshape;

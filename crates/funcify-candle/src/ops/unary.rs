@@ -98,7 +98,7 @@ fn not(call: &Call<'_, Candle, Not>, x: &Tensor) -> Result<Tensor> {
 /// Kernels in f64, each with the gradient that Candle's own `backward` takes: from x, y and the gradient of y.
 macro_rules! in_f64 {
     ($($op:ident => $function:expr, $backward:expr;)*) => {
-        $(funcify!(Candle, $op, |call, [x]| map_in_f64(&call, &x, $backward, $function));)*
+        $(funcify!(Candle, $op, |call, [x]| map_in_f64(&call, &x, $backward, $function as fn(f64) -> f64));)*
     };
 }
 

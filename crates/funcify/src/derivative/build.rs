@@ -1,7 +1,8 @@
 //! The front doors inside a trace: `grad(xs, |xs| loss)` and its family.
 
+use super::disconnected::disconnected;
 use super::{Dual, Residuals, Tape, inline, push_forward};
-use crate::error::{Error, Place, Site};
+use crate::error::{Place, Site};
 use crate::graph::tracer::{BodyTrace, ClosedBody};
 use crate::graph::{Value, at_site, fail, iota};
 use crate::tree::{self, Tree};
@@ -171,23 +172,14 @@ fn pull_back<X: Tree, Y: Tree>(
         results
     });
     let Some(results) = results.filter(|results| results.len() == count + leaves.len()) else { return lost() };
-    for ((name, value), connected) in leaves.iter().zip(connected) {
+    for (index, ((name, value), connected)) in leaves.iter().zip(connected).enumerate() {
         if !connected && options.disconnected == Disconnected::Error {
-            fail(&at.op, at.site, &[*value], |at| disconnected(at, &format!("leaf `{name}`")));
+            let component = format!("leaf `{name}`");
+            fail(&at.op, at.site, &[*value], |at| disconnected(at, &component, &closed.graph, index));
         }
     }
     let (values, gradients) = results.split_at(count);
     (tree::rebuild(&ys, values), tree::rebuild(&xs, gradients))
-}
-
-pub(super) fn disconnected(at: &Place, component: &str) -> Error {
-    Error::Disconnected {
-        at: at.boxed(),
-        component: component.to_string(),
-        reason: "no differentiable path leads from it to the result: integers, comparisons and `stop_gradient` end one"
-            .into(),
-        fix: "do not ask for it, or ask for zeros: `GradOptions::new().disconnected(Disconnected::Zeros)`".into(),
-    }
 }
 
 pub(super) fn check_float(at: &Place, name: &str, value: Value) {

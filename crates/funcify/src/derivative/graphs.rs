@@ -1,11 +1,12 @@
-//! The front doors from graph to graph: `Graph::grad`, `Graph::vjp`, `Graph::jvp`.
+//! The front doors from graph to graph: `Graph::grad`, `Graph::vjp`, `Graph::jvp`, `Graph::hvp`.
 
 use std::ops::RangeFull;
 
-use super::build::{Disconnected, GradOptions, check_loss, disconnected};
+use super::build::{Disconnected, GradOptions, check_loss};
+use super::disconnected::disconnected;
 use super::{Dual, Tape, push_forward};
 use crate::error::{Place, Result, Site};
-use crate::graph::{Graph, Value, at_site, fail, fresh_symbol, tracer};
+use crate::graph::{Graph, Output, Value, at_site, fail, fresh_symbol, tracer};
 use crate::types::{Dim, Symbol, TensorType};
 use crate::vmap::Named;
 
@@ -119,11 +120,14 @@ impl Graph {
     /// a tangent of zeros.
     #[track_caller]
     pub fn jvp(&self, wrt: impl Into<Wrt>) -> Result<Graph> {
-        let at = Place::new("jvp", Site::caller());
-        self.derive(&at, &wrt.into(), |inputs, wanted| {
+        self.push(&Place::new("jvp", Site::caller()), &wrt.into())
+    }
+
+    fn push(&self, at: &Place, wrt: &Wrt) -> Result<Graph> {
+        self.derive(at, wrt, |inputs, wanted| {
             let dual = |(index, (primal, wanted)): (usize, (&Value, &bool))| {
                 let (name, ty) = (self.input_name(index), self.input_type(index));
-                let tangent = wanted.then(|| further_input(&at, &format!("tan_{name}"), ty));
+                let tangent = wanted.then(|| further_input(at, &format!("tan_{name}"), ty));
                 Dual { primal: *primal, tangent }
             };
             let duals: Vec<Dual> = inputs.iter().zip(wanted).enumerate().map(dual).collect();
@@ -136,6 +140,38 @@ impl Graph {
             }
             outputs
         })
+    }
+
+    /// The derivative of the gradient of the graph's loss along a vector: the product of the Hessian and the vector, without
+    /// the Hessian. A graph with a further input `tan_x` for each input `x` in `wrt`, whose outputs are `hvp_x` for each.
+    /// The loss is as in [`grad`](Graph::grad); what it does not depend on has zeros.
+    ///
+    /// ```
+    /// use funcify::{GradOptions, Graph, HostTensor, evaluate};
+    ///
+    /// let cubes = Graph::build("cubes", |g| {
+    ///     let x = g.input("x", "f64[2]");
+    ///     (x * x * x).sum(0)
+    /// })?;
+    /// let product = cubes.hvp("x", GradOptions::new())?;
+    /// let inputs = [HostTensor::from([1f64, 2.]), HostTensor::from([10f64, 1.])];
+    /// assert_eq!(evaluate(&product, &inputs)?[0], HostTensor::from([60f64, 12.]));
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn hvp(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
+        let at = Place::new("hvp", Site::caller());
+        let wrt = wrt.into();
+        let zeros = options.disconnected(Disconnected::Zeros);
+        let gradients = self.gradient(&at, &wrt, &zeros, false)?;
+        let product = gradients.push(&at, &wrt)?;
+        let tangents = &product.outputs()[gradients.outputs().len()..];
+        let named = |(tangent, gradient): (&Output, &Output)| Output {
+            name: gradient.name.replacen("grad_", "hvp_", 1),
+            value: tangent.value,
+        };
+        let outputs = tangents.iter().zip(gradients.outputs()).map(named).collect();
+        Ok(product.with_outputs(outputs).pruned())
     }
 
     /// The graph with the outputs of these names alone, and what they need. It has the same inputs.
@@ -221,7 +257,8 @@ impl Graph {
         for (index, cotangent) in cotangents.into_iter().enumerate().filter(|(index, _)| wanted[*index]) {
             let name = self.input_name(index);
             if cotangent.is_none() && options.disconnected == Disconnected::Error {
-                fail(&at.op, at.site, &[inputs[index]], |at| disconnected(at, &format!("input `{name}`")));
+                let component = format!("input `{name}`");
+                fail(&at.op, at.site, &[inputs[index]], |at| disconnected(at, &component, self, index));
             }
             named.push((format!("grad_{name}"), cotangent.unwrap_or_else(|| inputs[index].zeros_like())));
         }

@@ -10,6 +10,7 @@
 //! that is [`Error::NoDerivative`], never zeros.
 
 mod build;
+mod disconnected;
 mod graphs;
 mod jvp;
 mod pullback;

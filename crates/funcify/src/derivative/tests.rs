@@ -87,10 +87,20 @@ fn indexing() {
     check_derivative("take {axis=1}", &[matrix(), indices.clone()]);
     check_derivative("gather {axis=1}", &[matrix(), indices.clone()]);
     let updates = tensor(&[2, 4], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
-    for mode in ["set", "add"] {
+    for mode in ["set", "add", "mul", "max", "min"] {
         let text = format!("scatter {{axis=1, mode={mode}}}");
         check_derivative(&text, &[matrix(), indices.clone(), updates.clone()]);
     }
+    // Zeros that are multiplied: one, two and an element; along the other axis, and without updates.
+    let x = tensor(&[4, 1], [2.0, 3.0, 0.0, 5.0]);
+    let indices = HostTensor::from([[3i64], [0], [1], [0], [1], [3], [2], [1], [-1]]);
+    let updates = tensor(&[9, 1], [0.5, 0.0, 0.0, 3.0, 4.0, -1.5, 7.0, 0.0, f64::NAN]);
+    check_derivative("scatter {axis=0, mode=mul}", &[x.clone(), indices, updates]);
+    let none = HostTensor::from_vec(Vec::<f64>::new(), [0, 1]).unwrap();
+    check_derivative(
+        "scatter {axis=0, mode=mul}",
+        &[x, HostTensor::from_vec(Vec::<u32>::new(), [0, 1]).unwrap(), none],
+    );
 }
 
 #[test]
@@ -153,23 +163,6 @@ fn disconnected_is_reported() {
     is_refused(constant.grad("x", GradOptions::new()), "Disconnected", "input `x`");
     let zeros = constant.grad("x", GradOptions::new().disconnected(Disconnected::Zeros)).unwrap();
     assert_eq!(crate::evaluate(&zeros, &[HostTensor::from([1f32, 2.])]).unwrap(), [HostTensor::from([0f32, 0.])]);
-}
-
-#[test]
-fn what_has_no_rule_is_an_error() {
-    refused(|g| grad(g.input("x", "f32[]"), |x| x.digamma()), "NoDerivative", "trigamma");
-    refused(|g| jvp(g.input("x", "f32[]"), g.input("v", "f32[]"), |x| x.digamma()), "NoDerivative", "digamma");
-    let product = |g: &Builder| {
-        let (x, at) = (g.input("x", "f32[3]"), g.input("at", "i64[3]"));
-        grad(x, |x| x.scatter(0, at, x, crate::ops::ScatterMode::Mul).sum(0))
-    };
-    refused(product, "NoDerivative", "mode `mul`");
-    // What is not asked for needs no rule.
-    let beside = |g: &Builder| {
-        let (x, y) = (g.input("x", "f32[]"), g.input("y", "f32[]"));
-        grad(x, |x| x * y.digamma())
-    };
-    assert!(Graph::build("model", beside).is_ok());
 }
 
 #[test]
@@ -380,4 +373,28 @@ fn an_op_from_outside_without_a_rule_is_an_error() {
         "NoDerivative",
         "implement `CustomOp::jvp`",
     );
+    // What is not asked for needs no rule.
+    let beside = |g: &Builder| {
+        let (x, y) = (g.input("x", "f32[]"), g.input("y", "f32[]"));
+        grad(x, |x| x * opaque(y))
+    };
+    assert!(Graph::build("model", beside).is_ok());
+}
+
+#[test]
+fn a_hessian_is_multiplied_without_being_made() {
+    let graph = Graph::build("f", |g| {
+        let (x, w, b) = (g.input("x", "f64[2]"), g.input("w", "f64[]"), g.input("b", "f64[]"));
+        (x * x * x).sum(0) * w.square() + b
+    });
+    let graph = graph.unwrap();
+    let product = graph.hvp(["x", "b"], GradOptions::new()).unwrap();
+    let inputs: Vec<&str> = (0..product.inputs().len()).map(|index| product.input_name(index)).collect();
+    let outputs: Vec<&str> = product.outputs().iter().map(|output| output.name.as_str()).collect();
+    assert_eq!((inputs, outputs), (vec!["x", "w", "b", "tan_x", "tan_b"], vec!["hvp_x", "hvp_b"]));
+    let scalar = HostTensor::scalar::<f64>;
+    let arguments = [HostTensor::from([1f64, 2.]), scalar(3.), scalar(5.), HostTensor::from([10f64, 1.]), scalar(7.)];
+    let expected = [HostTensor::from([540f64, 108.]), scalar(0.)];
+    assert_eq!(crate::evaluate(&product, &arguments).unwrap(), expected);
+    is_refused(graph.hvp("y", GradOptions::new()), "Type", "hvp: `wrt` does not fit");
 }

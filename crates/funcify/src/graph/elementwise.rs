@@ -3,7 +3,7 @@
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
 use super::{Axes, Operand, Value};
-use crate::ops::{Binary, Bits, Compare, Predicate, ReduceKind, Unary};
+use crate::ops::{Binary, Bits, Compare, Polygamma, Predicate, ReduceKind, Unary};
 use crate::types::DType;
 
 impl Value {
@@ -20,6 +20,14 @@ impl Value {
     #[track_caller]
     fn compare(self, op: Compare, right: impl Into<Operand>) -> Value {
         Operand::elementwise(op, self.into(), right.into())
+    }
+}
+
+impl Value {
+    /// The derivative of `digamma` of that order, up to 100: 1 is the trigamma function, 0 digamma itself.
+    #[track_caller]
+    pub fn polygamma(self, order: usize) -> Value {
+        if order == 0 { self.digamma() } else { self.emit(Polygamma { order }) }
     }
 }
 

@@ -54,6 +54,7 @@ mod iota;
 mod matmul;
 mod pad;
 mod partials;
+mod polygamma;
 mod predicate;
 mod reduce;
 mod reshape;
@@ -101,6 +102,7 @@ pub use gather::Gather;
 pub use iota::Iota;
 pub use matmul::MatMul;
 pub use pad::Pad;
+pub use polygamma::Polygamma;
 pub use predicate::*;
 pub use reduce::{Reduce, ReduceKind};
 pub use reshape::Reshape;
@@ -191,6 +193,7 @@ pub enum Op {
     Cumulative,
     Sort,
     Conv,
+    Polygamma,
     Scan,
     Switch,
     While,
@@ -275,6 +278,7 @@ op_keys! {
     "cumulative" => Cumulative;
     "sort" => Sort;
     "conv" => Conv;
+    "polygamma" => Polygamma;
 }
 
 impl OpKey for Constant {

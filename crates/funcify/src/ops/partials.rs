@@ -7,7 +7,6 @@
 //! |---|---|
 //! | `abs` at 0 | 0 |
 //! | `floor`, `ceil`, `round`, `trunc`, `sign` | 0 everywhere |
-//! | `digamma` | the error `NoDerivative` |
 //! | `max`, `min` of equal operands | half to each, as in JAX |
 //! | `max`, `min` if an operand is NaN | 0 |
 //! | `sqrt` at 0 | infinite, so `0 * inf` is NaN: guard the operand, not the result, with `select` |
@@ -15,8 +14,7 @@
 //! | `pow(0, y)` by `y` | 0 for `y >= 0` |
 //! | `rem` where it jumps | that of `x - y * trunc(x / y)` between the jumps |
 
-use super::{Binary, OpRules, Unary};
-use crate::derivative::no_derivative;
+use super::{Binary, Unary};
 use crate::graph::{Value, select};
 
 /// `t` times the derivative of `y = op(x)` by `x`. `None` if none passes.
@@ -51,11 +49,7 @@ pub(super) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<Value> {
         Unary::Erfc => -(t * std::f64::consts::FRAC_2_SQRT_PI * (-x.square()).exp()),
         Unary::ErfInv => t * (1.0 / std::f64::consts::FRAC_2_SQRT_PI) * y.square().exp(),
         Unary::Lgamma => t * x.digamma(),
-        Unary::Digamma => {
-            let reason = "its derivative, the trigamma function, is not an op";
-            let fix = "keep it out of the derivative with `stop_gradient`, or write it as a custom op with a rule";
-            no_derivative(op.name(), &[x], "the operand", reason, fix)
-        }
+        Unary::Digamma => t * x.polygamma(1),
         Unary::Cbrt => t / (3.0 * y.square()),
         Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => t.zeros_like(),
         Unary::Not | Unary::StopGradient => return None,

@@ -91,6 +91,74 @@ pub fn digamma(x: f64) -> f64 {
     result + from_root * (0.995_581_626_892_089_8 + ratio)
 }
 
+/// The derivative of [`digamma`] of that order: 1 is the trigamma function, 0 is digamma itself. At zero and the negative
+/// integers infinite for an odd order, where both sides agree, and NaN for an even one, as XLA has it; NaN at -inf.
+///
+/// Reflection below zero (Abramowitz and Stegun, 6.4.7), recurrence (6.4.6) and the asymptotic series (6.4.11), whose
+/// terms are quotients of factorials and powers, multiplied out so that neither overflows. Orders up to
+/// [`POLYGAMMA_ORDERS`].
+pub fn polygamma(order: usize, x: f64) -> f64 {
+    if order == 0 {
+        return digamma(x);
+    }
+    let is_odd = order % 2 == 1;
+    if x.is_nan() || x == f64::NEG_INFINITY {
+        return f64::NAN;
+    }
+    if x <= 0.0 && x == x.floor() {
+        return if is_odd { f64::INFINITY } else { f64::NAN };
+    }
+    if x > 0.0 {
+        return if is_odd { zeta_sum(order, x) } else { -zeta_sum(order, x) };
+    }
+    // (-1)^n psi(n, 1 - x) is -zeta_sum for each n.
+    -zeta_sum(order, 1.0 - x) - std::f64::consts::PI * derivative_of_cotangent(order, x)
+}
+
+/// The highest order of [`polygamma`].
+pub const POLYGAMMA_ORDERS: usize = 100;
+
+/// n! times the sum of 1 / (x + k)^(n + 1) for k from 0 on: |psi(n, x)| for x > 0.
+fn zeta_sum(order: usize, x: f64) -> f64 {
+    let n = order as f64;
+    // From here on 8 terms of the series suffice.
+    let far = 2.0 * n + 10.0;
+    let steps = (far - x).ceil().max(0.0) as usize;
+    let end = x + steps as f64;
+    let scale = (1..order).fold(1.0 / end, |product, k| product * (k as f64 / end));
+    let (mut sum, mut ratio) = (1.0 + n / (2.0 * end), 1.0);
+    for (index, bernoulli) in BERNOULLI.iter().enumerate() {
+        let k = 2.0 * (index + 1) as f64;
+        ratio *= (n + k - 2.0) / (k - 1.0) / end * ((n + k - 1.0) / k / end);
+        sum += bernoulli * ratio;
+    }
+    let term = |y: f64| (1..=order).fold(1.0 / y, |product, k| product * (k as f64 / y));
+    // The smallest terms first.
+    (0..steps).rev().fold(scale * sum, |sum, step| sum + term(x + step as f64))
+}
+
+/// The derivative of that order of cot(pi x): pi^n times a polynomial in the cotangent c, since c' = -pi (1 + c^2). All its
+/// terms have one sign.
+fn derivative_of_cotangent(order: usize, x: f64) -> f64 {
+    let pi = std::f64::consts::PI;
+    let fraction = x - x.round();
+    let cotangent = match fraction.abs() <= 0.25 {
+        true => 1.0 / (pi * fraction).tan(),
+        false => (pi * (0.5 - fraction.abs())).tan().copysign(fraction),
+    };
+    let mut coefficients = vec![0.0, 1.0];
+    for _ in 0..order {
+        let slopes: Vec<f64> =
+            coefficients.iter().enumerate().skip(1).map(|(power, value)| value * power as f64 * -pi).collect();
+        coefficients = vec![0.0; slopes.len() + 2];
+        for (power, slope) in slopes.into_iter().enumerate() {
+            coefficients[power] += slope;
+            coefficients[power + 2] += slope;
+        }
+    }
+    polynomial(&coefficients, cotangent)
+}
+
 /// A polynomial, the constant coefficient first.
 fn polynomial(coefficients: &[f64], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient)
@@ -204,6 +272,10 @@ const ASYMPTOTIC: [f64; 8] = [
     -3_617.0 / 8_160.0,
 ];
 
+/// The Bernoulli numbers B(2k).
+const BERNOULLI: [f64; 8] =
+    [1.0 / 6.0, -1.0 / 30.0, 1.0 / 42.0, -1.0 / 30.0, 5.0 / 66.0, -691.0 / 2_730.0, 7.0 / 6.0, -3_617.0 / 510.0];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,6 +337,71 @@ mod tests {
             (f64::NAN, f64::NAN),
         ];
         check(digamma, &values);
+    }
+
+    #[test]
+    fn derivatives_of_digamma() {
+        // mpmath's psi(n, x), with 40 digits.
+        let trigamma = [
+            (1.0, 1.6449340668482264),
+            (0.5, 4.934802200544679),
+            (10.0, 0.10516633568168575),
+            (25.0, 0.04081066325722558),
+            (0.1, 101.43329915079275),
+            (1e-08, 1.0000000000000002e+16),
+            (10000000000.0, 1.00000000005e-10),
+            (-0.5, 8.934802200544679),
+            (-2.5, 9.539246644989124),
+            (-1.46, 9.527126069291263),
+            (-7.25, 19.61035453929327),
+            (3.75, 0.3053398526902531),
+            (1e-160, f64::INFINITY),
+            (-1000.25, 19.738209551699786),
+            (0.0, f64::INFINITY),
+            (-0.0, f64::INFINITY),
+            (-3.0, f64::INFINITY),
+            (f64::INFINITY, 0.0),
+            (f64::NEG_INFINITY, f64::NAN),
+            (f64::NAN, f64::NAN),
+        ];
+        check(|x| polygamma(1, x), &trigamma);
+        let tetragamma = [
+            (1.0, -2.4041138063191885),
+            (0.5, -16.82879664423432),
+            (10.0, -0.011049834970802067),
+            (30.0, -0.0011487652037286),
+            (-0.5, -0.82879664423432),
+            (-0.25, 122.69736678366236),
+            (-3.75, -124.07972713378925),
+            (1e-05, -2000000000000002.0),
+            (100000000.0, -1.00000001e-16),
+            (0.0, f64::NAN),
+            (-2.0, f64::NAN),
+        ];
+        check(|x| polygamma(2, x), &tetragamma);
+        let third = [
+            (1.0, 6.493939402266829),
+            (2.5, 0.22390584881725206),
+            (-1.25, 1558.2209125348506),
+            (100.0, 2.030199990001333e-06),
+        ];
+        check(|x| polygamma(3, x), &third);
+        let fourth = [(0.75, -102.80060581541747), (-2.125, 786397.879251956), (12.0, -0.0003409100507010894)];
+        check(|x| polygamma(4, x), &fourth);
+        let tenth = [(1.5, -42108.85876897549), (-0.625, -175323804627.6114), (20.0, -4.5103770549818434e-08)];
+        check(|x| polygamma(10, x), &tenth);
+        // Powers to the 50 lose more.
+        let fiftieth = [
+            (1.5, -3.179952703565868e+55),
+            (-0.625, -1.6124275813334218e+86),
+            (20.0, -0.01474515749090625),
+            (100.0, -7.732193628074728e-38),
+        ];
+        for (x, expected) in fiftieth {
+            let found = polygamma(50, x);
+            assert!((found - expected).abs() <= 1e-13 * expected.abs(), "at {x}: {found:e} is not {expected:e}");
+        }
+        check(|x| polygamma(0, x), &[(0.5, -1.9635100260214235)]);
     }
 
     #[test]

@@ -361,6 +361,7 @@ fn every_op() {
             x.scatter(1, i, x, ScatterMode::Max),
             x.cumsum(1, true),
             x.sort(0, true).0,
+            x.polygamma(2),
             x.reshape([Dim::from(1), Dim::from("B"), Dim::from("B")]).conv(
                 x.reshape([Dim::from("B"), Dim::from("B"), Dim::from(1)]),
                 crate::ops::ConvOptions { padding: [(2, -1)], ..Default::default() },

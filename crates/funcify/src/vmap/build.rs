@@ -21,6 +21,8 @@ pub enum InAxes {
     All(i64),
     /// An axis for each leaf, in their order; a leaf with `None` is the same for all lanes.
     Each(Vec<Option<i64>>),
+    /// An axis for each leaf that is named; the others are the same for all lanes. The leaves of a [`Graph`] are its inputs.
+    Named(Vec<(String, i64)>),
 }
 
 impl Default for InAxes {
@@ -47,6 +49,18 @@ impl From<&[Option<i64>]> for InAxes {
     }
 }
 
+impl<const N: usize> From<[(&str, i64); N]> for InAxes {
+    fn from(axes: [(&str, i64); N]) -> Self {
+        InAxes::Named(axes.map(|(name, axis)| (name.to_string(), axis)).to_vec())
+    }
+}
+
+impl From<Vec<(String, i64)>> for InAxes {
+    fn from(axes: Vec<(String, i64)>) -> Self {
+        InAxes::Named(axes)
+    }
+}
+
 impl From<Vec<Option<i64>>> for InAxes {
     fn from(axes: Vec<Option<i64>>) -> Self {
         InAxes::Each(axes)
@@ -59,8 +73,8 @@ impl VmapOptions {
         VmapOptions::default()
     }
 
-    /// The axes along which lanes lie: one number for all leaves, or an `Option` for each; negative ones count from the
-    /// end.
+    /// The axes along which lanes lie: one number for all leaves, an `Option` for each, or `[("x", 0), ("y", 1)]` for those
+    /// that have lanes; negative ones count from the end.
     pub fn in_axes(mut self, axes: impl Into<InAxes>) -> Self {
         self.in_axes = axes.into();
         self
@@ -79,10 +93,11 @@ impl VmapOptions {
         leaves: impl ExactSizeIterator<Item = (&'a str, &'a TensorType)>,
         rank: impl Fn(&TensorType) -> usize,
     ) -> Result<Vec<Option<usize>>> {
-        let count = leaves.len();
+        let (count, leaves) = (leaves.len(), leaves.collect::<Vec<_>>());
         let axes = match &self.in_axes {
             InAxes::All(axis) => vec![Some(*axis); count],
             InAxes::Each(axes) => axes.clone(),
+            InAxes::Named(named) => by_name(at, named, &leaves)?,
         };
         if axes.len() != count {
             let (expected, found) = (format!("{count} axes, one for each leaf"), format!("{} axes", axes.len()));
@@ -117,6 +132,23 @@ impl VmapOptions {
             }
         }
     }
+}
+
+/// The axis of each leaf, of those that are named.
+fn by_name(at: &Place, named: &[(String, i64)], leaves: &[(&str, &TensorType)]) -> Result<Vec<Option<i64>>> {
+    let mut axes = vec![None; leaves.len()];
+    for (name, axis) in named {
+        let index = leaves.iter().position(|(leaf, _)| leaf == name);
+        let Some(slot) = index.map(|index| &mut axes[index]) else {
+            let known: Vec<&str> = leaves.iter().map(|(leaf, _)| *leaf).collect();
+            let expected = format!("names among {}", known.join(", "));
+            return Err(at.mismatch("`in_axes`", expected, format!("`{name}`"), "name what has lanes"));
+        };
+        if slot.replace(*axis).is_some() {
+            return Err(at.mismatch("`in_axes`", "each name once", format!("`{name}` twice"), "remove one of them"));
+        }
+    }
+    Ok(axes)
 }
 
 fn normal_axis(axis: i64, rank: usize) -> Option<usize> {
@@ -275,7 +307,7 @@ impl Graph {
     /// use funcify::{Graph, VmapOptions};
     ///
     /// let one = Graph::build("one", |g| g.input("x", "f32[3]").matmul(g.input("w", "f32[3,2]")))?;
-    /// let all = one.vmap("B", VmapOptions::new().in_axes([Some(0), None]))?;
+    /// let all = one.vmap("B", VmapOptions::new().in_axes([("x", 0)]))?;
     /// assert_eq!(all.output_type(0).to_string(), "f32[B,2]");
     /// # Ok::<(), funcify::Error>(())
     /// ```

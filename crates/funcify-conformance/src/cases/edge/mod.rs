@@ -13,6 +13,7 @@ mod failures;
 mod gradients;
 mod lanes;
 mod nested;
+mod paths;
 mod permutations;
 mod symbolic;
 mod taps;
@@ -47,6 +48,7 @@ pub(crate) fn cases() -> Cases {
         associative::cases()?,
         failures::cases()?,
         gradients::cases()?,
+        paths::cases()?,
         zeros::cases()?,
     ];
     Ok(groups.into_iter().flatten().collect())
@@ -99,6 +101,15 @@ fn case(
     let graph = graph.map_err(|error| format!("case `edge/{name}`: {error}"))?;
     let (name, category) = (format!("edge/{name}"), "edge".to_string());
     Ok(Case { name, category, graph, inputs, expected, needs_dynamic_steps: false })
+}
+
+/// A case whose results may differ by this much where they are zero.
+fn absolute(case: Case, atol: f64) -> Result<Case, String> {
+    let Expected::Outputs(outputs) = case.expected else {
+        return Err(format!("case `{}` has no outputs", case.name));
+    };
+    let outputs = outputs.into_iter().map(|output| ExpectedOutput { atol, ..output }).collect();
+    Ok(Case { expected: Expected::Outputs(outputs), ..case })
 }
 
 /// A vector.

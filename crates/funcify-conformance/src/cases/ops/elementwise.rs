@@ -1,13 +1,13 @@
 //! Elementwise ops: of one operand, of two, comparisons, `select`, casts.
 
-use funcify::ops::{Binary, Bits, Cast, Compare, OpRules, Predicate, Select, Unary};
+use funcify::ops::{Binary, Bits, Cast, Compare, OpRules, Polygamma, Predicate, Select, Unary};
 use funcify::{DType, Scalar};
 
 use super::values::{FLOATS, INTEGERS, LOGIC, NUMBERS, SHAPES, near, pairs, repeated, shifted, small, values, varied};
 use super::{Cases, Use, case, on_dtypes};
 
 pub(super) fn cases() -> Cases {
-    Ok([unary()?, binary()?, bits()?, compare()?, predicates()?, select()?, casts()?].concat())
+    Ok([unary()?, polygamma()?, binary()?, bits()?, compare()?, predicates()?, select()?, casts()?].concat())
 }
 
 fn unary() -> Cases {
@@ -31,6 +31,17 @@ fn unary() -> Cases {
         cases.extend(on_dtypes(op.name(), &FLOATS, 0.0, uses)?);
     }
     Ok(cases)
+}
+
+/// The derivatives of digamma up to the third.
+fn polygamma() -> Cases {
+    on_dtypes("polygamma", &FLOATS, 0.0, |dtype| {
+        let of_order = |order| {
+            let op = Polygamma { order };
+            [vec![Use::new(op, [near(dtype)])], one_operand(op, dtype)].concat()
+        };
+        [1, 2, 3].map(of_order).concat()
+    })
 }
 
 /// An op on every value, and on every shape.

@@ -3,19 +3,22 @@
 //! As in StableHLO an update whose index is out of range is skipped. Updates with one index are applied in
 //! row-major order, so the last `set` wins.
 
+mod gradient;
+
 use super::dynamic_slice::along;
-use super::gather::{check_along, clamped};
+use super::gather::check_along;
 use super::reduce::ReduceKind;
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, Primals, jvp_linear, no_derivative};
+use crate::derivative::{Dual, Primals, jvp_linear, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::{self, Value, full, iota, select};
+use crate::graph::{Value, full, iota, select};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
 use crate::host::{Storage, for_each_index};
 use crate::types::DType;
 use crate::vmap::Batched;
+use gradient::Combining;
 
 /// What an update does to the element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,47 +140,40 @@ impl OpRules for Scatter {
     fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
         match self.mode {
             ScatterMode::Set | ScatterMode::Add => jvp_linear(*self, operands),
-            _ => {
-                let values: Vec<Value> = operands.iter().map(|operand| operand.primal).collect();
-                vec![Dual::constant(self.no_derivative(&values))]
-            }
+            mode => jvp_with(*self, operands, |values, results| {
+                let scatter = Combining::new(*self, values);
+                let tangents = [operands[0].tangent, operands[2].tangent];
+                vec![match mode {
+                    ScatterMode::Mul => scatter.product_tangent(tangents),
+                    _ => scatter.extremum_tangent(results[0], tangents),
+                }]
+            }),
         }
     }
 
     fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
         let Some(cotangent) = cotangents[0] else { return primals.none() };
-        if !matches!(self.mode, ScatterMode::Set | ScatterMode::Add) {
-            self.no_derivative(primals.operands);
-            return primals.none();
-        }
-        let [x, indices, updates] = [primals.operands[0], primals.operands[1], primals.operands[2]];
+        let scatter = Combining::new(*self, primals.operands);
+        let Combining { x, indices, updates, .. } = scatter;
         let axis = self.axis as i64;
-        let of_x = || match self.mode {
-            ScatterMode::Add => Some(cotangent),
-            _ => Some(cotangent.scatter(axis, indices, updates.zeros_like(), ScatterMode::Set)),
+        let of_set = || {
+            // Of several sets of one element only the last one passes: the one whose position it finds there.
+            let positions = along(iota(indices.dim(axis), DType::I64), self.axis, &indices.shape());
+            let none = full(x.shape(), DType::I64, -1.0);
+            let last = scatter.of_updates(none.scatter(axis, indices, positions, ScatterMode::Set));
+            Some(select(scatter.passes() & last.eq(positions), scatter.of_updates(cotangent), 0.0))
         };
-        let of_updates = || {
-            let size = x.dim(axis);
-            let mut passes = indices.ge(0) & indices.cast(DType::I64).lt(graph::size(size.clone(), DType::I64));
-            let within = clamped(indices, &size);
-            if self.mode == ScatterMode::Set {
-                // Of several sets of one element only the last one passes: the one whose position it finds there.
-                let positions = along(iota(indices.dim(axis), DType::I64), self.axis, &indices.shape());
-                let none = full(x.shape(), DType::I64, -1.0);
-                let last = none.scatter(axis, indices, positions, ScatterMode::Set).gather(axis, within);
-                passes = passes & last.eq(positions);
+        match self.mode {
+            ScatterMode::Add => primals.each([&|| Some(cotangent), &|| None, &|| {
+                Some(select(scatter.passes(), scatter.of_updates(cotangent), 0.0))
+            }]),
+            ScatterMode::Set => {
+                let of_x = || Some(cotangent.scatter(axis, indices, updates.zeros_like(), ScatterMode::Set));
+                primals.each([&of_x, &|| None, &of_set])
             }
-            Some(select(passes, cotangent.gather(axis, within), 0.0))
-        };
-        primals.each([&of_x, &|| None, &of_updates])
-    }
-}
-
-impl Scatter {
-    fn no_derivative(&self, operands: &[Value]) -> Value {
-        let reason = format!("mode `{}` combines updates of one element, and has no rule", self.mode.name());
-        let fix = "gather the elements, combine them with the updates, and scatter them in mode `set` or `add`";
-        no_derivative("scatter", operands, "the operand", &reason, fix)
+            ScatterMode::Mul => scatter.product_cotangents(primals, cotangent),
+            ScatterMode::Max | ScatterMode::Min => scatter.extremum_cotangents(primals, cotangent),
+        }
     }
 }
 

@@ -1,0 +1,12 @@
+//! `polygamma`: in f64 on the CPU, since Candle has no such kernel.
+
+use funcify::funcify;
+use funcify::ops::{Polygamma, special};
+
+use crate::backend::Candle;
+use crate::cpu::map_in_f64;
+
+funcify!(Candle, Polygamma, |call, [x]| {
+    let order = call.op.order;
+    map_in_f64(&call, &x, None, move |v| special::polygamma(order, v))
+});

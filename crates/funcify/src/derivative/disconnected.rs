@@ -1,0 +1,65 @@
+//! Why an input is disconnected: where the paths from it to the results end.
+
+use super::vjp::active_values;
+use crate::error::{Error, Place};
+use crate::graph::{Graph, Node, ValueId};
+use crate::ops::{Op, OpRules, Unary};
+
+/// The error of an input of `graph` to which no cotangent leads. `at` is the function that was asked, `component` what
+/// it calls the input.
+pub(super) fn disconnected(at: &Place, component: &str, graph: &Graph, input: usize) -> Error {
+    let (reason, fix) = why(graph, input);
+    let zeros = "ask for zeros: `GradOptions::new().disconnected(Disconnected::Zeros)`";
+    Error::Disconnected { at: at.boxed(), component: component.to_string(), reason, fix: format!("{fix}, or {zeros}") }
+}
+
+fn why(graph: &Graph, input: usize) -> (String, &'static str) {
+    let mut reached = vec![false; graph.values().count()];
+    reached[graph.inputs()[input].value.index()] = true;
+    let live = graph.live_nodes();
+    let mut path: Vec<&Node> = Vec::new();
+    for (node, _) in graph.nodes().iter().zip(&live).filter(|(_, live)| **live) {
+        if node.inputs.iter().any(|value| reached[value.index()]) {
+            node.outputs.iter().for_each(|output| reached[output.index()] = true);
+            path.push(node);
+        }
+    }
+    if !graph.outputs().iter().any(|output| reached[output.value.index()]) {
+        return ("the result does not depend on it".to_string(), "do not ask for it");
+    }
+    let wanted: Vec<bool> = (0..graph.inputs().len()).map(|index| index == input).collect();
+    let active = active_values(graph, &wanted);
+    let is_active = |value: &ValueId| active[value.index()];
+    let ends = |node: &&&Node| {
+        let stops = matches!(node.op, Op::Unary(Unary::StopGradient));
+        node.inputs.iter().any(is_active) && (stops || !node.outputs.iter().any(is_active))
+    };
+    let end = path.iter().find(ends).map(|node| {
+        let types: Vec<String> = node.outputs.iter().map(|output| graph.ty(*output).to_string()).collect();
+        match node.op {
+            Op::Unary(Unary::StopGradient) => "they end at `stop_gradient`".to_string(),
+            _ => format!("they end at `{}`, which gives {}", node.op.name(), types.join(", ")),
+        }
+    });
+    let scaled = "let it scale or shift what is drawn, as in `mean + deviation * random::normal(..)`";
+    if path.iter().any(|node| matches!(node.op, Op::Threefry(_))) {
+        let end = end.map_or(String::new(), |end| format!(": {end}"));
+        return (format!("paths to the result lead through random bits, which have no derivative{end}"), scaled);
+    }
+    if end.is_none() && path.iter().any(|node| draws(&node.op)) {
+        let reason = "paths to the result lead through a body that draws random numbers: keys, integers, comparisons and \
+                      `stop_gradient` have no derivative";
+        return (reason.to_string(), scaled);
+    }
+    let reason = match end {
+        Some(end) => format!("paths to the result have no derivative: {end}"),
+        None => "no differentiable path leads from it to the result: integers, comparisons and `stop_gradient` end one"
+            .to_string(),
+    };
+    (reason, "do not ask for it")
+}
+
+/// Whether the op makes random bits, also in a body.
+fn draws(op: &Op) -> bool {
+    matches!(op, Op::Threefry(_)) || op.bodies().into_iter().any(|body| body.nodes().iter().any(|node| draws(&node.op)))
+}

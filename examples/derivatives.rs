@@ -1,0 +1,46 @@
+//! Derivatives of loops: through a scan, of second order, of each lane, through a conditional loop; and as text.
+
+use anyhow::{Result, ensure};
+use funcify::dispatch::Executor;
+use funcify::{GradOptions, Graph, HostTensor, Value, grad, hvp, scan, vmap, while_loop};
+use funcify_examples::{backend, compile};
+
+fn main() -> Result<()> {
+    show(&*backend()?)
+}
+
+/// c <- c * w + x from zero, over a row.
+fn decay(w: Value, xs: Value) -> Value {
+    scan(w.zeros_like(), xs, |c, x| (c * w + x, ())).0
+}
+
+fn slopes() -> funcify::Result<Graph> {
+    Graph::build("slopes", |g| {
+        let [w, xs] = [g.input("w", "f32[]"), g.input("xs", "f32[B,T]")];
+        let loss = |w| vmap(xs, |row| decay(w, row)).sum(0);
+        let power = |w| while_loop(w, |y: Value| y.lt(100.0), |y| y * w);
+        let through_a_scan = grad(w, loss);
+        let along_a_vector = hvp(w, w.ones_like(), loss);
+        let of_each_row = vmap(xs, |row| grad(w, |w| decay(w, row)));
+        let through_a_while_loop = grad(w, power);
+        (through_a_scan, along_a_vector, of_each_row, through_a_while_loop)
+    })
+}
+
+pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
+    let inputs = [HostTensor::scalar(10f32), HostTensor::from([[1f32, 2.0, 3.0], [4.0, 5.0, 6.0]])];
+    let slopes = compile(backend, &slopes()?)?.call(&inputs)?;
+    println!("{slopes:?}");
+    // d(x0 w^2 + x1 w + x2) is 2 w x0 + x1, and 2 x0; 10 is multiplied once until it is 100.
+    let scalar = HostTensor::scalar::<f32>;
+    ensure!(slopes == [scalar(107.0), scalar(10.0), [22f32, 85.0].into(), scalar(20.0)], "other slopes");
+
+    // From graph to graph: the gradient is a program, whose text parses back to it.
+    let decay = Graph::build("decay", |g| decay(g.input("w", "f32[]"), g.input("xs", "f32[T]")))?;
+    let gradient = decay.grad("w", GradOptions::new())?;
+    println!("{gradient}");
+    let parsed = Graph::parse(&gradient.to_string())?;
+    let slope = compile(backend, &parsed)?.call(&[scalar(10.0), [1f32, 2.0, 3.0].into()])?;
+    ensure!(slope == [scalar(22.0)], "another slope: {slope:?}");
+    Ok(())
+}

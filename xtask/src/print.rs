@@ -1,0 +1,65 @@
+//! `cargo xtask print`: a program from a `.fir` file, or what derivatives and batching make of it, as text.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use funcify::{Graph, to_dot};
+
+use crate::read;
+use crate::transforms::Transforms;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The program.
+    file: PathBuf,
+    #[command(flatten)]
+    transforms: Transforms,
+    /// Print it in the language of Graphviz.
+    #[arg(long)]
+    dot: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    print!("{}", text(arguments)?);
+    Ok(())
+}
+
+fn text(arguments: &Arguments) -> Result<String> {
+    let graph = arguments.transforms.apply(Graph::parse(&read(&arguments.file)?)?)?.graph;
+    Ok(if arguments.dot { to_dot(&graph) } else { graph.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn the_text_is_a_program_and_the_drawing_has_its_ops() {
+        let file = std::env::temp_dir().join(format!("funcify-print-{}.fir", std::process::id()));
+        std::fs::write(&file, "fn @f(%x: f64[]) {\n  %0: f64[] = sin %x\n  return y=%0\n}\n").unwrap();
+        let printed = |options: &[&str]| {
+            let words = ["print", file.to_str().unwrap()].into_iter().chain(options.iter().copied());
+            text(&Line::try_parse_from(words).unwrap().arguments).unwrap()
+        };
+        let expected = "fn @f(%x: f64[]) {
+  %0: f64[] = constant 1.0
+  %1: f64[] = cos %x
+  %2: f64[] = mul %0, %1
+  return grad_x=%2
+}
+";
+        assert_eq!(printed(&["--grad"]), expected);
+        assert!(printed(&["--grad", "x", "--grad", "--vmap"]).contains("return grad_x="));
+        let drawing = printed(&["--grad", "--dot"]);
+        assert!(drawing.starts_with("digraph \"f\" {") && drawing.contains("label=\"cos\""), "{drawing}");
+        std::fs::remove_file(file).unwrap();
+    }
+}

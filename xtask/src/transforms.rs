@@ -1,0 +1,372 @@
+//! `--only`, `--grad`, `--jvp`, `--hvp`, `--vmap`: what `run` and `print` make of a program before they use it, in the
+//! order of the command line.
+//!
+//! What a derivative needs besides the program's inputs is named as [`Graph::vjp`] and [`Graph::jvp`] name it: `ct_y` is
+//! the cotangent of output `y`, `tan_x` the tangent of input `x`. It is read from the same file.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use funcify::dispatch::ordered_inputs;
+use funcify::error::{Place, Site};
+use funcify::{Disconnected, Error, GradOptions, Graph, HostTensor, TensorType, VmapOptions, Wrt};
+
+/// An option's name, what stands after it, and its help.
+const OPTIONS: [(&str, &str, &str); 5] = [
+    ("only", "OUTPUTS", "Keep these outputs"),
+    (
+        "grad",
+        "INPUTS",
+        "The gradients `grad_x` by these inputs, or by all floats: of the only output if that is a float \
+      scalar, otherwise along the cotangents `ct_y` of the outputs, which the inputs file has",
+    ),
+    (
+        "jvp",
+        "INPUTS",
+        "The outputs `y` and their derivatives `tan_y` along the tangents `tan_x` of these inputs, or of all floats",
+    ),
+    ("hvp", "INPUTS", "The products `hvp_x` of the Hessian of the only output, a float scalar, and the vector `tan_x`"),
+    (
+        "vmap",
+        "AXES",
+        "Many lanes at once: `x,y=1` if x has its lanes along axis 0, y along axis 1, and the other inputs \
+      none; without a value all inputs along axis 0. Outputs have theirs along axis 0",
+    ),
+];
+
+/// A step from program to program. No names are all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Transform {
+    Only(Vec<String>),
+    Grad(Vec<String>),
+    Jvp(Vec<String>),
+    Hvp(Vec<String>),
+    Vmap(Vec<(String, i64)>),
+}
+
+/// The steps, in the order in which the command line has them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Transforms(Vec<Transform>);
+
+/// A program that was made of another, and what the inputs are that the other does not have.
+pub(crate) struct Derived {
+    pub(crate) graph: Graph,
+    notes: BTreeMap<String, String>,
+}
+
+impl clap::Args for Transforms {
+    fn augment_args(command: Command) -> Command {
+        command.args(OPTIONS.map(|(name, value, help)| {
+            let arg = Arg::new(name).long(name).value_name(value).help(help).action(ArgAction::Append);
+            if name == "only" { arg } else { arg.num_args(0..=1).default_missing_value("") }
+        }))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Transforms::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Transforms {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut transforms = Transforms::default();
+        transforms.update_from_arg_matches(matches)?;
+        Ok(transforms)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let mut placed = Vec::new();
+        for (option, ..) in OPTIONS {
+            let values = matches.get_many::<String>(option).into_iter().flatten();
+            for (place, value) in matches.indices_of(option).into_iter().flatten().zip(values) {
+                let transform = Transform::parse(option, value);
+                placed
+                    .push((place, transform.map_err(|problem| clap::Error::raw(ErrorKind::ValueValidation, problem))?));
+            }
+        }
+        placed.sort_by_key(|(place, _)| *place);
+        self.0 = placed.into_iter().map(|(_, transform)| transform).collect();
+        Ok(())
+    }
+}
+
+impl Transform {
+    /// The transform of an option with its value, which is empty if there is none.
+    fn parse(option: &str, value: &str) -> Result<Self, String> {
+        let parts = || value.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let names = || parts().map(str::to_string).collect();
+        Ok(match option {
+            "only" => Transform::Only(names()),
+            "grad" => Transform::Grad(names()),
+            "jvp" => Transform::Jvp(names()),
+            "hvp" => Transform::Hvp(names()),
+            _ => Transform::Vmap(parts().map(named_axis).collect::<Result<_, _>>()?),
+        })
+    }
+
+    fn apply(&self, program: &Derived) -> Result<Derived, Error> {
+        let graph = &program.graph;
+        let derived = match self {
+            Transform::Only(names) => graph.only(&names.iter().map(String::as_str).collect::<Vec<_>>())?,
+            Transform::Grad(names) if is_loss(graph) => graph.grad(wrt(names), options(names))?,
+            Transform::Grad(names) => gradients(graph, names)?,
+            Transform::Jvp(names) => graph.jvp(wrt(names))?,
+            Transform::Hvp(names) => graph.hvp(wrt(names), GradOptions::new())?,
+            Transform::Vmap(axes) => {
+                let options =
+                    if axes.is_empty() { VmapOptions::new() } else { VmapOptions::new().in_axes(axes.clone()) };
+                graph.vmap(free_symbol(graph).as_str(), options)?
+            }
+        };
+        let mut notes = program.notes.clone();
+        for index in graph.inputs().len()..derived.inputs().len() {
+            let name = derived.input_name(index);
+            notes.insert(name.to_string(), self.note(name));
+        }
+        Ok(Derived { graph: derived, notes })
+    }
+
+    /// What a further input is.
+    fn note(&self, name: &str) -> String {
+        match (self, name.strip_prefix("ct_"), name.strip_prefix("tan_")) {
+            (Transform::Grad(_), Some(output), _) => {
+                format!(
+                    "the cotangent of output `{output}`, as the program does not have a float scalar as its only output"
+                )
+            }
+            (Transform::Hvp(_), _, Some(input)) => {
+                format!("the vector that the Hessian is multiplied with, of input `{input}`")
+            }
+            (_, _, Some(input)) => format!("the tangent of input `{input}`"),
+            _ => String::new(),
+        }
+    }
+}
+
+impl std::fmt::Display for Transform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (option, value) = match self {
+            Transform::Only(names) => ("only", names.join(",")),
+            Transform::Grad(names) => ("grad", names.join(",")),
+            Transform::Jvp(names) => ("jvp", names.join(",")),
+            Transform::Hvp(names) => ("hvp", names.join(",")),
+            Transform::Vmap(axes) => {
+                ("vmap", axes.iter().map(|(name, axis)| format!("{name}={axis}")).collect::<Vec<_>>().join(","))
+            }
+        };
+        write!(f, "--{option}{}{value}", if value.is_empty() { "" } else { " " })
+    }
+}
+
+impl Transforms {
+    /// The program after all steps.
+    pub(crate) fn apply(&self, graph: Graph) -> Result<Derived> {
+        let mut program = Derived { graph, notes: BTreeMap::new() };
+        for transform in &self.0 {
+            program = transform.apply(&program).with_context(|| transform.to_string())?;
+        }
+        Ok(program)
+    }
+}
+
+impl Derived {
+    /// The program's inputs in its order. The error names each tensor that is missing, with its type and what it is.
+    pub(crate) fn inputs(&self, named: &BTreeMap<String, HostTensor>) -> Result<Vec<HostTensor>, Error> {
+        let at = Place::new(self.graph.name(), Site::Unknown);
+        let all =
+            (0..self.graph.inputs().len()).map(|index| (self.graph.input_name(index), self.graph.input_type(index)));
+        let missing: Vec<_> = all.filter(|(name, _)| !named.contains_key(*name)).collect();
+        if missing.is_empty() {
+            return ordered_inputs(&at, &self.graph, named);
+        }
+        let described = missing.iter().map(|(name, ty)| match self.notes.get(*name) {
+            Some(note) => format!("`{name}` of {ty}, {note}"),
+            None => format!("`{name}` of {ty}"),
+        });
+        let found: Vec<String> = named.iter().map(|(name, tensor)| format!("`{name}` of {}", tensor.ty())).collect();
+        let names: Vec<String> = missing.iter().map(|(name, _)| format!("`{name}`")).collect();
+        Err(Error::Call {
+            at: at.boxed(),
+            component: "the inputs file".to_string(),
+            expected: described.collect::<Vec<_>>().join("; "),
+            found: if found.is_empty() { "no tensors".to_string() } else { found.join(", ") },
+            fix: format!("add {} to it", names.join(" and ")),
+        })
+    }
+}
+
+/// An input, and the axis of its lanes if it is not the first.
+fn named_axis(part: &str) -> Result<(String, i64), String> {
+    let Some((name, axis)) = part.split_once('=') else { return Ok((part.to_string(), 0)) };
+    let axis = axis
+        .parse()
+        .map_err(|_| format!("--vmap: `{part}` is not an input with the number of an axis, as in `x=1`\n"))?;
+    Ok((name.to_string(), axis))
+}
+
+fn wrt(names: &[String]) -> Wrt {
+    if names.is_empty() { Wrt::Floats } else { Wrt::Names(names.to_vec()) }
+}
+
+/// Who asks for all gradients gets zeros where there is no path.
+fn options(names: &[String]) -> GradOptions {
+    let options = GradOptions::new();
+    if names.is_empty() { options.disconnected(Disconnected::Zeros) } else { options }
+}
+
+/// Whether a graph has one output, a float scalar.
+fn is_loss(graph: &Graph) -> bool {
+    let is_float_scalar = |ty: &TensorType| ty.dtype.is_float() && ty.rank() == 0;
+    graph.outputs().len() == 1 && is_float_scalar(graph.output_type(0))
+}
+
+/// The gradients along cotangents that are inputs.
+fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
+    let outputs = || (0..graph.outputs().len()).map(|index| (&graph.outputs()[index].name, graph.output_type(index)));
+    if !outputs().any(|(_, ty)| ty.dtype.is_float()) {
+        let found: Vec<String> = outputs().map(|(name, ty)| format!("`{name}` of {ty}")).collect();
+        let at = Place::new("grad", Site::Unknown);
+        let fix = "differentiate a program with an output that is a float";
+        return Err(at.mismatch("the list of outputs", "a float output", found.join(", "), fix));
+    }
+    let pulled = graph.vjp(wrt(names), options(names))?;
+    let added: Vec<&str> =
+        pulled.outputs()[graph.outputs().len()..].iter().map(|output| output.name.as_str()).collect();
+    pulled.only(&added)
+}
+
+/// A name for the number of lanes that no input has.
+fn free_symbol(graph: &Graph) -> String {
+    let inputs = (0..graph.inputs().len()).map(|index| graph.input_type(index));
+    let symbols = inputs.flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols());
+    let taken: Vec<&str> = symbols.map(|symbol| symbol.name()).collect();
+    let numbered = (2..).map(|number: usize| format!("B{number}"));
+    std::iter::once("B".to_string()).chain(numbered).find(|name| !taken.contains(&name.as_str())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        transforms: Transforms,
+    }
+
+    fn parse(line: &str) -> Result<Transforms, clap::Error> {
+        let words = std::iter::once("run").chain(line.split_whitespace());
+        Arguments::try_parse_from(words).map(|arguments| arguments.transforms)
+    }
+
+    fn apply(line: &str, program: &str) -> Result<Derived> {
+        parse(line)?.apply(Graph::parse(program)?)
+    }
+
+    const LOSS: &str = "fn @loss(%x: f64[T], %w: f64[], %n: i64[]) {
+  %0: f64[T] = broadcast %w {shape=[T]}
+  %1: f64[T] = mul %x, %0
+  %2: f64[T] = square %1
+  %3: f64[] = reduce %2 {kind=sum, axes=[0]}
+  return loss=%3
+}
+";
+    const ROWS: &str = "fn @rows(%x: f64[B,2], %k: i64[]) {
+  %0: f64[B,2] = square %x
+  return y=%0, k=%k
+}
+";
+
+    #[track_caller]
+    fn refused(line: &str, program: &str, says: &[&str]) {
+        let Err(error) = apply(line, program) else { panic!("`{line}` is not refused") };
+        let text = format!("{error:#}");
+        says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
+    }
+
+    /// The names and types of a program's inputs and outputs.
+    fn signature(graph: &Graph) -> (Vec<String>, Vec<String>) {
+        let inputs = (0..graph.inputs().len()).map(|i| format!("{}: {}", graph.input_name(i), graph.input_type(i)));
+        let outputs =
+            (0..graph.outputs().len()).map(|i| format!("{}: {}", graph.outputs()[i].name, graph.output_type(i)));
+        (inputs.collect(), outputs.collect())
+    }
+
+    #[track_caller]
+    fn check(line: &str, program: &str, inputs: &[&str], outputs: &[&str]) {
+        let derived = apply(line, program).unwrap_or_else(|error| panic!("{line}: {error:#}"));
+        let (found_inputs, found_outputs) = signature(&derived.graph);
+        assert_eq!(
+            (found_inputs, found_outputs),
+            (inputs.iter().map(|s| s.to_string()).collect(), outputs.iter().map(|s| s.to_string()).collect()),
+            "{line}"
+        );
+        let text = derived.graph.to_string();
+        assert_eq!(Graph::parse(&text).unwrap().to_string(), text, "{line}");
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_command_line() {
+        let transforms = parse("--vmap x,y=-1 --grad --only loss --jvp x --grad w,x --hvp").unwrap();
+        let shown: Vec<String> = transforms.0.iter().map(Transform::to_string).collect();
+        assert_eq!(shown, ["--vmap x=0,y=-1", "--grad", "--only loss", "--jvp x", "--grad w,x", "--hvp"]);
+        assert_eq!(parse("").unwrap(), Transforms::default());
+        let error = parse("--vmap x=first").unwrap_err().to_string();
+        assert!(error.contains("`x=first`"), "{error}");
+        assert!(parse("--only").is_err());
+    }
+
+    #[test]
+    fn each_step_has_the_inputs_and_outputs_that_its_help_says() {
+        let own = ["x: f64[T]", "w: f64[]", "n: i64[]"];
+        check("--grad w", LOSS, &own, &["grad_w: f64[]"]);
+        check("--grad", LOSS, &own, &["grad_x: f64[T]", "grad_w: f64[]"]);
+        let pushed = [own.as_slice(), &["tan_w: f64[]"]].concat();
+        check("--jvp w", LOSS, &pushed, &["loss: f64[]", "tan_loss: f64[]"]);
+        check("--hvp w", LOSS, &pushed, &["hvp_w: f64[]"]);
+        check("--vmap x=1", LOSS, &["x: f64[T,B]", "w: f64[]", "n: i64[]"], &["loss: f64[B]"]);
+        check("--vmap", LOSS, &["x: f64[B,T]", "w: f64[B]", "n: i64[B]"], &["loss: f64[B]"]);
+        check("--grad w --vmap x", LOSS, &["x: f64[B,T]", "w: f64[]", "n: i64[]"], &["grad_w: f64[B]"]);
+        check("--grad w --grad w", LOSS, &own, &["grad_w: f64[]"]);
+        let along = ["x: f64[B,2]", "k: i64[]", "ct_y: f64[B,2]"];
+        check("--grad", ROWS, &along, &["grad_x: f64[B,2]"]);
+        check("--only k", ROWS, &along[..2], &["k: i64[]"]);
+        check("--vmap x --only y", ROWS, &["x: f64[B2,B,2]", "k: i64[]"], &["y: f64[B2,B,2]"]);
+    }
+
+    #[test]
+    fn what_cannot_be_derived_is_refused_with_the_option() {
+        refused("--grad y", LOSS, &["--grad y: grad: `wrt`", "one of the inputs x, w, n"]);
+        refused("--grad n", LOSS, &["input `n` in `wrt`", "i64[]"]);
+        refused("--hvp", ROWS, &["--hvp: hvp: the loss", "y, k"]);
+        refused("--only k --grad", ROWS, &["--grad: grad: the list of outputs", "a float output", "`k` of i64[]"]);
+        refused("--only loss", ROWS, &["outputs among y, k"]);
+        refused("--vmap z", LOSS, &["--vmap z=0: vmap: `in_axes`", "names among x, w, n"]);
+        refused("--vmap x=2", LOSS, &["axis of lanes of leaf `x`", "an axis below 2"]);
+    }
+
+    #[test]
+    fn all_missing_tensors_are_named_with_their_types() {
+        let derived = apply("--grad x --jvp x", ROWS).unwrap();
+        let given = [("x".to_string(), HostTensor::from([[1f64, 2.]]))].into();
+        let error = derived.inputs(&given).unwrap_err();
+        assert_eq!(error.kind(), "Call");
+        let text = error.to_string();
+        for part in [
+            "`k` of i64[];",
+            "`ct_y` of f64[B,2], the cotangent of output `y`",
+            "`tan_x` of f64[B,2], the tangent of input `x`",
+            "`x` of f64[1,2]",
+            "add `k` and `ct_y` and `tan_x` to it",
+        ] {
+            assert!(text.contains(part), "{text}\ndoes not say: {part}");
+        }
+        let surplus = [("x", HostTensor::from([[1f64, 2.]])), ("k", 1i64.into()), ("z", 1i64.into())];
+        let error = apply("", ROWS).unwrap().inputs(&surplus.map(|(name, tensor)| (name.to_string(), tensor)).into());
+        assert!(error.unwrap_err().to_string().contains("argument `z`"));
+    }
+}

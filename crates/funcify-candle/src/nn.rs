@@ -116,11 +116,13 @@ fn parameter(parameter: &funcify::nn::Parameter, vb: &VarBuilder<'_>) -> Result<
     };
     let is_new = !vb.contains_tensor(name);
     let tensor = vb.get_with_hints(parameter.shape.as_slice(), name, init)?;
-    if let (true, Of::Values(values)) = (is_new && tensor.is_variable(), &parameter.init) {
-        if let Storage::F64(elements) = values.storage() {
-            let values = Tensor::from_slice(elements, parameter.shape.as_slice(), tensor.device())?;
-            Var::from_tensor(&tensor)?.set(&values.to_dtype(tensor.dtype())?)?;
-        }
+    if is_new
+        && tensor.is_variable()
+        && let Of::Values(values) = &parameter.init
+        && let Storage::F64(elements) = values.storage()
+    {
+        let values = Tensor::from_slice(elements, parameter.shape.as_slice(), tensor.device())?;
+        Var::from_tensor(&tensor)?.set(&values.to_dtype(tensor.dtype())?)?;
     }
     Ok(tensor)
 }

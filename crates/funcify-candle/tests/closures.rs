@@ -141,15 +141,13 @@ fn vars_of(map: &VarMap) -> Vec<Var> {
 /// Unmodified cells of candle_nn, batch first: through the trait, and in a closure.
 #[test]
 fn cells_of_candle_nn() {
-    fn check<R: RNN + Clone + Send + Sync + 'static>(
+    fn check<R: RnnExt>(
         name: &str,
         cell: &R,
         vars: &[Var],
         output: fn(&R::State) -> Tensor,
         leaves: fn(&R::State) -> Vec<Tensor>,
-    ) where
-        R: RnnExt,
-    {
+    ) {
         let xs = var(5, &[BATCH, STEPS, WIDTH], DType::F64);
         let states = cell.seq(&xs).unwrap();
         let hs = Tensor::stack(&states.iter().map(output).collect::<Vec<_>>(), 1).unwrap();

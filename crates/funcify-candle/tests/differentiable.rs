@@ -71,7 +71,7 @@ fn check(name: &str, symbolic: Symbolic, hand: ByHand, carry: &[&str], weights: 
         let (last, ys) = by_hand(tensors(&init), STEPS, false, step).unwrap();
         let all: Vec<&Tensor> = last.iter().chain([&ys]).collect();
         let expected = loss(&all).unwrap().backward().unwrap();
-        let arguments: Vec<Tensor> = [tensors(&[xs.clone()]), tensors(&init), tensors(&weights)].concat();
+        let arguments: Vec<Tensor> = [vec![xs.as_tensor().clone()], tensors(&init), tensors(&weights)].concat();
         for (way, options) in ways() {
             let what = format!("{name} {dtype:?} {way}");
             let function = Differentiable::compile_with(&graph, &Candle::cpu(), options).unwrap();
@@ -264,7 +264,7 @@ fn views_and_results_that_are_inputs() {
     let function = Differentiable::compile(&graph.unwrap(), &Candle::cpu()).unwrap();
     let x = var(1, &[3, 4], DType::F32);
     for view in [x.t().unwrap(), x.narrow(1, 1, 2).unwrap(), x.narrow(0, 1, 2).unwrap(), x.as_tensor().clone()] {
-        let results = function.call(&[view.clone()]).unwrap();
+        let results = function.call(std::slice::from_ref(&view)).unwrap();
         let (t, part) = (view.t().unwrap(), view.narrow(0, 1, 1).unwrap());
         let product = view.matmul(&t.contiguous().unwrap()).unwrap();
         let found = loss(&results.iter().collect::<Vec<_>>()).unwrap().backward().unwrap();

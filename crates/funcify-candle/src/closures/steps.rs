@@ -268,18 +268,16 @@ impl Found {
         let is_own = |id: TensorId| traced.carry.iter().chain(&traced.xs).chain(captured).any(|leaf| leaf.id() == id);
         let mut captured_ops = 0;
         for node in root.sorted_nodes() {
-            match step {
-                _ if node.is_variable() => {
-                    if !is_own(node.id()) && self.seen.insert(node.id()) {
-                        self.vars.push(node.clone());
-                    }
+            let id = node.id();
+            if node.is_variable() {
+                if !is_own(id) && self.seen.insert(id) {
+                    self.vars.push(node.clone());
                 }
-                0 => {
-                    self.first.insert(node.id());
-                }
+            } else if step == 0 {
+                self.first.insert(id);
+            } else if step == 1 && self.first.contains(&id) {
                 // What both of the first two steps have was recorded outside of them.
-                1 => captured_ops += usize::from(self.first.contains(&node.id())),
-                _ => {}
+                captured_ops += 1;
             }
         }
         if step == 1 {

@@ -362,6 +362,14 @@ fn a_closure_that_draws_is_an_error() {
     let rows = gradient.get(&xs).unwrap().to_vec2::<f32>().unwrap();
     assert_eq!(rows[STEPS - 1], [1f32; 8]);
     assert!(rows[STEPS - 2].iter().all(|g| *g == 0.0 || *g == 2.0), "{rows:?}");
+    // Also in what it gives beside the carry.
+    let drawn = |x: Tensor| candle_nn::ops::dropout(&x, 0.5);
+    let (_, ys) = scan(&start, xs.as_tensor(), move |h: Tensor, x| Ok(((h + &x)?, drawn(x)?))).unwrap();
+    assert_contains(&error_of(ys.sum_all().unwrap().backward()), &["scan: a y of step", "keep_graphs"]);
+    let mapped = map(xs.as_tensor(), drawn).unwrap().sum_all().unwrap();
+    assert_contains(&error_of(mapped.backward()), &["map: a y of step"]);
+    let again = checkpoint(xs.as_tensor(), drawn).unwrap().sum_all().unwrap();
+    assert_contains(&error_of(again.backward()), &["checkpoint: a y of step 0"]);
     // Numbers that are no numbers are the same as themselves.
     let (last, ()) = scan(&start, xs.as_tensor(), |h: Tensor, x| Ok(((h * f64::NAN)?.add(&x)?, ()))).unwrap();
     assert!(last.sum_all().unwrap().backward().is_ok());
@@ -394,6 +402,9 @@ fn mistakes_are_errors() {
     let calls = AtomicUsize::new(1);
     let growing = move |h: Tensor, x: Tensor| Ok((h, x.repeat(calls.fetch_add(1, Ordering::Relaxed))?));
     assert_contains(&error_of(scan(&start, &xs, growing)), &["y 0 of step 1", "f32[2]", "f32[4]"]);
+    let calls = AtomicUsize::new(0);
+    let fewer = move |h: Tensor, x: Tensor| Ok((h, vec![x; 2 - calls.fetch_add(1, Ordering::Relaxed).min(1)]));
+    assert_contains(&error_of(scan(&start, &xs, fewer)), &["what step 1 gives", "2 leaves", "1"]);
     let error = error_of(scan_with(ScanOptions::new().axis(1), &(), &xs, |(), x: Tensor| Ok(((), x.sum_all()?))));
     assert_contains(&error, &["y 0 of the step", "at least 1 axes", "f32[]"]);
     let error = error_of(cond(&start, &start, Ok, Ok));

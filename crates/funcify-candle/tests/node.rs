@@ -218,7 +218,7 @@ fn a_node_goes_with_its_results() {
     let graph = Graph::build("exp", |g| g.input("x", "f64[N]").exp()).unwrap();
     let function = Differentiable::compile(&graph, &Candle::cpu()).unwrap();
     let x = counted.apply(w.as_tensor()).unwrap();
-    let y = function.call(&[x.clone()]).unwrap().remove(0);
+    let y = function.call(std::slice::from_ref(&x)).unwrap().remove(0);
     let gradient = y.sum_all().unwrap().backward().unwrap();
     assert_gradients(&gradient, &w.exp().unwrap().sum_all().unwrap().backward().unwrap(), &[&w], "exp");
     drop((x, y));

@@ -2,7 +2,7 @@
 
 use candle_core::{Result, Tensor};
 
-use super::record::{Traced, same};
+use super::record::{Traced, prints, same};
 use super::steps::{Ran, Steps};
 use crate::autodiff::local::{self, Sum};
 use crate::autodiff::storage::Elements;
@@ -78,22 +78,30 @@ impl Pull {
             let traced = self.steps.trace(step, &carry, captured);
             let again = " when it ran again for the gradient";
             let traced = traced.map_err(|error| error.context(self.steps.failed(step, again)))?;
+            let given = prints(&traced.ys).collect::<Result<Vec<_>>>()?;
+            let first = step * given.len();
+            if self.ran.record.prints.get(first..first + given.len()) != Some(&given) {
+                return Err(self.differs(format!("a y of step {step}")));
+            }
             carry = traced.next.iter().map(|next| next.detach().contiguous()).collect::<Result<_>>()?;
             segment.push(traced);
         }
         // On other devices the same sum may differ in its last bits from run to run.
         for (index, (carry, end)) in carry.iter().zip(end).enumerate().filter(|(_, (end, _))| end.device().is_cpu()) {
             if !same(carry, end)? {
-                let fix = "make the closure depend on its arguments only: draw random numbers (dropout masks) outside \
-                           and pass them as sequences, change variables after the backward; or keep the graphs of the \
-                           steps with `ScanOptions::keep_graphs`";
-                let component = format!("leaf `{}` of the carry", self.steps.names[index]);
-                let expected = "what the closure gave in the forward pass";
-                let error = self.steps.at.mismatch(component, expected, "other numbers when it ran again", fix);
-                return Err(errors::candle(error));
+                return Err(self.differs(format!("leaf `{}` of the carry", self.steps.names[index])));
             }
         }
         Ok(segment)
+    }
+
+    /// The error of a closure that depends on more than its arguments.
+    fn differs(&self, component: String) -> candle_core::Error {
+        let fix = "make the closure depend on its arguments only: draw random numbers (dropout masks) outside and pass \
+                   them, change variables after the backward; or keep the graphs of a loop with \
+                   `ScanOptions::keep_graphs`";
+        let expected = "what the closure gave in the forward pass";
+        errors::candle(self.steps.at.mismatch(component, expected, "other numbers when it ran again", fix))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use candle_core::{Result, Tensor};
+use candle_core::{CpuStorage, Result, Storage, Tensor};
 
 /// One step between leaves of its own.
 pub(super) struct Traced {
@@ -31,6 +31,8 @@ pub(super) struct Record {
     pub(super) keep: Keep,
     /// Numbers of steps, and the carries before them.
     starts: Vec<(usize, Vec<Tensor>)>,
+    /// A fingerprint of each float y of each step, if the steps run again.
+    pub(super) prints: Vec<Option<u64>>,
     /// The graphs of all steps, if they are kept.
     pub(super) graphs: Vec<Traced>,
     /// How many steps have run.
@@ -41,7 +43,7 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn new(keep: Keep) -> Self {
-        Record { keep, starts: Vec::new(), graphs: Vec::new(), steps: 0, last: Vec::new() }
+        Record { keep, starts: Vec::new(), prints: Vec::new(), graphs: Vec::new(), steps: 0, last: Vec::new() }
     }
 
     /// The carry before the next step.
@@ -73,6 +75,33 @@ impl Record {
             }
         })
     }
+}
+
+/// Fingerprints of what a step gave beside its carry.
+pub(super) fn prints(ys: &[Tensor]) -> impl Iterator<Item = Result<Option<u64>>> {
+    ys.iter().filter(|y| y.dtype().is_float()).map(fingerprint)
+}
+
+/// A number that tells the bits of a tensor; only on the CPU, where a step gives the same bits when it runs again.
+fn fingerprint(tensor: &Tensor) -> Result<Option<u64>> {
+    fn sums(bits: impl Iterator<Item = u64>) -> Option<u64> {
+        let add = |(sum, of_sums): (u64, u64), bits: u64| {
+            let sum = sum.wrapping_add(bits);
+            (sum, of_sums.wrapping_add(sum))
+        };
+        let (sum, of_sums) = bits.fold((1, 0), add);
+        Some(sum ^ of_sums.rotate_left(32))
+    }
+    let tensor = tensor.detach().contiguous()?;
+    let (storage, layout) = tensor.storage_and_layout();
+    let range = layout.start_offset()..layout.start_offset() + layout.shape().elem_count();
+    Ok(match &*storage {
+        Storage::Cpu(CpuStorage::F32(elements)) => sums(elements[range].iter().map(|e| u64::from(e.to_bits()))),
+        Storage::Cpu(CpuStorage::F64(elements)) => sums(elements[range].iter().map(|e| e.to_bits())),
+        Storage::Cpu(CpuStorage::F16(elements)) => sums(elements[range].iter().map(|e| u64::from(e.to_bits()))),
+        Storage::Cpu(CpuStorage::BF16(elements)) => sums(elements[range].iter().map(|e| u64::from(e.to_bits()))),
+        _ => None,
+    })
 }
 
 /// Whether two tensors hold the same numbers, NaN at the same places included.

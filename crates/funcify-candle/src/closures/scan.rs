@@ -84,7 +84,7 @@ impl ScanOptions {
 ///
 /// `init`, `xs` and the ys are any [`TensorTree`]. The next carry has exactly the types of `init`; leaves that are no floats
 /// are carried without a gradient. Without steps, the closure is called once, on zeros, to learn what it gives. The
-/// closure must depend on its arguments alone: that its carry is the same when it runs again is checked on the CPU.
+/// closure must depend on its arguments alone: that it gives the same when it runs again is checked, on the CPU.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};

@@ -6,7 +6,7 @@ use candle_core::{Result, Tensor, TensorId};
 use funcify::{Error, Place};
 
 use super::back::Pull;
-use super::record::{Keep, Record, Traced};
+use super::record::{Keep, Record, Traced, prints};
 use crate::autodiff::local;
 use crate::autodiff::node::{Scope, attach};
 use crate::autodiff::storage::Elements;
@@ -129,6 +129,12 @@ impl Steps {
             };
             let traced = traced.map_err(|error| error.context(self.failed(step, "")))?;
             found.look(&self.at, step, &traced, &ran.captured)?;
+            if step > 0 && traced.ys.len() != ran.ys.len() {
+                let expected = format!("{} leaves, as step 0 gave", ran.ys.len());
+                let fix = "give ys of the same structure in every step: they are stacked";
+                let component = format!("what step {step} gives");
+                return Err(errors::candle(self.at.mismatch(component, expected, traced.ys.len(), fix)));
+            }
             for (index, y) in traced.ys.iter().enumerate() {
                 self.write(&mut ran.ys, index, step, y)?;
             }
@@ -136,6 +142,8 @@ impl Steps {
             ran.record.steps += 1;
             if keeps_graphs {
                 ran.record.graphs.push(traced);
+            } else {
+                ran.record.prints.extend(prints(&traced.ys).collect::<Result<Vec<_>>>()?);
             }
         }
         ran.record.last = carry;
@@ -225,28 +233,21 @@ impl Steps {
         }
         shape.insert(axis, rows);
         if ys.len() <= index {
-            if step > 0 {
-                return Err(self.other_ys(index, step, "none", y));
-            }
             ys.push(Tensor::zeros(shape.as_slice(), y.dtype(), y.device())?);
         }
         let all = &ys[index];
         if all.dtype() != y.dtype() || all.dims() != shape {
             let mut row = all.dims().to_vec();
             row.remove(axis);
-            return Err(self.other_ys(index, step, &errors::ty(all.dtype(), &row), y));
+            let expected = format!("{}, as step 0 gave", errors::ty(all.dtype(), &row));
+            let fix = "give ys of the same types in every step: they are stacked";
+            let component = format!("y {index} of step {step}");
+            return Err(errors::candle(self.at.mismatch(component, expected, errors::type_of(y), fix)));
         }
         if y.elem_count() == 0 {
             return Ok(());
         }
         all.slice_set(&y.detach().contiguous()?.unsqueeze(axis)?, axis, self.row(step))
-    }
-
-    fn other_ys(&self, index: usize, step: usize, expected: &str, found: &Tensor) -> candle_core::Error {
-        let expected = format!("{expected}, as step 0 gave");
-        let fix = "give ys of the same types in every step: they are stacked";
-        let component = format!("y {index} of step {step}");
-        errors::candle(self.at.mismatch(component, expected, errors::type_of(found), fix))
     }
 }
 

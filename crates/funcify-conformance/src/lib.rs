@@ -5,6 +5,7 @@
 //! ([`Expectations`]). Each case runs with its loops unrolled and native. The author of a backend runs the suite as
 //! tests of their own with [`run_as_tests`].
 
+pub mod arbitrary;
 pub mod cases;
 mod compare;
 mod derivatives;
@@ -12,6 +13,7 @@ pub mod expectations;
 pub mod golden;
 mod harness;
 pub mod lanes;
+pub mod properties;
 mod report;
 mod runner;
 mod suite;

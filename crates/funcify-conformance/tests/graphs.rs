@@ -65,25 +65,59 @@ fn the_reference_evaluation_gives_what_is_expected() {
     }
 }
 
-/// What the loops of a forward pass save changes no gradient.
+/// The policies that are compared with the default.
+fn policies() -> [Residuals; 6] {
+    [
+        Residuals::SaveDots,
+        Residuals::SaveAll,
+        Residuals::Segments(2),
+        Residuals::Segments(3),
+        Residuals::Levels(vec![4, 2]),
+        Residuals::Budget(64),
+    ]
+}
+
+/// What the loops of a forward pass keep changes no derivative: the golden gradients under each policy, and the derivatives
+/// of the gradients of recurrences.
 #[test]
-fn residuals_change_no_gradient() {
+fn residuals_change_no_derivative() {
     let cases: BTreeMap<String, Case> =
         all_cases().unwrap().into_iter().map(|case| (case.name.clone(), case)).collect();
     let derivatives = ["grad", "jvp", "hvp", "grad3"];
-    let mut compared = 0;
+    let recurrences = ["scan", "taps", "mit_mot", "nested", "while"];
+    let (mut gradients, mut products) = (0, 0);
     for case in cases.values().filter(|case| !derivatives.contains(&case.category.as_str())) {
         let name = case.name.split_once('/').map_or("", |(_, name)| name);
-        let gradient = cases.get(&format!("grad/{name}"));
-        let Some(gradient) = gradient.filter(|gradient| gradient.graph.name() == case.graph.name()) else { continue };
-        for residuals in [Residuals::SaveProducts, Residuals::SaveAll] {
+        let of = |group: &str| {
+            let derivative = cases.get(&format!("{group}/{name}"));
+            derivative.filter(|derivative| derivative.graph.name() == case.graph.name())
+        };
+        let Some(gradient) = of("grad") else { continue };
+        let is_recurrence = recurrences.iter().any(|category| case.category.starts_with(category));
+        let product = of("hvp").filter(|_| is_recurrence);
+        for residuals in policies() {
+            let what = format!("{name}, {residuals}");
             let options = GradOptions::new().disconnected(Disconnected::Zeros).residuals(residuals);
-            let graph = case.graph.vjp(.., options).unwrap_or_else(|error| panic!("{name}: {error}"));
-            graph.check().unwrap_or_else(|errors| panic!("{name}: {errors:?}"));
-            let saving = Case { graph, ..gradient.clone() };
-            check(&saving, LoopStrategy::Native, funcify::evaluate(&saving.graph, &saving.inputs));
+            let graph = case.graph.vjp(.., options).unwrap_or_else(|error| panic!("{what}: {error}"));
+            graph.check().unwrap_or_else(|errors| panic!("{what}: {errors:?}"));
+            if let Some(product) = product {
+                let outputs = graph.outputs().iter().map(|output| output.name.as_str());
+                let outputs: Vec<&str> = outputs.filter(|name| name.starts_with("grad_")).collect();
+                let floats = (0..case.graph.inputs().len()).filter(|at| case.graph.input_type(*at).dtype.is_float());
+                let wrt: Vec<&str> = floats.map(|index| case.graph.input_name(index)).collect();
+                let pushed = graph.only(&outputs).and_then(|graph| graph.jvp(wrt.as_slice()));
+                check_derivative(&what, product, pushed.unwrap_or_else(|error| panic!("{what}: {error}")));
+                products += 1;
+            }
+            check_derivative(&what, gradient, graph);
+            gradients += 1;
         }
-        compared += 1;
     }
-    assert!(compared > 300, "{compared} gradients are compared");
+    assert!(gradients > 6 * 300, "{gradients} gradients are compared");
+    assert!(products > 6 * 50, "{products} derivatives of gradients are compared");
+}
+
+fn check_derivative(what: &str, expected: &Case, graph: Graph) {
+    let case = Case { graph, name: what.to_string(), ..expected.clone() };
+    check(&case, LoopStrategy::Native, funcify::evaluate(&case.graph, &case.inputs));
 }

@@ -23,6 +23,7 @@
 //! - [`Value`]: what a program is written with. [`Tree`]: structures of values. [`HostTensor`]: tensors with numbers.
 //! - [`vmap()`]: a program on one lane becomes one on many. [`associative_scan`]: running combinations.
 //! - [`grad()`], [`vjp()`], [`jvp()`], [`Graph::grad`]: derivatives of any order; [`derivative`]: how they are made.
+//! - [`custom_vjp`], [`custom_jvp`]: functions with derivative rules of their own. [`linearize`]: one derivative, many tangents.
 //! - [`ops`]: every op with its type rule and its meaning; [`ops::scan`]: the loop and its invariants.
 //! - [`nn`]: layers with loops, with the parameters that PyTorch's have.
 //! - [`dispatch`]: backends, how ops are converted for them, and [`Function`](dispatch::Function).
@@ -52,8 +53,8 @@ pub mod types;
 pub mod vmap;
 
 pub use derivative::{
-    Disconnected, GradOptions, Pullback, Residuals, Taken, Wrt, checkpoint, grad, grad_with, hessian, hvp, jacobian,
-    jvp, value_and_grad, vjp, vjp_with,
+    Disconnected, GradOptions, Linear, Pullback, Residuals, Taken, Wrt, checkpoint, custom_jvp, custom_vjp, grad,
+    grad_with, hessian, hvp, jacobian, jvp, linearize, linearize_with, value_and_grad, vjp, vjp_with,
 };
 pub use error::{Error, Place, Result, Site};
 pub use eval::evaluate;

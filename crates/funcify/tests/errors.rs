@@ -7,8 +7,9 @@ use std::path::Path;
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, open_backend};
 use funcify::{
     AssociativeScanOptions, Builder, DType, Error, GradOptions, Graph, HostTensor, MapOptions, Recurrence, ScanOptions,
-    Shape, Site, Tree, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, fori_loop, grad,
-    map_with, random, scan, scan_until, scan_with, switch, vjp, vmap, vmap_with, while_loop,
+    Shape, Site, Tree, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, custom_jvp,
+    custom_vjp, fori_loop, grad, jvp, linearize, map_with, random, scan, scan_until, scan_with, switch, vjp, vmap,
+    vmap_with, while_loop,
 };
 
 #[path = "errors/one_op.rs"]
@@ -168,6 +169,45 @@ fn derivatives_by_the_number_of_steps() {
     refused("gradient_through_a_count", |g| {
         let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
         grad((w, x), |(w, x)| fori_loop(0, x.cast(DType::I64), w.ones_like(), |_, c| c * w))
+    });
+}
+
+#[test]
+fn derivative_rules() {
+    refused("rule_that_captures", |g| {
+        let (x, w) = (g.input("x", "f32[3]"), g.input("w", "f32[3]"));
+        grad((x, w), |(x, w)| custom_vjp(x, |x| x * w.exp(), |x| (x * w, x), |x, ct| ct * x).sum(0))
+    });
+    refused("rule_result", |g| {
+        custom_vjp(g.input("x", "f32[3]"), |x| [x, x], |x| ([x, x.sum(0)], ()), |(), [ct, _]| ct)
+    });
+    refused("rule_results", |g| custom_vjp(vec![g.input("x", "f32[3]")], |x| x, |_| (vec![], ()), |(), ct| ct));
+    refused("rule_cotangent", |g| {
+        let (x, w) = (g.input("x", "f32[3]"), g.input("w", "f32[]"));
+        custom_vjp((x, w), |(x, w)| x * w, |(x, w)| (x * w, (x, w)), |(x, w), ct| (ct * w, ct * x))
+    });
+    refused("rule_cotangent_missing", |g| {
+        let (x, w) = (g.input("x", "f32[3]"), g.input("w", "f32[]"));
+        custom_vjp((x, w), |(x, w)| x * w, |(x, w)| (x * w, w), |w, ct| (ct * w, ()))
+    });
+    refused("rule_cotangent_unknown", |g| custom_vjp(g.input("x", "f32[3]"), |x| x, |x| (x, x), |x, ct| (ct, x)));
+    refused("rule_tangent", |g| custom_jvp(g.input("x", "f32[3]"), |x| x.exp(), |_, y, v| (v * y).cast(DType::F64)));
+    refused("rule_size", |g| {
+        let until = |xs: Value| scan_until(xs.sum(0), xs, |sum, x| (sum, x, x.lt(0.0))).1;
+        custom_jvp(g.input("xs", "f32[T]"), until, |_, _, v| v)
+    });
+    refused("rule_that_is_not_linear", |g| {
+        let clipped = |x| custom_vjp(x, |x: Value| x, |x| (x, ()), |(), ct: Value| ct.clamp(-1.0, 1.0));
+        jvp(g.input("x", "f32[3]"), g.input("v", "f32[3]"), clipped).1
+    });
+    refused("rule_of_itself", |g| {
+        fn exp(x: Value) -> Value {
+            custom_jvp(x, |x| x.exp(), |x, _, v| v * exp(x))
+        }
+        exp(g.input("x", "f32[3]"))
+    });
+    refused("linearized_along_another_type", |g| {
+        linearize(g.input("x", "f32[3]"), |x| x.exp()).1.apply(g.input("v", "f64[3]"))
     });
 }
 

@@ -40,7 +40,7 @@ impl GradOptions {
         self
     }
 
-    /// What loops save for their backward loops, besides their states.
+    /// What loops keep for their backward loops, if they say nothing themselves.
     pub fn residuals(mut self, residuals: Residuals) -> Self {
         self.residuals = residuals;
         self
@@ -158,7 +158,7 @@ fn pull_back<X: Tree, Y: Tree>(
     let results = derived(at, || {
         let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(closed.captures.clone()).collect();
         let wanted: Vec<bool> = (0..inputs.len()).map(|index| index < leaves.len()).collect();
-        let tape = Tape::record(&closed.graph, &inputs, &wanted, options.residuals);
+        let tape = Tape::record(&closed.graph, &inputs, &wanted, &options.residuals);
         let outputs = tape.outputs();
         let given = tree::leaves(&cotangents(&tree::rebuild(&ys, &outputs)), "y");
         check_cotangents(at, &outputs, &given);
@@ -204,7 +204,7 @@ fn check_cotangents(at: &Place, results: &[Value], given: &[(String, Value)]) {
     }
 }
 
-fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value) {
+pub(super) fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value) {
     let (expected, found) = (value.ty(), derivative.ty());
     if !value.is_poison() && !derivative.is_poison() && expected != found {
         fail(&at.op, at.site, &[derivative], |at| {
@@ -306,7 +306,7 @@ pub fn checkpoint<Y: Tree>(f: impl Fn() -> Y) -> Y {
 }
 
 /// Traces `f` on these leaves: its graph, whose inputs are the leaves and what it captures, and what it gave.
-fn trace_function<X: Tree, Y: Tree>(
+pub(super) fn trace_function<X: Tree, Y: Tree>(
     at: &Place,
     leaves: &[(String, Value)],
     xs: &X,
@@ -321,7 +321,7 @@ fn trace_function<X: Tree, Y: Tree>(
 }
 
 /// Traces a derivative on its own, leaves out what is not needed, and adds the rest to the open trace.
-fn derived(at: &Place, f: impl FnOnce() -> Vec<Value>) -> Option<Vec<Value>> {
+pub(super) fn derived(at: &Place, f: impl FnOnce() -> Vec<Value>) -> Option<Vec<Value>> {
     let closed = at_site(at.site, || {
         let named = |values: Vec<Value>| values.into_iter().enumerate().map(|(i, value)| (format!("r{i}"), value));
         trace_body(&at.op, "", &[], |_| named(f()).collect())

@@ -79,7 +79,7 @@ impl Graph {
             return Err(at.mismatch("the loss", format!("one of the outputs {}", names.join(", ")), found, fix));
         };
         self.derive(at, wrt, |inputs, wanted| {
-            let tape = Tape::record(self, inputs, wanted, options.residuals);
+            let tape = Tape::record(self, inputs, wanted, &options.residuals);
             let outputs = tape.outputs();
             check_loss(at, &format!("output `{}`", names[loss]), outputs[loss]);
             let cotangents: Vec<Option<Value>> =
@@ -106,7 +106,7 @@ impl Graph {
                     ty.dtype.is_float().then(|| further_input(&at, &format!("ct_{name}"), &ty))
                 })
                 .collect();
-            let tape = Tape::record(self, inputs, wanted, options.residuals);
+            let tape = Tape::record(self, inputs, wanted, &options.residuals);
             let fitted =
                 |(index, given): (usize, &Option<Value>)| given.map(|value| fitted(value, self.output_type(index)));
             let cotangents: Vec<Option<Value>> = given.iter().enumerate().map(fitted).collect();
@@ -191,7 +191,7 @@ impl Graph {
     }
 
     /// Traces a derivative: `f` is given the inputs, and which of them are in `wrt`.
-    fn derive(
+    pub(super) fn derive(
         &self,
         at: &Place,
         wrt: &Wrt,
@@ -218,7 +218,7 @@ impl Graph {
         Ok(graph.pruned())
     }
 
-    fn wanted(&self, at: &Place, wrt: &Wrt) -> Result<Vec<bool>> {
+    pub(super) fn wanted(&self, at: &Place, wrt: &Wrt) -> Result<Vec<bool>> {
         let count = self.inputs().len();
         let names = match wrt {
             Wrt::Floats => return Ok((0..count).map(|index| self.input_type(index).dtype.is_float()).collect()),
@@ -241,7 +241,7 @@ impl Graph {
         Ok(wanted)
     }
 
-    fn named_outputs(&self, values: Vec<Value>) -> Vec<(String, Value)> {
+    pub(super) fn named_outputs(&self, values: Vec<Value>) -> Vec<(String, Value)> {
         self.outputs().iter().map(|output| output.name.clone()).zip(values).collect()
     }
 

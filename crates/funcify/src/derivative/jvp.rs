@@ -8,6 +8,7 @@ use crate::ops::{Op, OpRules};
 
 /// Adds the nodes of `graph` that its outputs need to the open trace, and their tangents; gives its outputs.
 pub(crate) fn jvp(graph: &Graph, inputs: &[Dual]) -> Vec<Dual> {
+    let graph = &*graph.with_free_symbols();
     let mut values: Vec<Option<Dual>> = vec![None; graph.values().count()];
     for (input, dual) in graph.inputs().iter().zip(inputs) {
         values[input.value.index()] = Some(*dual);

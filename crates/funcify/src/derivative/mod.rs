@@ -10,10 +10,16 @@
 //! that is [`Error::NoDerivative`], never zeros.
 
 mod build;
+mod custom;
 mod disconnected;
 mod graphs;
 mod jvp;
+mod linear;
+mod linearize;
+#[cfg(test)]
+mod linearize_tests;
 mod pullback;
+mod residuals;
 #[cfg(test)]
 mod tests;
 mod vjp;
@@ -21,9 +27,13 @@ mod vjp;
 pub use build::{
     Disconnected, GradOptions, checkpoint, grad, grad_with, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vjp_with,
 };
+pub use custom::{custom_jvp, custom_vjp};
 pub use graphs::Wrt;
 pub(crate) use jvp::{inline, jvp as push_forward};
+pub(crate) use linear::transposed;
+pub use linearize::{Linear, linearize, linearize_with};
 pub use pullback::{Pullback, Taken};
+pub use residuals::Residuals;
 pub(crate) use vjp::{Forward, Tape, active_values};
 
 use crate::error::{Error, Site};
@@ -51,19 +61,6 @@ impl Dual {
     }
 }
 
-/// What a loop of a forward pass saves for its backward loop, besides its states. No value changes with it: what is not
-/// saved is computed again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Residuals {
-    /// Nothing: a step is computed again from the states. The least memory.
-    #[default]
-    Recompute,
-    /// The results of products of matrices and of convolutions.
-    SaveProducts,
-    /// All that the backward loop reads. The least work.
-    SaveAll,
-}
-
 /// What a reverse rule knows of the forward pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Primals<'a> {
@@ -75,8 +72,8 @@ pub struct Primals<'a> {
     pub(crate) saved: &'a [Value],
     /// Of which operands a cotangent is wanted. A rule may give others too.
     pub wanted: &'a [bool],
-    /// What loops save for their backward loops.
-    pub(crate) residuals: Residuals,
+    /// What loops keep for their backward loops, if they say nothing themselves.
+    pub(crate) residuals: &'a Residuals,
 }
 
 impl Primals<'_> {

@@ -154,7 +154,8 @@ impl<'a> Cut<'a> {
         for output in &joint.outputs()[self.outputs..] {
             backward.push_output(&output.name, of(&ids, output.value));
         }
-        let forward = joint.with_outputs(outputs).with_first_inputs(self.inputs);
+        let all = joint.with_outputs(outputs);
+        let forward = all.pruned_without(self.inputs..joint.inputs().len()).unwrap_or(all);
         Ok(Pullback { forward, backward: backward.pruned(), takes })
     }
 

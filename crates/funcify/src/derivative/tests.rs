@@ -305,7 +305,7 @@ fn residuals_change_no_value() {
     let plain = gradients(Residuals::Recompute);
     let expected = crate::evaluate(&plain, &inputs).unwrap();
     assert_eq!(saved(&plain), 1, "the state alone: {plain}");
-    let products = gradients(Residuals::SaveProducts);
+    let products = gradients(Residuals::SaveDots);
     assert_eq!(saved(&products), 2, "the state and the product: {products}");
     let all = gradients(Residuals::SaveAll);
     assert!(saved(&all) > 2, "{all}");

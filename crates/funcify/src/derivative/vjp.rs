@@ -1,10 +1,13 @@
 //! The reverse sweep: a graph in the open trace, and then the cotangents of its inputs.
 
+use std::borrow::Cow;
+
 use super::{Primals, Residuals, add};
 use crate::error::Site;
 use crate::graph::tracer::keep_name;
-use crate::graph::{Graph, Value, ValueId, at_site, emit};
-use crate::ops::{Op, OpRules};
+use crate::graph::{Graph, Node, Value, ValueId, at_site, emit};
+use crate::ops::{Op, OpRules, Unary};
+use crate::types::TensorType;
 
 /// An op that the forward pass has added.
 pub(crate) struct Forward {
@@ -15,11 +18,17 @@ pub(crate) struct Forward {
 }
 
 impl Op {
+    /// A program of the same meaning that is differentiated in place of the op.
+    fn instead(&self, operands: &[TensorType], residuals: &Residuals) -> Option<Graph> {
+        if let Op::Scan(scan) = self { scan.instead(operands, residuals) } else { None }
+    }
+
     /// Adds the op for a forward pass whose backward pass will ask for its cotangents. Loops save their states.
-    fn forward(&self, operands: &[Value], residuals: Residuals) -> Forward {
+    fn forward(&self, operands: &[Value], residuals: &Residuals) -> Forward {
         match self {
             Op::Scan(scan) => scan.forward(operands, residuals),
             Op::While(op) => op.forward(operands),
+            Op::Call(call) => call.forward(operands),
             _ => Forward { results: emit(self.clone(), operands, Site::Unknown), saved: Vec::new() },
         }
     }
@@ -27,19 +36,21 @@ impl Op {
 
 /// A graph whose nodes were added to the open trace, as the backward pass needs them.
 pub(crate) struct Tape<'a> {
-    graph: &'a Graph,
-    residuals: Residuals,
+    graph: Cow<'a, Graph>,
+    residuals: &'a Residuals,
     values: Vec<Option<Value>>,
     /// Which values an input that is wanted leads to.
     active: Vec<bool>,
     /// What the nodes have saved.
     saved: Vec<Vec<Value>>,
+    /// The programs that were added in place of nodes.
+    instead: Vec<Option<Tape<'a>>>,
 }
 
 impl<'a> Tape<'a> {
     /// Adds the nodes of `graph` that its outputs need to the open trace. Cotangents of the inputs that are `wanted` will
     /// be asked for.
-    pub(crate) fn record(graph: &'a Graph, inputs: &[Value], wanted: &[bool], residuals: Residuals) -> Self {
+    pub(crate) fn record(graph: &'a Graph, inputs: &[Value], wanted: &[bool], residuals: &'a Residuals) -> Self {
         Tape::record_with(graph, inputs, wanted, residuals, &[])
     }
 
@@ -48,47 +59,78 @@ impl<'a> Tape<'a> {
         graph: &'a Graph,
         inputs: &[Value],
         wanted: &[bool],
-        residuals: Residuals,
+        residuals: &'a Residuals,
         known: &[(ValueId, Value)],
     ) -> Self {
-        let count = graph.values().count();
-        let mut tape = Tape {
-            graph,
-            residuals,
-            values: vec![None; count],
-            active: active_values(graph, wanted),
-            saved: vec![Vec::new(); graph.nodes().len()],
-        };
-        for (input, value) in graph.inputs().iter().zip(inputs) {
-            tape.values[input.value.index()] = Some(*value);
-        }
+        let mut tape = Tape::of(graph.with_free_symbols(), wanted, residuals);
         for (id, value) in known {
             tape.values[id.index()] = Some(*value);
         }
+        tape.run(inputs);
+        tape
+    }
+
+    /// A graph of which nothing was added yet.
+    fn of(graph: Cow<'a, Graph>, wanted: &[bool], residuals: &'a Residuals) -> Self {
+        let (values, nodes) = (graph.values().count(), graph.nodes().len());
+        Tape {
+            residuals,
+            values: vec![None; values],
+            active: active_values(&graph, wanted),
+            saved: vec![Vec::new(); nodes],
+            instead: (0..nodes).map(|_| None).collect(),
+            graph,
+        }
+    }
+
+    /// Adds the nodes.
+    fn run(&mut self, inputs: &[Value]) {
+        let graph = self.graph.clone();
+        for (input, value) in graph.inputs().iter().zip(inputs) {
+            self.values[input.value.index()] = Some(*value);
+        }
         let live = graph.live_nodes();
         for (index, node) in graph.nodes().iter().enumerate() {
-            let is_known = |output: &ValueId| tape.values[output.index()].is_some();
+            let is_known = |output: &ValueId| self.values[output.index()].is_some();
             if !live[index] || (!node.outputs.is_empty() && node.outputs.iter().all(is_known)) {
                 continue;
             }
-            let operands = tape.all(&node.inputs);
+            let operands = self.all(&node.inputs);
             if operands.iter().any(|operand| operand.is_poison()) {
                 continue;
             }
-            let is_active = node.outputs.iter().any(|output| tape.active[output.index()]);
-            let forward = at_site(node.site, || match is_active {
-                true => node.op.forward(&operands, residuals),
-                false => Forward { results: emit(node.op.clone(), &operands, Site::Unknown), saved: Vec::new() },
-            });
-            tape.saved[index] = forward.saved;
-            for (output, result) in node.outputs.iter().zip(forward.results) {
+            let results = at_site(node.site, || self.run_node(index, node, &operands));
+            for (output, result) in node.outputs.iter().zip(results) {
                 if let Some(name) = graph.value_name(*output) {
                     keep_name(result, name);
                 }
-                tape.values[output.index()].get_or_insert(result);
+                self.values[output.index()].get_or_insert(result);
             }
         }
-        tape
+    }
+
+    /// Adds one node; gives its results.
+    fn run_node(&mut self, index: usize, node: &Node, operands: &[Value]) -> Vec<Value> {
+        if !node.outputs.iter().any(|output| self.active[output.index()]) {
+            return emit(node.op.clone(), operands, Site::Unknown);
+        }
+        let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty()).collect();
+        if let Some(program) = node.op.instead(&types, self.residuals) {
+            let wanted = self.wanted(node);
+            let mut tape = Tape::of(Cow::Owned(program), &wanted, self.residuals);
+            tape.run(operands);
+            let results = tape.outputs();
+            self.instead[index] = Some(tape);
+            return results;
+        }
+        let forward = node.op.forward(operands, self.residuals);
+        self.saved[index] = forward.saved;
+        forward.results
+    }
+
+    /// Of which operands of a node a cotangent is wanted.
+    fn wanted(&self, node: &Node) -> Vec<bool> {
+        node.inputs.iter().map(|input| self.active[input.index()]).collect()
     }
 
     fn all(&self, ids: &[ValueId]) -> Vec<Value> {
@@ -107,7 +149,7 @@ impl<'a> Tape<'a> {
     /// Adds the cotangents of the inputs to the open trace, from those of the outputs. `None` for an input to which no
     /// cotangent leads.
     pub(crate) fn pull(&self, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let graph = self.graph;
+        let graph = &self.graph;
         let mut sums: Vec<Option<Value>> = vec![None; self.values.len()];
         for (output, cotangent) in graph.outputs().iter().zip(cotangents) {
             let index = output.value.index();
@@ -123,7 +165,7 @@ impl<'a> Tape<'a> {
             if lost || of_results.iter().all(Option::is_none) {
                 continue;
             }
-            let wanted: Vec<bool> = node.inputs.iter().map(|input| self.active[input.index()]).collect();
+            let wanted = self.wanted(node);
             let primals = Primals {
                 operands: &operands,
                 results: &results,
@@ -132,7 +174,10 @@ impl<'a> Tape<'a> {
                 residuals: self.residuals,
             };
             at_site(node.site, || {
-                let contributions = node.op.vjp(&primals, &of_results);
+                let contributions = match &self.instead[index] {
+                    Some(tape) => tape.pull(&of_results),
+                    None => node.op.vjp(&primals, &of_results),
+                };
                 for ((input, contribution), wanted) in node.inputs.iter().zip(contributions).zip(&wanted) {
                     if *wanted {
                         sums[input.index()] = add(sums[input.index()], contribution);
@@ -144,7 +189,8 @@ impl<'a> Tape<'a> {
     }
 }
 
-/// Which values have a float type and depend on an input that is wanted, as far as the graph's structure says.
+/// Which values have a float type and depend on an input that is wanted, as far as the graph's structure says and
+/// `stop_gradient` does not end it.
 pub(crate) fn active_values(graph: &Graph, wanted: &[bool]) -> Vec<bool> {
     let mut active = vec![false; graph.values().count()];
     let is_float = |id: ValueId| graph.ty(id).dtype.is_float();
@@ -152,7 +198,8 @@ pub(crate) fn active_values(graph: &Graph, wanted: &[bool]) -> Vec<bool> {
         active[input.value.index()] = *wanted && is_float(input.value);
     }
     for node in graph.nodes() {
-        if node.inputs.iter().any(|input| active[input.index()]) {
+        let stops = matches!(node.op, Op::Unary(Unary::StopGradient));
+        if !stops && node.inputs.iter().any(|input| active[input.index()]) {
             node.outputs.iter().for_each(|output| active[output.index()] = is_float(*output));
         }
     }

@@ -53,6 +53,8 @@ pub struct CompileCounts {
 /// that decide how a program is laid out.
 pub struct Function<B: Backend> {
     graph: Arc<Graph>,
+    /// What is compiled: the graph without derivative rules.
+    runnable: Arc<Graph>,
     backend: B,
     options: CompileOptions,
     conversions: Conversions<B>,
@@ -101,9 +103,12 @@ impl<B: Backend> Function<B> {
             strategy: options.strategy.forced(),
             max_kernels: options.max_kernels,
         };
-        let unrolls = validate(settings, graph).map_err(|error| error.in_graph(graph))?;
+        let stored = Arc::new(graph.clone());
+        let runnable = graph.without_rules()?.map_or_else(|| stored.clone(), Arc::new);
+        let unrolls = validate(settings, &runnable).map_err(|error| error.in_graph(graph))?;
         let function = Function {
-            graph: Arc::new(graph.clone()),
+            graph: stored,
+            runnable,
             backend: backend.clone(),
             options,
             conversions,
@@ -239,7 +244,7 @@ impl<B: Backend> Function<B> {
             max_kernels: self.options.max_kernels,
         };
         let start = Instant::now();
-        let lowered = Lowering::new(settings, sizes.clone()).program(&self.graph, statics);
+        let lowered = Lowering::new(settings, sizes.clone()).program(&self.runnable, statics);
         let (program, findings) = lowered.map_err(|error| error.in_graph(&self.graph))?;
         let compiled = Arc::new(Compiled { program, loops: findings.loops, time: start.elapsed() });
         self.compiled.fetch_add(1, Ordering::Relaxed);

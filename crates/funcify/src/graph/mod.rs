@@ -9,6 +9,8 @@ mod live;
 mod operand;
 mod products;
 mod prune;
+mod rename;
+mod rules;
 mod structured;
 pub(crate) mod tracer;
 mod value;
@@ -232,7 +234,7 @@ impl Graph {
         }
         for node in &self.nodes {
             if let Op::Scan(scan) = &node.op {
-                scan.steps.symbols().into_iter().for_each(&mut *visit);
+                scan.steps.symbols().into_iter().chain(&scan.until).for_each(&mut *visit);
             }
             node.op.bodies().into_iter().for_each(|body| body.visit_symbols(visit));
         }
@@ -302,6 +304,16 @@ impl Graph {
     /// Adds an output.
     pub(crate) fn push_output(&mut self, name: &str, value: ValueId) {
         self.outputs.push(Output { name: name.to_string(), value });
+    }
+
+    /// The graph of one op on inputs of the types of these values. `None` if they do not fit.
+    pub(crate) fn of_op(op: impl Into<Op>, operands: &[Value]) -> Option<Graph> {
+        let mut graph = Graph::new("");
+        let input = |(index, operand): (usize, &Value)| graph.push_input(&format!("x{index}"), operand.ty(), false);
+        let inputs: Vec<ValueId> = operands.iter().enumerate().map(input).collect();
+        let outputs = graph.push_node(op.into(), &inputs, Site::Unknown).ok()?;
+        outputs.iter().enumerate().for_each(|(index, output)| graph.push_output(&format!("y{index}"), *output));
+        Some(graph)
     }
 
     /// The same graph with other outputs.

@@ -5,6 +5,7 @@
 //! an output needs is changed, and no row that is read is left out.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Graph;
@@ -20,10 +21,10 @@ impl Graph {
         self.kept(&keep).unwrap_or_else(|| self.clone())
     }
 
-    /// The graph with its first `count` inputs, which are all that its outputs need, without what no output needs.
-    pub(crate) fn with_first_inputs(&self, count: usize) -> Graph {
-        let inputs = (0..self.inputs.len()).map(|index| index < count).collect();
-        self.kept(&Keep { inputs, outputs: vec![true; self.outputs.len()] }).unwrap_or_else(|| self.clone())
+    /// [`pruned`](Graph::pruned), without these inputs. `None` if an output needs one of them.
+    pub(crate) fn pruned_without(&self, inputs: Range<usize>) -> Option<Graph> {
+        let kept = (0..self.inputs.len()).map(|index| !inputs.contains(&index)).collect();
+        self.kept(&Keep { inputs: kept, outputs: vec![true; self.outputs.len()] })
     }
 
     /// With these inputs and outputs alone, and what they need. `None` if an output needs an input that is left out.
@@ -101,7 +102,8 @@ struct Slim {
     results: Vec<usize>,
 }
 
-/// What is left of an op if only these results are needed. `None` if it stays as it is.
+/// What is left of an op if only these results are needed. `None` if it stays as it is: a function with a derivative rule
+/// does, for its rule is for all its results.
 fn slim(op: &Op, results: &[bool]) -> Option<Slim> {
     match op {
         Op::Scan(scan) => slim_scan(scan, results),
@@ -114,7 +116,9 @@ fn slim(op: &Op, results: &[bool]) -> Option<Slim> {
 fn slim_scan(scan: &Scan, needed: &[bool]) -> Option<Slim> {
     if !needed.contains(&true) && scan.until.is_none() {
         // Needed for the size of its number of steps alone.
-        return None;
+        let body = Arc::new(Graph::new(scan.body.name()));
+        let op = Scan { body, sequences: vec![], buffers: vec![], carries: 0, invariants: 0, ..scan.clone() };
+        return Some(Slim { op: op.into(), operands: scan.operands().steps.into_iter().collect(), results: vec![] });
     }
     let (layout, results, places) = (scan.params(), scan.results(), scan.operands());
     // A buffer or a carry is needed if its result is, or if a step that is needed reads it.
@@ -139,7 +143,7 @@ fn slim_scan(scan: &Scan, needed: &[bool]) -> Option<Slim> {
         }
         needed = more;
     };
-    let is_read = |reads: &std::ops::Range<usize>| used[reads.clone()].contains(&true);
+    let is_read = |reads: &Range<usize>| used[reads.clone()].contains(&true);
     let mut inputs = vec![false; layout.count];
     let mut operands: Vec<usize> = places.steps.into_iter().collect();
     let mut op = Scan { sequences: vec![], buffers: vec![], carries: 0, invariants: 0, ..scan.clone() };
@@ -195,7 +199,7 @@ fn slim_while(op: &While, needed: &[bool]) -> Option<Slim> {
         }
         needed = more;
     };
-    let kept = |range: std::ops::Range<usize>, used: &[bool]| {
+    let kept = |range: Range<usize>, used: &[bool]| {
         range.zip(used.to_vec()).filter(|(_, used)| *used).map(|(operand, _)| operand).collect::<Vec<usize>>()
     };
     let carries = kept(places.carries, &needed);

@@ -221,6 +221,15 @@ pub(crate) fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> 
     value.unwrap_or_else(Value::poison)
 }
 
+/// Whether the graph that is being built has an input of that name.
+pub(crate) fn has_input(name: &str) -> bool {
+    let found = with_trace(|trace| {
+        let graph = &trace.bodies[0].graph;
+        (0..graph.inputs().len()).any(|index| graph.input_name(index) == name)
+    });
+    found.unwrap_or(false)
+}
+
 /// Gives a value a name for the text form.
 pub(super) fn set_name(value: Value, name: &str, site: Site) {
     with_trace(|trace| {
@@ -246,15 +255,6 @@ pub(crate) fn keep_name(value: Value, name: &str) {
     });
 }
 
-/// Whether the open trace has an input of that name.
-pub(crate) fn has_input(name: &str) -> bool {
-    let found = with_trace(|trace| {
-        let graph = trace.bodies.first().map(|body| &body.graph);
-        graph.is_some_and(|graph| (0..graph.inputs().len()).any(|index| graph.input_name(index) == name))
-    });
-    found.unwrap_or(false)
-}
-
 /// Lets [`fresh_symbol`] make none that a graph has.
 pub(crate) fn reserve_symbols(graph: &Graph) {
     let mut symbols = Vec::new();
@@ -274,9 +274,23 @@ pub(crate) fn fresh_symbol() -> Symbol {
     Symbol::new(&format!("${}", number.unwrap_or(0)))
 }
 
+/// The symbols that loops in the open bodies bind.
+pub(super) fn bound_symbols() -> Vec<Symbol> {
+    let bound = with_trace(|trace| {
+        let nodes = trace.bodies.iter().flat_map(|body| body.graph.nodes());
+        nodes.flat_map(|node| super::binds(&node.op)).cloned().collect()
+    });
+    bound.unwrap_or_default()
+}
+
 /// Remembers that the sizes of these symbols differ between lanes.
 pub(crate) fn add_sizes_by_lane<'a>(symbols: impl Iterator<Item = &'a Symbol>) {
     with_trace(|trace| trace.by_lane.extend(symbols.cloned()));
+}
+
+/// How many bodies are open.
+pub(crate) fn depth() -> usize {
+    with_trace(|trace| trace.bodies.len()).unwrap_or(0)
 }
 
 /// The symbols whose sizes differ between lanes.

@@ -39,6 +39,16 @@ impl Attributes {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
     }
 
+    /// Replaces each number, polynomial and word.
+    pub(crate) fn map_dims(&mut self, map: impl Fn(&Dim) -> Dim) {
+        for (_, attribute) in &mut self.0 {
+            match attribute {
+                Attribute::Dim(dim) => *dim = map(dim),
+                Attribute::List(dims) => dims.iter_mut().for_each(|dim| *dim = map(dim)),
+            }
+        }
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -40,6 +40,7 @@ mod attributes;
 mod binary;
 mod bits;
 mod broadcast;
+pub mod call;
 mod cast;
 mod compare;
 mod concat;
@@ -87,6 +88,7 @@ pub use attributes::{Attribute, Attributes};
 pub use binary::*;
 pub use bits::*;
 pub use broadcast::Broadcast;
+pub use call::{Call, Rule};
 pub use cast::Cast;
 pub(crate) use cast::cast_scalar;
 pub use compare::*;
@@ -198,19 +200,39 @@ pub enum Op {
     Switch,
     While,
     AssociativeScan,
+    Call,
     Custom,
 }
 
 impl Op {
     /// The graphs that the op runs: the body of a loop, the branches of a choice, a condition and its step, a
-    /// combination.
+    /// combination, a function with the graphs of its derivative rule.
     pub fn bodies(&self) -> Vec<&Arc<Graph>> {
         match self {
             Op::Scan(scan) => vec![&scan.body],
             Op::Switch(switch) => switch.branches.iter().collect(),
             Op::While(op) => vec![&op.condition, &op.body],
             Op::AssociativeScan(op) => vec![&op.combine],
+            Op::Call(call) => call.parts().into_iter().map(|part| part.graph).collect(),
             _ => Vec::new(),
+        }
+    }
+}
+
+impl Op {
+    /// The op with these bodies, in the order of [`bodies`](Op::bodies).
+    pub(crate) fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op {
+        let mut all = bodies.into_iter();
+        let mut next = |old: &Arc<Graph>| all.next().unwrap_or_else(|| old.clone());
+        match self {
+            Op::Scan(scan) => Scan { body: next(&scan.body), ..scan.clone() }.into(),
+            Op::Switch(switch) => Switch { branches: switch.branches.iter().map(next).collect() }.into(),
+            Op::While(op) => {
+                While { condition: next(&op.condition), body: next(&op.body), bound: op.bound.clone() }.into()
+            }
+            Op::AssociativeScan(op) => AssociativeScan { combine: next(&op.combine), ..op.clone() }.into(),
+            Op::Call(call) => call.with_graphs(all.collect()).into(),
+            op => op.clone(),
         }
     }
 }
@@ -301,8 +323,9 @@ impl OpKey for Scan {
     }
 }
 
-/// The names of the ops that no backend converts: programs of every backend run them from the host.
-pub const CONTROL_FLOW: &[&str] = &["associative_scan", "switch", "while"];
+/// The names of the ops that no backend converts: programs of every backend run them from the host, and put functions
+/// with their own derivatives in the place of calls of them.
+pub const CONTROL_FLOW: &[&str] = &["associative_scan", "custom_jvp", "custom_vjp", "switch", "while"];
 
 /// The names of all ops that this crate defines, sorted.
 pub fn all_names() -> Vec<&'static str> {

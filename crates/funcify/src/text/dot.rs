@@ -83,6 +83,7 @@ fn body_label(op: &Op, number: usize) -> String {
     match op {
         Op::While(_) => ["test", "step"].get(number).unwrap_or(&"").to_string(),
         Op::AssociativeScan(_) => "combine".to_string(),
+        Op::Call(call) => call.parts().get(number).map_or("", |part| part.name).to_string(),
         _ => format!("case {number}"),
     }
 }

@@ -20,7 +20,8 @@
 //! }
 //! ```
 //!
-//! A loop's header may say `down`, `unroll=3`, and `0..$1=%n`: the number of steps is the value of `%n`, which the
+//! A loop's header may say `down`, `unroll=3`, `residuals=save_all` or `residuals=segments[32]` (see
+//! [`Residuals`](crate::Residuals)), `truncate=3` (see [`ScanOptions::truncate`](crate::ScanOptions::truncate)), and `0..$1=%n`: the number of steps is the value of `%n`, which the
 //! symbol `$1` stands for from there on; `0..20 until $1`: the loop ends after the first step in which the value of its
 //! body's last line, `until %stop`, is true, and `$1` is the number of steps that ran. The first lines of its body say what each parameter of the body is, in
 //! the order sequences, buffers, carries. Inside, the values after `with` have the names that they have outside.
@@ -66,6 +67,24 @@
 //!     %1: f32[] = mul %b_0, %a_1
 //!     %2: f32[] = add %1, %b_1
 //!     give %0, %2
+//!   }
+//! }
+//! ```
+//!
+//! The call of a function with a derivative rule of its own names its arguments, and shows the function and the graphs of
+//! the rule: `forward` and `backward` of a `custom_vjp`, or `tangent` of a `custom_jvp`.
+//!
+//! ```text
+//! %y: f32[] = custom_vjp %x {
+//!   function (%a: f32[]) {
+//!     give %a
+//!   }
+//!   forward (%a_1: f32[]) {
+//!     give %a_1
+//!   }
+//!   backward (%ct: f32[]) with %limit {
+//!     %0: f32[] = min %ct, %limit
+//!     give %0
 //!   }
 //! }
 //! ```

@@ -226,6 +226,8 @@ impl Parser {
             parse_blocks::while_loop(self, body, &binders, site)?;
         } else if self.cursor.at_word("associative_scan") {
             parse_blocks::associative_scan(self, body, &binders, site)?;
+        } else if self.cursor.at_word("custom_vjp") || self.cursor.at_word("custom_jvp") {
+            parse_blocks::call(self, body, &binders, site)?;
         } else {
             if let Some(binder) = binders.iter().find(|binder| binder.wanted != Wanted::All) {
                 return Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)));

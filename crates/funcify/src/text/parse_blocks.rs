@@ -1,5 +1,6 @@
 //! Parsing the ops whose bodies are blocks that end with what they give: the branches of a choice, the
-//! condition and the step of a conditional loop, the combination of an associative scan.
+//! condition and the step of a conditional loop, the combination of an associative scan, a function with the graphs of
+//! its derivative rule.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::parse_scan::{MAX_DEPTH, captured, captured_params, params};
 use super::types::dim;
 use crate::error::{Result, Site};
 use crate::graph::{Graph, ValueId};
-use crate::ops::{AssociativeScan, Switch, While};
+use crate::ops::{AssociativeScan, Call, Rule, Switch, While};
 
 /// Reads a choice up to its closing brace and adds it to `outer`.
 pub(super) fn switch(parser: &mut Parser, outer: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
@@ -73,6 +74,35 @@ pub(super) fn associative_scan(parser: &mut Parser, outer: &mut Body, binders: &
     operands.extend(captures);
     let op = AssociativeScan { combine: Arc::new(combine), leaves, reverse };
     parser.push(outer, op.into(), &operands, binders, site)
+}
+
+/// Reads the call of a function with its derivative rule up to its closing brace and adds it to `outer`.
+pub(super) fn call(parser: &mut Parser, outer: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
+    parser.define_all(binders)?;
+    let is_vjp = parser.cursor.take_word("custom_vjp");
+    if !is_vjp {
+        parser.cursor.expect_word("custom_jvp")?;
+    }
+    let mut operands = Vec::new();
+    while operands.is_empty() && matches!(parser.cursor.peek(), Token::Value(_)) || parser.cursor.take_mark(',') {
+        operands.push(parser.value(&outer.names)?);
+    }
+    let arguments = operands.len();
+    parser.cursor.expect_mark('{')?;
+    parser.cursor.expect_line_end("")?;
+    let mut graph = |word: &str| -> Result<Arc<Graph>> {
+        parser.cursor.expect_word(word)?;
+        let (graph, captures) = block(parser, outer, true)?;
+        operands.extend(captures);
+        Ok(Arc::new(graph))
+    };
+    let function = graph("function")?;
+    let rule = match is_vjp {
+        true => Rule::Vjp { forward: graph("forward")?, backward: graph("backward")? },
+        false => Rule::Jvp { tangent: graph("tangent")? },
+    };
+    parser.cursor.expect_mark('}')?;
+    parser.push(outer, Call { function, rule, arguments }.into(), &operands, binders, site)
 }
 
 /// A body after its first words, `@name (%c: f32[]) with %x { .. give %1 }`, and what it captures.

@@ -6,6 +6,7 @@ use super::lexer::{Token, error_at, is_number};
 use super::parse::{Binder, Body, Parser, taken};
 use super::print::shown_shift;
 use super::types::dim;
+use crate::derivative::Residuals;
 use crate::error::{Result, Site};
 use crate::graph::{Graph, ValueId};
 use crate::ops::Scan;
@@ -62,9 +63,16 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
         parser.cursor.expect_mark('=')?;
         unroll = parser.cursor.expect_count("how many steps to unroll")?;
     }
+    let residuals = if parser.cursor.take_word("residuals") { Some(residuals(parser)?) } else { None };
+    let mut truncate = None;
+    if parser.cursor.take_word("truncate") {
+        parser.cursor.expect_mark('=')?;
+        truncate = Some(parser.cursor.expect_count("over how many steps to go back")?);
+    }
     let invariants = if parser.cursor.take_word("with") { captured(parser, outer)? } else { Vec::new() };
     if !parser.cursor.take_mark('{') {
-        return Err(parser.cursor.error("`{`, or `until`, `down`, `unroll=`, `with` in this order"));
+        let parts = "`until`, `down`, `unroll=`, `residuals=`, `truncate=`, `with`";
+        return Err(parser.cursor.error(format!("`{{`, or {parts} in this order")));
     }
     parser.cursor.expect_line_end("")?;
 
@@ -116,8 +124,37 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
         carries: parts.carries,
         invariants: invariants.len(),
         unroll,
+        residuals,
+        truncate,
     };
     parser.push(outer, scan.into(), &operands, binders, site)
+}
+
+/// `=save_all`, `=segments[256,32]`: what the loop keeps for its backward loop.
+fn residuals(parser: &mut Parser) -> Result<Residuals> {
+    const EXPECTED: &str = "`recompute`, `save_dots`, `save_all`, `segments[..]` or `budget[..]`";
+    parser.cursor.expect_mark('=')?;
+    let site = parser.cursor.site();
+    let name = parser.cursor.expect_name(EXPECTED)?;
+    let mut numbers = Vec::new();
+    if parser.cursor.take_mark('[') {
+        while *parser.cursor.peek() != Token::Mark(']') {
+            numbers.push(parser.cursor.expect_count("a whole number")?);
+            if !parser.cursor.take_mark(',') {
+                break;
+            }
+        }
+        parser.cursor.expect_mark(']')?;
+    }
+    match (name.as_str(), numbers.as_slice()) {
+        ("recompute", []) => Ok(Residuals::Recompute),
+        ("save_dots", []) => Ok(Residuals::SaveDots),
+        ("save_all", []) => Ok(Residuals::SaveAll),
+        ("segments", [steps]) => Ok(Residuals::Segments(*steps)),
+        ("segments", steps) => Ok(Residuals::Levels(steps.to_vec())),
+        ("budget", [bytes]) => Ok(Residuals::Budget(*bytes)),
+        _ => Err(error_at(site, EXPECTED, format!("`{name}` with {} numbers", numbers.len()))),
+    }
 }
 
 /// The symbol that the loop binds when it ends.

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use crate::graph::tracer::is_identifier;
 use crate::graph::{Graph, Node, ValueId};
 use crate::ops::scan::{Buffer, Start, Wanted};
-use crate::ops::{AssociativeScan, Attribute, Attributes, Op, OpRules, Scan, Switch, While};
+use crate::ops::{AssociativeScan, Attribute, Attributes, Call, Op, OpRules, Scan, Switch, While};
 
 use super::elements::print_elements;
 
@@ -161,6 +161,7 @@ impl Printer {
             Op::Switch(switch) => self.switch(&left, names, node, switch),
             Op::While(op) => self.while_loop(&left, names, node, op),
             Op::AssociativeScan(op) => self.associative_scan(&left, names, node, op),
+            Op::Call(call) => self.call(&left, names, node, call),
             Op::Constant(constant) => self.line(format!("{left}constant {}", print_elements(&constant.value))),
             op => {
                 let operands = names.all(&node.inputs).join(", ");
@@ -193,6 +194,12 @@ impl Printer {
         }
         if scan.unroll != 1 {
             header += &format!(" unroll={}", scan.unroll);
+        }
+        if let Some(residuals) = &scan.residuals {
+            header += &format!(" residuals={residuals}");
+        }
+        if let Some(steps) = scan.truncate {
+            header += &format!(" truncate={steps}");
         }
 
         let mut heads = Vec::new();
@@ -316,6 +323,19 @@ impl Printer {
         self.line(format!("{header} {{"));
         self.depth += 1;
         self.block("combine", names, &op.combine, 2 * op.leaves, captured);
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    fn call(&mut self, left: &str, names: &Names, node: &Node, call: &Call) {
+        let arguments = names.all(node.inputs.get(..call.arguments).unwrap_or_default());
+        let space = if arguments.is_empty() { "" } else { " " };
+        self.line(format!("{left}{}{space}{} {{", call.name(), arguments.join(", ")));
+        self.depth += 1;
+        for part in call.parts() {
+            let captured = node.inputs.get(part.captured).unwrap_or_default();
+            self.block(part.name, names, part.graph, part.params, captured);
+        }
         self.depth -= 1;
         self.line("}");
     }

@@ -43,6 +43,7 @@ fn assert_same(left: &Graph, right: &Graph, is_body: bool) {
                 assert_eq!(a.until, b.until);
                 assert_eq!((&a.sequences, &a.buffers), (&b.sequences, &b.buffers));
                 assert_eq!((a.carries, a.invariants, a.unroll), (b.carries, b.invariants, b.unroll));
+                assert_eq!((&a.residuals, a.truncate), (&b.residuals, b.truncate));
             }
             (a, b) => {
                 a.bodies().into_iter().zip(b.bodies()).for_each(|(a, b)| assert_same(a, b, true));
@@ -373,6 +374,8 @@ fn every_op() {
             crate::associative_scan(x, |a, b| a * b + x.sum(0)),
             crate::while_loop_bounded("B", (x, k), |(x, k)| x.sum(..).lt(9.0) & k.lt(k), |(c, _)| (c + x, k)).0,
             crate::switch(k, [&|| x, &|| x + x, &|| crate::cond(b.all(..), || x * x, || -x)]),
+            crate::custom_vjp((x, k), |(y, _)| y + x, |(y, k)| (y + x, (y, k)), |(y, _), ct| (ct * y, ())),
+            crate::custom_jvp([x], |[y]| y.sum(..), |[y], _, [tangent]| (tangent * y * x).sum(..)),
         ];
         for name in all_names() {
             let Ok(op) = parse_op_text(name) else { continue };

@@ -123,6 +123,17 @@ impl Dim {
         Dim::from_terms(terms.collect())
     }
 
+    /// With other names for these symbols.
+    pub(crate) fn renamed(&self, names: &std::collections::BTreeMap<Symbol, Symbol>) -> Dim {
+        let terms = self.terms.iter().map(|(monomial, coefficient)| {
+            let mut monomial: Monomial =
+                monomial.iter().map(|symbol| names.get(symbol).unwrap_or(symbol).clone()).collect();
+            monomial.sort();
+            (monomial, *coefficient)
+        });
+        Dim::from_terms(terms.collect())
+    }
+
     /// The polynomial that is this one when it is multiplied by `divisor`, if there is one.
     pub fn divided_by(&self, divisor: &Dim) -> Option<Dim> {
         let (divisor_monomial, divisor_coefficient) = divisor.terms.first()?;

@@ -98,6 +98,7 @@ pub(crate) fn trace_body(
 /// Adds the nodes of `graph` to the open trace, for `size` lanes; gives its outputs. Nodes whose operands all lanes
 /// share are added as they are, nodes that no output needs are not.
 pub(crate) fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Vec<Batched> {
+    let graph = &*graph.with_free_symbols();
     let mut values: Vec<Option<Batched>> = vec![None; graph.values().count()];
     for (input, batched) in graph.inputs().iter().zip(inputs) {
         values[input.value.index()] = Some(*batched);

@@ -15,10 +15,13 @@ mod lanes;
 mod nested;
 mod paths;
 mod permutations;
+mod residuals;
+mod rules;
 mod symbolic;
 mod taps;
 mod trees;
 mod trimmed;
+mod truncated;
 mod until;
 mod zeros;
 
@@ -42,6 +45,8 @@ pub(crate) fn cases() -> Cases {
         dynamic::cases()?,
         trees::cases()?,
         trimmed::cases()?,
+        truncated::cases()?,
+        residuals::cases()?,
         until::cases()?,
         control::cases()?,
         lanes::cases()?,
@@ -49,6 +54,7 @@ pub(crate) fn cases() -> Cases {
         failures::cases()?,
         gradients::cases()?,
         paths::cases()?,
+        rules::cases()?,
         zeros::cases()?,
     ];
     Ok(groups.into_iter().flatten().collect())

@@ -45,6 +45,8 @@ fn summed(g: &Builder, reverse: bool, wanted: Wanted) -> Outputs {
         carries: 0,
         invariants: 0,
         unroll: 1,
+        residuals: None,
+        truncate: None,
     };
     let operands = [g.input("xs", "f32[T]"), g.input("init", "f32[1]")];
     outputs! { rows: apply(scan, &operands)[0] }

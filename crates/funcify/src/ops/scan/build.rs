@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use super::infer::UNTIL_FIX;
 use super::{Buffer, Scan, Sequence, Start, Wanted};
+use crate::derivative::Residuals;
 use crate::error::{Error, Place, Site};
 use crate::graph::{BodyTrace, Value, emit, fail, fresh_symbol};
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim, TensorType};
 
-/// How [`scan_with`] runs: the number of steps, the direction, the axis.
+/// How [`scan_with`] runs, and how it is differentiated.
 #[derive(Clone, Debug, Default)]
 pub struct ScanOptions {
     length: Option<Dim>,
     reverse: bool,
     axis: i64,
     unroll: usize,
+    residuals: Option<Residuals>,
+    truncate: Option<usize>,
 }
 
 impl ScanOptions {
@@ -46,6 +49,39 @@ impl ScanOptions {
     /// A hint: how many steps a native loop may lay out after one another. It changes no value.
     pub fn unroll(mut self, steps: usize) -> Self {
         self.unroll = steps.max(1);
+        self
+    }
+
+    /// What the loop keeps for its backward loop. Without it,
+    /// [`GradOptions::residuals`](crate::GradOptions::residuals) says it.
+    pub fn residuals(mut self, residuals: Residuals) -> Self {
+        self.residuals = Some(residuals);
+        self
+    }
+
+    /// Truncated backpropagation through time: the backward loop goes back over the last `steps` steps alone, in the order
+    /// of the loop. What came before them is constant to it: rows of the sequences that only older steps read have a
+    /// gradient of zero, as has the initial carry if there are older steps, and captured values get the shares of the
+    /// last steps. With 0 all are zeros; a loop with no more steps has its whole gradient. Of the traces' cotangents, those
+    /// of older rows are not looked at.
+    ///
+    /// No value changes with it, nor a tangent of the forward mode. The meaning is that of PyTensor's
+    /// `truncate_gradient`.
+    ///
+    /// ```
+    /// use funcify::{Graph, HostTensor, ScanOptions, evaluate, grad, scan_with};
+    ///
+    /// let graph = Graph::build("last_two", |g| {
+    ///     let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
+    ///     let options = ScanOptions::new().truncate(2);
+    ///     grad((init, xs), |(init, xs)| scan_with(options, init, xs, |c, x| (c * 0.5 + x, ())).0)
+    /// })?;
+    /// let results = evaluate(&graph, &[HostTensor::scalar(7f32), HostTensor::from([1f32, 2., 3., 4.])])?;
+    /// assert_eq!(results, [HostTensor::scalar(0f32), HostTensor::from([0f32, 0., 0.5, 1.])]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    pub fn truncate(mut self, steps: usize) -> Self {
+        self.truncate = Some(steps);
         self
     }
 }
@@ -156,6 +192,8 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
             carries: init_leaves.len(),
             invariants: closed.captures.len(),
             unroll: options.unroll,
+            residuals: options.residuals,
+            truncate: options.truncate,
         };
         let rows_and_carries = sequences.iter().chain(&init_leaves).map(|(_, value)| *value);
         let operands: Vec<Value> = count.into_iter().chain(rows_and_carries).chain(closed.captures).collect();

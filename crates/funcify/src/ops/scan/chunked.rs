@@ -2,6 +2,7 @@
 
 use super::ScanOptions;
 use super::build::{leading, repeat, step_count};
+use crate::derivative::Residuals;
 use crate::error::{Place, Site};
 use crate::graph::{Value, at_site, concat, constant, fail, iota, size};
 use crate::host::HostTensor;
@@ -14,6 +15,7 @@ use crate::vmap::{Batched, inline, trace_lane};
 pub struct MapOptions {
     chunk: Option<usize>,
     axis: i64,
+    residuals: Option<Residuals>,
 }
 
 impl MapOptions {
@@ -32,6 +34,12 @@ impl MapOptions {
     /// 0.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
+        self
+    }
+
+    /// What the loop keeps for its backward loop: see [`ScanOptions::residuals`].
+    pub fn residuals(mut self, residuals: Residuals) -> Self {
+        self.residuals = Some(residuals);
         self
     }
 }
@@ -54,7 +62,11 @@ impl MapOptions {
 #[track_caller]
 pub fn map_with<X: Tree, Y: Tree>(options: MapOptions, xs: X, body: impl FnOnce(X) -> Y) -> Y {
     let at = Place::new("scan", Site::caller());
-    let scan = ScanOptions::new().axis(options.axis);
+    let mut of_loop = ScanOptions::new();
+    if let Some(residuals) = options.residuals {
+        of_loop = of_loop.residuals(residuals);
+    }
+    let scan = of_loop.clone().axis(options.axis);
     let Some(chunk) = options.chunk else {
         return repeat(&at, scan, None, (), xs, |(), x| ((), body(x), None)).1;
     };
@@ -80,8 +92,8 @@ pub fn map_with<X: Tree, Y: Tree>(options: MapOptions, xs: X, body: impl FnOnce(
         inline(&graph, count, &inputs).into_iter().map(|result| result.spread(count)).collect()
     };
     let results = at_site(at.site, || match rows.constant() {
-        Some(count) => known_chunks(&at, &values, count.max(0) as usize, chunk, run),
-        None => counted_chunks(&at, &values, &rows, chunk, run),
+        Some(count) => known_chunks(&at, of_loop, &values, count.max(0) as usize, chunk, run),
+        None => counted_chunks(&at, of_loop, &values, &rows, chunk, run),
     });
     results.iter().zip(names).for_each(|(result, (name, _))| _ = result.named(&name));
     tree::rebuild(&ys, &results)
@@ -90,6 +102,7 @@ pub fn map_with<X: Tree, Y: Tree>(options: MapOptions, xs: X, body: impl FnOnce(
 /// A loop over the whole chunks, and the rows that are left.
 fn known_chunks(
     at: &Place,
+    of_loop: ScanOptions,
     xs: &[Value],
     rows: usize,
     chunk: usize,
@@ -107,7 +120,7 @@ fn known_chunks(
         };
         let chunks: Vec<Value> = part(0, whole).into_iter().map(split).collect();
         let body = |(), rows: Vec<Value>| ((), run(&rows, &Dim::from(chunk)), None);
-        let ys = repeat(at, ScanOptions::new(), None, (), chunks, body).1;
+        let ys = repeat(at, of_loop, None, (), chunks, body).1;
         parts.push(ys.into_iter().map(|y| joined(y, &Dim::from(chunk))).collect());
     }
     if left > 0 {
@@ -122,6 +135,7 @@ fn known_chunks(
 /// A loop whose number of steps is computed. An index past the last row is that of the last row.
 fn counted_chunks(
     at: &Place,
+    of_loop: ScanOptions,
     xs: &[Value],
     rows: &Dim,
     chunk: usize,
@@ -131,7 +145,7 @@ fn counted_chunks(
     let count = (size(rows.clone(), DType::I64) + (length - 1)) / length;
     let start = constant(HostTensor::scalar(0i64));
     let offsets = iota(chunk, DType::I64);
-    let (_, ys) = repeat(at, ScanOptions::new(), Some(count), start, (), |start, ()| {
+    let (_, ys) = repeat(at, of_loop, Some(count), start, (), |start, ()| {
         let indices = start + offsets;
         let rows: Vec<Value> = xs.iter().map(|x| x.take(0, indices)).collect();
         (start + length, run(&rows, &Dim::from(chunk)), None)
@@ -140,7 +154,7 @@ fn counted_chunks(
 }
 
 /// Chunks of rows as rows.
-fn joined(chunks: Value, chunk: &Dim) -> Value {
+pub(super) fn joined(chunks: Value, chunk: &Dim) -> Value {
     let shape = chunks.shape();
     if chunks.is_poison() || shape.rank() < 2 {
         return Value::poison();

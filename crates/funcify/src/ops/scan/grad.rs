@@ -13,14 +13,15 @@
 //! - a sequence: with one tap a nit-sot, placed in zeros; with several a full buffer of sums.
 //! - a carry: a carry. An invariant: a carried sum. What is no float has none.
 //!
-//! A loop that ends early goes back over the steps that ran. If it ran downward those are the last rows, which the rows
-//! of the backward loop are then counted from.
+//! A loop that ends early goes back over the steps that ran, one that is truncated over the last ones: see
+//! [`span`](super::span). The rows of the backward loop are counted from the first row of these.
 //!
 //! A buffer or a carry has a cotangent if its final value has or if a step gives it one, which is found by tracing the
 //! body until nothing is added.
 
-use super::parts::{BufferPart, Parts, Rows, SequencePart};
-use super::saves::{Saves, slice_rows};
+use super::parts::{BufferPart, Hints, Parts, Rows, SequencePart};
+use super::saves::{Saves, State, slice_rows};
+use super::span::{Span, tail, with_head};
 use super::{Buffer, Scan, Start, Wanted};
 use crate::derivative::{Primals, Tape, active_values, add};
 use crate::graph::{Value, ValueId, concat};
@@ -28,7 +29,7 @@ use crate::ops::pad::{Pad, pad_with_zeros};
 use crate::types::{Dim, TensorType};
 
 pub(super) fn vjp(scan: &Scan, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-    let saves = Saves::of(scan, primals.residuals);
+    let saves = Saves::of(scan, &scan.kept(primals.residuals));
     let mut of_buffers = Vec::with_capacity(scan.buffers.len());
     for (index, (buffer, cotangent)) in scan.buffers.iter().zip(cotangents).enumerate() {
         of_buffers.push(cotangent.map(|cotangent| match buffer.wanted {
@@ -44,8 +45,7 @@ pub(super) fn vjp(scan: &Scan, primals: &Primals<'_>, cotangents: &[Option<Value
     let backward = Backward {
         scan,
         primals,
-        ran: scan.length(),
-        first: if scan.reverse { scan.steps.clone() - scan.length() } else { Dim::from(0) },
+        span: Span::of(scan),
         active: active_params(scan, primals.wanted),
         buffers: of_buffers.iter().map(Option::is_some).collect(),
         carries: of_carries.iter().map(Option::is_some).collect(),
@@ -90,10 +90,8 @@ fn active_params(scan: &Scan, wanted: &[bool]) -> Vec<bool> {
 struct Backward<'a> {
     scan: &'a Scan,
     primals: &'a Primals<'a>,
-    /// How many steps ran.
-    ran: Dim,
-    /// The first row of the steps that ran: rows of the backward loop are counted from there.
-    first: Dim,
+    /// The steps of the backward loop.
+    span: Span,
     saves: Saves,
     /// Which parameters of the body are to get cotangents.
     active: Vec<bool>,
@@ -172,24 +170,16 @@ impl Backward<'_> {
         buffer.start != Start::Full && buffer.reads.is_empty()
     }
 
-    /// A tensor whose rows are those of the loop, from the first row of the steps that ran on.
-    fn tail(&self, value: Value) -> Value {
-        if self.first == Dim::from(0) { value } else { slice_rows(value, self.first.clone(), value.dim(0)) }
-    }
-
-    /// The inverse of [`tail`](Backward::tail) for a cotangent: `head` has the rows before, which are zeros if there is none.
-    fn with_head(&self, tail: Value, head: Option<Value>) -> Value {
-        if self.first == Dim::from(0) {
-            return tail;
-        }
-        match head {
-            Some(head) => concat(&[slice_rows(head, Dim::from(0), self.first.clone()), tail], 0),
-            None => pad_with_zeros(Pad { axis: 0, low: self.first.clone(), high: 0.into(), interior: 0 }, tail),
+    /// The first row of the backward loop in a buffer: one that grows has the rows of the steps that ran, a full one all.
+    fn first_row(&self, buffer: usize) -> &Dim {
+        match self.scan.buffers[buffer].start {
+            Start::Full => &self.span.first,
+            _ => &self.span.first_that_ran,
         }
     }
 
     fn parts(&self) -> (Parts<'_>, Plan) {
-        let (scan, operands, saved) = (self.scan, self.primals.operands, self.primals.saved);
+        let (scan, span, operands, saved) = (self.scan, &self.span, self.primals.operands, self.primals.saved);
         let (body, layout, results, places) = (&scan.body, scan.params(), scan.results(), scan.operands());
         let name = |index: usize| body.input_name(index).to_string();
         let mut sequences: Vec<SequencePart> = Vec::new();
@@ -203,31 +193,35 @@ impl Backward<'_> {
             Row::Sequence(sequences.len() - 1, sequences[sequences.len() - 1].reads.len() - 1)
         };
         for (number, operand) in places.sequences.clone().enumerate() {
-            let rows = self.tail(operands[operand]);
+            let rows = tail(operands[operand], &span.first);
             for (offset, index) in scan.sequences[number].reads.iter().zip(layout.sequences[number].clone()) {
                 arguments.push(read(rows, *offset, name(index)));
             }
         }
-        // A buffer that grows has the rows of the steps that ran; a full one has all.
-        let seen = |number: usize, value: Value| match scan.buffers[number].start {
-            Start::Full => self.tail(value),
-            _ => value,
-        };
+        let seen = |number: usize, value: Value| tail(value, self.first_row(number));
         for (number, buffer) in scan.buffers.iter().enumerate() {
             let last = seen(number, saved[number]);
             for (position, index) in layout.buffers[number].clone().enumerate() {
                 arguments.push(match self.saves.overwritten[number][position] {
-                    Some(result) => read(saved[result], 0, name(index)),
+                    Some(result) => read(span.recent(saved[result]), 0, name(index)),
                     None => read(last, buffer.reads[position], name(index)),
                 });
             }
         }
-        for (index, result) in layout.carries.clone().zip(&self.saves.carries) {
-            arguments.push(read(saved[*result], 0, name(index)));
+        for ((index, state), operand) in layout.carries.clone().zip(&self.saves.carries).zip(places.carries.clone()) {
+            arguments.push(match state {
+                State::Before(result) => read(span.recent(saved[*result]), 0, name(index)),
+                // The value before a step is that after the step before it.
+                State::After(result) => {
+                    let (first, next) = (operands[operand].unsqueeze(0), saved[*result]);
+                    let rows = concat(&if scan.reverse { [next, first] } else { [first, next] }, 0);
+                    read(tail(rows, &span.first_that_ran), usize::from(scan.reverse), name(index))
+                }
+            });
         }
         arguments.extend(operands[places.invariants.clone()].iter().map(|value| Row::Captured(*value)));
         let known = (self.saves.values.iter().enumerate())
-            .map(|(number, (value, result))| (*value, read(saved[*result], 0, format!("saved_{number}"))))
+            .map(|(number, (value, result))| (*value, read(span.recent(saved[*result]), 0, format!("saved_{number}"))))
             .collect();
 
         let mut plan = Plan {
@@ -245,7 +239,7 @@ impl Backward<'_> {
             if !self.buffers[number] {
                 plan.cotangents.extend(buffer.writes.iter().map(|_| None));
             } else if self.is_read_only(number) {
-                let value = self.of_buffers[number].unwrap_or_else(|| saved[number].zeros_like());
+                let value = seen(number, self.of_buffers[number].unwrap_or_else(|| saved[number].zeros_like()));
                 sequences.push(SequencePart { value, reads: buffer.writes.iter().copied().zip(written).collect() });
                 let part = sequences.len() - 1;
                 plan.cotangents.extend((0..buffer.writes.len()).map(|position| Some(Row::Sequence(part, position))));
@@ -279,7 +273,7 @@ impl Backward<'_> {
             let names = offsets.iter().map(|offset| format!("sum_{number}_{offset}")).collect();
             let (reads, writes) = (offsets.clone(), offsets.clone());
             let buffer = Buffer { start: Start::Full, reads, writes, wanted: Wanted::All };
-            let value = self.tail(operands[operand]).zeros_like();
+            let value = tail(operands[operand], &span.first).zeros_like();
             let row = value.ty().row().unwrap_or_else(|| value.ty());
             plan.sums[number] = Some((buffers.len(), offsets));
             buffers.push(BufferPart { buffer, value: Some(value), row, names });
@@ -291,8 +285,10 @@ impl Backward<'_> {
             }
         }
         // The loop of the forward pass binds a number of steps that is a value.
-        let (steps, reverse) = (self.ran.clone(), !scan.reverse);
-        (Parts { of: scan, steps, count: None, until: None, reverse, sequences, buffers, carries }, plan)
+        let (steps, residuals) = (span.steps.clone(), scan.residuals.clone());
+        let hints = Hints { residuals, truncate: None };
+        let reverse = !scan.reverse;
+        (Parts { of: scan, hints, steps, count: None, until: None, reverse, sequences, buffers, carries }, plan)
     }
 
     /// Whether a sequence's cotangent is one row a step, placed in zeros: it has one tap, and the rows before and after
@@ -300,14 +296,14 @@ impl Backward<'_> {
     fn is_placed(&self, sequence: usize) -> bool {
         let reads = &self.scan.sequences[sequence].reads;
         let Some(offset) = reads.first().filter(|first| reads.iter().all(|read| read == *first)) else { return false };
-        let runs = self.ran.is_at_least(&Dim::from(1)) == Some(true);
+        let runs = self.span.steps.is_at_least(&Dim::from(1)) == Some(true);
         *offset == 0 || runs || self.rest(sequence, *offset).is_at_least(&Dim::from(0)) == Some(true)
     }
 
     /// The rows of a sequence behind those of one tap.
     fn rest(&self, sequence: usize, offset: usize) -> Dim {
         let rows = self.primals.operands[self.scan.operands().sequences.start + sequence].dim(0);
-        rows - &self.first - &self.ran - offset
+        rows - &self.span.first - &self.span.steps - offset
     }
 
     /// One step back: what is written to each buffer, then the next carries.
@@ -381,17 +377,17 @@ impl Backward<'_> {
 
     /// The cotangents of the operands from the results of the backward loop.
     fn cotangents(&self, plan: &Plan, found: &Found, results: &[Value], first_carry: usize) -> Vec<Option<Value>> {
-        let (scan, places) = (self.scan, self.scan.operands());
+        let (scan, span, places) = (self.scan, &self.span, self.scan.operands());
         let mut cotangents = self.primals.none();
         let mut rows = plan.buffers.iter().flatten().count() + plan.sums.iter().flatten().count();
         for (number, operand) in places.sequences.enumerate() {
             if let Some((part, _)) = plan.sums[number].as_ref().filter(|_| found.sums[number]) {
-                cotangents[operand] = Some(self.with_head(results[*part], None));
+                cotangents[operand] = Some(with_head(results[*part], &span.first, None));
             }
             if found.rows[number].is_some() {
                 let low = scan.sequences[number].reads[0];
                 let high = self.rest(number, low);
-                let pad = Pad { axis: 0, low: self.first.clone() + low, high, interior: 0 };
+                let pad = Pad { axis: 0, low: span.first.clone() + low, high, interior: 0 };
                 let is_whole = pad.low == Dim::from(0) && pad.high == Dim::from(0);
                 cotangents[operand] = Some(if is_whole { results[rows] } else { pad_with_zeros(pad, results[rows]) });
                 rows += 1;
@@ -399,19 +395,20 @@ impl Backward<'_> {
         }
         for (number, operand) in places.buffers.iter().enumerate() {
             let Some(operand) = *operand else { continue };
-            let all = plan.buffers[number].map(|part| results[part]);
-            cotangents[operand] = match scan.buffers[number].start {
-                Start::Given(given) => all.or(self.of_buffers[number]).map(|all| {
-                    let start = if scan.reverse { self.ran.clone() } else { Dim::from(0) };
+            let (buffer, head) = (&scan.buffers[number], self.of_buffers[number]);
+            let all = plan.buffers[number].map(|part| with_head(results[part], self.first_row(number), head));
+            cotangents[operand] = match buffer.start {
+                Start::Given(given) => all.or(head).map(|all| {
+                    let start = if scan.reverse { span.ran.clone() } else { Dim::from(0) };
                     slice_rows(all, start.clone(), start + given)
                 }),
-                _ => all.map(|tail| self.with_head(tail, self.of_buffers[number])),
+                _ => all.map(|all| span.of_full(buffer, all)),
             };
         }
         let mut next = first_carry;
         for (number, operand) in places.carries.enumerate() {
             if self.carries[number] {
-                cotangents[operand] = Some(results[next]);
+                cotangents[operand] = Some(span.of_start(results[next]));
                 next += 1;
             }
         }

@@ -5,7 +5,7 @@
 //! tracing the body until nothing is added.
 
 use super::Scan;
-use super::parts::{BufferPart, Parts, Rows, SequencePart};
+use super::parts::{BufferPart, Hints, Parts, Rows, SequencePart};
 use crate::derivative::{Dual, push_forward};
 use crate::graph::Value;
 use crate::graph::tracer::ClosedBody;
@@ -77,7 +77,8 @@ impl Duals<'_> {
         }
         let count = places.steps.map(|operand| self.operands[operand].primal);
         let (steps, until) = (scan.steps.clone(), scan.until.clone());
-        Parts { of: scan, steps, count, until, reverse: scan.reverse, sequences, buffers, carries }
+        let hints = Hints { residuals: scan.residuals.clone(), truncate: scan.truncate };
+        Parts { of: scan, hints, steps, count, until, reverse: scan.reverse, sequences, buffers, carries }
     }
 
     fn step(&self, rows: &Rows, buffers: &mut [bool], carries: &mut [bool]) -> Vec<(String, Value)> {

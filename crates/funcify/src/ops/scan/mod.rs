@@ -29,6 +29,9 @@
 //!   Trimming a trace changes this attribute, not the graph around it. A loop that ends with fewer rows than are wanted
 //!   is an error, as a slice past the end of a trace is: the type promises `k` rows.
 //!
+//! - **scan-c8** a loop that is truncated to `k` is differentiated in reverse as if all before its last `k` steps, in the
+//!   order of the loop, were constant. No value changes with it, and no tangent of the forward mode.
+//!
 //! Offsets are not negative: a front door subtracts the smallest tap of reads and writes together. The names
 //! sit-sot, mit-sot, ... are derived for printing; the code has one path.
 //!
@@ -46,8 +49,11 @@ mod grad;
 mod infer;
 mod jvp;
 mod parts;
+mod policy;
 mod recurrence;
 mod saves;
+mod segments;
+mod span;
 mod until;
 
 use std::ops::Range;
@@ -160,6 +166,10 @@ pub struct Scan {
     pub invariants: usize,
     /// A hint: how many steps a native loop may lay out after one another. It changes no value.
     pub unroll: usize,
+    /// What a forward pass keeps of the loop, if it says so itself. It changes no value.
+    pub residuals: Option<Residuals>,
+    /// Over how many steps, the last ones, the backward loop goes back; all if it does not say (scan-c8).
+    pub truncate: Option<usize>,
 }
 
 /// Which operand is what.
@@ -304,8 +314,14 @@ impl Scan {
     }
 
     /// Adds the loop for a forward pass: it saves the states that [`OpRules::vjp`] needs.
-    pub(crate) fn forward(&self, operands: &[Value], residuals: Residuals) -> Forward {
-        saves::forward(self, operands, residuals)
+    pub(crate) fn forward(&self, operands: &[Value], residuals: &Residuals) -> Forward {
+        saves::forward(self, operands, &self.kept(residuals))
+    }
+
+    /// The loop over segments that is differentiated in place of this one, if only the states between segments are
+    /// kept.
+    pub(crate) fn instead(&self, operands: &[TensorType], residuals: &Residuals) -> Option<Graph> {
+        segments::segmented(self, operands, self.kept(residuals).levels())
     }
 
     /// The number of steps that an operand's value means; negative counts are an error.

@@ -4,16 +4,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Buffer, Scan, Sequence};
+use crate::derivative::Residuals;
 use crate::error::Site;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Value, emit};
+use crate::graph::{Graph, Value, emit};
 use crate::types::{Dim, Symbol, TensorType};
 use crate::vmap::trace_body;
 
 /// What a loop takes, without its invariants, which the body captures.
 pub(super) struct Parts<'a> {
-    /// The loop whose name and hints this one has.
+    /// The loop whose name and unrolling this one has.
     pub(super) of: &'a Scan,
+    pub(super) hints: Hints,
     /// The number of steps.
     pub(super) steps: Dim,
     /// The operand that gives it.
@@ -25,6 +27,12 @@ pub(super) struct Parts<'a> {
     pub(super) sequences: Vec<SequencePart>,
     pub(super) buffers: Vec<BufferPart>,
     pub(super) carries: Vec<(String, Value)>,
+}
+
+/// How a loop is differentiated.
+pub(super) struct Hints {
+    pub(super) residuals: Option<Residuals>,
+    pub(super) truncate: Option<usize>,
 }
 
 /// A sequence with the names of what a step reads of it.
@@ -109,8 +117,29 @@ impl Parts<'_> {
             carries: self.carries.len(),
             invariants,
             unroll: self.of.unroll,
+            residuals: self.hints.residuals,
+            truncate: self.hints.truncate,
             buffers: self.buffers.into_iter().map(|part| part.buffer).collect(),
         };
         emit(scan, &operands, Site::Unknown)
     }
+}
+
+/// Gives a symbol the size that an integer scalar says, for what comes after: a loop of which only that is used.
+pub(super) fn bind(count: Value, symbol: &Symbol) {
+    let scan = Scan {
+        body: Arc::new(Graph::new("")),
+        steps: Dim::symbol(symbol),
+        steps_operand: true,
+        until: None,
+        reverse: false,
+        sequences: Vec::new(),
+        buffers: Vec::new(),
+        carries: 0,
+        invariants: 0,
+        unroll: 1,
+        residuals: None,
+        truncate: None,
+    };
+    emit(scan, &[count], Site::Unknown);
 }

@@ -2,7 +2,8 @@
 //!
 //! The states are saved always: each carry before each step; of a full buffer what a step reads and a later one
 //! overwrites. All other rows that were read are in the sequences and in the final buffers. [`Residuals`] adds values
-//! that a step computes. Pruning leaves out what the backward loop does not read.
+//! that a step computes. What the loop stacks anyway is not saved again: a y that is one of these values, or that is the
+//! next value of a carry. Pruning leaves out what the backward loop does not read.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use crate::types::{Dim, Symbol};
 
 /// Which results of the loop of the forward pass are what.
 pub(super) struct Saves {
-    /// The value of each carry before each step.
-    pub(super) carries: Vec<usize>,
+    /// The values of each carry.
+    pub(super) carries: Vec<State>,
     /// For each buffer, the rows that a read saw and that a step overwrites later, by the read.
     pub(super) overwritten: Vec<Vec<Option<usize>>>,
     /// Values that a step computes.
@@ -25,45 +26,105 @@ pub(super) struct Saves {
     last: usize,
 }
 
+/// The result that has the values of a carry.
+#[derive(Clone, Copy)]
+pub(super) enum State {
+    /// Before each step.
+    Before(usize),
+    /// After each step.
+    After(usize),
+}
+
 impl Saves {
     /// What is saved of a loop.
-    pub(super) fn of(scan: &Scan, residuals: Residuals) -> Self {
+    pub(super) fn of(scan: &Scan, residuals: &Residuals) -> Self {
         augmented(scan, residuals).1
     }
 }
 
+/// The results of a loop while some are added that stack what a step computes.
+struct Stacked<'a> {
+    body: &'a Graph,
+    buffers: Vec<Buffer>,
+    outputs: Vec<Output>,
+    /// The buffers that have one row a step, without others.
+    known: Vec<(ValueId, usize)>,
+    wanted: Wanted,
+}
+
+impl Stacked<'_> {
+    fn find(&self, value: ValueId) -> Option<usize> {
+        self.known.iter().find(|(known, _)| *known == value).map(|(_, buffer)| *buffer)
+    }
+
+    /// The buffer that stacks a value.
+    fn save(&mut self, value: ValueId, name: impl FnOnce() -> String) -> usize {
+        self.find(value).unwrap_or_else(|| {
+            self.buffers.push(Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: self.wanted });
+            self.outputs.push(Output { name: name(), value });
+            self.known.push((value, self.buffers.len() - 1));
+            self.buffers.len() - 1
+        })
+    }
+
+    /// The buffer that stacks a parameter of the body.
+    fn before(&mut self, param: usize) -> usize {
+        let body = self.body;
+        self.save(body.inputs()[param].value, || format!("{}_before", body.input_name(param)))
+    }
+}
+
 /// The loop of the forward pass: all rows of all buffers are wanted, and what is saved are results too.
-fn augmented(scan: &Scan, residuals: Residuals) -> (Scan, Saves) {
+fn augmented(scan: &Scan, residuals: &Residuals) -> (Scan, Saves) {
     let (layout, results, body) = (scan.params(), scan.results(), &scan.body);
     let output = |index: usize| body.outputs()[index].clone();
-    let mut buffers: Vec<Buffer> =
-        scan.buffers.iter().map(|buffer| Buffer { wanted: Wanted::All, ..buffer.clone() }).collect();
-    let mut outputs: Vec<Output> = (0..results.carries.start).map(output).collect();
-    let mut save = |name: String, value: ValueId| {
-        buffers.push(Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: Wanted::All });
-        outputs.push(Output { name, value });
-        buffers.len() - 1
+    let rows = scan.buffers.iter().zip(&results.buffers).enumerate();
+    let mut stacked = Stacked {
+        body,
+        buffers: scan.buffers.iter().map(|buffer| Buffer { wanted: Wanted::All, ..buffer.clone() }).collect(),
+        outputs: (0..results.carries.start).map(output).collect(),
+        known: rows
+            .filter(|(_, (buffer, _))| buffer.start == Start::Empty)
+            .map(|(index, (_, written))| (body.outputs()[written.start].value, index))
+            .collect(),
+        wanted: last_rows(scan).map_or(Wanted::All, Wanted::Last),
     };
-    let mut before = |index: usize| save(format!("{}_before", body.input_name(index)), body.inputs()[index].value);
-    let carries = layout.carries.clone().map(&mut before).collect();
+    let values = saved_values(body, layout.carries.end, residuals);
+    let save = |value: ValueId| (value, stacked.save(value, || format!("saved_{}", value.index())));
+    let values = values.into_iter().map(save).collect();
+    let mut carries = Vec::new();
+    for (param, result) in layout.carries.clone().zip(results.carries.clone()) {
+        let (before, after) = (body.inputs()[param].value, body.outputs()[result].value);
+        carries.push(match (stacked.find(before), stacked.find(after)) {
+            (None, Some(buffer)) if stacked.buffers[buffer].wanted == Wanted::All => State::After(buffer),
+            _ => State::Before(stacked.before(param)),
+        });
+    }
     let mut overwritten = Vec::new();
     for (buffer, params) in scan.buffers.iter().zip(&layout.buffers) {
         let is_written_later =
             |read: &usize| buffer.writes.iter().any(|write| if scan.reverse { write >= read } else { write <= read });
         let reads = buffer.reads.iter().zip(params.clone());
-        overwritten.push(reads.map(|(read, index)| is_written_later(read).then(|| before(index))).collect());
+        overwritten
+            .push(reads.map(|(read, param)| is_written_later(read).then(|| stacked.before(param))).collect::<Vec<_>>());
     }
-    let values = saved_values(body, layout.carries.end, residuals);
-    let values = values.into_iter().map(|value| (value, save(format!("saved_{}", value.index()), value))).collect();
+    let Stacked { buffers, mut outputs, .. } = stacked;
     outputs.extend(results.carries.chain(results.until).map(output));
     let last = buffers.len();
     let body = Arc::new(body.with_outputs(outputs));
     (Scan { body, buffers, ..scan.clone() }, Saves { carries, overwritten, values, last })
 }
 
-/// The values of a body that are saved. What depends on invariants alone is not; nor are the results of inner loops, which
-/// run again to save their own states. `stepwise` is the number of parameters that differ between steps.
-fn saved_values(body: &Graph, stepwise: usize, residuals: Residuals) -> Vec<ValueId> {
+/// How many rows the backward loop of a loop that is truncated reads, if the loop surely has as many.
+fn last_rows(scan: &Scan) -> Option<usize> {
+    let is_there = |steps: &usize| scan.until.is_none() && scan.steps.is_at_least(&Dim::from(*steps)) == Some(true);
+    scan.truncate.filter(is_there)
+}
+
+/// The values of a body that are saved. What depends on invariants alone is not; nor are the results of inner loops and of
+/// functions with their own derivatives, which run again to keep what they say themselves. `stepwise` is the number of
+/// parameters that differ between steps.
+pub(super) fn saved_values(body: &Graph, stepwise: usize, residuals: &Residuals) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];
     body.inputs()[..stepwise].iter().for_each(|input| differs[input.value.index()] = true);
     let mut saved = Vec::new();
@@ -82,9 +143,13 @@ fn saved_values(body: &Graph, stepwise: usize, residuals: Residuals) -> Vec<Valu
         }
         node.outputs.iter().for_each(|output| differs[output.index()] = true);
         let is_saved = match residuals {
-            Residuals::Recompute => false,
-            Residuals::SaveProducts => matches!(node.op, Op::MatMul(_) | Op::Conv(_)),
-            Residuals::SaveAll => !matches!(node.op, Op::Scan(_) | Op::While(_)),
+            Residuals::SaveDots => matches!(node.op, Op::MatMul(_) | Op::Conv(_)),
+            // The elements of another value in other places cost no work.
+            Residuals::SaveAll => !matches!(
+                node.op,
+                Op::Scan(_) | Op::While(_) | Op::Call(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Broadcast(_)
+            ),
+            _ => false,
         };
         saved.extend(node.outputs.iter().copied().filter(|output| is_saved && is_fixed(*output)));
     }
@@ -92,23 +157,23 @@ fn saved_values(body: &Graph, stepwise: usize, residuals: Residuals) -> Vec<Valu
 }
 
 /// Adds the loop of the forward pass.
-pub(super) fn forward(scan: &Scan, operands: &[Value], residuals: Residuals) -> Forward {
+pub(super) fn forward(scan: &Scan, operands: &[Value], residuals: &Residuals) -> Forward {
     let (op, saves) = augmented(scan, residuals);
     let saved = emit(op, operands, Site::Unknown);
     if saved.iter().any(|value| value.is_poison()) {
         return Forward { results: Vec::new(), saved };
     }
-    let of_buffer = |(index, buffer): (usize, &Buffer)| match buffer.wanted {
-        Wanted::All => saved[index],
-        Wanted::Last(count) => {
-            let rows = saved[index].dim(0);
-            let start = if scan.reverse { Dim::from(0) } else { rows - count };
-            slice_rows(saved[index], start.clone(), start + count)
-        }
-    };
-    let mut results: Vec<Value> = scan.buffers.iter().enumerate().map(of_buffer).collect();
+    let rows = scan.buffers.iter().zip(&saved);
+    let mut results: Vec<Value> = rows.map(|(buffer, rows)| wanted(scan, buffer, *rows)).collect();
     results.extend_from_slice(&saved[saves.last..]);
     Forward { results, saved }
+}
+
+/// The rows of a buffer that are wanted, of all.
+pub(super) fn wanted(scan: &Scan, buffer: &Buffer, all: Value) -> Value {
+    let Wanted::Last(count) = buffer.wanted else { return all };
+    let start = if scan.reverse { Dim::from(0) } else { all.dim(0) - count };
+    slice_rows(all, start.clone(), start + count)
 }
 
 /// Some rows of a tensor.

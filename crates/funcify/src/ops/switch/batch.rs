@@ -56,7 +56,8 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
     for (number, (branch, places)) in branches {
         let mask = chooses(index, number, switch.branches.len());
         let inputs: Vec<Batched> = operands[places].iter().map(|operand| guarded(mask, size, *operand)).collect();
-        let results = inline(branch, size, &inputs);
+        // What comes after the choice may bind the symbols that a branch binds.
+        let results = inline(&branch.with_fresh_symbols(), size, &inputs);
         chosen = Some(match chosen {
             None => results,
             Some(others) => {

@@ -9,12 +9,12 @@
 use std::sync::Arc;
 
 use super::While;
-use crate::derivative::{Dual, Forward, Primals, inline, push_forward};
+use crate::derivative::{Dual, Forward, Primals, Tape, inline, push_forward};
 use crate::error::Site;
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{Graph, Value, constant, emit, fresh_symbol};
 use crate::host::HostTensor;
-use crate::ops::{OpRules, Scan};
+use crate::ops::Scan;
 use crate::types::{DType, Dim, TensorType};
 use crate::vmap::trace_body;
 
@@ -94,22 +94,14 @@ pub(super) fn vjp(op: &While, primals: &Primals<'_>, cotangents: &[Option<Value>
         carries: places.carries.len(),
         invariants: places.body.len(),
         unroll: 1,
+        residuals: None,
+        truncate: None,
     };
     let of = |values: &[Value]| [primals.saved, &values[places.carries.clone()], &values[places.body.clone()]].concat();
     let operands = of(primals.operands);
     let wanted = [&[false], &primals.wanted[places.carries.clone()], &primals.wanted[places.body.clone()]].concat();
-    let Forward { results, saved } = again.forward(&operands, primals.residuals);
-    if results.len() != places.carries.len() {
-        return primals.none();
-    }
-    let of_loop = Primals {
-        operands: &operands,
-        results: &results,
-        saved: &saved,
-        wanted: &wanted,
-        residuals: primals.residuals,
-    };
-    let given = again.vjp(&of_loop, cotangents);
+    let Some(program) = Graph::of_op(again, &operands) else { return primals.none() };
+    let given = Tape::record(&program, &operands, &wanted, primals.residuals).pull(cotangents);
     let mut found = primals.none();
     for (operand, cotangent) in places.carries.chain(places.body).zip(given.into_iter().skip(1)) {
         found[operand] = cotangent;

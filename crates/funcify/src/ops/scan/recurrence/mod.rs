@@ -13,6 +13,7 @@ pub use step::{Carry, MitMot, Outcome, Readable, Sequence, State, Step, Writable
 
 use super::build::checked_until;
 use super::{Buffer, Scan, Sequence as Reads, Start, Wanted};
+use crate::derivative::Residuals;
 use crate::error::{Error, Place, Site};
 use crate::graph::{BodyTrace, Value, emit, fail, fresh_symbol};
 use crate::tree::{self, Tree};
@@ -45,6 +46,8 @@ pub struct Recurrence {
     sequences: Vec<Tapped>,
     buffers: Vec<Tapped>,
     carries: Vec<(String, Value)>,
+    residuals: Option<Residuals>,
+    truncate: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -96,6 +99,8 @@ impl Recurrence {
             sequences: Vec::new(),
             buffers: Vec::new(),
             carries: Vec::new(),
+            residuals: None,
+            truncate: None,
         }
     }
 
@@ -115,6 +120,21 @@ impl Recurrence {
     /// Reads the sequences from the last step to the first. The traces are in the order of the steps.
     pub fn backwards(&mut self) -> &mut Self {
         self.backwards = true;
+        self
+    }
+
+    /// What the loop keeps for its backward loop. Without it,
+    /// [`GradOptions::residuals`](crate::GradOptions::residuals) says it.
+    pub fn residuals(&mut self, residuals: Residuals) -> &mut Self {
+        self.residuals = Some(residuals);
+        self
+    }
+
+    /// Truncated backpropagation through time: see [`ScanOptions::truncate`](crate::ScanOptions::truncate). Of a full buffer,
+    /// rows that older steps have written have a gradient of zero too; initial rows of a state have one only if the last
+    /// steps read them.
+    pub fn truncate(&mut self, steps: usize) -> &mut Self {
+        self.truncate = Some(steps);
         self
     }
 
@@ -234,6 +254,8 @@ impl Recurrence {
                 carries: self.carries.len(),
                 invariants: closed.captures.len(),
                 unroll: 1,
+                residuals: self.residuals.clone(),
+                truncate: self.truncate,
             };
             let operands: Vec<Value> = (count.into_iter())
                 .chain(self.sequences.iter().map(|sequence| self.in_step_order(sequence)))

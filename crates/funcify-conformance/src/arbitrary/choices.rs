@@ -1,0 +1,142 @@
+//! The choices that make a program: numbers on a tape, which is recorded from a seed, replayed, and made smaller.
+//!
+//! A program is a function of its tape. So a smaller program that still fails is found by making the tape smaller,
+//! whatever the program is made of, as Hypothesis does it. A tape that has ended gives zeros, and zero is always the
+//! simplest choice.
+
+/// A source of choices.
+#[derive(Clone, Debug)]
+pub struct Choices {
+    words: Vec<u32>,
+    at: usize,
+    /// The state of the generator that makes the tape longer.
+    random: Option<u64>,
+}
+
+impl Choices {
+    /// Choices that follow from a seed.
+    pub fn seeded(seed: u64) -> Self {
+        Choices { words: Vec::new(), at: 0, random: Some(seed) }
+    }
+
+    /// Choices from a tape, and zeros after it.
+    pub fn replayed(words: Vec<u32>) -> Self {
+        Choices { words, at: 0, random: None }
+    }
+
+    /// The part of the tape that was used.
+    pub fn tape(&self) -> &[u32] {
+        &self.words[..self.at.min(self.words.len())]
+    }
+
+    fn word(&mut self) -> u32 {
+        if let Some(state) = &mut self.random
+            && self.at == self.words.len()
+        {
+            *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            self.words.push((mixed(*state) >> 32) as u32);
+        }
+        self.at += 1;
+        self.words.get(self.at - 1).copied().unwrap_or(0)
+    }
+
+    /// A number in `0..count`; 0 if there is none.
+    pub fn below(&mut self, count: usize) -> usize {
+        ((u64::from(self.word()) * count as u64) >> 32) as usize
+    }
+
+    /// True once in `count` times.
+    pub fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) + 1 == count && count > 0
+    }
+
+    /// One of these.
+    pub fn of<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
+    }
+
+    /// One of these, which are chosen as often as their weights say.
+    pub fn weighted<T: Copy>(&mut self, from: &[(usize, T)]) -> T {
+        let mut left = self.below(from.iter().map(|(weight, _)| weight).sum());
+        for (weight, item) in from {
+            if left < *weight {
+                return *item;
+            }
+            left -= weight;
+        }
+        from[0].1
+    }
+}
+
+/// The output function of SplitMix64 (Steele, Lea, Flood 2014).
+pub fn mixed(state: u64) -> u64 {
+    let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^ (state >> 31)
+}
+
+/// The smallest tape found, in at most `tries` runs, that `fails` as the given one does.
+pub fn smallest(tape: Vec<u32>, tries: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
+    let (mut best, mut left) = (tape, tries);
+    let mut accepted = |best: &mut Vec<u32>, candidate: Vec<u32>, left: &mut usize| {
+        if *left == 0 || candidate == *best {
+            return false;
+        }
+        *left -= 1;
+        let accepted = fails(&candidate);
+        if accepted {
+            *best = candidate;
+        }
+        accepted
+    };
+    loop {
+        let before = best.clone();
+        for length in [32, 16, 8, 4, 2, 1] {
+            let mut start = 0;
+            while start < best.len() {
+                let end = (start + length).min(best.len());
+                let removed = [&best[..start], &best[end..]].concat();
+                if accepted(&mut best, removed, &mut left) {
+                    continue;
+                }
+                let mut zeroed = best.clone();
+                zeroed[start..end].fill(0);
+                accepted(&mut best, zeroed, &mut left);
+                start += length;
+            }
+        }
+        for index in 0..best.len() {
+            let mut halved = best.clone();
+            halved[index] /= 2;
+            accepted(&mut best, halved, &mut left);
+        }
+        if best == before || left == 0 {
+            return best;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tape_replays_what_a_seed_chose() {
+        let mut seeded = Choices::seeded(7);
+        let chosen: Vec<usize> = (0..20).map(|_| seeded.below(10)).collect();
+        let mut replayed = Choices::replayed(seeded.tape().to_vec());
+        assert_eq!((0..20).map(|_| replayed.below(10)).collect::<Vec<_>>(), chosen);
+        assert_eq!(replayed.below(10), 0);
+        assert!(chosen.iter().any(|number| *number != chosen[0]));
+    }
+
+    #[test]
+    fn the_smallest_tape_that_fails_is_found() {
+        let mut seeded = Choices::seeded(1);
+        (0..200).for_each(|_| _ = seeded.below(10));
+        let has_two_large = |tape: &[u32]| tape.iter().filter(|word| **word >= 1 << 30).count() >= 2;
+        let found = smallest(seeded.tape().to_vec(), 5000, has_two_large);
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|word| *word < 1 << 31), "{found:?}");
+    }
+}

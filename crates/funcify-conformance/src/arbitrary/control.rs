@@ -1,0 +1,178 @@
+//! Choices, conditional loops, associative scans.
+
+use std::cell::RefCell;
+
+use funcify::{
+    AssociativeScanOptions, DType, ScanOptions, Shape, Value, associative_scan_with, checkpoint, cond, constant,
+    scan_until_with, switch, while_loop, while_loop_bounded,
+};
+
+use super::maker::{Entry, Maker, STATE};
+
+/// A loop with a condition, which counts its steps so that it ends.
+pub(super) fn while_loop_part(maker: &mut Maker<'_>) {
+    let states = maker.states();
+    let most = match maker.choices.below(3) {
+        0 => constant(2i64),
+        1 => constant(3i64),
+        _ => maker.integer_to(3),
+    };
+    let is_bounded = maker.choices.one_in(2);
+    let bound = maker.choices.of(&[3, 2, 1]);
+    let init = [vec![constant(0i64)], states].concat();
+    let cell = RefCell::new(maker);
+    let condition = |carry: Vec<Value>| {
+        let counted = carry[0].lt(most);
+        let maker = &mut **cell.borrow_mut();
+        if maker.choices.one_in(2) {
+            let params = Maker::state_entries(&carry[1..]);
+            let outside = maker.scope.len();
+            maker.scope.extend(params);
+            let holds = counted & maker.truth();
+            maker.scope.truncate(outside);
+            return holds;
+        }
+        counted
+    };
+    let step = |carry: Vec<Value>| {
+        let maker = &mut **cell.borrow_mut();
+        let params = [vec![Maker::entry(carry[0], 4.0)], Maker::state_entries(&carry[1..])].concat();
+        let next = maker.within(params, |maker| maker.nexts(&carry[1..]));
+        [vec![carry[0] + 1], next].concat()
+    };
+    let last = match is_bounded {
+        true => while_loop_bounded(bound, init, condition, step),
+        false => while_loop(init, condition, step),
+    };
+    let maker = cell.into_inner();
+    maker.count(if is_bounded { "while_bounded" } else { "while" });
+    for value in last {
+        maker.add(value, STATE);
+    }
+}
+
+/// One of several bodies, by a boolean or an integer; or one alone, which is a checkpoint.
+pub(super) fn choice(maker: &mut Maker<'_>) {
+    let first = maker.float();
+    let small = first.value.rank() <= 2 && maker.is_known(&first.value.ty());
+    let mut types: Vec<Shape> = vec![if small { first.value.shape() } else { Shape::scalar() }];
+    if maker.choices.one_in(3) {
+        types.push(Shape::scalar());
+    }
+    let kind = maker.choices.below(5);
+    let [predicate, index] = match kind {
+        0 | 1 => [Some(maker.truth()), None],
+        2 | 3 => [None, Some(maker.integer())],
+        _ => [None, None],
+    };
+    let mut bounds = vec![0f64; types.len()];
+    let cell = RefCell::new((maker, &mut bounds));
+    let branch = || {
+        let (maker, bounds) = &mut *cell.borrow_mut();
+        maker.within(vec![first], |maker| {
+            let results: Vec<Entry> = types.iter().map(|shape| maker.shaped(shape)).collect();
+            bounds.iter_mut().zip(&results).for_each(|(bound, entry)| *bound = bound.max(entry.bound));
+            results.iter().map(|entry| entry.value).collect::<Vec<_>>()
+        })
+    };
+    let (name, results) = match (predicate, index) {
+        (Some(predicate), _) => ("cond", cond(predicate, branch, branch)),
+        (_, Some(index)) if kind == 2 => ("switch_2", switch(index, [&branch, &branch])),
+        (_, Some(index)) => ("switch_3", switch(index, [&branch, &branch, &branch])),
+        _ => ("checkpoint", checkpoint(branch)),
+    };
+    let (maker, _) = cell.into_inner();
+    maker.count(name);
+    for (result, bound) in results.into_iter().zip(bounds) {
+        maker.add(result, bound);
+    }
+}
+
+/// What runs only where it is defined: on lanes, the others must get no NaN from it.
+pub(super) fn partial(maker: &mut Maker<'_>) {
+    let x = maker.number().value.sin();
+    let (name, value) = match maker.choices.below(3) {
+        0 => ("cond_where_defined", cond(x.gt(0.1), || (x - 0.05).sqrt(), || x * 0.5)),
+        1 => {
+            let k = maker.number().value.tanh();
+            let last = while_loop_bounded(4, x, |x| x.gt(0.3), |x| (x - 0.2).sqrt() * (k * 0.1 + 0.6));
+            ("while_where_defined", last)
+        }
+        _ => {
+            let k = maker.number().value.tanh();
+            let options = ScanOptions::new().length(4);
+            let start = x.square() + 0.35;
+            let (last, ()) = scan_until_with(options, start, (), |x, ()| {
+                let next = (x - 0.3).sqrt() * (k * 0.1 + 0.9);
+                (next, (), next.lt(0.35))
+            });
+            ("until_where_defined", last)
+        }
+    };
+    maker.count(name);
+    maker.add(value, 1.5);
+}
+
+/// Running combinations by a function that is associative.
+pub(super) fn associative(maker: &mut Maker<'_>) {
+    let Some(x) = maker.ranked(1) else { return };
+    let axis = maker.choices.below(x.value.rank());
+    let shape = x.value.shape();
+    let options = AssociativeScanOptions::new().axis(axis as i64);
+    let options = if maker.choices.one_in(3) { options.reverse() } else { options };
+    let rows = maker.known(&shape[axis]).unwrap_or(3) as f64;
+    let (value, bound) = (x.value, x.bound);
+    let (name, results, bound): (&'static str, Vec<Value>, f64) = match maker.choices.below(9) {
+        0 => ("associative_sum", vec![associative_scan_with(options, value, |a, b| a + b)], rows * bound),
+        1 => {
+            let decay = maker.shaped(&shape).value.sigmoid();
+            let (a, b) = associative_scan_with(options, (decay, value), |(a1, b1), (a2, b2)| (a2 * a1, a2 * b1 + b2));
+            ("associative_affine", vec![a, b], rows * bound)
+        }
+        2 => {
+            let near = value.sin() * 0.9 + 1.0;
+            ("associative_product", vec![associative_scan_with(options, near, |a, b| a * b)], 1.9f64.powf(rows))
+        }
+        3 => {
+            // (1 + k a)(1 + k b) = 1 + k (a + b + k a b): associative whatever is captured.
+            let k = maker.number().value.tanh() * 0.4;
+            let results = associative_scan_with(options, value.tanh(), |a, b| a + b + k * a * b);
+            ("associative_captured", vec![results], 1.4f64.powf(rows) * 2.0)
+        }
+        4 => ("associative_max", vec![associative_scan_with(options, value, |a, b| a.maximum(b))], bound),
+        5 => {
+            let results = associative_scan_with(options, value, |a, b| a.maximum(b) + (-(a - b).abs()).exp().log1p());
+            ("associative_logaddexp", vec![results], bound + rows)
+        }
+        6 => {
+            let entries = [1.0, 0.3, -0.4, 0.8].map(|factor| (value * factor).sin().unsqueeze(-1));
+            let rows_of = |a: Value, b: Value| funcify::concat(&[a, b], -1).unsqueeze(-2);
+            let [a, b, c, d] = entries;
+            let matrices = funcify::concat(&[rows_of(a, b), rows_of(c, d)], -2);
+            let products = associative_scan_with(options, matrices, |a, b| b.matmul(a));
+            ("associative_matrices", vec![products.sum([-1, -2])], 8.0)
+        }
+        7 => {
+            // The products of matrices where + is max and * is +.
+            let entries = [1.0, 0.3, -0.4, 0.8].map(|factor| (value * factor).unsqueeze(-1));
+            let rows_of = |a: Value, b: Value| funcify::concat(&[a, b], -1).unsqueeze(-2);
+            let [a, b, c, d] = entries;
+            let matrices = funcify::concat(&[rows_of(a, b), rows_of(c, d)], -2);
+            let products = associative_scan_with(options, matrices, |a, b| (a.unsqueeze(-1) + b.unsqueeze(-3)).max(-2));
+            ("associative_max_plus", vec![products.sum([-1, -2])], 4.0 * rows * bound)
+        }
+        _ => {
+            let flags = maker.truths(&shape);
+            let numbers = (value * 2.0).floor().cast(DType::I64);
+            // Sums that begin again where a flag is set.
+            let (sums, ints, _) = associative_scan_with(options, (value, numbers, flags), |(a, i, f), (b, j, g)| {
+                (funcify::select(g, b, a + b), i.maximum(j), f | g)
+            });
+            ("associative_segments", vec![sums, ints], rows * bound)
+        }
+    };
+    maker.count(name);
+    for result in results {
+        maker.add(result, bound);
+    }
+}

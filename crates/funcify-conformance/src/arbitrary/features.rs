@@ -1,0 +1,82 @@
+//! What programs have in them, counted: ops, and what loops are like.
+
+use std::collections::BTreeMap;
+
+use funcify::ops::scan::{Start, Wanted};
+use funcify::ops::{Op, OpRules, Scan};
+use funcify::{DType, Graph};
+
+/// How many programs or nodes have each feature: ops by their names, kinds of loops by a description.
+pub type Features = BTreeMap<&'static str, usize>;
+
+/// Counts the features of a graph and of the bodies in it.
+pub fn count(graph: &Graph, features: &mut Features) {
+    count_within(graph, 0, features);
+}
+
+fn count_within(graph: &Graph, depth: usize, features: &mut Features) {
+    for node in graph.nodes() {
+        let mut add = |feature: &'static str| *features.entry(feature).or_default() += 1;
+        add(node.op.name());
+        if let Op::Scan(scan) = &node.op {
+            loop_features(scan, &mut add);
+        }
+        let bodies = node.op.bodies();
+        if !bodies.is_empty() {
+            match depth {
+                0 => {}
+                1 => add("body in a body"),
+                _ => add("body in a body in a body"),
+            }
+        }
+        bodies.into_iter().for_each(|body| count_within(body, depth + 1, features));
+    }
+}
+
+fn loop_features(scan: &Scan, add: &mut impl FnMut(&'static str)) {
+    for buffer in &scan.buffers {
+        add(buffer.kind());
+        if buffer.reads.len() > 1 {
+            add("several taps of a buffer");
+        }
+        let overwrites = |write: &usize| buffer.reads.contains(write);
+        if buffer.start == Start::Full && buffer.writes.iter().any(overwrites) {
+            add("overwritten rows");
+        }
+        if buffer.writes.len() > 1 {
+            add("several writes");
+        }
+        if matches!(buffer.wanted, Wanted::Last(_)) {
+            add("last rows");
+        }
+    }
+    if scan.sequences.iter().any(|sequence| sequence.reads.len() > 1) {
+        add("several taps of a sequence");
+    }
+    if scan.reverse {
+        add("downward");
+        if scan.buffers.iter().any(|buffer| matches!(buffer.start, Start::Given(_))) {
+            add("downward with given rows");
+        }
+    }
+    match (&scan.until, scan.steps_operand, scan.steps.constant()) {
+        (Some(_), true, _) => add("until of a computed number of steps"),
+        (Some(_), ..) => add("until"),
+        (None, true, _) => add("computed number of steps"),
+        (None, false, None) => add("symbolic number of steps"),
+        (None, false, Some(0)) => add("no steps"),
+        (None, false, Some(1)) => add("one step"),
+        _ => add("known number of steps"),
+    }
+    let params = scan.params();
+    for index in params.carries {
+        match scan.body.input_type(index).dtype {
+            DType::Bool => add("boolean carry"),
+            dtype if dtype.is_int() => add("integer carry"),
+            _ => add("float carry"),
+        }
+    }
+    if !params.invariants.is_empty() {
+        add("invariants");
+    }
+}

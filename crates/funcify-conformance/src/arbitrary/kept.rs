@@ -1,0 +1,92 @@
+//! A sample as a text, and the arguments that follow from it.
+
+use funcify::{DType, Graph, HostTensor, Scalar, Sizes, Symbol, TensorType};
+
+use super::{Sample, mixed};
+
+/// A program with the sizes and the seed that its arguments follow from: what a `.fir` file of a found disagreement holds.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The program.
+    pub graph: Graph,
+    /// The sizes of its symbols.
+    pub sizes: Sizes,
+    /// The seed of its arguments.
+    pub seed: u64,
+    /// Whether differences show its derivatives.
+    pub is_exact: bool,
+}
+
+impl From<&Sample> for Kept {
+    fn from(sample: &Sample) -> Self {
+        Kept { graph: sample.graph.clone(), sizes: sample.sizes.clone(), seed: sample.seed, is_exact: sample.is_exact }
+    }
+}
+
+impl Kept {
+    /// The text of a file: a line with what [`parse`](Kept::parse) reads, and the graph.
+    pub fn text(&self) -> String {
+        let sizes: Vec<String> = self.sizes.iter().map(|(symbol, size)| format!(" {}={size}", symbol.name())).collect();
+        let inexact = if self.is_exact { "" } else { " inexact" };
+        format!("// arguments: seed={}{}{inexact}\n{}", self.seed, sizes.concat(), self.graph)
+    }
+
+    /// What a file holds. Lines before the one that begins with `// arguments:` are comments.
+    pub fn parse(text: &str) -> Result<Kept, String> {
+        let line = text.lines().find_map(|line| line.strip_prefix("// arguments:"));
+        let line = line.ok_or("no line that begins with `// arguments:`")?;
+        let (mut sizes, mut seed, mut is_exact) = (Sizes::new(), None, true);
+        for word in line.split_whitespace() {
+            match word.split_once('=') {
+                Some(("seed", number)) => {
+                    seed = Some(number.parse::<u64>().map_err(|error| format!("{word}: {error}"))?)
+                }
+                Some((symbol, size)) => {
+                    sizes.set(&Symbol::new(symbol), size.parse().map_err(|error| format!("{word}: {error}"))?);
+                }
+                None if word == "inexact" => is_exact = false,
+                None => return Err(format!("`{word}` is neither a size nor `seed=` nor `inexact`")),
+            }
+        }
+        let graph = Graph::parse(text).map_err(|error| error.to_string())?;
+        Ok(Kept { graph, sizes, seed: seed.ok_or("no `seed=`")?, is_exact })
+    }
+}
+
+/// Arguments of these types: floats between -1.2 and 1.2, integers from 0 to 3, booleans.
+pub fn arguments(types: &[TensorType], sizes: &Sizes, seed: u64) -> Result<Vec<HostTensor>, String> {
+    let types = types.iter().enumerate();
+    types.map(|(index, ty)| tensor(ty, sizes, mixed(seed.wrapping_mul(64).wrapping_add(index as u64 + 1)))).collect()
+}
+
+fn tensor(ty: &TensorType, sizes: &Sizes, seed: u64) -> Result<HostTensor, String> {
+    let shape = ty.shape.value(sizes).map_err(|symbol| format!("the size `{symbol}` is not given"))?;
+    let mut state = seed;
+    Ok(HostTensor::from_fn(ty.dtype, &shape, |_| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let bits = mixed(state);
+        match ty.dtype {
+            DType::Bool => Scalar::Bool(bits & 1 == 1),
+            dtype if dtype.is_int() => Scalar::Int((bits % 4) as i64),
+            _ => Scalar::Float((bits >> 11) as f64 / (1u64 << 53) as f64 * 2.4 - 1.2),
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_program_is_read_as_it_was_written() {
+        let graph = Graph::build("twice", |g| g.input("x", "f64[T]") * 2.0).unwrap();
+        let mut sizes = Sizes::new();
+        sizes.set(&Symbol::new("T"), 3);
+        let text = Kept { graph, sizes, seed: 7, is_exact: false }.text();
+        let kept = Kept::parse(&text).unwrap();
+        assert_eq!(kept.text(), text);
+        assert_eq!((kept.seed, kept.is_exact), (7, false));
+        assert!(Kept::parse("// arguments: seed=1 T=x\n").unwrap_err().contains("T=x"));
+        assert!(Kept::parse("fn @f() {}").is_err());
+    }
+}

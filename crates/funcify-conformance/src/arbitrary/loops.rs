@@ -1,0 +1,216 @@
+//! Loops over rows: `scan`, `scan_until`, `fori_loop`, `map`.
+
+use funcify::{
+    DType, Dim, MapOptions, ScanOptions, TensorType, Value, constant, fori_loop, map, map_with, scan_until_with,
+    scan_with,
+};
+
+use super::maker::{Entry, Maker, STATE};
+
+impl Maker<'_> {
+    /// The initial values of a loop's states: a float or two, and maybe an integer and a boolean.
+    pub(super) fn states(&mut self) -> Vec<Value> {
+        let mut states = Vec::new();
+        for _ in 0..1 + self.choices.below(2) {
+            let Entry { value, bound, .. } = self.float();
+            let is_small = value.rank() <= 2 && self.is_known(&value.ty());
+            let (value, bound) = if is_small { (value, bound) } else { (value.sum(..), 9.0 * bound) };
+            states.push(self.tamed(value, bound, STATE).0);
+        }
+        if self.choices.one_in(4) {
+            let picked = self.pick(|ty| ty.dtype == DType::I64 && ty.rank() <= 1);
+            let picked = picked.filter(|entry| self.is_known(&entry.value.ty()));
+            states.push(picked.map_or_else(|| constant(0i64), |entry| entry.value));
+        }
+        if self.choices.one_in(6) {
+            states.push(self.truth());
+        }
+        states
+    }
+
+    /// States as parameters of a body.
+    pub(super) fn state_entries(states: &[Value]) -> Vec<Entry> {
+        states.iter().map(|state| Maker::entry(*state, if state.dtype() == DType::F64 { STATE } else { 9.0 })).collect()
+    }
+
+    /// The next value of a state.
+    pub(super) fn next(&mut self, state: Value) -> Value {
+        let ty = state.ty();
+        match ty.dtype {
+            DType::Bool => match self.choices.below(3) {
+                0 => !state,
+                1 => state | self.truths(&ty.shape),
+                _ => state ^ self.truths(&ty.shape),
+            },
+            DType::F64 => {
+                let new = self.shaped(&ty.shape);
+                let (new, bound) = self.tamed(new.value, new.bound, STATE);
+                match self.choices.below(4) {
+                    0 => state * 0.6 + new * (0.8 / bound.max(1.0)),
+                    1 => new,
+                    2 => state * new * (1.0 / bound.max(1.0)),
+                    _ => (state + new).sin(),
+                }
+            }
+            _ => match self.choices.below(3) {
+                0 => state + 1,
+                1 => (state * 3 + self.integers(&ty.shape)) % 5,
+                _ => state + self.truths(&ty.shape).cast(ty.dtype),
+            },
+        }
+    }
+
+    /// The next values of all states.
+    pub(super) fn nexts(&mut self, states: &[Value]) -> Vec<Value> {
+        states.iter().map(|state| self.next(*state)).collect()
+    }
+
+    /// What a body gives each step, of a size that can be stacked.
+    pub(super) fn each_step(&mut self, most: usize) -> Vec<Entry> {
+        let fits = |ty: &TensorType| ty.rank() <= 2 && ty.shape.dims().iter().all(|dim| !is_own(dim));
+        let count = self.choices.below(most + 1);
+        let entries = (0..count).filter_map(|_| match self.choices.one_in(5) {
+            true => self.pick(|ty| fits(ty) && ty.dtype != DType::F64),
+            false => self.pick(|ty| fits(ty) && ty.dtype == DType::F64),
+        });
+        entries.collect()
+    }
+
+    /// Sequences of equally many rows.
+    fn rows(&mut self) -> Vec<Entry> {
+        let Some(first) = self.pick(|ty| ty.rank() >= 1 && ty.dtype == DType::F64) else { return Vec::new() };
+        let rows = first.value.dim(0);
+        let mut all = vec![first];
+        if self.choices.one_in(2) {
+            all.extend(self.pick(|ty| ty.rank() >= 1 && ty.rank() <= 3 && ty.shape[0] == rows));
+        }
+        all
+    }
+
+    /// A number of steps, which is also one of rows.
+    pub(super) fn length(&mut self) -> Dim {
+        self.choices.of(&[Dim::from(2), Dim::from("N"), Dim::from(3), Dim::from("T"), Dim::from(1), Dim::from(0)])
+    }
+
+    fn options(&mut self) -> ScanOptions {
+        let options = ScanOptions::new().unroll(self.choices.of(&[1, 1, 2]));
+        if self.choices.one_in(3) { options.reverse() } else { options }
+    }
+}
+
+/// Whether a loop has bound the dimension, so that it means nothing outside of the body.
+pub(super) fn is_own(dim: &Dim) -> bool {
+    dim.symbols().iter().any(|symbol| symbol.name().starts_with('$'))
+}
+
+/// The rows of sequences as parameters of a body.
+fn row_entries(rows: &[Entry], values: &[Value]) -> Vec<Entry> {
+    rows.iter().zip(values).map(|(row, value)| Maker::entry(*value, row.bound)).collect()
+}
+
+fn add_all(maker: &mut Maker<'_>, states: Vec<Value>, ys: Vec<Value>, bounds: &[f64]) {
+    for state in states {
+        maker.add(state, STATE);
+    }
+    for (y, bound) in ys.into_iter().zip(bounds) {
+        maker.add(y, *bound);
+    }
+}
+
+/// A loop with a state.
+pub(super) fn scan(maker: &mut Maker<'_>) {
+    maker.count("scan");
+    let init = maker.states();
+    let rows = if maker.choices.below(4) < 3 { maker.rows() } else { Vec::new() };
+    let options = match rows.is_empty() {
+        true => maker.options().length(maker.length()),
+        false => maker.options(),
+    };
+    let mut bounds = Vec::new();
+    let xs: Vec<Value> = rows.iter().map(|row| row.value).collect();
+    let (states, ys) = scan_with(options, init, xs, |states, xs| {
+        let params = [Maker::state_entries(&states), row_entries(&rows, &xs)].concat();
+        maker.within(params, |maker| {
+            let next = maker.nexts(&states);
+            let ys = maker.each_step(2);
+            bounds = ys.iter().map(|entry| entry.bound).collect();
+            (next, ys.iter().map(|entry| entry.value).collect::<Vec<_>>())
+        })
+    });
+    add_all(maker, states, ys, &bounds);
+}
+
+/// A loop that ends early.
+pub(super) fn scan_until(maker: &mut Maker<'_>) {
+    maker.count("scan_until");
+    let init = maker.states();
+    let rows = if maker.choices.below(3) < 2 { maker.rows() } else { Vec::new() };
+    let options = match rows.is_empty() {
+        true => maker.options().length(maker.length()),
+        false => maker.options(),
+    };
+    let options = if maker.choices.one_in(3) { options.reverse() } else { options };
+    let mut bounds = Vec::new();
+    let xs: Vec<Value> = rows.iter().map(|row| row.value).collect();
+    let (states, ys) = scan_until_with(options, init, xs, |states, xs| {
+        let params = [Maker::state_entries(&states), row_entries(&rows, &xs)].concat();
+        maker.within(params, |maker| {
+            let next = maker.nexts(&states);
+            let ys = maker.each_step(2);
+            bounds = ys.iter().map(|entry| entry.bound).collect();
+            let stop = maker.truth();
+            (next, ys.iter().map(|entry| entry.value).collect::<Vec<_>>(), stop)
+        })
+    });
+    add_all(maker, states, ys, &bounds);
+}
+
+/// A counted loop, to a bound that may be computed.
+pub(super) fn counted(maker: &mut Maker<'_>) {
+    maker.count("fori_loop");
+    let init = maker.states();
+    let body = |maker: &mut Maker<'_>, i: Value, states: Vec<Value>| {
+        let params = [Maker::state_entries(&states), vec![Maker::entry(i, 4.0)]].concat();
+        maker.within(params, |maker| maker.nexts(&states))
+    };
+    let states = match maker.choices.below(3) {
+        0 => fori_loop(0, 2, init, |i, states| body(maker, i, states)),
+        1 => fori_loop(1, Dim::from("N") + 1, init, |i, states| body(maker, i, states)),
+        _ => {
+            maker.count("fori_loop_computed");
+            let upper = maker.integer_to(3);
+            fori_loop(0, upper, init, |i, states| body(maker, i, states))
+        }
+    };
+    add_all(maker, states, Vec::new(), &[]);
+}
+
+/// A function of each row, one by one or in chunks.
+pub(super) fn map_rows(maker: &mut Maker<'_>) {
+    let rows = maker.rows();
+    if rows.is_empty() {
+        return;
+    }
+    let mut bounds = Vec::new();
+    let xs: Vec<Value> = rows.iter().map(|row| row.value).collect();
+    let body = |maker: &mut Maker<'_>, bounds: &mut Vec<f64>, xs: &[Value]| {
+        maker.within(row_entries(&rows, xs), |maker| {
+            let mut ys = maker.each_step(1);
+            ys.push(maker.number());
+            *bounds = ys.iter().map(|entry| entry.bound).collect();
+            ys.iter().map(|entry| entry.value).collect::<Vec<_>>()
+        })
+    };
+    let ys = match maker.choices.below(2) {
+        0 => {
+            maker.count("map");
+            map(xs, |xs| body(maker, &mut bounds, &xs))
+        }
+        _ => {
+            maker.count("map_chunks");
+            let options = MapOptions::new().chunk(maker.choices.of(&[2, 1, 3]));
+            map_with(options, xs, |xs| body(maker, &mut bounds, &xs))
+        }
+    };
+    add_all(maker, Vec::new(), ys, &bounds);
+}

@@ -1,0 +1,373 @@
+//! The program that is being made: the values it can use, and how one is picked or brought to a type.
+
+use std::collections::BTreeMap;
+
+use funcify::{Builder, DType, Dim, Error, Shape, Sizes, TensorType, Value, concat};
+
+use super::choices::Choices;
+use super::{control, elementwise, integers, loops, recurrences, structure, transforms};
+
+/// What floats are kept below, so that differences are exact enough.
+pub(super) const LIMIT: f64 = 4.0;
+/// What the states of loops are kept below.
+pub(super) const STATE: f64 = 2.0;
+/// How many elements a value has at most.
+const ELEMENTS: usize = 40;
+/// How many bodies are within one another at most.
+const DEPTH: usize = 3;
+
+/// A value that the program can use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) value: Value,
+    /// What no element is larger than, roughly.
+    pub(super) bound: f64,
+    used: bool,
+}
+
+/// A program that is being made.
+pub(super) struct Maker<'a> {
+    pub(super) choices: &'a mut Choices,
+    /// The sizes that the program will run with.
+    pub(super) sizes: &'a Sizes,
+    /// What can be used here: of the body that is open, and of those around it.
+    pub(super) scope: Vec<Entry>,
+    /// How many more parts the program may have.
+    pub(super) fuel: usize,
+    /// How many bodies are open.
+    pub(super) depth: usize,
+    /// Whether `stop_gradient` and narrow floats may be used, with which differences do not agree.
+    pub(super) is_inexact: bool,
+    /// Whether the open body is a graph of its own. Loops that bind symbols would bind those of the loops outside.
+    pub(super) is_closed: bool,
+    /// How often each part was made.
+    pub(super) parts: BTreeMap<&'static str, usize>,
+    /// Why a body that is a graph of its own could not be built.
+    pub(super) error: Option<Error>,
+}
+
+type Part = fn(&mut Maker<'_>);
+
+/// What a program is made of, and how often.
+const OPS: [(usize, Part); 8] = [
+    (14, elementwise::unary),
+    (14, elementwise::binary),
+    (8, elementwise::kinked),
+    (18, structure::movement),
+    (12, structure::indexed),
+    (10, structure::reduction),
+    (10, structure::product),
+    (10, integers::part),
+];
+
+const LOOPS: [(usize, Part); 11] = [
+    (16, loops::scan),
+    (12, loops::scan_until),
+    (22, recurrences::recurrence),
+    (14, recurrences::raw_loop),
+    (10, control::while_loop_part),
+    (10, control::choice),
+    (6, loops::counted),
+    (5, loops::map_rows),
+    (8, control::associative),
+    (12, control::partial),
+    (16, transforms::transform),
+];
+
+/// Those that bind no symbols.
+const CLOSED: [(usize, Part); 4] =
+    [(16, loops::scan), (14, recurrences::raw_loop), (10, control::choice), (16, transforms::transform)];
+
+impl Maker<'_> {
+    /// Declares the inputs.
+    pub(super) fn declare(&mut self, builder: &Builder) {
+        const FLOATS: [&str; 10] = [
+            "f64[T]",
+            "f64[]",
+            "f64[T,N]",
+            "f64[N]",
+            "f64[T+1,2]",
+            "f64[N,N]",
+            "f64[3]",
+            "f64[T,2,2]",
+            "f64[2,3]",
+            "f64[T+2]",
+        ];
+        for index in 0..2 + self.choices.below(2) {
+            let ty = self.choices.of(&FLOATS);
+            let value = builder.input(&format!("x{index}"), ty);
+            self.add(value, 1.0);
+        }
+        // The symbols are bound, whatever the others are.
+        let value = builder.input("rows", "f64[T,N]");
+        self.add(value, 1.0);
+        if self.choices.one_in(2) {
+            let value = builder.input("n", "i64[]");
+            self.add(value, 3.0);
+        }
+        if self.choices.one_in(5) {
+            let value = builder.static_input("count", DType::I64);
+            self.add(value, 3.0);
+        }
+        if self.choices.one_in(3) {
+            let value = builder.input("is", "i64[T]");
+            self.add(value, 3.0);
+        }
+        if self.choices.one_in(3) {
+            let ty = self.choices.of(&["bool[]", "bool[T]", "bool[N]"]);
+            let value = builder.input("b", ty);
+            self.add(value, 1.0);
+        }
+    }
+
+    /// Counts a part.
+    pub(super) fn count(&mut self, part: &'static str) {
+        *self.parts.entry(part).or_default() += 1;
+    }
+
+    /// Adds so many parts.
+    pub(super) fn block(&mut self, parts: usize) {
+        for _ in 0..parts {
+            if self.fuel == 0 {
+                return;
+            }
+            self.fuel -= 1;
+            let loops = [3, 4, 8, usize::MAX][self.depth.min(3)];
+            let is_loop = self.depth < DEPTH && self.choices.below(loops) + 1 == loops;
+            let part = match is_loop {
+                true if self.is_closed => self.choices.weighted(&CLOSED),
+                true => self.choices.weighted(&LOOPS),
+                false => self.choices.weighted(&OPS),
+            };
+            part(self);
+        }
+    }
+
+    /// Makes a body with these parameters, and `f` of what it can use then.
+    pub(super) fn within<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
+        let outside = self.scope.len();
+        self.depth += 1;
+        self.scope.extend(params);
+        let parts = 1 + self.choices.below(3);
+        self.block(parts);
+        let result = f(self);
+        self.scope.truncate(outside);
+        self.depth -= 1;
+        result
+    }
+
+    /// What can be used after this, for a parameter of a body.
+    pub(super) fn entry(value: Value, bound: f64) -> Entry {
+        Entry { value, bound, used: false }
+    }
+
+    /// Adds a value, tamed if it may be large in numbers or in size.
+    pub(super) fn add(&mut self, value: Value, bound: f64) {
+        let mut value = value;
+        let mut bound = bound;
+        if (self.elements(value) > ELEMENTS || value.rank() > 3) && value.rank() > 0 && value.dtype() != DType::Bool {
+            (value, bound) = (value.sum(0), 3.0 * bound);
+        }
+        let ty = value.ty();
+        if ty.dtype == DType::F64 && bound > LIMIT {
+            (value, bound) = self.tamed(value, bound, LIMIT);
+        }
+        if ty.dtype.is_int() && bound > 100.0 {
+            (value, bound) = (value % 7, 7.0);
+        }
+        self.scope.push(Self::entry(value, bound));
+    }
+
+    /// With no element above the limit.
+    pub(super) fn tamed(&mut self, value: Value, bound: f64, limit: f64) -> (Value, f64) {
+        if bound <= limit {
+            return (value, bound);
+        }
+        let tame = match self.choices.below(3) {
+            0 => value * (limit / bound),
+            1 => value.tanh(),
+            _ => (value * (limit / bound).sqrt()).sin(),
+        };
+        (tame, limit)
+    }
+
+    /// The size that a dimension will have; `None` if only a loop knows it.
+    pub(super) fn known(&self, dim: &Dim) -> Option<usize> {
+        dim.value(self.sizes).ok().and_then(|size| usize::try_from(size).ok())
+    }
+
+    /// How many elements a value will have, where a loop's steps count as 3.
+    fn elements(&self, value: Value) -> usize {
+        value.shape().dims().iter().map(|dim| self.known(dim).unwrap_or(3)).product()
+    }
+
+    /// Whether all sizes are known.
+    pub(super) fn is_known(&self, ty: &TensorType) -> bool {
+        ty.shape.dims().iter().all(|dim| self.known(dim).is_some())
+    }
+
+    /// A value whose type is as wanted, rather a late one, rather one that nothing uses yet.
+    pub(super) fn pick(&mut self, wanted: impl Fn(&TensorType) -> bool) -> Option<Entry> {
+        let mut fitting: Vec<usize> =
+            (0..self.scope.len()).rev().filter(|index| wanted(&self.scope[*index].value.ty())).collect();
+        let unused: Vec<usize> = fitting.iter().copied().filter(|index| !self.scope[*index].used).collect();
+        if !unused.is_empty() && !self.choices.one_in(3) {
+            fitting = unused;
+        }
+        // The smaller of two choices is rather a late one.
+        let place = self.choices.below(fitting.len()).min(self.choices.below(fitting.len()));
+        let index = *fitting.get(place)?;
+        self.scope[index].used = true;
+        Some(self.scope[index])
+    }
+
+    /// A float value of any shape. There is always one.
+    pub(super) fn float(&mut self) -> Entry {
+        self.pick(|ty| ty.dtype == DType::F64).unwrap_or_else(|| Self::entry(funcify::constant(0.5f64), 1.0))
+    }
+
+    /// A float value of known sizes and at least some rank.
+    pub(super) fn ranked(&mut self, rank: usize) -> Option<Entry> {
+        let known: Vec<bool> = self.scope.iter().map(|entry| self.is_known(&entry.value.ty())).collect();
+        let types: Vec<TensorType> =
+            self.scope.iter().zip(known).filter(|(_, known)| *known).map(|(entry, _)| entry.value.ty()).collect();
+        self.pick(|ty| ty.dtype == DType::F64 && ty.rank() >= rank && types.contains(ty))
+    }
+
+    /// A float value and one of its axes, with the size that it has.
+    pub(super) fn with_axis(&mut self) -> Option<(Entry, i64, usize)> {
+        let entry = self.ranked(1)?;
+        let axis = self.choices.below(entry.value.rank());
+        let size = self.known(&entry.value.shape()[axis])?;
+        Some((entry, axis as i64, size))
+    }
+
+    /// A float value of that shape.
+    pub(super) fn shaped(&mut self, shape: &Shape) -> Entry {
+        let exact = |ty: &TensorType| ty.dtype == DType::F64 && ty.shape == *shape;
+        if !self.choices.one_in(3)
+            && let Some(entry) = self.pick(exact)
+        {
+            return entry;
+        }
+        let Entry { value, bound, .. } = self.float();
+        let (value, bound) = self.brought(value, bound, shape);
+        Self::entry(value, bound)
+    }
+
+    /// A float brought to a shape.
+    pub(super) fn brought(&mut self, value: Value, bound: f64, shape: &Shape) -> (Value, f64) {
+        let from = value.shape();
+        let (rank, wanted) = (from.rank(), shape.rank());
+        if from == *shape {
+            return (value, bound);
+        }
+        if rank <= wanted && shape.dims()[wanted - rank..] == *from.dims() {
+            return (value.broadcast_to(shape), bound);
+        }
+        if from.elements() == shape.elements() {
+            return (value.reshape(shape), bound);
+        }
+        // The same rows, of which each is brought to a number.
+        if rank >= 1 && wanted >= 1 && from[0] == shape[0] {
+            let axes: Vec<i64> = (1..rank as i64).collect();
+            let rows = axes.iter().rev().fold(value, |value, axis| value.sum(*axis));
+            let column = (1..wanted).fold(rows, |value, _| value.unsqueeze(-1));
+            return self.tamed(column.broadcast_to(shape), bound * 6.0, bound.max(1.0));
+        }
+        let size = if rank > 0 { self.known(&from[0]) } else { None };
+        let number = match size {
+            Some(1..) if self.choices.one_in(2) => {
+                let row = value.index(0, -1);
+                (row.sum(..), bound * 3.0)
+            }
+            _ => (value.sum(..), bound * 6.0),
+        };
+        let (number, bound) = self.tamed(number.0, number.1, bound.max(1.0));
+        (number.broadcast_to(shape), bound)
+    }
+
+    /// A scalar float.
+    pub(super) fn number(&mut self) -> Entry {
+        self.shaped(&Shape::scalar())
+    }
+
+    /// An integer scalar.
+    pub(super) fn integer(&mut self) -> Value {
+        let picked = self.pick(|ty| ty.dtype == DType::I64);
+        match picked {
+            Some(entry) if entry.value.rank() == 0 => entry.value,
+            Some(entry) => entry.value.sum(..),
+            None => {
+                let number = self.number().value;
+                (number * 2.0).floor().cast(DType::I64)
+            }
+        }
+    }
+
+    /// An integer scalar in `0..=most`, which differs between lanes if its source does.
+    pub(super) fn integer_to(&mut self, most: usize) -> Value {
+        let value = self.integer();
+        match self.choices.below(2) {
+            0 => value.maximum(0).minimum(most as i64),
+            _ => value.abs() % (most as i64 + 1),
+        }
+    }
+
+    /// Integers of that shape.
+    pub(super) fn integers(&mut self, shape: &Shape) -> Value {
+        if let Some(entry) = self.pick(|ty| ty.dtype == DType::I64 && ty.shape == *shape) {
+            return entry.value;
+        }
+        if self.choices.one_in(2) {
+            return self.integer().broadcast_to(shape);
+        }
+        (self.shaped(shape).value * 2.0).round().cast(DType::I64)
+    }
+
+    /// A boolean scalar.
+    pub(super) fn truth(&mut self) -> Value {
+        self.truths(&Shape::scalar())
+    }
+
+    /// Booleans of that shape.
+    pub(super) fn truths(&mut self, shape: &Shape) -> Value {
+        let picked = self.pick(|ty| ty.dtype == DType::Bool);
+        match picked {
+            Some(entry) if entry.value.shape() == *shape => entry.value,
+            Some(entry) if shape.rank() == 0 && self.choices.one_in(2) => entry.value.any(..),
+            Some(entry) if shape.rank() == 0 => entry.value.all(..),
+            _ if self.choices.one_in(3) => self.integers(shape).gt(1),
+            _ => {
+                let (left, threshold) = (self.shaped(shape).value, self.choices.of(&[0.1, -0.4, 0.6]));
+                if self.choices.one_in(2) { left.lt(self.shaped(shape).value) } else { left.gt(threshold) }
+            }
+        }
+    }
+
+    /// One float that all floats of the scope from `start` on that nothing uses have a share in.
+    pub(super) fn gathered(&mut self, start: usize) -> Vec<Value> {
+        let left: Vec<usize> = (start..self.scope.len())
+            .filter(|index| !self.scope[*index].used && self.scope[*index].value.dtype() == DType::F64)
+            .collect();
+        left.iter().for_each(|index| self.scope[*index].used = true);
+        left.iter().map(|index| self.scope[*index].value).collect()
+    }
+
+    /// The outputs of the program: what nothing uses, and the last floats.
+    pub(super) fn outputs(&mut self) -> Vec<Value> {
+        let mut outputs = self.gathered(0);
+        outputs.reverse();
+        if outputs.len() > 3 {
+            let numbers: Vec<Value> = outputs.split_off(2).iter().map(|value| value.sum(..).unsqueeze(0)).collect();
+            outputs.push(concat(&numbers, 0).sum(0));
+        }
+        if outputs.is_empty() {
+            outputs.push(self.float().value);
+        }
+        if let Some(entry) = self.pick(|ty| ty.dtype == DType::I64) {
+            outputs.push(entry.value);
+        }
+        outputs
+    }
+}

@@ -1,0 +1,431 @@
+//! Loops with taps: by a `Recurrence`, and as ops with any offsets, directions and numbers of wanted rows.
+
+use std::sync::Arc;
+
+use funcify::ops::Scan;
+use funcify::ops::scan::{Buffer, MitMot, Sequence, Start, Wanted};
+use funcify::{DType, Dim, Graph, Recurrence, SequenceHandle, Shape, State, Step, TensorType, Value, apply, concat};
+
+use super::maker::{Entry, Maker, STATE};
+
+/// A handle of a recurrence, with its numbers of taps.
+enum Handle {
+    Sequence1(SequenceHandle<1>),
+    Sequence2(SequenceHandle<2>),
+    Sequence3(SequenceHandle<3>),
+    State1(State<1>),
+    State2(State<2>),
+    State3(State<3>),
+    Buffer01(MitMot<0, 1>),
+    Buffer11(MitMot<1, 1>),
+    Buffer21(MitMot<2, 1>),
+    Buffer12(MitMot<1, 2>),
+    Buffer22(MitMot<2, 2>),
+}
+
+impl Handle {
+    fn read(&self, step: &Step<'_>) -> Vec<Value> {
+        match self {
+            Handle::Sequence1(handle) => step.read(handle).to_vec(),
+            Handle::Sequence2(handle) => step.read(handle).to_vec(),
+            Handle::Sequence3(handle) => step.read(handle).to_vec(),
+            Handle::State1(handle) => step.read(handle).to_vec(),
+            Handle::State2(handle) => step.read(handle).to_vec(),
+            Handle::State3(handle) => step.read(handle).to_vec(),
+            Handle::Buffer01(handle) => step.read(handle).to_vec(),
+            Handle::Buffer11(handle) => step.read(handle).to_vec(),
+            Handle::Buffer21(handle) => step.read(handle).to_vec(),
+            Handle::Buffer12(handle) => step.read(handle).to_vec(),
+            Handle::Buffer22(handle) => step.read(handle).to_vec(),
+        }
+    }
+
+    fn writes(&self) -> usize {
+        match self {
+            Handle::Sequence1(_) | Handle::Sequence2(_) | Handle::Sequence3(_) => 0,
+            Handle::Buffer12(_) | Handle::Buffer22(_) => 2,
+            _ => 1,
+        }
+    }
+
+    fn write(&self, step: &mut Step<'_>, rows: &[Value]) {
+        match self {
+            Handle::Sequence1(_) | Handle::Sequence2(_) | Handle::Sequence3(_) => {}
+            Handle::State1(handle) => step.write(handle, rows[0]),
+            Handle::State2(handle) => step.write(handle, rows[0]),
+            Handle::State3(handle) => step.write(handle, rows[0]),
+            Handle::Buffer01(handle) => step.write(handle, [rows[0]]),
+            Handle::Buffer11(handle) => step.write(handle, [rows[0]]),
+            Handle::Buffer21(handle) => step.write(handle, [rows[0]]),
+            Handle::Buffer12(handle) => step.write(handle, [rows[0], rows[1]]),
+            Handle::Buffer22(handle) => step.write(handle, [rows[0], rows[1]]),
+        }
+    }
+}
+
+/// A handle with the type of its rows, and what they are at most.
+struct Part {
+    handle: Handle,
+    row: TensorType,
+    bound: f64,
+}
+
+impl Maker<'_> {
+    /// A value with rows, and how many.
+    fn with_rows(&mut self) -> Option<(Entry, usize)> {
+        let entry = self.ranked(1).filter(|entry| entry.value.rank() <= 3)?;
+        let rows = self.known(&entry.value.shape()[0])?;
+        Some((entry, rows))
+    }
+
+    /// Rows of one type, so many.
+    fn given(&mut self, row: &Shape, count: usize) -> Value {
+        let rows: Vec<Value> = (0..count)
+            .map(|_| {
+                let entry = self.shaped(row);
+                self.tamed(entry.value, entry.bound, STATE).0.unsqueeze(0)
+            })
+            .collect();
+        concat(&rows, 0)
+    }
+
+    /// The shape of a state.
+    fn row_shape(&mut self) -> Shape {
+        let shape = self.float().value.shape();
+        let is_known = shape.dims().iter().all(|dim| self.known(dim).is_some());
+        if is_known && shape.rank() <= 2 { shape } else { Shape::scalar() }
+    }
+
+    /// What is written to a row, or is the next value of a state.
+    fn row_to_write(&mut self, row: &TensorType, old: Option<Value>) -> Value {
+        if row.dtype != DType::F64 {
+            return match old.filter(|old| old.ty() == *row) {
+                Some(old) => self.next(old),
+                None => self.integers(&row.shape),
+            };
+        }
+        if let Some(old) = old.filter(|old| old.ty() == *row)
+            && !self.choices.one_in(3)
+        {
+            return self.next(old);
+        }
+        let entry = self.shaped(&row.shape);
+        self.tamed(entry.value, entry.bound, STATE).0
+    }
+}
+
+/// A loop with handles.
+pub(super) fn recurrence(maker: &mut Maker<'_>) {
+    let mut recurrence = Recurrence::new();
+    let mut parts: Vec<Part> = Vec::new();
+    let mut most = 3;
+    for _ in 0..maker.choices.below(3) {
+        if let Some((part, steps)) = sequence(maker, &mut recurrence) {
+            parts.push(part);
+            most = most.min(steps);
+        }
+    }
+    for _ in 0..maker.choices.below(2) {
+        if let Some((part, steps)) = full_buffer(maker, &mut recurrence) {
+            parts.push(part);
+            most = most.min(steps);
+        }
+    }
+    for _ in 0..maker.choices.below(3) {
+        parts.push(state(maker, &mut recurrence));
+    }
+    let init = if maker.choices.one_in(2) { maker.states() } else { Vec::new() };
+    let carry = recurrence.carry(init.clone());
+    maker.count("recurrence");
+    match maker.choices.below(4) {
+        0 | 1 => _ = recurrence.steps(most),
+        2 => _ = recurrence.steps(maker.choices.below(most + 1)),
+        _ => {
+            maker.count("recurrence_computed_steps");
+            let steps = maker.integer_to(most);
+            recurrence.steps_value(steps);
+        }
+    }
+    if maker.choices.one_in(4) {
+        maker.count("backwards");
+        recurrence.backwards();
+    }
+    let has_until = maker.choices.one_in(4);
+    let mut bounds = Vec::new();
+    let done = recurrence.run(|step| {
+        let mut params = Vec::new();
+        let mut read = Vec::new();
+        for part in &parts {
+            let rows = part.handle.read(step);
+            params.extend(rows.iter().map(|row| Maker::entry(*row, part.bound)));
+            read.push(rows);
+        }
+        let states: Vec<Value> = step.read(&carry);
+        params.extend(Maker::state_entries(&states));
+        maker.within(params, |maker| {
+            for (part, rows) in parts.iter().zip(&read) {
+                let write = |maker: &mut Maker<'_>, index: usize| {
+                    maker.row_to_write(&part.row, rows.get(index).or(rows.first()).copied())
+                };
+                let written: Vec<Value> = (0..part.handle.writes()).map(|index| write(maker, index)).collect();
+                part.handle.write(step, &written);
+            }
+            let next = maker.nexts(&states);
+            step.write(&carry, next);
+            if has_until {
+                maker.count("recurrence_until");
+                let stop = maker.truth();
+                step.until(stop);
+            }
+            let ys = maker.each_step(1);
+            bounds = ys.iter().map(|entry| entry.bound).collect();
+            ys.iter().map(|entry| entry.value).collect::<Vec<_>>()
+        })
+    });
+    for part in &parts {
+        let with_init = maker.choices.one_in(2);
+        let trace = match &part.handle {
+            Handle::State1(state) if with_init => done.trace_with_init(state),
+            Handle::State1(state) => done.trace(state),
+            Handle::State2(state) if with_init => done.trace_with_init(state),
+            Handle::State2(state) => done.trace(state),
+            Handle::State3(state) if with_init => done.trace_with_init(state),
+            Handle::State3(state) => done.trace(state),
+            Handle::Buffer01(buffer) => done.buffer(buffer),
+            Handle::Buffer11(buffer) => done.buffer(buffer),
+            Handle::Buffer21(buffer) => done.buffer(buffer),
+            Handle::Buffer12(buffer) => done.buffer(buffer),
+            Handle::Buffer22(buffer) => done.buffer(buffer),
+            _ => continue,
+        };
+        let last_is_there =
+            matches!(part.handle, Handle::State1(_) | Handle::State2(_) | Handle::State3(_)) && with_init;
+        if last_is_there && maker.choices.one_in(2) {
+            maker.count("last_row");
+            maker.add(trace.index(0, -1), STATE);
+        } else {
+            maker.add(trace, STATE);
+        }
+    }
+    for value in done.last(&carry) {
+        maker.add(value, STATE);
+    }
+    for (y, bound) in done.ys.iter().zip(bounds) {
+        maker.add(*y, bound);
+    }
+    if maker.choices.one_in(4) {
+        maker.count("steps_that_ran");
+        maker.add(done.steps(), 3.0);
+    }
+}
+
+fn sequence(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Option<(Part, usize)> {
+    let (x, rows) = maker.with_rows()?;
+    let (value, bound, row) = (x.value, x.bound, x.value.ty().row()?);
+    let (handle, span) = match maker.choices.below(7) {
+        0 => (Handle::Sequence1(recurrence.sequence(value, [0])), 0),
+        1 if rows > 1 => (Handle::Sequence2(recurrence.sequence(value, [-1, 0])), 1),
+        2 if rows > 1 => (Handle::Sequence2(recurrence.sequence(value, [0, 1])), 1),
+        3 if rows > 1 => (Handle::Sequence1(recurrence.sequence(value, [1])), 1),
+        4 if rows > 2 => (Handle::Sequence2(recurrence.sequence(value, [1, -1])), 2),
+        5 if rows > 2 => (Handle::Sequence3(recurrence.sequence(value, [-1, 1, 0])), 2),
+        6 if rows > 2 => (Handle::Sequence1(recurrence.sequence(value, [-2])), 2),
+        _ => (Handle::Sequence1(recurrence.sequence(value, [0])), 0),
+    };
+    Some((Part { handle, row, bound }, rows - span))
+}
+
+fn state(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Part {
+    let shape = maker.row_shape();
+    let kind = maker.choices.below(8);
+    let given = [1, 2, 2, 3, 3, 2, 3, 1][kind];
+    let mut row = TensorType::new(DType::F64, shape.clone());
+    let mut init = maker.given(&shape, given);
+    if maker.choices.one_in(7) {
+        row.dtype = DType::I64;
+        init = (init * 2.0).floor().cast(DType::I64);
+    }
+    let handle = match kind {
+        0 => Handle::State1(recurrence.sit_sot(init.index(0, 0))),
+        1 => Handle::State2(recurrence.mit_sot(init, [-2, -1])),
+        2 => Handle::State2(recurrence.mit_sot(init, [-1, -2])),
+        3 => Handle::State2(recurrence.mit_sot(init, [-3, -1])),
+        4 => Handle::State3(recurrence.mit_sot(init, [-1, -3, -2])),
+        5 => Handle::State1(recurrence.mit_sot(init, [-2])),
+        6 => Handle::State1(recurrence.mit_sot(init, [-3])),
+        _ => Handle::State1(recurrence.mit_sot(init, [-1])),
+    };
+    let bound = if row.dtype == DType::F64 { STATE } else { 9.0 };
+    Part { handle, row, bound }
+}
+
+fn full_buffer(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Option<(Part, usize)> {
+    let (x, rows) = maker.with_rows()?;
+    let (mut value, _) = maker.tamed(x.value, x.bound, STATE);
+    let mut rows = rows;
+    if rows < 3 {
+        value = concat(&[value, value * 0.5, value * -0.8], 0);
+        rows *= 3;
+    }
+    if rows < 3 {
+        return None;
+    }
+    let (handle, span) = match maker.choices.below(12) {
+        0 => (Handle::Buffer11(recurrence.mit_mot(value, [0], [0])), 0),
+        1 => (Handle::Buffer11(recurrence.mit_mot(value, [0], [1])), 1),
+        2 => (Handle::Buffer11(recurrence.mit_mot(value, [1], [0])), 1),
+        3 => (Handle::Buffer21(recurrence.mit_mot(value, [0, 1], [0])), 1),
+        4 => (Handle::Buffer21(recurrence.mit_mot(value, [0, 1], [1])), 1),
+        5 => (Handle::Buffer21(recurrence.mit_mot(value, [1, 0], [2])), 2),
+        6 => (Handle::Buffer12(recurrence.mit_mot(value, [0], [0, 1])), 1),
+        7 => (Handle::Buffer12(recurrence.mit_mot(value, [1], [2, 0])), 2),
+        8 => (Handle::Buffer22(recurrence.mit_mot(value, [0, 1], [1, 0])), 1),
+        9 => (Handle::Buffer22(recurrence.mit_mot(value, [-1, 1], [0, 1])), 2),
+        10 => (Handle::Buffer01(recurrence.mit_mot(value, [], [1])), 0),
+        _ => (Handle::Buffer22(recurrence.mit_mot(value, [0, 2], [1, 2])), 2),
+    };
+    Some((Part { handle, row: value.ty().row()?, bound: STATE }, rows - span))
+}
+
+/// A loop that no front door makes: downward with given rows, any offsets, some of the last rows wanted.
+pub(super) fn raw_loop(maker: &mut Maker<'_>) {
+    let reverse = maker.choices.one_in(2);
+    let mut most = 3;
+    let (mut sequences, mut sequence_values) = (Vec::new(), Vec::new());
+    for _ in 0..maker.choices.below(3) {
+        let Some((x, rows)) = maker.with_rows() else { continue };
+        let reads: Vec<usize> =
+            maker.choices.of(&[vec![0], vec![1], vec![1, 0], vec![0, 2], vec![2, 0, 1], vec![0, 0]]);
+        let reach = reads.iter().copied().max().unwrap_or(0);
+        if rows >= reach {
+            most = most.min(rows - reach);
+            sequences.push(Sequence { reads });
+            sequence_values.push(x);
+        }
+    }
+    let (mut buffers, mut buffer_values) = (Vec::new(), Vec::new());
+    for _ in 0..1 + maker.choices.below(2) {
+        if maker.choices.one_in(3) {
+            let given = 1 + maker.choices.below(3);
+            let shape = maker.row_shape();
+            buffer_values.push(maker.given(&shape, given));
+            let mut reads: Vec<usize> = (0..given).filter(|_| !maker.choices.one_in(3)).collect();
+            if maker.choices.one_in(2) {
+                reads.reverse();
+            }
+            let reads = reads.into_iter().map(|offset| offset + usize::from(reverse)).collect();
+            let write = if reverse { 0 } else { given };
+            buffers.push((Start::Given(given), reads, vec![write], 0));
+        } else if let Some((x, rows)) = maker.with_rows() {
+            const TAPS: [(&[usize], &[usize]); 9] = [
+                (&[0], &[0]),
+                (&[0], &[1]),
+                (&[1], &[0]),
+                (&[0, 1], &[1, 0]),
+                (&[1, 0, 2], &[1]),
+                (&[0], &[2, 1]),
+                (&[], &[0]),
+                (&[2, 0], &[0, 1, 2]),
+                (&[2], &[1]),
+            ];
+            let (reads, writes) = maker.choices.of(&TAPS);
+            let reach = reads.iter().chain(writes).copied().max().unwrap_or(0);
+            if rows >= reach {
+                most = most.min(rows - reach);
+                buffer_values.push(maker.tamed(x.value, x.bound, STATE).0);
+                buffers.push((Start::Full, reads.to_vec(), writes.to_vec(), rows));
+            }
+        }
+    }
+    let steps = if maker.choices.one_in(5) { maker.choices.below(most + 1) } else { most };
+    let init = if maker.choices.one_in(2) { maker.states() } else { Vec::new() };
+    let captured: Vec<Entry> = (0..1 + maker.choices.below(2)).map(|_| maker.float()).collect();
+    if captured.iter().any(|entry| !maker.is_known(&entry.value.ty())) {
+        return;
+    }
+    // The body is a graph of its own, whose inputs are all that it uses.
+    let row = |value: &Value| value.ty().row().unwrap_or_else(|| value.ty());
+    let mut params: Vec<(TensorType, f64)> = Vec::new();
+    for (sequence, x) in sequences.iter().zip(&sequence_values) {
+        params.extend(sequence.reads.iter().map(|_| (row(&x.value), x.bound)));
+    }
+    let buffer_rows: Vec<TensorType> = buffer_values.iter().map(row).collect();
+    for ((_, reads, ..), row) in buffers.iter().zip(&buffer_rows) {
+        params.extend(reads.iter().map(|_: &usize| (row.clone(), STATE)));
+    }
+    let carries_at = params.len();
+    params.extend(init.iter().map(|value| (value.ty(), STATE)));
+    params.extend(captured.iter().map(|entry| (entry.value.ty(), entry.bound)));
+    let outside = std::mem::take(&mut maker.scope);
+    let is_closed = std::mem::replace(&mut maker.is_closed, true);
+    let mut bounds = Vec::new();
+    let body = Graph::build("step", |g| {
+        let inputs: Vec<Entry> = (params.iter().enumerate())
+            .map(|(index, (ty, bound))| Maker::entry(g.input(&format!("p{index}"), ty), *bound))
+            .collect();
+        let states: Vec<Value> = inputs[carries_at..carries_at + init.len()].iter().map(|entry| entry.value).collect();
+        let mut first = sequences.iter().map(|sequence| sequence.reads.len()).sum();
+        maker.within(inputs.clone(), |maker| {
+            let mut results = Vec::new();
+            for ((_, reads, writes, _), row) in buffers.iter().zip(&buffer_rows) {
+                let old = inputs[first..first + reads.len()].to_vec();
+                first += reads.len();
+                for index in 0..writes.len() {
+                    let old = old.get(index).or(old.first()).map(|entry| entry.value);
+                    results.push(maker.row_to_write(row, old));
+                }
+            }
+            let ys = maker.each_step(2);
+            bounds = ys.iter().map(|entry| entry.bound).collect();
+            results.extend(ys.iter().map(|entry| entry.value));
+            results.extend(maker.nexts(&states));
+            results
+        })
+    });
+    maker.scope = outside;
+    maker.is_closed = is_closed;
+    let body = match body {
+        Ok(body) => body,
+        Err(error) => return maker.error = Some(error),
+    };
+    let mut all: Vec<Buffer> = Vec::new();
+    let empty = bounds.iter().map(|_| (Start::Empty, Vec::new(), vec![0], 0));
+    for (start, reads, writes, rows) in buffers.into_iter().chain(empty) {
+        let rows = match start {
+            Start::Given(given) => steps + given,
+            Start::Full => rows,
+            Start::Empty => steps,
+        };
+        let mut wanted = Wanted::All;
+        if rows > 0 && maker.choices.one_in(3) {
+            maker.count("last_k");
+            wanted = Wanted::Last(1 + maker.choices.below(rows));
+        }
+        all.push(Buffer { start, reads, writes, wanted });
+    }
+    let scan = Scan {
+        body: Arc::new(body),
+        steps: Dim::from(steps),
+        steps_operand: false,
+        until: None,
+        reverse,
+        sequences,
+        buffers: all,
+        carries: init.len(),
+        invariants: captured.len(),
+        unroll: 1,
+        residuals: maker.choices.one_in(4).then(|| super::transforms::residuals(maker)),
+        truncate: None,
+    };
+    maker.count(if reverse { "raw_loop_reverse" } else { "raw_loop" });
+    let operands: Vec<Value> = (sequence_values.iter().map(|entry| entry.value))
+        .chain(buffer_values.iter().copied())
+        .chain(init.iter().copied())
+        .chain(captured.iter().map(|entry| entry.value))
+        .collect();
+    let results = apply(scan, &operands);
+    for (index, result) in results.into_iter().enumerate() {
+        let y = index.checked_sub(buffer_values.len()).and_then(|index| bounds.get(index));
+        maker.add(result, y.copied().unwrap_or(STATE));
+    }
+}

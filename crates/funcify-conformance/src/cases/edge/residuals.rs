@@ -1,0 +1,135 @@
+//! What loops keep for their backward loops changes no gradient, whether segments divide the number of steps or not.
+
+use funcify::{
+    Builder, GradOptions, HostTensor, Recurrence, Residuals, ScanOptions, Value, fori_loop, grad, grad_with, scan_with,
+};
+
+use super::{Cases, gives, gives_dynamic, row, scalar};
+use crate::suite::Case;
+
+/// Every policy, with a name for cases.
+fn policies() -> [(&'static str, Residuals); 7] {
+    [
+        ("recompute", Residuals::Recompute),
+        ("save_dots", Residuals::SaveDots),
+        ("save_all", Residuals::SaveAll),
+        ("segments_of_2", Residuals::Segments(2)),
+        ("segments_of_3", Residuals::Segments(3)),
+        ("segments_of_4_of_2", Residuals::Levels(vec![4, 2])),
+        ("budget_of_32_bytes", Residuals::Budget(32)),
+    ]
+}
+
+pub(super) fn cases() -> Cases {
+    let mut cases = Vec::new();
+    for (name, policy) in policies() {
+        for reverse in [false, true] {
+            cases.push(weighted(name, &policy, reverse, "f32[7]")?);
+            cases.push(weighted(name, &policy, reverse, "f32[T]")?);
+        }
+        cases.push(running_products(name, &policy)?);
+        cases.push(products_of_neighbours(name, &policy)?);
+        cases.push(second_state(name, &policy)?);
+        cases.push(run_time_count(name, &policy)?);
+    }
+    Ok(cases)
+}
+
+/// c * w + x over seven steps: by x[t] a power of w, by w what Horner's rule gives of the derivative.
+fn weighted(name: &str, policy: &Residuals, reverse: bool, ty: &'static str) -> Result<Case, String> {
+    let policy = policy.clone();
+    let program = move |g: &Builder| {
+        let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", ty), g.input("w", "f32[]"));
+        let options = ScanOptions::new().residuals(policy);
+        let options = if reverse { options.reverse() } else { options };
+        grad((init, xs, w), |(init, xs, w)| scan_with(options, init, xs, |c, x| (c * w + x, ())).0)
+    };
+    let (init, xs, w) = (3f32, [1f32, -2., 4., 0.5, 8., 2., -1.], 0.5f32);
+    let mut of_xs = [0f32; 7];
+    let (mut of_w, mut c) = (0f32, init);
+    for step in 0..7 {
+        let at = if reverse { 6 - step } else { step };
+        (of_w, c) = (of_w * w + c, c * w + xs[at]);
+        of_xs[at] = w.powi(6 - step as i32);
+    }
+    let sizes = if ty == "f32[T]" { "symbolic" } else { "constant" };
+    let direction = if reverse { "down" } else { "up" };
+    let outputs = [("out_0", scalar(w.powi(7))), ("out_1", row(of_xs)), ("out_2", scalar(of_w))];
+    gives(&format!("residuals_{name}_{direction}_{sizes}"), program, [scalar(init), row(xs), scalar(w)], outputs)
+}
+
+/// b[t+1] = b[t] * b[t+1] in place: by b[i] the sum of the products that it is a factor of, without it.
+fn running_products(name: &str, policy: &Residuals) -> Result<Case, String> {
+    let policy = policy.clone();
+    let program = move |g: &Builder| {
+        grad(g.input("buffer", "f32[N]"), |buffer| {
+            let mut loop_ = Recurrence::new();
+            let rows = loop_.mit_mot(buffer, [0, 1], [1]);
+            let done = loop_.residuals(policy).run(|step| {
+                let [a, b] = step.read(&rows);
+                step.write(&rows, [a * b]);
+            });
+            done.buffer(&rows).sum(0)
+        })
+    };
+    let rows = [2f32, 3., -1., 0.5, 4., -2.];
+    let mut expected = [0f32; 6];
+    for (index, expected) in expected.iter_mut().enumerate() {
+        let mut product = 1f32;
+        for (other, factor) in rows.iter().enumerate() {
+            product *= if other == index { 1.0 } else { *factor };
+            *expected += if other >= index { product } else { 0.0 };
+        }
+    }
+    gives(&format!("residuals_{name}_full_buffer"), program, [row(rows)], [("out", row(expected))])
+}
+
+/// The sum of x[t-1] * x[t+3], whose taps reach over segments.
+fn products_of_neighbours(name: &str, policy: &Residuals) -> Result<Case, String> {
+    let policy = policy.clone();
+    let program = move |g: &Builder| {
+        let xs = g.input("xs", "f32[T]");
+        grad_with(GradOptions::new().residuals(policy), xs, |xs| {
+            let mut loop_ = Recurrence::new();
+            let taps = loop_.sequence(xs, [-1, 3]);
+            let sum = loop_.carry(xs.index(0, 0) * 0.0);
+            let done = loop_.run(|step| {
+                let ([a, b], before) = (step.read(&taps), step.read(&sum));
+                step.write(&sum, before + a * b);
+            });
+            done.last(&sum)
+        })
+    };
+    let xs: [f32; 11] = std::array::from_fn(|index| index as f32 + 1.0);
+    let at = |index: usize| xs.get(index).copied().unwrap_or(0.0);
+    let expected: [f32; 11] = std::array::from_fn(|index| at(index + 4) + if index < 4 { 0.0 } else { at(index - 4) });
+    gives(&format!("residuals_{name}_taps"), program, [row(xs)], [("out", row(expected))])
+}
+
+/// The second derivative, by w, of w^n as the last row of a state's trace, n = 5.
+fn second_state(name: &str, policy: &Residuals) -> Result<Case, String> {
+    let policy = policy.clone();
+    let power = move |w: Value| {
+        let mut loop_ = Recurrence::new();
+        let c = loop_.sit_sot(w.ones_like());
+        let done = loop_.steps(5).residuals(policy.clone()).run(|step| {
+            let [before] = step.read(&c);
+            step.write(&c, before * w);
+        });
+        done.trace(&c).index(0, -1)
+    };
+    let program = move |g: &Builder| grad(g.input("w", "f32[]"), |w| grad(w, power));
+    gives(&format!("residuals_{name}_second_derivative"), program, [scalar(2f32)], [("out", scalar(160f32))])
+}
+
+/// w^n, where n is a value of the program.
+fn run_time_count(name: &str, policy: &Residuals) -> Result<Case, String> {
+    let policy = policy.clone();
+    let program = move |g: &Builder| {
+        let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
+        let options = GradOptions::new().residuals(policy);
+        grad_with(options, w, |w| fori_loop(0, n, w.ones_like(), |_, c| c * w))
+    };
+    let inputs: [HostTensor; 2] = [scalar(7i64), scalar(2f32)];
+    gives_dynamic(&format!("residuals_{name}_run_time_count"), program, inputs, [("out", scalar(448f32))])
+}

@@ -1,0 +1,162 @@
+//! Properties of batched programs.
+
+use std::collections::BTreeMap;
+
+use funcify::{Dim, Graph, HostTensor, Residuals, Scalar, VmapOptions, evaluate};
+
+use super::{Checked, Disagreement, REORDERED, Subject, Tally, derived, failed, is_finite, options, same};
+use crate::arbitrary::is_ragged;
+
+/// What `vmap` gives is what the lanes give one by one.
+pub(super) fn lanes(subject: &Subject<'_>, property: &'static str, tally: &mut Tally) -> Checked<Option<Lanes>> {
+    let mut subject = subject.clone();
+    let graph = subject.graph.clone();
+    let count = [2, 3, 1][subject.below(3) as usize];
+    let mut axes: Vec<Option<usize>> = (0..graph.inputs().len())
+        .map(|index| {
+            let rank = graph.input_type(index).rank() as u64;
+            (subject.below(3) > 0).then(|| subject.below(rank + 1) as usize)
+        })
+        .collect();
+    if axes.iter().all(Option::is_none) {
+        axes[0] = Some(0);
+    }
+    let in_axes: Vec<Option<i64>> = axes.iter().map(|axis| axis.map(|axis| axis as i64)).collect();
+    let lanes = if subject.below(2) == 0 { Dim::from("LANES") } else { Dim::from(count) };
+    let batched = match graph.vmap(lanes, VmapOptions::new().in_axes(in_axes)) {
+        Err(error) if is_ragged(&error) => {
+            tally.count("ragged lanes");
+            return Ok(None);
+        }
+        batched => derived(property, &graph, batched)?,
+    };
+    let mut of_lanes = vec![subject.inputs.clone(); count];
+    for (index, axis) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
+        let name = graph.input_name(index);
+        for lane in of_lanes.iter_mut().skip(1) {
+            _ = lane.insert(name.to_string(), subject.another(&subject.inputs[name].clone()));
+            debug_assert!(axis.is_some());
+        }
+    }
+    let lanes = Lanes { graph: batched, axes, of_lanes };
+    let expected = lanes.one_by_one(property, &subject, &graph)?;
+    let expected: Vec<HostTensor> = expected.iter().map(|results| stacked(results, 0)).collect();
+    if !expected.iter().all(is_finite) {
+        tally.count("lanes not finite");
+        return Ok(None);
+    }
+    let found =
+        evaluate(&lanes.graph, &lanes.arguments(&graph)).map_err(|error| failed(property, &lanes.graph, &error))?;
+    same(property, &lanes.graph, &found, &expected, REORDERED)?;
+    tally.count(property);
+    Ok(Some(lanes))
+}
+
+/// A batched program, and what its lanes are.
+pub(super) struct Lanes {
+    graph: Graph,
+    /// The axis of each input along which its lanes lie.
+    axes: Vec<Option<usize>>,
+    of_lanes: Vec<BTreeMap<String, HostTensor>>,
+}
+
+impl Lanes {
+    /// For each output, the results of the lanes.
+    fn one_by_one(
+        &self,
+        property: &'static str,
+        subject: &Subject<'_>,
+        graph: &Graph,
+    ) -> Checked<Vec<Vec<HostTensor>>> {
+        let mut all = vec![Vec::new(); graph.outputs().len()];
+        for inputs in &self.of_lanes {
+            let lane = Subject { inputs: inputs.clone(), ..subject.clone() };
+            for (results, result) in all.iter_mut().zip(lane.run(property, graph)?) {
+                results.push(result);
+            }
+        }
+        if all.iter().any(|results| results.iter().any(|result| result.shape() != results[0].shape())) {
+            let reason = format!("lanes of different sizes are not refused\nin\n{graph}");
+            return Err(Disagreement { property, reason });
+        }
+        Ok(all)
+    }
+
+    /// The arguments of all lanes at once, for inputs of the graph of one lane.
+    fn arguments(&self, graph: &Graph) -> Vec<HostTensor> {
+        let argument = |(index, axis): (usize, &Option<usize>)| {
+            let name = graph.input_name(index);
+            let values: Vec<HostTensor> = self.of_lanes.iter().map(|lane| lane[name].clone()).collect();
+            axis.map_or_else(|| values[0].clone(), |axis| stacked(&values, axis))
+        };
+        self.axes.iter().enumerate().map(argument).collect()
+    }
+}
+
+/// Tensors of one type along a new axis.
+fn stacked(lanes: &[HostTensor], axis: usize) -> HostTensor {
+    let mut shape = lanes[0].shape().to_vec();
+    shape.insert(axis, lanes.len());
+    HostTensor::from_fn(lanes[0].dtype(), &shape, |index| {
+        let mut inner = index.to_vec();
+        let lane = inner.remove(axis);
+        lanes[lane].at(&inner)
+    })
+}
+
+/// The gradient of a batched program is that of its lanes, summed where they share an input.
+pub(super) fn gradient_of_lanes(subject: &mut Subject<'_>, graph: &Graph, vjp: &Graph, tally: &mut Tally) -> Checked {
+    let property = "gradient of lanes";
+    let Some(mut lanes) = lanes(subject, "lanes", tally)? else { return Ok(()) };
+    let batched = derived(property, &lanes.graph, lanes.graph.vjp(.., options(&Residuals::Recompute)))?;
+    let cotangents = graph.outputs().iter().map(|output| format!("ct_{}", output.name));
+    let cotangents: Vec<String> = cotangents.filter(|name| subject.inputs.contains_key(name)).collect();
+    for name in &cotangents {
+        let like = subject.inputs[name].clone();
+        for lane in &mut lanes.of_lanes {
+            // A loop that ends early has other rows in other lanes only if that is refused.
+            let cotangent = subject.another(&like);
+            lane.insert(name.clone(), cotangent);
+        }
+    }
+    let outputs = lanes.one_by_one("evaluation", subject, graph)?;
+    let fits = graph.outputs().iter().zip(&outputs).all(|(output, values)| {
+        let given = lanes.of_lanes[0].get(&format!("ct_{}", output.name));
+        given.is_none_or(|given| given.shape() == values[0].shape())
+    });
+    if !fits {
+        tally.count("other rows in the lanes");
+        return Ok(());
+    }
+    let results = lanes.one_by_one(property, subject, vjp)?;
+    let mut inputs: Vec<HostTensor> = lanes.arguments(graph);
+    for name in &cotangents {
+        let values: Vec<HostTensor> = lanes.of_lanes.iter().map(|lane| lane[name].clone()).collect();
+        inputs.push(stacked(&values, 0));
+    }
+    let found = evaluate(&batched, &inputs).map_err(|error| failed(property, &batched, &error))?;
+    let floats = (0..graph.inputs().len()).filter(|index| graph.input_type(*index).dtype.is_float());
+    let axes: Vec<Option<usize>> = floats.map(|index| lanes.axes[index]).collect();
+    let count = graph.outputs().len();
+    let expected = results.iter().enumerate().map(|(index, results)| match index.checked_sub(count) {
+        None => stacked(results, 0),
+        Some(input) => match axes[input] {
+            Some(axis) => stacked(results, axis),
+            None => summed(results),
+        },
+    });
+    let expected: Vec<HostTensor> = expected.collect();
+    if !expected.iter().all(is_finite) {
+        tally.count("lanes not finite");
+        return Ok(());
+    }
+    same(property, &batched, &found, &expected, if subject.kept.is_exact { REORDERED } else { 1e-2 })?;
+    tally.count(property);
+    Ok(())
+}
+
+fn summed(lanes: &[HostTensor]) -> HostTensor {
+    HostTensor::from_fn(lanes[0].dtype(), lanes[0].shape(), |index| {
+        Scalar::Float(lanes.iter().map(|lane| lane.at(index).as_f64()).sum())
+    })
+}

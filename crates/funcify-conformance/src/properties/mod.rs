@@ -1,0 +1,351 @@
+//! What holds of every program, whatever it computes: its text, its ways to run, its derivatives, its lanes.
+//!
+//! Derivatives along one direction of all float inputs, weighed by one cotangent, are compared three ways: by forward mode,
+//! by reverse mode, and by differences of values. The derivatives are programs too, so the same is asked of them.
+
+mod differences;
+mod lanes;
+
+use std::collections::BTreeMap;
+
+use funcify::dispatch::{CompileOptions, Executor, Reference};
+use funcify::{Disconnected, Error, GradOptions, Graph, HostTensor, Residuals, Sizes, TensorType, evaluate};
+
+use crate::arbitrary::{Kept, arguments, mixed};
+use crate::runner::MODES;
+use differences::Difference;
+use lanes::{gradient_of_lanes, lanes};
+
+/// What a program or its derivatives got wrong.
+#[derive(Clone, Debug)]
+pub struct Disagreement {
+    /// The property that does not hold.
+    pub property: &'static str,
+    /// Both numbers, and where.
+    pub reason: String,
+}
+
+/// How often each property was compared, or why it was not.
+#[derive(Clone, Default, Debug)]
+pub struct Tally(pub BTreeMap<&'static str, usize>);
+
+impl Tally {
+    fn count(&mut self, what: &'static str) {
+        *self.0.entry(what).or_default() += 1;
+    }
+
+    /// Both together.
+    pub fn add(&mut self, other: &Tally) {
+        other.0.iter().for_each(|(what, count)| *self.0.entry(what).or_default() += count);
+    }
+}
+
+type Checked<T = ()> = Result<T, Disagreement>;
+
+/// One policy of each kind.
+fn policies() -> [Residuals; 6] {
+    let (segments, levels) = (Residuals::Segments(2), Residuals::Levels(vec![3, 2]));
+    [Residuals::Recompute, Residuals::SaveDots, Residuals::SaveAll, segments, levels, Residuals::Budget(200)]
+}
+
+/// How far apart values may be that are computed in different orders, relative to the largest.
+const REORDERED: f64 = 1e-10;
+/// How far apart values may be that a device computes with functions and in orders of its own.
+const ON_DEVICE: f64 = 1e-8;
+/// How far apart a derivative and a difference may be, relative to the terms of the sum.
+const DIFFERENCES: f64 = 1e-5;
+
+/// Checks all properties.
+pub fn check(kept: &Kept) -> Checked<Tally> {
+    let mut tally = Tally::default();
+    let subject = Subject::new(kept)?;
+    let results = subject.run("evaluation", &subject.graph)?;
+    if !results.iter().all(is_finite) {
+        tally.count("not finite");
+        return Ok(tally);
+    }
+    text(&subject, &subject.graph)?;
+    modes(&subject, &Reference, &subject.graph, &results, REORDERED, &mut tally)?;
+    lanes(&subject, "lanes", &mut tally)?;
+    derivatives(subject, 1, &mut tally)?;
+    Ok(tally)
+}
+
+/// A program with what its inputs are, by name. Those of its derivatives are added.
+#[derive(Clone)]
+struct Subject<'a> {
+    kept: &'a Kept,
+    graph: Graph,
+    inputs: BTreeMap<String, HostTensor>,
+    /// What is chosen follows from it.
+    seed: u64,
+}
+
+impl<'a> Subject<'a> {
+    fn new(kept: &'a Kept) -> Checked<Self> {
+        let graph = kept.graph.clone();
+        check_graph("the graph", &graph)?;
+        let types: Vec<TensorType> = (0..graph.inputs().len()).map(|index| graph.input_type(index).clone()).collect();
+        let values = arguments(&types, &kept.sizes, kept.seed)
+            .map_err(|reason| Disagreement { property: "arguments", reason })?;
+        let names = (0..types.len()).map(|index| graph.input_name(index).to_string());
+        let inputs = names.zip(values).collect();
+        Ok(Subject { kept, graph, inputs, seed: kept.seed })
+    }
+
+    fn arguments(&self, graph: &Graph) -> Vec<HostTensor> {
+        (0..graph.inputs().len()).map(|index| self.inputs[graph.input_name(index)].clone()).collect()
+    }
+
+    fn run(&self, property: &'static str, graph: &Graph) -> Checked<Vec<HostTensor>> {
+        evaluate(graph, &self.arguments(graph)).map_err(|error| failed(property, graph, &error))
+    }
+
+    /// The next choice.
+    fn below(&mut self, count: u64) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed(self.seed) % count
+    }
+
+    /// A tensor like this one.
+    fn another(&mut self, like: &HostTensor) -> HostTensor {
+        let seed = self.below(1 << 40);
+        let made = arguments(&[like.ty()], &Sizes::new(), seed);
+        made.ok().and_then(|mut made| made.pop()).unwrap_or_else(|| like.clone())
+    }
+
+    /// Gives the inputs that a derivative has and the graph has not these values.
+    fn give<'t>(&mut self, derivative: &Graph, graph: &Graph, values: impl Iterator<Item = &'t HostTensor>) {
+        for (index, value) in (graph.inputs().len()..).zip(values) {
+            self.inputs.insert(derivative.input_name(index).to_string(), value.clone());
+        }
+    }
+
+    fn floats(&self) -> Vec<String> {
+        let indices = (0..self.graph.inputs().len()).filter(|index| self.graph.input_type(*index).dtype.is_float());
+        indices.map(|index| self.graph.input_name(index).to_string()).collect()
+    }
+}
+
+fn options(residuals: &Residuals) -> GradOptions {
+    GradOptions::new().disconnected(Disconnected::Zeros).residuals(residuals.clone())
+}
+
+fn failed(property: &'static str, graph: &Graph, error: &Error) -> Disagreement {
+    Disagreement { property, reason: format!("{error}\nin\n{graph}") }
+}
+
+fn is_finite(tensor: &HostTensor) -> bool {
+    !tensor.dtype().is_float() || tensor.scalars().all(|scalar| scalar.as_f64().is_finite())
+}
+
+/// The graph that a transformation gives, which is sound, and the same graph after its text.
+fn derived(property: &'static str, graph: &Graph, of: funcify::Result<Graph>) -> Checked<Graph> {
+    let derived = of.map_err(|error| failed(property, graph, &error))?;
+    check_graph(property, &derived)?;
+    Ok(derived)
+}
+
+fn check_graph(property: &'static str, graph: &Graph) -> Checked {
+    graph.check().map_err(|errors| Disagreement { property, reason: format!("{}\nin\n{graph}", errors[0]) })?;
+    let text = graph.to_string();
+    let parsed = Graph::parse(&text).map_err(|error| failed("text", graph, &error))?;
+    let again = parsed.to_string();
+    if again != text {
+        return Err(Disagreement { property: "text", reason: format!("{text}\nis read as\n{again}") });
+    }
+    Ok(())
+}
+
+/// What is read from the text gives the same values.
+fn text(subject: &Subject<'_>, graph: &Graph) -> Checked {
+    let parsed = Graph::parse(&graph.to_string()).map_err(|error| failed("text", graph, &error))?;
+    let (expected, found) = (subject.run("text", graph)?, subject.run("text", &parsed)?);
+    same("text", graph, &found, &expected, 0.0)
+}
+
+/// Checks that a backend gives what the reference evaluation gives: for the program and for its gradient, with loops
+/// unrolled and native, as far as the device holds its tensors.
+pub fn check_backend(kept: &Kept, executor: &dyn Executor) -> Checked<Tally> {
+    let mut tally = Tally::default();
+    let mut subject = Subject::new(kept)?;
+    let results = subject.run("evaluation", &subject.graph)?;
+    if !results.iter().all(is_finite) {
+        tally.count("not finite");
+        return Ok(tally);
+    }
+    let graph = subject.graph.clone();
+    modes(&subject, executor, &graph, &results, ON_DEVICE, &mut tally)?;
+    let vjp = derived("vjp", &graph, graph.vjp(.., options(&Residuals::Recompute)))?;
+    let cotangents: Vec<HostTensor> = results.iter().map(|value| subject.another(value)).collect();
+    subject.give(&vjp, &graph, cotangents.iter().filter(|value| value.dtype().is_float()));
+    let expected = subject.run("vjp", &vjp)?;
+    modes(&subject, executor, &vjp, &expected, ON_DEVICE, &mut tally)?;
+    Ok(tally)
+}
+
+/// Programs with loops unrolled and native give what the reference evaluation gives.
+fn modes(
+    subject: &Subject<'_>,
+    executor: &dyn Executor,
+    graph: &Graph,
+    expected: &[HostTensor],
+    tolerance: f64,
+    tally: &mut Tally,
+) -> Checked {
+    for strategy in MODES {
+        let property = if strategy == MODES[0] { "unrolled" } else { "native" };
+        let compile = CompileOptions { strategy, ..CompileOptions::default() };
+        let results = executor.compile(graph, compile).and_then(|f| f.call(&subject.arguments(graph)));
+        match results {
+            Err(error) if property == "unrolled" && error.kind() == "StepCountNotStatic" => tally.count("not unrolled"),
+            Err(error) if error.kind() == "Unsupported" => tally.count("not held by the device"),
+            Err(error) => return Err(failed(property, graph, &error)),
+            Ok(results) => {
+                same(property, graph, &results, expected, tolerance)?;
+                tally.count(property);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether outputs agree, relative to the largest element of each.
+fn same(
+    property: &'static str,
+    graph: &Graph,
+    found: &[HostTensor],
+    expected: &[HostTensor],
+    tolerance: f64,
+) -> Checked {
+    for ((output, found), expected) in graph.outputs().iter().zip(found).zip(expected) {
+        let scale =
+            expected.to_f64_vec().iter().fold(1f64, |scale, x| if x.is_finite() { scale.max(x.abs()) } else { scale });
+        let agrees = |(a, b): (f64, f64)| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * scale;
+        let elements = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());
+        if found.ty() != expected.ty() || !elements.into_iter().all(agrees) {
+            let reason = format!("output `{}` is\n{found:?}\nnot\n{expected:?}\nin\n{graph}", output.name);
+            return Err(Disagreement { property, reason });
+        }
+    }
+    Ok(())
+}
+
+/// The derivatives of a program, and then those of its derivatives.
+fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Checked {
+    let graph = subject.graph.clone();
+    let wrt = subject.floats();
+    if wrt.is_empty() || !graph.outputs().iter().any(|output| graph.ty(output.value).dtype.is_float()) {
+        return Ok(());
+    }
+    let [forward, reverse, differences] = match level {
+        1 => ["jvp", "vjp", "differences"],
+        2 => ["jvp of derivative", "vjp of derivative", "differences of derivative"],
+        _ => ["third jvp", "third vjp", "third differences"],
+    };
+    let values = subject.run("evaluation", &graph)?;
+    let residuals = policies()[subject.below(6) as usize].clone();
+    let jvp = match graph.jvp(..) {
+        Err(error) if matches!(&error, Error::NoDerivative { at, .. } if at.op == "digamma") => {
+            tally.count("no derivative");
+            return Ok(());
+        }
+        jvp => derived(forward, &graph, jvp)?,
+    };
+    let vjp = derived(reverse, &graph, graph.vjp(.., options(&residuals)))?;
+    let tangents: Vec<HostTensor> = wrt.iter().map(|name| subject.another(&subject.inputs[name].clone())).collect();
+    let cotangents: Vec<HostTensor> = values.iter().map(|value| subject.another(value)).collect();
+    let of_outputs = || cotangents.iter().filter(|value| value.dtype().is_float());
+    subject.give(&jvp, &graph, tangents.iter());
+    subject.give(&vjp, &graph, of_outputs());
+    let pushed = subject.run(forward, &jvp)?;
+    let pulled = subject.run(reverse, &vjp)?;
+    let count = values.len();
+    same(forward, &graph, &pushed[..count], &values, REORDERED)?;
+    same(reverse, &graph, &pulled[..count], &values, REORDERED)?;
+
+    let forward_terms = terms(of_outputs(), &pushed[count..]);
+    let reverse_terms = terms(tangents.iter(), &pulled[count..]);
+    let (by_forward, by_reverse) = (sum(&forward_terms), sum(&reverse_terms));
+    let scale = 1e-3 + magnitude(&forward_terms) + magnitude(&reverse_terms);
+    let tolerance = if subject.kept.is_exact { 1e-9 } else { 3e-2 };
+    let far = |a: f64, b: f64, tolerance: f64| !((a - b).abs() <= tolerance * scale);
+    let show = |what: &str| {
+        let inputs = subject.inputs.iter().map(|(name, value)| format!("  {name} = {value:?}\n"));
+        format!("{what}\nwith\n{}in\n{graph}\n{jvp}\n{vjp}", inputs.collect::<String>())
+    };
+    if far(by_forward, by_reverse, tolerance) {
+        let reason = show(&format!("forward mode gives {by_forward:?}, reverse mode {by_reverse:?}"));
+        return Err(Disagreement { property: reverse, reason });
+    }
+    tally.count(reverse);
+    if subject.kept.is_exact {
+        match subject.difference(&graph, &wrt, &tangents, &cotangents, by_forward, scale) {
+            Difference::Agrees => tally.count(differences),
+            Difference::Kink => tally.count("kinks"),
+            Difference::Is(number) => {
+                let reason = show(&format!("forward mode gives {by_forward:?}, differences {number:?}"));
+                return Err(Disagreement { property: differences, reason });
+            }
+        }
+    }
+    if level == 1 {
+        others(&mut subject, &graph, &vjp, &pulled, &residuals, tally)?;
+    }
+    if level == 1 || (level == 2 && subject.below(8) == 0) {
+        let (of, outputs) = if subject.below(4) > 0 { (&vjp, "grad_") } else { (&jvp, "tan_") };
+        let names: Vec<&str> = of.outputs().iter().map(|output| output.name.as_str()).skip(count).collect();
+        debug_assert!(names.iter().all(|name| name.starts_with(outputs)));
+        let next = derived("only", &graph, of.only(&names))?;
+        derivatives(Subject { graph: next, ..subject }, level + 1, tally)?;
+    }
+    Ok(())
+}
+
+/// What else holds of a gradient: in every mode, with all that loops may save, on lanes, and of a batched program.
+fn others(
+    subject: &mut Subject<'_>,
+    graph: &Graph,
+    vjp: &Graph,
+    pulled: &[HostTensor],
+    used: &Residuals,
+    tally: &mut Tally,
+) -> Checked {
+    modes(subject, &Reference, vjp, pulled, REORDERED, tally)?;
+    let has_loops = !used_by_loops(graph).is_empty();
+    for residuals in policies().iter().filter(|other| has_loops && *other != used) {
+        let other = derived("residuals", graph, graph.vjp(.., options(residuals)))?;
+        let results = subject.run("residuals", &other)?;
+        same("residuals", &other, &results, pulled, if subject.kept.is_exact { REORDERED } else { 1e-2 })?;
+        tally.count("residuals");
+    }
+    match subject.below(3) {
+        0 => {
+            lanes(&Subject { graph: vjp.clone(), ..subject.clone() }, "lanes of the gradient", tally)?;
+        }
+        _ => gradient_of_lanes(subject, graph, vjp, tally)?,
+    }
+    Ok(())
+}
+
+fn used_by_loops(graph: &Graph) -> Vec<&str> {
+    graph.nodes().iter().filter(|node| !node.op.bodies().is_empty()).map(|_| "loop").collect()
+}
+
+/// The products of elements that are weights with elements that are weighed.
+fn terms<'t>(weights: impl Iterator<Item = &'t HostTensor>, values: &[HostTensor]) -> Vec<f64> {
+    let pairs = weights.zip(values);
+    let products = |(weights, values): (&HostTensor, &HostTensor)| {
+        let products = weights.to_f64_vec().into_iter().zip(values.to_f64_vec()).map(|(a, b)| a * b);
+        products.collect::<Vec<f64>>()
+    };
+    pairs.flat_map(products).collect()
+}
+
+fn sum(terms: &[f64]) -> f64 {
+    terms.iter().sum()
+}
+
+fn magnitude(terms: &[f64]) -> f64 {
+    terms.iter().map(|term| term.abs()).sum()
+}

@@ -1,0 +1,307 @@
+//! The front doors of functions with derivative rules of their own: `custom_vjp` and `custom_jvp`.
+
+use std::sync::Arc;
+
+use super::build::trace_function;
+use crate::error::{Place, Site};
+use crate::graph::tracer::{BodyTrace, ClosedBody, depth};
+use crate::graph::{Graph, Value, at_site, emit, fail, full};
+use crate::ops::call::check_sizes;
+use crate::ops::{Call, Rule};
+use crate::tree::{self, Tree};
+use crate::types::TensorType;
+
+/// How many bodies may be open where a rule is traced. More means that a rule calls the function that it is the rule of.
+const MAX_DEPTH: usize = 64;
+
+/// What `function` gives for `xs`, with a reverse rule in place of its derivative, as JAX's `custom_vjp`.
+///
+/// When it is differentiated, `forward` runs instead of `function`: it gives the same results, and residuals. `backward`
+/// is given the residuals and the cotangents of the results, and gives those of `xs`. All are traced at once, so a rule
+/// cannot call the function that it is the rule of.
+///
+/// - `xs`, the results and the residuals are any [`Tree`]s, of any dtypes. The results of `forward` have the structure and
+///   exactly the types of those of `function`. A size that only a loop inside determines is in none of them.
+/// - `backward` gives a cotangent for each leaf of `xs` that is a float, at the same path, of exactly its type. Elsewhere
+///   it may give anything, such as `()`. The cotangents that it is given of results that are no floats are zeros.
+/// - It is linear in the cotangents, if [`jvp`](crate::jvp) is to go through the function: forward mode is its transpose.
+///   One that is not, such as the example's, has reverse mode alone, and [`Error::NoDerivative`](crate::Error::NoDerivative)
+///   in forward mode.
+/// - Values of the enclosing graph that `function` and `forward` use are constants: if one is differentiated, that is an
+///   error, never a derivative of zero. Pass it in `xs`.
+/// - The derivative of the derivative is that of the nodes of `forward` and `backward`.
+///
+/// ```
+/// use funcify::{Graph, HostTensor, custom_vjp, evaluate, grad};
+///
+/// // Gives x; what comes back is kept between -1 and 1.
+/// let clipped = Graph::build("clipped", |g| {
+///     let x = g.input("x", "f64[2]");
+///     grad(x, |x| {
+///         let y = custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.clamp(-1.0, 1.0));
+///         (y * y).sum(0)
+///     })
+/// })?;
+/// let slope = evaluate(&clipped, &[HostTensor::from([0.25, 8.0])])?;
+/// assert_eq!(slope[0], HostTensor::from([0.5, 1.0]));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
+    xs: X,
+    function: impl FnOnce(X) -> Y,
+    forward: impl FnOnce(X) -> (Y, R),
+    backward: impl FnOnce(R, Y) -> C,
+) -> Y {
+    let tracing = match Tracing::function("custom_vjp", Site::caller(), xs, function) {
+        Ok(tracing) => tracing,
+        Err(lost) => return lost,
+    };
+    let Some((forward, residuals)) = tracing.forward(forward) else { return tracing.lost() };
+    let Some(backward) = tracing.backward(&forward.graph, &residuals, backward) else { return tracing.lost() };
+    let captures = [forward.captures, backward.captures].concat();
+    let rule = Rule::Vjp { forward: slim(forward.graph), backward: slim(backward.graph) };
+    tracing.finish(rule, captures)
+}
+
+/// What `function` gives for `xs`, with a forward rule in place of its derivative, as JAX's `custom_jvp` with
+/// `defjvps`.
+///
+/// `tangent` is given `xs`, the results and the tangents of `xs`, and gives the tangents of the results. It is traced at
+/// once; that it is given the results is why it need not call the function that it is the rule of.
+///
+/// - `xs` and the results are any [`Tree`]s, of any dtypes; a size that only a loop inside determines is in none of them.
+/// - `tangent` gives a tangent for each result that is a float, at the same path, of exactly its type. Elsewhere it may
+///   give anything, such as `()`. The tangents that it is given of leaves that are no floats are zeros.
+/// - It is linear in the tangents, if [`grad`](crate::grad()) or [`vjp`](crate::vjp()) are to go through the function: reverse
+///   mode is its transpose. One that is not is [`Error::NoDerivative`](crate::Error::NoDerivative) there.
+/// - Values of the enclosing graph that `function` and `tangent` use are constants: if one is differentiated, that is an
+///   error, never a derivative of zero. Pass it in `xs`.
+/// - The derivative of the derivative is that of the nodes of `tangent`; the results in it have this rule.
+///
+/// ```
+/// use funcify::{Graph, HostTensor, custom_jvp, evaluate, grad};
+///
+/// // log(1 + exp(x)), whose derivative would be infinity / infinity for large x.
+/// let slope = Graph::build("slope", |g| {
+///     let x = g.input("x", "f64[]");
+///     grad(x, |x| custom_jvp(x, |x| x.exp().log1p(), |x, _, tangent| tangent * x.sigmoid()))
+/// })?;
+/// assert_eq!(evaluate(&slope, &[HostTensor::scalar(1000f64)])?[0], HostTensor::scalar(1f64));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn custom_jvp<X: Tree, Y: Tree, T: Tree>(
+    xs: X,
+    function: impl FnOnce(X) -> Y,
+    tangent: impl FnOnce(X, Y, X) -> T,
+) -> Y {
+    let tracing = match Tracing::function("custom_jvp", Site::caller(), xs, function) {
+        Ok(tracing) => tracing,
+        Err(lost) => return lost,
+    };
+    let Some(tangent) = tracing.tangent(tangent) else { return tracing.lost() };
+    tracing.finish(Rule::Jvp { tangent: slim(tangent.graph) }, tangent.captures)
+}
+
+/// Without what a rule was offered and does not use.
+fn slim(graph: Graph) -> Arc<Graph> {
+    Arc::new(graph.pruned())
+}
+
+/// Names with types.
+type Typed = Vec<(String, TensorType)>;
+
+/// A function whose rule is being traced.
+struct Tracing<X, Y> {
+    at: Place,
+    xs: X,
+    /// What the function gave.
+    ys: Y,
+    leaves: Vec<(String, Value)>,
+    arguments: Typed,
+    results: Typed,
+    function: ClosedBody,
+}
+
+impl<X: Tree, Y: Tree> Tracing<X, Y> {
+    /// Traces the function; results without types after a failure.
+    fn function(op: &str, site: Site, xs: X, function: impl FnOnce(X) -> Y) -> Result<Self, Y> {
+        let at = Place::new(op, site);
+        let leaves = tree::leaves(&xs, "x");
+        let arguments: Typed = leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
+        let (closed, ys) = trace_function(&at, &leaves, &xs, function);
+        let names = tree::leaves(&ys, "y");
+        let lost = |ys: &Y| tree::rebuild(ys, &vec![Value::poison(); names.len()]);
+        let Some(function) = closed else { return Err(lost(&ys)) };
+        if let Err(error) = check_sizes(&at, "function", &function.graph) {
+            fail(&at.op, at.site, &[], |_| error);
+            return Err(lost(&ys));
+        }
+        if depth() > MAX_DEPTH {
+            fail(&at.op, at.site, &[], |at| {
+                let fix = "write the function's formula in the rule, or use the results that the rule is given";
+                let found = format!("rules in rules, {MAX_DEPTH} deep: it calls the function that it is the rule of");
+                at.mismatch("the rule", "one that is traced and ends", found, fix)
+            });
+            return Err(lost(&ys));
+        }
+        let typed =
+            |(index, (name, _)): (usize, &(String, Value))| (name.clone(), function.graph.output_type(index).clone());
+        let results = names.iter().enumerate().map(typed).collect();
+        Ok(Tracing { at, xs, ys, leaves, arguments, results, function })
+    }
+
+    /// The results without types.
+    fn lost(&self) -> Y {
+        tree::rebuild(&self.ys, &vec![Value::poison(); self.results.len()])
+    }
+
+    /// Traces `forward`, and gives the structure of its residuals.
+    fn forward<R: Tree>(&self, forward: impl FnOnce(X) -> (Y, R)) -> Option<(ClosedBody, R)> {
+        let (trace, values) = BodyTrace::open(&self.at, "", &self.arguments);
+        let (ys, residuals) = forward(tree::rebuild(&self.xs, &values));
+        let found = tree::leaves(&ys, "y");
+        self.check_structure("what `forward` gives", &self.results, &found);
+        for ((name, expected), (_, value)) in self.results.iter().zip(&found) {
+            self.check_type(&format!("result `{name}` of `forward`"), expected, *value);
+        }
+        let outputs = [found, tree::leaves(&residuals, "r")].concat();
+        Some((trace.close(&outputs)?, residuals))
+    }
+
+    /// Traces `backward`.
+    fn backward<R: Tree, C: Tree>(
+        &self,
+        forward: &Graph,
+        residuals: &R,
+        backward: impl FnOnce(R, Y) -> C,
+    ) -> Option<ClosedBody> {
+        let names = tree::leaves(residuals, "r").into_iter().map(|(name, _)| name);
+        let residual = |(index, name)| (name, forward.output_type(self.results.len() + index).clone());
+        let residuals_typed: Typed = names.enumerate().map(residual).collect();
+        let count = residuals_typed.len();
+        let params = [residuals_typed, prefixed("ct", &self.results)].concat();
+        let (trace, values) = BodyTrace::open(&self.at, "", &params);
+        let cotangents = self.derivatives(&self.ys, &self.results, &values[count..]);
+        let given = backward(tree::rebuild(residuals, &values[..count]), cotangents);
+        let outputs = self.check_derivatives("the cotangent of leaf", &self.arguments, &tree::leaves(&given, "x"));
+        trace.close(&renamed("ct", outputs))
+    }
+
+    /// Traces `tangent`.
+    fn tangent<T: Tree>(&self, tangent: impl FnOnce(X, Y, X) -> T) -> Option<ClosedBody> {
+        let params = [self.arguments.clone(), self.results.clone(), prefixed("tan", &self.arguments)].concat();
+        let (trace, values) = BodyTrace::open(&self.at, "", &params);
+        let (arguments, rest) = values.split_at(self.arguments.len());
+        let (results, tangents) = rest.split_at(self.results.len());
+        let given = tangent(
+            tree::rebuild(&self.xs, arguments),
+            tree::rebuild(&self.ys, results),
+            self.derivatives(&self.xs, &self.arguments, tangents),
+        );
+        let outputs = self.check_derivatives("the tangent of result", &self.results, &tree::leaves(&given, "y"));
+        trace.close(&renamed("tan", outputs))
+    }
+
+    /// Adds the call.
+    fn finish(self, rule: Rule, captures: Vec<Value>) -> Y {
+        let arguments = self.leaves.len();
+        let values = self.leaves.iter().map(|(_, value)| *value);
+        let operands: Vec<Value> = values.chain(self.function.captures.clone()).chain(captures).collect();
+        let call = Call { function: Arc::new(self.function.graph.clone()), rule, arguments };
+        let results = emit(call, &operands, self.at.site);
+        if results.len() != self.results.len() {
+            return self.lost();
+        }
+        tree::rebuild(&self.ys, &results)
+    }
+
+    /// A tree of the derivatives of float leaves, and zeros for the others.
+    fn derivatives<T: Tree>(&self, of: &T, types: &Typed, given: &[Value]) -> T {
+        let mut given = given.iter().copied();
+        at_site(self.at.site, || {
+            let derivative = |(_, ty): &(String, TensorType)| match ty.dtype.is_float() {
+                true => given.next().unwrap_or_else(Value::poison),
+                false => full(ty.shape.clone(), ty.dtype, 0.0),
+            };
+            tree::rebuild(of, &types.iter().map(derivative).collect::<Vec<_>>())
+        })
+    }
+
+    /// What a rule gives has the structure of the function's.
+    fn check_structure(&self, component: &str, expected: &Typed, found: &[(String, Value)]) {
+        if expected.iter().map(|(name, _)| name).eq(found.iter().map(|(name, _)| name)) {
+            return;
+        }
+        let values: Vec<Value> = found.iter().map(|(_, value)| *value).collect();
+        if values.iter().any(|value| value.is_poison()) {
+            return;
+        }
+        let (expected, found) = (names(expected.iter().map(|(n, _)| n)), names(found.iter().map(|(n, _)| n)));
+        fail(&self.at.op, self.at.site, &values, |at| {
+            let fix = "return values of the structure that the function gives";
+            at.mismatch(format!("the structure of {component}"), expected, found, fix)
+        });
+    }
+
+    fn check_type(&self, component: &str, expected: &TensorType, value: Value) {
+        let found = value.ty();
+        if value.is_poison() || *expected == found {
+            return;
+        }
+        fail(&self.at.op, self.at.site, &[value], |at| {
+            let fix = match (expected.dtype == found.dtype, expected.shape == found.shape) {
+                (false, true) => format!("cast it: `.cast(DType::{:?})`", expected.dtype),
+                (true, false) => "reshape it, or sum over the axes that were broadcast".to_string(),
+                _ => "give a value of that type".to_string(),
+            };
+            at.mismatch(component, expected, &found, fix)
+        });
+    }
+
+    /// The derivatives of the float leaves, found by their paths; the others are left out.
+    fn check_derivatives(&self, component: &str, of: &Typed, found: &[(String, Value)]) -> Vec<(String, Value)> {
+        let mut derivatives = Vec::new();
+        for (name, expected) in of.iter().filter(|(_, ty)| ty.dtype.is_float()) {
+            match found.iter().find(|(other, _)| other == name) {
+                Some((_, value)) => {
+                    self.check_type(&format!("{component} `{name}`"), expected, *value);
+                    derivatives.push((name.clone(), *value));
+                }
+                None => {
+                    let found = names(found.iter().map(|(name, _)| name));
+                    fail(&self.at.op, self.at.site, &[], |at| {
+                        let fix = "give one for each float, at the same path; zeros if it has none";
+                        at.mismatch(format!("{component} `{name}`"), expected, found, fix)
+                    });
+                }
+            }
+        }
+        let unknown = found.iter().find(|(name, _)| of.iter().all(|(other, _)| other != name));
+        if let Some((name, value)) = unknown.filter(|(_, value)| !value.is_poison()) {
+            let expected = names(of.iter().map(|(name, _)| name));
+            fail(&self.at.op, self.at.site, &[*value], |at| {
+                let fix = "give one for each float, at the same path, and nothing else";
+                at.mismatch(format!("{component} `{name}`"), expected, value.ty(), fix)
+            });
+        }
+        derivatives
+    }
+}
+
+/// The float ones, with a prefix to their names.
+fn prefixed(prefix: &str, typed: &Typed) -> Typed {
+    let floats = typed.iter().filter(|(_, ty)| ty.dtype.is_float());
+    floats.map(|(name, ty)| (format!("{prefix}_{name}"), ty.clone())).collect()
+}
+
+fn renamed(prefix: &str, values: Vec<(String, Value)>) -> Vec<(String, Value)> {
+    values.into_iter().map(|(name, value)| (format!("{prefix}_{name}"), value)).collect()
+}
+
+/// Leaves as an error lists them.
+fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { "no leaves".to_string() } else { names.join(", ") }
+}

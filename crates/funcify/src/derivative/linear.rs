@@ -1,0 +1,95 @@
+//! Programs that are linear in some of their inputs, and their transposes.
+//!
+//! The reverse mode of a linear program, with respect to the inputs in which it is linear, is its transpose, wherever it
+//! is taken. So it is taken nowhere: those inputs are parameters of a body, of which no value is needed in the end. If one
+//! is needed, the program's derivative depends on it, and the program is not linear in it.
+
+use super::{Residuals, Tape, inline};
+use crate::graph::{Graph, Value};
+use crate::types::TensorType;
+use crate::vmap::trace_body;
+
+/// The transpose of a graph as a graph.
+pub(super) struct Transpose {
+    /// Its inputs: parameters, and the values of the open trace that it captures.
+    pub(super) graph: Graph,
+    pub(super) captures: Vec<Value>,
+    /// To which of the inputs in which the graph is linear a cotangent comes. Those are the outputs.
+    pub(super) passes: Vec<bool>,
+}
+
+/// Why there is no transpose.
+pub(super) enum NoTranspose {
+    /// The graph is not linear in the inputs, as far as its derivative tells: steps such as those of `sign` hide it.
+    NotLinear,
+    /// Something failed, which is reported.
+    Failed,
+}
+
+impl Transpose {
+    /// The transpose with respect to the inputs that have no value. `cotangents` is given the values of the parameters, and
+    /// gives the cotangents of the outputs.
+    pub(super) fn of(
+        graph: &Graph,
+        inputs: &[Option<Value>],
+        params: &[(String, TensorType)],
+        residuals: &Residuals,
+        cotangents: impl FnOnce(&[Value]) -> Vec<Option<Value>>,
+    ) -> Result<Transpose, NoTranspose> {
+        let linear: Vec<usize> = (0..inputs.len()).filter(|index| inputs[*index].is_none()).collect();
+        let absent = |index: &usize| (graph.input_name(*index).to_string(), graph.input_type(*index).clone());
+        let all: Vec<(String, TensorType)> = params.iter().cloned().chain(linear.iter().map(absent)).collect();
+        let mut passes = vec![false; linear.len()];
+        let mut is_linear = true;
+        let closed = trace_body("transpose", "", &all, |values| {
+            let (params, absent) = values.split_at(params.len());
+            let mut absent = absent.iter().copied();
+            let mut next = || absent.next().unwrap_or_else(Value::poison);
+            let wanted: Vec<bool> = inputs.iter().map(Option::is_none).collect();
+            let inputs: Vec<Value> = inputs.iter().map(|input| input.unwrap_or_else(&mut next)).collect();
+            let given = cotangents(params);
+            let pulled = Tape::record(graph, &inputs, &wanted, residuals).pull(&given);
+            let mut outputs = Vec::new();
+            for (passes, index) in passes.iter_mut().zip(&linear) {
+                *passes = pulled[*index].is_some();
+                is_linear &= *passes || !leads(graph, *index, &given);
+                outputs.extend(pulled[*index].map(|value| (format!("ct_{}", graph.input_name(*index)), value)));
+            }
+            outputs
+        });
+        let closed = closed.ok_or(NoTranspose::Failed)?;
+        let graph = closed.graph.pruned_without(params.len()..all.len()).filter(|_| is_linear);
+        Ok(Transpose { graph: graph.ok_or(NoTranspose::NotLinear)?, captures: closed.captures, passes })
+    }
+}
+
+/// Adds the transpose of a graph to the open trace, with respect to the inputs that have no value: from cotangents of its
+/// outputs to theirs, `None` where nothing passes. `None` if the graph is not linear in these inputs.
+pub(crate) fn transposed(
+    graph: &Graph,
+    inputs: &[Option<Value>],
+    cotangents: &[Option<Value>],
+    residuals: &Residuals,
+) -> Option<Vec<Option<Value>>> {
+    match Transpose::of(graph, inputs, &[], residuals, |_| cotangents.to_vec()) {
+        Ok(Transpose { graph, captures, passes }) => {
+            let mut results = inline(&graph, &captures).into_iter();
+            Some(passes.into_iter().map(|passes| if passes { results.next() } else { None }).collect())
+        }
+        Err(NoTranspose::NotLinear) => None,
+        Err(NoTranspose::Failed) => Some(vec![None; inputs.iter().filter(|input| input.is_none()).count()]),
+    }
+}
+
+/// Whether an output with a cotangent depends on an input, through whatever ops.
+fn leads(graph: &Graph, input: usize, cotangents: &[Option<Value>]) -> bool {
+    let mut depends = vec![false; graph.values().count()];
+    depends[graph.inputs()[input].value.index()] = true;
+    for node in graph.nodes() {
+        if node.inputs.iter().any(|input| depends[input.index()]) {
+            node.outputs.iter().for_each(|output| depends[output.index()] = true);
+        }
+    }
+    let mut outputs = graph.outputs().iter().zip(cotangents);
+    outputs.any(|(output, cotangent)| cotangent.is_some() && depends[output.value.index()])
+}

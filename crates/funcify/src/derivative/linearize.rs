@@ -1,0 +1,345 @@
+//! Linearisation: a function is computed once, and its derivative there is a linear function that may be applied many
+//! times.
+//!
+//! Reverse mode saves what its backward pass needs, and that pass is linear in the cotangents. Its transpose goes from
+//! tangents to tangents by what was saved, without the function. What in it does not depend on the tangents is computed
+//! once too. (JAX evaluates the forward mode partially instead; its loops would have to be split for that.)
+
+use std::collections::BTreeSet;
+
+use super::build::{check_same_type, derived, trace_function};
+use super::linear::{NoTranspose, Transpose};
+use super::{GradOptions, Residuals, Tape, Wrt, no_derivative};
+use crate::error::{Place, Result, Site};
+use crate::graph::tracer::{self, keep_name};
+use crate::graph::{Graph, Node, Output, Value, ValueId, at_site, binds, emit, fail, full, iota, uses_any};
+use crate::tree::{self, Tree};
+use crate::types::{DType, Dim, Symbol, TensorType};
+use crate::vmap::{Named, trace_body};
+
+/// A graph's derivative at some inputs.
+pub(super) struct Split {
+    /// From tangents of the inputs that are wanted, and values of the forward pass, to tangents of the outputs.
+    graph: Graph,
+    /// The values of the graph that are computed once.
+    saved: Vec<ValueId>,
+    /// Which nodes are computed for each tangent.
+    again: Vec<bool>,
+    /// Which float outputs depend on the inputs. The graph has those.
+    connected: Vec<bool>,
+}
+
+/// What [`Split::record`] adds to a trace.
+pub(super) struct Recorded {
+    /// The outputs of the graph.
+    pub(super) outputs: Vec<Value>,
+    /// What the derivative needs.
+    pub(super) saved: Vec<Value>,
+    pub(super) split: Split,
+}
+
+impl Split {
+    /// Adds a graph to the open trace, for its derivative by the inputs that are `wanted`, in the same trace or apart from
+    /// it. Nothing after a failure.
+    pub(super) fn record(
+        at: &Place,
+        graph: &Graph,
+        inputs: &[Value],
+        wanted: &[bool],
+        residuals: &Residuals,
+        is_apart: bool,
+    ) -> Option<Recorded> {
+        let tape = Tape::record(graph, inputs, wanted, residuals);
+        let is_float = |output: &&Output| graph.ty(output.value).dtype.is_float();
+        let typed = |output: &Output| (output.name.clone(), graph.ty(output.value).clone());
+        let floats: Vec<(String, TensorType)> = graph.outputs().iter().filter(is_float).map(typed).collect();
+        let directions: Vec<usize> = (0..inputs.len()).filter(|index| wanted[*index]).collect();
+        // Which of them a cotangent comes to.
+        let mut reached: Vec<usize> = Vec::new();
+        let pull = trace_body(&at.op, "", &floats, |cotangents| {
+            let mut given = cotangents.iter().copied();
+            let given = graph.outputs().iter().map(|output| if is_float(&output) { given.next() } else { None });
+            let pulled = tape.pull(&given.collect::<Vec<_>>());
+            reached.extend((0..directions.len()).filter(|place| pulled[directions[*place]].is_some()));
+            let named = directions.iter().filter_map(|index| Some((format!("ct_{index}"), pulled[*index]?)));
+            named.collect()
+        })?;
+        let direction = |index: &usize| (format!("tan_{}", graph.input_name(*index)), graph.input_type(*index).clone());
+        let params: Vec<(String, TensorType)> = directions.iter().map(direction).collect();
+        let absent = floats.iter().map(|_| None);
+        let given: Vec<Option<Value>> = absent.chain(pull.captures.iter().copied().map(Some)).collect();
+        let along = |tangents: &[Value]| reached.iter().map(|place| Some(tangents[*place])).collect();
+        let transpose = match Transpose::of(&pull.graph.pruned(), &given, &params, residuals, along) {
+            Ok(transpose) => transpose,
+            Err(NoTranspose::Failed) => return None,
+            Err(NoTranspose::NotLinear) => {
+                let reason = "a rule of a `custom_vjp` in it is not linear in the cotangents";
+                let fix = "use `vjp`, which asks for no more than the rule gives";
+                no_derivative(&at.op, &[], "the function", reason, fix);
+                return None;
+            }
+        };
+        let (split, saved) = Split::of(transpose, params.len(), is_apart);
+        Some(Recorded { outputs: tape.outputs(), saved, split })
+    }
+
+    /// Adds what does not depend on the tangents, the first inputs, to the open trace; gives what is saved of it.
+    fn of(transpose: Transpose, tangents: usize, is_apart: bool) -> (Split, Vec<Value>) {
+        let Transpose { graph, captures, passes: connected } = transpose;
+        let count = graph.values().count();
+        let (mut linear, mut fixed) = (vec![false; count], vec![false; count]);
+        graph.inputs()[..tangents].iter().for_each(|input| linear[input.value.index()] = true);
+        graph.inputs()[tangents..].iter().for_each(|input| fixed[input.value.index()] = true);
+        let live = graph.live_nodes();
+        let (mut once, mut again) = (vec![false; live.len()], vec![false; live.len()]);
+        for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
+            again[index] = node.inputs.iter().any(|input| linear[input.index()]);
+            // A loop that gives a size gives it once.
+            let depends = node.inputs.iter().any(|input| fixed[input.index()]) || binds(&node.op).next().is_some();
+            once[index] = depends && !again[index];
+            node.outputs.iter().for_each(|output| linear[output.index()] = again[index]);
+            node.outputs.iter().for_each(|output| fixed[output.index()] = once[index]);
+        }
+        // What depends on no input is a constant. It is added wherever it is used, and not saved.
+        let (mut used_once, mut used_again) = (vec![false; count], vec![false; count]);
+        graph.outputs().iter().for_each(|output| used_again[output.value.index()] = true);
+        for (index, node) in graph.nodes().iter().enumerate().rev().filter(|(index, _)| live[*index]) {
+            let is_used = |flags: &[bool]| node.outputs.iter().any(|output| flags[output.index()]);
+            if !once[index] && !again[index] {
+                (once[index], again[index]) = (is_used(&used_once), is_used(&used_again));
+            }
+            for input in &node.inputs {
+                used_once[input.index()] |= once[index];
+                used_again[input.index()] |= again[index];
+            }
+        }
+        let saved: Vec<ValueId> =
+            graph.values().filter(|value| fixed[value.index()] && used_again[value.index()]).collect();
+        let mut values = vec![None; count];
+        for (input, value) in graph.inputs()[tangents..].iter().zip(&captures) {
+            values[input.value.index()] = Some(*value);
+        }
+        add_nodes(&graph, &mut values, &once);
+        let mut results: Vec<Value> = saved.iter().map(|id| values[id.index()].unwrap_or_else(Value::poison)).collect();
+        // A vector of that size keeps the loop that gives a size, and tells it to a graph of its own.
+        let sizes = sizes(&graph, tangents, &again);
+        let sizes = sizes.iter().filter(|size| is_apart || size.name().starts_with('$'));
+        results.extend(sizes.map(|symbol| iota(Dim::symbol(symbol), DType::U8)));
+        (Split { graph, saved, again, connected }, results)
+    }
+
+    /// Adds the tangents of the float outputs to the open trace; `None` for those that do not depend on the inputs.
+    pub(super) fn apply(&self, tangents: &[Value], saved: &[Value]) -> Vec<Option<Value>> {
+        let graph = &self.graph;
+        let mut values = vec![None; graph.values().count()];
+        for (input, value) in graph.inputs().iter().zip(tangents) {
+            values[input.value.index()] = Some(*value);
+        }
+        for (id, value) in self.saved.iter().zip(saved) {
+            values[id.index()] = Some(*value);
+        }
+        add_nodes(graph, &mut values, &self.again);
+        let mut outputs = graph.outputs().iter();
+        let mut next = || outputs.next().and_then(|output| values[output.value.index()]);
+        self.connected.iter().map(|connected| if *connected { next() } else { None }).collect()
+    }
+}
+
+/// The sizes that some nodes of a graph use and the types of its first inputs do not have.
+fn sizes(graph: &Graph, known: usize, which: &[bool]) -> BTreeSet<Symbol> {
+    let mut symbols = BTreeSet::new();
+    graph.visit_symbols(&mut |symbol| _ = symbols.insert(symbol.clone()));
+    for index in 0..known {
+        graph
+            .input_type(index)
+            .shape
+            .dims()
+            .iter()
+            .flat_map(Dim::symbols)
+            .for_each(|symbol| _ = symbols.remove(symbol));
+    }
+    let nodes: Vec<&Node> =
+        graph.nodes().iter().zip(which).filter(|(_, which)| **which).map(|(node, _)| node).collect();
+    symbols.retain(|symbol| nodes.iter().any(|node| uses_any(graph, node, &[symbol])));
+    symbols
+}
+
+/// Adds some nodes of a graph to the open trace.
+fn add_nodes(graph: &Graph, values: &mut [Option<Value>], which: &[bool]) {
+    for (node, _) in graph.nodes().iter().zip(which).filter(|(_, which)| **which) {
+        let operands: Option<Vec<Value>> = node.inputs.iter().map(|input| values[input.index()]).collect();
+        let Some(operands) = operands else { continue };
+        let results = at_site(node.site, || emit(node.op.clone(), &operands, Site::Unknown));
+        for (output, result) in node.outputs.iter().zip(results) {
+            if let Some(name) = graph.value_name(*output) {
+                keep_name(result, name);
+            }
+            values[output.index()] = Some(result);
+        }
+    }
+}
+
+/// A function's derivative at a point: what [`linearize`] gives.
+///
+/// It is a value of the trace in which it was made, and may be applied in the bodies of loops in it.
+pub struct Linear<X, Y> {
+    /// Those of `xs`.
+    leaves: Vec<(String, Value)>,
+    /// What the function gave.
+    ys: Y,
+    results: Vec<Value>,
+    saved: Vec<Value>,
+    split: Option<Split>,
+    of: std::marker::PhantomData<fn(X)>,
+}
+
+impl<X: Tree, Y: Tree> Linear<X, Y> {
+    /// The derivative of the results along `tangents`, which have the structure and the types of `xs`.
+    ///
+    /// The tangent of an integer is not looked at. A result that does not depend on `xs`, or is no float, has a tangent of
+    /// zeros.
+    #[track_caller]
+    pub fn apply(&self, tangents: X) -> Y {
+        let at = Place::new("linearize", Site::caller());
+        let given = tree::leaves(&tangents, "x");
+        if given.len() != self.leaves.len() {
+            let (expected, found) = (format!("{} leaves", self.leaves.len()), format!("{} leaves", given.len()));
+            fail(&at.op, at.site, &[], |at| {
+                at.mismatch("the structure of the tangents", expected, found, "give one tangent for each leaf")
+            });
+        }
+        let mut floats = Vec::new();
+        for ((name, value), (_, tangent)) in self.leaves.iter().zip(&given) {
+            check_same_type(&at, &format!("the tangent of leaf `{name}`"), *value, *tangent);
+            floats.extend(value.dtype().is_float().then_some(*tangent));
+        }
+        let Some(split) = self.split.as_ref().filter(|_| floats.iter().all(|tangent| !tangent.is_poison())) else {
+            return tree::rebuild(&self.ys, &vec![Value::poison(); self.results.len()]);
+        };
+        at_site(at.site, || {
+            let mut pushed = split.apply(&floats, &self.saved).into_iter();
+            let tangent = |result: &Value| {
+                let tangent = if result.dtype().is_float() { pushed.next().flatten() } else { None };
+                tangent.unwrap_or_else(|| result.zeros_like())
+            };
+            tree::rebuild(&self.ys, &self.results.iter().map(tangent).collect::<Vec<_>>())
+        })
+    }
+}
+
+/// The results of `f`, and its derivative at `xs` as a function of tangents, as JAX's `linearize`.
+///
+/// `f` is computed once, by this call; each [`Linear::apply`] costs what the derivative alone does. Loops save all that
+/// their derivatives read; [`linearize_with`] saves less. Every op in `f` needs a rule for reverse mode.
+///
+/// `xs` and the results are any [`Tree`]. Values of the enclosing graph that the closure uses are constants.
+///
+/// ```
+/// use funcify::{Graph, HostTensor, evaluate, linearize};
+///
+/// let pushed = Graph::build("pushed", |g| {
+///     let x = g.input("x", "f64[2]");
+///     let (y, derivative) = linearize(x, |x| x.square() * x);
+///     (y, derivative.apply(x.ones_like()), derivative.apply(x))
+/// })?;
+/// let results = evaluate(&pushed, &[HostTensor::from([1f64, 2.])])?;
+/// assert_eq!(results[1], HostTensor::from([3f64, 12.]));
+/// assert_eq!(results[2], HostTensor::from([3f64, 24.]));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[track_caller]
+pub fn linearize<X: Tree, Y: Tree>(xs: X, f: impl FnOnce(X) -> Y) -> (Y, Linear<X, Y>) {
+    linearized(Place::new("linearize", Site::caller()), &Residuals::SaveAll, xs, f)
+}
+
+/// [`linearize`] with options, of which it heeds what loops save.
+#[track_caller]
+pub fn linearize_with<X: Tree, Y: Tree>(options: GradOptions, xs: X, f: impl FnOnce(X) -> Y) -> (Y, Linear<X, Y>) {
+    linearized(Place::new("linearize", Site::caller()), &options.residuals, xs, f)
+}
+
+fn linearized<X: Tree, Y: Tree>(at: Place, residuals: &Residuals, xs: X, f: impl FnOnce(X) -> Y) -> (Y, Linear<X, Y>) {
+    let leaves = tree::leaves(&xs, "x");
+    let (closed, ys) = trace_function(&at, &leaves, &xs, f);
+    let count = tree::leaves(&ys, "y").len();
+    let mut split = None;
+    let results = closed.and_then(|closed| {
+        derived(&at, || {
+            let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(closed.captures.clone()).collect();
+            let is_wanted = |(index, value): (usize, &Value)| index < leaves.len() && value.dtype().is_float();
+            let wanted: Vec<bool> = inputs.iter().enumerate().map(is_wanted).collect();
+            let Some(recorded) = Split::record(&at, &closed.graph, &inputs, &wanted, residuals, false) else {
+                return Vec::new();
+            };
+            split = Some(recorded.split);
+            [recorded.outputs, recorded.saved].concat()
+        })
+    });
+    let mut results = results.filter(|_| split.is_some()).unwrap_or_else(|| vec![Value::poison(); count]);
+    let saved = results.split_off(count);
+    let (ys, kept) = (tree::rebuild(&ys, &results), tree::rebuild(&ys, &results));
+    (ys, Linear { leaves, ys: kept, results, saved, split, of: std::marker::PhantomData })
+}
+
+impl Graph {
+    /// The graph with what its derivative needs, and its derivative as a linear graph.
+    ///
+    /// The first has the inputs and outputs of this graph, and further outputs `residual_0`, `residual_1` and so on. The second has an input
+    /// `tan_x` for each input `x` in `wrt` and then the residuals, and an output `tan_y` for each output `y` of a float type.
+    /// It is linear in the `tan_x`; an output that does not depend on these inputs has zeros.
+    ///
+    /// ```
+    /// use funcify::{GradOptions, Graph, HostTensor, evaluate};
+    ///
+    /// let cube = Graph::build("cube", |g| {
+    ///     let x = g.input("x", "f64[]");
+    ///     x.square() * x
+    /// })?;
+    /// let (forward, linear) = cube.linearize(.., GradOptions::new())?;
+    /// let mut results = evaluate(&forward, &[HostTensor::scalar(2f64)])?;
+    /// let residuals = results.split_off(1);
+    /// let arguments = [&[HostTensor::scalar(10f64)], residuals.as_slice()].concat();
+    /// assert_eq!(evaluate(&linear, &arguments)?[0], HostTensor::scalar(120f64));
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn linearize(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<(Graph, Graph)> {
+        let at = Place::new("linearize", Site::caller());
+        let wrt = wrt.into();
+        let mut split = None;
+        let forward = self.derive(&at, &wrt, |inputs, wanted| {
+            let Some(recorded) = Split::record(&at, self, inputs, wanted, &options.residuals, true) else {
+                return Vec::new();
+            };
+            split = Some(recorded.split);
+            let residuals = recorded.saved.into_iter().enumerate();
+            let residuals = residuals.map(|(index, value)| (format!("residual_{index}"), value));
+            self.named_outputs(recorded.outputs).into_iter().chain(residuals).collect()
+        })?;
+        let Some(split) = split else { return Ok((forward.clone(), forward)) };
+        let wanted = self.wanted(&at, &wrt)?;
+        let linear = tracer::build(self.name(), at.site, |_| {
+            tracer::reserve_symbols(&forward);
+            let tangent = |index: usize| (format!("tan_{}", self.input_name(index)), self.input_type(index).clone());
+            let tangents = (0..wanted.len()).filter(|index| wanted[*index]).map(tangent);
+            let residual = |index: usize| (forward.outputs()[index].name.clone(), forward.output_type(index).clone());
+            let residuals = (self.outputs().len()..forward.outputs().len()).map(residual);
+            let declare = |(name, ty): (String, TensorType)| tracer::input(&name, ty, false, at.site);
+            let tangents: Vec<Value> = tangents.map(declare).collect();
+            let residuals: Vec<Value> = residuals.map(declare).collect();
+            at_site(at.site, || {
+                let floats = self.outputs().iter().filter(|output| self.ty(output.value).dtype.is_float());
+                let named = floats.zip(split.apply(&tangents, &residuals)).map(|(output, tangent)| {
+                    let ty = self.ty(output.value);
+                    let tangent = tangent.unwrap_or_else(|| full(ty.shape.clone(), ty.dtype, 0.0));
+                    (format!("tan_{}", output.name), tangent)
+                });
+                Named(named.collect())
+            })
+        })?;
+        match linear.check() {
+            Ok(()) => Ok((forward, linear)),
+            Err(errors) => errors.into_iter().next().map_or_else(|| Ok((forward, linear)), Err),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Other names for the symbols that the loops of a graph bind, so that its nodes can be put where those have a size already
+//! (graph-c7).
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Graph, binds, fresh_symbol, tracer};
+use crate::ops::{AssociativeScan, Attribute, Op, OpRules, Scan, Switch, While, parse_op};
+use crate::types::{Dim, Shape, Symbol};
+
+/// New names by the old ones.
+type Names = BTreeMap<Symbol, Symbol>;
+
+impl Graph {
+    /// The graph, where no loop binds a symbol that has a size in the open trace.
+    pub(crate) fn with_free_symbols(&self) -> Cow<'_, Graph> {
+        let mut bound = self.bound_symbols();
+        if !bound.is_empty() {
+            let taken = tracer::bound_symbols();
+            bound.retain(|symbol| taken.contains(symbol));
+        }
+        self.with_fresh(bound)
+    }
+
+    /// The graph, where each symbol that a loop binds is one that nothing else has: to be put among nodes whose own
+    /// symbols are not there yet.
+    pub(crate) fn with_fresh_symbols(&self) -> Cow<'_, Graph> {
+        self.with_fresh(self.bound_symbols())
+    }
+
+    fn with_fresh(&self, symbols: Vec<Symbol>) -> Cow<'_, Graph> {
+        if symbols.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        tracer::reserve_symbols(self);
+        Cow::Owned(self.renamed(&symbols.into_iter().map(|symbol| (symbol, fresh_symbol())).collect()))
+    }
+
+    /// The symbols that loops bind, also inside of bodies.
+    fn bound_symbols(&self) -> Vec<Symbol> {
+        let mut bound = Vec::new();
+        for node in &self.nodes {
+            bound.extend(binds(&node.op).cloned());
+            node.op.bodies().into_iter().for_each(|body| bound.extend(body.bound_symbols()));
+        }
+        bound.sort();
+        bound.dedup();
+        bound
+    }
+
+    /// The same nodes and values, with other names of symbols.
+    fn renamed(&self, names: &Names) -> Graph {
+        let mut graph = self.clone();
+        for info in &mut graph.values {
+            info.ty.shape = Shape::new(info.ty.shape.dims().iter().map(|dim| dim.renamed(names)));
+        }
+        graph.nodes.iter_mut().for_each(|node| node.op = renamed(&node.op, names));
+        graph
+    }
+}
+
+fn renamed(op: &Op, names: &Names) -> Op {
+    let body = |graph: &Arc<Graph>| Arc::new(graph.renamed(names));
+    match op {
+        Op::Scan(scan) => Op::from(Scan {
+            body: body(&scan.body),
+            steps: scan.steps.renamed(names),
+            until: scan.until.as_ref().map(|symbol| names.get(symbol).unwrap_or(symbol).clone()),
+            ..scan.clone()
+        }),
+        Op::Switch(switch) => Op::from(Switch { branches: switch.branches.iter().map(body).collect() }),
+        Op::While(op) => Op::from(While {
+            condition: body(&op.condition),
+            body: body(&op.body),
+            bound: op.bound.as_ref().map(|bound| bound.renamed(names)),
+        }),
+        Op::Call(call) => Op::from(call.with_graphs(call.parts().into_iter().map(|part| body(part.graph)).collect())),
+        Op::AssociativeScan(op) => Op::from(AssociativeScan { combine: body(&op.combine), ..op.clone() }),
+        _ => renamed_attributes(op, names).unwrap_or_else(|| op.clone()),
+    }
+}
+
+/// An op with symbols in its attributes; `None` if it has none of these.
+fn renamed_attributes(op: &Op, names: &Names) -> Option<Op> {
+    let has = |dim: &Dim| dim.symbols().into_iter().any(|symbol| names.contains_key(symbol));
+    let mut attributes = op.attributes();
+    let is_concerned = |(_, attribute): (&str, &Attribute)| match attribute {
+        Attribute::Dim(dim) => has(dim),
+        Attribute::List(dims) => dims.iter().any(has),
+    };
+    if !attributes.iter().any(is_concerned) {
+        return None;
+    }
+    attributes.map_dims(|dim| dim.renamed(names));
+    // What an op prints, it reads: the text form asks for that.
+    parse_op(op.name(), &mut attributes)?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{DType, GradOptions, Graph, HostTensor, Recurrence, Value, VmapOptions};
+    use crate::{cond, evaluate, fori_loop, size};
+
+    /// The rows of a loop that ends early, and their number as a float.
+    fn counted(x: Value, limit: f64) -> Value {
+        let mut loop_ = Recurrence::new();
+        let state = loop_.sit_sot(x);
+        let done = loop_.steps(4).run(|step| {
+            let [old] = step.read(&state);
+            let new = old * 1.5;
+            step.write(&state, new);
+            step.until(new.gt(limit));
+        });
+        let rows = done.trace(&state);
+        rows.broadcast_to(rows.shape()).sum(0) + size(rows.dim(0), DType::F64)
+    }
+
+    /// Each branch of a choice has a loop that binds a symbol; on lanes, all branches are put side by side, in the gradient
+    /// twice.
+    #[test]
+    fn branches_on_lanes_bind_symbols_of_their_own() {
+        let one = Graph::build("one", |g| {
+            let x = g.input("x", "f64[]");
+            let n = g.input("n", "i64[]");
+            let raised = |x: Value| fori_loop(0, n, x, |_, x| x * x);
+            let first = cond(x.gt(0.6), || raised(x), || raised(x * 0.5) + raised(x));
+            first + cond(x.gt(0.4), || raised(x.sin()), || x)
+        });
+        let gradient = one.unwrap().grad(["x"], GradOptions::new()).unwrap();
+        let lanes = gradient.vmap(3, VmapOptions::new().in_axes([Some(0), None])).unwrap();
+        assert!(lanes.check().is_ok(), "{:?}", lanes.check());
+        let xs = [0.3, 0.7, 1.2];
+        let n = HostTensor::scalar(2i64);
+        let one = |x: f64| evaluate(&gradient, &[HostTensor::scalar(x), n.clone()]).unwrap()[0].to_f64_vec()[0];
+        let results = evaluate(&lanes, &[HostTensor::from(xs), n.clone()]).unwrap();
+        assert_eq!(results[0], HostTensor::from(xs.map(one)));
+    }
+
+    /// One program twice in another: the rows of its loop are in types, attributes and sizes.
+    #[test]
+    fn a_program_is_put_into_another_twice() {
+        let one = Graph::build("one", |g| counted(g.input("x", "f64[]"), 3.0)).unwrap();
+        let twice = Graph::build("twice", |g| {
+            let x = g.input("x", "f64[]");
+            let inlined = |x: Value| crate::derivative::inline(&one, &[x])[0];
+            (inlined(x), inlined(x * 0.1), inlined(x))
+        });
+        let twice = twice.unwrap();
+        assert!(twice.check().is_ok(), "{:?}\n{twice}", twice.check());
+        let of = |x: f64| evaluate(&one, &[HostTensor::scalar(x)]).unwrap()[0].clone();
+        assert_eq!(evaluate(&twice, &[HostTensor::scalar(2.0)]).unwrap(), [of(2.0), of(0.2), of(2.0)]);
+    }
+}

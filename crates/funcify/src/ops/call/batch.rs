@@ -1,0 +1,120 @@
+//! The batching rule of the call: its graphs are batched, so that a function on lanes keeps its rule.
+//!
+//! A result has lanes if it has in the function or in the rule. An argument that all lanes share has one cotangent, the
+//! sum of the lanes'. So that it is a sum of products and no product of sums, results have lanes wherever `backward`
+//! gives lanes.
+
+use std::sync::Arc;
+
+use super::{Call, CallBody, Rule};
+use crate::error::Site;
+use crate::graph::tracer::ClosedBody;
+use crate::graph::{Graph, Value, emit};
+use crate::ops::OpRules;
+use crate::types::{Dim, TensorType};
+use crate::vmap::{Batched, inline, lanes_type, trace_body};
+
+pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    let mut results = vec![false; call.function.outputs().len()];
+    loop {
+        let mut lanes = Lanes { call, size, operands, found: results.clone(), results };
+        let Some(bodies) = lanes.bodies() else { return Vec::new() };
+        if lanes.found == lanes.results {
+            let values = operands[..call.arguments].iter().map(|operand| operand.value);
+            let captures = bodies.iter().flat_map(|body| body.captures.clone());
+            let values: Vec<Value> = values.chain(captures).collect();
+            let graphs = bodies.into_iter().map(|body| Arc::new(body.graph)).collect();
+            let values = emit(call.with_graphs(graphs), &values, Site::Unknown).into_iter();
+            return values.zip(lanes.results).map(|(value, mapped)| Batched { value, mapped }).collect();
+        }
+        results = lanes.found;
+    }
+}
+
+struct Lanes<'a> {
+    call: &'a Call,
+    size: &'a Dim,
+    operands: &'a [Batched],
+    /// Which results have lanes.
+    results: Vec<bool>,
+    /// Which results were found to have lanes.
+    found: Vec<bool>,
+}
+
+impl Lanes<'_> {
+    /// The batched graphs.
+    fn bodies(&mut self) -> Option<Vec<ClosedBody>> {
+        let call = self.call;
+        let parts = call.parts();
+        let arguments: Vec<bool> = self.operands[..call.arguments].iter().map(|operand| operand.mapped).collect();
+        let results = self.results.clone();
+        let function = self.trace(&parts[0], &arguments, |lanes, values| lanes.spread_results(values))?;
+        let pick =
+            |flags: &[bool], which: Vec<usize>| which.into_iter().map(|index| flags[index]).collect::<Vec<bool>>();
+        let of_arguments = pick(&arguments, call.float_arguments());
+        let of_results = pick(&results, call.float_results());
+        match &call.rule {
+            Rule::Vjp { .. } => {
+                let mut residuals = Vec::new();
+                let forward = self.trace(&parts[1], &arguments, |lanes, mut values| {
+                    let rest = values.split_off(results.len());
+                    residuals = rest.iter().map(|residual| residual.mapped).collect();
+                    let rest = rest.into_iter().map(|residual| residual.value);
+                    lanes.spread_results(values).into_iter().chain(rest).collect()
+                })?;
+                let params = [residuals, of_results].concat();
+                let backward = self.trace(&parts[2], &params, |lanes, values| {
+                    if values.iter().any(|cotangent| cotangent.mapped) {
+                        call.float_results().into_iter().for_each(|index| lanes.found[index] = true);
+                    }
+                    let cotangents = values.into_iter().zip(of_arguments);
+                    let fitted = |(cotangent, mapped): (Batched, bool)| match (cotangent.mapped, mapped) {
+                        (true, false) => cotangent.value.sum(0),
+                        _ => cotangent.spread_if(mapped, lanes.size).value,
+                    };
+                    cotangents.map(fitted).collect()
+                })?;
+                Some(vec![function, forward, backward])
+            }
+            Rule::Jvp { .. } => {
+                let params = [arguments, results, of_arguments].concat();
+                let tangent = self.trace(&parts[1], &params, |lanes, values| {
+                    let tangents = values.into_iter().zip(call.float_results());
+                    tangents.map(|(tangent, index)| lanes.spread_result(index, tangent)).collect()
+                })?;
+                Some(vec![function, tangent])
+            }
+        }
+    }
+
+    /// Traces a graph whose own parameters have these lanes.
+    fn trace(
+        &mut self,
+        part: &CallBody<'_>,
+        mapped: &[bool],
+        finish: impl FnOnce(&mut Self, Vec<Batched>) -> Vec<Value>,
+    ) -> Option<ClosedBody> {
+        let graph: &Graph = part.graph;
+        let param = |(index, mapped): (usize, &bool)| {
+            (graph.input_name(index).to_string(), lanes_type(graph.input_type(index), *mapped, self.size))
+        };
+        let params: Vec<(String, TensorType)> = mapped.iter().enumerate().map(param).collect();
+        trace_body(self.call.name(), graph.name(), &params, |values| {
+            let own = values.iter().zip(mapped).map(|(value, mapped)| Batched { value: *value, mapped: *mapped });
+            let inputs: Vec<Batched> = own.chain(self.operands[part.captured.clone()].iter().copied()).collect();
+            let results = inline(graph, self.size, &inputs);
+            let names = graph.outputs().iter().map(|output| output.name.clone());
+            names.zip(finish(self, results)).collect()
+        })
+    }
+
+    fn spread_results(&mut self, values: Vec<Batched>) -> Vec<Value> {
+        values.into_iter().enumerate().map(|(index, value)| self.spread_result(index, value)).collect()
+    }
+
+    /// A value with the lanes that the result of that number has.
+    fn spread_result(&mut self, index: usize, value: Batched) -> Value {
+        self.found[index] |= value.mapped;
+        value.spread_if(self.results[index], self.size).value
+    }
+}

@@ -1,0 +1,126 @@
+//! The derivatives of the call, by its rule.
+//!
+//! A rule for one mode serves the other: it is linear in the cotangents or tangents that it is given, and the transpose
+//! of a linear program is its reverse mode with respect to them. JAX transposes a `custom_jvp` so too; of a `custom_vjp` it
+//! has no forward mode.
+//!
+//! What the rule computes are ordinary nodes of the program, so derivatives of derivatives are those of the rule.
+
+use super::{Call, Rule};
+use crate::derivative::{Dual, Forward, Primals, Residuals, inline, no_derivative, transposed};
+use crate::error::Site;
+use crate::graph::{Value, emit};
+use crate::ops::OpRules;
+
+/// The forward pass of reverse mode.
+pub(super) fn forward(call: &Call, operands: &[Value]) -> Forward {
+    let parts = call.parts();
+    match &call.rule {
+        Rule::Vjp { forward, .. } => {
+            let inputs = [&operands[..call.arguments], &operands[parts[1].captured.clone()]].concat();
+            let mut results = inline(forward, &inputs);
+            let saved = results.split_off(call.function.outputs().len().min(results.len()));
+            Forward { results, saved }
+        }
+        Rule::Jvp { .. } => Forward { results: emit(call.clone(), operands, Site::Unknown), saved: Vec::new() },
+    }
+}
+
+pub(super) fn vjp(call: &Call, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    if !captures_nothing(call, primals.operands, |operand| primals.wanted[operand]) {
+        return primals.none();
+    }
+    let parts = call.parts();
+    let captured = |part: usize| &primals.operands[parts[part].captured.clone()];
+    let given: Vec<Option<Value>> = call.float_results().into_iter().map(|index| cotangents[index]).collect();
+    let of_arguments: Vec<Option<Value>> = match &call.rule {
+        Rule::Vjp { backward, .. } => {
+            let results = call.float_results().into_iter().map(|index| primals.results[index]);
+            let given = given.iter().zip(results).map(|(given, result)| given.unwrap_or_else(|| result.zeros_like()));
+            let inputs = [primals.saved, &given.collect::<Vec<_>>(), captured(2)].concat();
+            inline(backward, &inputs).into_iter().map(Some).collect()
+        }
+        Rule::Jvp { tangent } => {
+            let known = [&primals.operands[..call.arguments], primals.results].concat();
+            let linear = call.float_arguments().into_iter().map(|_| None);
+            let inputs = known.into_iter().map(Some).chain(linear).chain(captured(1).iter().copied().map(Some));
+            let inputs: Vec<Option<Value>> = inputs.collect();
+            transposed(tangent, &inputs, &given, primals.residuals).unwrap_or_else(|| {
+                not_linear(call, primals.operands, "`tangent`", "reverse", "tangents");
+                vec![None; call.float_arguments().len()]
+            })
+        }
+    };
+    let mut all = primals.none();
+    for (index, cotangent) in call.float_arguments().into_iter().zip(of_arguments) {
+        all[index] = cotangent;
+    }
+    all
+}
+
+pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Vec<Dual> {
+    let values: Vec<Value> = operands.iter().map(|operand| operand.primal).collect();
+    if !captures_nothing(call, &values, |operand| operands[operand].tangent.is_some()) {
+        return Vec::new();
+    }
+    let arguments = &operands[..call.arguments];
+    let floats = call.float_arguments();
+    if arguments.iter().all(|argument| argument.tangent.is_none()) {
+        return emit(call.clone(), &values, Site::Unknown).into_iter().map(Dual::constant).collect();
+    }
+    let Forward { results, saved } = forward(call, &values);
+    if results.iter().any(|result| result.is_poison()) {
+        return Vec::new();
+    }
+    let parts = call.parts();
+    let captured = |part: usize| &values[parts[part].captured.clone()];
+    let of_results: Vec<Option<Value>> = match &call.rule {
+        Rule::Vjp { backward, .. } => {
+            let linear = call.float_results().into_iter().map(|_| None);
+            let inputs = saved.into_iter().map(Some).chain(linear).chain(captured(2).iter().copied().map(Some));
+            let tangents: Vec<Option<Value>> = floats.iter().map(|index| arguments[*index].tangent).collect();
+            let inputs: Vec<Option<Value>> = inputs.collect();
+            transposed(backward, &inputs, &tangents, &Residuals::default()).unwrap_or_else(|| {
+                not_linear(call, &values, "`backward`", "forward", "cotangents");
+                vec![None; call.float_results().len()]
+            })
+        }
+        Rule::Jvp { tangent } => {
+            let tangents: Vec<Value> = floats.iter().map(|index| arguments[*index].tangent_or_zeros()).collect();
+            let inputs = [&values[..call.arguments], &results, &tangents, captured(1)].concat();
+            inline(tangent, &inputs).into_iter().map(Some).collect()
+        }
+    };
+    let mut all: Vec<Dual> = results.into_iter().map(Dual::constant).collect();
+    for (index, tangent) in call.float_results().into_iter().zip(of_results) {
+        all[index].tangent = tangent;
+    }
+    all
+}
+
+/// call-c4. What `backward` alone captures is no input of the function: it has a part in second derivatives only.
+fn captures_nothing(call: &Call, operands: &[Value], is_differentiated: impl Fn(usize) -> bool) -> bool {
+    for part in call.parts().iter().filter(|part| part.name != "backward") {
+        for (number, operand) in part.captured.clone().enumerate() {
+            if is_differentiated(operand) {
+                let name = part.graph.input_name(part.params + number);
+                let component = format!("captured value `{name}` of `{}`", part.name);
+                let reason = "a rule says how to differentiate by the arguments alone";
+                let fix = "pass the value as an argument and give its derivative in the rule, or capture it with \
+                           `stop_gradient()` if it has none";
+                no_derivative(call.name(), &operands[operand..=operand], &component, reason, fix);
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// call-c5
+fn not_linear(call: &Call, operands: &[Value], graph: &str, mode: &str, what: &str) {
+    let reason =
+        format!("{mode} mode transposes {graph}, which is not linear in the {what}: its derivative depends on them");
+    let (other, door) = if mode == "forward" { ("reverse", "custom_jvp") } else { ("forward", "custom_vjp") };
+    let fix = format!("differentiate in {other} mode, or give the function a rule for {mode} mode by `{door}`");
+    no_derivative(call.name(), &operands[..call.arguments.min(operands.len())], "the function", &reason, &fix);
+}

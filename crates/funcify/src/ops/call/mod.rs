@@ -1,0 +1,256 @@
+//! The call: a function with a derivative rule of its own, as JAX's `custom_vjp` and `custom_jvp` make them.
+//!
+//! - **call-c1** the function takes the arguments and what it captures, and gives the results.
+//! - **call-c2** `forward` takes the arguments and what it captures; it gives results of the function's types, and then
+//!   residuals. `backward` takes the residuals, a cotangent for each float result, and what it captures; it gives a
+//!   cotangent for each float argument, of exactly its type.
+//! - **call-c3** `tangent` takes the arguments, the results, a tangent for each float argument, and what it captures; it
+//!   gives a tangent for each float result, of exactly its type.
+//! - **call-c4** what the function, `forward` or `tangent` captures is not differentiated: their rule does not say how. It
+//!   is an error to ask for it, never zeros.
+//! - **call-c5** `backward` is linear in the cotangents where forward mode goes through it, and `tangent` in the tangents where
+//!   reverse mode does: a rule whose derivative depends on them is an error there.
+//! - **call-c6** the results and the residuals have no size that is known only when a loop in the function has run.
+//!
+//! Operands, in order: the arguments, what the function captures, what each graph of the rule captures. A value that two of
+//! them use is an operand of each. Results: those of the function.
+//!
+//! The reference evaluation runs the function. No backend converts the op: `Graph::without_rules` puts the function's
+//! nodes in its place before a program is made.
+
+mod batch;
+mod grad;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Attributes, EvalContext, OpRules};
+use crate::derivative::{Dual, Forward, Primals};
+use crate::error::{Place, Result};
+use crate::eval::evaluate_in;
+use crate::graph::{Graph, Value, binds};
+use crate::host::HostTensor;
+use crate::types::{Dim, Symbol, TensorType};
+use crate::vmap::Batched;
+
+/// The call of a function that has a derivative rule of its own.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// What it computes.
+    pub function: Arc<Graph>,
+    /// Its derivative.
+    pub rule: Rule,
+    /// How many arguments it has. What comes after them is captured.
+    pub arguments: usize,
+}
+
+/// A derivative rule.
+#[derive(Clone, Debug)]
+pub enum Rule {
+    /// That of reverse mode (call-c2).
+    Vjp {
+        /// The function, with residuals.
+        forward: Arc<Graph>,
+        /// From residuals and cotangents of the results to cotangents of the arguments.
+        backward: Arc<Graph>,
+    },
+    /// That of forward mode (call-c3).
+    Jvp {
+        /// From arguments, results and tangents of the arguments to tangents of the results.
+        tangent: Arc<Graph>,
+    },
+}
+
+/// One of the graphs of a call.
+pub(crate) struct CallBody<'a> {
+    /// What it is called in texts and errors.
+    pub(crate) name: &'static str,
+    pub(crate) graph: &'a Arc<Graph>,
+    /// How many parameters it has before those that it captures.
+    pub(crate) params: usize,
+    /// The operands that it captures.
+    pub(crate) captured: Range<usize>,
+}
+
+impl Call {
+    /// The graphs: the function, then those of the rule.
+    pub(crate) fn parts(&self) -> Vec<CallBody<'_>> {
+        let (results, floats) = (self.function.outputs().len(), self.float_results().len());
+        let of_rule: Vec<(&'static str, &Arc<Graph>, usize)> = match &self.rule {
+            Rule::Vjp { forward, backward } => {
+                let residuals = forward.outputs().len().saturating_sub(results);
+                vec![("forward", forward, self.arguments), ("backward", backward, residuals + floats)]
+            }
+            Rule::Jvp { tangent } => {
+                vec![("tangent", tangent, self.arguments + results + self.float_arguments().len())]
+            }
+        };
+        let mut next = self.arguments;
+        let body = |(name, graph, params): (&'static str, _, usize)| {
+            let graph: &Arc<Graph> = graph;
+            let start = next;
+            next += graph.inputs().len().saturating_sub(params);
+            CallBody { name, graph, params, captured: start..next }
+        };
+        std::iter::once(("function", &self.function, self.arguments)).chain(of_rule).map(body).collect()
+    }
+
+    /// The graphs with these ones in their place, in the order of [`parts`](Call::parts).
+    pub(crate) fn with_graphs(&self, graphs: Vec<Arc<Graph>>) -> Call {
+        let mut graphs = graphs.into_iter();
+        let mut next = |old: &Arc<Graph>| graphs.next().unwrap_or_else(|| old.clone());
+        let function = next(&self.function);
+        let rule = match &self.rule {
+            Rule::Vjp { forward, backward } => Rule::Vjp { forward: next(forward), backward: next(backward) },
+            Rule::Jvp { tangent } => Rule::Jvp { tangent: next(tangent) },
+        };
+        Call { function, rule, arguments: self.arguments }
+    }
+
+    /// The arguments that have tangents and cotangents, by number.
+    pub(crate) fn float_arguments(&self) -> Vec<usize> {
+        let count = self.arguments.min(self.function.inputs().len());
+        (0..count).filter(|index| self.function.input_type(*index).dtype.is_float()).collect()
+    }
+
+    /// The results that have tangents and cotangents, by number.
+    pub(crate) fn float_results(&self) -> Vec<usize> {
+        let count = self.function.outputs().len();
+        (0..count).filter(|index| self.function.output_type(*index).dtype.is_float()).collect()
+    }
+
+    /// Adds the call for a forward pass: that of the rule, which saves its residuals.
+    pub(crate) fn forward(&self, operands: &[Value]) -> Forward {
+        grad::forward(self, operands)
+    }
+}
+
+impl OpRules for Call {
+    fn name(&self) -> &'static str {
+        match self.rule {
+            Rule::Vjp { .. } => "custom_vjp",
+            Rule::Jvp { .. } => "custom_jvp",
+        }
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let outputs = |graph: &Graph| -> Vec<TensorType> {
+            (0..graph.outputs().len()).map(|index| graph.output_type(index).clone()).collect()
+        };
+        let results = outputs(&self.function);
+        let mut residuals = Vec::new();
+        if let Rule::Vjp { forward, .. } = &self.rule {
+            residuals = outputs(forward);
+            let rest = residuals.split_off(results.len().min(residuals.len()));
+            check_results(at, "forward", "result", &results, &residuals)?;
+            residuals = rest;
+        }
+        let parts = self.parts();
+        let count = parts.last().map_or(self.arguments, |part| part.captured.end);
+        if inputs.len() != count || self.function.inputs().len() < self.arguments {
+            let captured = count.saturating_sub(self.arguments);
+            let expected = format!("{count} operands: {} arguments, {captured} captured values", self.arguments);
+            let fix = "pass the arguments, and what the function and its rule capture";
+            return Err(at.mismatch("the operand list", expected, format!("{} operands", inputs.len()), fix));
+        }
+        let arguments = inputs[..self.arguments].to_vec();
+        let pick = |types: &[TensorType], which: Vec<usize>| -> Vec<TensorType> {
+            which.into_iter().map(|index| types[index].clone()).collect()
+        };
+        check_params(at, &parts[0], arguments.clone(), inputs)?;
+        let of_arguments = pick(&arguments, self.float_arguments());
+        let of_results = pick(&results, self.float_results());
+        match &self.rule {
+            // call-c2
+            Rule::Vjp { backward, .. } => {
+                check_params(at, &parts[1], arguments, inputs)?;
+                check_params(at, &parts[2], [residuals, of_results].concat(), inputs)?;
+                check_results(at, "backward", "cotangent", &of_arguments, &outputs(backward))?;
+            }
+            // call-c3
+            Rule::Jvp { tangent } => {
+                check_params(at, &parts[1], [arguments, results.clone(), of_arguments].concat(), inputs)?;
+                check_results(at, "tangent", "tangent", &of_results, &outputs(tangent))?;
+            }
+        }
+        parts.iter().try_for_each(|part| check_sizes(at, part.name, part.graph))?;
+        Ok(results)
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        // What the function captures follows the arguments.
+        evaluate_in(&self.function, inputs[..self.function.inputs().len()].to_vec(), context.sizes)
+    }
+
+    /// None: the text form shows the graphs.
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        batch::batch(self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+        grad::jvp(self, operands)
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        grad::vjp(self, primals, cotangents)
+    }
+}
+
+/// The parameters of a graph: `own`, then what it captures.
+fn check_params(at: &Place, part: &CallBody<'_>, own: Vec<TensorType>, inputs: &[TensorType]) -> Result<()> {
+    let expected = [own.as_slice(), &inputs[part.captured.clone()]].concat();
+    let (name, graph) = (part.name, part.graph);
+    if graph.inputs().len() != expected.len() {
+        let (expected, found) = (expected.len(), graph.inputs().len());
+        let component = format!("the parameter list of `{name}`");
+        let fix = "give it the parameters that the rule has, and what it captures";
+        return Err(at.mismatch(component, format!("{expected} parameters"), format!("{found} parameters"), fix));
+    }
+    for (index, expected) in expected.iter().enumerate() {
+        if graph.input_type(index) != expected {
+            let component = format!("parameter {index} of `{name}`");
+            let fix = "give the parameter the type of what is passed";
+            return Err(at.mismatch(component, expected, graph.input_type(index), fix));
+        }
+    }
+    Ok(())
+}
+
+/// What a graph of the rule gives.
+fn check_results(at: &Place, of: &str, what: &str, expected: &[TensorType], found: &[TensorType]) -> Result<()> {
+    if expected.len() != found.len() {
+        let component = format!("the list of {what}s of `{of}`");
+        let (expected, found) = (format!("{} values", expected.len()), format!("{} values", found.len()));
+        let fix = "give one for each value that has a float type, or for each result";
+        return Err(at.mismatch(component, expected, found, fix));
+    }
+    for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
+        if expected != found {
+            let fix = "make the types equal, by a cast, a reshape or a broadcast";
+            return Err(at.mismatch(format!("{what} {index} of `{of}`"), expected, found, fix));
+        }
+    }
+    Ok(())
+}
+
+/// call-c6
+pub(crate) fn check_sizes(at: &Place, name: &str, graph: &Graph) -> Result<()> {
+    let bound: Vec<&Symbol> = graph.nodes().iter().flat_map(|node| binds(&node.op)).collect();
+    for (index, output) in graph.outputs().iter().enumerate() {
+        let ty = graph.ty(output.value);
+        let mut symbols = ty.shape.dims().iter().flat_map(Dim::symbols);
+        if let Some(symbol) = symbols.find(|symbol| bound.contains(symbol)) {
+            let found = format!("{ty}, where a loop in `{name}` gives `{symbol}`");
+            let fix = "reduce it, or write it into rows of a known size";
+            let expected = "sizes that are known before it runs";
+            return Err(at.mismatch(format!("value {index} that `{name}` gives"), expected, found, fix));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! What a loop keeps for its backward loop: its own policy or the default, and what a budget allows.
+
+use super::saves::saved_values;
+use super::{Scan, Start};
+use crate::derivative::Residuals;
+use crate::types::{Dim, Sizes, TensorType};
+
+/// What a size that is a symbol counts as.
+const ASSUMED_SIZE: usize = 1024;
+
+/// How many levels of segments a budget may take.
+const MOST_LEVELS: u32 = 4;
+
+impl Scan {
+    /// What is kept, where a budget is the policy that it allows.
+    pub(super) fn kept(&self, default: &Residuals) -> Residuals {
+        match self.residuals.as_ref().unwrap_or(default) {
+            Residuals::Budget(bytes) => within(self, *bytes),
+            policy => policy.clone(),
+        }
+    }
+}
+
+/// The policy of the least work that keeps no more than so many bytes; that of the least memory if none does.
+fn within(scan: &Scan, bytes: usize) -> Residuals {
+    let costs = Costs::of(scan);
+    let whole = [Residuals::SaveAll, Residuals::SaveDots, Residuals::Recompute];
+    let mut policies: Vec<Residuals> = whole.to_vec();
+    if scan.until.is_none() && scan.truncate.is_none() {
+        policies.extend((1..=MOST_LEVELS).map(|levels| Residuals::of_levels(&balanced(costs.steps, levels))));
+    }
+    let kept: Vec<(usize, Residuals)> =
+        policies.into_iter().map(|policy| (costs.kept(scan, &policy), policy)).collect();
+    let fits = kept.iter().find(|(kept, _)| *kept <= bytes);
+    let least = || kept.iter().min_by_key(|(kept, _)| *kept);
+    fits.or_else(least).map_or(Residuals::Recompute, |(_, policy)| policy.clone())
+}
+
+/// So many levels of segments, each of which keeps as many states.
+fn balanced(steps: usize, levels: u32) -> Vec<usize> {
+    let reaches = |each: &usize| each.saturating_pow(levels + 1) >= steps;
+    let each = (2..=steps.max(2)).find(reaches).unwrap_or(2);
+    (1..=levels).rev().map(|level| each.saturating_pow(level)).collect()
+}
+
+/// What a loop may keep, in bytes.
+struct Costs {
+    steps: usize,
+    /// The state before a step.
+    state: usize,
+    /// The state before a segment.
+    between: usize,
+}
+
+impl Costs {
+    fn of(scan: &Scan) -> Self {
+        let (layout, results, body) = (scan.params(), scan.results(), &scan.body);
+        let carries: usize = layout.carries.map(|param| bytes(body.input_type(param))).sum();
+        let (mut state, mut between) = (carries, carries);
+        for ((buffer, written), read) in scan.buffers.iter().zip(results.buffers).zip(layout.buffers) {
+            let row = bytes(body.output_type(written.start));
+            match buffer.start {
+                Start::Empty => {}
+                Start::Given(given) => {
+                    state += row;
+                    between += given * row;
+                }
+                Start::Full => {
+                    state += read.len() * row;
+                    between += buffer.reach() * row;
+                }
+            }
+        }
+        let steps = assumed(&scan.steps);
+        Costs { steps: scan.truncate.map_or(steps, |last| steps.min(last)), state, between }
+    }
+
+    /// How many bytes are kept at a time.
+    fn kept(&self, scan: &Scan, policy: &Residuals) -> usize {
+        let values = saved_values(&scan.body, scan.params().carries.end, policy);
+        let values: usize = values.into_iter().map(|value| bytes(scan.body.ty(value))).sum();
+        let (mut kept, mut steps) = (0usize, self.steps);
+        for length in policy.levels().iter().map(|length| (*length).max(1)).filter(|length| *length < self.steps) {
+            kept = kept.saturating_add(steps.div_ceil(length).saturating_mul(self.between));
+            steps = length;
+        }
+        kept.saturating_add(steps.saturating_mul(self.state.saturating_add(values)))
+    }
+}
+
+fn bytes(ty: &TensorType) -> usize {
+    ty.shape.dims().iter().map(assumed).fold(ty.dtype.size(), usize::saturating_mul)
+}
+
+/// A dimension, where symbols have the size that is assumed.
+fn assumed(dim: &Dim) -> usize {
+    let mut sizes = Sizes::new();
+    dim.symbols().into_iter().for_each(|symbol| sizes.set(symbol, ASSUMED_SIZE));
+    dim.value(&sizes).map_or(ASSUMED_SIZE, |size| usize::try_from(size).unwrap_or(0))
+}

@@ -1,0 +1,49 @@
+//! Random programs and their gradients on every backend, against the reference evaluation.
+
+use funcify::Error;
+use funcify::dispatch::{backend_names, open_backend};
+use funcify_conformance::arbitrary::{Choices, Kept, Sample, is_ragged};
+use funcify_conformance::properties::{Tally, check_backend};
+
+// Linked for their registered conversions.
+use funcify_burn as _;
+use funcify_candle as _;
+
+/// Programs of 200 seeds that the suite on the reference backend has not by default.
+const SEEDS: std::ops::Range<u64> = 1_000_000..1_000_200;
+
+#[test]
+fn every_backend_agrees_with_the_reference_evaluation() {
+    let programs: Vec<(u64, Kept)> = SEEDS
+        .filter_map(|seed| match Sample::new(&mut Choices::seeded(seed)) {
+            Ok(sample) => Some((seed, Kept::from(&sample))),
+            Err(error) if is_ragged(&error) => None,
+            Err(error) => panic!("seed {seed}: {error}"),
+        })
+        .collect();
+    let mut wrong = Vec::new();
+    for name in backend_names() {
+        let executor = match open_backend(name) {
+            Ok(executor) => executor,
+            Err(Error::Absent { .. }) => continue,
+            Err(error) => panic!("{name}: {error}"),
+        };
+        let holds_doubles = executor.lacks(funcify::DType::F64, 1).is_none();
+        let mut tally = Tally::default();
+        for (seed, kept) in &programs {
+            match check_backend(kept, executor.as_ref()) {
+                Ok(other) => tally.add(&other),
+                Err(found) => wrong.push(format!("{name}, seed {seed}: {}: {}", found.property, found.reason)),
+            }
+        }
+        println!("{name}: {:?}", tally.0);
+        let native = tally.0.get("native").copied().unwrap_or(0);
+        assert!(!holds_doubles || native > programs.len(), "{name}: {native} programs are compared");
+    }
+    assert!(
+        wrong.is_empty(),
+        "{}\n{} are wrong",
+        wrong.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n"),
+        wrong.len()
+    );
+}

@@ -146,7 +146,7 @@ impl Differentiable {
         // A tracked input of another type than the graph's is an error of the call.
         let is_wanted = |index: &usize| tracked[*index] && self.graph.input_type(*index).dtype.is_float();
         let names = (0..tracked.len()).filter(is_wanted).map(|index| self.graph.input_name(index).to_string());
-        let options = GradOptions::new().disconnected(Disconnected::Zeros).residuals(self.options.residuals);
+        let options = GradOptions::new().disconnected(Disconnected::Zeros).residuals(self.options.residuals.clone());
         let pullback = self.graph.pullback(Wrt::Names(names.collect()), options)?;
         let compile = |graph: &Graph| Function::compile_with(graph, &self.candle, self.options.compile.clone());
         let (forward, backward) = (compile(&pullback.forward)?, compile(&pullback.backward)?);

@@ -53,7 +53,8 @@ fn ways() -> Vec<(&'static str, DifferentiableOptions)> {
     vec![
         ("native", new()),
         ("unrolled", new().compile(unroll)),
-        ("products saved", new().residuals(Residuals::SaveProducts)),
+        ("products saved", new().residuals(Residuals::SaveDots)),
+        ("segments", new().residuals(Residuals::Segments(3))),
         ("everything saved", new().residuals(Residuals::SaveAll)),
     ]
 }

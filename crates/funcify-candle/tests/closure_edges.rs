@@ -375,6 +375,21 @@ fn a_closure_that_draws_is_an_error() {
     assert!(last.sum_all().unwrap().backward().is_ok());
 }
 
+/// A variable that an optimiser changed before a second backward: the steps that run again are others.
+#[test]
+fn a_variable_that_changed_is_an_error() {
+    let (w, xs) = (var(1, &[2], DType::F64), var(2, &[STEPS, 2], DType::F64));
+    let (weight, start) = (w.clone(), tensor(3, &[2], DType::F64));
+    let step = move |h: Tensor, x: Tensor| Ok((((h * weight.as_tensor())? + x)?.sin()?, ()));
+    let total = loss(&[&scan(&start, xs.as_tensor(), step).unwrap().0]).unwrap();
+    let first = total.backward().unwrap();
+    let before = w.copy().unwrap();
+    w.set(&(w.as_tensor() * 1.5).unwrap()).unwrap();
+    assert_contains(&error_of(total.backward()), &["change variables after the backward"]);
+    w.set(&before).unwrap();
+    assert_gradients(&total.backward().unwrap(), &first, &[&w, &xs], "set back");
+}
+
 #[test]
 fn mistakes_are_errors() {
     let (start, xs) = (tensor(1, &[2], DType::F32), tensor(2, &[STEPS, 2], DType::F32));

@@ -60,6 +60,9 @@ fn report(seed: u64, tape: Vec<u32>, property: &'static str) -> String {
     format!("seed {seed}: {property}\n{reason}\nthe smallest program found:\n{kept}\nto keep it as a test:\n{keep}")
 }
 
+/// A seed, the tape of its choices, and what is wrong with the program.
+type Wrong = (u64, Vec<u32>, Disagreement);
+
 /// What came of some random programs.
 #[derive(Default)]
 struct Run {
@@ -67,7 +70,7 @@ struct Run {
     ragged: usize,
     reached: Features,
     tally: Tally,
-    wrong: Vec<(u64, Vec<u32>, Disagreement)>,
+    wrong: Vec<Wrong>,
 }
 
 impl Run {
@@ -99,7 +102,7 @@ impl Run {
 
     /// Every property that does not hold, by its smallest program.
     fn report(&self) -> String {
-        let mut by_property: BTreeMap<&str, Vec<&(u64, Vec<u32>, Disagreement)>> = BTreeMap::new();
+        let mut by_property: BTreeMap<&str, Vec<&Wrong>> = BTreeMap::new();
         for wrong in &self.wrong {
             by_property.entry(wrong.2.property).or_default().push(wrong);
         }

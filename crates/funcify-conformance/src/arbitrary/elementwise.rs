@@ -76,7 +76,10 @@ fn pair(maker: &mut Maker<'_>) -> (Entry, Entry) {
     if maker.choices.one_in(3) { (right, left) } else { (left, right) }
 }
 
-const BINARY: [(&str, fn(Value, Value, f64, f64) -> (Value, f64)); 9] = [
+/// A function of two elements, and what its results are at most.
+type Smooth2 = (&'static str, fn(Value, Value, f64, f64) -> (Value, f64));
+
+const BINARY: [Smooth2; 9] = [
     ("add", |x, y, a, b| (x + y, a + b)),
     ("mul", |x, y, a, b| (x * y, a * b)),
     ("sub", |x, y, a, b| (x - y, a + b)),

@@ -46,7 +46,7 @@ pub(super) struct Maker<'a> {
     pub(super) error: Option<Error>,
 }
 
-type Part = fn(&mut Maker<'_>);
+pub(super) type Part = fn(&mut Maker<'_>);
 
 /// What a program is made of, and how often.
 const OPS: [(usize, Part); 8] = [

@@ -4,11 +4,11 @@ use funcify::{
     Disconnected, GradOptions, Residuals, Value, VmapOptions, grad_with, hvp, jacobian, jvp, vjp_with, vmap, vmap_with,
 };
 
-use super::maker::{Entry, LIMIT, Maker};
+use super::maker::{Entry, LIMIT, Maker, Part};
 
 /// A gradient, a product with the Jacobian, or lanes.
 pub(super) fn transform(maker: &mut Maker<'_>) {
-    const KINDS: [(usize, fn(&mut Maker<'_>)); 7] =
+    const KINDS: [(usize, Part); 7] =
         [(6, gradient), (8, lanes), (3, pulled), (3, pushed), (2, curvature), (2, matrix), (3, lanes_of_axes)];
     maker.choices.weighted(&KINDS)(maker);
 }

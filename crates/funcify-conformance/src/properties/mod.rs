@@ -269,12 +269,12 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
     let (by_forward, by_reverse) = (sum(&forward_terms), sum(&reverse_terms));
     let scale = 1e-3 + magnitude(&forward_terms) + magnitude(&reverse_terms);
     let tolerance = if subject.kept.is_exact { 1e-9 } else { 3e-2 };
-    let far = |a: f64, b: f64, tolerance: f64| !((a - b).abs() <= tolerance * scale);
+    let near = |a: f64, b: f64| (a - b).abs() <= tolerance * scale;
     let show = |what: &str| {
         let inputs = subject.inputs.iter().map(|(name, value)| format!("  {name} = {value:?}\n"));
         format!("{what}\nwith\n{}in\n{graph}\n{jvp}\n{vjp}", inputs.collect::<String>())
     };
-    if far(by_forward, by_reverse, tolerance) {
+    if !near(by_forward, by_reverse) {
         let reason = show(&format!("forward mode gives {by_forward:?}, reverse mode {by_reverse:?}"));
         return Err(Disagreement { property: reverse, reason });
     }

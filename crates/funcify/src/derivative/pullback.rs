@@ -55,7 +55,7 @@ impl Graph {
     ///     Taken::Input(_) => x.clone(),
     ///     Taken::Output(index) => outputs[*index].clone(),
     ///     Taken::Cotangent(_) => ct.clone(),
-    /// });
+    /// }).collect();
     /// assert_eq!(evaluate(&pullback.backward, &inputs)?[0], HostTensor::scalar(1f64.exp()));
     /// # Ok::<(), funcify::Error>(())
     /// ```

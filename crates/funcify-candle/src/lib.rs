@@ -1,4 +1,4 @@
-//! The Candle backend of funcify: every op on Candle's tensors, loops unrolled.
+//! The Candle backend of funcify: every op on Candle's tensors, loops unrolled; and loops for Candle's models.
 //!
 //! ```
 //! use candle_core::{Device, Tensor};
@@ -30,12 +30,60 @@
 //!
 //! # Gradients
 //!
-//! Gradients come from funcify's own transformation. Tensors that Candle tracks stay tracked through Candle's kernels
-//! and through the elementwise kernels of one float operand, except `lgamma` and `digamma`; Candle's `backward` through
-//! another kernel of this crate is Candle's error `BackwardNotSupported`, never a wrong gradient.
+//! A [`Differentiable`] is a compiled graph as one op of Candle's autodiff: `loss.backward()` goes through it by funcify's
+//! own backward program.
+//!
+//! ```
+//! use candle_core::{Device, Tensor, Var};
+//! use funcify::{Graph, scan};
+//! use funcify_candle::{Candle, Differentiable};
+//!
+//! let rnn = Graph::build("rnn", |g| {
+//!     let (xs, h0) = (g.input("xs", "f32[T,B,N]"), g.input("h0", "f32[B,N]"));
+//!     let u = g.input("u", "f32[N,N]");
+//!     scan(h0, xs, |h, x| {
+//!         let h = (x + h.matmul(u)).tanh();
+//!         (h, h)
+//!     })
+//! })?;
+//! let rnn = Differentiable::compile(&rnn, &Candle::cpu())?;
+//!
+//! let xs = Tensor::randn(0f32, 1.0, (100, 8, 4), &Device::Cpu)?;
+//! let h0 = Tensor::zeros((8, 4), xs.dtype(), &Device::Cpu)?;
+//! let u = Var::randn(0f32, 0.5, (4, 4), &Device::Cpu)?;
+//! let results = rnn.call(&[xs, h0, u.as_tensor().clone()])?; // the last h, and all
+//! let gradients = results[1].sqr()?.mean_all()?.backward()?;
+//! assert_eq!(gradients.get(&u).unwrap().dims(), [4, 4]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What cannot be traced is a closure on Candle's tensors: [`scan()`], [`while_loop`], [`map`], [`cond`] and [`checkpoint`] run
+//! it, each as one node, and run it again in the backward. [`RnnExt`] does so for the recurrent cells of candle_nn. The
+//! layers in [`nn`] are graphs with parameters from a `VarBuilder`.
+//!
+//! All of these may be passed through backward repeatedly and by several threads. Candle's backward gives no second
+//! derivatives; to ask for one through such a node is an error: differentiate the graph, as often as needed.
+//!
+//! Tensors that Candle tracks also stay tracked in a plain [`Function`](funcify::dispatch::Function), op for op, through
+//! Candle's kernels and through the elementwise kernels of one float operand, except `lgamma` and `digamma`; Candle's
+//! `backward` through another kernel of this crate is Candle's error `BackwardNotSupported`, never a wrong gradient.
 
+mod autodiff;
 mod backend;
+mod closures;
 mod cpu;
+mod differentiable;
+mod errors;
+pub mod nn;
 mod ops;
+mod rnn;
+mod tree;
 
 pub use backend::Candle;
+pub use closures::cond::{checkpoint, cond};
+pub use closures::map::{map, map_with};
+pub use closures::scan::{ScanOptions, scan, scan_captured, scan_with};
+pub use closures::while_loop::while_loop;
+pub use differentiable::{Differentiable, DifferentiableOptions};
+pub use rnn::{RnnExt, RnnState};
+pub use tree::TensorTree;

@@ -1,0 +1,98 @@
+//! The gradient of a piece of a program that Candle has recorded, between leaves of its own and given cotangents.
+
+use candle_core::backprop::GradStore;
+use candle_core::{CpuStorage, CudaStorage, CustomOp1, InplaceOp2, Layout, MetalStorage, Result, Shape, Tensor, Var};
+
+use super::storage::token;
+
+/// A leaf with these elements, by which a gradient can be taken. What is no float is given as it is.
+pub(crate) fn leaf(tensor: &Tensor) -> Result<Tensor> {
+    if tensor.dtype().is_float() { Ok(Var::from_tensor(&tensor.detach())?.into_inner()) } else { Ok(tensor.detach()) }
+}
+
+/// The gradients of outputs with these cotangents, by every `Var` that they depend on. Outputs without a graph, and those
+/// without a cotangent, add nothing.
+pub(crate) fn pull<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>) -> Result<GradStore> {
+    let given = outputs.into_iter().filter(|(_, cotangent)| cotangent.is_some());
+    join(given)?.map_or_else(|| Ok(GradStore::default()), |root| root.backward())
+}
+
+/// One tensor that depends on all outputs that have a graph, if there are any.
+pub(crate) fn join<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>) -> Result<Option<Tensor>> {
+    let tracked = outputs.into_iter().filter(|(output, _)| output.track_op() && output.dtype().is_float());
+    let seeds = tracked.map(|(output, cotangent)| output.apply_op1(Seed(cotangent))).collect::<Result<Vec<_>>>()?;
+    if seeds.is_empty() { Ok(None) } else { Tensor::cat(&seeds, 0).map(Some) }
+}
+
+/// A token of an output: its gradient is the cotangent.
+struct Seed(Option<Tensor>);
+
+impl CustomOp1 for Seed {
+    fn name(&self) -> &'static str {
+        "funcify-seed"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        token(storage, 1)
+    }
+
+    fn cuda_fwd(&self, storage: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
+        token(storage, 1)
+    }
+
+    fn metal_fwd(&self, storage: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
+        token(storage, 1)
+    }
+
+    fn bwd(&self, _: &Tensor, _: &Tensor, _: &Tensor) -> Result<Option<Tensor>> {
+        Ok(self.0.clone())
+    }
+}
+
+/// A sum of gradients, none at first.
+#[derive(Default)]
+pub(crate) struct Sum(Option<Tensor>);
+
+impl Sum {
+    /// Adds a gradient that a [`pull`] gave: nothing else holds its elements.
+    pub(crate) fn add(&mut self, gradient: Option<Tensor>) -> Result<()> {
+        self.0 = match (self.0.take(), gradient.map(|gradient| gradient.detach())) {
+            (Some(sum), Some(gradient)) if sum.device().is_cpu() && sum.is_contiguous() && gradient.is_contiguous() => {
+                sum.inplace_op2(&gradient, &AddAssign)?;
+                Some(sum)
+            }
+            (Some(sum), Some(gradient)) => Some(sum.add(&gradient)?),
+            (sum, gradient) => sum.or(gradient),
+        };
+        Ok(())
+    }
+
+    pub(crate) fn total(self) -> Option<Tensor> {
+        self.0
+    }
+}
+
+/// `a += b` on the CPU.
+struct AddAssign;
+
+impl InplaceOp2 for AddAssign {
+    fn name(&self) -> &'static str {
+        "funcify-add-assign"
+    }
+
+    fn cpu_fwd(&self, a: &mut CpuStorage, to: &Layout, b: &CpuStorage, from: &Layout) -> Result<()> {
+        fn add<E: Copy + std::ops::AddAssign>(a: &mut [E], to: &Layout, b: &[E], from: &Layout) {
+            let count = to.shape().elem_count();
+            let a = &mut a[to.start_offset()..][..count];
+            a.iter_mut().zip(&b[from.start_offset()..][..count]).for_each(|(a, b)| *a += *b);
+        }
+        match (a, b) {
+            (CpuStorage::F32(a), CpuStorage::F32(b)) => add(a, to, b, from),
+            (CpuStorage::F64(a), CpuStorage::F64(b)) => add(a, to, b, from),
+            (CpuStorage::F16(a), CpuStorage::F16(b)) => add(a, to, b, from),
+            (CpuStorage::BF16(a), CpuStorage::BF16(b)) => add(a, to, b, from),
+            _ => candle_core::bail!("two gradients of one tensor have different types"),
+        }
+        Ok(())
+    }
+}

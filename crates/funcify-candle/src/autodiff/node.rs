@@ -1,0 +1,294 @@
+//! A computation as one node of Candle's autodiff: any number of inputs and outputs, of mixed float types.
+//!
+//! Candle's custom ops have up to three inputs and one output. Tokens join several of them:
+//!
+//! ```text
+//! input 0 ──▶ Input ─┐                      ┌─▶ Output ──▶ output 0
+//! input 1 ──▶ Input ─┼─▶ cat ──▶ Hub ───────┼─▶ Output ──▶ output 1
+//! input 2 ──▶ Input ─┘                      └─▶ Output ──▶ output 2
+//! ```
+//!
+//! Edges without a name are tokens: small vectors of f32. An `Output` gives elements that are computed already.
+//!
+//! 1. Backward, Candle meets each `Output` that the loss depends on before the hub, and the hub before each `Input`.
+//!    An `Output` deposits its cotangent under a fresh ticket, and its token's gradient is the number of the ticket; the
+//!    hub finds there which outputs were used, and hands the gradients of the inputs over in the same way.
+//! 2. So a pass through the graph has its own deposits: backward may be repeated, may fail in the middle, and may run in
+//!    several threads at once.
+//! 3. The depth is constant, however many inputs there are: Candle's backward recurses.
+//! 4. Gradients are tracked, by an op whose own backward is an error: Candle's gradient of a gradient would be wrong.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use candle_core::{CpuStorage, CudaStorage, CustomOp1, Error, Layout, MetalStorage, Result, Shape, Tensor, bail};
+use funcify::{Place, Site};
+
+use super::storage::{Elements, Handover, MAX_TICKET, ticket, token};
+
+/// From the cotangents of the outputs (`None`: unused) the gradients of the inputs (`None`: zeros).
+pub(crate) type Pull = dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Elements>>> + Send + Sync;
+
+/// Makes a computation one node: its outputs, tracked. Each input is tracked and of a float type, there is at least one,
+/// and each output is of a float type.
+pub(crate) fn attach(at: &Place, inputs: &[Tensor], outputs: &[Elements], pull: Box<Pull>) -> Result<Vec<Tensor>> {
+    let node = Arc::new(Node {
+        at: at.clone(),
+        outputs: outputs.len(),
+        inputs: inputs.len(),
+        pull,
+        scope: Scope::current(),
+        next: AtomicU32::new(1),
+        deposits: Mutex::default(),
+    });
+    let from = |(index, input): (usize, &Tensor)| input.apply_op1(Input { node: node.clone(), index });
+    let tokens = inputs.iter().enumerate().map(from).collect::<Result<Vec<_>>>()?;
+    let hub = Tensor::cat(&tokens, 0)?.apply_op1(Hub(node.clone()))?;
+    let give = |(index, output): (usize, &Elements)| {
+        hub.apply_op1(Output { node: node.clone(), index, elements: Handover::of(output)? })
+    };
+    outputs.iter().enumerate().map(give).collect()
+}
+
+struct Node {
+    at: Place,
+    inputs: usize,
+    outputs: usize,
+    pull: Box<Pull>,
+    scope: Scope,
+    next: AtomicU32,
+    deposits: Mutex<Deposits>,
+}
+
+/// What waits for the next op of a backward pass, by ticket.
+#[derive(Default)]
+struct Deposits {
+    cotangents: HashMap<u32, Tensor>,
+    gradients: HashMap<u32, Vec<Option<Option<Elements>>>>,
+}
+
+impl Node {
+    fn ticket(&self) -> u32 {
+        self.next.fetch_add(1, Ordering::Relaxed) % (MAX_TICKET - 1) + 1
+    }
+
+    fn deposits(&self) -> MutexGuard<'_, Deposits> {
+        self.deposits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The cotangents that this pass has deposited.
+    fn cotangents(&self, tickets: &[f32]) -> Result<Vec<Option<Tensor>>> {
+        let mut deposits = self.deposits();
+        let cotangent = |value: &f32| match ticket(*value)? {
+            0 => Ok(None),
+            number => match deposits.cotangents.remove(&number) {
+                Some(cotangent) => Ok(Some(cotangent)),
+                None => bail!("{}: a cotangent was taken twice", self.at.op),
+            },
+        };
+        tickets.iter().map(cotangent).collect()
+    }
+
+    /// Runs the node's own backward. Returns the ticket of the gradients.
+    fn pull(&self, tickets: &[f32]) -> Result<u32> {
+        let cotangents = self.cotangents(tickets)?;
+        if self.scope != Scope::current() {
+            return Err(self.captured());
+        }
+        let gradients = (self.pull)(&cotangents)?;
+        if gradients.len() != self.inputs {
+            bail!("{}: {} gradients for {} inputs", self.at.op, gradients.len(), self.inputs);
+        }
+        let number = self.ticket();
+        self.deposits().gradients.insert(number, gradients.into_iter().map(Some).collect());
+        Ok(number)
+    }
+
+    fn captured(&self) -> Error {
+        let fix = "pass it to `scan_captured`, or to the loop as part of its carry or sequences";
+        let found = format!("the result of `{}`, which has a gradient of its own", self.at.op);
+        let expected = "`Var`s, tensors without a graph, or results of Candle's own ops";
+        crate::errors::candle(self.at.mismatch("a tensor that a closure captures", expected, found, fix))
+    }
+}
+
+/// The first half: an input becomes a token.
+struct Input {
+    node: Arc<Node>,
+    index: usize,
+}
+
+impl CustomOp1 for Input {
+    fn name(&self) -> &'static str {
+        "funcify-input"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        token(storage, 1)
+    }
+
+    fn cuda_fwd(&self, storage: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
+        token(storage, 1)
+    }
+
+    fn metal_fwd(&self, storage: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
+        token(storage, 1)
+    }
+
+    fn bwd(&self, input: &Tensor, _: &Tensor, tickets: &Tensor) -> Result<Option<Tensor>> {
+        let number = ticket(tickets.to_vec1::<f32>()?.iter().sum())?;
+        let gradient = {
+            let mut deposits = self.node.deposits();
+            let Some(waiting) = deposits.gradients.get_mut(&number) else {
+                bail!("{}: the gradients were taken twice", self.node.at.op);
+            };
+            let gradient = waiting[self.index].take().flatten();
+            if waiting.iter().all(Option::is_none) {
+                deposits.gradients.remove(&number);
+            }
+            gradient
+        };
+        match gradient {
+            Some(gradient) => {
+                let elements = Handover::of(&gradient)?;
+                input.apply_op1(FirstOrder { at: self.node.at.clone(), elements }).map(Some)
+            }
+            // Candle's backward wants a gradient for whatever it has visited.
+            None => input.detach().zeros_like().map(Some),
+        }
+    }
+}
+
+/// The middle.
+struct Hub(Arc<Node>);
+
+impl CustomOp1 for Hub {
+    fn name(&self) -> &'static str {
+        "funcify-hub"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        token(storage, self.0.outputs)
+    }
+
+    fn cuda_fwd(&self, storage: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
+        token(storage, self.0.outputs)
+    }
+
+    fn metal_fwd(&self, storage: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
+        token(storage, self.0.outputs)
+    }
+
+    fn bwd(&self, tokens: &Tensor, _: &Tensor, tickets: &Tensor) -> Result<Option<Tensor>> {
+        let number = self.0.pull(&tickets.to_vec1::<f32>()?)?;
+        Tensor::full(number as f32, tokens.shape(), tokens.device()).map(Some)
+    }
+}
+
+/// The second half: an output.
+struct Output {
+    node: Arc<Node>,
+    index: usize,
+    elements: Handover,
+}
+
+impl CustomOp1 for Output {
+    fn name(&self) -> &'static str {
+        "funcify-output"
+    }
+
+    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        self.elements.cpu()
+    }
+
+    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
+        self.elements.cuda()
+    }
+
+    fn metal_fwd(&self, _: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
+        self.elements.metal()
+    }
+
+    fn bwd(&self, tokens: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
+        let number = self.node.ticket();
+        self.node.deposits().cotangents.insert(number, cotangent.detach());
+        let mut tickets = vec![0f32; self.node.outputs];
+        tickets[self.index] = number as f32;
+        Tensor::from_vec(tickets, tokens.shape(), tokens.device()).map(Some)
+    }
+}
+
+/// A gradient: its own backward is an error.
+struct FirstOrder {
+    at: Place,
+    elements: Handover,
+}
+
+impl CustomOp1 for FirstOrder {
+    fn name(&self) -> &'static str {
+        "funcify-gradient"
+    }
+
+    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        self.elements.cpu()
+    }
+
+    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
+        self.elements.cuda()
+    }
+
+    fn metal_fwd(&self, _: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
+        self.elements.metal()
+    }
+
+    fn bwd(&self, _: &Tensor, _: &Tensor, _: &Tensor) -> Result<Option<Tensor>> {
+        Err(crate::errors::candle(funcify::Error::NoDerivative {
+            at: self.at.boxed(),
+            component: "a gradient that Candle's backward gave".into(),
+            reason: "Candle's backward detaches what it computes, so its second derivatives are wrong".into(),
+            fix: "`detach()` the gradient if it is meant as numbers; for a second derivative differentiate the graph \
+                  (`Graph::grad` as often as needed) and compile that"
+                .into(),
+        }))
+    }
+}
+
+/// Whose closure is running: a node that was made outside of it must not be met in its backward.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Scope(u64);
+
+thread_local! {
+    static SCOPE: Cell<Scope> = const { Cell::new(Scope(0)) };
+}
+
+impl Scope {
+    fn current() -> Self {
+        SCOPE.get()
+    }
+
+    /// A scope of its own.
+    pub(crate) fn fresh() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Scope(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Runs `f` in this scope.
+    pub(crate) fn run<R>(self, f: impl FnOnce() -> R) -> R {
+        struct Restore(Scope);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                SCOPE.set(self.0);
+            }
+        }
+        let _restore = Restore(SCOPE.replace(self));
+        f()
+    }
+}
+
+/// The place of a call from outside.
+#[track_caller]
+pub(crate) fn place(op: &str) -> Place {
+    Place::new(op, Site::caller())
+}

@@ -1,0 +1,166 @@
+//! Elements moved from a tensor into the result of a custom op.
+
+use std::sync::{Mutex, PoisonError};
+
+use candle_core::backend::{BackendDevice, BackendStorage};
+use candle_core::{
+    CpuStorage, CudaStorage, Error, InplaceOp1, Layout, MetalStorage, Result, Shape, Storage, Tensor, bail,
+};
+
+/// A tensor whose elements are wanted.
+pub(crate) enum Elements {
+    /// It shares its elements with nothing, and is not looked at again: they are moved.
+    Fresh(Tensor),
+    /// It may share them: they are copied.
+    Shared(Tensor),
+}
+
+impl Elements {
+    /// Results of a program, each moved where it is safe: if it covers all of its storage, no other result and none of
+    /// `others` has that storage, and it is larger than every constant of the program (a result may be one).
+    pub(crate) fn of_program(results: Vec<Tensor>, others: &[Tensor], largest_constant: usize) -> Vec<Elements> {
+        let taken: Vec<_> = others.iter().chain(&results).map(storage_of).collect();
+        let is_fresh = |tensor: &Tensor| {
+            let storage = storage_of(tensor);
+            tensor.elem_count() > largest_constant.max(1)
+                && covers_storage(tensor)
+                && taken.iter().filter(|other| **other == storage).count() == 1
+        };
+        let fresh: Vec<bool> = results.iter().map(is_fresh).collect();
+        let elements = results.into_iter().zip(fresh);
+        elements.map(|(tensor, fresh)| if fresh { Elements::Fresh(tensor) } else { Elements::Shared(tensor) }).collect()
+    }
+}
+
+/// Which storage a tensor has: tensors that share elements have the same.
+fn storage_of(tensor: &Tensor) -> usize {
+    std::ptr::from_ref(&*tensor.storage_and_layout().0).addr()
+}
+
+/// Whether a tensor has all elements of its storage, in order; only known on the CPU.
+fn covers_storage(tensor: &Tensor) -> bool {
+    let (storage, layout) = tensor.storage_and_layout();
+    let len = match &*storage {
+        Storage::Cpu(CpuStorage::F32(elements)) => elements.len(),
+        Storage::Cpu(CpuStorage::F64(elements)) => elements.len(),
+        Storage::Cpu(CpuStorage::F16(elements)) => elements.len(),
+        Storage::Cpu(CpuStorage::BF16(elements)) => elements.len(),
+        _ => return false,
+    };
+    layout.is_contiguous() && layout.start_offset() == 0 && len == layout.shape().elem_count()
+}
+
+/// The elements of one tensor, to be taken once by an op that gives them as its result.
+pub(super) struct Handover {
+    storage: Mutex<Option<Storage>>,
+    shape: Shape,
+}
+
+impl Handover {
+    pub(super) fn of(elements: &Elements) -> Result<Self> {
+        match elements {
+            Elements::Fresh(tensor) if tensor.is_contiguous() => Self::take(tensor),
+            Elements::Fresh(tensor) | Elements::Shared(tensor) => Self::take(&tensor.detach().force_contiguous()?),
+        }
+    }
+
+    /// Leaves the tensor empty.
+    fn take(tensor: &Tensor) -> Result<Self> {
+        let shape = tensor.shape().clone();
+        if tensor.elem_count() == 0 {
+            let (storage, layout) = tensor.storage_and_layout();
+            return Ok(Handover { storage: Mutex::new(Some(storage.try_clone(layout)?)), shape });
+        }
+        let taken = Take(Mutex::new(None));
+        tensor.inplace_op1(&taken)?;
+        Ok(Handover { storage: taken.0, shape })
+    }
+
+    fn storage(&self) -> Result<(Storage, Shape)> {
+        let taken = self.storage.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok((taken.ok_or_else(wrong_device)?, self.shape.clone()))
+    }
+
+    pub(super) fn cpu(&self) -> Result<(CpuStorage, Shape)> {
+        match self.storage()? {
+            (Storage::Cpu(storage), shape) => Ok((storage, shape)),
+            _ => Err(wrong_device()),
+        }
+    }
+
+    pub(super) fn cuda(&self) -> Result<(CudaStorage, Shape)> {
+        match self.storage()? {
+            (Storage::Cuda(storage), shape) => Ok((storage, shape)),
+            _ => Err(wrong_device()),
+        }
+    }
+
+    pub(super) fn metal(&self) -> Result<(MetalStorage, Shape)> {
+        match self.storage()? {
+            (Storage::Metal(storage), shape) => Ok((storage, shape)),
+            _ => Err(wrong_device()),
+        }
+    }
+}
+
+fn wrong_device() -> Error {
+    Error::Msg("a result lies on another device than the inputs that are tracked: move them to one device".into())
+}
+
+/// Puts an empty storage in the place of a tensor's.
+struct Take(Mutex<Option<Storage>>);
+
+impl Take {
+    fn put(&self, storage: Storage) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(storage);
+    }
+}
+
+fn replaced<S: BackendStorage>(storage: &mut S) -> Result<S>
+where
+    S::Device: BackendDevice<Storage = S>,
+{
+    let empty = storage.device().zeros_impl(&Shape::from(0), storage.dtype())?;
+    Ok(std::mem::replace(storage, empty))
+}
+
+impl InplaceOp1 for Take {
+    fn name(&self) -> &'static str {
+        "funcify-take"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, _: &Layout) -> Result<()> {
+        self.put(Storage::Cpu(replaced(storage)?));
+        Ok(())
+    }
+
+    fn cuda_fwd(&self, storage: &mut CudaStorage, _: &Layout) -> Result<()> {
+        self.put(Storage::Cuda(replaced(storage)?));
+        Ok(())
+    }
+
+    fn metal_fwd(&self, storage: &mut MetalStorage, _: &Layout) -> Result<()> {
+        self.put(Storage::Metal(replaced(storage)?));
+        Ok(())
+    }
+}
+
+/// Zeros in f32 on the device of `like`, `len` of them: tokens, which say nothing but what depends on what.
+pub(super) fn token<S: BackendStorage>(like: &S, len: usize) -> Result<(S, Shape)>
+where
+    S::Device: BackendDevice<Storage = S>,
+{
+    let shape = Shape::from(len);
+    Ok((like.device().zeros_impl(&shape, candle_core::DType::F32)?, shape))
+}
+
+/// Refuses what is no number of a ticket.
+pub(super) fn ticket(value: f32) -> Result<u32> {
+    if value < 0.0 || value.fract() != 0.0 || value >= MAX_TICKET as f32 {
+        bail!("a token of funcify's node was changed on its way back (it holds {value})");
+    }
+    Ok(value as u32)
+}
+
+/// The tickets are whole numbers in f32, which is exact below this.
+pub(super) const MAX_TICKET: u32 = 1 << 24;

@@ -1,0 +1,154 @@
+//! The gradient of a loop over a closure: segments from the last to the first, each run again from the carry at its start.
+
+use candle_core::{Result, Tensor};
+
+use super::record::{Traced, prints, same};
+use super::steps::{Ran, Steps};
+use crate::autodiff::local::{self, Sum};
+use crate::autodiff::storage::Elements;
+use crate::errors;
+
+/// What the backward pass needs.
+pub(super) struct Pull {
+    pub(super) steps: Steps,
+    pub(super) ran: Ran,
+    /// Which leaves of the first carry want a gradient.
+    pub(super) init: Vec<bool>,
+    pub(super) ys_are_floats: Vec<bool>,
+}
+
+/// The state of a backward pass.
+struct Back<'a> {
+    pull: &'a Pull,
+    /// The captured tensors that the steps were given.
+    captured: Vec<Tensor>,
+    /// The cotangents of the carry after the step.
+    carry: Vec<Option<Tensor>>,
+    ys: Vec<Option<Tensor>>,
+    /// The gradients of the sequences, in rows.
+    xs: Vec<Option<Tensor>>,
+    captured_sums: Vec<Sum>,
+    var_sums: Vec<Sum>,
+}
+
+impl Pull {
+    /// From the cotangents of the float carries and ys, the gradients of what is tracked: first carries, sequences,
+    /// captured tensors, variables.
+    pub(super) fn run(&self, cotangents: &[Option<Tensor>]) -> Result<Vec<Option<Elements>>> {
+        let record = &self.ran.record;
+        let mut given = cotangents.iter().cloned();
+        let mut next = |is_float: bool| if is_float { given.next().flatten() } else { None };
+        let keeps_graphs = !record.graphs.is_empty();
+        let mut back = Back {
+            pull: self,
+            captured: if keeps_graphs { self.ran.captured.clone() } else { self.steps.captured_leaves()? },
+            carry: record.last.iter().map(|carry| next(carry.dtype().is_float())).collect(),
+            ys: self.ys_are_floats.iter().map(|is_float| next(*is_float)).collect(),
+            xs: vec![None; self.steps.xs.len()],
+            captured_sums: self.steps.captured.iter().map(|_| Sum::default()).collect(),
+            var_sums: self.ran.vars.iter().map(|_| Sum::default()).collect(),
+        };
+        self.ran.scope.run(|| {
+            for (step, traced) in record.graphs.iter().enumerate().rev() {
+                back.step(step, traced)?;
+            }
+            for (range, start, end) in record.segments() {
+                let mut steps = range.clone().rev();
+                let mut segment = self.again(range, start, end, &back.captured)?;
+                while let (Some(step), Some(traced)) = (steps.next(), segment.pop()) {
+                    back.step(step, &traced)?;
+                }
+            }
+            Ok::<(), candle_core::Error>(())
+        })?;
+        Ok(back.finish())
+    }
+
+    /// Runs a segment again, each step between leaves of its own.
+    fn again(
+        &self,
+        range: std::ops::Range<usize>,
+        start: &[Tensor],
+        end: &[Tensor],
+        captured: &[Tensor],
+    ) -> Result<Vec<Traced>> {
+        let mut segment: Vec<Traced> = Vec::with_capacity(range.len());
+        let mut carry = start.to_vec();
+        for step in range {
+            let traced = self.steps.trace(step, &carry, captured);
+            let again = " when it ran again for the gradient";
+            let traced = traced.map_err(|error| error.context(self.steps.failed(step, again)))?;
+            let given = prints(&traced.ys).collect::<Result<Vec<_>>>()?;
+            let first = step * given.len();
+            if self.ran.record.prints.get(first..first + given.len()) != Some(&given) {
+                return Err(self.differs(format!("a y of step {step}")));
+            }
+            carry = traced.next.iter().map(|next| next.detach().contiguous()).collect::<Result<_>>()?;
+            segment.push(traced);
+        }
+        // On other devices the same sum may differ in its last bits from run to run.
+        for (index, (carry, end)) in carry.iter().zip(end).enumerate().filter(|(_, (end, _))| end.device().is_cpu()) {
+            if !same(carry, end)? {
+                return Err(self.differs(format!("leaf `{}` of the carry", self.steps.names[index])));
+            }
+        }
+        Ok(segment)
+    }
+
+    /// The error of a closure that depends on more than its arguments.
+    fn differs(&self, component: String) -> candle_core::Error {
+        let fix = "make the closure depend on its arguments only: draw random numbers (dropout masks) outside and pass \
+                   them, change variables after the backward; or keep the graphs of a loop with \
+                   `ScanOptions::keep_graphs`";
+        let expected = "what the closure gave in the forward pass";
+        errors::candle(self.steps.at.mismatch(component, expected, "other numbers when it ran again", fix))
+    }
+}
+
+impl Back<'_> {
+    fn step(&mut self, step: usize, traced: &Traced) -> Result<()> {
+        let steps = &self.pull.steps;
+        let row = steps.row(step);
+        let cotangent = |cotangent: &Option<Tensor>| match (cotangent, steps.axis) {
+            (Some(all), Some(axis)) => all.narrow(axis, row, 1)?.squeeze(axis)?.contiguous().map(Some),
+            (whole, _) => Ok(whole.clone()),
+        };
+        let ys = self.ys.iter().map(cotangent).collect::<Result<Vec<_>>>()?;
+        let carries = traced.next.iter().zip(self.carry.drain(..));
+        let mut gradients = local::pull(carries.chain(traced.ys.iter().zip(ys)))?;
+        let mut of = |leaf: &Tensor| gradients.remove(leaf).map(|gradient| gradient.detach());
+        self.carry = traced.carry.iter().map(&mut of).collect();
+        for ((all, xs), leaf) in self.xs.iter_mut().zip(&steps.xs).zip(&traced.xs) {
+            if let (Some(_), Some(gradient)) = (&xs.tracked, of(leaf)) {
+                let axis = steps.axis.unwrap_or(0);
+                let all = match all {
+                    Some(all) => all,
+                    None => all.insert(Tensor::zeros(xs.value.shape(), xs.value.dtype(), xs.value.device())?),
+                };
+                if gradient.elem_count() > 0 {
+                    all.slice_set(&gradient.contiguous()?.unsqueeze(axis)?, axis, row)?;
+                }
+            }
+        }
+        for (sum, leaf) in self.captured_sums.iter_mut().zip(&self.captured) {
+            sum.add(of(leaf))?;
+        }
+        for (sum, var) in self.var_sums.iter_mut().zip(&self.pull.ran.vars) {
+            sum.add(of(var))?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Vec<Option<Elements>> {
+        let steps = &self.pull.steps;
+        let mut gradients = Vec::new();
+        let init = self.carry.into_iter().zip(&self.pull.init).filter(|(_, wanted)| **wanted);
+        gradients.extend(init.map(|(gradient, _)| gradient.map(Elements::Shared)));
+        let xs = self.xs.into_iter().zip(&steps.xs).filter(|(_, xs)| xs.tracked.is_some());
+        gradients.extend(xs.map(|(gradient, _)| gradient.map(Elements::Fresh)));
+        let captured = self.captured_sums.into_iter().zip(&steps.captured).filter(|(_, it)| it.tracked.is_some());
+        gradients.extend(captured.map(|(sum, _)| sum.total().map(Elements::Fresh)));
+        gradients.extend(self.var_sums.into_iter().map(|sum| sum.total().map(Elements::Fresh)));
+        gradients
+    }
+}

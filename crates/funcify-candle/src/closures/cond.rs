@@ -1,0 +1,102 @@
+//! `checkpoint` and `cond`: a closure, or one of two, that runs again for its gradient.
+
+use std::sync::{Arc, OnceLock};
+
+use candle_core::{Result, Tensor};
+use funcify::Place;
+
+use super::record::Keep;
+use super::steps::{Operand, Steps};
+use crate::autodiff::node::place;
+use crate::errors;
+use crate::tree::{TensorTree, detached, leaves, rebuild};
+
+/// Runs `body` on `operands` without keeping what it computes: backward runs it again. Gradients reach the operands, and the
+/// variables that the closure captures.
+///
+/// ```
+/// use candle_core::{Device, Result, Tensor, Var};
+///
+/// # fn main() -> Result<()> {
+/// let x = Var::new(0.5f64, &Device::Cpu)?;
+/// let y = funcify_candle::checkpoint(x.as_tensor(), |x| x.exp()?.sin()?.sqr())?;
+/// let slope = y.backward()?.get(&x).unwrap().to_scalar::<f64>()?;
+/// assert!((slope - 0.5f64.exp() * (2.0 * 0.5f64.exp()).sin()).abs() < 1e-12);
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn checkpoint<K: TensorTree, Y: TensorTree>(
+    operands: &K,
+    body: impl Fn(K) -> Result<Y> + Send + Sync + 'static,
+) -> Result<Y> {
+    run(place("checkpoint"), operands, body)
+}
+
+/// Runs one of two closures on `operands`: `on_true` if the predicate, a scalar, is not zero. The other does not run, and
+/// what it captures has no gradient. Each is a [`checkpoint`]; the predicate is read on the host and has no gradient.
+///
+/// ```
+/// use candle_core::{Device, Result, Tensor, Var};
+///
+/// # fn main() -> Result<()> {
+/// let x = Var::new(-2f32, &Device::Cpu)?;
+/// let y = funcify_candle::cond(&x.gt(0f32)?, x.as_tensor(), |x| x.sqr(), |x| x * 0.5)?;
+/// assert_eq!(y.to_scalar::<f32>()?, -1.0);
+/// assert_eq!(y.backward()?.get(&x).unwrap().to_scalar::<f32>()?, 0.5);
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn cond<K: TensorTree, Y: TensorTree>(
+    predicate: &Tensor,
+    operands: &K,
+    on_true: impl Fn(K) -> Result<Y> + Send + Sync + 'static,
+    on_false: impl Fn(K) -> Result<Y> + Send + Sync + 'static,
+) -> Result<Y> {
+    let at = place("cond");
+    if predicate.elem_count() != 1 {
+        let fix = "decide by one number: reduce the predicate with `max` (any) or `min` (all)";
+        let error = at.mismatch("the predicate", "one element", errors::type_of(predicate), fix);
+        return Err(errors::candle(error));
+    }
+    let decides = predicate.detach().flatten_all()?.get(0)?;
+    if decides.ne(&decides.zeros_like()?)?.to_scalar::<u8>()? == 1 {
+        run(at, operands, on_true)
+    } else {
+        run(at, operands, on_false)
+    }
+}
+
+fn run<K: TensorTree, Y: TensorTree>(
+    at: Place,
+    operands: &K,
+    body: impl Fn(K) -> Result<Y> + Send + Sync + 'static,
+) -> Result<Y> {
+    let given: Arc<OnceLock<Y>> = Arc::default();
+    let (like, seen) = (detached(operands)?, given.clone());
+    let steps = Steps {
+        at,
+        body: Box::new(move |_, _, operands: &[Tensor]| {
+            let y = body(rebuild(&like, operands.iter().cloned())?)?;
+            let ys = leaves(&y);
+            if seen.get().is_none() {
+                // Another thread may have been first, with the same structure.
+                let _ = seen.set(detached(&y)?);
+            }
+            Ok((Vec::new(), ys))
+        }),
+        names: Vec::new(),
+        xs: Vec::new(),
+        axis: None,
+        captured: Operand::all_in_order(leaves(operands))?,
+        rows: Some(1),
+        reverse: false,
+        keep: Keep::Every(1),
+    };
+    let (_, ys) = steps.run(Vec::new(), &|step, _| Ok(step == 0))?;
+    match given.get() {
+        Some(tree) => rebuild(tree, ys),
+        None => candle_core::bail!("the closure was not called"),
+    }
+}

@@ -1,0 +1,48 @@
+//! `map`: a closure on each row of sequences.
+
+use candle_core::Result;
+
+use super::scan::{ScanOptions, run};
+use crate::autodiff::node::place;
+use crate::tree::TensorTree;
+
+/// Runs `body` on each row of `xs` along axis 0 and gives the results, stacked along axis 0: a [`scan`](crate::scan)
+/// without a carry. Backward runs row after row again, so that only one row's graph exists at once.
+///
+/// ```
+/// use candle_core::{Device, Result, Tensor, Var};
+///
+/// # fn main() -> Result<()> {
+/// let xs = Var::new(&[[3f32, 4.0], [6.0, 8.0]], &Device::Cpu)?;
+/// let norms = funcify_candle::map(xs.as_tensor(), |x| x.sqr()?.sum_all()?.sqrt())?;
+/// assert_eq!(norms.to_vec1::<f32>()?, [5.0, 10.0]);
+/// let gradients = norms.sum_all()?.backward()?;
+/// assert_eq!(gradients.get(&xs).unwrap().to_vec2::<f32>()?, [[0.6, 0.8], [0.6, 0.8]]);
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn map<X: TensorTree, Y: TensorTree>(xs: &X, body: impl Fn(X) -> Result<Y> + Send + Sync + 'static) -> Result<Y> {
+    map_at(place("map"), ScanOptions::new(), xs, body)
+}
+
+/// [`map`] with options: the axis of the rows and results, and how many segments are run again.
+#[track_caller]
+pub fn map_with<X: TensorTree, Y: TensorTree>(
+    options: ScanOptions,
+    xs: &X,
+    body: impl Fn(X) -> Result<Y> + Send + Sync + 'static,
+) -> Result<Y> {
+    map_at(place("map"), options, xs, body)
+}
+
+fn map_at<X: TensorTree, Y: TensorTree>(
+    at: funcify::Place,
+    options: ScanOptions,
+    xs: &X,
+    body: impl Fn(X) -> Result<Y> + Send + Sync + 'static,
+) -> Result<Y> {
+    // Without a carry, a start costs nothing: each step is a segment.
+    let options = options.segments_unless_given(usize::MAX);
+    Ok(run(at, &options, &(), xs, &(), move |(), x, ()| Ok(((), body(x)?)))?.1)
+}

@@ -1,0 +1,53 @@
+//! `while_loop`: a step as long as a condition holds.
+
+use candle_core::Result;
+
+use super::record::Keep;
+use super::steps::Steps;
+use crate::autodiff::node::place;
+use crate::tree::{TensorTree, detached, leaves, names, rebuild};
+
+/// Runs `carry = body(carry)` as long as `condition(&carry)` is true, and gives the last carry.
+///
+/// The condition is read on the host; it has no gradient. The gradient is that of the steps that have run: carries at the
+/// starts of segments are kept, so many as the root of the number of steps, and the segments are run again backward. What
+/// is said of closures and captured variables at [`scan`](crate::scan) holds here.
+///
+/// ```
+/// use candle_core::{Device, Result, Tensor, Var};
+///
+/// # fn main() -> Result<()> {
+/// let start = Var::new(1.5f64, &Device::Cpu)?;
+/// let last = funcify_candle::while_loop(
+///     start.as_tensor(),
+///     |x| Ok(x.to_scalar::<f64>()? < 10.0),
+///     |x| x.sqr(),
+/// )?;
+/// assert_eq!(last.to_scalar::<f64>()?, 1.5f64.powi(8));
+/// let slope = last.backward()?.get(&start).unwrap().to_scalar::<f64>()?;
+/// assert!((slope - 8.0 * 1.5f64.powi(7)).abs() < 1e-12);
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn while_loop<C: TensorTree>(
+    init: &C,
+    condition: impl Fn(&C) -> Result<bool>,
+    body: impl Fn(C) -> Result<C> + Send + Sync + 'static,
+) -> Result<C> {
+    let like = detached(init)?;
+    let steps = Steps {
+        at: place("while_loop"),
+        body: Box::new(move |carry, _, _| Ok((leaves(&body(rebuild(&like, carry)?)?), Vec::new()))),
+        names: names(init, "carry"),
+        xs: Vec::new(),
+        axis: None,
+        captured: Vec::new(),
+        rows: None,
+        reverse: false,
+        keep: Keep::Thinned(1),
+    };
+    let more = |_: usize, carry: &[candle_core::Tensor]| condition(&rebuild(init, carry.iter().cloned())?);
+    let (carry, _) = steps.run(leaves(init), &more)?;
+    rebuild(init, carry)
+}

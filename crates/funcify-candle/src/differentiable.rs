@@ -1,0 +1,227 @@
+//! A compiled graph as one op of Candle's autodiff.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use candle_core::{DType, Result, Shape, Tensor};
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
+use funcify::ops::Op;
+use funcify::{Disconnected, GradOptions, Graph, Node, Place, Residuals, Taken, Wrt};
+
+use crate::autodiff::node::{attach, place};
+use crate::autodiff::storage::Elements;
+use crate::backend::Candle;
+use crate::errors;
+
+/// A graph compiled for Candle, whose results Candle's `backward` goes through: as one node, by funcify's own backward
+/// program.
+///
+/// It takes and gives any number of tensors of mixed types. Inputs that Candle tracks have gradients; a program is made
+/// for each set of tracked inputs that it meets, so that inputs without a graph cost nothing. Between forward and backward
+/// it keeps what the backward program needs ([`DifferentiableOptions::residuals`]). Backward may be repeated, and may run in
+/// several threads. A second `backward`, through a gradient, is an error: differentiate the graph instead.
+///
+/// ```
+/// use candle_core::{Device, Tensor, Var};
+/// use funcify::{Graph, scan};
+/// use funcify_candle::{Candle, Differentiable};
+///
+/// let leaky = Graph::build("leaky", |g| {
+///     let (xs, start, decay) = (g.input("xs", "f32[T]"), g.input("start", "f32[]"), g.input("decay", "f32[]"));
+///     scan(start, xs, |sum, x| (sum * decay + x, ())).0
+/// })?;
+/// let leaky = Differentiable::compile(&leaky, &Candle::cpu())?;
+///
+/// let xs = Tensor::new(&[1f32, 2.0, 3.0], &Device::Cpu)?;
+/// let decay = Var::new(0.5f32, &Device::Cpu)?;
+/// let last = &leaky.call(&[xs, Tensor::new(0f32, &Device::Cpu)?, decay.as_tensor().clone()])?[0];
+/// let gradients = last.backward()?; // d(decay^2 + 2 decay + 3)
+/// assert_eq!(gradients.get(&decay).unwrap().to_scalar::<f32>()?, 3.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Differentiable {
+    graph: Graph,
+    candle: Candle,
+    options: DifferentiableOptions,
+    primal: Function<Candle>,
+    /// The programs by which inputs are tracked.
+    programs: Mutex<Vec<(Vec<bool>, Arc<Programs>)>>,
+}
+
+/// How a [`Differentiable`] is compiled.
+#[derive(Clone, Debug)]
+pub struct DifferentiableOptions {
+    compile: CompileOptions,
+    residuals: Residuals,
+}
+
+impl Default for DifferentiableOptions {
+    fn default() -> Self {
+        DifferentiableOptions::new()
+    }
+}
+
+impl DifferentiableOptions {
+    /// Loops run from the host: one program serves all sizes. They save their states.
+    pub fn new() -> Self {
+        let compile = CompileOptions { strategy: LoopStrategy::Native, ..CompileOptions::default() };
+        DifferentiableOptions { compile, residuals: Residuals::default() }
+    }
+
+    /// How the programs are compiled.
+    pub fn compile(mut self, options: CompileOptions) -> Self {
+        self.compile = options;
+        self
+    }
+
+    /// What loops save for their backward loops, besides their states.
+    pub fn residuals(mut self, residuals: Residuals) -> Self {
+        self.residuals = residuals;
+        self
+    }
+}
+
+/// The forward program and the backward program for one set of tracked inputs.
+struct Programs {
+    forward: Function<Candle>,
+    backward: Function<Candle>,
+    takes: Vec<Taken>,
+    /// The number of elements of the largest constant in either.
+    largest_constant: usize,
+}
+
+/// What the backward program is called with, but for the cotangents.
+struct Saved {
+    takes: Vec<Take>,
+}
+
+enum Take {
+    Value(Tensor),
+    /// The number of the float output, and its type.
+    Cotangent(usize, Shape, DType),
+}
+
+impl Differentiable {
+    /// Compiles a graph.
+    #[track_caller]
+    pub fn compile(graph: &Graph, candle: &Candle) -> funcify::Result<Self> {
+        Self::compile_with(graph, candle, DifferentiableOptions::new())
+    }
+
+    /// Compiles a graph with options.
+    #[track_caller]
+    pub fn compile_with(graph: &Graph, candle: &Candle, options: DifferentiableOptions) -> funcify::Result<Self> {
+        let primal = Function::compile_with(graph, candle, options.compile.clone())?;
+        let (graph, candle) = (graph.clone(), candle.clone());
+        Ok(Differentiable { graph, candle, options, primal, programs: Mutex::default() })
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Runs the graph on tensors, in the order of its inputs. Results of float types are tracked if an input of a float
+    /// type is. That an op has no derivative is found here, when an input before it is tracked for the first time.
+    #[track_caller]
+    pub fn call(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
+        let at = place(self.graph.name());
+        let values: Vec<Tensor> = arguments.iter().map(Tensor::detach).collect();
+        let is_tracked = |tensor: &Tensor| tensor.track_op() && tensor.dtype().is_float();
+        let tracked: Vec<bool> = arguments.iter().map(is_tracked).collect();
+        if !tracked.contains(&true) || arguments.len() != self.graph.inputs().len() {
+            return self.primal.call(&values).map_err(errors::candle);
+        }
+        let programs = self.programs(tracked).map_err(errors::candle)?;
+        let results = programs.forward.call(&values).map_err(errors::candle)?;
+        let inputs: Vec<Tensor> = arguments.iter().filter(|tensor| is_tracked(tensor)).cloned().collect();
+        node(&at, programs, &inputs, values, results, self.graph.outputs().len())
+    }
+
+    /// The programs for a set of tracked inputs, made if it is met for the first time.
+    fn programs(&self, tracked: Vec<bool>) -> funcify::Result<Arc<Programs>> {
+        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = programs.iter().find(|(of, _)| *of == tracked) {
+            return Ok(found.clone());
+        }
+        // A tracked input of another type than the graph's is an error of the call.
+        let is_wanted = |index: &usize| tracked[*index] && self.graph.input_type(*index).dtype.is_float();
+        let names = (0..tracked.len()).filter(is_wanted).map(|index| self.graph.input_name(index).to_string());
+        let options = GradOptions::new().disconnected(Disconnected::Zeros).residuals(self.options.residuals.clone());
+        let pullback = self.graph.pullback(Wrt::Names(names.collect()), options)?;
+        let compile = |graph: &Graph| Function::compile_with(graph, &self.candle, self.options.compile.clone());
+        let (forward, backward) = (compile(&pullback.forward)?, compile(&pullback.backward)?);
+        let largest_constant = largest_constant(&pullback.forward).max(largest_constant(&pullback.backward));
+        let made = Arc::new(Programs { forward, backward, takes: pullback.takes, largest_constant });
+        programs.push((tracked, made.clone()));
+        Ok(made)
+    }
+}
+
+/// Makes the results of a forward program the outputs of a node. The first `count` are the graph's, the others are saved.
+fn node(
+    at: &Place,
+    programs: Arc<Programs>,
+    inputs: &[Tensor],
+    values: Vec<Tensor>,
+    results: Vec<Tensor>,
+    count: usize,
+) -> Result<Vec<Tensor>> {
+    let floats: Vec<usize> = (0..count).filter(|index| results[*index].dtype().is_float()).collect();
+    if floats.is_empty() {
+        return Ok(results.into_iter().take(count).collect());
+    }
+    let saved: Arc<OnceLock<Saved>> = Arc::default();
+    let pull = {
+        let (programs, saved, at) = (programs.clone(), saved.clone(), at.clone());
+        move |cotangents: &[Option<Tensor>]| {
+            let Some(saved) = saved.get() else {
+                candle_core::bail!("{}: backward ran before the forward pass was done", at.op);
+            };
+            let arguments = saved.takes.iter().map(|take| match take {
+                Take::Value(tensor) => Ok(tensor.clone()),
+                Take::Cotangent(index, shape, dtype) => match &cotangents[*index] {
+                    Some(cotangent) => Ok(cotangent.clone()),
+                    None => Tensor::zeros(shape, *dtype, cotangents_device(cotangents)),
+                },
+            });
+            let arguments = arguments.collect::<Result<Vec<_>>>()?;
+            let gradients = programs.backward.call(&arguments).map_err(errors::candle)?;
+            let gradients = Elements::of_program(gradients, &arguments, programs.largest_constant);
+            Ok(gradients.into_iter().map(Some).collect())
+        }
+    };
+    let (outputs, others): (Vec<usize>, Vec<usize>) = (0..results.len()).partition(|index| floats.contains(index));
+    let of = |indices: Vec<usize>| indices.into_iter().map(|index| results[index].clone()).collect::<Vec<_>>();
+    let outputs = Elements::of_program(of(outputs), &[of(others), values.clone()].concat(), programs.largest_constant);
+    let mut results = results;
+    for (index, tracked) in floats.iter().zip(attach(at, inputs, &outputs, Box::new(pull))?) {
+        results[*index] = tracked;
+    }
+    let takes = programs.takes.iter().map(|taken| match taken {
+        Taken::Input(index) => Take::Value(values[*index].clone()),
+        // Of an output that is also saved there is one copy.
+        Taken::Output(index) => Take::Value(results[*index].detach()),
+        Taken::Cotangent(index) => {
+            let (result, number) = (&results[*index], floats.iter().position(|float| float == index));
+            Take::Cotangent(number.unwrap_or_default(), result.shape().clone(), result.dtype())
+        }
+    });
+    // Nothing else sets it.
+    let _ = saved.set(Saved { takes: takes.collect() });
+    results.truncate(count);
+    Ok(results)
+}
+
+/// The number of elements of the largest constant, those in bodies included.
+fn largest_constant(graph: &Graph) -> usize {
+    let of = |node: &Node| match &node.op {
+        Op::Constant(constant) => constant.value.len(),
+        op => op.bodies().into_iter().map(|body| largest_constant(body)).max().unwrap_or(0),
+    };
+    graph.nodes().iter().map(of).max().unwrap_or(0)
+}
+
+/// The device of the cotangents, of which there is at least one.
+fn cotangents_device(cotangents: &[Option<Tensor>]) -> &candle_core::Device {
+    cotangents.iter().flatten().next().map_or(&candle_core::Device::Cpu, Tensor::device)
+}

@@ -1,0 +1,221 @@
+//! Layers with loops, with parameters from a `VarBuilder`: recurrent networks, S5, selective scan, gated linear attention.
+//!
+//! They are the layers of [`funcify::nn`], whose parameters have the names and shapes that PyTorch, candle_nn and the authors
+//! of the models use, so that files of weights fit. Each is one node of Candle's graph for a whole sequence.
+//!
+//! ```
+//! use candle_core::{DType, Device, Module, Tensor};
+//! use candle_nn::{VarBuilder, VarMap};
+//! use funcify_candle::nn::{Lstm, RecurrentConfig};
+//!
+//! # fn main() -> candle_core::Result<()> {
+//! let vars = VarMap::new();
+//! let vb = VarBuilder::from_varmap(&vars, DType::F32, &Device::Cpu);
+//! let config = RecurrentConfig { layers: 2, bidirectional: true, ..RecurrentConfig::default() };
+//! let lstm = Lstm::new(3, 8, config, vb.pp("lstm"))?;
+//! let xs = Tensor::randn(0f32, 1.0, (4, 100, 3), &Device::Cpu)?;
+//! let ys = lstm.forward(&xs)?; // from states of zeros
+//! assert_eq!(ys.dims(), [4, 100, 16]);
+//! let gradients = ys.sqr()?.mean_all()?.backward()?;
+//! assert!(vars.all_vars().iter().all(|var| gradients.get(var).is_some()));
+//! # Ok(())
+//! # }
+//! ```
+
+use std::sync::Arc;
+
+use candle_core::{DType, Module, Result, Tensor, Var};
+use candle_nn::{Init, VarBuilder};
+use funcify::nn::{Cell, Recurrent};
+use funcify::{Dim, Storage, TensorType};
+
+use crate::autodiff::node::place;
+use crate::backend::Candle;
+use crate::differentiable::Differentiable;
+use crate::errors;
+
+/// A layer of funcify with its parameters. Cloning shares them.
+#[derive(Clone)]
+pub struct Layer {
+    function: Arc<Differentiable>,
+    states: Vec<TensorType>,
+    parameters: Vec<Tensor>,
+    /// The axis of the batch in sequences.
+    batch: usize,
+    dtype: DType,
+    candle: Candle,
+}
+
+impl Layer {
+    /// The layer, with the parameters of a `VarBuilder` under their names. Those that a `VarMap` does not have yet get the
+    /// layer's initial values; from files of weights, a missing one is an error.
+    ///
+    /// The layer's dtype is that of the `VarBuilder`.
+    #[track_caller]
+    pub fn new(layer: &funcify::nn::Layer, vb: VarBuilder<'_>) -> Result<Self> {
+        let candle = Candle::new(vb.device().clone());
+        let parameters = layer.parameters.iter().map(|parameter| self::parameter(parameter, &vb));
+        let parameters = parameters.collect::<Result<Vec<_>>>()?;
+        let function = Differentiable::compile(&layer.graph, &candle).map_err(errors::candle)?;
+        let dims = layer.graph.input_type(0).shape.dims();
+        let batch = dims.iter().position(|dim| *dim == Dim::from("B")).unwrap_or(0);
+        let (function, states, dtype) = (Arc::new(function), layer.states.clone(), vb.dtype());
+        Ok(Layer { function, states, parameters, batch, dtype, candle })
+    }
+
+    /// States of zeros for a batch of so many sequences.
+    pub fn zero_state(&self, batch: usize) -> Result<Vec<Tensor>> {
+        let size = |dim: &Dim| dim.constant().and_then(|size| usize::try_from(size).ok()).unwrap_or(batch);
+        let zeros = |ty: &TensorType| {
+            let sizes: Vec<usize> = ty.shape.dims().iter().map(size).collect();
+            Tensor::zeros(sizes, self.dtype, self.candle.device())
+        };
+        self.states.iter().map(zeros).collect()
+    }
+
+    /// Runs over a sequence from states of zeros. Gives the output sequence and the states after the last step.
+    #[track_caller]
+    pub fn seq(&self, xs: &Tensor) -> Result<(Tensor, Vec<Tensor>)> {
+        let states = self.zero_state(xs.dim(self.batch)?)?;
+        self.seq_init(xs, &states)
+    }
+
+    /// Runs over a sequence from these states.
+    #[track_caller]
+    pub fn seq_init(&self, xs: &Tensor, states: &[Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
+        if states.len() != self.states.len() {
+            let fix = "pass what `zero_state` or an earlier call gave";
+            let error =
+                place(self.function.graph().name()).mismatch("the states", self.states.len(), states.len(), fix);
+            return Err(errors::candle(error));
+        }
+        let arguments = [std::slice::from_ref(xs), states, &self.parameters].concat();
+        let mut results = self.function.call(&arguments)?.into_iter();
+        match results.next() {
+            Some(ys) => Ok((ys, results.collect())),
+            None => candle_core::bail!("a layer gives a sequence"),
+        }
+    }
+}
+
+impl Module for Layer {
+    fn forward(&self, xs: &Tensor) -> Result<Tensor> {
+        Ok(self.seq(xs)?.0)
+    }
+}
+
+/// A parameter under its name, with its initial values if it is new.
+fn parameter(parameter: &funcify::nn::Parameter, vb: &VarBuilder<'_>) -> Result<Tensor> {
+    use funcify::nn::Init as Of;
+    let name = parameter.name.as_str();
+    let init = match &parameter.init {
+        Of::Uniform(bound) => Init::Uniform { lo: -bound, up: *bound },
+        Of::Normal(stdev) => Init::Randn { mean: 0.0, stdev: *stdev },
+        Of::Constant(value) => Init::Const(*value),
+        Of::Values(_) => Init::Const(0.0),
+    };
+    let is_new = !vb.contains_tensor(name);
+    let tensor = vb.get_with_hints(parameter.shape.as_slice(), name, init)?;
+    if is_new
+        && tensor.is_variable()
+        && let Of::Values(values) = &parameter.init
+        && let Storage::F64(elements) = values.storage()
+    {
+        let values = Tensor::from_slice(elements, parameter.shape.as_slice(), tensor.device())?;
+        Var::from_tensor(&tensor)?.set(&values.to_dtype(tensor.dtype())?)?;
+    }
+    Ok(tensor)
+}
+
+/// The dtype of a `VarBuilder` as funcify's.
+fn dtype(vb: &VarBuilder<'_>) -> Result<funcify::DType> {
+    match vb.dtype() {
+        DType::F16 => Ok(funcify::DType::F16),
+        DType::BF16 => Ok(funcify::DType::BF16),
+        DType::F32 => Ok(funcify::DType::F32),
+        DType::F64 => Ok(funcify::DType::F64),
+        other => candle_core::bail!("a layer of {other:?}: make the `VarBuilder` with f16, bf16, f32 or f64"),
+    }
+}
+
+/// How a recurrent layer is laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecurrentConfig {
+    /// How many layers are stacked.
+    pub layers: usize,
+    /// Whether each layer also runs backward over the sequence; its outputs are beside the others.
+    pub bidirectional: bool,
+    /// Whether there are biases.
+    pub bias: bool,
+    /// Whether sequences are `[batch, steps, features]`, or `[steps, batch, features]`.
+    pub batch_first: bool,
+}
+
+impl Default for RecurrentConfig {
+    fn default() -> Self {
+        RecurrentConfig { layers: 1, bidirectional: false, bias: true, batch_first: true }
+    }
+}
+
+macro_rules! layers {
+    ($($(#[$doc:meta])* $name:ident ($($argument:ident: $ty:ty),*) => |$dtype:ident| $layer:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone)]
+        pub struct $name(Layer);
+
+        impl $name {
+            /// The layer, with parameters of the `VarBuilder`'s dtype under their names.
+            #[track_caller]
+            pub fn new($($argument: $ty,)* vb: VarBuilder<'_>) -> Result<Self> {
+                let $dtype = dtype(&vb)?;
+                Layer::new(&$layer.layer().map_err(errors::candle)?, vb).map($name)
+            }
+
+            /// States of zeros for a batch of so many sequences.
+            pub fn zero_state(&self, batch: usize) -> Result<Vec<Tensor>> {
+                self.0.zero_state(batch)
+            }
+
+            /// Runs over a sequence from states of zeros. Gives the output sequence and the states after the last step.
+            #[track_caller]
+            pub fn seq(&self, xs: &Tensor) -> Result<(Tensor, Vec<Tensor>)> {
+                self.0.seq(xs)
+            }
+
+            /// Runs over a sequence from these states, as `zero_state` or an earlier call gave them.
+            #[track_caller]
+            pub fn seq_init(&self, xs: &Tensor, states: &[Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
+                self.0.seq_init(xs, states)
+            }
+        }
+
+        impl Module for $name {
+            fn forward(&self, xs: &Tensor) -> Result<Tensor> {
+                self.0.forward(xs)
+            }
+        }
+    )*};
+}
+
+layers! {
+    /// Elman's network. Its state is `h [layers * directions, batch, hidden]`.
+    Rnn(input: usize, hidden: usize, config: RecurrentConfig) => |dtype| recurrent(Cell::Rnn, input, hidden, config, dtype);
+    /// GRU, as PyTorch has it. Its state is `h [layers * directions, batch, hidden]`.
+    Gru(input: usize, hidden: usize, config: RecurrentConfig) => |dtype| recurrent(Cell::Gru, input, hidden, config, dtype);
+    /// LSTM. Its states are `h` and `c`, each `[layers * directions, batch, hidden]`.
+    Lstm(input: usize, hidden: usize, config: RecurrentConfig) => |dtype| recurrent(Cell::Lstm, input, hidden, config, dtype);
+    /// A diagonal state space layer ([`funcify::nn::S5`]). Its states are the real and the imaginary part, each
+    /// `[batch, states]`.
+    S5(config: funcify::nn::S5) => |dtype| funcify::nn::S5 { dtype, ..config };
+    /// The core of Mamba ([`funcify::nn::SelectiveScan`]). Its state is `[batch, features, states]`.
+    SelectiveScan(config: funcify::nn::SelectiveScan) => |dtype| funcify::nn::SelectiveScan { dtype, ..config };
+    /// Gated linear attention ([`funcify::nn::GatedLinearAttention`]). Its state is
+    /// `[batch, heads, key / heads, value / heads]`.
+    GatedLinearAttention(config: funcify::nn::GatedLinearAttention) =>
+        |dtype| funcify::nn::GatedLinearAttention { dtype, ..config };
+}
+
+fn recurrent(cell: Cell, input: usize, hidden: usize, config: RecurrentConfig, dtype: funcify::DType) -> Recurrent {
+    let RecurrentConfig { layers, bidirectional, bias, batch_first } = config;
+    Recurrent { cell, input, hidden, layers, bidirectional, bias, batch_first, dtype }
+}

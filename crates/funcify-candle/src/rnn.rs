@@ -1,0 +1,83 @@
+//! `candle_nn`'s recurrent networks over whole sequences, as one node.
+
+use candle_core::{Result, Tensor};
+use candle_nn::rnn::{GRUState, LSTMState, RNN};
+
+use crate::closures::scan::{ScanOptions, run};
+use crate::tree::TensorTree;
+
+/// The state of a recurrent network of which one tensor is the output of a step.
+pub trait RnnState: TensorTree {
+    /// The output, `[batch, hidden]`.
+    fn output(&self) -> &Tensor;
+}
+
+impl RnnState for LSTMState {
+    fn output(&self) -> &Tensor {
+        &self.h
+    }
+}
+
+impl RnnState for GRUState {
+    fn output(&self) -> &Tensor {
+        &self.h
+    }
+}
+
+/// `seq` and `seq_init` of [`RNN`] as one node: they give the outputs `[batch, steps, hidden]` and the last state.
+///
+/// `seq` records every step: its backward takes time that grows with the square of the number of steps if the input has a
+/// gradient, and recurses through all of them. (`GRU::states_to_tensor` lays the steps out side by side,
+/// `[batch, steps * hidden]`; here all have an axis of steps.) Here a segment of the steps is run again backward
+/// ([`scan`](crate::scan)).
+///
+/// ```
+/// use candle_core::{DType, Device, Result, Tensor};
+/// use candle_nn::{LSTMConfig, RNN, VarBuilder, VarMap};
+/// use funcify_candle::RnnExt;
+///
+/// # fn main() -> Result<()> {
+/// let vars = VarMap::new();
+/// let lstm = candle_nn::lstm(3, 4, LSTMConfig::default(), VarBuilder::from_varmap(&vars, DType::F32, &Device::Cpu))?;
+/// let xs = Tensor::randn(0f32, 1.0, (2, 5, 3), &Device::Cpu)?;
+/// // was: let hs = lstm.states_to_tensor(&lstm.seq(&xs)?)?;
+/// let (hs, last) = lstm.scan(&xs)?;
+/// assert_eq!(hs.dims(), [2, 5, 4]);
+/// assert_eq!(hs.sum_all()?.backward()?.get_ids().count(), 4); // two weights and two biases
+/// # let _ = last;
+/// # Ok(())
+/// # }
+/// ```
+pub trait RnnExt: RNN {
+    /// Runs over `xs`, `[batch, steps, features]`, from the zero state.
+    #[track_caller]
+    fn scan(&self, xs: &Tensor) -> Result<(Tensor, Self::State)>;
+
+    /// Runs over `xs`, `[batch, steps, features]`, from a state. The axis of the options is not looked at.
+    #[track_caller]
+    fn scan_init(&self, options: ScanOptions, xs: &Tensor, init: &Self::State) -> Result<(Tensor, Self::State)>;
+}
+
+impl<R: RNN + Clone + Send + Sync + 'static> RnnExt for R
+where
+    R::State: RnnState,
+{
+    #[track_caller]
+    fn scan(&self, xs: &Tensor) -> Result<(Tensor, Self::State)> {
+        let init = self.zero_state(xs.dim(0)?)?;
+        self.scan_init(ScanOptions::new(), xs, &init)
+    }
+
+    #[track_caller]
+    fn scan_init(&self, options: ScanOptions, xs: &Tensor, init: &Self::State) -> Result<(Tensor, Self::State)> {
+        xs.dims3()?;
+        let (cell, at) = (self.clone(), crate::autodiff::node::place("RNN::scan"));
+        let step = move |state: R::State, x: Tensor, ()| {
+            let next = cell.step(&x, &state)?;
+            let y = next.output().clone();
+            Ok((next, y))
+        };
+        let (last, hs) = run(at, &options.axis(1), init, xs, &(), step)?;
+        Ok((hs, last))
+    }
+}

@@ -1,0 +1,179 @@
+//! Trees of Candle tensors: what a loop over closures carries, takes and gives.
+
+use std::collections::BTreeMap;
+
+use candle_core::{Result, Tensor};
+use candle_nn::rnn::{GRUState, LSTMState};
+use funcify::tree::Path;
+
+/// A structure whose leaves are tensors: tensors themselves, tuples, arrays, `Vec`, `Option`, `Box`, maps by name, and the
+/// states of `candle_nn`'s recurrent networks. It is to [`Tensor`] what [`funcify::Tree`] is to `Value`.
+///
+/// Implement it for a structure of your own with its two methods:
+///
+/// ```
+/// use candle_core::Tensor;
+/// use funcify::tree::Path;
+/// use funcify_candle::TensorTree;
+///
+/// struct State {
+///     fast: Tensor,
+///     slow: Tensor,
+/// }
+///
+/// impl TensorTree for State {
+///     fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor)) {
+///         self.fast.visit(&path.key("fast"), visit);
+///         self.slow.visit(&path.key("slow"), visit);
+///     }
+///     fn rebuild(&self, next: &mut dyn FnMut() -> candle_core::Result<Tensor>) -> candle_core::Result<Self> {
+///         Ok(State { fast: self.fast.rebuild(next)?, slow: self.slow.rebuild(next)? })
+///     }
+/// }
+/// ```
+pub trait TensorTree: Sized + Send + Sync + 'static {
+    /// Calls `visit` with the path and the tensor of each leaf, in a fixed order.
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor));
+
+    /// The same structure with other leaves, taken in the order of [`visit`](TensorTree::visit).
+    fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self>;
+}
+
+/// The leaves of a tree.
+pub(crate) fn leaves<T: TensorTree>(tree: &T) -> Vec<Tensor> {
+    let mut leaves = Vec::new();
+    tree.visit(&Path::Root, &mut |_, tensor| leaves.push(tensor.clone()));
+    leaves
+}
+
+/// The names of the leaves, which begin with `root`.
+pub(crate) fn names<T: TensorTree>(tree: &T, root: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    tree.visit(&Path::Root, &mut |path, _| names.push(path.name(root)));
+    names
+}
+
+/// The same structure with these leaves.
+pub(crate) fn rebuild<T: TensorTree>(tree: &T, leaves: impl IntoIterator<Item = Tensor>) -> Result<T> {
+    let mut leaves = leaves.into_iter();
+    let missing = || candle_core::Error::Msg("a tree asked for more leaves than it has".into());
+    tree.rebuild(&mut || leaves.next().ok_or_else(missing))
+}
+
+/// The same structure, apart from any graph.
+pub(crate) fn detached<T: TensorTree>(tree: &T) -> Result<T> {
+    rebuild(tree, leaves(tree).iter().map(Tensor::detach))
+}
+
+impl TensorTree for Tensor {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor)) {
+        visit(path, self);
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self> {
+        next()
+    }
+}
+
+impl TensorTree for () {
+    fn visit(&self, _: &Path<'_>, _: &mut dyn FnMut(&Path<'_>, &Tensor)) {}
+    fn rebuild(&self, _: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self> {
+        Ok(())
+    }
+}
+
+impl TensorTree for LSTMState {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor)) {
+        visit(&path.key("h"), &self.h);
+        visit(&path.key("c"), &self.c);
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self> {
+        Ok(LSTMState::new(next()?, next()?))
+    }
+}
+
+impl TensorTree for GRUState {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor)) {
+        visit(&path.key("h"), &self.h);
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self> {
+        Ok(GRUState { h: next()? })
+    }
+}
+
+impl<T: TensorTree> TensorTree for Option<T> {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor)) {
+        if let Some(tree) = self {
+            tree.visit(path, visit);
+        }
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self> {
+        self.as_ref().map(|tree| tree.rebuild(next)).transpose()
+    }
+}
+
+impl<T: TensorTree> TensorTree for Box<T> {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor)) {
+        (**self).visit(path, visit);
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self> {
+        (**self).rebuild(next).map(Box::new)
+    }
+}
+
+impl<T: TensorTree> TensorTree for Vec<T> {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor)) {
+        for (index, tree) in self.iter().enumerate() {
+            tree.visit(&path.index(index), visit);
+        }
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self> {
+        self.iter().map(|tree| tree.rebuild(next)).collect()
+    }
+}
+
+impl<T: TensorTree, const N: usize> TensorTree for [T; N] {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor)) {
+        for (index, tree) in self.iter().enumerate() {
+            tree.visit(&path.index(index), visit);
+        }
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self> {
+        let trees: Vec<T> = self.iter().map(|tree| tree.rebuild(next)).collect::<Result<_>>()?;
+        trees.try_into().map_err(|_| candle_core::Error::Msg("an array has as many elements as its tree".into()))
+    }
+}
+
+impl<K: Ord + Clone + AsRef<str> + Send + Sync + 'static, T: TensorTree> TensorTree for BTreeMap<K, T> {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor)) {
+        for (key, tree) in self {
+            tree.visit(&path.key(key.as_ref()), visit);
+        }
+    }
+    fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self> {
+        self.iter().map(|(key, tree)| Ok((key.clone(), tree.rebuild(next)?))).collect()
+    }
+}
+
+macro_rules! tuple_trees {
+    ($(($($name:ident $index:tt),+))*) => {$(
+        impl<$($name: TensorTree),+> TensorTree for ($($name,)+) {
+            fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor)) {
+                $(self.$index.visit(&path.index($index), visit);)+
+            }
+            fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self> {
+                Ok(($(self.$index.rebuild(next)?,)+))
+            }
+        }
+    )*};
+}
+
+tuple_trees! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}

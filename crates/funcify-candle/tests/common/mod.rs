@@ -1,0 +1,105 @@
+//! What the tests of the plug-in share: numbers, cells, loops by hand, comparison of gradients.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use candle_core::backprop::GradStore;
+use candle_core::{DType, Device, Result, Tensor, Var};
+
+/// Numbers between -1 and 1 that look random, the same in every run.
+pub(crate) fn numbers(seed: u64, count: usize) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// A tensor of such numbers.
+pub(crate) fn tensor(seed: u64, shape: &[usize], dtype: DType) -> Tensor {
+    let values = numbers(seed, shape.iter().product());
+    Tensor::from_vec(values, shape, &Device::Cpu).unwrap().to_dtype(dtype).unwrap()
+}
+
+/// A variable of such numbers.
+pub(crate) fn var(seed: u64, shape: &[usize], dtype: DType) -> Var {
+    Var::from_tensor(&tensor(seed, shape, dtype)).unwrap()
+}
+
+/// The tolerance that gradients are held to, relative to the largest number.
+pub(crate) fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => 1e-10,
+        DType::F32 => 1e-5,
+        _ => 2e-2,
+    }
+}
+
+/// How far two tensors are from one another, relative to the largest number of the second.
+pub(crate) fn distance(found: &Tensor, expected: &Tensor) -> f64 {
+    assert_eq!(found.dims(), expected.dims());
+    assert_eq!(found.dtype(), expected.dtype());
+    let values = |tensor: &Tensor| {
+        tensor.detach().to_dtype(DType::F64).unwrap().flatten_all().unwrap().to_vec1::<f64>().unwrap()
+    };
+    let (found, expected) = (values(found), values(expected));
+    let scale = expected.iter().fold(0f64, |scale, x| scale.max(x.abs()));
+    let off = found.iter().zip(&expected).fold(0f64, |off, (a, b)| off.max((a - b).abs()));
+    assert!(off.is_finite(), "{found:?} is not {expected:?}");
+    if scale == 0.0 { off } else { off / scale }
+}
+
+/// Asserts that a tensor is another one, to the tolerance of its type.
+#[track_caller]
+pub(crate) fn assert_close(found: &Tensor, expected: &Tensor, what: &str) {
+    let off = distance(found, expected);
+    assert!(off <= tolerance(found.dtype()), "{what}: off by {off:e}\n{found}\n{expected}");
+}
+
+/// A number that depends on every element of all tensors, each with another weight.
+pub(crate) fn loss(tensors: &[&Tensor]) -> Result<Tensor> {
+    let mut total = Tensor::zeros((), DType::F64, &Device::Cpu)?;
+    for (index, x) in tensors.iter().enumerate() {
+        let weights = tensor(1000 + index as u64, x.dims(), x.dtype());
+        total = (total + (*x * weights)?.sin()?.sum_all()?.to_dtype(DType::F64)?)?;
+    }
+    Ok(total)
+}
+
+/// Asserts that two backward passes give the same gradients of all these variables.
+#[track_caller]
+pub(crate) fn assert_gradients(found: &GradStore, expected: &GradStore, vars: &[&Var], what: &str) {
+    for (index, var) in vars.iter().enumerate() {
+        let expected = expected.get(var).unwrap_or_else(|| panic!("{what}: no expected gradient of variable {index}"));
+        let found = found.get(var).unwrap_or_else(|| panic!("{what}: no gradient of variable {index}"));
+        assert_close(found, expected, &format!("{what}, variable {index}"));
+        assert!(distance(expected, &expected.zeros_like().unwrap()) > 0.0, "{what}: variable {index} is not used");
+    }
+}
+
+/// Row `t` of axis 0.
+pub(crate) fn row(xs: &Tensor, t: usize) -> Result<Tensor> {
+    xs.narrow(0, t, 1)?.squeeze(0)
+}
+
+/// The loop that one writes by hand: every step recorded.
+pub(crate) fn by_hand<C>(
+    init: C,
+    steps: usize,
+    reverse: bool,
+    mut step: impl FnMut(C, usize) -> Result<(C, Tensor)>,
+) -> Result<(C, Tensor)> {
+    let mut ys = Vec::new();
+    let mut carry = init;
+    for t in 0..steps {
+        let t = if reverse { steps - 1 - t } else { t };
+        let (next, y) = step(carry, t)?;
+        carry = next;
+        ys.push(y);
+    }
+    if reverse {
+        ys.reverse();
+    }
+    Ok((carry, Tensor::stack(&ys, 0)?))
+}

@@ -414,7 +414,7 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
         carries: init.len(),
         invariants: captured.len(),
         unroll: 1,
-        residuals: maker.choices.one_in(4).then(|| super::transforms::residuals(maker)),
+        residuals: maker.choices.one_in(6).then(|| super::transforms::residuals(maker)),
         truncate: None,
     };
     maker.count(if reverse { "raw_loop_reverse" } else { "raw_loop" });

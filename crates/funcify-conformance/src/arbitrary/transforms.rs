@@ -17,17 +17,11 @@ fn options(maker: &mut Maker<'_>) -> GradOptions {
     GradOptions::new().disconnected(Disconnected::Zeros).residuals(residuals(maker))
 }
 
-/// What loops keep.
+/// What loops keep. Segments of segments are left to the properties: loops in loops in such a program are large.
 pub(super) fn residuals(maker: &mut Maker<'_>) -> Residuals {
     let steps = 1 + maker.choices.below(3);
-    match maker.choices.below(6) {
-        0 => Residuals::Recompute,
-        1 => Residuals::SaveDots,
-        2 => Residuals::SaveAll,
-        3 => Residuals::Segments(steps),
-        4 => Residuals::Levels(vec![2 * steps, steps]),
-        _ => Residuals::Budget(100 * steps),
-    }
+    let policies = [Residuals::Recompute, Residuals::SaveDots, Residuals::SaveAll, Residuals::Segments(steps)];
+    maker.choices.of(&policies)
 }
 
 /// A float whose sizes are known, to differentiate by.

@@ -14,10 +14,7 @@ pub(crate) fn devices() -> Vec<Device> {
         #[cfg(feature = "flex")]
         Device::flex(),
         #[cfg(feature = "ndarray")]
-        #[allow(
-            deprecated,
-            reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it"
-        )]
+        #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here")]
         Device::ndarray(),
     ];
     devices.into_iter().chain(wgpu()).collect()

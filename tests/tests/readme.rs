@@ -58,3 +58,19 @@ fn the_gradient_is_what_the_program_prints() {
     let gradient = decay.unwrap().grad("w", GradOptions::new()).unwrap();
     assert_eq!(gradient.to_string().trim_end(), block(section, "```text"));
 }
+
+/// Candle's change is that of the crate's own README, whose test runs both versions; Burn's is in the example, which runs
+/// both.
+#[test]
+fn the_changes_of_existing_models_are_those_that_are_tested() {
+    let readme = read("README.md");
+    let candle = block(&readme, "```diff");
+    assert_eq!(candle, block(&read("crates/funcify-candle/README.md"), "```diff"));
+    let (_, rest) = readme.split_once(&candle).unwrap();
+    let burn = block(rest, "```diff");
+    let example = read("examples/burn_model.rs");
+    for sign in ['-', '+'] {
+        let lines: Vec<&str> = burn.lines().filter_map(|line| line.strip_prefix(sign)).collect();
+        assert!(!lines.is_empty() && example.contains(&lines.join("\n")), "{sign}{lines:?}");
+    }
+}

@@ -86,7 +86,9 @@ fn residuals_change_no_derivative() {
     let derivatives = ["grad", "jvp", "hvp", "grad3"];
     let recurrences = ["scan", "taps", "mit_mot", "nested", "while"];
     let (mut gradients, mut products) = (0, 0);
-    for case in cases.values().filter(|case| !derivatives.contains(&case.category.as_str())) {
+    // The layers' cases are no golden ones, but have names that those have.
+    let golden = |case: &&Case| !derivatives.contains(&case.category.as_str()) && case.category != "layer";
+    for case in cases.values().filter(golden) {
         let name = case.name.split_once('/').map_or("", |(_, name)| name);
         let of = |group: &str| {
             let derivative = cases.get(&format!("{group}/{name}"));

@@ -7,7 +7,7 @@ use super::maker::{Entry, Maker};
 /// A function of an element that is at most the bound, and what its results are at most.
 type Smooth = (&'static str, fn(Value, f64) -> (Value, f64));
 
-const SMOOTH: [Smooth; 36] = [
+const SMOOTH: [Smooth; 37] = [
     ("neg", |x, b| (-x, b)),
     ("tanh", |x, _| (x.tanh(), 1.0)),
     ("sin", |x, _| (x.sin(), 1.0)),
@@ -34,6 +34,7 @@ const SMOOTH: [Smooth; 36] = [
     ("erfc", |x, _| (x.erfc(), 2.0)),
     ("erf_inv", |x, _| ((x.sin() * 0.7).erf_inv(), 0.8)),
     ("lgamma", |x, b| ((x.square() + 1.2).lgamma(), b * b)),
+    ("digamma", |x, b| ((x.square() + 1.2).digamma(), b + 1.0)),
     ("cbrt", |x, b| ((x.square() + 0.6).cbrt(), 1.0 + b)),
     ("softplus", |x, b| (x.softplus(), 1.0 + b)),
     ("gelu", |x, b| (x.gelu(), b)),

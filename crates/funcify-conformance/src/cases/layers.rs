@@ -1,6 +1,6 @@
 //! Category `layer`: the layers of `funcify::nn` and their gradients; the results are the reference evaluation's.
 
-use funcify::nn::{Cell, GatedLinearAttention, Layer, Recurrent, S5, SelectiveScan};
+use funcify::nn::{Cell, GatedLinearAttention, Init, Layer, Recurrent, S5, SelectiveScan};
 use funcify::{DType, Error, GradOptions, HostTensor, Scalar};
 
 use crate::suite::Case;
@@ -44,7 +44,21 @@ fn inputs(layer: &Layer) -> Vec<HostTensor> {
         };
         ty.shape.dims().iter().map(size).collect()
     });
-    shapes.enumerate().map(|(index, shape)| noise(&shape, index as u64)).collect()
+    let mut inputs: Vec<HostTensor> = shapes.enumerate().map(|(index, shape)| noise(&shape, index as u64)).collect();
+    // Where training does not begin with chance, these are near where it begins: far from it a state space is ill-conditioned.
+    let first = inputs.len() - layer.parameters.len();
+    for (input, parameter) in inputs[first..].iter_mut().zip(&layer.parameters) {
+        let near = |center: &dyn Fn(&[usize]) -> f64| {
+            let number = |index: &[usize]| Scalar::Float(center(index) + 0.1 * input.at(index).as_f64());
+            HostTensor::from_fn(DType::F32, input.shape(), number)
+        };
+        match &parameter.init {
+            Init::Values(values) => *input = near(&|index| values.at(index).as_f64()),
+            Init::Constant(number) => *input = near(&|_| *number),
+            _ => {}
+        }
+    }
+    inputs
 }
 
 /// Numbers between -1 and 1 that look random.

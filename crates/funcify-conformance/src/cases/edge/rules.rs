@@ -115,7 +115,7 @@ fn implicit_root() -> Result<Case, String> {
     };
     // 1 / 2y at y = 2; the second derivative goes through the steps of the residual.
     gives_dynamic(
-        "rule_of_an_implicit_function",
+        "rule_of_an_implicit_function_f64",
         program,
         [scalar(4f64)],
         [("out_0", scalar(0.25)), ("out_1", scalar(0.75)), ("out_2", scalar(-1. / 32.))],

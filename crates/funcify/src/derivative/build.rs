@@ -13,7 +13,7 @@ use crate::{HostTensor, constant, switch};
 /// What a gradient is where no path leads from the result to an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Disconnected {
-    /// [`Error::Disconnected`]: as a rule it is a mistake to ask for it.
+    /// [`Error::Disconnected`](crate::Error::Disconnected): as a rule it is a mistake to ask for it.
     #[default]
     Error,
     /// Zeros of the input's type.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Graph, binds, fresh_symbol, tracer};
-use crate::ops::{AssociativeScan, Attribute, Op, OpRules, Scan, Switch, While, parse_op};
+use crate::ops::{Attribute, Op, OpRules, Scan, While, parse_op};
 use crate::types::{Dim, Shape, Symbol};
 
 /// New names by the old ones.
@@ -61,23 +61,15 @@ impl Graph {
 }
 
 fn renamed(op: &Op, names: &Names) -> Op {
-    let body = |graph: &Arc<Graph>| Arc::new(graph.renamed(names));
-    match op {
-        Op::Scan(scan) => Op::from(Scan {
-            body: body(&scan.body),
-            steps: scan.steps.renamed(names),
-            until: scan.until.as_ref().map(|symbol| names.get(symbol).unwrap_or(symbol).clone()),
-            ..scan.clone()
-        }),
-        Op::Switch(switch) => Op::from(Switch { branches: switch.branches.iter().map(body).collect() }),
-        Op::While(op) => Op::from(While {
-            condition: body(&op.condition),
-            body: body(&op.body),
-            bound: op.bound.as_ref().map(|bound| bound.renamed(names)),
-        }),
-        Op::Call(call) => Op::from(call.with_graphs(call.parts().into_iter().map(|part| body(part.graph)).collect())),
-        Op::AssociativeScan(op) => Op::from(AssociativeScan { combine: body(&op.combine), ..op.clone() }),
-        _ => renamed_attributes(op, names).unwrap_or_else(|| op.clone()),
+    let bodies = op.bodies().into_iter().map(|body| Arc::new(body.renamed(names)));
+    match op.with_bodies(bodies.collect()) {
+        Op::Scan(scan) => {
+            let until = scan.until.as_ref().map(|symbol| names.get(symbol).unwrap_or(symbol).clone());
+            Scan { steps: scan.steps.renamed(names), until, ..scan }.into()
+        }
+        Op::While(op) => While { bound: op.bound.as_ref().map(|bound| bound.renamed(names)), ..op }.into(),
+        op if op.bodies().is_empty() => renamed_attributes(&op, names).unwrap_or(op),
+        op => op,
     }
 }
 

@@ -1,10 +1,11 @@
-//! The front doors from graph to graph: `Graph::grad`, `Graph::vjp`, `Graph::jvp`, `Graph::hvp`.
+//! The front doors from graph to graph: `Graph::grad`, `Graph::vjp`, `Graph::jvp`, `Graph::hvp`,
+//! `Graph::jacobian`, `Graph::hessian`.
 
 use std::ops::RangeFull;
 
 use super::build::{Disconnected, GradOptions, check_loss};
 use super::disconnected::disconnected;
-use super::{Dual, Tape, push_forward};
+use super::{Dual, Tape, inline, jacobian, push_forward};
 use crate::error::{Place, Result, Site};
 use crate::graph::{Graph, Output, Value, at_site, fail, fresh_symbol, tracer};
 use crate::types::{Dim, Symbol, TensorType};
@@ -172,6 +173,56 @@ impl Graph {
         };
         let outputs = tangents.iter().zip(gradients.outputs()).map(named).collect();
         Ok(product.with_outputs(outputs).pruned())
+    }
+
+    /// The Jacobians: a graph of the same inputs, with an output `jac_y_x` for each output `y` of a float type and each input
+    /// `x` in `wrt`, whose shape is that of `y` and then that of `x`. Zeros where no path leads from `x` to `y`.
+    ///
+    /// ```
+    /// use funcify::{Graph, HostTensor, evaluate};
+    ///
+    /// let squares = Graph::build("squares", |g| {
+    ///     let x = g.input("x", "f64[2]");
+    ///     x * x
+    /// })?;
+    /// let jacobian = squares.jacobian("x")?;
+    /// let expected = HostTensor::from([[6f64, 0.], [0., 8.]]);
+    /// assert_eq!(evaluate(&jacobian, &[HostTensor::from([3f64, 4.])])?[0], expected);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn jacobian(&self, wrt: impl Into<Wrt>) -> Result<Graph> {
+        self.jacobians(&Place::new("jacobian", Site::caller()), &wrt.into())
+    }
+
+    fn jacobians(&self, at: &Place, wrt: &Wrt) -> Result<Graph> {
+        self.derive(at, wrt, |inputs, wanted| {
+            let mut outputs = Vec::new();
+            for output in self.outputs().iter().filter(|output| self.ty(output.value).dtype.is_float()) {
+                let alone = self.with_outputs(vec![output.clone()]);
+                for index in (0..inputs.len()).filter(|index| wanted[*index]) {
+                    let value = jacobian(inputs[index], |x| {
+                        let others = inputs.iter().enumerate();
+                        let all: Vec<Value> = others.map(|(i, other)| if i == index { x } else { *other }).collect();
+                        inline(&alone, &all)[0]
+                    });
+                    outputs.push((format!("jac_{}_{}", output.name, self.input_name(index)), value));
+                }
+            }
+            outputs
+        })
+    }
+
+    /// The second derivatives of the graph's loss: an output `hess_x_w` for each two inputs `x` and `w` in `wrt`, whose shape
+    /// is that of `x` and then that of `w`. The loss is as in [`grad`](Graph::grad); what it does not depend on has zeros.
+    #[track_caller]
+    pub fn hessian(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
+        let at = Place::new("hessian", Site::caller());
+        let wrt = wrt.into();
+        let gradients = self.gradient(&at, &wrt, &options.disconnected(Disconnected::Zeros), false)?;
+        let second = gradients.jacobians(&at, &wrt)?;
+        let named = |output: &Output| Output { name: output.name.replacen("jac_grad_", "hess_", 1), ..output.clone() };
+        Ok(second.with_outputs(second.outputs().iter().map(named).collect()))
     }
 
     /// The graph with the outputs of these names alone, and what they need. It has the same inputs.

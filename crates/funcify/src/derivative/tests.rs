@@ -398,3 +398,36 @@ fn a_hessian_is_multiplied_without_being_made() {
     assert_eq!(crate::evaluate(&product, &arguments).unwrap(), expected);
     is_refused(graph.hvp("y", GradOptions::new()), "Type", "hvp: `wrt` does not fit");
 }
+
+/// x0^2 x1 w, and the state of a loop beside it.
+#[test]
+fn jacobians_and_hessians_from_graph_to_graph() {
+    let graph = Graph::build("pair", |g| {
+        let (x, w, n) = (g.input("x", "f64[2]"), g.input("w", "f64[]"), g.input("n", "i64[]"));
+        let loss = x.index(0, 0).square() * x.index(0, 1) * w;
+        (loss, scan(w, x, |c, x| (c * x, ())).0, n)
+    });
+    let graph = graph.unwrap();
+    let inputs = [HostTensor::from([3f64, 5.]), HostTensor::scalar(2f64), HostTensor::scalar(7i64)];
+    let named = |graph: Graph| {
+        graph.check().unwrap();
+        let names = graph.outputs().iter().map(|output| output.name.clone());
+        names.zip(crate::evaluate(&graph, &inputs).unwrap()).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let jacobians = named(graph.jacobian(..).unwrap());
+    let expected = [
+        ("jac_out_0_w", HostTensor::scalar(45f64)),
+        ("jac_out_0_x", HostTensor::from([60f64, 18.])),
+        ("jac_out_1_w", HostTensor::scalar(15f64)),
+        ("jac_out_1_x", HostTensor::from([10f64, 6.])),
+    ];
+    assert_eq!(jacobians, expected.map(|(name, value)| (name.to_string(), value)).into());
+    let hessians = named(graph.hessian(["x", "w"], GradOptions::new().of("out_0")).unwrap());
+    let expected = [
+        ("hess_w_w", HostTensor::scalar(0f64)),
+        ("hess_w_x", HostTensor::from([30f64, 9.])),
+        ("hess_x_w", HostTensor::from([30f64, 9.])),
+        ("hess_x_x", HostTensor::from([[20f64, 12.], [12., 0.]])),
+    ];
+    assert_eq!(hessians, expected.map(|(name, value)| (name.to_string(), value)).into());
+}

@@ -39,11 +39,11 @@ fn the_output_is_what_the_program_prints() {
     assert_eq!(numbers, format!("candle {candle:?}\nburn   {burn:?}"));
 }
 
-/// The example runs on every backend in the tests of the examples.
+/// The example runs on every backend in `cargo xtask examples`.
 #[test]
 fn the_derivatives_are_an_example() {
     let shown = block(&read("README.md"), "```rust\n/// c <- c * w + x from zero, over a row.");
-    assert!(read("examples/derivatives.rs").contains(&shown), "{shown}");
+    assert!(read("examples/src/graphs/derivatives.rs").contains(&shown), "{shown}");
 }
 
 /// The text is what the gradient of the example's `decay` prints.
@@ -68,7 +68,7 @@ fn the_changes_of_existing_models_are_those_that_are_tested() {
     assert_eq!(candle, block(&read("crates/funcify-candle/README.md"), "```diff"));
     let (_, rest) = readme.split_once(&candle).unwrap();
     let burn = block(rest, "```diff");
-    let example = read("examples/burn_model.rs");
+    let example = read("examples/src/models/burn_model.rs");
     for sign in ['-', '+'] {
         let lines: Vec<&str> = burn.lines().filter_map(|line| line.strip_prefix(sign)).collect();
         assert!(!lines.is_empty() && example.contains(&lines.join("\n")), "{sign}{lines:?}");

@@ -1,4 +1,4 @@
-//! `cargo xtask test` and `cargo xtask lint`: one step after the other, until one fails.
+//! `cargo xtask test`, `cargo xtask examples` and `cargo xtask lint`: one step after the other, until one fails.
 
 use std::process::Command;
 
@@ -6,10 +6,11 @@ use anyhow::{Context, Result};
 
 use crate::{conformance, root, status, tidy};
 
-/// Tests, conformance, STATUS.md, tidiness.
+/// Tests, conformance, examples, STATUS.md, tidiness.
 pub(crate) fn test() -> Result<bool> {
     Ok(cargo(&["test", "--workspace"])?
         && step("conformance", || conformance::run(&conformance::Arguments::default()))?
+        && examples(&["--quick".to_string()])?
         && step("STATUS.md", || status::run(true))?
         && step("tidy", tidy::run)?)
 }
@@ -19,6 +20,13 @@ pub(crate) fn lint() -> Result<bool> {
     Ok(cargo(&["fmt", "--all", "--check"])?
         && cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?
         && cargo(&["doc", "--workspace", "--no-deps"])?)
+}
+
+/// The program of the examples, with these arguments.
+pub(crate) fn examples(arguments: &[String]) -> Result<bool> {
+    let package = ["run", "--quiet", "--package", "funcify-examples", "--bin", "funcify-examples", "--"];
+    let arguments: Vec<&str> = package.into_iter().chain(arguments.iter().map(String::as_str)).collect();
+    cargo(&arguments)
 }
 
 fn step(name: &str, run: impl FnOnce() -> Result<bool>) -> Result<bool> {
@@ -31,8 +39,17 @@ fn cargo(arguments: &[&str]) -> Result<bool> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(arguments).current_dir(root());
-    if arguments.first() == Some(&"doc") {
-        command.env("RUSTDOCFLAGS", "-D warnings");
+    match arguments.first() {
+        Some(&"doc") => _ = command.env("RUSTDOCFLAGS", "-D warnings"),
+        // Without it Candle reads `/proc/cpuinfo` in every product of matrices.
+        Some(&"run") if std::env::var_os(THREADS).is_none() => _ = command.env(THREADS, threads()),
+        _ => {}
     }
     Ok(command.status().context("cargo")?.success())
+}
+
+const THREADS: &str = "RAYON_NUM_THREADS";
+
+fn threads() -> String {
+    std::thread::available_parallelism().map_or(1, |threads| threads.get()).to_string()
 }

@@ -1,4 +1,4 @@
-//! What a contributor runs: `cargo xtask conformance`, `test`, `lint`, `ci`, `run`, `print`, `status`, `tidy`.
+//! What a contributor runs: `cargo xtask conformance`, `examples`, `test`, `lint`, `ci`, `run`, `print`, `status`, `tidy`.
 
 mod backends;
 mod check;
@@ -26,7 +26,12 @@ struct Arguments {
 enum Command {
     /// Run the conformance suite on every backend and print the table.
     Conformance(conformance::Arguments),
-    /// Everything that a change must pass: tests, conformance, STATUS.md, tidiness.
+    /// Run the examples: `NAME ..`, `--backend NAME`, `--quick`, `--compare`.
+    Examples {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Everything that a change must pass: tests, conformance, examples, STATUS.md, tidiness.
     Test,
     /// Format, lints, documentation.
     Lint,
@@ -49,6 +54,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Conformance(arguments) => conformance::run(&arguments),
+        Command::Examples { arguments } => check::examples(&arguments),
         Command::Test => check::test(),
         Command::Lint => check::lint(),
         Command::Ci => check::lint().and_then(|clean| Ok(clean && check::test()?)),

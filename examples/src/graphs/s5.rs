@@ -1,9 +1,9 @@
 //! A diagonal state space layer (S5) by a scan, and by an associative scan in logarithmic depth.
 
+use super::{agree, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::{Graph, Value, associative_scan, scan};
-use funcify_examples::{agree, backend, compile, noise};
 
 /// Runs both forms of the layer on a sequence; they give the same.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
@@ -48,8 +48,4 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     println!("1000 steps one after the other, or about 20 on halves: {difference:.1e} apart");
     ensure!(results[0].to_f64_vec().iter().any(|number| number.abs() > 0.1), "the layer gives something");
     Ok(())
-}
-
-fn main() -> Result<()> {
-    show(&*backend()?)
 }

@@ -1,13 +1,9 @@
 //! Derivatives of loops: through a scan, of second order, of each lane, through a conditional loop; and as text.
 
+use super::compile;
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::{GradOptions, Graph, HostTensor, Value, grad, hvp, scan, vmap, while_loop};
-use funcify_examples::{backend, compile};
-
-fn main() -> Result<()> {
-    show(&*backend()?)
-}
 
 /// c <- c * w + x from zero, over a row.
 fn decay(w: Value, xs: Value) -> Value {

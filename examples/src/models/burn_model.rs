@@ -31,13 +31,9 @@ impl Model {
     }
 }
 
-fn main() -> anyhow::Result<()> {
-    show(Device::flex())
-}
-
 /// Checks that the last state and the gradients of the two loops agree.
-pub(crate) fn show(device: Device) -> anyhow::Result<()> {
-    let device = device.autodiff();
+pub(crate) fn run(device: &Device) -> anyhow::Result<()> {
+    let device = device.clone().autodiff();
     let model = Model { input: LinearConfig::new(3, 8).init(&device), hidden: LinearConfig::new(8, 8).init(&device) };
     let wave = (0..100 * 2 * 3).map(|index| (index as f32 * 0.1).sin()).collect::<Vec<f32>>();
     let xs = Tensor::<3>::from_data(TensorData::new(wave, [100, 2, 3]), &device);

@@ -1,9 +1,9 @@
 //! Greedy decoding that stops at the end token: a `while_loop` over a token buffer.
 
+use super::compile;
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::{DType, Graph, HostTensor, Scalar, constant, full, while_loop};
-use funcify_examples::{backend, compile};
 
 /// What the model has learnt to say. No two letters are followed by different ones at two places.
 const TEXT: &str = "^control flow.";
@@ -59,8 +59,4 @@ fn model(letters: &[char]) -> HostTensor {
         let known = text.windows(3).any(|window| window.iter().copied().eq(context.clone()));
         Scalar::Float(if known { 5.0 } else { (index[2] % 3) as f64 })
     })
-}
-
-fn main() -> Result<()> {
-    show(&*backend()?)
 }

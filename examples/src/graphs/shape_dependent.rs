@@ -1,9 +1,9 @@
 //! A branch on a shape: attention masks the future when it reads a prompt, and needs no mask for one new token.
 
+use super::{agree, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::{DType, Graph, HostTensor, Value, cond, iota, select, size};
-use funcify_examples::{agree, backend, compile, noise};
 
 /// Calls one program with a prompt and with its last token; both give the same last row.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
@@ -37,8 +37,4 @@ fn causal(scores: Value) -> Value {
     let row = iota(rows, DType::I64).unsqueeze(1);
     let column = iota(columns, DType::I64).unsqueeze(0);
     select(column.le(row), scores, f64::NEG_INFINITY)
-}
-
-fn main() -> Result<()> {
-    show(&*backend()?)
 }

@@ -1,9 +1,9 @@
 //! A recurrent network: one scan, traced once, for sequences of any length.
 
+use super::{agree, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::{DType, Graph, HostTensor, Scalar, scan};
-use funcify_examples::{agree, backend, compile, noise};
 
 /// Runs the network on sequences of two lengths, and compares it with a loop over numbers.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
@@ -49,8 +49,4 @@ fn by_hand(xs: &HostTensor, h0: &HostTensor, w: &HostTensor, u: &HostTensor) -> 
     HostTensor::from_fn(DType::F32, &[steps, batch, width], |index| {
         Scalar::Float(rows[index[0] + 1][index[1] * width + index[2]])
     })
-}
-
-fn main() -> Result<()> {
-    show(&*backend()?)
 }

@@ -1,0 +1,89 @@
+//! What the models of Candle share: variables that begin the same in each run, and a step of Adam.
+
+use std::sync::Mutex;
+
+use anyhow::Result;
+use candle_core::{DType, Device, Shape, Tensor, Var};
+use candle_nn::var_builder::SimpleBackend;
+use candle_nn::{AdamW, Init, Optimizer, ParamsAdamW, VarBuilder, VarMap};
+use rand::distr::Uniform;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use rand_distr::Normal;
+
+/// Variables whose first values depend on a seed alone: Candle's own generator cannot be seeded on the CPU.
+struct Seeded {
+    vars: VarMap,
+    random: Mutex<StdRng>,
+}
+
+/// An empty map of variables, and a builder that fills it from a seed.
+pub(crate) fn seeded(seed: u64, dtype: DType, device: &Device) -> (VarMap, VarBuilder<'static>) {
+    let vars = VarMap::new();
+    let backend = Seeded { vars: vars.clone(), random: Mutex::new(StdRng::seed_from_u64(seed)) };
+    (vars, VarBuilder::from_backend(Box::new(backend), dtype, device.clone()))
+}
+
+impl SimpleBackend for Seeded {
+    fn get(&self, shape: Shape, name: &str, init: Init, dtype: DType, device: &Device) -> candle_core::Result<Tensor> {
+        if self.contains_tensor(name) {
+            return self.vars.get(shape, name, init, dtype, device);
+        }
+        let numbers = self.draw(&shape, init)?;
+        let var = Var::from_tensor(&Tensor::from_vec(numbers, shape, device)?.to_dtype(dtype)?)?;
+        let tensor = var.as_tensor().clone();
+        self.vars.data().lock().expect("no thread panics with it").insert(name.to_string(), var);
+        Ok(tensor)
+    }
+
+    fn get_unchecked(&self, name: &str, _: DType, _: &Device) -> candle_core::Result<Tensor> {
+        candle_core::bail!("the size of `{name}` is not known")
+    }
+
+    fn contains_tensor(&self, name: &str) -> bool {
+        self.vars.data().lock().expect("no thread panics with it").contains_key(name)
+    }
+}
+
+impl Seeded {
+    fn draw(&self, shape: &Shape, init: Init) -> candle_core::Result<Vec<f64>> {
+        let mut random = self.random.lock().expect("no thread panics with it");
+        let count = shape.elem_count();
+        let uniform = |low, high| Uniform::new_inclusive(low, high).map_err(candle_core::Error::wrap);
+        let normal = |mean, deviation| Normal::new(mean, deviation).map_err(candle_core::Error::wrap);
+        let random = &mut *random;
+        Ok(match init {
+            Init::Const(number) => vec![number; count],
+            Init::Uniform { lo, up } => random.sample_iter(uniform(lo, up)?).take(count).collect(),
+            Init::Randn { mean, stdev } => random.sample_iter(normal(mean, stdev)?).take(count).collect(),
+            Init::Kaiming { dist, fan, non_linearity } => {
+                let deviation = non_linearity.gain() / (fan.for_shape(shape) as f64).sqrt();
+                let bound = 3f64.sqrt() * deviation;
+                match dist {
+                    candle_nn::init::NormalOrUniform::Uniform => {
+                        random.sample_iter(uniform(-bound, bound)?).take(count).collect()
+                    }
+                    candle_nn::init::NormalOrUniform::Normal => {
+                        random.sample_iter(normal(0.0, deviation)?).take(count).collect()
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Adam over variables.
+pub(crate) struct Adam(AdamW);
+
+impl Adam {
+    pub(crate) fn new(vars: Vec<Var>) -> Result<Self> {
+        Ok(Adam(AdamW::new(vars, ParamsAdamW { weight_decay: 0.0, ..ParamsAdamW::default() })?))
+    }
+
+    /// Updates the variables by the gradient of a loss; gives the loss.
+    pub(crate) fn step(&mut self, rate: f64, loss: &Tensor) -> Result<f64> {
+        self.0.set_learning_rate(rate);
+        self.0.backward_step(loss)?;
+        Ok(loss.to_dtype(DType::F64)?.to_scalar()?)
+    }
+}

@@ -1,0 +1,223 @@
+//! What funcify is used for, on every backend: `cargo xtask examples [NAME ..] [--backend NAME] [--quick] [--compare]`.
+//!
+//! An example prints what it shows, and fails if what it claims is not so. [`graphs`] are small programs for any backend;
+//! [`models`] are trained in Candle and in Burn, with funcify's loop in place of their own.
+
+mod burn;
+mod candle;
+mod graphs;
+mod models;
+mod training;
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow};
+use clap::Parser;
+use funcify::dispatch::{Executor, backend_names, open_backend};
+use peak_alloc::PeakAlloc;
+
+use crate::training::Comparison;
+
+/// Counts the bytes that are held, for `--compare`.
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask examples", about = "What funcify is used for, on every backend")]
+struct Arguments {
+    /// The examples to run; all if none is named.
+    names: Vec<String>,
+    /// The backends to run them on: reference, candle, burn-flex, burn-ndarray, burn-wgpu; all that are there if none is
+    /// named.
+    #[arg(long)]
+    backend: Vec<String>,
+    /// Small settings, for all examples on all backends in a few minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Instead of training, measure a training step with funcify's loop and with the framework's own.
+    #[arg(long)]
+    compare: bool,
+}
+
+/// An example and what it is for.
+struct Example {
+    name: &'static str,
+    shows: &'static str,
+    run: Kind,
+}
+
+enum Kind {
+    /// A graph, on any backend.
+    Graph(fn(&dyn Executor) -> Result<()>),
+    /// A model of Candle and one of Burn.
+    Model(fn(&Run) -> Result<()>),
+    /// A model of Burn alone.
+    BurnModel(fn(&::burn::tensor::Device) -> Result<()>),
+}
+
+use Kind::{BurnModel, Graph, Model};
+
+const EXAMPLES: &[Example] = &[
+    Example { name: "rnn", shows: "one scan for sequences of any length", run: Graph(graphs::rnn::show) },
+    Example {
+        name: "derivatives",
+        shows: "gradients through loops, of second order, of lanes, and as text",
+        run: Graph(graphs::derivatives::show),
+    },
+    Example {
+        name: "s5",
+        shows: "a state space layer by a scan, and by an associative scan on halves",
+        run: Graph(graphs::s5::show),
+    },
+    Example {
+        name: "early_stopping",
+        shows: "greedy decoding that stops at the end token",
+        run: Graph(graphs::early_stopping::show),
+    },
+    Example {
+        name: "shape_dependent",
+        shows: "a branch on a size: attention masks a prompt, not a single token",
+        run: Graph(graphs::shape_dependent::show),
+    },
+    Example {
+        name: "chunked_loss",
+        shows: "cross-entropy whose logits never exist at once, and the memory that it needs",
+        run: Graph(graphs::chunked_loss::show),
+    },
+    Example {
+        name: "clamp_invalid",
+        shows: "values that overflowed are clamped, others left alone",
+        run: Graph(graphs::clamp_invalid::show),
+    },
+    Example {
+        name: "burn_model",
+        shows: "a Burn module whose loop is replaced by one line",
+        run: BurnModel(models::burn_model::run),
+    },
+    Example {
+        name: "nile",
+        shows: "a Kalman filter fitted to a century of floods by the gradient of its likelihood",
+        run: Model(models::nile::run),
+    },
+];
+
+/// The framework that a model is of, and the device that it is on.
+pub(crate) enum Framework {
+    Candle(candle_core::Device),
+    Burn(::burn::tensor::Device),
+}
+
+/// How an example is run.
+pub(crate) struct Run {
+    framework: Framework,
+    quick: bool,
+    compare: bool,
+    comparisons: RefCell<Vec<Comparison>>,
+}
+
+impl Run {
+    fn new(framework: Framework, arguments: &Arguments) -> Self {
+        let (quick, compare) = (arguments.quick, arguments.compare);
+        Run { framework, quick, compare, comparisons: RefCell::default() }
+    }
+
+    /// A setting: a small one if the run is to be quick.
+    fn pick<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+fn main() -> ExitCode {
+    // The loops by hand make graphs that are as deep as the sequences are long, which Candle frees by recursion.
+    let all = std::thread::Builder::new().stack_size(1 << 30).spawn(|| examples(&Arguments::parse()));
+    match all.map(|thread| thread.join()) {
+        Ok(Ok(Ok(true))) => ExitCode::SUCCESS,
+        Ok(Ok(Ok(false))) => ExitCode::FAILURE,
+        Ok(Ok(Err(error))) => failure(&format!("{error:#}")),
+        Ok(Err(_)) => ExitCode::FAILURE,
+        Err(error) => failure(&error.to_string()),
+    }
+}
+
+fn failure(message: &str) -> ExitCode {
+    eprintln!("error: {message}");
+    ExitCode::FAILURE
+}
+
+/// Runs the examples that are asked for; false if one failed.
+fn examples(arguments: &Arguments) -> Result<bool> {
+    let known = |name: &String| EXAMPLES.iter().any(|example| example.name == name);
+    if let Some(name) = arguments.names.iter().find(|name| !known(name)) {
+        let names: Vec<&str> = EXAMPLES.iter().map(|example| example.name).collect();
+        return Err(anyhow!("there is no example `{name}`; there are {}", names.join(", ")));
+    }
+    let wanted =
+        |example: &&Example| arguments.names.is_empty() || arguments.names.iter().any(|name| name == example.name);
+    let backends = backends(&arguments.backend)?;
+    let (mut failures, mut comparisons) = (Vec::new(), Vec::new());
+    for example in EXAMPLES.iter().filter(wanted) {
+        println!("\n# {}: {}", example.name, example.shows);
+        for (backend, executor) in &backends {
+            let start = Instant::now();
+            let outcome = match (&example.run, framework(backend)?) {
+                (Graph(show), _) if !arguments.compare => show(&**executor),
+                (Model(run), Some(framework)) => {
+                    let how = Run::new(framework, arguments);
+                    let outcome = run(&how);
+                    comparisons.extend(how.comparisons.take().into_iter().map(|row| (example.name, backend, row)));
+                    outcome
+                }
+                (BurnModel(run), Some(Framework::Burn(device))) if !arguments.compare => run(&device),
+                _ => continue,
+            };
+            match outcome {
+                Ok(()) => println!("  as claimed on {backend}, in {:.1} s", start.elapsed().as_secs_f64()),
+                Err(error) => {
+                    println!("  FAILED on {backend}: {error:#}");
+                    failures.push(format!("{} on {backend}", example.name));
+                }
+            }
+        }
+    }
+    if !comparisons.is_empty() {
+        println!("\n{}", training::table(&comparisons));
+    }
+    match failures.len() {
+        0 => println!("\nevery example showed what it claims"),
+        _ => println!("\nfailed: {}", failures.join(", ")),
+    }
+    Ok(failures.is_empty())
+}
+
+/// The backends that are named, or all that are there.
+fn backends(named: &[String]) -> Result<Vec<(String, std::sync::Arc<dyn Executor>)>> {
+    let mut found = Vec::new();
+    for name in backend_names() {
+        if !named.is_empty() && !named.iter().any(|other| other == name) {
+            continue;
+        }
+        match open_backend(name) {
+            Ok(executor) => found.push((name.to_string(), executor)),
+            Err(absent @ funcify::Error::Absent { .. }) if named.is_empty() => println!("{absent}"),
+            Err(error) => return Err(error).with_context(|| format!("the backend `{name}`")),
+        }
+    }
+    match named.iter().find(|name| !found.iter().any(|(found, _)| found == *name)) {
+        Some(name) => Err(anyhow!("there is no backend `{name}`; there are {}", backend_names().join(", "))),
+        None => Ok(found),
+    }
+}
+
+/// The framework of a backend, if it is one that trains models.
+fn framework(backend: &str) -> Result<Option<Framework>> {
+    let burn = match backend {
+        "candle" => return Ok(Some(Framework::Candle(candle_core::Device::Cpu))),
+        "burn-flex" => funcify_burn::Burn::flex(),
+        "burn-ndarray" => funcify_burn::Burn::ndarray(),
+        "burn-wgpu" => funcify_burn::Burn::wgpu()?,
+        _ => return Ok(None),
+    };
+    Ok(Some(Framework::Burn(burn.device().clone())))
+}

@@ -1,0 +1,159 @@
+//! Training a model whose loop is funcify's, beside the same model whose loop is the framework's own.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::{MEMORY, Run};
+
+/// How many losses of the two loops are compared.
+const CURVE: usize = 20;
+/// How far they may be apart.
+const TOLERANCE: f64 = 1e-3;
+/// How many steps of each loop are measured.
+const ROUNDS: usize = 7;
+
+/// Whose loop a model runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Loop {
+    /// funcify's plug-in: one op of the framework's autodiff.
+    Plugin,
+    /// The framework's own: an op of its autodiff for each op of each step.
+    Own,
+}
+
+/// A model with its optimizer and its data.
+pub(crate) trait Training {
+    /// Trains on the next batch, at a learning rate. Gives the loss before the update.
+    fn step(&mut self, rate: f64) -> Result<f64>;
+}
+
+/// How long to train, and how fast.
+#[derive(Clone, Copy)]
+pub(crate) struct Schedule {
+    pub(crate) steps: usize,
+    /// The largest learning rate; it rises to it in a twentieth of the steps and falls to zero as a cosine.
+    pub(crate) rate: f64,
+}
+
+impl Schedule {
+    fn rate_at(self, step: usize) -> f64 {
+        let warm = self.steps as f64 / 20.0;
+        let fall = (1.0 + (std::f64::consts::PI * step as f64 / self.steps as f64).cos()) / 2.0;
+        self.rate * fall * ((step + 1) as f64 / warm).min(1.0)
+    }
+}
+
+/// Trains the model that `start` makes, with the plug-in's loop.
+///
+/// First the losses of both loops are compared from the same start. With `--compare` both are measured instead of
+/// trained, and there is no model.
+pub(crate) fn train<T: Training>(
+    run: &Run,
+    schedule: Schedule,
+    start: impl Fn(Loop) -> Result<T>,
+) -> Result<Option<(T, Vec<f64>)>> {
+    let steps = schedule.steps;
+    let (mut plugin, mut own) = (start(Loop::Plugin)?, start(Loop::Own)?);
+    let mut losses = Vec::with_capacity(steps);
+    let mut apart = 0f64;
+    for step in 0..CURVE.min(steps) {
+        let rate = schedule.rate_at(step);
+        let (plugin, own) = (plugin.step(rate)?, own.step(rate)?);
+        losses.push(plugin);
+        apart = apart.max((plugin - own).abs());
+    }
+    println!("  the first {} losses of the two loops differ by {apart:.1e} at most", losses.len());
+    ensure!(apart <= TOLERANCE, "the training curves differ by {apart:e}: {losses:?}");
+    if run.compare {
+        run.comparisons.borrow_mut().push(Comparison::of(&mut plugin, &mut own)?);
+        return Ok(None);
+    }
+    drop(own);
+
+    let bar = ProgressBar::new(steps as u64).with_position(losses.len() as u64);
+    bar.set_style(ProgressStyle::with_template("  {bar:32} {pos}/{len} loss {msg} ({eta} to go)")?);
+    while losses.len() < steps {
+        let loss = plugin.step(schedule.rate_at(losses.len()))?;
+        ensure!(loss.is_finite(), "the loss of step {} is {loss}", losses.len());
+        losses.push(loss);
+        bar.set_message(format!("{loss:.5}"));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if let [first, .., last] = losses[..] {
+        println!("  {steps} steps: the loss fell from {first:.5} to {last:.5}");
+    }
+    Ok(Some((plugin, losses)))
+}
+
+/// The time and the peak memory of a training step with each of the two loops, medians of steps that took turns.
+pub(crate) struct Comparison {
+    plugin: Cost,
+    own: Cost,
+}
+
+impl Comparison {
+    fn of(plugin: &mut impl Training, own: &mut impl Training) -> Result<Comparison> {
+        let (mut of_plugin, mut of_own) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            of_plugin.push(Cost::of(plugin)?);
+            of_own.push(Cost::of(own)?);
+        }
+        Ok(Comparison { plugin: Cost::median(&of_plugin), own: Cost::median(&of_own) })
+    }
+}
+
+/// What a training step takes.
+struct Cost {
+    seconds: f64,
+    /// In host memory, beyond what is held between two steps.
+    bytes: usize,
+}
+
+impl Cost {
+    fn of(training: &mut impl Training) -> Result<Cost> {
+        let held = MEMORY.current_usage();
+        MEMORY.reset_peak_usage();
+        let start = Instant::now();
+        // The rate does not change what a step takes.
+        training.step(1e-6)?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(Cost { seconds, bytes: MEMORY.peak_usage().saturating_sub(held) })
+    }
+
+    fn median(costs: &[Cost]) -> Cost {
+        let mut seconds: Vec<f64> = costs.iter().map(|cost| cost.seconds).collect();
+        let mut bytes: Vec<usize> = costs.iter().map(|cost| cost.bytes).collect();
+        seconds.sort_by(f64::total_cmp);
+        bytes.sort_unstable();
+        Cost { seconds: seconds[costs.len() / 2], bytes: bytes[costs.len() / 2] }
+    }
+}
+
+/// Comparisons as rows of a table in Markdown: time in milliseconds, memory in MB.
+pub(crate) fn table(rows: &[(&str, &String, Comparison)]) -> String {
+    let mut table =
+        String::from("| example | backend | a step | the framework's loop | | memory | the framework's loop | |\n");
+    table += "|---|---|--:|--:|--:|--:|--:|--:|\n";
+    for (example, backend, Comparison { plugin, own }) in rows {
+        let time = format!(
+            "{:.1} ms | {:.1} ms | {:.2}",
+            plugin.seconds * 1e3,
+            own.seconds * 1e3,
+            own.seconds / plugin.seconds
+        );
+        // What a GPU holds is not counted.
+        let memory = match backend.as_str() {
+            "burn-wgpu" => "| | ".to_string(),
+            _ => format!("{:.1} MB | {:.1} MB | {:.2}", mb(plugin), mb(own), own.bytes as f64 / plugin.bytes as f64),
+        };
+        table += &format!("| `{example}` | {backend} | {time} | {memory} |\n");
+    }
+    table
+}
+
+fn mb(cost: &Cost) -> f64 {
+    cost.bytes as f64 / 1e6
+}

@@ -1,4 +1,4 @@
-//! `--only`, `--grad`, `--jvp`, `--hvp`, `--vmap`: what `run` and `print` make of a program before they use it, in the
+//! `--only`, `--grad`, `--jvp`, `--hvp`, `--jacobian`, `--hessian`, `--vmap`: what `run` and `print` make of a program before they use it, in the
 //! order of the command line.
 //!
 //! What a derivative needs besides the program's inputs is named as [`Graph::vjp`] and [`Graph::jvp`] name it: `ct_y` is
@@ -14,7 +14,7 @@ use funcify::error::{Place, Site};
 use funcify::{Disconnected, Error, GradOptions, Graph, HostTensor, TensorType, VmapOptions, Wrt};
 
 /// An option's name, what stands after it, and its help.
-const OPTIONS: [(&str, &str, &str); 5] = [
+const OPTIONS: [(&str, &str, &str); 7] = [
     ("only", "OUTPUTS", "Keep these outputs"),
     (
         "grad",
@@ -28,6 +28,8 @@ const OPTIONS: [(&str, &str, &str); 5] = [
         "The outputs `y` and their derivatives `tan_y` along the tangents `tan_x` of these inputs, or of all floats",
     ),
     ("hvp", "INPUTS", "The products `hvp_x` of the Hessian of the only output, a float scalar, and the vector `tan_x`"),
+    ("jacobian", "INPUTS", "The Jacobians `jac_y_x` of each float output by these inputs, or by all floats"),
+    ("hessian", "INPUTS", "The second derivatives `hess_x_w` of the only output, a float scalar"),
     (
         "vmap",
         "AXES",
@@ -43,6 +45,8 @@ enum Transform {
     Grad(Vec<String>),
     Jvp(Vec<String>),
     Hvp(Vec<String>),
+    Jacobian(Vec<String>),
+    Hessian(Vec<String>),
     Vmap(Vec<(String, i64)>),
 }
 
@@ -102,6 +106,8 @@ impl Transform {
             "grad" => Transform::Grad(names()),
             "jvp" => Transform::Jvp(names()),
             "hvp" => Transform::Hvp(names()),
+            "jacobian" => Transform::Jacobian(names()),
+            "hessian" => Transform::Hessian(names()),
             _ => Transform::Vmap(parts().map(named_axis).collect::<Result<_, _>>()?),
         })
     }
@@ -114,6 +120,8 @@ impl Transform {
             Transform::Grad(names) => gradients(graph, names)?,
             Transform::Jvp(names) => graph.jvp(wrt(names))?,
             Transform::Hvp(names) => graph.hvp(wrt(names), GradOptions::new())?,
+            Transform::Jacobian(names) => graph.jacobian(wrt(names))?,
+            Transform::Hessian(names) => graph.hessian(wrt(names), GradOptions::new())?,
             Transform::Vmap(axes) => {
                 let options =
                     if axes.is_empty() { VmapOptions::new() } else { VmapOptions::new().in_axes(axes.clone()) };
@@ -152,6 +160,8 @@ impl std::fmt::Display for Transform {
             Transform::Grad(names) => ("grad", names.join(",")),
             Transform::Jvp(names) => ("jvp", names.join(",")),
             Transform::Hvp(names) => ("hvp", names.join(",")),
+            Transform::Jacobian(names) => ("jacobian", names.join(",")),
+            Transform::Hessian(names) => ("hessian", names.join(",")),
             Transform::Vmap(axes) => {
                 ("vmap", axes.iter().map(|(name, axis)| format!("{name}={axis}")).collect::<Vec<_>>().join(","))
             }
@@ -328,12 +338,20 @@ mod tests {
         let pushed = [own.as_slice(), &["tan_w: f64[]"]].concat();
         check("--jvp w", LOSS, &pushed, &["loss: f64[]", "tan_loss: f64[]"]);
         check("--hvp w", LOSS, &pushed, &["hvp_w: f64[]"]);
+        check("--jacobian w", LOSS, &own, &["jac_loss_w: f64[]"]);
+        check(
+            "--hessian",
+            LOSS,
+            &own,
+            &["hess_x_x: f64[T,T]", "hess_x_w: f64[T]", "hess_w_x: f64[T]", "hess_w_w: f64[]"],
+        );
         check("--vmap x=1", LOSS, &["x: f64[T,B]", "w: f64[]", "n: i64[]"], &["loss: f64[B]"]);
         check("--vmap", LOSS, &["x: f64[B,T]", "w: f64[B]", "n: i64[B]"], &["loss: f64[B]"]);
         check("--grad w --vmap x", LOSS, &["x: f64[B,T]", "w: f64[]", "n: i64[]"], &["grad_w: f64[B]"]);
         check("--grad w --grad w", LOSS, &own, &["grad_w: f64[]"]);
         let along = ["x: f64[B,2]", "k: i64[]", "ct_y: f64[B,2]"];
         check("--grad", ROWS, &along, &["grad_x: f64[B,2]"]);
+        check("--jacobian", ROWS, &along[..2], &["jac_y_x: f64[B,2,B,2]"]);
         check("--only k", ROWS, &along[..2], &["k: i64[]"]);
         check("--vmap x --only y", ROWS, &["x: f64[B2,B,2]", "k: i64[]"], &["y: f64[B2,B,2]"]);
     }
@@ -343,6 +361,7 @@ mod tests {
         refused("--grad y", LOSS, &["--grad y: grad: `wrt`", "one of the inputs x, w, n"]);
         refused("--grad n", LOSS, &["input `n` in `wrt`", "i64[]"]);
         refused("--hvp", ROWS, &["--hvp: hvp: the loss", "y, k"]);
+        refused("--hessian", ROWS, &["--hessian: hessian: the loss"]);
         refused("--only k --grad", ROWS, &["--grad: grad: the list of outputs", "a float output", "`k` of i64[]"]);
         refused("--only loss", ROWS, &["outputs among y, k"]);
         refused("--vmap z", LOSS, &["--vmap z=0: vmap: `in_axes`", "names among x, w, n"]);

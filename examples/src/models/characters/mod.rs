@@ -1,0 +1,235 @@
+//! A character model that has read sums, `12+7=19`, and answers sums that it has not read.
+//!
+//! An LSTM (Hochreiter and Schmidhuber 1997) reads windows of a stream of sums and predicts, of each answer, the next letter
+//! and the end of the line. That such a network learns to add from text: Zaremba and Sutskever, Learning to Execute
+//! (arXiv:1410.4615). Some pairs of numbers are held out of the stream; they are asked after training. A graph answers: it
+//! runs over the prompt by a scan, and on by a `while_loop` that stops at the end of the line.
+
+mod burn;
+mod candle;
+
+use std::cell::OnceCell;
+
+use anyhow::{Result, ensure};
+use funcify::{DType, Graph, Value, constant, full, scan, while_loop};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::training::{Loop, Schedule, Training, train};
+use crate::{Framework, Run};
+
+/// The letters; a token is the position of one.
+const LETTERS: &str = "0123456789+=\n";
+/// The token that ends a line.
+const END: u32 = LETTERS.len() as u32 - 1;
+/// How many letters an answer may have.
+const MOST: usize = 8;
+/// The features of a letter.
+const FEATURES: usize = 16;
+
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// Numbers are smaller than this.
+    numbers: usize,
+    batch: usize,
+    /// The letters of a window.
+    letters: usize,
+    hidden: usize,
+}
+
+/// Two numbers to add.
+#[derive(Clone, Copy)]
+struct Sum(usize, usize);
+
+impl Sum {
+    fn prompt(self) -> String {
+        format!("{}+{}=", self.0, self.1)
+    }
+
+    fn answer(self) -> String {
+        format!("{}\n", self.0 + self.1)
+    }
+}
+
+fn tokens(text: &str) -> Vec<u32> {
+    text.chars().filter_map(|letter| LETTERS.find(letter)).map(|token| token as u32).collect()
+}
+
+fn text(tokens: &[u32]) -> String {
+    tokens.iter().filter_map(|token| LETTERS.chars().nth(*token as usize)).collect()
+}
+
+/// Windows of a stream of sums.
+struct Stream {
+    sizes: Sizes,
+    sums: Vec<Sum>,
+    random: StdRng,
+}
+
+/// What is read, and what is to be predicted.
+struct Batch {
+    /// `[batch, letters]`
+    tokens: Vec<u32>,
+    /// The positions, in all the windows, of the letters before those of answers.
+    before: Vec<u32>,
+    /// The tokens of answers.
+    answers: Vec<u32>,
+}
+
+impl Stream {
+    /// The stream, and the sums that are not in it.
+    fn new(sizes: Sizes) -> (Stream, Vec<Sum>) {
+        let numbers = || 0..sizes.numbers;
+        let mut sums: Vec<Sum> = numbers().flat_map(|left| numbers().map(move |right| Sum(left, right))).collect();
+        let mut random = StdRng::seed_from_u64(7);
+        sums.shuffle(&mut random);
+        let held_out = sums.split_off(sums.len() - sums.len() / 10);
+        (Stream { sizes, sums, random }, held_out)
+    }
+
+    /// Windows that begin with a sum; the last sum may be cut off.
+    fn batch(&mut self) -> Batch {
+        let mut batch = Batch { tokens: Vec::new(), before: Vec::new(), answers: Vec::new() };
+        for end in (1..=self.sizes.batch).map(|row| row * self.sizes.letters) {
+            while batch.tokens.len() < end {
+                let sum = self.sums[self.random.random_range(0..self.sums.len())];
+                batch.tokens.extend(tokens(&sum.prompt()));
+                for token in tokens(&sum.answer()) {
+                    if batch.tokens.len() <= end {
+                        batch.before.push(batch.tokens.len() as u32 - 1);
+                        batch.answers.push(token);
+                    }
+                    batch.tokens.push(token);
+                }
+            }
+            batch.tokens.truncate(end);
+        }
+        batch
+    }
+
+    /// The loss of the best prediction from the letter before alone: the entropy of the next letter.
+    fn loss_without_state(&self) -> f64 {
+        let mut counts = [[0.0; LETTERS.len()]; LETTERS.len()];
+        for sum in &self.sums {
+            let line = tokens(&(sum.prompt() + &sum.answer()));
+            for pair in line[sum.prompt().len() - 1..].windows(2) {
+                counts[pair[0] as usize][pair[1] as usize] += 1.0;
+            }
+        }
+        let of_letter = |next: &[f64; LETTERS.len()]| {
+            let total: f64 = next.iter().sum();
+            next.iter().filter(|count| **count > 0.0).map(|count| count * (total / count).ln()).sum::<f64>()
+        };
+        counts.iter().map(of_letter).sum::<f64>() / counts.iter().flatten().sum::<f64>()
+    }
+}
+
+/// The graph that answers, of a graph of one step: `(weights .., token [1], h, c) -> (logits [1,V], h, c)`.
+///
+/// It takes the weights and a prompt `[P]`, and gives tokens `i64[MOST]`, of which the first `count` are the answer.
+fn answering(step: &Graph) -> funcify::Result<Graph> {
+    let count = step.inputs().len() - 3;
+    let token = step.input_type(count);
+    Graph::build("answer", |g| {
+        let weights: Vec<Value> = (0..count).map(|index| g.input(step.input_name(index), step.input_type(index))).collect();
+        let prompt = g.input("prompt", token.with_shape(["P"]));
+        let next = |token: Value, [h, c]: [Value; 2]| {
+            let results = step.apply(&[&weights[..], &[token, h, c]].concat());
+            (results[0].argmax(1), [results[1], results[2]])
+        };
+        let start = [1, 2].map(|index| {
+            let state = step.input_type(count + index);
+            full(state.shape.clone(), state.dtype, 0.0)
+        });
+        // The last letter of the prompt is the first step of the answer.
+        let (states, ()) = scan(start, prompt.slice(0, ..-1), |states, token| (next(token.unsqueeze(0), states).1, ()));
+        let empty = full([MOST], DType::I64, -1.0);
+        let (tokens, count, ..) = while_loop(
+            (empty, constant(0i64), prompt.slice(0, -1..), states),
+            |(_, count, last, _)| count.lt(MOST as i32) & last.index(0, 0).ne(END as i32),
+            |(tokens, count, last, states)| {
+                let (next, states) = next(last, states);
+                (tokens.dynamic_update(0, next, count), count + 1, next.cast(token.dtype), states)
+            },
+        );
+        (tokens, count)
+    })
+}
+
+/// What can be asked of the model in either framework.
+trait Calculator: Training {
+    /// The graph that answers, with the weights as they are: from a prompt all `MOST` tokens, and how many were written.
+    fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<(Vec<i64>, i64)>>;
+
+    /// The framework's own answer: a step of the model for each letter, and the choice on the host.
+    fn answer_by_hand(&self, prompt: &[u32]) -> Result<Vec<u32>>;
+}
+
+pub(crate) fn run(run: &Run) -> Result<()> {
+    match &run.framework {
+        Framework::Candle(device) => learn(run, |sizes, whose| candle::Model::new(sizes, whose, device)),
+        Framework::Burn(device) => {
+            let reader = OnceCell::new();
+            learn(run, |sizes, whose| {
+                let reader = reader.get_or_init(|| burn::Reader::new(sizes, device));
+                burn::Model::new(reader.clone(), sizes, whose, device)
+            })
+        }
+    }
+}
+
+fn env(name: &str, default: f64) -> f64 {
+    std::env::var(name).ok().and_then(|x| x.parse().ok()).unwrap_or(default)
+}
+
+fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> Result<()> {
+    let sizes = run.pick(
+        Sizes { numbers: 10, batch: 32, letters: 24, hidden: 64 },
+        Sizes { numbers: 100, batch: 16, letters: 256, hidden: 128 },
+    );
+    let sizes = Sizes {
+        numbers: env("NUM", sizes.numbers as f64) as usize,
+        batch: env("BATCH", sizes.batch as f64) as usize,
+        letters: env("T", sizes.letters as f64) as usize,
+        hidden: env("H", sizes.hidden as f64) as usize,
+    };
+    let schedule = Schedule { steps: env("STEPS", run.pick(60., 800.)) as usize, rate: env("RATE", 1e-2) };
+    let Some((model, losses)) = train(run, schedule, |whose| model(sizes, whose))? else { return Ok(()) };
+    for (step, losses) in losses.chunks(losses.len().div_ceil(20)).enumerate() {
+        println!("{step} {}", losses.iter().sum::<f64>() / losses.len() as f64);
+    }
+
+    let (stream, held_out) = Stream::new(sizes);
+    let last = losses.iter().rev().take(10).sum::<f64>() / losses.len().min(10) as f64;
+    let without_state = stream.loss_without_state();
+    println!("  the loss of the last steps is {last:.3}; without a memory it is {without_state:.3} at best");
+    ensure!(last < 0.7 * without_state, "the model remembers little of what is asked");
+
+    let answering = model.answering()?;
+    println!("  asked what it has not read:");
+    let asked = &held_out[..held_out.len().min(200)];
+    let (mut right, mut steps) = (0, 0);
+    for (index, sum) in asked.iter().enumerate() {
+        let (prompt, expected) = (sum.prompt(), sum.answer());
+        let (letters, count) = answering(&tokens(&prompt))?;
+        let count = count as usize;
+        let (answer, rest) = letters.split_at(count);
+        let answer: Vec<u32> = answer.iter().map(|token| *token as u32).collect();
+        ensure!(rest.iter().all(|token| *token == -1), "no step runs after the end of the line: {letters:?}");
+        let ends = answer.iter().position(|token| *token == END).map_or(MOST, |end| end + 1);
+        ensure!(ends == count, "the loop stops at the end of the line: {letters:?}");
+        ensure!(answer == model.answer_by_hand(&tokens(&prompt))?, "the framework's own steps give other letters");
+        let answer = text(&answer);
+        right += usize::from(answer == expected);
+        steps += count;
+        if index < 8 {
+            let mark = if answer == expected { "right".into() } else { format!("wrong, it is {expected}") };
+            println!("    {prompt}{:<6} {}", answer.trim_end(), mark.trim_end());
+        }
+    }
+    println!("  right: {right} of {}; the loop ran {steps} steps of at most {}", asked.len(), asked.len() * MOST);
+    ensure!(steps < asked.len() * MOST / 2, "answers end early");
+    ensure!(run.quick || right * 10 >= asked.len() * 9, "nine of ten answers are right");
+    Ok(())
+}

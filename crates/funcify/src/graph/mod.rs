@@ -1,6 +1,7 @@
 //! The graph: an arena of typed nodes, in an order in which each uses only what came before it.
 
 mod activations;
+mod apply;
 mod build;
 mod check;
 mod compositions;
@@ -9,7 +10,7 @@ mod live;
 mod operand;
 mod products;
 mod prune;
-mod rename;
+mod resize;
 mod rules;
 mod structured;
 pub(crate) mod tracer;

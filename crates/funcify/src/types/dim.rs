@@ -123,15 +123,14 @@ impl Dim {
         Dim::from_terms(terms.collect())
     }
 
-    /// With other names for these symbols.
-    pub(crate) fn renamed(&self, names: &std::collections::BTreeMap<Symbol, Symbol>) -> Dim {
-        let terms = self.terms.iter().map(|(monomial, coefficient)| {
-            let mut monomial: Monomial =
-                monomial.iter().map(|symbol| names.get(symbol).unwrap_or(symbol).clone()).collect();
-            monomial.sort();
-            (monomial, *coefficient)
-        });
-        Dim::from_terms(terms.collect())
+    /// With these dimensions in place of these symbols, all at once.
+    pub(crate) fn replaced(&self, by: &std::collections::BTreeMap<Symbol, Dim>) -> Dim {
+        let mut replaced = Dim::default();
+        for (monomial, coefficient) in &self.terms {
+            let dims = monomial.iter().map(|symbol| by.get(symbol).cloned().unwrap_or_else(|| Dim::symbol(symbol)));
+            replaced = replaced + dims.fold(Dim::from(*coefficient), |product, dim| product * dim);
+        }
+        replaced
     }
 
     /// The polynomial that is this one when it is multiplied by `divisor`, if there is one.

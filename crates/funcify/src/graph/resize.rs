@@ -1,5 +1,5 @@
-//! Other names for the symbols that the loops of a graph bind, so that its nodes can be put where those have a size already
-//! (graph-c7).
+//! Other sizes for the symbols of a graph, and other names for those that its loops bind, so that its nodes can be put
+//! where symbols have sizes already (graph-c7).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use super::{Graph, binds, fresh_symbol, tracer};
 use crate::ops::{Attribute, Op, OpRules, Scan, While, parse_op};
 use crate::types::{Dim, Shape, Symbol};
 
-/// New names by the old ones.
-type Names = BTreeMap<Symbol, Symbol>;
+/// What stands for a symbol.
+type Sizes = BTreeMap<Symbol, Dim>;
 
 impl Graph {
     /// The graph, where no loop binds a symbol that has a size in the open trace.
@@ -34,7 +34,7 @@ impl Graph {
             return Cow::Borrowed(self);
         }
         tracer::reserve_symbols(self);
-        Cow::Owned(self.renamed(&symbols.into_iter().map(|symbol| (symbol, fresh_symbol())).collect()))
+        Cow::Owned(self.resized(&symbols.into_iter().map(|symbol| (symbol, Dim::symbol(&fresh_symbol()))).collect()))
     }
 
     /// The symbols that loops bind, also inside of bodies.
@@ -49,33 +49,34 @@ impl Graph {
         bound
     }
 
-    /// The same nodes and values, with other names of symbols.
-    fn renamed(&self, names: &Names) -> Graph {
+    /// The same nodes and values, with other sizes; what a loop binds is to be given another name only.
+    pub(super) fn resized(&self, sizes: &Sizes) -> Graph {
         let mut graph = self.clone();
         for info in &mut graph.values {
-            info.ty.shape = Shape::new(info.ty.shape.dims().iter().map(|dim| dim.renamed(names)));
+            info.ty.shape = Shape::new(info.ty.shape.dims().iter().map(|dim| dim.replaced(sizes)));
         }
-        graph.nodes.iter_mut().for_each(|node| node.op = renamed(&node.op, names));
+        graph.nodes.iter_mut().for_each(|node| node.op = resized(&node.op, sizes));
         graph
     }
 }
 
-fn renamed(op: &Op, names: &Names) -> Op {
-    let bodies = op.bodies().into_iter().map(|body| Arc::new(body.renamed(names)));
+fn resized(op: &Op, sizes: &Sizes) -> Op {
+    let bodies = op.bodies().into_iter().map(|body| Arc::new(body.resized(sizes)));
     match op.with_bodies(bodies.collect()) {
         Op::Scan(scan) => {
-            let until = scan.until.as_ref().map(|symbol| names.get(symbol).unwrap_or(symbol).clone());
-            Scan { steps: scan.steps.renamed(names), until, ..scan }.into()
+            let until =
+                scan.until.as_ref().map(|symbol| sizes.get(symbol).and_then(Dim::as_symbol).unwrap_or(symbol).clone());
+            Scan { steps: scan.steps.replaced(sizes), until, ..scan }.into()
         }
-        Op::While(op) => While { bound: op.bound.as_ref().map(|bound| bound.renamed(names)), ..op }.into(),
-        op if op.bodies().is_empty() => renamed_attributes(&op, names).unwrap_or(op),
+        Op::While(op) => While { bound: op.bound.as_ref().map(|bound| bound.replaced(sizes)), ..op }.into(),
+        op if op.bodies().is_empty() => resized_attributes(&op, sizes).unwrap_or(op),
         op => op,
     }
 }
 
 /// An op with symbols in its attributes; `None` if it has none of these.
-fn renamed_attributes(op: &Op, names: &Names) -> Option<Op> {
-    let has = |dim: &Dim| dim.symbols().into_iter().any(|symbol| names.contains_key(symbol));
+fn resized_attributes(op: &Op, sizes: &Sizes) -> Option<Op> {
+    let has = |dim: &Dim| dim.symbols().into_iter().any(|symbol| sizes.contains_key(symbol));
     let mut attributes = op.attributes();
     let is_concerned = |(_, attribute): (&str, &Attribute)| match attribute {
         Attribute::Dim(dim) => has(dim),
@@ -84,7 +85,7 @@ fn renamed_attributes(op: &Op, names: &Names) -> Option<Op> {
     if !attributes.iter().any(is_concerned) {
         return None;
     }
-    attributes.map_dims(|dim| dim.renamed(names));
+    attributes.map_dims(|dim| dim.replaced(sizes));
     // What an op prints, it reads: the text form asks for that.
     parse_op(op.name(), &mut attributes)?.ok()
 }

@@ -1,0 +1,168 @@
+//! A graph as a part of another one.
+
+use std::collections::BTreeMap;
+
+use super::{Graph, Value, fail};
+use crate::derivative::inline;
+use crate::error::{Error, Place, Result, Site};
+use crate::types::{Dim, Symbol, TensorType};
+
+impl Graph {
+    /// Adds the graph to the program that is being built, with these values for its inputs, in order; gives its outputs.
+    ///
+    /// Its symbols take the sizes of the values, which may be symbols of the program: `f32[N]` takes an `f32[2*T]`. What no
+    /// output needs is left out. It stands wherever an op can: in a loop's body, on lanes, in a gradient.
+    ///
+    /// ```
+    /// use funcify::{Graph, scan};
+    ///
+    /// let cell = Graph::build("cell", |g| (g.input("h", "f32[N]") * g.input("a", "f32[N]") + g.input("x", "f32[N]")).tanh())?;
+    /// let network = Graph::build("network", |g| {
+    ///     let [xs, h, a] = [g.input("xs", "f32[T,3]"), g.input("h", "f32[3]"), g.input("a", "f32[3]")];
+    ///     scan(h, xs, |h, x| (cell.apply(&[h, a, x])[0], ())).0
+    /// })?;
+    /// assert_eq!(network.output_type(0).to_string(), "f32[3]");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of the program, when it is built: another number of values, another dtype or rank, sizes that do not agree.
+    #[track_caller]
+    pub fn apply(&self, inputs: &[Value]) -> Vec<Value> {
+        let site = Site::caller();
+        let poison = || vec![Value::poison(); self.outputs().len()];
+        if inputs.iter().any(|input| input.is_poison()) {
+            return poison();
+        }
+        match self.sizes_of(&Place::new(self.name(), site), inputs) {
+            Ok(sizes) => inline(&self.with_fresh_symbols().resized(&sizes), inputs),
+            Err(error) => {
+                fail(self.name(), site, inputs, |_| error);
+                poison()
+            }
+        }
+    }
+
+    /// The sizes that the symbols of the inputs have in these values.
+    fn sizes_of(&self, at: &Place, inputs: &[Value]) -> Result<BTreeMap<Symbol, Dim>> {
+        if let Err(errors) = self.check() {
+            return errors.into_iter().next().map_or_else(|| Ok(BTreeMap::new()), Err);
+        }
+        if inputs.len() != self.inputs().len() {
+            let fix = "pass one value an input, in the order of the inputs";
+            return Err(at.mismatch("the inputs", self.inputs().len(), inputs.len(), fix));
+        }
+        let mut sizes = BTreeMap::new();
+        let mut pending = Vec::new();
+        for (index, input) in inputs.iter().enumerate() {
+            let (wanted, found) = (self.input_type(index), input.ty());
+            if wanted.dtype != found.dtype || wanted.rank() != found.rank() {
+                return Err(self.misfit(at, index, &found, "pass a value of that dtype and rank"));
+            }
+            pending
+                .extend(wanted.shape.dims().iter().cloned().zip(found.shape.dims().to_vec()).map(|pair| (index, pair)));
+        }
+        // A size such as `2*T` waits for the one that is `T` alone.
+        pending.sort_by_key(|(_, (wanted, _))| wanted.as_symbol().is_none());
+        for (index, (wanted, found)) in pending {
+            match wanted.as_symbol().filter(|symbol| !sizes.contains_key(*symbol)) {
+                Some(symbol) => _ = sizes.insert(symbol.clone(), found),
+                None if wanted.symbols().into_iter().any(|symbol| !sizes.contains_key(symbol)) => {
+                    let fix = format!("let an input have each of the symbols of `{wanted}` as a size of its own");
+                    return Err(self.misfit(at, index, &inputs[index].ty(), &fix));
+                }
+                None if wanted.replaced(&sizes) == found => {}
+                None => {
+                    let bound = sizes.iter().map(|(symbol, size)| format!("{symbol} = {size}"));
+                    let fix = match bound.collect::<Vec<_>>() {
+                        bound if bound.is_empty() => "pass a value of that shape".to_string(),
+                        bound => format!("pass a value whose shape agrees with {}", bound.join(", ")),
+                    };
+                    return Err(self.misfit(at, index, &inputs[index].ty(), &fix));
+                }
+            }
+        }
+        Ok(sizes)
+    }
+
+    fn misfit(&self, at: &Place, index: usize, found: &TensorType, fix: &str) -> Error {
+        at.mismatch(format!("input {index} (`{}`)", self.input_name(index)), self.input_type(index), found, fix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Site;
+    use crate::{DType, Dim, Error, GradOptions, Graph, HostTensor, Value, VmapOptions, evaluate, iota, scan};
+
+    /// A loop over `N` rows, and sizes in attributes and types.
+    fn running() -> Graph {
+        let graph = Graph::build("running", |g| {
+            let (xs, a) = (g.input("xs", "f64[N]"), g.input("a", "f64[2*N]"));
+            let (_, sums) = scan(xs.index(0, 0).zeros_like(), xs, |sum, x| (sum * 0.5 + x, sum));
+            (sums + iota("N", DType::F64)).broadcast_to([2.into(), Dim::from("N")]).reshape(a.shape()) * a
+        });
+        graph.unwrap()
+    }
+
+    /// The same written in place, of `T + 1` numbers that are made there.
+    #[test]
+    fn a_graph_takes_the_sizes_of_its_values() {
+        let one = running();
+        let longer = |xs: Value| crate::concat(&[xs, xs.slice(0, 0..1)], 0);
+        let applied = Graph::build("applied", |g| {
+            let xs = longer(g.input("xs", "f64[N]"));
+            one.apply(&[xs, crate::concat(&[xs, xs], 0)])
+        });
+        let applied = applied.unwrap();
+        assert!(applied.check().is_ok(), "{applied}");
+        assert_eq!(applied.output_type(0).to_string(), "f64[2*N+2]");
+        let xs = HostTensor::from([1.0, 2.0, 3.0]);
+        let same = [HostTensor::from([1.0, 2.0, 3.0, 1.0]), HostTensor::from([1.0, 2.0, 3.0, 1.0, 1.0, 2.0, 3.0, 1.0])];
+        assert_eq!(evaluate(&applied, &[xs]).unwrap(), evaluate(&one, &same).unwrap());
+    }
+
+    #[test]
+    fn a_graph_is_differentiated_and_batched_where_it_stands() {
+        let one = running();
+        let sum =
+            Graph::build("sum", |g| one.apply(&[g.input("xs", "f64[3]"), g.input("a", "f64[6]")])[0].sum(0)).unwrap();
+        let gradient =
+            sum.grad("xs", GradOptions::new()).unwrap().vmap(2, VmapOptions::new().in_axes([("xs", 0)])).unwrap();
+        let (row, ones) = (HostTensor::from([1.0, 2.0, 3.0]), HostTensor::from([1.0; 6]));
+        let rows = HostTensor::from([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]);
+        let of_row =
+            evaluate(&sum.grad("xs", GradOptions::new()).unwrap(), &[row, ones.clone()]).unwrap()[0].to_f64_vec();
+        // A number adds itself once to each later sum, halved each time; the sums are there twice.
+        assert_eq!(of_row, [3.0, 2.0, 0.0]);
+        assert_eq!(evaluate(&gradient, &[rows, ones]).unwrap()[0].to_f64_vec(), [3.0, 2.0, 0.0, 3.0, 2.0, 0.0]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let one = running();
+        let error = |types: &[&str]| {
+            let names: Vec<String> = (0..types.len()).map(|index| format!("v{index}")).collect();
+            let built = Graph::build("wrong", |g| {
+                let inputs: Vec<Value> = types.iter().zip(&names).map(|(ty, name)| g.input(name, *ty)).collect();
+                one.apply(&inputs)
+            });
+            match built {
+                Err(Error::Type { at, component, expected, found, fix }) => {
+                    assert!(matches!(at.site, Site::Rust(line) if line.file().ends_with("apply.rs")));
+                    format!("{component}: {expected}, not {found}: {fix}")
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(error(&["f64[3]"]), "the inputs: 2, not 1: pass one value an input, in the order of the inputs");
+        assert_eq!(
+            error(&["f64[3]", "f32[6]"]),
+            "input 1 (`a`): f64[2*N], not f32[6]: pass a value of that dtype and rank"
+        );
+        assert_eq!(
+            error(&["f64[N]", "f64[N]"]),
+            "input 1 (`a`): f64[2*N], not f64[N]: pass a value whose shape agrees with N = N"
+        );
+    }
+}

@@ -1,30 +1,34 @@
-//! In Burn: its own LSTM, whose loop over the steps is funcify's.
-//!
-//! `burn::nn::Lstm` stays as it is: a step of the loop is its `forward` on one letter.
+//! In Burn: an LSTM of two linear maps, whose loop over the letters is funcify's, and which becomes a part of a graph.
 
 use anyhow::Result;
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
-use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig, Lstm, LstmConfig, LstmState};
+use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig, LstmState};
+use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use funcify_burn::{Function, scan, trace};
+use funcify::Residuals;
+use funcify_burn::{Function, Scan, trace};
 
-use super::{Batch, Calculator, END, FEATURES, LETTERS, MOST, Sizes, Stream, answering};
+use super::{Batch, Calculator, FEATURES, LETTERS, Sizes, Stream, answering};
 use crate::burn::Adam;
 use crate::training::{Loop, Training};
-
-pub(super) struct Model {
-    adam: Adam<Reader>,
-    stream: Stream,
-    whose: Loop,
-    device: Device,
-}
 
 #[derive(Module, Debug)]
 pub(super) struct Reader {
     embedding: Embedding,
-    lstm: Lstm,
+    /// To the four gates, as is `hidden`.
+    input: Linear,
+    hidden: Linear,
     head: Linear,
+}
+
+/// The state after a letter that is `x` to the gates.
+fn cell(hidden: &Linear, state: LstmState<2>, x: Tensor<2>) -> LstmState<2> {
+    let size = state.cell.dims()[1];
+    let gates = x + hidden.forward(state.hidden);
+    let gate = |index: usize| gates.clone().narrow(1, index * size, size);
+    let cell = sigmoid(gate(1)) * state.cell + sigmoid(gate(0)) * gate(2).tanh();
+    LstmState::new(cell.clone(), sigmoid(gate(3)) * cell.tanh())
 }
 
 impl Reader {
@@ -33,32 +37,59 @@ impl Reader {
         device.seed(1);
         let reader = Reader {
             embedding: EmbeddingConfig::new(LETTERS.len(), FEATURES).init(&device),
-            lstm: LstmConfig::new(FEATURES, sizes.hidden, true).init(&device),
+            input: LinearConfig::new(FEATURES, 4 * sizes.hidden).init(&device),
+            hidden: LinearConfig::new(sizes.hidden, 4 * sizes.hidden).init(&device),
             head: LinearConfig::new(sizes.hidden, LETTERS.len()).init(&device),
         };
         reader.materialize()
     }
 
-    /// The LSTM over `[batch, letters, features]`, by funcify's loop.
-    fn scan(&self, xs: Tensor<3>) -> Result<Tensor<3>> {
-        let start = LstmState::initial([xs.dims()[0], self.lstm.d_hidden], &xs.device());
-        let (_, hs) = scan(&self.lstm, start, xs.swap_dims(0, 1), |lstm, state, x: Tensor<2>| {
-            let (_, state) = lstm.forward(x.unsqueeze_dim(1), Some(state));
-            (state.clone(), state.hidden)
-        })?;
-        Ok(hs.swap_dims(0, 1))
+    fn start(&self, batch: usize, device: &Device) -> LstmState<2> {
+        LstmState::initial([batch, self.hidden.weight.dims()[0]], device)
     }
 
-    /// The logits after one letter, `[1]`.
+    /// The hidden states after each letter, of tokens `[batch, letters]`: `[batch, letters, hidden]`.
+    fn states(&self, tokens: Tensor<2, Int>, whose: Loop) -> Result<Tensor<3>> {
+        let mut state = self.start(tokens.dims()[0], &tokens.device());
+        let xs = self.input.forward(self.embedding.forward(tokens));
+        match whose {
+            Loop::Plugin => {
+                let scan = Scan::new().residuals(Residuals::SaveAll);
+                let (_, hs) = scan.run(&self.hidden, state, xs.swap_dims(0, 1), |hidden, state, x| {
+                    let state = cell(&hidden, state, x);
+                    (state.clone(), state.hidden)
+                })?;
+                Ok(hs.swap_dims(0, 1))
+            }
+            Loop::Own => {
+                let mut hs = Vec::new();
+                for x in xs.iter_dim(1) {
+                    state = cell(&self.hidden, state, x.squeeze_dim(1));
+                    hs.push(state.hidden.clone());
+                }
+                Ok(Tensor::stack(hs, 1))
+            }
+        }
+    }
+
+    /// The logits after a letter, a token `[1]`, and the state.
     fn step(&self, token: Tensor<1, Int>, state: LstmState<2>) -> (Tensor<2>, LstmState<2>) {
-        let (hs, state) = self.lstm.forward(self.embedding.forward(token.unsqueeze()), Some(state));
-        (self.head.forward(hs.squeeze_dim(1)), state)
+        let x = self.input.forward(self.embedding.forward(token.unsqueeze()));
+        let state = cell(&self.hidden, state, x.squeeze_dim(1));
+        (self.head.forward(state.hidden.clone()), state)
     }
 }
 
+pub(super) struct Model {
+    adam: Adam<Reader>,
+    stream: Stream,
+    whose: Loop,
+    device: Device,
+}
+
 impl Model {
-    pub(super) fn new(reader: Reader, sizes: Sizes, whose: Loop, device: &Device) -> Result<Self> {
-        Ok(Model { adam: Adam::new(reader), stream: Stream::new(sizes).0, whose, device: device.clone().autodiff() })
+    pub(super) fn new(reader: Reader, sizes: Sizes, whose: Loop, device: &Device) -> Self {
+        Model { adam: Adam::new(reader), stream: Stream::new(sizes), whose, device: device.clone() }
     }
 }
 
@@ -66,51 +97,36 @@ impl Training for Model {
     fn step(&mut self, rate: f64) -> Result<f64> {
         let Batch { tokens, before, answers } = self.stream.batch();
         let Sizes { batch, letters, .. } = self.stream.sizes;
-        let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens, [batch, letters]), &self.device);
-        let [before, answers] = [before, answers].map(|list| Tensor::<1, Int>::from_data(&list[..], &self.device));
+        let device = self.device.clone().autodiff();
+        let tokens = Tensor::from_data(TensorData::new(tokens, [batch, letters]), &device);
+        let [before, answers] = [before, answers].map(|list| Tensor::<1, Int>::from_data(&list[..], &device));
         let reader = &self.adam.module;
-        let xs = reader.embedding.forward(tokens);
-        let hs = match self.whose {
-            Loop::Plugin => reader.scan(xs)?,
-            Loop::Own => reader.lstm.forward(xs, None).0,
-        };
-        let logits = reader.head.forward(hs.flatten::<2>(0, 1).select(0, before));
-        let loss = CrossEntropyLossConfig::new().init(&self.device).forward(logits, answers);
+        let states = reader.states(tokens, self.whose)?.flatten::<2>(0, 1);
+        let logits = reader.head.forward(states.select(0, before));
+        let loss = CrossEntropyLossConfig::new().init(&device).forward(logits, answers);
         self.adam.step(rate, loss)
     }
 }
 
 impl Calculator for Model {
+    type State = LstmState<2>;
+
     fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<(Vec<i64>, i64)>> {
         let reader = self.adam.module.valid();
-        let device = self.device.clone().inner();
-        let start = (Tensor::<1, Int>::zeros([1], &device), LstmState::initial([1, reader.lstm.d_hidden], &device));
-        let step = trace(&reader, start, |reader, (token, state)| reader.step(token, state))?;
+        let arguments = (Tensor::<1, Int>::zeros([1], &self.device), reader.start(1, &self.device));
+        let step = trace(&reader, arguments, |reader, (token, state)| reader.step(token, state))?;
         let (weights, function) = (step.weights(&reader)?, Function::new(&answering(step.graph())?));
         Ok(move |prompt: &[u32]| {
-            let prompt = Tensor::<1, Int>::from_data(prompt, &device);
+            let prompt = Tensor::<1, Int>::from_data(prompt, &self.device);
             let (tokens, count): (Tensor<1, Int>, Tensor<1, Int>) = function.call((weights.clone(), prompt))?;
             Ok((tokens.into_data().iter().collect(), count.into_scalar()))
         })
     }
 
-    fn answer_by_hand(&self, prompt: &[u32]) -> Result<Vec<u32>> {
+    fn read(&self, token: u32, state: Option<LstmState<2>>) -> Result<(u32, LstmState<2>)> {
         let reader = self.adam.module.valid();
-        let device = self.device.clone().inner();
-        let (mut state, mut tokens) = (LstmState::initial([1, reader.lstm.d_hidden], &device), prompt.to_vec());
-        let mut read = 0;
-        loop {
-            let (logits, next) = reader.step(Tensor::from_data(&tokens[read..=read], &device), state);
-            state = next;
-            read += 1;
-            if read < tokens.len() {
-                continue;
-            }
-            tokens.push(logits.argmax(1).into_scalar());
-            let answer = &tokens[prompt.len()..];
-            if answer.len() == MOST || answer.ends_with(&[END]) {
-                return Ok(answer.to_vec());
-            }
-        }
+        let state = state.unwrap_or_else(|| reader.start(1, &self.device));
+        let (logits, state) = reader.step(Tensor::from_data([token], &self.device), state);
+        Ok((logits.argmax(1).into_scalar(), state))
     }
 }

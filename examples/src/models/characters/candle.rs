@@ -5,7 +5,8 @@
 //! memory.
 
 use anyhow::Result;
-use candle_core::{DType, Device, IndexOp, Module, Tensor};
+use candle_core::{DType, Device, Module, Tensor};
+use candle_nn::rnn::LSTMState;
 use candle_nn::{Embedding, LSTM, LSTMConfig, Linear, RNN};
 use funcify::dispatch::Function;
 use funcify::nn::{Cell, Recurrent};
@@ -13,7 +14,7 @@ use funcify::{Graph, TensorType, Value};
 use funcify_candle::Candle;
 use funcify_candle::nn::{Lstm, RecurrentConfig};
 
-use super::{Batch, Calculator, END, FEATURES, LETTERS, MOST, Sizes, Stream, answering};
+use super::{Batch, Calculator, FEATURES, LETTERS, Sizes, Stream, answering};
 use crate::candle::{Adam, seeded};
 use crate::training::{Loop, Training};
 
@@ -43,7 +44,7 @@ impl Model {
         let layer = Recurrent::new(Cell::Lstm, FEATURES, sizes.hidden).layer()?;
         let of_lstm = layer.parameters.iter().map(|it| vb.pp("lstm").get(it.shape.as_slice(), &it.name));
         let of_lstm = of_lstm.collect::<candle_core::Result<Vec<Tensor>>>()?;
-        let (stream, _) = Stream::new(sizes);
+        let stream = Stream::new(sizes);
         Ok(Model { embedding, lstm, own, head, adam, stream, whose, of_lstm, device: device.clone() })
     }
 }
@@ -81,6 +82,8 @@ impl Training for Model {
 }
 
 impl Calculator for Model {
+    type State = LSTMState;
+
     fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<(Vec<i64>, i64)>> {
         let step = step(self.stream.sizes.hidden)?;
         let function = Function::compile(&answering(&step)?, &Candle::new(self.device.clone()))?;
@@ -94,21 +97,11 @@ impl Calculator for Model {
         })
     }
 
-    fn answer_by_hand(&self, prompt: &[u32]) -> Result<Vec<u32>> {
-        let (mut state, mut tokens) = (self.own.zero_state(1)?, prompt.to_vec());
-        let mut read = 0;
-        loop {
-            let letter = self.embedding.forward(&Tensor::new(&tokens[read..=read], &self.device)?)?;
-            state = self.own.step(&letter, &state)?;
-            read += 1;
-            if read < tokens.len() {
-                continue;
-            }
-            tokens.push(self.head.forward(state.h())?.i(0)?.argmax(0)?.to_scalar()?);
-            let answer = &tokens[prompt.len()..];
-            if answer.len() == MOST || answer.ends_with(&[END]) {
-                return Ok(answer.to_vec());
-            }
-        }
+    fn read(&self, token: u32, state: Option<LSTMState>) -> Result<(u32, LSTMState)> {
+        let state = state.map_or_else(|| self.own.zero_state(1), Ok)?;
+        let letter = self.embedding.forward(&Tensor::new(&[token], &self.device)?)?;
+        let state = self.own.step(&letter, &state)?;
+        let logits = self.head.forward(state.h())?;
+        Ok((logits.get(0)?.argmax(0)?.to_scalar()?, state))
     }
 }

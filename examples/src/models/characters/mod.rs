@@ -64,6 +64,8 @@ fn text(tokens: &[u32]) -> String {
 struct Stream {
     sizes: Sizes,
     sums: Vec<Sum>,
+    /// The sums that are not in the stream.
+    held_out: Vec<Sum>,
     random: StdRng,
 }
 
@@ -78,14 +80,13 @@ struct Batch {
 }
 
 impl Stream {
-    /// The stream, and the sums that are not in it.
-    fn new(sizes: Sizes) -> (Stream, Vec<Sum>) {
+    fn new(sizes: Sizes) -> Self {
         let numbers = || 0..sizes.numbers;
         let mut sums: Vec<Sum> = numbers().flat_map(|left| numbers().map(move |right| Sum(left, right))).collect();
         let mut random = StdRng::seed_from_u64(7);
         sums.shuffle(&mut random);
         let held_out = sums.split_off(sums.len() - sums.len() / 10);
-        (Stream { sizes, sums, random }, held_out)
+        Stream { sizes, sums, held_out, random }
     }
 
     /// Windows that begin with a sum; the last sum may be cut off.
@@ -132,7 +133,8 @@ fn answering(step: &Graph) -> funcify::Result<Graph> {
     let count = step.inputs().len() - 3;
     let token = step.input_type(count);
     Graph::build("answer", |g| {
-        let weights: Vec<Value> = (0..count).map(|index| g.input(step.input_name(index), step.input_type(index))).collect();
+        let weights: Vec<Value> =
+            (0..count).map(|index| g.input(step.input_name(index), step.input_type(index))).collect();
         let prompt = g.input("prompt", token.with_shape(["P"]));
         let next = |token: Value, [h, c]: [Value; 2]| {
             let results = step.apply(&[&weights[..], &[token, h, c]].concat());
@@ -159,11 +161,29 @@ fn answering(step: &Graph) -> funcify::Result<Graph> {
 
 /// What can be asked of the model in either framework.
 trait Calculator: Training {
-    /// The graph that answers, with the weights as they are: from a prompt all `MOST` tokens, and how many were written.
+    type State;
+
+    /// The graph that answers, with the weights as they are: of a prompt, all `MOST` tokens and how many were written.
     fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<(Vec<i64>, i64)>>;
 
-    /// The framework's own answer: a step of the model for each letter, and the choice on the host.
-    fn answer_by_hand(&self, prompt: &[u32]) -> Result<Vec<u32>>;
+    /// A step of the model by the framework's own ops, from zeros if there is no state: the likeliest next token.
+    fn read(&self, token: u32, state: Option<Self::State>) -> Result<(u32, Self::State)>;
+}
+
+/// The answer to a prompt, one token after the other from the host.
+fn answer_by_hand<M: Calculator>(model: &M, prompt: &[u32]) -> Result<Vec<u32>> {
+    let (mut state, mut next) = (None, END);
+    for token in prompt {
+        let (likeliest, after) = model.read(*token, state)?;
+        (next, state) = (likeliest, Some(after));
+    }
+    let mut answer = vec![next];
+    while next != END && answer.len() < MOST {
+        let (likeliest, after) = model.read(next, state)?;
+        (next, state) = (likeliest, Some(after));
+        answer.push(next);
+    }
+    Ok(answer)
 }
 
 pub(crate) fn run(run: &Run) -> Result<()> {
@@ -173,7 +193,7 @@ pub(crate) fn run(run: &Run) -> Result<()> {
             let reader = OnceCell::new();
             learn(run, |sizes, whose| {
                 let reader = reader.get_or_init(|| burn::Reader::new(sizes, device));
-                burn::Model::new(reader.clone(), sizes, whose, device)
+                Ok(burn::Model::new(reader.clone(), sizes, whose, device))
             })
         }
     }
@@ -200,7 +220,7 @@ fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> 
         println!("{step} {}", losses.iter().sum::<f64>() / losses.len() as f64);
     }
 
-    let (stream, held_out) = Stream::new(sizes);
+    let stream = Stream::new(sizes);
     let last = losses.iter().rev().take(10).sum::<f64>() / losses.len().min(10) as f64;
     let without_state = stream.loss_without_state();
     println!("  the loss of the last steps is {last:.3}; without a memory it is {without_state:.3} at best");
@@ -208,7 +228,7 @@ fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> 
 
     let answering = model.answering()?;
     println!("  asked what it has not read:");
-    let asked = &held_out[..held_out.len().min(200)];
+    let asked = &stream.held_out[..stream.held_out.len().min(200)];
     let (mut right, mut steps) = (0, 0);
     for (index, sum) in asked.iter().enumerate() {
         let (prompt, expected) = (sum.prompt(), sum.answer());
@@ -219,7 +239,7 @@ fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> 
         ensure!(rest.iter().all(|token| *token == -1), "no step runs after the end of the line: {letters:?}");
         let ends = answer.iter().position(|token| *token == END).map_or(MOST, |end| end + 1);
         ensure!(ends == count, "the loop stops at the end of the line: {letters:?}");
-        ensure!(answer == model.answer_by_hand(&tokens(&prompt))?, "the framework's own steps give other letters");
+        ensure!(answer == answer_by_hand(&model, &tokens(&prompt))?, "the framework's own steps give other letters");
         let answer = text(&answer);
         right += usize::from(answer == expected);
         steps += count;

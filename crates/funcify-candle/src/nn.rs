@@ -27,7 +27,7 @@ use std::sync::Arc;
 use candle_core::{DType, Module, Result, Tensor, Var};
 use candle_nn::{Init, VarBuilder};
 use funcify::nn::{Cell, Recurrent};
-use funcify::{Dim, Storage, TensorType};
+use funcify::{Dim, Graph, Storage, TensorType};
 
 use crate::autodiff::node::place;
 use crate::backend::Candle;
@@ -61,6 +61,16 @@ impl Layer {
         let batch = dims.iter().position(|dim| *dim == Dim::from("B")).unwrap_or(0);
         let (function, states, dtype) = (Arc::new(function), layer.states.clone(), vb.dtype());
         Ok(Layer { function, states, parameters, batch, dtype, candle })
+    }
+
+    /// The layer as a graph, of a sequence, states and parameters: to [apply](funcify::Graph::apply) it in another one.
+    pub fn graph(&self) -> &Graph {
+        self.function.graph()
+    }
+
+    /// The parameters, in the order of the graph's last inputs.
+    pub fn parameters(&self) -> &[Tensor] {
+        &self.parameters
     }
 
     /// States of zeros for a batch of so many sequences.
@@ -169,6 +179,17 @@ macro_rules! layers {
             pub fn new($($argument: $ty,)* vb: VarBuilder<'_>) -> Result<Self> {
                 let $dtype = dtype(&vb)?;
                 Layer::new(&$layer.layer().map_err(errors::candle)?, vb).map($name)
+            }
+
+            /// The layer as a graph, of a sequence, states and parameters: to [apply](funcify::Graph::apply) it in another
+            /// one.
+            pub fn graph(&self) -> &Graph {
+                self.0.graph()
+            }
+
+            /// The parameters, in the order of the graph's last inputs.
+            pub fn parameters(&self) -> &[Tensor] {
+                self.0.parameters()
             }
 
             /// States of zeros for a batch of so many sequences.

@@ -1,4 +1,7 @@
-//! In Burn: an LSTM of two linear maps, whose loop over the letters is funcify's, and which becomes a part of a graph.
+//! In Burn: an LSTM of two linear maps, whose loop over the letters is funcify's, and of which a step becomes a part of a graph.
+//!
+//! `burn::nn::Lstm` can be the loop's body too, but has two maps for each gate: one product for the four is faster in both
+//! loops. What a step computes is saved for the backward loop, which is faster than to compute it again.
 
 use anyhow::Result;
 use burn::module::Module;

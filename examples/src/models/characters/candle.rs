@@ -9,7 +9,6 @@ use candle_core::{DType, Device, Module, Tensor};
 use candle_nn::rnn::LSTMState;
 use candle_nn::{Embedding, LSTM, LSTMConfig, Linear, RNN};
 use funcify::dispatch::Function;
-use funcify::nn::{Cell, Recurrent};
 use funcify::{Graph, TensorType, Value};
 use funcify_candle::Candle;
 use funcify_candle::nn::{Lstm, RecurrentConfig};
@@ -27,8 +26,6 @@ pub(super) struct Model {
     adam: Adam,
     stream: Stream,
     whose: Loop,
-    /// The parameters of `lstm`, in the order of its graph.
-    of_lstm: Vec<Tensor>,
     device: Device,
 }
 
@@ -41,28 +38,26 @@ impl Model {
         let head = candle_nn::linear(sizes.hidden, LETTERS.len(), vb.pp("head"))?;
         let adam = Adam::new(vars.all_vars())?;
 
-        let layer = Recurrent::new(Cell::Lstm, FEATURES, sizes.hidden).layer()?;
-        let of_lstm = layer.parameters.iter().map(|it| vb.pp("lstm").get(it.shape.as_slice(), &it.name));
-        let of_lstm = of_lstm.collect::<candle_core::Result<Vec<Tensor>>>()?;
         let stream = Stream::new(sizes);
-        Ok(Model { embedding, lstm, own, head, adam, stream, whose, of_lstm, device: device.clone() })
+        Ok(Model { embedding, lstm, own, head, adam, stream, whose, device: device.clone() })
     }
-}
 
-/// A step of the model as a graph, of the layer's graph.
-fn step(hidden: usize) -> funcify::Result<Graph> {
-    let lstm = Recurrent::new(Cell::Lstm, FEATURES, hidden).layer()?;
-    Graph::build("step", |g| {
-        let input = |name: &str, sizes: &[usize]| g.input(name, TensorType::new(funcify::DType::F32, sizes));
-        let embedding = input("embedding", &[LETTERS.len(), FEATURES]);
-        let (head, bias) = (input("head", &[LETTERS.len(), hidden]), input("bias", &[LETTERS.len()]));
-        let of_lstm: Vec<Value> = lstm.parameters.iter().map(|it| input(&it.input(), &it.shape)).collect();
-        let token = g.input("token", "i64[1]");
-        let [h, c] = ["h", "c"].map(|name| input(name, &[1, 1, hidden]));
-        let xs = embedding.take(0, token).unsqueeze(0);
-        let results = lstm.graph.apply(&[&[xs, h, c], &of_lstm[..]].concat());
-        (results[0].index(0, 0).matmul(head.transpose(&[1, 0])) + bias, results[1], results[2])
-    })
+    /// A step as a graph, with the layer's graph as a part.
+    fn step(&self) -> funcify::Result<Graph> {
+        let (lstm, hidden) = (self.lstm.graph(), self.stream.sizes.hidden);
+        Graph::build("step", |g| {
+            let input = |name: &str, sizes: &[usize]| g.input(name, TensorType::new(funcify::DType::F32, sizes));
+            let embedding = input("embedding", &[LETTERS.len(), FEATURES]);
+            let (head, bias) = (input("head", &[LETTERS.len(), hidden]), input("bias", &[LETTERS.len()]));
+            let of_lstm = (3..lstm.inputs().len()).map(|index| g.input(lstm.input_name(index), lstm.input_type(index)));
+            let of_lstm: Vec<Value> = of_lstm.collect();
+            let token = g.input("token", "i64[1]");
+            let [h, c] = ["h", "c"].map(|name| input(name, &[1, 1, hidden]));
+            let xs = embedding.take(0, token).unsqueeze(0);
+            let results = lstm.apply(&[&[xs, h, c], &of_lstm[..]].concat());
+            (results[0].index(0, 0).matmul(head.transpose(&[1, 0])) + bias, results[1], results[2])
+        })
+    }
 }
 
 impl Training for Model {
@@ -85,10 +80,9 @@ impl Calculator for Model {
     type State = LSTMState;
 
     fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<(Vec<i64>, i64)>> {
-        let step = step(self.stream.sizes.hidden)?;
-        let function = Function::compile(&answering(&step)?, &Candle::new(self.device.clone()))?;
-        let of_head = [self.head.weight()].into_iter().chain(self.head.bias());
-        let weights = [self.embedding.embeddings()].into_iter().chain(of_head).chain(&self.of_lstm);
+        let function = Function::compile(&answering(&self.step()?)?, &Candle::new(self.device.clone()))?;
+        let weights = [self.embedding.embeddings(), self.head.weight()].into_iter();
+        let weights = weights.chain(self.head.bias()).chain(self.lstm.parameters());
         let weights: Vec<Tensor> = weights.map(Tensor::detach).collect();
         Ok(move |prompt: &[u32]| {
             let prompt = Tensor::new(prompt, &self.device)?.to_dtype(DType::I64)?;

@@ -24,7 +24,7 @@ const LETTERS: &str = "0123456789+=\n";
 /// The token that ends a line.
 const END: u32 = LETTERS.len() as u32 - 1;
 /// How many letters an answer may have.
-const MOST: usize = 8;
+const MOST: usize = 12;
 /// The features of a letter.
 const FEATURES: usize = 16;
 
@@ -199,57 +199,48 @@ pub(crate) fn run(run: &Run) -> Result<()> {
     }
 }
 
-fn env(name: &str, default: f64) -> f64 {
-    std::env::var(name).ok().and_then(|x| x.parse().ok()).unwrap_or(default)
-}
-
 fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> Result<()> {
     let sizes = run.pick(
-        Sizes { numbers: 10, batch: 32, letters: 24, hidden: 64 },
+        Sizes { numbers: 10, batch: 32, letters: 12, hidden: 64 },
         Sizes { numbers: 100, batch: 16, letters: 256, hidden: 128 },
     );
-    let sizes = Sizes {
-        numbers: env("NUM", sizes.numbers as f64) as usize,
-        batch: env("BATCH", sizes.batch as f64) as usize,
-        letters: env("T", sizes.letters as f64) as usize,
-        hidden: env("H", sizes.hidden as f64) as usize,
-    };
-    let schedule = Schedule { steps: env("STEPS", run.pick(60., 800.)) as usize, rate: env("RATE", 1e-2) };
+    let schedule = Schedule { steps: run.pick(60, 800), rate: run.pick(4e-2, 2e-2) };
     let Some((model, losses)) = train(run, schedule, |whose| model(sizes, whose))? else { return Ok(()) };
-    for (step, losses) in losses.chunks(losses.len().div_ceil(20)).enumerate() {
-        println!("{step} {}", losses.iter().sum::<f64>() / losses.len() as f64);
-    }
 
     let stream = Stream::new(sizes);
-    let last = losses.iter().rev().take(10).sum::<f64>() / losses.len().min(10) as f64;
-    let without_state = stream.loss_without_state();
+    let (last, without_state) = (losses[losses.len() - 10..].iter().sum::<f64>() / 10.0, stream.loss_without_state());
     println!("  the loss of the last steps is {last:.3}; without a memory it is {without_state:.3} at best");
     ensure!(last < 0.7 * without_state, "the model remembers little of what is asked");
 
-    let answering = model.answering()?;
-    println!("  asked what it has not read:");
     let asked = &stream.held_out[..stream.held_out.len().min(200)];
-    let (mut right, mut steps) = (0, 0);
-    for (index, sum) in asked.iter().enumerate() {
-        let (prompt, expected) = (sum.prompt(), sum.answer());
-        let (letters, count) = answering(&tokens(&prompt))?;
-        let count = count as usize;
-        let (answer, rest) = letters.split_at(count);
-        let answer: Vec<u32> = answer.iter().map(|token| *token as u32).collect();
-        ensure!(rest.iter().all(|token| *token == -1), "no step runs after the end of the line: {letters:?}");
-        let ends = answer.iter().position(|token| *token == END).map_or(MOST, |end| end + 1);
-        ensure!(ends == count, "the loop stops at the end of the line: {letters:?}");
-        ensure!(answer == answer_by_hand(&model, &tokens(&prompt))?, "the framework's own steps give other letters");
-        let answer = text(&answer);
-        right += usize::from(answer == expected);
-        steps += count;
-        if index < 8 {
-            let mark = if answer == expected { "right".into() } else { format!("wrong, it is {expected}") };
-            println!("    {prompt}{:<6} {}", answer.trim_end(), mark.trim_end());
-        }
-    }
-    println!("  right: {right} of {}; the loop ran {steps} steps of at most {}", asked.len(), asked.len() * MOST);
-    ensure!(steps < asked.len() * MOST / 2, "answers end early");
+    let right = ask(&model, asked)?;
     ensure!(run.quick || right * 10 >= asked.len() * 9, "nine of ten answers are right");
     Ok(())
+}
+
+/// Asks for sums, and counts the right answers.
+fn ask<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
+    println!("  asked what it has not read:");
+    let answering = model.answering()?;
+    let (mut right, mut steps) = (0, 0);
+    for (index, sum) in sums.iter().enumerate() {
+        let (prompt, expected) = (sum.prompt(), sum.answer());
+        let (letters, count) = answering(&tokens(&prompt))?;
+        let (answer, rest) = letters.split_at(count as usize);
+        let answer: Vec<u32> = answer.iter().map(|token| *token as u32).collect();
+        ensure!(answer == answer_by_hand(model, &tokens(&prompt))?, "the framework's own steps give other letters");
+        let end = answer.iter().position(|token| *token == END).map_or(MOST, |end| end + 1);
+        ensure!(answer.len() == end, "the loop stops at the end of the line: {letters:?}");
+        ensure!(rest.iter().all(|token| *token == -1), "nothing is written after it: {letters:?}");
+        let answer = text(&answer);
+        if index < 8 {
+            let mark = if answer == expected { "right".into() } else { format!("wrong, it is {expected}") };
+            println!("    {:<10} {}", format!("{prompt}{}", answer.trim_end()), mark.trim_end());
+        }
+        right += usize::from(answer == expected);
+        steps += answer.len();
+    }
+    println!("  right: {right} of {}; the loop ran {steps} steps of at most {}", sums.len(), sums.len() * MOST);
+    ensure!(steps < sums.len() * MOST / 2, "answers end early");
+    Ok(right)
 }

@@ -12,7 +12,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use funcify::Residuals;
 use funcify_burn::{Function, Scan, trace};
 
-use super::{Batch, Calculator, FEATURES, LETTERS, Sizes, Stream, answering};
+use super::{Batch, Calculator, FEATURES, LETTERS, Sizes, Stream, Written, answering};
 use crate::burn::Adam;
 use crate::training::{Loop, Training};
 
@@ -114,7 +114,7 @@ impl Training for Model {
 impl Calculator for Model {
     type State = LstmState<2>;
 
-    fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<(Vec<i64>, i64)>> {
+    fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<Written>> {
         let reader = self.adam.module.valid();
         let arguments = (Tensor::<1, Int>::zeros([1], &self.device), reader.start(1, &self.device));
         let step = trace(&reader, arguments, |reader, (token, state)| reader.step(token, state))?;
@@ -122,7 +122,7 @@ impl Calculator for Model {
         Ok(move |prompt: &[u32]| {
             let prompt = Tensor::<1, Int>::from_data(prompt, &self.device);
             let (tokens, count): (Tensor<1, Int>, Tensor<1, Int>) = function.call((weights.clone(), prompt))?;
-            Ok((tokens.into_data().iter().collect(), count.into_scalar()))
+            Ok(Written { tokens: tokens.into_data().iter().collect(), count: count.into_scalar() })
         })
     }
 

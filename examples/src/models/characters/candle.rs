@@ -13,7 +13,7 @@ use funcify::{Graph, TensorType, Value};
 use funcify_candle::Candle;
 use funcify_candle::nn::{Lstm, RecurrentConfig};
 
-use super::{Batch, Calculator, FEATURES, LETTERS, Sizes, Stream, answering};
+use super::{Batch, Calculator, FEATURES, LETTERS, Sizes, Stream, Written, answering};
 use crate::candle::{Adam, seeded};
 use crate::training::{Loop, Training};
 
@@ -55,7 +55,7 @@ impl Model {
             let [h, c] = ["h", "c"].map(|name| input(name, &[1, 1, hidden]));
             let xs = embedding.take(0, token).unsqueeze(0);
             let results = lstm.apply(&[&[xs, h, c], &of_lstm[..]].concat());
-            (results[0].index(0, 0).matmul(head.transpose(&[1, 0])) + bias, results[1], results[2])
+            (results[0].index(0, 0).matmul(head.transpose([1, 0])) + bias, results[1], results[2])
         })
     }
 }
@@ -79,7 +79,7 @@ impl Training for Model {
 impl Calculator for Model {
     type State = LSTMState;
 
-    fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<(Vec<i64>, i64)>> {
+    fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<Written>> {
         let function = Function::compile(&answering(&self.step()?)?, &Candle::new(self.device.clone()))?;
         let weights = [self.embedding.embeddings(), self.head.weight()].into_iter();
         let weights = weights.chain(self.head.bias()).chain(self.lstm.parameters());
@@ -87,7 +87,7 @@ impl Calculator for Model {
         Ok(move |prompt: &[u32]| {
             let prompt = Tensor::new(prompt, &self.device)?.to_dtype(DType::I64)?;
             let results = function.call(&[&weights[..], &[prompt]].concat())?;
-            Ok((results[0].to_vec1()?, results[1].to_scalar()?))
+            Ok(Written { tokens: results[0].to_vec1()?, count: results[1].to_scalar()? })
         })
     }
 

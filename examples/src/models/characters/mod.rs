@@ -159,12 +159,19 @@ fn answering(step: &Graph) -> funcify::Result<Graph> {
     })
 }
 
+/// What the graph that answers gives.
+struct Written {
+    /// `[MOST]`, -1 where nothing was written.
+    tokens: Vec<i64>,
+    count: i64,
+}
+
 /// What can be asked of the model in either framework.
 trait Calculator: Training {
     type State;
 
-    /// The graph that answers, with the weights as they are: of a prompt, all `MOST` tokens and how many were written.
-    fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<(Vec<i64>, i64)>>;
+    /// The graph that answers a prompt, with the weights as they are.
+    fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<Written>>;
 
     /// A step of the model by the framework's own ops, from zeros if there is no state: the likeliest next token.
     fn read(&self, token: u32, state: Option<Self::State>) -> Result<(u32, Self::State)>;
@@ -225,13 +232,13 @@ fn ask<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
     let (mut right, mut steps) = (0, 0);
     for (index, sum) in sums.iter().enumerate() {
         let (prompt, expected) = (sum.prompt(), sum.answer());
-        let (letters, count) = answering(&tokens(&prompt))?;
-        let (answer, rest) = letters.split_at(count as usize);
+        let written = answering(&tokens(&prompt))?;
+        let (answer, rest) = written.tokens.split_at(written.count as usize);
         let answer: Vec<u32> = answer.iter().map(|token| *token as u32).collect();
         ensure!(answer == answer_by_hand(model, &tokens(&prompt))?, "the framework's own steps give other letters");
         let end = answer.iter().position(|token| *token == END).map_or(MOST, |end| end + 1);
-        ensure!(answer.len() == end, "the loop stops at the end of the line: {letters:?}");
-        ensure!(rest.iter().all(|token| *token == -1), "nothing is written after it: {letters:?}");
+        ensure!(answer.len() == end, "the loop stops at the end of the line: {answer:?}");
+        ensure!(rest.iter().all(|token| *token == -1), "nothing is written after it: {rest:?}");
         let answer = text(&answer);
         if index < 8 {
             let mark = if answer == expected { "right".into() } else { format!("wrong, it is {expected}") };

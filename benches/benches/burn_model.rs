@@ -7,7 +7,8 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Distribution, Tensor};
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use funcify_burn::scan;
+use funcify::Residuals;
+use funcify_burn::Scan;
 
 const STEPS: [usize; 3] = [250, 1000, 4000];
 const BATCH: usize = 8;
@@ -55,14 +56,15 @@ fn by_hand(bencher: Bencher<'_, '_>, device: Device, steps: usize) {
     });
 }
 
-fn scanned(bencher: Bencher<'_, '_>, device: Device, steps: usize) {
+fn scanned(bencher: Bencher<'_, '_>, device: Device, steps: usize, residuals: Residuals) {
     let (cell, init, xs) = prepared(device, steps);
+    let scan = Scan::new().residuals(residuals);
+    let step = |cell: Cell, h, x| {
+        let h = cell.step(h, x);
+        (h.clone(), h)
+    };
     bencher.counter(ItemsCount::new(steps)).bench_local(|| {
-        let (_, hs) = scan(&cell, init.clone(), xs.clone(), |cell, h, x| {
-            let h = cell.step(h, x);
-            (h.clone(), h)
-        })
-        .expect("the cell is recorded");
+        let (_, hs) = scan.clone().run(&cell, init.clone(), xs.clone(), step).expect("the cell is recorded");
         gradient(&cell, hs)
     });
 }
@@ -74,7 +76,12 @@ fn flex_by_hand(bencher: Bencher<'_, '_>, steps: usize) {
 
 #[divan::bench(args = STEPS)]
 fn flex_scan(bencher: Bencher<'_, '_>, steps: usize) {
-    scanned(bencher, Device::flex(), steps);
+    scanned(bencher, Device::flex(), steps, Residuals::SaveAll);
+}
+
+#[divan::bench(args = STEPS)]
+fn flex_scan_recomputing(bencher: Bencher<'_, '_>, steps: usize) {
+    scanned(bencher, Device::flex(), steps, Residuals::Recompute);
 }
 
 #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
@@ -86,5 +93,5 @@ fn ndarray_by_hand(bencher: Bencher<'_, '_>, steps: usize) {
 #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
 #[divan::bench(args = STEPS)]
 fn ndarray_scan(bencher: Bencher<'_, '_>, steps: usize) {
-    scanned(bencher, Device::ndarray(), steps);
+    scanned(bencher, Device::ndarray(), steps, Residuals::SaveAll);
 }

@@ -61,10 +61,11 @@ impl Default for DifferentiableOptions {
 }
 
 impl DifferentiableOptions {
-    /// Loops run from the host: one program serves all sizes. They save their states.
+    /// Loops run from the host: one program serves all sizes. They save what their backward loops need, which is less than
+    /// Candle's graph keeps, and nothing is computed twice ([`Residuals::SaveAll`]).
     pub fn new() -> Self {
         let compile = CompileOptions { strategy: LoopStrategy::Native, ..CompileOptions::default() };
-        DifferentiableOptions { compile, residuals: Residuals::default() }
+        DifferentiableOptions { compile, residuals: Residuals::SaveAll }
     }
 
     /// How the programs are compiled.
@@ -73,7 +74,7 @@ impl DifferentiableOptions {
         self
     }
 
-    /// What loops save for their backward loops, besides their states.
+    /// What loops save for their backward loops.
     pub fn residuals(mut self, residuals: Residuals) -> Self {
         self.residuals = residuals;
         self

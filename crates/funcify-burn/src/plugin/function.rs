@@ -16,12 +16,19 @@ use crate::device::Burn;
 use crate::kinds::{self, Tensor};
 
 /// How a [`Function`] runs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct FunctionOptions {
     /// How its programs are compiled.
     pub compile: CompileOptions,
-    /// What its loops save for their backward loops.
+    /// What its loops save for their backward loops. As it is, [`Residuals::SaveAll`]: what they need, which is less than
+    /// Burn's tape keeps, and nothing is computed twice.
     pub residuals: Residuals,
+}
+
+impl Default for FunctionOptions {
+    fn default() -> Self {
+        FunctionOptions { compile: CompileOptions::default(), residuals: Residuals::SaveAll }
+    }
 }
 
 /// A graph that is called on Burn's tensors, and is one op of Burn's autodiff.

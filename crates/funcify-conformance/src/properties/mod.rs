@@ -65,6 +65,7 @@ pub fn check(kept: &Kept) -> Checked<Tally> {
         return Ok(tally);
     }
     text(&subject, &subject.graph)?;
+    applied(&subject, &results)?;
     modes(&subject, &Reference, &subject.graph, &results, REORDERED, &mut tally)?;
     lanes(&subject, "lanes", &mut tally)?;
     derivatives(subject, 1, &mut tally)?;
@@ -162,6 +163,26 @@ fn text(subject: &Subject<'_>, graph: &Graph) -> Checked {
     let parsed = Graph::parse(&graph.to_string()).map_err(|error| failed("text", graph, &error))?;
     let (expected, found) = (subject.run("text", graph)?, subject.run("text", &parsed)?);
     same("text", graph, &found, &expected, 0.0)
+}
+
+/// The program, put twice into another one at the sizes of the arguments, gives the same values. Sizes of 0 stay symbols:
+/// where they are known, a step that never runs may not index them.
+fn applied(subject: &Subject<'_>, expected: &[HostTensor]) -> Checked {
+    let (graph, arguments) = (&subject.graph, subject.arguments(&subject.graph));
+    let is_empty = arguments.iter().any(|argument| argument.shape().contains(&0));
+    let twice = Graph::build("twice", |g| {
+        let input = |(index, argument): (usize, &HostTensor)| {
+            let ty = if is_empty { graph.input_type(index).clone() } else { argument.ty() };
+            g.input(graph.input_name(index), ty)
+        };
+        let inputs: Vec<_> = arguments.iter().enumerate().map(input).collect();
+        (graph.apply(&inputs), graph.apply(&inputs))
+    });
+    let twice = derived("applied", graph, twice)?;
+    let results = evaluate(&twice, &arguments).map_err(|error| failed("applied", &twice, &error))?;
+    let (first, second) = results.split_at(expected.len());
+    same("applied", graph, first, expected, 0.0)?;
+    same("applied", graph, second, expected, 0.0)
 }
 
 /// Checks that a backend gives what the reference evaluation gives: for the program and for its gradient, with loops

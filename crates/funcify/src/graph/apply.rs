@@ -65,8 +65,8 @@ impl Graph {
         // A size such as `2*T` waits for the one that is `T` alone.
         pending.sort_by_key(|(_, (wanted, _))| wanted.as_symbol().is_none());
         for (index, (wanted, found)) in pending {
-            match wanted.as_symbol().filter(|symbol| !sizes.contains_key(*symbol)) {
-                Some(symbol) => _ = sizes.insert(symbol.clone(), found),
+            match solved(&wanted, &found, &sizes) {
+                Some((symbol, size)) => _ = sizes.insert(symbol, size),
                 None if wanted.symbols().into_iter().any(|symbol| !sizes.contains_key(symbol)) => {
                     let fix = format!("let an input have each of the symbols of `{wanted}` as a size of its own");
                     return Err(self.misfit(at, index, &inputs[index].ty(), &fix));
@@ -88,6 +88,20 @@ impl Graph {
     fn misfit(&self, at: &Place, index: usize, found: &TensorType, fix: &str) -> Error {
         at.mismatch(format!("input {index} (`{}`)", self.input_name(index)), self.input_type(index), found, fix)
     }
+}
+
+/// The size that the one symbol of `wanted` which has none yet takes from `found`.
+fn solved(wanted: &Dim, found: &Dim, sizes: &BTreeMap<Symbol, Dim>) -> Option<(Symbol, Dim)> {
+    let is_new = |symbol: &Symbol| !sizes.contains_key(symbol);
+    if let Some(symbol) = wanted.as_symbol() {
+        return is_new(symbol).then(|| (symbol.clone(), found.clone()));
+    }
+    // Among numbers, `2*T` is 6 where `T` is 3.
+    if !wanted.symbols().into_iter().all(|symbol| sizes.get(symbol).is_none_or(|size| size.constant().is_some())) {
+        return None;
+    }
+    let (symbol, size) = wanted.replaced(sizes).solve(found.constant()?)?;
+    is_new(&symbol).then(|| (symbol, Dim::from(size)))
 }
 
 #[cfg(test)]

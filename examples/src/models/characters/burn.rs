@@ -1,7 +1,7 @@
 //! In Burn: an LSTM of two linear maps, whose loop over the letters is funcify's, and of which a step becomes a part of a graph.
 //!
 //! `burn::nn::Lstm` can be the loop's body too, but has two maps for each gate: one product for the four is faster in both
-//! loops. What a step computes is saved for the backward loop, which is faster than to compute it again.
+//! loops.
 
 use anyhow::Result;
 use burn::module::Module;
@@ -9,8 +9,7 @@ use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig, LstmState};
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use funcify::Residuals;
-use funcify_burn::{Function, Scan, trace};
+use funcify_burn::{Function, scan, trace};
 
 use super::{Batch, Calculator, FEATURES, LETTERS, Sizes, Stream, Written, answering};
 use crate::burn::Adam;
@@ -57,8 +56,7 @@ impl Reader {
         let xs = self.input.forward(self.embedding.forward(tokens));
         match whose {
             Loop::Plugin => {
-                let scan = Scan::new().residuals(Residuals::SaveAll);
-                let (_, hs) = scan.run(&self.hidden, state, xs.swap_dims(0, 1), |hidden, state, x| {
+                let (_, hs) = scan(&self.hidden, state, xs.swap_dims(0, 1), |hidden, state, x| {
                     let state = cell(&hidden, state, x);
                     (state.clone(), state.hidden)
                 })?;

@@ -16,6 +16,7 @@
 //! let xs = Tensor::randn(0f32, 1.0, (4, 100, 3), &Device::Cpu)?;
 //! let ys = lstm.forward(&xs)?; // from states of zeros
 //! assert_eq!(ys.dims(), [4, 100, 16]);
+//! assert_eq!(lstm.parameters().len(), 2 * 2 * 4); // of two layers, in two directions
 //! let gradients = ys.sqr()?.mean_all()?.backward()?;
 //! assert!(vars.all_vars().iter().all(|var| gradients.get(var).is_some()));
 //! # Ok(())

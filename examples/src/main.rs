@@ -97,6 +97,11 @@ const EXAMPLES: &[Example] = &[
         run: BurnModel(models::burn_model::run),
     },
     Example {
+        name: "characters",
+        shows: "an LSTM that has read sums answers others, letter by letter until it ends a line",
+        run: Model(models::characters::run),
+    },
+    Example {
         name: "nile",
         shows: "a Kalman filter fitted to a century of floods by the gradient of its likelihood",
         run: Model(models::nile::run),

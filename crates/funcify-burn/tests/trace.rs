@@ -8,7 +8,8 @@ use burn::nn::{BatchNormConfig, EmbeddingConfig, LayerNormConfig, LinearConfig, 
 use burn::tensor::ops::PadMode;
 use burn::tensor::{Bool, Device, IndexingUpdateOp, Int, Tensor, TensorData, activation, s};
 use common::{assert_close, devices, values};
-use funcify_burn::{AnyTensor, trace};
+use funcify::{Graph, Value};
+use funcify_burn::{AnyTensor, Function, trace};
 
 /// An op of Burn's on two tensors [3,4] with elements between 0.1 and 0.9.
 type Body = fn(Tensor<2>, Tensor<2>) -> AnyTensor;
@@ -344,6 +345,26 @@ fn a_result_may_be_an_argument_and_may_be_given_twice() {
         assert_eq!(a.into_data(), x.to_data());
         assert_eq!(b.into_data(), (x + y).into_data());
         assert_eq!(c.dims(), [3, 4]);
+    }
+}
+
+#[test]
+fn a_trace_is_a_part_of_another_graph_with_the_weights_of_its_module() {
+    for device in devices() {
+        let linear = LinearConfig::new(3, 3).init(&device);
+        let x = Tensor::<2>::from_data(TensorData::new(values(6, 1), [2, 3]), &device);
+        let traced = trace(&linear, (x.clone(),), |linear, (x,)| linear.forward(x).tanh()).unwrap();
+        let layer = traced.graph();
+        let twice = Graph::build("twice", |g| {
+            let inputs = (0..3).map(|index| g.input(layer.input_name(index), layer.input_type(index)));
+            let mut inputs: Vec<Value> = inputs.collect();
+            inputs[2] = layer.apply(&inputs)[0];
+            layer.apply(&inputs)[0]
+        });
+        let weights = traced.weights(&linear).unwrap();
+        let found: Tensor<2> = Function::new(&twice.unwrap()).call((weights, x.clone())).unwrap();
+        let expected = linear.forward(linear.forward(x).tanh()).tanh();
+        assert_close(&found.into_data(), &expected.into_data(), 1e-5, "twice");
     }
 }
 

@@ -16,6 +16,7 @@
 //! let xs = Tensor::randn(0f32, 1.0, (4, 100, 3), &Device::Cpu)?;
 //! let ys = lstm.forward(&xs)?; // from states of zeros
 //! assert_eq!(ys.dims(), [4, 100, 16]);
+//! assert_eq!(lstm.parameters().len(), 2 * 2 * 4); // of two layers, in two directions
 //! let gradients = ys.sqr()?.mean_all()?.backward()?;
 //! assert!(vars.all_vars().iter().all(|var| gradients.get(var).is_some()));
 //! # Ok(())
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use candle_core::{DType, Module, Result, Tensor, Var};
 use candle_nn::{Init, VarBuilder};
 use funcify::nn::{Cell, Recurrent};
-use funcify::{Dim, Storage, TensorType};
+use funcify::{Dim, Graph, Storage, TensorType};
 
 use crate::autodiff::node::place;
 use crate::backend::Candle;
@@ -61,6 +62,16 @@ impl Layer {
         let batch = dims.iter().position(|dim| *dim == Dim::from("B")).unwrap_or(0);
         let (function, states, dtype) = (Arc::new(function), layer.states.clone(), vb.dtype());
         Ok(Layer { function, states, parameters, batch, dtype, candle })
+    }
+
+    /// The layer as a graph, of a sequence, states and parameters: to [apply](funcify::Graph::apply) it in another one.
+    pub fn graph(&self) -> &Graph {
+        self.function.graph()
+    }
+
+    /// The parameters, in the order of the graph's last inputs.
+    pub fn parameters(&self) -> &[Tensor] {
+        &self.parameters
     }
 
     /// States of zeros for a batch of so many sequences.
@@ -169,6 +180,17 @@ macro_rules! layers {
             pub fn new($($argument: $ty,)* vb: VarBuilder<'_>) -> Result<Self> {
                 let $dtype = dtype(&vb)?;
                 Layer::new(&$layer.layer().map_err(errors::candle)?, vb).map($name)
+            }
+
+            /// The layer as a graph, of a sequence, states and parameters: to [apply](funcify::Graph::apply) it in another
+            /// one.
+            pub fn graph(&self) -> &Graph {
+                self.0.graph()
+            }
+
+            /// The parameters, in the order of the graph's last inputs.
+            pub fn parameters(&self) -> &[Tensor] {
+                self.0.parameters()
             }
 
             /// States of zeros for a batch of so many sequences.

@@ -4,4 +4,5 @@
 //! are the model in each framework.
 
 pub(crate) mod burn_model;
+pub(crate) mod characters;
 pub(crate) mod nile;

@@ -132,6 +132,16 @@ impl Trace {
         structure(&at, "result", self.function.run(&at, tensors)?)
     }
 
+    /// The weights that the graph takes, in the order of its first inputs: for a [`Function`] of a graph that this one is
+    /// [applied](Graph::apply) in.
+    ///
+    /// # Errors
+    /// `Call` for weights of another structure.
+    #[track_caller]
+    pub fn weights(&self, weights: impl Weights) -> Result<Vec<AnyTensor>> {
+        self.weights_of(&Place::new(self.graph().name(), Site::caller()), weights)
+    }
+
     /// The weights that the graph takes, as host tensors in the order of its first inputs: to run it on another backend.
     ///
     /// # Errors

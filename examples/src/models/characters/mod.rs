@@ -1,0 +1,253 @@
+//! A character model that has read sums, `12+7=19`, and answers sums that it has not read.
+//!
+//! An LSTM (Hochreiter and Schmidhuber 1997) reads windows of a stream of sums and predicts, of each answer, the next letter
+//! and the end of the line. That such a network learns to add from text: Zaremba and Sutskever, Learning to Execute
+//! (arXiv:1410.4615). Some pairs of numbers are held out of the stream; they are asked after training. A graph answers: it
+//! runs over the prompt by a scan, and on by a `while_loop` that stops at the end of the line.
+
+mod burn;
+mod candle;
+
+use std::cell::OnceCell;
+
+use anyhow::{Result, ensure};
+use funcify::{DType, Graph, Value, constant, full, scan, while_loop};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::training::{Loop, Schedule, Training, train};
+use crate::{Framework, Run};
+
+/// The letters; a token is the position of one.
+const LETTERS: &str = "0123456789+=\n";
+/// The token that ends a line.
+const END: u32 = LETTERS.len() as u32 - 1;
+/// How many letters an answer may have.
+const MOST: usize = 12;
+/// The features of a letter.
+const FEATURES: usize = 16;
+
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// Numbers are smaller than this.
+    numbers: usize,
+    batch: usize,
+    /// The letters of a window.
+    letters: usize,
+    hidden: usize,
+}
+
+/// Two numbers to add.
+#[derive(Clone, Copy)]
+struct Sum(usize, usize);
+
+impl Sum {
+    fn prompt(self) -> String {
+        format!("{}+{}=", self.0, self.1)
+    }
+
+    fn answer(self) -> String {
+        format!("{}\n", self.0 + self.1)
+    }
+}
+
+fn tokens(text: &str) -> Vec<u32> {
+    text.chars().filter_map(|letter| LETTERS.find(letter)).map(|token| token as u32).collect()
+}
+
+fn text(tokens: &[u32]) -> String {
+    tokens.iter().filter_map(|token| LETTERS.chars().nth(*token as usize)).collect()
+}
+
+/// Windows of a stream of sums.
+struct Stream {
+    sizes: Sizes,
+    sums: Vec<Sum>,
+    /// The sums that are not in the stream.
+    held_out: Vec<Sum>,
+    random: StdRng,
+}
+
+/// What is read, and what is to be predicted.
+struct Batch {
+    /// `[batch, letters]`
+    tokens: Vec<u32>,
+    /// The positions, in all the windows, of the letters before those of answers.
+    before: Vec<u32>,
+    /// The tokens of answers.
+    answers: Vec<u32>,
+}
+
+impl Stream {
+    fn new(sizes: Sizes) -> Self {
+        let numbers = || 0..sizes.numbers;
+        let mut sums: Vec<Sum> = numbers().flat_map(|left| numbers().map(move |right| Sum(left, right))).collect();
+        let mut random = StdRng::seed_from_u64(7);
+        sums.shuffle(&mut random);
+        let held_out = sums.split_off(sums.len() - sums.len() / 10);
+        Stream { sizes, sums, held_out, random }
+    }
+
+    /// Windows that begin with a sum; the last sum may be cut off.
+    fn batch(&mut self) -> Batch {
+        let mut batch = Batch { tokens: Vec::new(), before: Vec::new(), answers: Vec::new() };
+        for end in (1..=self.sizes.batch).map(|row| row * self.sizes.letters) {
+            while batch.tokens.len() < end {
+                let sum = self.sums[self.random.random_range(0..self.sums.len())];
+                batch.tokens.extend(tokens(&sum.prompt()));
+                for token in tokens(&sum.answer()) {
+                    if batch.tokens.len() <= end {
+                        batch.before.push(batch.tokens.len() as u32 - 1);
+                        batch.answers.push(token);
+                    }
+                    batch.tokens.push(token);
+                }
+            }
+            batch.tokens.truncate(end);
+        }
+        batch
+    }
+
+    /// The loss of the best prediction from the letter before alone: the entropy of the next letter.
+    fn loss_without_state(&self) -> f64 {
+        let mut counts = [[0.0; LETTERS.len()]; LETTERS.len()];
+        for sum in &self.sums {
+            let line = tokens(&(sum.prompt() + &sum.answer()));
+            for pair in line[sum.prompt().len() - 1..].windows(2) {
+                counts[pair[0] as usize][pair[1] as usize] += 1.0;
+            }
+        }
+        let of_letter = |next: &[f64; LETTERS.len()]| {
+            let total: f64 = next.iter().sum();
+            next.iter().filter(|count| **count > 0.0).map(|count| count * (total / count).ln()).sum::<f64>()
+        };
+        counts.iter().map(of_letter).sum::<f64>() / counts.iter().flatten().sum::<f64>()
+    }
+}
+
+/// The graph that answers, of a graph of one step: `(weights .., token [1], h, c) -> (logits [1,V], h, c)`.
+///
+/// It takes the weights and a prompt `[P]`, and gives tokens `i64[MOST]`, of which the first `count` are the answer.
+fn answering(step: &Graph) -> funcify::Result<Graph> {
+    let count = step.inputs().len() - 3;
+    let token = step.input_type(count);
+    Graph::build("answer", |g| {
+        let weights: Vec<Value> =
+            (0..count).map(|index| g.input(step.input_name(index), step.input_type(index))).collect();
+        let prompt = g.input("prompt", token.with_shape(["P"]));
+        let next = |token: Value, [h, c]: [Value; 2]| {
+            let results = step.apply(&[&weights[..], &[token, h, c]].concat());
+            (results[0].argmax(1), [results[1], results[2]])
+        };
+        let start = [1, 2].map(|index| {
+            let state = step.input_type(count + index);
+            full(state.shape.clone(), state.dtype, 0.0)
+        });
+        // The last letter of the prompt is the first step of the answer.
+        let (states, ()) = scan(start, prompt.slice(0, ..-1), |states, token| (next(token.unsqueeze(0), states).1, ()));
+        let empty = full([MOST], DType::I64, -1.0);
+        let (tokens, count, ..) = while_loop(
+            (empty, constant(0i64), prompt.slice(0, -1..), states),
+            |(_, count, last, _)| count.lt(MOST as i32) & last.index(0, 0).ne(END as i32),
+            |(tokens, count, last, states)| {
+                let (next, states) = next(last, states);
+                (tokens.dynamic_update(0, next, count), count + 1, next.cast(token.dtype), states)
+            },
+        );
+        (tokens, count)
+    })
+}
+
+/// What the graph that answers gives.
+struct Written {
+    /// `[MOST]`, -1 where nothing was written.
+    tokens: Vec<i64>,
+    count: i64,
+}
+
+/// What can be asked of the model in either framework.
+trait Calculator: Training {
+    type State;
+
+    /// The graph that answers a prompt, with the weights as they are.
+    fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<Written>>;
+
+    /// A step of the model by the framework's own ops, from zeros if there is no state: the likeliest next token.
+    fn read(&self, token: u32, state: Option<Self::State>) -> Result<(u32, Self::State)>;
+}
+
+/// The answer to a prompt, one token after the other from the host.
+fn answer_by_hand<M: Calculator>(model: &M, prompt: &[u32]) -> Result<Vec<u32>> {
+    let (mut state, mut next) = (None, END);
+    for token in prompt {
+        let (likeliest, after) = model.read(*token, state)?;
+        (next, state) = (likeliest, Some(after));
+    }
+    let mut answer = vec![next];
+    while next != END && answer.len() < MOST {
+        let (likeliest, after) = model.read(next, state)?;
+        (next, state) = (likeliest, Some(after));
+        answer.push(next);
+    }
+    Ok(answer)
+}
+
+pub(crate) fn run(run: &Run) -> Result<()> {
+    match &run.framework {
+        Framework::Candle(device) => learn(run, |sizes, whose| candle::Model::new(sizes, whose, device)),
+        Framework::Burn(device) => {
+            let reader = OnceCell::new();
+            learn(run, |sizes, whose| {
+                let reader = reader.get_or_init(|| burn::Reader::new(sizes, device));
+                Ok(burn::Model::new(reader.clone(), sizes, whose, device))
+            })
+        }
+    }
+}
+
+fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> Result<()> {
+    let sizes = run.pick(
+        Sizes { numbers: 10, batch: 32, letters: 12, hidden: 64 },
+        Sizes { numbers: 100, batch: 16, letters: 256, hidden: 128 },
+    );
+    let schedule = Schedule { steps: run.pick(60, 1000), rate: run.pick(4e-2, 2e-2) };
+    let Some((model, losses)) = train(run, schedule, |whose| model(sizes, whose))? else { return Ok(()) };
+
+    let stream = Stream::new(sizes);
+    let (last, without_state) = (losses[losses.len() - 10..].iter().sum::<f64>() / 10.0, stream.loss_without_state());
+    println!("  the loss of the last steps is {last:.3}; without a memory it is {without_state:.3} at best");
+    ensure!(last < 0.7 * without_state, "the model remembers little of what is asked");
+
+    let asked = &stream.held_out[..stream.held_out.len().min(200)];
+    let right = ask(&model, asked)?;
+    ensure!(run.quick || right * 10 >= asked.len() * 9, "nine of ten answers are right");
+    Ok(())
+}
+
+/// Asks for sums, and counts the right answers.
+fn ask<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
+    println!("  asked what it has not read:");
+    let answering = model.answering()?;
+    let (mut right, mut steps) = (0, 0);
+    for (index, sum) in sums.iter().enumerate() {
+        let (prompt, expected) = (sum.prompt(), sum.answer());
+        let written = answering(&tokens(&prompt))?;
+        let (answer, rest) = written.tokens.split_at(written.count as usize);
+        let answer: Vec<u32> = answer.iter().map(|token| *token as u32).collect();
+        ensure!(answer == answer_by_hand(model, &tokens(&prompt))?, "the framework's own steps give other letters");
+        let end = answer.iter().position(|token| *token == END).map_or(MOST, |end| end + 1);
+        ensure!(answer.len() == end, "the loop stops at the end of the line: {answer:?}");
+        ensure!(rest.iter().all(|token| *token == -1), "nothing is written after it: {rest:?}");
+        let answer = text(&answer);
+        if index < 8 {
+            let mark = if answer == expected { "right".into() } else { format!("wrong, it is {expected}") };
+            println!("    {:<10} {}", format!("{prompt}{}", answer.trim_end()), mark.trim_end());
+        }
+        right += usize::from(answer == expected);
+        steps += answer.len();
+    }
+    println!("  right: {right} of {}; the loop ran {steps} steps of at most {}", sums.len(), sums.len() * MOST);
+    ensure!(steps < sums.len() * MOST / 2, "answers end early");
+    Ok(right)
+}

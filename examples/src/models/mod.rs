@@ -4,4 +4,6 @@
 //! are the model in each framework.
 
 pub(crate) mod burn_model;
+pub(crate) mod clamping;
+pub(crate) mod large_vocabulary;
 pub(crate) mod nile;

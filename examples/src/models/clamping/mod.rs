@@ -117,6 +117,12 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
         losses.len() - clamped
     );
     ensure!(clamped == invalid && clamped > 0, "{invalid} batches had invalid readings");
+    // That of a clamped batch says little.
+    let mut last: Vec<f64> = losses.iter().rev().take(21).copied().collect();
+    last.sort_by(f64::total_cmp);
+    let noise = f64::from(NOISE * NOISE);
+    println!("  the median of the last losses is {:.3}; the variance of the noise is {noise:.3}", last[10]);
+    ensure!(last[10] < 1.5 * noise, "more than noise is left");
     println!("  {:18} {:>9} {:>9}", "", "fitted", "true");
     let fitted = model.fitted()?;
     for ((name, fitted), of_data) in NAMES.into_iter().zip(&fitted).zip(TRUE) {

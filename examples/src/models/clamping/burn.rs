@@ -61,7 +61,7 @@ fn guarded() -> funcify::Result<Graph> {
 /// How far the curve is from the readings. `limit` is what happens to the exponents and to the result.
 fn residuals(operands: &Operands, limit: fn(Tensor<1>) -> Tensor<1>) -> Tensor<1> {
     let (weights, times, readings) = operands.clone();
-    let [s, k, r, g] = [0, 1, 2, 3].map(|index| weights.clone().slice([index..index + 1]));
+    let [s, k, r, g] = [0, 1, 2, 3].map(|index| weights.clone().slice(index..index + 1));
     let dying = limit(s - k * times.clone()).exp();
     let resistant = limit(r - g * (times.neg() + LENGTH)).exp();
     limit((dying + resistant).log() - readings)

@@ -7,7 +7,8 @@ use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use funcify_burn::scan;
+use funcify::Residuals;
+use funcify_burn::Scan;
 
 use super::{Bigrams, Sizes, Text};
 use crate::burn::Adam;
@@ -52,7 +53,9 @@ impl Model {
         let count = tokens / chunk;
         let chunks = (xs.reshape([count, chunk, width]), next.reshape([count, chunk]));
         let zero = Tensor::<1>::zeros([1], &self.device);
-        let (sum, ()) = scan(&self.adam.module.output, zero, chunks, |output, sum, (xs, next)| {
+        // Of a chunk nothing is kept.
+        let scan = Scan::new().residuals(Residuals::Recompute);
+        let (sum, ()) = scan.run(&self.adam.module.output, zero, chunks, |output, sum, (xs, next)| {
             (sum + cross_entropy(output.forward(xs), next), ())
         })?;
         Ok(sum / count as f64)

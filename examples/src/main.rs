@@ -106,6 +106,16 @@ const EXAMPLES: &[Example] = &[
         shows: "a Kalman filter fitted to a century of floods by the gradient of its likelihood",
         run: Model(models::nile::run),
     },
+    Example {
+        name: "large_vocabulary",
+        shows: "a language model whose logits never exist at once, and the memory that its training needs",
+        run: Model(models::large_vocabulary::run),
+    },
+    Example {
+        name: "clamping",
+        shows: "a fit that survives readings that overflow: only the branch that is taken runs, backward too",
+        run: Model(models::clamping::run),
+    },
 ];
 
 /// The framework that a model is of, and the device that it is on.
@@ -131,6 +141,14 @@ impl Run {
     /// A setting: a small one if the run is to be quick.
     fn pick<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
+    }
+
+    /// Whether tensors lie in host memory, which is counted.
+    fn is_on_host(&self) -> bool {
+        match &self.framework {
+            Framework::Candle(device) => device.is_cpu(),
+            Framework::Burn(device) => device.memory_pool_usage().is_none(),
+        }
     }
 }
 

@@ -106,14 +106,15 @@ impl Comparison {
 }
 
 /// What a training step takes.
-struct Cost {
+pub(crate) struct Cost {
     seconds: f64,
     /// In host memory, beyond what is held between two steps.
-    bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Cost {
-    fn of(training: &mut impl Training) -> Result<Cost> {
+    /// Measures the next step.
+    pub(crate) fn of(training: &mut impl Training) -> Result<Cost> {
         let held = MEMORY.current_usage();
         MEMORY.reset_peak_usage();
         let start = Instant::now();

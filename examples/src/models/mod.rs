@@ -5,4 +5,6 @@
 
 pub(crate) mod burn_model;
 pub(crate) mod characters;
+pub(crate) mod clamping;
+pub(crate) mod large_vocabulary;
 pub(crate) mod nile;

@@ -8,8 +8,8 @@ use crate::host::HostTensor;
 use crate::ops::Op;
 use crate::types::{DType, Dim, Shape, Sizes, TensorType};
 
-/// The tensors that a kernel takes or gives.
-pub type Tensors<T> = SmallVec<[T; 4]>;
+/// The tensors that a kernel takes or gives. A tensor may be large, Burn's is some 500 bytes, and each kernel moves them.
+pub type Tensors<T> = SmallVec<[T; 2]>;
 
 /// A tensor library on one device.
 ///

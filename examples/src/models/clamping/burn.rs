@@ -1,0 +1,123 @@
+//! In Burn: the loss is a graph with a `cond`, one op of Burn's autodiff.
+
+use anyhow::Result;
+use burn::module::{Module, Param};
+use burn::tensor::{Bool, Device, Tensor};
+use funcify::{DType, Graph, TensorType, Value, cond, constant, select};
+use funcify_burn::Function;
+
+use super::{BATCH, Curve, Guard, LARGEST, LENGTH, Readings, START};
+use crate::burn::Adam;
+use crate::training::{Loop, Training};
+
+pub(super) struct Model {
+    guarded: Function,
+    adam: Adam<Weights>,
+    readings: Readings,
+    clamped: usize,
+    guard: Guard,
+    whose: Loop,
+    device: Device,
+}
+
+#[derive(Module, Debug)]
+struct Weights {
+    weights: Param<Tensor<1>>,
+}
+
+/// The weights `[4]`, the times and the readings `[BATCH]`.
+type Operands = (Tensor<1>, Tensor<1>, Tensor<1>);
+
+impl Model {
+    pub(super) fn new(guard: Guard, whose: Loop, device: &Device) -> Result<Self> {
+        let device = device.clone().autodiff();
+        let weights = Weights { weights: Param::from_tensor(Tensor::from_data(START, &device)) };
+        let (guarded, adam) = (Function::new(&guarded()?), Adam::new(weights));
+        Ok(Model { guarded, adam, readings: Readings::new()?, clamped: 0, guard, whose, device })
+    }
+}
+
+/// The loss, with values clamped if one is not finite, and whether it was.
+fn guarded() -> funcify::Result<Graph> {
+    Graph::build("guarded", |g| {
+        let weights = g.input("weights", TensorType::new(DType::F32, [4]));
+        let [times, readings] = ["times", "readings"].map(|name| g.input(name, TensorType::new(DType::F32, [BATCH])));
+        let residuals = |limit: fn(Value) -> Value| {
+            let [s, k, r, g] = [0, 1, 2, 3].map(|index| weights.index(0, index));
+            let (dying, resistant) = (limit(s - k * times).exp(), limit(r - g * (LENGTH - times)).exp());
+            limit((dying + resistant).log() - readings)
+        };
+        let loss = |residuals: Value| residuals.square().mean(0);
+        let clamp = |values: Value| select(values.is_nan(), 0.0, values).clamp(-LARGEST, LARGEST);
+        let are_finite = residuals(|values| values).is_finite().all(0);
+        cond(
+            are_finite,
+            || (loss(residuals(|values| values)), constant(false)),
+            || (loss(residuals(clamp)), constant(true)),
+        )
+    })
+}
+
+/// How far the curve is from the readings. `limit` is what happens to the exponents and to the result.
+fn residuals(operands: &Operands, limit: fn(Tensor<1>) -> Tensor<1>) -> Tensor<1> {
+    let (weights, times, readings) = operands.clone();
+    let [s, k, r, g] = [0, 1, 2, 3].map(|index| weights.clone().slice(index..index + 1));
+    let dying = limit(s - k * times.clone()).exp();
+    let resistant = limit(r - g * (times.neg() + LENGTH)).exp();
+    limit((dying + resistant).log() - readings)
+}
+
+fn as_it_is(values: Tensor<1>) -> Tensor<1> {
+    values
+}
+
+fn clamp(values: Tensor<1>) -> Tensor<1> {
+    let is_nan = values.clone().is_nan();
+    values.mask_fill(is_nan, 0.0).clamp(-LARGEST, LARGEST)
+}
+
+fn loss(residuals: Tensor<1>) -> Tensor<1> {
+    residuals.square().mean()
+}
+
+/// As the graph, with a number that is read, and an `if`.
+fn own_guarded(operands: &Operands) -> (Tensor<1>, bool) {
+    let plain = loss(residuals(operands, as_it_is));
+    match plain.clone().into_scalar::<f32>().is_finite() {
+        true => (plain, false),
+        false => (loss(residuals(operands, clamp)), true),
+    }
+}
+
+impl Training for Model {
+    fn step(&mut self, rate: f64) -> Result<f64> {
+        let (times, readings) = self.readings.batch();
+        let tensor = |values: Vec<f32>| Tensor::<1>::from_data(values.as_slice(), &self.device);
+        let operands = (self.adam.module.weights.val(), tensor(times), tensor(readings));
+        let (loss, clamped) = match (self.guard, self.whose) {
+            (Guard::Nothing, _) => (loss(residuals(&operands, as_it_is)), false),
+            (Guard::Where, _) => {
+                let (plain, clamped) = (residuals(&operands, as_it_is), residuals(&operands, clamp));
+                let is_finite = plain.clone().is_finite();
+                (loss(clamped.mask_where(is_finite, plain)), false)
+            }
+            (Guard::Cond, Loop::Plugin) => {
+                let (loss, clamped): (Tensor<1>, Tensor<1, Bool>) = self.guarded.call(operands)?;
+                (loss, clamped.into_scalar::<bool>())
+            }
+            (Guard::Cond, Loop::Own) => own_guarded(&operands),
+        };
+        self.clamped += usize::from(clamped);
+        self.adam.step(rate, loss)
+    }
+}
+
+impl Curve for Model {
+    fn fitted(&self) -> Result<Vec<f32>> {
+        Ok(self.adam.module.weights.val().into_data().iter::<f32>().collect())
+    }
+
+    fn clamped(&self) -> (usize, usize) {
+        (self.clamped, self.readings.invalid)
+    }
+}

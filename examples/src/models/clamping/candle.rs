@@ -1,0 +1,107 @@
+//! In Candle: a `cond` over closures.
+
+use anyhow::Result;
+use candle_core::{Device, Result as CandleResult, Tensor, Var};
+use funcify_candle::cond;
+
+use super::{Curve, Guard, LARGEST, LENGTH, Readings, START};
+use crate::candle::Adam;
+use crate::training::{Loop, Training};
+
+pub(super) struct Model {
+    weights: Var,
+    adam: Adam,
+    readings: Readings,
+    clamped: usize,
+    guard: Guard,
+    whose: Loop,
+    device: Device,
+}
+
+/// The weights `[4]`, the times and the readings `[BATCH]`.
+type Operands = (Tensor, Tensor, Tensor);
+
+impl Model {
+    pub(super) fn new(guard: Guard, whose: Loop, device: &Device) -> Result<Self> {
+        let weights = Var::new(&START, device)?;
+        let (adam, readings) = (Adam::new(vec![weights.clone()])?, Readings::new()?);
+        Ok(Model { weights, adam, readings, clamped: 0, guard, whose, device: device.clone() })
+    }
+}
+
+/// How far the curve is from the readings. `limit` is what happens to the exponents and to the result.
+fn residuals(operands: &Operands, limit: fn(Tensor) -> CandleResult<Tensor>) -> CandleResult<Tensor> {
+    let (weights, times, readings) = operands;
+    let [s, k, r, g] = [0, 1, 2, 3].map(|index| weights.narrow(0, index, 1));
+    let dying = limit(s?.broadcast_sub(&times.broadcast_mul(&k?)?)?)?.exp()?;
+    let resistant = limit(r?.broadcast_sub(&(LENGTH - times)?.broadcast_mul(&g?)?)?)?.exp()?;
+    limit(((dying + resistant)?.log()? - readings)?)
+}
+
+fn as_it_is(values: Tensor) -> CandleResult<Tensor> {
+    Ok(values)
+}
+
+fn clamp(values: Tensor) -> CandleResult<Tensor> {
+    let is_number = values.eq(&values)?;
+    is_number.where_cond(&values, &values.zeros_like()?)?.clamp(-LARGEST, LARGEST)
+}
+
+/// Of each value whether it is finite: u8.
+fn is_finite(values: &Tensor) -> CandleResult<Tensor> {
+    values.abs()?.le(f32::MAX)
+}
+
+fn loss(residuals: &Tensor) -> CandleResult<Tensor> {
+    residuals.sqr()?.mean_all()
+}
+
+/// The loss, with values clamped if one is not finite: whether it was.
+fn guarded(operands: &Operands) -> CandleResult<(Tensor, bool)> {
+    let are_finite = is_finite(&residuals(operands, as_it_is)?)?.min(0)?;
+    let loss = cond(
+        &are_finite,
+        operands,
+        |operands| loss(&residuals(&operands, as_it_is)?),
+        |operands| loss(&residuals(&operands, clamp)?),
+    )?;
+    Ok((loss, are_finite.to_scalar::<u8>()? == 0))
+}
+
+/// The same with a number that is read, and an `if`.
+fn own_guarded(operands: &Operands) -> CandleResult<(Tensor, bool)> {
+    let plain = loss(&residuals(operands, as_it_is)?)?;
+    match plain.to_scalar::<f32>()?.is_finite() {
+        true => Ok((plain, false)),
+        false => Ok((loss(&residuals(operands, clamp)?)?, true)),
+    }
+}
+
+impl Training for Model {
+    fn step(&mut self, rate: f64) -> Result<f64> {
+        let (times, readings) = self.readings.batch();
+        let weights = self.weights.as_tensor().clone();
+        let operands = (weights, Tensor::new(times, &self.device)?, Tensor::new(readings, &self.device)?);
+        let (loss, clamped) = match (self.guard, self.whose) {
+            (Guard::Nothing, _) => (loss(&residuals(&operands, as_it_is)?)?, false),
+            (Guard::Where, _) => {
+                let (plain, clamped) = (residuals(&operands, as_it_is)?, residuals(&operands, clamp)?);
+                (loss(&is_finite(&plain)?.where_cond(&plain, &clamped)?)?, false)
+            }
+            (Guard::Cond, Loop::Plugin) => guarded(&operands)?,
+            (Guard::Cond, Loop::Own) => own_guarded(&operands)?,
+        };
+        self.clamped += usize::from(clamped);
+        self.adam.step(rate, &loss)
+    }
+}
+
+impl Curve for Model {
+    fn fitted(&self) -> Result<Vec<f32>> {
+        Ok(self.weights.to_vec1()?)
+    }
+
+    fn clamped(&self) -> (usize, usize) {
+        (self.clamped, self.readings.invalid)
+    }
+}

@@ -1,0 +1,146 @@
+//! A fit that survives batches that overflow: they are clamped by a `cond`, of which only the branch that is taken runs.
+//!
+//! A time-kill curve with regrowth: an antibiotic kills most bacteria, and a few that resist it grow. What is read is the
+//! logarithm of how many there are, `ln N(t) = ln(exp(s - k t) + exp(r - g (12 - t)))`, in 12 hours, with noise; fitted are
+//! `s, k, r, g` (f32 `[4]`). Some times are in milliseconds instead of hours, so that `exp` overflows; some readings failed,
+//! and are NaN.
+//!
+//! One such reading ruins all weights: the loss is not finite, nor are its gradients. The mask
+//! `where(is_finite(f(x)), f(x), clamped)` makes the loss finite, but in its gradient zero is multiplied by the derivative of
+//! `f`, which is infinite: the weights become NaN all the same, and the mask hides it.
+//!
+//! With `cond`, a batch whose residuals are all finite is computed as it is. In another batch the exponents are clamped, so
+//! that `exp` cannot overflow, and the residuals: NaN to zero, the others to ±[`LARGEST`]. The branches compute all of it: if
+//! an `exp` before the `cond` overflowed, the branch that does not use it would give it the gradient zero, and zero times
+//! infinity is NaN again.
+
+mod burn;
+mod candle;
+
+use anyhow::{Result, anyhow, ensure};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use rand_distr::{Distribution, Normal};
+
+use crate::training::{Loop, Schedule, Training, train};
+use crate::{Framework, Run};
+
+const NAMES: [&str; 4] = ["ln N at first", "killed in an hour", "ln N in the end", "growth in an hour"];
+/// What the readings are made with.
+const TRUE: [f32; 4] = [13.8, 1.5, 10.6, 0.5];
+/// Where the fit starts.
+const START: [f32; 4] = [10.0, 0.5, 8.0, 0.2];
+/// How long bacteria are watched, in hours.
+const LENGTH: f64 = 12.0;
+/// The noise of a reading.
+const NOISE: f32 = 0.3;
+/// How many readings a batch has.
+const BATCH: usize = 64;
+/// How likely a time is in milliseconds, and how likely a reading failed.
+const INVALID: f64 = 1.0 / 400.0;
+/// No more than `e^30` bacteria fit into a millilitre.
+const LARGEST: f64 = 30.0;
+
+/// What is done against invalid values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Guard {
+    Nothing,
+    /// The residuals that are not finite are replaced, element by element.
+    Where,
+    /// A batch with a residual that is not finite takes another branch.
+    Cond,
+}
+
+/// Readings of bacteria.
+struct Readings {
+    random: StdRng,
+    noise: Normal<f32>,
+    /// How many batches had an invalid reading.
+    invalid: usize,
+}
+
+impl Readings {
+    fn new() -> Result<Self> {
+        Ok(Readings { random: StdRng::seed_from_u64(3), noise: Normal::new(0.0, NOISE)?, invalid: 0 })
+    }
+
+    /// A batch: times, and logarithms of how many bacteria were found.
+    fn batch(&mut self) -> (Vec<f32>, Vec<f32>) {
+        let [s, k, r, g] = TRUE;
+        let mut is_invalid = false;
+        let readings = (0..BATCH).map(|_| {
+            let hours: f32 = self.random.random_range(0.5..LENGTH as f32);
+            let reading = ((s - k * hours).exp() + (r - g * (LENGTH as f32 - hours)).exp()).ln()
+                + self.noise.sample(&mut self.random);
+            let (is_in_milliseconds, has_failed) = (self.random.random_bool(INVALID), self.random.random_bool(INVALID));
+            is_invalid |= is_in_milliseconds || has_failed;
+            (if is_in_milliseconds { 3.6e6 * hours } else { hours }, if has_failed { f32::NAN } else { reading })
+        });
+        let readings = readings.unzip();
+        self.invalid += usize::from(is_invalid);
+        readings
+    }
+}
+
+/// What can be asked of the model in either framework.
+trait Curve: Training {
+    /// The four numbers that are fitted.
+    fn fitted(&self) -> Result<Vec<f32>>;
+
+    /// How many batches took the branch that clamps, and how many had invalid readings.
+    fn clamped(&self) -> (usize, usize);
+}
+
+pub(crate) fn run(run: &Run) -> Result<()> {
+    match &run.framework {
+        Framework::Candle(device) => fit(run, |guard, whose| candle::Model::new(guard, whose, device)),
+        Framework::Burn(device) => fit(run, |guard, whose| burn::Model::new(guard, whose, device)),
+    }
+}
+
+fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<()> {
+    let schedule = Schedule { steps: run.pick(100, 1000), rate: run.pick(0.3, 0.2) };
+    if !run.compare {
+        let (step, loss, after) = ruin(start(Guard::Nothing, Loop::Own)?)?;
+        println!("  with no guard, the loss of step {step} is {loss}, and then {after}");
+        ensure!(!loss.is_finite() && after.is_nan(), "an invalid reading should ruin the loss");
+        let (step, loss, after) = ruin(start(Guard::Where, Loop::Own)?)?;
+        println!("  with a `where`, the loss of step {step} is {loss:.1} and then {after:.1}, but all weights are NaN");
+        ensure!(loss.is_finite() && after.is_finite(), "a mask should hide what is invalid");
+    }
+    let Some((model, losses)) = train(run, schedule, |whose| start(Guard::Cond, whose))? else { return Ok(()) };
+
+    let (clamped, invalid) = model.clamped();
+    println!(
+        "  of {} batches, {} were computed as they are and {clamped} clamped",
+        losses.len(),
+        losses.len() - clamped
+    );
+    ensure!(clamped == invalid && clamped > 0, "{invalid} batches had invalid readings");
+    // That of a clamped batch says little.
+    let mut last: Vec<f64> = losses.iter().rev().take(21).copied().collect();
+    last.sort_by(f64::total_cmp);
+    let noise = f64::from(NOISE * NOISE);
+    println!("  the median of the last losses is {:.3}; the variance of the noise is {noise:.3}", last[10]);
+    ensure!(last[10] < 1.5 * noise, "more than noise is left");
+    println!("  {:18} {:>9} {:>9}", "", "fitted", "true");
+    let fitted = model.fitted()?;
+    for ((name, fitted), of_data) in NAMES.into_iter().zip(&fitted).zip(TRUE) {
+        println!("  {name:18} {fitted:>9.3} {of_data:>9.3}");
+    }
+    let tolerance = run.pick(0.05, 0.01);
+    let is_close = |(fitted, of_data): (&f32, f32)| (fitted / of_data - 1.0).abs() < tolerance;
+    ensure!(fitted.iter().zip(TRUE).all(is_close), "a number is more than {:.0}% off", 100.0 * tolerance);
+    Ok(())
+}
+
+/// Trains until the weights are NaN, all of them: the number of that step, from 1, its loss, and the loss after it.
+fn ruin<M: Curve>(mut model: M) -> Result<(usize, f64, f64)> {
+    for step in 1..=100 {
+        let loss = model.step(0.05)?;
+        if model.fitted()?.iter().all(|number| number.is_nan()) {
+            return Ok((step, loss, model.step(0.05)?));
+        }
+    }
+    Err(anyhow!("the weights are numbers after 100 steps"))
+}

@@ -1,0 +1,135 @@
+//! A language model over a large vocabulary, whose cross-entropy is computed in chunks of tokens.
+//!
+//! A bigram model: the logits of the next token are `output [V, W]` times the embedding `[W]` of the last token, in f32.
+//! The logits of a batch `[tokens, V]` need far more memory than all weights. With the loss in chunks those of one chunk
+//! exist at a time: they are computed again in the backward pass. Wijmans et al., Cut Your Losses in Large-Vocabulary
+//! Language Models (2024), do so by blocks within a kernel.
+//!
+//! The last token is drawn by Zipf's law, and a random permutation of the vocabulary says which token follows it.
+
+mod burn;
+mod candle;
+
+use anyhow::{Result, ensure};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_distr::Zipf;
+
+use crate::training::{Cost, Loop, Schedule, Training, train};
+use crate::{Framework, Run};
+
+/// The exponent of Zipf's law.
+const EXPONENT: f64 = 1.0;
+
+/// The sizes of the model and of its batches.
+#[derive(Clone, Copy)]
+struct Sizes {
+    vocabulary: usize,
+    width: usize,
+    /// In a batch.
+    tokens: usize,
+    /// How many tokens have their logits at once.
+    chunk: usize,
+}
+
+/// Pairs of a token and the next. The most frequent token is 0.
+struct Text {
+    sizes: Sizes,
+    random: StdRng,
+    zipf: Zipf<f64>,
+    /// Which token follows each.
+    next: Vec<u32>,
+}
+
+impl Text {
+    fn new(sizes: Sizes) -> Result<Self> {
+        let mut random = StdRng::seed_from_u64(1);
+        let mut next: Vec<u32> = (0..sizes.vocabulary as u32).collect();
+        next.shuffle(&mut random);
+        Ok(Text { sizes, random, zipf: Zipf::new(sizes.vocabulary as f64, EXPONENT)?, next })
+    }
+
+    /// A batch: tokens, and those that follow them.
+    fn batch(&mut self) -> (Vec<u32>, Vec<u32>) {
+        let ranks = (&mut self.random).sample_iter(self.zipf).take(self.sizes.tokens);
+        let tokens: Vec<u32> = ranks.map(|rank| rank as u32 - 1).collect();
+        let next = tokens.iter().map(|token| self.next[*token as usize]).collect();
+        (tokens, next)
+    }
+
+    /// How often each token occurs.
+    fn frequencies(&self) -> Vec<f64> {
+        let weights: Vec<f64> = (1..=self.sizes.vocabulary).map(|rank| (rank as f64).powf(-EXPONENT)).collect();
+        let sum: f64 = weights.iter().sum();
+        weights.into_iter().map(|weight| weight / sum).collect()
+    }
+}
+
+/// What can be asked of the model in either framework.
+trait Bigrams: Training {
+    /// The most likely token after each of some tokens.
+    fn predict(&self, tokens: &[u32]) -> Result<Vec<u32>>;
+}
+
+pub(crate) fn run(run: &Run) -> Result<()> {
+    let quick = Sizes { vocabulary: 1024, width: 16, tokens: 512, chunk: 64 };
+    let sizes = run.pick(quick, Sizes { vocabulary: 16_384, width: 64, tokens: 2048, chunk: 64 });
+    match &run.framework {
+        Framework::Candle(device) => learn(run, sizes, |whose| candle::Model::new(whose, sizes, device)),
+        Framework::Burn(device) => {
+            let network = burn::Network::new(sizes, device);
+            learn(run, sizes, |whose| burn::Model::new(network.clone(), whose, sizes, device))
+        }
+    }
+}
+
+fn learn<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>) -> Result<()> {
+    if !run.compare {
+        compare_memory(run, sizes, &start)?;
+    }
+    let schedule = Schedule { steps: run.pick(30, 40), rate: 0.1 };
+    let Some((model, losses)) = train(run, schedule, start)? else { return Ok(()) };
+
+    let text = Text::new(sizes)?;
+    let frequencies = text.frequencies();
+    let entropy: f64 = frequencies.iter().map(|share| -share * share.ln()).sum();
+    let loss = losses.iter().rev().take(10).sum::<f64>() / 10.0;
+    println!("  the last 10 losses are {loss:.2} nats on average; guessing by frequency has {entropy:.2}");
+    ensure!(loss < 0.5 * entropy, "the model has not learnt what follows what");
+
+    let frequent: Vec<u32> = (0..run.pick(50, 200)).collect();
+    let found = model.predict(&frequent)?;
+    let right = found.iter().zip(&text.next).filter(|(found, next)| found == next).count();
+    let share: f64 = frequencies[..frequent.len()].iter().sum();
+    println!("  right after {right} of the {} most frequent tokens, {:.0}% of the text", found.len(), 100.0 * share);
+    ensure!(right * 100 >= found.len() * 95, "the model should know what follows a frequent token");
+    Ok(())
+}
+
+/// The peak memory of a training step in chunks and with the framework's own cross-entropy.
+fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>) -> Result<()> {
+    if !run.is_on_host() {
+        println!("  what this device holds is not counted: its memory is not compared");
+        return Ok(());
+    }
+    let peak = |whose| {
+        let mut model = start(whose)?;
+        // What the first step alone allocates is held from then on: programs, the moments of Adam.
+        model.step(1e-6)?;
+        Ok::<f64, anyhow::Error>(Cost::of(&mut model)?.bytes as f64)
+    };
+    let (chunks, whole) = (peak(Loop::Plugin)?, peak(Loop::Own)?);
+    let logits = (4 * sizes.tokens * sizes.vocabulary) as f64;
+    let [chunks_mb, whole_mb, logits_mb] = [chunks, whole, logits].map(|bytes| bytes / 1e6);
+    println!(
+        "  peak memory of a step: {chunks_mb:.1} MB in chunks, {whole_mb:.1} MB at once: {:.1} times",
+        whole / chunks
+    );
+    println!("  the logits of all {} tokens are {logits_mb:.1} MB", sizes.tokens);
+    let least = run.pick(4.0, 10.0);
+    ensure!(whole > least * chunks, "chunks need less than a {least}th of the memory");
+    // What Adam needs counts more in a small model.
+    ensure!(run.quick || chunks < logits, "the logits of all tokens should never exist at once");
+    Ok(())
+}

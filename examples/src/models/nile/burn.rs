@@ -34,8 +34,8 @@ impl Model {
     /// The filter, year by year.
     fn own_loop(&self, log_variances: Tensor<1>) -> Tensor<1> {
         let variances = log_variances.exp();
-        let (noise, walk) = (variances.clone().slice([0..1]), variances.slice([1..2]));
-        let of_year = |year: usize| self.flow.clone().slice([year..year + 1]);
+        let (noise, walk) = (variances.clone().slice(0..1), variances.slice(1..2));
+        let of_year = |year: usize| self.flow.clone().slice(year..year + 1);
         let (mut level, mut variance, mut sum) = (of_year(0), noise.clone(), noise.zeros_like());
         for year in 1..FLOW.len() {
             let predicted = variance + walk.clone();

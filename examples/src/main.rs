@@ -101,6 +101,16 @@ const EXAMPLES: &[Example] = &[
         shows: "a Kalman filter fitted to a century of floods by the gradient of its likelihood",
         run: Model(models::nile::run),
     },
+    Example {
+        name: "adding",
+        shows: "S5 remembers two marked numbers among a thousand, and adds them",
+        run: Model(models::adding::run),
+    },
+    Example {
+        name: "neural_ode",
+        shows: "a vector field learnt from a spiral, through a Runge-Kutta loop",
+        run: Model(models::neural_ode::run),
+    },
 ];
 
 /// The framework that a model is of, and the device that it is on.

@@ -1,0 +1,142 @@
+//! The adding problem over a thousand steps, by S5: a memory that reaches through the whole sequence.
+//!
+//! Each row of a sequence is a number between 0 and 1 and a marker; two markers are 1, one in each half. The answer is the
+//! sum of the two marked numbers, and who always answers 1 has a mean squared error of 1/6 (Hochreiter and Schmidhuber,
+//! Long Short-Term Memory, 1997, experiment 4, with markers as in Le, Jaitly and Hinton 2015). The model: a map of each row
+//! to features, a state space layer, and a map of its last output, `[B,T,2] -> [B,T,H] -> [B,T,H] -> [B]`, of f32. All that
+//! is known of the marked numbers at the end is in the layer's complex states.
+
+mod burn;
+mod candle;
+
+use anyhow::{Result, ensure};
+use funcify::DType;
+use funcify::nn::S5;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::training::{Loop, Schedule, Training, train};
+use crate::{Framework, Run};
+
+/// The mean squared error of always answering 1: twice the variance of a number between 0 and 1.
+const CONSTANT_ANSWER: f64 = 1.0 / 6.0;
+/// How far off an answer may be to count as right (Hochreiter and Schmidhuber 1997).
+const RIGHT: f32 = 0.04;
+
+/// The sizes of the model and of what it is trained on.
+#[derive(Clone, Copy)]
+struct Sizes {
+    steps: usize,
+    batch: usize,
+    features: usize,
+    states: usize,
+}
+
+impl Sizes {
+    /// The state space layer: its loop is an associative scan, which took SOME of the time of a step by step scan.
+    fn layer(self) -> S5 {
+        let associative = std::env::var("STEPS").is_err();
+        S5 { features: self.features, states: self.states, associative, batch_first: true, dtype: DType::F32 }
+    }
+
+    fn problems(self, seed: u64) -> Problems {
+        Problems { steps: self.steps, batch: self.batch, random: StdRng::seed_from_u64(seed) }
+    }
+}
+
+/// Sequences with their answers.
+struct Batch {
+    /// Numbers and markers, `[B,T,2]`.
+    rows: Vec<f32>,
+    shape: [usize; 3],
+    /// `[B]`.
+    sums: Vec<f32>,
+}
+
+/// Batches without end.
+struct Problems {
+    steps: usize,
+    batch: usize,
+    random: StdRng,
+}
+
+impl Problems {
+    fn next(&mut self) -> Batch {
+        let (half, shape) = (self.steps / 2, [self.batch, self.steps, 2]);
+        let (mut rows, mut sums) = (Vec::with_capacity(shape.iter().product()), Vec::with_capacity(self.batch));
+        for _ in 0..self.batch {
+            let numbers: Vec<f32> = (0..self.steps).map(|_| self.random.random()).collect();
+            let marked = [self.random.random_range(..half), self.random.random_range(half..self.steps)];
+            sums.push(marked.iter().map(|step| numbers[*step]).sum());
+            rows.extend(numbers.iter().enumerate().flat_map(|(step, number)| {
+                let marker = if marked.contains(&step) { 1.0 } else { 0.0 };
+                [*number, marker]
+            }));
+        }
+        Batch { rows, shape, sums }
+    }
+}
+
+impl Batch {
+    /// The two marked numbers of a sequence.
+    fn marked(&self, sequence: usize) -> Vec<f32> {
+        let steps = self.rows.chunks_exact(2).skip(sequence * self.shape[1]).take(self.shape[1]);
+        steps.filter(|row| row[1] == 1.0).map(|row| row[0]).collect()
+    }
+}
+
+/// What can be asked of the model in either framework.
+trait Adder: Training {
+    /// The answers to a batch, `[B]`.
+    fn answers(&self, batch: &Batch) -> Result<Vec<f32>>;
+}
+
+pub(crate) fn run(run: &Run) -> Result<()> {
+    let quick = Sizes { steps: 48, batch: 32, features: 8, states: 8 };
+    let full = Sizes { steps: 1000, batch: 32, features: 32, states: 32 };
+    let sizes = run.pick(quick, full);
+    match &run.framework {
+        Framework::Candle(device) => solve(run, sizes, |whose| candle::Model::new(whose, sizes, device)),
+        Framework::Burn(device) => {
+            let network = burn::Network::new(sizes, device)?;
+            solve(run, sizes, |whose| Ok(burn::Model::new(whose, network.clone(), sizes, device)))
+        }
+    }
+}
+
+fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -> Result<()> {
+    let env = |name: &str, default: f64| std::env::var(name).ok().and_then(|x| x.parse().ok()).unwrap_or(default);
+    let schedule = Schedule { steps: env("N", run.pick(60., 1000.)) as usize, rate: env("LR", 1e-2) };
+    let Some((model, losses)) = train(run, schedule, model)? else { return Ok(()) };
+    for (i, c) in losses.chunks(50).enumerate() {
+        println!("{} {:.5}", i * 50, c.iter().sum::<f64>() / c.len() as f64);
+    }
+
+    let fresh = Sizes { batch: 256, ..sizes }.problems(1).next();
+    let answers = model.answers(&fresh)?;
+    for (sequence, answer) in answers.iter().enumerate().take(3) {
+        let marked = fresh.marked(sequence);
+        let sum: f32 = marked.iter().sum();
+        println!("  {:.3} + {:.3} = {sum:.3}, and the model says {answer:.3}", marked[0], marked[1]);
+    }
+    let (error, right) = score(&answers, &fresh);
+    println!(
+        "  {} steps: mean squared error {error:.5} (always 1: {CONSTANT_ANSWER:.3}), {:.0} % within {RIGHT}",
+        sizes.steps,
+        right * 100.0
+    );
+    let twice = Sizes { steps: 2 * sizes.steps, batch: 64, ..sizes }.problems(2).next();
+    let (longer, right) = score(&model.answers(&twice)?, &twice);
+    println!("  {} steps: mean squared error {longer:.5}, {:.0} % within {RIGHT}", 2 * sizes.steps, right * 100.0);
+    ensure!(error < run.pick(0.08, 0.005), "the sums are not learnt: {error}");
+    Ok(())
+}
+
+/// The mean squared error of answers, and the share of them that are right.
+fn score(answers: &[f32], batch: &Batch) -> (f64, f64) {
+    let count = answers.len() as f64;
+    let errors = || answers.iter().zip(&batch.sums).map(|(answer, sum)| answer - sum);
+    let squares: f64 = errors().map(|error| f64::from(error).powi(2)).sum();
+    let right = errors().filter(|error| error.abs() < RIGHT).count();
+    (squares / count, right as f64 / count)
+}

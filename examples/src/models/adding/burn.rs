@@ -3,13 +3,13 @@
 use anyhow::{Context, Result};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::loss::{MseLoss, Reduction};
-use burn::nn::{Linear, LinearConfig};
-use burn::tensor::activation::gelu;
+use burn::nn::{Initializer, Linear, LinearConfig};
+use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor, TensorData};
 use funcify_burn::AnyTensor;
 use funcify_burn::nn::S5;
 
-use super::{Adder, Batch, Problems, Sizes};
+use super::{Adder, Batch, LOUDNESS, Problems, SEED, SPREAD, Sizes};
 use crate::burn::Adam;
 use crate::training::{Loop, Training};
 
@@ -30,15 +30,17 @@ pub(super) struct Network {
 impl Network {
     pub(super) fn new(sizes: Sizes, device: &Device) -> Result<Self> {
         let device = device.clone().autodiff();
-        device.seed(0);
-        let encoder = LinearConfig::new(2, sizes.features).init(&device);
+        device.seed(SEED);
+        let wide = Initializer::Normal { mean: 0.0, std: SPREAD };
+        let encoder = LinearConfig::new(2, sizes.features).with_bias(false).with_initializer(wide).init(&device);
         let layer = S5::new(&sizes.layer(), &device)?;
         let readout = LinearConfig::new(sizes.features, 1).init(&device);
         Ok(Network { encoder, layer, readout }.materialize())
     }
 
+    /// Features of rows, most of which are zero where there is no marker.
     fn encode<const D: usize>(&self, rows: Tensor<D>) -> Tensor<D> {
-        gelu(self.encoder.forward(rows))
+        relu(self.encoder.forward(rows) - 1.0) * LOUDNESS
     }
 
     /// The answers, `[B,1]`.
@@ -53,21 +55,19 @@ impl Network {
         Ok(self.readout.forward(last))
     }
 
-    /// The last output of the layer, step by step.
+    /// The last output of the layer, step by step. Rows are encoded in their step: the backward of each slice of a tracked
+    /// sequence would cost as much as the whole sequence.
     fn own_loop(&self, rows: Tensor<3>) -> Result<Tensor<2>> {
         let own = Own::of(&self.layer)?;
         let (rate, b) = own.discretised();
         let zeros = Tensor::zeros([rows.dims()[0], rate.0.dims()[1]], &rows.device());
         let mut state = (zeros.clone(), zeros);
-        let enc = std::env::var("ENC").is_ok();
-        let mut u = Tensor::zeros([1, 1], &rows.device());
-        let rows = if enc { self.encode(rows) } else { rows };
-        for row in rows.iter_dim(1) {
-            u = if enc { row.squeeze_dim(1) } else { self.encode(row.squeeze_dim(1)) };
+        for row in rows.clone().iter_dim(1) {
+            let u = self.encode(row.squeeze_dim(1));
             let moved = multiply(rate.clone(), state);
-            state = (moved.0 + u.clone().matmul(b.0.clone()), moved.1 + u.clone().matmul(b.1.clone()));
+            state = (moved.0 + u.clone().matmul(b.0.clone()), moved.1 + u.matmul(b.1.clone()));
         }
-        Ok(own.output(state, u))
+        Ok(own.output(state, self.encode(rows.slice_dim(1, -1).squeeze_dim(1))))
     }
 }
 

@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use candle_core::{DType, Device, Module, Tensor};
-use candle_nn::{Linear, VarBuilder, linear, loss};
+use candle_nn::{Init, Linear, VarBuilder, linear, loss};
 use funcify_candle::nn::S5;
 
-use super::{Adder, Batch, Problems, Sizes};
+use super::{Adder, Batch, LOUDNESS, Problems, SEED, SPREAD, Sizes};
 use crate::candle::{Adam, seeded};
 use crate::training::{Loop, Training};
 
@@ -23,8 +23,9 @@ pub(super) struct Model {
 
 impl Model {
     pub(super) fn new(whose: Loop, sizes: Sizes, device: &Device) -> Result<Self> {
-        let (vars, vb) = seeded(0, DType::F32, device);
-        let encoder = linear(2, sizes.features, vb.pp("encoder"))?;
+        let (vars, vb) = seeded(SEED, DType::F32, device);
+        let wide = Init::Randn { mean: 0.0, stdev: SPREAD };
+        let encoder = Linear::new(vb.get_with_hints((sizes.features, 2), "encoder.weight", wide)?, None);
         let layer = S5::new(sizes.layer(), vb.pp("s5"))?;
         let own = Own::new(sizes, vb.pp("s5"))?;
         let readout = linear(sizes.features, 1, vb.pp("readout"))?;
@@ -32,8 +33,9 @@ impl Model {
         Ok(Model { encoder, layer, own, readout, adam, problems: sizes.problems(0), whose, device: device.clone() })
     }
 
+    /// Features of rows, most of which are zero where there is no marker.
     fn encode(&self, rows: &Tensor) -> candle_core::Result<Tensor> {
-        self.encoder.forward(rows)?.gelu_erf()
+        (self.encoder.forward(rows)? - 1.0)?.relu()? * LOUDNESS
     }
 
     /// The answers, `[B]`.
@@ -57,15 +59,13 @@ impl Model {
         let (rate, b) = self.own.discretised()?;
         let zeros = Tensor::zeros((sequences, b.0.dim(1)?), DType::F32, &self.device)?;
         let mut state = (zeros.clone(), zeros);
-        let enc = std::env::var("ENC").is_ok();
-        let us = if enc { Some(self.encode(&rows)?) } else { None };
-        let mut u = self.encode(&rows.get(0)?)?;
         for step in 0..steps {
-            u = match &us { Some(us) => us.get(step)?, None => self.encode(&rows.get(step)?)? };
+            let u = self.encode(&rows.get(step)?)?;
             let moved = multiply(&rate, &state)?;
             state = ((moved.0 + u.matmul(&b.0)?)?, (moved.1 + u.matmul(&b.1)?)?);
         }
-        self.own.output(&state, &u)
+        let last = self.encode(&rows.get(steps - 1)?)?;
+        self.own.output(&state, &last)
     }
 }
 

@@ -55,7 +55,8 @@ impl Model {
     /// The points after each step, `[T,B,2]`.
     fn integrate(&self, start: &Tensor, step: f64, steps: usize) -> candle_core::Result<Tensor> {
         let network = self.network.clone();
-        let options = ScanOptions::new().length(steps);
+        // A piece is short: without `keep_graphs`, a training step takes 1.4 times as long.
+        let options = ScanOptions::new().length(steps).keep_graphs();
         let (_, way) = scan_with(options, start, &(), move |x, ()| {
             let next = network.runge_kutta(&x, step)?;
             Ok((next.clone(), next))

@@ -91,7 +91,7 @@ trait Field: Training {
 
 pub(crate) fn run(run: &Run) -> Result<()> {
     let quick = Sizes { hidden: 16, step: 0.025, steps: 40, piece: 2, batch: 64 };
-    let full = Sizes { hidden: 32, step: 0.025, steps: 400, piece: 10, batch: 32 };
+    let full = Sizes { hidden: 32, step: 0.025, steps: 400, piece: 10, batch: 64 };
     let sizes = run.pick(quick, full);
     match &run.framework {
         Framework::Candle(device) => learn(run, sizes, |whose| candle::Model::new(whose, sizes, device)),
@@ -103,7 +103,7 @@ pub(crate) fn run(run: &Run) -> Result<()> {
 }
 
 fn learn<M: Field>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -> Result<()> {
-    let schedule = Schedule { steps: run.pick(120, 6000), rate: run.pick(0.05, 0.03) };
+    let schedule = Schedule { steps: run.pick(100, 8000), rate: run.pick(0.05, 0.02) };
     let Some((model, _)) = train(run, schedule, model)? else { return Ok(()) };
 
     let Sizes { step, steps, .. } = sizes;

@@ -103,7 +103,7 @@ pub(crate) fn run(run: &Run) -> Result<()> {
 }
 
 fn learn<M: Field>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -> Result<()> {
-    let schedule = Schedule { steps: run.pick(100, 8000), rate: run.pick(0.05, 0.02) };
+    let schedule = Schedule { steps: run.pick(150, 8000), rate: run.pick(0.05, 0.02) };
     let Some((model, _)) = train(run, schedule, model)? else { return Ok(()) };
 
     let Sizes { step, steps, .. } = sizes;
@@ -119,7 +119,7 @@ fn learn<M: Field>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
     for (step, steps) in [(step, steps), (step / 2.0, 2 * steps)] {
         let far = largest_distance(&model.way(step, steps)?, &solution(step, steps));
         println!("  {steps} steps of {step}: at most {far:.4} from the spiral");
-        ensure!(far < run.pick(0.4, 0.1), "the model leaves the spiral: it is {far} away");
+        ensure!(far < run.pick(0.3, 0.1), "the model leaves the spiral: it is {far} away");
     }
     Ok(())
 }

@@ -60,63 +60,61 @@ enum Kind {
 use Kind::{BurnModel, Graph, Model};
 
 const EXAMPLES: &[Example] = &[
-    Example { name: "rnn", shows: "one scan for sequences of any length", run: Graph(graphs::rnn::show) },
-    Example {
-        name: "derivatives",
-        shows: "gradients through loops, of second order, of lanes, and as text",
-        run: Graph(graphs::derivatives::show),
-    },
-    Example {
-        name: "s5",
-        shows: "a state space layer by a scan, and by an associative scan on halves",
-        run: Graph(graphs::s5::show),
-    },
-    Example {
-        name: "early_stopping",
-        shows: "greedy decoding that stops at the end token",
-        run: Graph(graphs::early_stopping::show),
-    },
-    Example {
-        name: "shape_dependent",
-        shows: "a branch on a size: attention masks a prompt, not a single token",
-        run: Graph(graphs::shape_dependent::show),
-    },
-    Example {
-        name: "chunked_loss",
-        shows: "cross-entropy whose logits never exist at once, and the memory that it needs",
-        run: Graph(graphs::chunked_loss::show),
-    },
-    Example {
-        name: "clamp_invalid",
-        shows: "values that overflowed are clamped, others left alone",
-        run: Graph(graphs::clamp_invalid::show),
-    },
-    Example {
-        name: "burn_model",
-        shows: "a Burn module whose loop is replaced by one line",
-        run: BurnModel(models::burn_model::run),
-    },
-    Example {
-        name: "characters",
-        shows: "an LSTM that has read sums answers others, letter by letter until it ends a line",
-        run: Model(models::characters::run),
-    },
-    Example {
-        name: "nile",
-        shows: "a Kalman filter fitted to a century of floods by the gradient of its likelihood",
-        run: Model(models::nile::run),
-    },
-    Example {
-        name: "large_vocabulary",
-        shows: "a language model whose logits never exist at once, and the memory that its training needs",
-        run: Model(models::large_vocabulary::run),
-    },
-    Example {
-        name: "clamping",
-        shows: "a fit that survives readings that overflow: only the branch that is taken runs, backward too",
-        run: Model(models::clamping::run),
-    },
+    example(
+        "derivatives",
+        "gradients through loops, of second order, of lanes, and as text",
+        Graph(graphs::derivatives::show),
+    ),
+    example("rnn", "one scan for sequences of any length", Graph(graphs::rnn::show)),
+    example("s5", "a state space layer by a scan, and by an associative scan on halves", Graph(graphs::s5::show)),
+    example("early_stopping", "greedy decoding that stops at the end token", Graph(graphs::early_stopping::show)),
+    example(
+        "shape_dependent",
+        "a branch on a size: attention masks a prompt, not a single token",
+        Graph(graphs::shape_dependent::show),
+    ),
+    example(
+        "chunked_loss",
+        "cross-entropy whose logits never exist at once, and the memory that it needs",
+        Graph(graphs::chunked_loss::show),
+    ),
+    example(
+        "clamp_invalid",
+        "values that overflowed are clamped, others left alone",
+        Graph(graphs::clamp_invalid::show),
+    ),
+    example("burn_model", "a Burn module whose loop is replaced by one line", BurnModel(models::burn_model::run)),
+    example(
+        "characters",
+        "an LSTM that has read sums answers others, letter by letter until it ends a line",
+        Model(models::characters::run),
+    ),
+    example("adding", "S5 remembers two marked numbers among a thousand, and adds them", Model(models::adding::run)),
+    example(
+        "nile",
+        "a Kalman filter fitted to a century of floods by the gradient of its likelihood",
+        Model(models::nile::run),
+    ),
+    example(
+        "large_vocabulary",
+        "a language model whose logits never exist at once, and the memory that its training needs",
+        Model(models::large_vocabulary::run),
+    ),
+    example(
+        "neural_ode",
+        "a vector field learnt from a spiral, through a Runge-Kutta loop",
+        Model(models::neural_ode::run),
+    ),
+    example(
+        "clamping",
+        "a fit that survives readings that overflow: only the branch that is taken runs, backward too",
+        Model(models::clamping::run),
+    ),
 ];
+
+const fn example(name: &'static str, shows: &'static str, run: Kind) -> Example {
+    Example { name, shows, run }
+}
 
 /// The framework that a model is of, and the device that it is on.
 pub(crate) enum Framework {

@@ -1,0 +1,97 @@
+//! In Burn: the integrator is a closure over a module and tensors, recorded for one step.
+
+use anyhow::Result;
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Device, Tensor, TensorData};
+use funcify_burn::Scan;
+
+use super::{Field, Pieces, START, Sizes};
+use crate::burn::Adam;
+use crate::training::{Loop, Training};
+
+pub(super) struct Model {
+    adam: Adam<Network>,
+    pieces: Pieces,
+    whose: Loop,
+    device: Device,
+}
+
+/// The vector field, `[B,2] -> [B,2]`.
+#[derive(Module, Debug)]
+pub(super) struct Network {
+    hidden: Linear,
+    slope: Linear,
+}
+
+impl Network {
+    pub(super) fn new(sizes: Sizes, device: &Device) -> Self {
+        let device = device.clone().autodiff();
+        device.seed(0);
+        let hidden = LinearConfig::new(2, sizes.hidden).init(&device);
+        let slope = LinearConfig::new(sizes.hidden, 2).init(&device);
+        Network { hidden, slope }.materialize()
+    }
+
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        self.slope.forward(self.hidden.forward(x).tanh())
+    }
+
+    /// A step of the classical Runge-Kutta method.
+    fn runge_kutta(&self, x: Tensor<2>, step: f64) -> Tensor<2> {
+        let first = self.forward(x.clone());
+        let second = self.forward(x.clone() + first.clone() * (step / 2.0));
+        let third = self.forward(x.clone() + second.clone() * (step / 2.0));
+        let fourth = self.forward(x.clone() + third.clone() * step);
+        x + (first + (second + third) * 2.0 + fourth) * (step / 6.0)
+    }
+
+    /// The points after each step, `[T,B,2]`.
+    fn integrate(&self, start: Tensor<2>, step: f64, steps: usize) -> Result<Tensor<3>> {
+        let (_, way) = Scan::new().length(steps).run(self, start, (), |network, x, ()| {
+            let next = network.runge_kutta(x, step);
+            (next.clone(), next)
+        })?;
+        Ok(way)
+    }
+
+    fn own_loop(&self, start: Tensor<2>, step: f64, steps: usize) -> Tensor<3> {
+        let (mut x, mut way) = (start, Vec::with_capacity(steps));
+        for _ in 0..steps {
+            x = self.runge_kutta(x, step);
+            way.push(x.clone());
+        }
+        Tensor::stack(way, 0)
+    }
+}
+
+impl Model {
+    pub(super) fn new(whose: Loop, network: Network, sizes: Sizes, device: &Device) -> Self {
+        let device = device.clone().autodiff();
+        Model { adam: Adam::new(network), pieces: Pieces::new(sizes), whose, device }
+    }
+}
+
+impl Training for Model {
+    fn step(&mut self, rate: f64) -> Result<f64> {
+        let batch = self.pieces.next();
+        let Sizes { step, piece, batch: count, .. } = self.pieces.sizes;
+        let start = Tensor::from_data(TensorData::new(batch.starts, [count, 2]), &self.device);
+        let rest = Tensor::from_data(TensorData::new(batch.rest, [piece, count, 2]), &self.device);
+        let network = &self.adam.module;
+        let way = match self.whose {
+            Loop::Plugin => network.integrate(start, step, piece)?,
+            Loop::Own => network.own_loop(start, step, piece),
+        };
+        let loss = (way - rest).square().mean();
+        self.adam.step(rate, loss)
+    }
+}
+
+impl Field for Model {
+    fn way(&self, step: f64, steps: usize) -> Result<Vec<f32>> {
+        let start = Tensor::from_data([START], &self.device.clone().inner());
+        let way = self.adam.module.valid().integrate(start, step, steps)?;
+        Ok(way.into_data().iter::<f32>().collect())
+    }
+}

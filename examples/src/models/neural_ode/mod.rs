@@ -1,0 +1,132 @@
+//! A neural ordinary differential equation (Chen, Rubanova, Bettencourt and Duvenaud 2018): a spiral's vector field, learnt
+//! through the integrator.
+//!
+//! The spiral is `dx/dt = A x³`, from (2, 0) over 10 units of time, the first example of the authors' code. The model is
+//! `dx/dt = MLP(x)`, `[B,2] -> [B,H] -> [B,2]` of f32, integrated by the classical Runge-Kutta method in a scan. It is
+//! trained on short pieces of the spiral, and judged by its own way from the start to the end, in steps of the size that it
+//! was trained with and in steps of half the size.
+
+mod burn;
+mod candle;
+
+use anyhow::{Result, ensure};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::training::{Loop, Schedule, Training, train};
+use crate::{Framework, Run};
+
+const START: [f64; 2] = [2.0, 0.0];
+/// Steps of the true solution in a step of the model.
+const FINER: usize = 20;
+
+/// The true field, `A x³`.
+fn spiral([x, y]: [f64; 2]) -> [f64; 2] {
+    let [x, y] = [x.powi(3), y.powi(3)];
+    [-0.1 * x + 2.0 * y, -2.0 * x - 0.1 * y]
+}
+
+/// A step of the classical Runge-Kutta method, in numbers.
+fn runge_kutta(field: impl Fn([f64; 2]) -> [f64; 2], x: [f64; 2], step: f64) -> [f64; 2] {
+    let moved = |slope: [f64; 2], step: f64| [x[0] + step * slope[0], x[1] + step * slope[1]];
+    let first = field(x);
+    let second = field(moved(first, step / 2.0));
+    let third = field(moved(second, step / 2.0));
+    let fourth = field(moved(third, step));
+    let mean = |axis: usize| (first[axis] + 2.0 * (second[axis] + third[axis]) + fourth[axis]) / 6.0;
+    moved([mean(0), mean(1)], step)
+}
+
+/// The true solution from (2, 0), at the times 0, `step`, 2 `step`, ..
+fn solution(step: f64, steps: usize) -> Vec<[f64; 2]> {
+    let fine = |x: [f64; 2]| (0..FINER).fold(x, |x, _| runge_kutta(spiral, x, step / FINER as f64));
+    std::iter::successors(Some(START), |x| Some(fine(*x))).take(steps + 1).collect()
+}
+
+/// The sizes of the model and of what it is trained on.
+#[derive(Clone, Copy)]
+struct Sizes {
+    hidden: usize,
+    /// The time between two points.
+    step: f64,
+    /// How many steps the whole spiral has.
+    steps: usize,
+    /// How many steps a piece has.
+    piece: usize,
+    batch: usize,
+}
+
+/// Pieces of the true solution, without end.
+struct Pieces {
+    points: Vec<[f64; 2]>,
+    sizes: Sizes,
+    random: StdRng,
+}
+
+/// Where pieces start, `[B,2]`, and how they go on, `[T,B,2]`.
+struct Batch {
+    starts: Vec<f32>,
+    rest: Vec<f32>,
+}
+
+impl Pieces {
+    fn new(sizes: Sizes) -> Self {
+        Pieces { points: solution(sizes.step, sizes.steps), sizes, random: StdRng::seed_from_u64(0) }
+    }
+
+    fn next(&mut self) -> Batch {
+        let Sizes { steps, piece, batch, .. } = self.sizes;
+        let starts: Vec<usize> = (0..batch).map(|_| self.random.random_range(..=steps - piece)).collect();
+        let points = &self.points;
+        let after = |step: usize| starts.iter().flat_map(move |start| points[start + step].map(|x| x as f32));
+        Batch { starts: after(0).collect(), rest: (1..=piece).flat_map(after).collect() }
+    }
+}
+
+/// What can be asked of the model in either framework.
+trait Field: Training {
+    /// The model's way from (2, 0): the points after each of so many steps, `[T,2]`.
+    fn way(&self, step: f64, steps: usize) -> Result<Vec<f32>>;
+}
+
+pub(crate) fn run(run: &Run) -> Result<()> {
+    let quick = Sizes { hidden: 16, step: 0.025, steps: 40, piece: 2, batch: 64 };
+    let full = Sizes { hidden: 32, step: 0.025, steps: 400, piece: 10, batch: 64 };
+    let sizes = run.pick(quick, full);
+    match &run.framework {
+        Framework::Candle(device) => learn(run, sizes, |whose| candle::Model::new(whose, sizes, device)),
+        Framework::Burn(device) => {
+            let field = burn::Network::new(sizes, device);
+            learn(run, sizes, |whose| Ok(burn::Model::new(whose, field.clone(), sizes, device)))
+        }
+    }
+}
+
+fn learn<M: Field>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -> Result<()> {
+    let schedule = Schedule { steps: run.pick(150, 8000), rate: run.pick(0.05, 0.02) };
+    let Some((model, _)) = train(run, schedule, model)? else { return Ok(()) };
+
+    let Sizes { step, steps, .. } = sizes;
+    let truth = solution(step, steps);
+    let way = model.way(step, steps)?;
+    println!("  time    the spiral's x        the model's x");
+    for row in (steps / 5..=steps).step_by(steps / 5) {
+        let [x, y] = truth[row];
+        let (time, [u, v]) = (row as f64 * step, [way[2 * row - 2], way[2 * row - 1]]);
+        println!("  {time:>4.1}  ({x:>7.4}, {y:>7.4})   ({u:>7.4}, {v:>7.4})");
+    }
+    // The field was learnt, not only the points: steps of half the size lead the same way.
+    for (step, steps) in [(step, steps), (step / 2.0, 2 * steps)] {
+        let far = largest_distance(&model.way(step, steps)?, &solution(step, steps));
+        println!("  {steps} steps of {step}: at most {far:.4} from the spiral");
+        ensure!(far < run.pick(0.3, 0.1), "the model leaves the spiral: it is {far} away");
+    }
+    Ok(())
+}
+
+/// The largest distance of points `[T,2]` to those of the solution after its start.
+fn largest_distance(way: &[f32], truth: &[[f64; 2]]) -> f64 {
+    let distance = |(point, [x, y]): (&[f32], &[f64; 2])| (f64::from(point[0]) - x).hypot(f64::from(point[1]) - y);
+    let distances = way.chunks_exact(2).zip(&truth[1..]).map(distance);
+    distances.map(|distance| if distance.is_nan() { f64::INFINITY } else { distance }).fold(0.0, f64::max)
+}

@@ -112,7 +112,7 @@ pub(crate) fn run(run: &Run) -> Result<()> {
 }
 
 fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -> Result<()> {
-    let schedule = Schedule { steps: run.pick(60, 800), rate: run.pick(0.05, 0.01) };
+    let schedule = Schedule { steps: run.pick(60, 2400), rate: run.pick(0.05, 0.01) };
     let Some((model, _)) = train(run, schedule, model)? else { return Ok(()) };
 
     let fresh = Sizes { batch: 256, ..sizes }.problems(1).next();
@@ -134,7 +134,7 @@ fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
     let longer = Sizes { steps: 2 * sizes.steps, batch: 64, ..sizes }.problems(2).next();
     let (error_of_longer, right) = score(&model.answers(&longer)?, &longer);
     report(longer.shape[1], error_of_longer, right);
-    let enough = run.pick(0.1, 0.005);
+    let enough = run.pick(0.1, 0.002);
     ensure!(error < enough, "the sums are not learnt: the mean squared error is {error}, not less than {enough}");
     Ok(())
 }

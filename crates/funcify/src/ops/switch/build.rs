@@ -13,6 +13,9 @@ use crate::types::{DType, TensorType};
 /// The results are any [`Tree`], of the same structure and exactly the same types. Both closures are traced once, and
 /// capture values of the enclosing graph.
 ///
+/// A guard against invalid numbers computes in its branches what may be invalid. If it stands before the `cond` and is
+/// infinite, the branch that does not use it gives it the cotangent 0, and 0 times an infinite derivative is NaN.
+///
 /// ```
 /// use funcify::{Graph, HostTensor, cond, evaluate};
 ///

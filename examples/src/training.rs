@@ -139,22 +139,15 @@ pub(crate) fn table(rows: &[(&str, &String, Comparison)]) -> String {
         String::from("| example | backend | a step | the framework's loop | | memory | the framework's loop | |\n");
     table += "|---|---|--:|--:|--:|--:|--:|--:|\n";
     for (example, backend, Comparison { plugin, own }) in rows {
-        let time = format!(
-            "{:.1} ms | {:.1} ms | {:.2}",
-            plugin.seconds * 1e3,
-            own.seconds * 1e3,
-            own.seconds / plugin.seconds
-        );
+        let [time, of_own] = [plugin, own].map(|cost| cost.seconds * 1e3);
+        let time = format!("{time:.2} ms | {of_own:.2} ms | {:.2}", of_own / time);
         // What a GPU holds is not counted.
+        let [memory, of_own] = [plugin, own].map(|cost| cost.bytes as f64 / 1e6);
         let memory = match backend.as_str() {
             "burn-wgpu" => "| | ".to_string(),
-            _ => format!("{:.1} MB | {:.1} MB | {:.2}", mb(plugin), mb(own), own.bytes as f64 / plugin.bytes as f64),
+            _ => format!("{memory:.2} MB | {of_own:.2} MB | {:.2}", of_own / memory),
         };
         table += &format!("| `{example}` | {backend} | {time} | {memory} |\n");
     }
     table
-}
-
-fn mb(cost: &Cost) -> f64 {
-    cost.bytes as f64 / 1e6
 }

@@ -88,7 +88,7 @@ fn learn<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>)
     if !run.compare {
         compare_memory(run, sizes, &start)?;
     }
-    let schedule = Schedule { steps: run.pick(30, 40), rate: 0.1 };
+    let schedule = Schedule { steps: run.pick(30, 60), rate: 0.1 };
     let Some((model, losses)) = train(run, schedule, start)? else { return Ok(()) };
 
     let text = Text::new(sizes)?;

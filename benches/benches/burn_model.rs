@@ -8,7 +8,7 @@ use burn::tensor::{Device, Distribution, Tensor};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use funcify::Residuals;
-use funcify_burn::Scan;
+use funcify_burn::{Burn, Scan};
 
 const STEPS: [usize; 3] = [250, 1000, 4000];
 const BATCH: usize = 8;
@@ -94,4 +94,12 @@ fn ndarray_by_hand(bencher: Bencher<'_, '_>, steps: usize) {
 #[divan::bench(args = STEPS)]
 fn ndarray_scan(bencher: Bencher<'_, '_>, steps: usize) {
     scanned(bencher, Device::ndarray(), steps, Residuals::SaveAll);
+}
+
+/// Where there is a device.
+#[divan::bench(args = [250, 4000], sample_count = 3)]
+fn wgpu_scan(bencher: Bencher<'_, '_>, steps: usize) {
+    if let Ok(burn) = Burn::wgpu() {
+        scanned(bencher, burn.device().clone(), steps, Residuals::SaveAll);
+    }
 }

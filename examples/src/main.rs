@@ -181,22 +181,29 @@ fn examples(arguments: &Arguments) -> Result<bool> {
     for example in EXAMPLES.iter().filter(wanted) {
         println!("\n# {}: {}", example.name, example.shows);
         for (backend, executor) in &backends {
-            let start = Instant::now();
+            let (start, begin) = (Instant::now(), || println!("on {backend}"));
             let outcome = match (&example.run, framework(backend)?) {
-                (Graph(show), _) if !arguments.compare => show(&**executor),
+                (Graph(show), _) if !arguments.compare => {
+                    begin();
+                    show(&**executor)
+                }
                 (Model(run), Some(framework)) => {
+                    begin();
                     let how = Run::new(framework, arguments);
                     let outcome = run(&how);
                     comparisons.extend(how.comparisons.take().into_iter().map(|row| (example.name, backend, row)));
                     outcome
                 }
-                (BurnModel(run), Some(Framework::Burn(device))) if !arguments.compare => run(&device),
+                (BurnModel(run), Some(Framework::Burn(device))) if !arguments.compare => {
+                    begin();
+                    run(&device)
+                }
                 _ => continue,
             };
             match outcome {
-                Ok(()) => println!("  as claimed on {backend}, in {:.1} s", start.elapsed().as_secs_f64()),
+                Ok(()) => println!("  as claimed, in {:.1} s", start.elapsed().as_secs_f64()),
                 Err(error) => {
-                    println!("  FAILED on {backend}: {error:#}");
+                    println!("  FAILED: {error:#}");
                     failures.push(format!("{} on {backend}", example.name));
                 }
             }

@@ -144,4 +144,35 @@ mod tests {
         let of = |x: f64| evaluate(&one, &[HostTensor::scalar(x)]).unwrap()[0].clone();
         assert_eq!(evaluate(&twice, &[HostTensor::scalar(2.0)]).unwrap(), [of(2.0), of(0.2), of(2.0)]);
     }
+
+    /// The rows of a loop that ends early are the size of a graph with another such loop: both bind a symbol of one name.
+    #[test]
+    fn a_size_that_a_loop_binds_is_not_that_of_the_graph_that_takes_it() {
+        let one = Graph::build("one", |g| {
+            let (xs, x) = (g.input("xs", "f64[N]"), g.input("x", "f64[]"));
+            let rows = counted(x, 9.0);
+            (xs.broadcast_to(xs.shape()) + size(xs.dim(0), DType::F64), rows)
+        });
+        let one = one.unwrap();
+        let outer = Graph::build("outer", |g| {
+            let [x, y] = ["x", "y"].map(|name| g.input(name, "f64[]"));
+            let mut loop_ = Recurrence::new();
+            let state = loop_.sit_sot(x);
+            let done = loop_.steps(4).run(|step| {
+                let [old] = step.read(&state);
+                step.write(&state, old * 2.0);
+                step.until((old * 2.0).gt(3.0));
+            });
+            one.apply(&[done.trace(&state), y])
+        });
+        let outer = outer.unwrap();
+        assert!(outer.check().is_ok(), "{:?}\n{outer}", outer.check());
+        let [x, y] = [1.0, 3.0].map(HostTensor::scalar);
+        let results = evaluate(&outer, &[x, y.clone()]).unwrap();
+        let rows = results[0].shape()[0] as f64;
+        let xs: Vec<f64> = results[0].to_f64_vec().iter().map(|sum| sum - rows).collect();
+        let xs = HostTensor::from_vec(xs.clone(), [xs.len()]).unwrap();
+        assert_ne!(results[0].shape(), results[1].shape());
+        assert_eq!(results, evaluate(&one, &[xs, y]).unwrap());
+    }
 }

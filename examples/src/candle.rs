@@ -4,9 +4,10 @@ use std::sync::Mutex;
 
 use anyhow::Result;
 use candle_core::{DType, Device, Shape, Tensor, Var};
+use candle_nn::init::NormalOrUniform;
 use candle_nn::var_builder::SimpleBackend;
 use candle_nn::{AdamW, Init, Optimizer, ParamsAdamW, VarBuilder, VarMap};
-use rand::distr::Uniform;
+use rand::distr::{Distribution, Uniform};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::Normal;
@@ -47,28 +48,30 @@ impl SimpleBackend for Seeded {
 
 impl Seeded {
     fn draw(&self, shape: &Shape, init: Init) -> candle_core::Result<Vec<f64>> {
-        let mut random = self.random.lock().expect("no thread panics with it");
         let count = shape.elem_count();
-        let uniform = |low, high| Uniform::new_inclusive(low, high).map_err(candle_core::Error::wrap);
-        let normal = |mean, deviation| Normal::new(mean, deviation).map_err(candle_core::Error::wrap);
-        let random = &mut *random;
         Ok(match init {
             Init::Const(number) => vec![number; count],
-            Init::Uniform { lo, up } => random.sample_iter(uniform(lo, up)?).take(count).collect(),
-            Init::Randn { mean, stdev } => random.sample_iter(normal(mean, stdev)?).take(count).collect(),
+            Init::Uniform { lo, up } => {
+                self.sample(count, Uniform::new_inclusive(lo, up).map_err(candle_core::Error::wrap)?)
+            }
+            Init::Randn { mean, stdev } => {
+                self.sample(count, Normal::new(mean, stdev).map_err(candle_core::Error::wrap)?)
+            }
             Init::Kaiming { dist, fan, non_linearity } => {
-                let deviation = non_linearity.gain() / (fan.for_shape(shape) as f64).sqrt();
-                let bound = 3f64.sqrt() * deviation;
-                match dist {
-                    candle_nn::init::NormalOrUniform::Uniform => {
-                        random.sample_iter(uniform(-bound, bound)?).take(count).collect()
-                    }
-                    candle_nn::init::NormalOrUniform::Normal => {
-                        random.sample_iter(normal(0.0, deviation)?).take(count).collect()
-                    }
-                }
+                let stdev = non_linearity.gain() / (fan.for_shape(shape) as f64).sqrt();
+                let bound = 3f64.sqrt() * stdev;
+                let init = match dist {
+                    NormalOrUniform::Uniform => Init::Uniform { lo: -bound, up: bound },
+                    NormalOrUniform::Normal => Init::Randn { mean: 0.0, stdev },
+                };
+                self.draw(shape, init)?
             }
         })
+    }
+
+    fn sample(&self, count: usize, distribution: impl Distribution<f64>) -> Vec<f64> {
+        let mut random = self.random.lock().expect("no thread panics with it");
+        (&mut *random).sample_iter(distribution).take(count).collect()
     }
 }
 

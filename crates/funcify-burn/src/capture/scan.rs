@@ -23,8 +23,9 @@ use crate::plugin::{AnyTensor, Function, FunctionOptions, Tensors, leaves_of, st
 ///
 /// The body is a closure over Burn tensors, Burn modules included; it is recorded for one step by Burn's graph capture and
 /// becomes a funcify loop, which is one op of Burn's autodiff: `backward()` reaches `init`, `xs` and the parameters of a
-/// module in `weights`, by a backward loop, which computes no step again unless it is told to save memory ([`Scan::residuals`]). The body is called to be recorded: twice at
-/// first, once in each further call on the same line, for which what was made of it is kept.
+/// module in `weights`, by a backward loop, which computes no step again unless it is told to save memory
+/// ([`Scan::residuals`]). The body is called to be recorded: twice at first, once in each further call on the same line, for
+/// which what was made of it is kept.
 ///
 /// The body does not capture a module but is given it: capture writes ops on tensors of its own device down, so the body
 /// is called with a copy of the module whose parameters are there. What `weights` can be: [`Weights`].

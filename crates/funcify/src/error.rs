@@ -3,6 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 
+use crate::cancel::Ran;
 use crate::graph::Graph;
 
 /// A place in the user's program: the call that made an op.
@@ -328,6 +329,19 @@ pub enum Error {
         source: BackendError,
     },
 
+    /// What ran was stopped, by a [`Cancellation`](crate::Cancellation).
+    #[error("{}", report(at, format!("stopped after {ran}"), &[("reason", reason), ("within", &within.join(", "))], ""))]
+    Cancelled {
+        /// The innermost loop that ran, or the next op of a straight line.
+        at: Box<Place>,
+        /// How far it was.
+        ran: Ran,
+        /// The loops around it, with their steps, from the innermost.
+        within: Vec<String>,
+        /// Who stopped it.
+        reason: String,
+    },
+
     /// A file could not be read or written, or holds something else.
     #[error("{}", report(at, format!("file `{path}` cannot be used"), &[("reason", reason)], ""))]
     File {
@@ -365,6 +379,7 @@ macro_rules! place_of {
             | Error::Absent { at, .. }
             | Error::Call { at, .. }
             | Error::Execution { at, .. }
+            | Error::Cancelled { at, .. }
             | Error::File { at, .. } => at,
         }
     };
@@ -397,6 +412,7 @@ impl Error {
             Error::Absent { .. } => "Absent",
             Error::Call { .. } => "Call",
             Error::Execution { .. } => "Execution",
+            Error::Cancelled { .. } => "Cancelled",
             Error::File { .. } => "File",
         }
     }
@@ -424,7 +440,7 @@ impl Error {
 /// The one layout of all messages.
 fn report(at: &Place, headline: String, facts: &[(&str, &str)], fix: &str) -> String {
     let mut text = format!("{}: {headline}", at.op);
-    for (name, fact) in facts {
+    for (name, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {
         text.push_str(&format!("\n  {:<9} {fact}", format!("{name}:")));
     }
     if !fix.is_empty() {

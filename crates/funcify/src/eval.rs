@@ -1,5 +1,6 @@
 //! The reference evaluation of a graph: node after node, by each op's own rule. The oracle.
 
+use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::Graph;
 use crate::host::HostTensor;
@@ -22,7 +23,9 @@ pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Si
     for (input, tensor) in graph.inputs().iter().zip(inputs) {
         values[input.value.index()] = Some(tensor);
     }
-    for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
+    let watch = Watch::current();
+    for (ran, (_, node)) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]).enumerate() {
+        watch.check_at(|| node.place(), Ran::Ops(ran))?;
         let operands = (node.inputs.iter())
             .map(|input| values[input.index()].clone().ok_or_else(|| missing(node.place())))
             .collect::<Result<Vec<_>>>()?;

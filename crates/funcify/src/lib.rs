@@ -28,6 +28,7 @@
 //! - [`nn`]: layers with loops, with the parameters that PyTorch's have.
 //! - [`dispatch`]: backends, how ops are converted for them, and [`Function`](dispatch::Function).
 //! - [`evaluate`]: the reference evaluation, slow and obvious.
+//! - [`Cancellation`]: stopping what runs, by a handle or a deadline.
 //! - [`Error`]: every way in which funcify refuses.
 
 // The derive names this crate by its path, also in the crate's own tests.
@@ -37,6 +38,7 @@ extern crate self as funcify;
 #[doc(hidden)]
 pub use inventory;
 
+pub mod cancel;
 pub mod derivative;
 pub mod dispatch;
 pub mod error;
@@ -52,6 +54,7 @@ pub mod tree;
 pub mod types;
 pub mod vmap;
 
+pub use cancel::Cancellation;
 pub use derivative::{
     Disconnected, GradOptions, Linear, Pullback, Residuals, Taken, Wrt, checkpoint, custom_jvp, custom_vjp, grad,
     grad_with, hessian, hvp, jacobian, jvp, linearize, linearize_with, value_and_grad, vjp, vjp_with,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::backend::{Backend, Part, Tensors};
 use super::program::{Program, Run};
+use crate::cancel::Ran;
 use crate::error::{Place, Result};
 use crate::types::{Sizes, Symbol, TensorType};
 
@@ -28,7 +29,7 @@ impl<B: Backend> AssociativeNode<B> {
     pub(super) fn run(&self, run: &mut Run<'_, B>, mut operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
         let captured = operands.split_off(self.leaves.len());
         let sizes = run.sizes.clone();
-        let results = self.level(run, operands, &captured);
+        let results = self.level(run, operands, &captured, &mut 0);
         // The number of pairs has no meaning outside, or another one.
         run.sizes = sizes;
         Ok(results?.into())
@@ -44,7 +45,14 @@ impl<B: Backend> AssociativeNode<B> {
         sizes
     }
 
-    fn level(&self, run: &mut Run<'_, B>, xs: Vec<B::Tensor>, captured: &[B::Tensor]) -> Result<Vec<B::Tensor>> {
+    /// The running combinations. `ran` counts the batches of combinations.
+    fn level(
+        &self,
+        run: &mut Run<'_, B>,
+        xs: Vec<B::Tensor>,
+        captured: &[B::Tensor],
+        ran: &mut usize,
+    ) -> Result<Vec<B::Tensor>> {
         let count = run.backend.shape(&xs[0]).first().copied().unwrap_or(0);
         if count < 2 {
             return Ok(xs);
@@ -54,8 +62,8 @@ impl<B: Backend> AssociativeNode<B> {
         let (pairs, between) = (count / 2, (count - 1) / 2);
         let start = if self.reverse { count - 2 * pairs } else { 0 };
         let arguments = self.rows(run, &xs, start, 2 * pairs)?;
-        let combined = self.call(run, &self.combine, pairs, arguments, captured)?;
-        let known = self.level(run, combined, captured)?;
+        let combined = self.call(run, &self.combine, pairs, [arguments.as_slice(), captured].concat(), ran)?;
+        let known = self.level(run, combined, captured, ran)?;
 
         let mut results: Vec<Vec<Part<B::Tensor>>> = xs.iter().map(|_| Vec::with_capacity(3)).collect();
         let (own, rest) = if self.reverse { (count - 1, 0) } else { (0, between) };
@@ -69,7 +77,7 @@ impl<B: Backend> AssociativeNode<B> {
             let known = self.rows(run, &known, if self.reverse { pairs - between } else { 0 }, between)?;
             let start = if self.reverse { count - 1 - 2 * between } else { 1 };
             let elements = self.rows(run, &xs, start, 2 * between)?;
-            inner = self.call(run, &self.spread, between, [known, elements].concat(), captured)?;
+            inner = self.call(run, &self.spread, between, [known.as_slice(), &elements, captured].concat(), ran)?;
         }
         let order = if self.reverse { [rest, inner, own] } else { [own, inner, rest] };
         order.into_iter().for_each(&mut push);
@@ -90,11 +98,13 @@ impl<B: Backend> AssociativeNode<B> {
         run: &mut Run<'_, B>,
         program: &Program<B>,
         pairs: usize,
-        mut arguments: Vec<B::Tensor>,
-        captured: &[B::Tensor],
+        arguments: Vec<B::Tensor>,
+        ran: &mut usize,
     ) -> Result<Vec<B::Tensor>> {
+        run.watch.check(&self.at, Ran::Steps(*ran))?;
         run.sizes.set(&self.pairs, pairs);
-        arguments.extend_from_slice(captured);
-        program.run(run, arguments)
+        let results = program.run(run, arguments).map_err(|error| error.in_step(&self.at, *ran))?;
+        *ran += 1;
+        Ok(results)
     }
 }

@@ -12,6 +12,7 @@ use super::program::{Program, Run};
 use super::registry::Conversions;
 use super::report::{LoopReport, Report, count_ops};
 use super::sizes::{bind_sizes, call_error};
+use crate::cancel::Watch;
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::Graph;
 use crate::host::HostTensor;
@@ -147,7 +148,7 @@ impl<B: Backend> Function<B> {
         let types = self.argument_types(&at, arguments)?;
         let sizes = bind_sizes(&at, &self.graph, &types)?;
         let compiled = self.compiled_for(&at, &sizes, arguments)?;
-        let mut run = Run { backend: &self.backend, sizes };
+        let mut run = Run { backend: &self.backend, sizes, watch: Watch::current() };
         let results = compiled.program.run(&mut run, arguments.to_vec());
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((compiled, run.sizes));
         results.map_err(|error| error.in_graph(&self.graph))

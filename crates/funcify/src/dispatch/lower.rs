@@ -21,6 +21,7 @@ use super::report::{LoopReport, Steps};
 use super::switch::ChoiceNode;
 use super::while_loop::WhileNode;
 use super::{native, unroll};
+use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Place, Result};
 use crate::graph::{Graph, Node, ValueId, uses_any};
 use crate::host::HostTensor;
@@ -61,6 +62,8 @@ pub(super) struct Lowering<'a, B: Backend> {
     /// Registers whose integer or truth value is known: constants, static inputs, known sizes, and what follows from
     /// them.
     pub(super) known: HashMap<Slot, Known>,
+    /// What may stop it: unrolling may take long.
+    watch: Watch,
     /// What was found on the way.
     findings: Findings,
     instructions: Vec<Instruction<B>>,
@@ -115,6 +118,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             settings,
             sizes,
             known: HashMap::new(),
+            watch: Watch::current(),
             findings: Findings::default(),
             instructions: Vec::new(),
             registers: 0,
@@ -224,6 +228,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             let count = self.instructions.len() + 1;
             return Err(too_large(at, self.settings.backend.name(), count, self.settings.max_kernels));
         }
+        self.watch.check(at, Ran::Ops(0))?;
         let results: Vec<Slot> = (0..results).map(|_| self.register()).collect();
         self.instructions.push(Instruction {
             action,

@@ -16,6 +16,7 @@ use super::backend::{Backend, Part, StackType, Tensors};
 use super::lower::{Body, Known, Lowering, row_type};
 use super::program::{Action, Program, Run, Slot};
 use super::unroll::missing_row;
+use crate::cancel::Ran;
 use crate::error::{Place, Result};
 use crate::graph::ValueId;
 use crate::ops::scan::{Buffer, Scan, Start, Wanted};
@@ -24,7 +25,7 @@ use crate::types::{DType, TensorType};
 /// A loop with a compiled body.
 pub(super) struct NativeLoop<B: Backend> {
     scan: Scan,
-    at: Place,
+    pub(super) at: Place,
     /// One step. Its arguments: the body's parameters without the invariants, then the values that it needs of the
     /// enclosing program.
     pub(super) body: Arc<Program<B>>,
@@ -101,6 +102,7 @@ impl<B: Backend> NativeLoop<B> {
         let arity = self.scan.params().invariants.start + captured.len();
         let mut ran = 0;
         for t in self.scan.order(steps) {
+            run.watch.check(&self.at, Ran::Steps(ran))?;
             let mut arguments = Vec::with_capacity(arity);
             for (sequence, operand) in self.scan.sequences.iter().zip(places.sequences.clone()) {
                 for k in &sequence.reads {
@@ -115,7 +117,8 @@ impl<B: Backend> NativeLoop<B> {
             arguments.append(&mut carries);
             arguments.extend(captured.iter().cloned());
             // scan-c1: every read of this step is done before its first write.
-            let mut written = self.body.run_in(&mut frame, run, arguments)?;
+            let written = self.body.run_in(&mut frame, run, arguments);
+            let mut written = written.map_err(|error| error.in_step(&self.at, ran))?;
             let ends = match layout.until {
                 Some(until) => run.fail(&self.at, backend.download(&written[until], DType::Bool))?.get(0).as_bool(),
                 None => false,

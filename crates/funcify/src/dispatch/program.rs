@@ -11,7 +11,8 @@ use super::native::NativeLoop;
 use super::registry::Kernel;
 use super::switch::ChoiceNode;
 use super::while_loop::WhileNode;
-use crate::error::{BackendError, Error, Place, Result};
+use crate::cancel::{Ran, Watch};
+use crate::error::{BackendError, Error, Place, Result, Site};
 use crate::ops::Op;
 use crate::types::{Sizes, Symbol, TensorType};
 
@@ -86,6 +87,8 @@ pub(super) struct StackNode {
 pub(super) struct Run<'a, B: Backend> {
     pub(super) backend: &'a B,
     pub(super) sizes: Sizes,
+    /// What may stop it.
+    pub(super) watch: Watch,
 }
 
 impl<B: Backend> Run<'_, B> {
@@ -172,7 +175,8 @@ impl<B: Backend> Program<B> {
                 frame[*slot as usize] = Some(argument);
             }
         }
-        for instruction in &self.instructions {
+        for (ran, instruction) in self.instructions.iter().enumerate() {
+            run.watch.check_at(|| instruction.action.place(), Ran::Ops(ran))?;
             let operands = instruction.operands.iter().map(|operand| fetch(frame, *operand)).collect();
             let results = instruction.action.run(run, operands, &instruction.results)?;
             for (slot, tensor) in instruction.results.iter().zip(results) {
@@ -226,6 +230,21 @@ impl<B: Backend> Action<B> {
             Action::While(node) => vec![&node.condition, &node.body],
             Action::Associative(node) => vec![&node.combine, &node.spread],
             _ => Vec::new(),
+        }
+    }
+
+    /// The op that it serves.
+    fn place(&self) -> Place {
+        match self {
+            Action::Kernel(node) => node.at.clone(),
+            Action::Loop(native) => native.at.clone(),
+            Action::Choice(choice) => choice.at.clone(),
+            Action::While(node) => node.at.clone(),
+            Action::Associative(node) => node.at.clone(),
+            Action::Constant { .. } => Place::new("constant", Site::Unknown),
+            Action::Bind { .. } => Place::new("scan", Site::Unknown),
+            Action::Row { of, .. } | Action::Rows { of, .. } => of.at.clone(),
+            Action::Stack(node) => Place::clone(&node.at),
         }
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::backend::{Backend, Tensors};
 use super::program::{Program, Run};
-use crate::error::{Place, Result};
+use crate::cancel::Ran;
+use crate::error::{Error, Place, Result};
 use crate::ops::While;
 use crate::types::{DType, TensorType};
 
@@ -27,19 +28,21 @@ impl<B: Backend> WhileNode<B> {
         let bound = self.op.bound.as_ref().map(|bound| bound.value(&run.sizes)).transpose();
         let bound = bound.map_err(|symbol| crate::ops::unbound(&self.at, &symbol))?;
         let (mut condition_frame, mut body_frame) = (self.condition.frame(), self.body.frame());
-        let mut steps = 0;
+        let mut ran = 0;
         // while-c3
-        while bound.is_none_or(|bound| steps < bound) {
+        while bound.is_none_or(|bound| i64::try_from(ran).is_ok_and(|ran| ran < bound)) {
+            run.watch.check(&self.at, Ran::Steps(ran))?;
+            let in_step = |error: Error| error.in_step(&self.at, ran);
             // while-c1
             let arguments = carries.iter().chain(&of_condition).cloned().collect();
-            let holds = self.condition.run_in(&mut condition_frame, run, arguments)?;
+            let holds = self.condition.run_in(&mut condition_frame, run, arguments).map_err(in_step)?;
             let holds = run.fail(&self.at, run.backend.download(&holds[0], DType::Bool))?;
             if !holds.get(0).as_bool() {
                 break;
             }
             carries.extend(of_body.iter().cloned());
-            carries = self.body.run_in(&mut body_frame, run, carries)?;
-            steps += 1;
+            carries = self.body.run_in(&mut body_frame, run, carries).map_err(in_step)?;
+            ran += 1;
         }
         Ok(carries.into())
     }

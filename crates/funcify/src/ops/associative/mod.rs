@@ -114,7 +114,8 @@ impl OpRules for AssociativeScan {
                 None => element,
                 Some(last) => {
                     let arguments = [last.as_slice(), &element, captured].concat();
-                    evaluate_in(&self.combine, arguments, context.sizes)?
+                    let combined = evaluate_in(&self.combine, arguments, context.sizes);
+                    combined.map_err(|error| error.in_step(&context.at, step))?
                 }
             };
             elements.push(next);

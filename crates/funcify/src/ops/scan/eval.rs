@@ -1,6 +1,7 @@
 //! The reference evaluation of the loop: rows in a list, one step after the other.
 
 use super::{Scan, Start};
+use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Result};
 use crate::eval::evaluate_in;
 use crate::host::{HostTensor, Storage};
@@ -32,7 +33,9 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
 
     let results = scan.results();
     let mut ran = 0;
+    let watch = Watch::current();
     for t in scan.order(steps) {
+        watch.check(&context.at, Ran::Steps(ran))?;
         let mut arguments = Vec::new();
         for (sequence, operand) in scan.sequences.iter().zip(operands.sequences.clone()) {
             arguments.extend(sequence.reads.iter().map(|k| inputs[operand].row(t + k)));
@@ -44,7 +47,8 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
         }
         arguments.extend(carries);
         arguments.extend_from_slice(&inputs[operands.invariants.clone()]);
-        let mut written = evaluate_in(&scan.body, arguments, context.sizes)?;
+        let written = evaluate_in(&scan.body, arguments, context.sizes);
+        let mut written = written.map_err(|error| error.in_step(&context.at, ran))?;
         let ends = results.until.is_some_and(|until| written[until].get(0).as_bool());
         carries = written.drain(results.carries.clone()).collect();
         // scan-c1: every read of this step is done before its first write.

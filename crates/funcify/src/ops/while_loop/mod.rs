@@ -21,8 +21,9 @@ use std::sync::Arc;
 pub use build::{while_loop, while_loop_bounded};
 
 use super::{Attributes, EvalContext, OpRules};
+use crate::cancel::{Ran, Watch};
 use crate::derivative::{Dual, Forward, Primals};
-use crate::error::{Place, Result};
+use crate::error::{Error, Place, Result};
 use crate::eval::evaluate_in;
 use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
@@ -118,17 +119,19 @@ impl OpRules for While {
         let places = self.operands();
         let bound = self.bound.as_ref().map(|bound| context.dim(bound)).transpose()?;
         let mut carries = inputs[places.carries].to_vec();
-        let mut steps = 0;
+        let (watch, at, mut steps) = (Watch::current(), context.at.clone(), 0usize);
         // while-c3
-        while bound.is_none_or(|bound| steps < bound) {
+        while bound.is_none_or(|bound| i64::try_from(steps).is_ok_and(|steps| steps < bound)) {
+            watch.check(&at, Ran::Steps(steps))?;
+            let in_step = |error: Error| error.in_step(&at, steps);
             // while-c1
             let arguments = [&carries, &inputs[places.condition.clone()]].concat();
-            let holds = evaluate_in(&self.condition, arguments, context.sizes)?;
+            let holds = evaluate_in(&self.condition, arguments, context.sizes).map_err(in_step)?;
             if !holds.first().is_some_and(|holds| holds.get(0).as_bool()) {
                 break;
             }
             let arguments = [&carries, &inputs[places.body.clone()]].concat();
-            carries = evaluate_in(&self.body, arguments, context.sizes)?;
+            carries = evaluate_in(&self.body, arguments, context.sizes).map_err(in_step)?;
             steps += 1;
         }
         Ok(carries)

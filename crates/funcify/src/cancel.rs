@@ -1,0 +1,186 @@
+//! Stopping what runs: a handle that another thread, a signal or a deadline sets, and that loops look at between steps.
+//!
+//! A handle reaches all that a closure runs on its thread ([`Cancellation::scope`]): the reference evaluation, functions of
+//! every backend, loops over closures, and backward passes that a framework's autodiff starts. So no call needs an
+//! argument for it. Each call reads once which handles are in force, as a [`Watch`]; a step then costs one relaxed load for
+//! each of them.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use crate::error::{Error, Place, Result};
+
+/// Stops what runs in its [`scope`](Cancellation::scope), with [`Error::Cancelled`]. Clones are the same handle.
+///
+/// Loops look at it before each step, programs before each kernel; a kernel that runs is not interrupted. What was
+/// computed is lost, and functions may be called again.
+///
+/// ```
+/// use std::time::Duration;
+/// use funcify::{Cancellation, Error, Graph, HostTensor, evaluate, while_loop};
+///
+/// let endless = Graph::build("endless", |g| {
+///     while_loop(g.input("x", "f32[]"), |x| x.lt(f32::INFINITY), |x| x * 0.5)
+/// })?;
+/// let run = || evaluate(&endless, &[HostTensor::scalar(1f32)]);
+///
+/// let by_a_deadline = Cancellation::after(Duration::from_millis(20)).scope(run);
+/// assert!(matches!(by_a_deadline, Err(Error::Cancelled { .. })));
+///
+/// let stop = Cancellation::new();
+/// let by_another_thread = std::thread::scope(|threads| {
+///     threads.spawn(|| stop.cancel());
+///     stop.scope(run)
+/// });
+/// assert!(matches!(by_another_thread, Err(Error::Cancelled { .. })));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Cancellation {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    cancelled: AtomicBool,
+    deadline: Option<(Duration, Instant)>,
+}
+
+impl Cancellation {
+    /// A handle that nothing but [`cancel`](Cancellation::cancel) sets.
+    pub fn new() -> Self {
+        Cancellation::default()
+    }
+
+    /// A handle that is set when this time has passed, if it is not set before. With it, a look costs a reading of the
+    /// clock, too.
+    pub fn after(time: Duration) -> Self {
+        // A deadline that no clock can show is none.
+        let deadline = Instant::now().checked_add(time).map(|at| (time, at));
+        Cancellation { shared: Arc::new(Shared { cancelled: AtomicBool::new(false), deadline }) }
+    }
+
+    /// Stops what runs in its scopes, on any thread, and what will.
+    pub fn cancel(&self) {
+        self.shared.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is set.
+    #[inline]
+    pub fn is_cancelled(&self) -> bool {
+        let passed = |(_, at): &(Duration, Instant)| Instant::now() >= *at;
+        self.shared.cancelled.load(Ordering::Relaxed) || self.shared.deadline.as_ref().is_some_and(passed)
+    }
+
+    /// Runs `f`, with this handle in force on this thread, beside those of the scopes around it.
+    pub fn scope<T>(&self, f: impl FnOnce() -> T) -> T {
+        struct Leave;
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                IN_FORCE.with_borrow_mut(|watch| watch.handles.pop());
+            }
+        }
+        IN_FORCE.with_borrow_mut(|watch| watch.handles.push(self.clone()));
+        let _leave = Leave;
+        f()
+    }
+
+    /// Why it is set.
+    fn reason(&self) -> String {
+        match (&self.shared.deadline, self.shared.cancelled.load(Ordering::Relaxed)) {
+            (Some((time, _)), false) => format!("the deadline of {time:?} has passed"),
+            _ => "`Cancellation::cancel` was called".into(),
+        }
+    }
+}
+
+thread_local! {
+    static IN_FORCE: RefCell<Watch> = RefCell::default();
+}
+
+/// The handles that are in force for a call. What runs loops outside of funcify's own programs, a plug-in's loop over
+/// closures, asks it before each step.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    handles: SmallVec<[Cancellation; 1]>,
+}
+
+impl Watch {
+    /// The handles whose scopes the caller is in.
+    pub fn current() -> Self {
+        IN_FORCE.with_borrow(Watch::clone)
+    }
+
+    /// An error if one of them is set. `ran` is what `at` has done so far.
+    #[inline]
+    pub fn check(&self, at: &Place, ran: Ran) -> Result<()> {
+        match self.handles.iter().find(|handle| handle.is_cancelled()) {
+            None => Ok(()),
+            Some(handle) => Err(cancelled(handle, at, ran)),
+        }
+    }
+
+    /// As [`check`](Watch::check), with a place that is made only for an error.
+    #[inline]
+    pub(crate) fn check_at(&self, at: impl FnOnce() -> Place, ran: Ran) -> Result<()> {
+        match self.handles.iter().find(|handle| handle.is_cancelled()) {
+            None => Ok(()),
+            Some(handle) => Err(cancelled(handle, &at(), ran)),
+        }
+    }
+}
+
+#[cold]
+fn cancelled(handle: &Cancellation, at: &Place, ran: Ran) -> Error {
+    Error::Cancelled { at: at.boxed(), ran, within: Vec::new(), reason: handle.reason() }
+}
+
+/// How far something was when it was stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ran {
+    /// The steps of a loop that were done.
+    Steps(usize),
+    /// The ops of a straight line that were done: of a program without loops, or of loops that are unrolled.
+    Ops(usize),
+}
+
+impl Ran {
+    /// The number.
+    pub fn count(self) -> usize {
+        match self {
+            Ran::Steps(count) | Ran::Ops(count) => count,
+        }
+    }
+}
+
+impl fmt::Display for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, unit) = match self {
+            Ran::Steps(count) => (count, "step"),
+            Ran::Ops(count) => (count, "op"),
+        };
+        write!(f, "{count} {unit}{}", if *count == 1 { "" } else { "s" })
+    }
+}
+
+impl Error {
+    /// The error of a step of a loop: a stop in its middle is the loop's, and one of a loop in it says within which step
+    /// it was.
+    pub fn in_step(self, loop_at: &Place, steps: usize) -> Self {
+        match self {
+            Error::Cancelled { ran: Ran::Ops(_), within, reason, .. } => {
+                Error::Cancelled { at: loop_at.boxed(), ran: Ran::Steps(steps), within, reason }
+            }
+            Error::Cancelled { at, ran, mut within, reason } => {
+                within.push(format!("step {steps} of `{}` at {}", loop_at.op, loop_at.site));
+                Error::Cancelled { at, ran, within, reason }
+            }
+            error => error,
+        }
+    }
+}

@@ -7,7 +7,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::expectations::Expectations;
 use crate::runner::{MODES, Status, Subject, run_case, unmatched_gaps};
-use crate::suite::all_cases;
+use crate::suite::{Case, all_cases};
 
 /// The suite as a test program of its own: put `fn main() { funcify_conformance::run_as_tests(Arc::new(MyBackend), "") }`
 /// into `tests/conformance.rs` with `harness = false`. `expectations` is the TOML of
@@ -23,10 +23,14 @@ pub fn run_as_tests(executor: Arc<dyn Executor>, expectations: &str) {
 
 /// One test for each case and mode of the suite, named `my-backend/scan/cumsum/native`.
 pub fn trials(subject: &Subject) -> Vec<Trial> {
-    let cases = match all_cases() {
-        Ok(cases) => cases,
-        Err(reason) => return vec![failing("cases", reason)],
-    };
+    match all_cases() {
+        Ok(cases) => trials_of(cases, subject),
+        Err(reason) => vec![failing("cases", reason)],
+    }
+}
+
+/// One test for each of these cases and mode, and one that fails for each declared gap that matches none of them.
+pub fn trials_of(cases: Vec<Case>, subject: &Subject) -> Vec<Trial> {
     let mut trials: Vec<Trial> =
         unmatched_gaps(&cases, subject).into_iter().map(|row| failing(&row.case, row.reason)).collect();
     for case in cases.into_iter().map(Arc::new) {

@@ -1,0 +1,89 @@
+//! A backend whose answers are given, whatever the program.
+
+use std::sync::Arc;
+
+use funcify::dispatch::{CompileCounts, CompileOptions, Executable, Executor, LoopStrategy, Report};
+use funcify::{DType, Error, Graph, HostTensor, Place, Result};
+
+/// What the backend answers to the arguments of a call.
+type Answer = dyn Fn(&Graph, &[HostTensor]) -> Result<Vec<HostTensor>> + Send + Sync;
+
+/// A backend that answers with a function.
+#[derive(Clone)]
+pub(super) struct Fake(Arc<Answer>);
+
+impl Fake {
+    pub(super) fn new(
+        answer: impl Fn(&Graph, &[HostTensor]) -> Result<Vec<HostTensor>> + Send + Sync + 'static,
+    ) -> Self {
+        Fake(Arc::new(answer))
+    }
+
+    /// One that always gives these results.
+    pub(super) fn results(results: Vec<HostTensor>) -> Self {
+        Fake::new(move |_, _| Ok(results.clone()))
+    }
+
+    /// One that always fails with an error of this kind.
+    pub(super) fn error(kind: &'static str) -> Self {
+        Fake::new(move |_, _| Err(error(kind)))
+    }
+}
+
+/// An error of a kind.
+pub(super) fn error(kind: &str) -> Error {
+    let (at, backend, reason, fix) = (Place::default().boxed(), "fake".to_string(), String::new(), String::new());
+    match kind {
+        "Unsupported" => Error::Unsupported { at, backend, what: "it".into(), reason, fix },
+        "StepCountNotStatic" => Error::StepCountNotStatic { at, backend, reason, fix },
+        "NoConversion" => Error::NoConversion { at, backend, fix },
+        "StepCount" => Error::StepCount { at, reason, fix },
+        kind => panic!("no error of the kind {kind}"),
+    }
+}
+
+struct FakeFunction(Fake, Graph);
+
+impl Executor for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn compile(&self, graph: &Graph, _: CompileOptions) -> Result<Box<dyn Executable>> {
+        Ok(Box::new(FakeFunction(self.clone(), graph.clone())))
+    }
+
+    fn converted_ops(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    fn loop_strategy(&self) -> LoopStrategy {
+        LoopStrategy::Native
+    }
+
+    fn has_fallback(&self) -> bool {
+        true
+    }
+
+    fn lacks(&self, _: DType, _: usize) -> Option<String> {
+        None
+    }
+}
+
+impl Executable for FakeFunction {
+    fn call(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
+        (self.0.0)(&self.1, arguments)
+    }
+
+    fn counts(&self) -> CompileCounts {
+        CompileCounts::default()
+    }
+
+    fn instructions(&self) -> usize {
+        0
+    }
+
+    fn report(&self) -> Report {
+        Report::default()
+    }
+}

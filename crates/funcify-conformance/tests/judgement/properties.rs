@@ -1,0 +1,179 @@
+//! The properties of random programs, tested: an op that is wrong in one way by a given amount is found where the amount
+//! is beyond the tolerance of the property, and not below it.
+
+use std::collections::BTreeSet;
+
+use funcify::derivative::{Dual, Primals, jvp_with};
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, batch_elementwise};
+use funcify::vmap::Batched;
+use funcify::{
+    Dim, Graph, HostTensor, Place, Result, Scalar, Sizes, Symbol, TensorType, Value, apply, custom_op, evaluate, scan,
+};
+use funcify_conformance::arbitrary::Kept;
+use funcify_conformance::properties::{check, check_backend};
+
+use super::fake::Fake;
+
+/// What is wrong with the op.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wrong {
+    Forward,
+    Reverse,
+    BothModes,
+    Lanes,
+    GradientOfLanes,
+    Text,
+}
+
+const WRONG: [Wrong; 6] =
+    [Wrong::Forward, Wrong::Reverse, Wrong::BothModes, Wrong::Lanes, Wrong::GradientOfLanes, Wrong::Text];
+
+/// The square, wrong by `parts` of 10^12.
+#[derive(Clone, Copy, Debug)]
+struct Square {
+    wrong: Wrong,
+    parts: usize,
+}
+
+custom_op!(Square, "wrong_square", |attributes| {
+    let wrong = WRONG[attributes.take_usize("wrong")?.min(WRONG.len() - 1)];
+    Ok(Square { wrong, parts: attributes.take_usize("parts")? })
+});
+
+impl Square {
+    fn of(self, x: Value) -> Value {
+        apply(Custom::new(self), &[x])[0]
+    }
+
+    fn off(&self, wrong: &[Wrong]) -> f64 {
+        if wrong.contains(&self.wrong) { self.parts as f64 * 1e-12 } else { 0.0 }
+    }
+}
+
+impl CustomOp for Square {
+    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        Ok(inputs.to_vec())
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let off = self.off(&[Wrong::Text]);
+        let square = |index: &[usize]| Scalar::Float(inputs[0].at(index).as_f64().powi(2) + off);
+        Ok(vec![HostTensor::from_fn(inputs[0].dtype(), inputs[0].shape(), square)])
+    }
+
+    fn attributes(&self) -> Attributes {
+        let parts = if self.wrong == Wrong::Text { 0 } else { self.parts };
+        Attributes::new().with("wrong", self.wrong as usize).with("parts", parts)
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+        let op = match self.wrong {
+            Wrong::GradientOfLanes => Square { wrong: Wrong::BothModes, ..*self },
+            _ => *self,
+        };
+        let mut squares = batch_elementwise(Custom::new(op), size, operands);
+        let off = self.off(&[Wrong::Lanes]);
+        squares.iter_mut().for_each(|square| *square = Batched::lanes(square.value + off));
+        squares
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Option<Vec<Dual>> {
+        let slope = operands[0].primal * (2.0 * (1.0 + self.off(&[Wrong::Forward, Wrong::BothModes])));
+        let tangent = operands[0].tangent.map(|tangent| tangent * slope);
+        Some(jvp_with(Custom::new(*self), operands, |_, _| vec![tangent]))
+    }
+
+    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Option<Vec<Option<Value>>> {
+        let slope = primals.operands[0] * (2.0 * (1.0 + self.off(&[Wrong::Reverse, Wrong::BothModes])));
+        Some(vec![cotangents[0].map(|cotangent| cotangent * slope)])
+    }
+}
+
+/// The op alone, or in a loop, with arguments of a seed.
+fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> Kept {
+    let op = Square { wrong, parts: (off * 1e12).round() as usize };
+    let graph = Graph::build("squares", |g| {
+        let x = g.input("x", "f64[T]");
+        match seed % 2 {
+            0 => op.of(x),
+            _ => scan(x.zeros_like().sum(0), x, |sum, x| (sum, op.of(x))).1,
+        }
+    });
+    let mut sizes = Sizes::new();
+    // Of one element, whose derivative is not small beside its terms.
+    sizes.set(&Symbol::new("T"), 1);
+    Kept { graph: graph.unwrap(), sizes, seed, is_exact }
+}
+
+/// The properties that do not hold of programs with an op that is off by so much, and `none` if some have all.
+fn found_in(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str> {
+    let properties = (0..12).map(|seed| match check(&program(wrong, off, is_exact, seed)) {
+        Ok(_) => "none",
+        Err(disagreement) => disagreement.property,
+    });
+    properties.collect()
+}
+
+fn found(wrong: Wrong, off: f64) -> Vec<&'static str> {
+    found_in(wrong, off, true).into_iter().collect()
+}
+
+#[test]
+fn forward_mode_and_reverse_mode_agree() {
+    for wrong in [Wrong::Forward, Wrong::Reverse] {
+        assert_eq!(found(wrong, 1e-10), ["none"], "{wrong:?}");
+        assert_eq!(found(wrong, 4e-9), ["vjp"], "{wrong:?}");
+        assert_eq!(found_in(wrong, 1e-2, false), BTreeSet::from(["none"]), "{wrong:?}");
+        assert_eq!(found_in(wrong, 0.15, false), BTreeSet::from(["vjp"]), "{wrong:?}");
+    }
+}
+
+/// A derivative that is wrong in both modes is not taken for one at a kink.
+#[test]
+fn derivatives_agree_with_differences() {
+    assert_eq!(found(Wrong::BothModes, 5e-6), ["none"]);
+    assert_eq!(found(Wrong::BothModes, 8e-5), ["differences"]);
+    assert_eq!(found(Wrong::BothModes, 0.5), ["differences"]);
+}
+
+#[test]
+fn lanes_agree_with_one_after_the_other() {
+    assert_eq!(found(Wrong::Lanes, 5e-11), ["none"]);
+    assert_eq!(found(Wrong::Lanes, 2e-10), ["lanes"]);
+    // Found where the seed chooses the gradient of lanes rather than lanes of the gradient.
+    assert!(found(Wrong::GradientOfLanes, 4e-10).contains(&"gradient of lanes"));
+    assert_eq!(found(Wrong::GradientOfLanes, 1e-11), ["none"]);
+}
+
+#[test]
+fn what_a_text_leaves_out_is_found() {
+    assert_eq!(found(Wrong::Text, 0.0), ["none"]);
+    assert_eq!(found(Wrong::Text, 1e-10), ["text"]);
+}
+
+/// A backend whose results are off by so much.
+fn backend(off: f64) -> Fake {
+    Fake::new(move |graph, arguments| {
+        let mut results = evaluate(graph, arguments)?;
+        for result in &mut results {
+            *result = HostTensor::from_fn(result.dtype(), &result.shape().to_vec(), |index| match result.at(index) {
+                Scalar::Float(value) => Scalar::Float(value + off),
+                other => other,
+            });
+        }
+        Ok(results)
+    })
+}
+
+#[test]
+fn backends_agree_with_the_reference_evaluation() {
+    let property =
+        |fake: Fake| check_backend(&program(Wrong::Text, 0.0, true, 1), &fake).map_err(|wrong| wrong.property);
+    let tally = property(backend(5e-9)).unwrap();
+    assert_eq!((tally.0["native"], tally.0["unrolled"]), (2, 2));
+    assert_eq!(property(backend(4e-8)).unwrap_err(), "unrolled");
+    assert_eq!(property(Fake::error("StepCount")).unwrap_err(), "unrolled");
+    // A loop may refuse to be unrolled, and a device may lack a dtype; nothing else may be refused.
+    assert_eq!(property(Fake::error("StepCountNotStatic")).unwrap_err(), "native");
+    assert_eq!(property(Fake::error("Unsupported")).unwrap().0["not held by the device"], 4);
+}

@@ -2,45 +2,23 @@
 //!
 //! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` writes the texts anew. In them the user's line is `<site>`.
 
-use std::path::Path;
-
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, open_backend};
 use funcify::{
     AssociativeScanOptions, Builder, DType, Error, GradOptions, Graph, HostTensor, MapOptions, Recurrence, ScanOptions,
-    Shape, Site, Tree, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, custom_jvp,
-    custom_vjp, fori_loop, grad, jvp, linearize, map_with, random, scan, scan_until, scan_with, switch, vjp, vmap,
-    vmap_with, while_loop,
+    Shape, Site, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, custom_jvp, custom_vjp,
+    fori_loop, grad, jvp, linearize, map_with, random, scan, scan_until, scan_with, switch, vjp, vmap, vmap_with,
+    while_loop,
 };
 
+#[path = "errors/message.rs"]
+mod message;
+use message::{check, refused};
 #[path = "errors/one_op.rs"]
 mod one_op;
 use one_op::OneOp;
 #[path = "errors/opaque.rs"]
 mod opaque;
 use opaque::opaque;
-
-/// Asserts that something was refused with the message in `errors/<name>.txt`.
-#[track_caller]
-fn check<T>(name: &str, result: Result<T, Error>) {
-    let Err(error) = result else { panic!("`{name}` is not refused") };
-    let mut text = error.to_string() + "\n";
-    if let Site::Rust(location) = error.place().site {
-        text = text.replace(&location.to_string(), "<site>");
-    }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/errors").join(format!("{name}.txt"));
-    if std::env::var_os("FUNCIFY_BLESS").is_some() {
-        std::fs::write(&file, text).unwrap();
-        return;
-    }
-    let expected = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    assert_eq!(text, expected, "the message of `{name}` changed; FUNCIFY_BLESS=1 writes it anew");
-}
-
-/// Asserts that a program cannot be built.
-#[track_caller]
-fn refused<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) {
-    check(name, Graph::build("model", program));
-}
 
 #[test]
 fn operands_of_ops() {

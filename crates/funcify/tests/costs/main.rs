@@ -1,0 +1,308 @@
+//! What programs cost, asserted: how many kernels run, what is computed once, what is left out. A value is right whatever it
+//! costs, so no test of values sees these.
+
+use funcify::dispatch::LoopStrategy::{self, Native, Unroll};
+use funcify::dispatch::{CompileCounts, CompileOptions, Function, Reference};
+use funcify::ops::OpRules;
+use funcify::{
+    DType, GradOptions, Graph, HostTensor, Residuals, Scalar, ScanOptions, Value, VmapOptions, associative_scan, cond,
+    fori_loop, grad, linearize, map, scan, scan_until, scan_with, size, switch, vmap, while_loop, while_loop_bounded,
+};
+
+mod counting;
+use counting::Cost;
+
+const BOTH: [LoopStrategy; 2] = [Unroll, Native];
+
+/// 0.01, 0.02, .. of f64.
+fn ramp(shape: &[usize]) -> HostTensor {
+    let mut next = 0.0;
+    HostTensor::from_fn(DType::F64, shape, |_| {
+        next += 0.01;
+        Scalar::Float(next)
+    })
+}
+
+fn number(x: f64) -> HostTensor {
+    HostTensor::scalar(x)
+}
+
+/// The ops of a graph and of the bodies in it.
+fn ops(graph: &Graph) -> usize {
+    graph.nodes().iter().map(|node| 1 + node.op.bodies().into_iter().map(|body| ops(body)).sum::<usize>()).sum()
+}
+
+/// How often an op stands in a graph and in the bodies in it.
+fn count(graph: &Graph, op: &str) -> usize {
+    let of_node = |node: &funcify::Node| {
+        usize::from(node.op.name() == op) + node.op.bodies().into_iter().map(|body| count(body, op)).sum::<usize>()
+    };
+    graph.nodes().iter().map(of_node).sum()
+}
+
+#[test]
+fn what_depends_on_invariants_alone_runs_once() {
+    let graph = Graph::build("model", |g| {
+        let (xs, w) = (g.input("xs", "f64[10]"), g.input("w", "f64[]"));
+        scan(w, xs, |c, x| ((c * w.exp() + x).tanh() * 2.0, ())).0
+    });
+    let graph = graph.unwrap();
+    for strategy in BOTH {
+        let cost = Cost::of(&graph, strategy, &[ramp(&[10]), number(0.5)]);
+        assert_eq!(
+            (cost.ran("exp"), cost.ran("tanh"), cost.ran("mul"), cost.ran("add")),
+            (1, 10, 20, 10),
+            "{strategy:?}"
+        );
+        assert_eq!(cost.uploads, 2, "the arguments: constants are uploaded when a program is compiled");
+    }
+}
+
+#[test]
+fn what_an_inner_loop_does_not_change_runs_once_each_time_that_it_runs() {
+    let graph = Graph::build("model", |g| {
+        let (xs, ys, w) = (g.input("xs", "f64[5]"), g.input("ys", "f64[7]"), g.input("w", "f64[]"));
+        scan(w, xs, |c, x| (scan(c, ys, |c, y| (c * x.sin() + y * w.exp(), ())).0, ())).0
+    });
+    let graph = graph.unwrap();
+    for strategy in BOTH {
+        let cost = Cost::of(&graph, strategy, &[ramp(&[5]), ramp(&[7]), number(0.5)]);
+        assert_eq!((cost.ran("exp"), cost.ran("sin"), cost.ran("add")), (5, 5, 35), "{strategy:?}");
+    }
+}
+
+#[test]
+fn only_the_branch_that_is_taken_runs() {
+    let graph = Graph::build("model", |g| {
+        let (k, x) = (g.input("k", "i64[]"), g.input("x", "f64[]"));
+        let y = cond(x.gt(0.0), || x.exp(), || x.sin());
+        y + switch(k, [&|| x.cos(), &|| x.tanh(), &|| x.log()])
+    });
+    let cost = Cost::of(&graph.unwrap(), Native, &[HostTensor::scalar(1i64), number(0.5)]);
+    let ran = ["exp", "sin", "cos", "tanh", "log"].map(|op| cost.ran(op));
+    assert_eq!(ran, [1, 0, 0, 1, 0]);
+}
+
+/// The gradient of a choice computes its branch again and its adjoint, and nothing of the other branch.
+#[test]
+fn the_gradient_of_a_choice_runs_one_branch() {
+    let graph = Graph::build("model", |g| {
+        grad(g.input("x", "f64[]"), |x| cond(x.gt(0.0), || x.exp().tanh(), || x.sin().cos()))
+    });
+    let cost = Cost::of(&graph.unwrap(), Native, &[number(0.5)]);
+    assert_eq!((cost.ran("sin"), cost.ran("cos")), (0, 0));
+    assert!(cost.ran("exp") <= 2 && cost.ran("tanh") <= 2, "{:?}", cost.kernels);
+}
+
+/// Lanes that share a predicate take one branch.
+#[test]
+fn lanes_that_share_a_predicate_take_one_branch() {
+    let graph = Graph::build("model", |g| {
+        let (p, xs) = (g.input("p", "bool[]"), g.input("xs", "f64[B]"));
+        vmap(xs, |x| cond(p, || x.exp(), || x.sin()))
+    });
+    let cost = Cost::of(&graph.unwrap(), Native, &[HostTensor::scalar(true), ramp(&[4])]);
+    assert_eq!((cost.ran("exp"), cost.ran("sin"), cost.ran("select")), (1, 0, 0));
+}
+
+#[test]
+fn a_choice_by_a_size_is_its_branch() {
+    let graph = Graph::build("model", |g| {
+        let x = g.input("x", "f64[T]");
+        cond(size("T", DType::I64).gt(3), || x.exp(), || x.sin())
+    });
+    let function = |sizes: usize| {
+        let options = CompileOptions { strategy: Unroll, ..CompileOptions::default() };
+        let function = Function::compile_with(graph.as_ref().unwrap(), &Reference, options).unwrap();
+        function.call_host(&[ramp(&[sizes])]).unwrap();
+        function.report()
+    };
+    assert_eq!(function(4).instructions, function(3).instructions);
+    let cost = Cost::of(graph.as_ref().unwrap(), Unroll, &[ramp(&[4])]);
+    assert_eq!((cost.ran("exp"), cost.ran("sin")), (1, 0), "{:?}", cost.kernels);
+}
+
+/// A loop of at most 100 steps that ends after the third.
+fn early(g: &funcify::Builder) -> (Value, Value) {
+    let xs = g.input("xs", "f64[100]");
+    scan_until(xs.index(0, 0) * 0.0, xs, |c, x| {
+        let next = c + x.exp();
+        (next, next.sin(), next.gt(3.0))
+    })
+}
+
+#[test]
+fn a_loop_that_ends_early_runs_no_further_step() {
+    let graph = Graph::build("model", |g| early(g)).unwrap();
+    for strategy in BOTH {
+        let cost = Cost::of(&graph, strategy, &[ramp(&[100])]);
+        assert_eq!((cost.ran("exp"), cost.ran("sin"), cost.ran("gt")), (3, 3, 3), "{strategy:?}");
+        assert!(cost.stacked <= 3, "{} rows: those of the steps that ran", cost.stacked);
+    }
+}
+
+#[test]
+fn what_no_output_needs_is_left_out_of_a_loop_that_ends_early() {
+    let graph = Graph::build("model", |g| early(g).0).unwrap().vjp(.., GradOptions::new()).unwrap();
+    assert_eq!(count(&graph, "sin"), 0, "{graph}");
+    let cost = Cost::of(&graph, Native, &[ramp(&[100]), number(1.0)]);
+    assert_eq!(cost.ran("sin") + cost.ran("cos"), 0, "{:?}", cost.kernels);
+    assert!(cost.ran("exp") <= 6, "three steps forward, and three that are computed again: {:?}", cost.kernels);
+}
+
+#[test]
+fn a_conditional_loop_runs_its_condition_once_more_than_its_step() {
+    for bounded in [true, false] {
+        let graph = Graph::build("model", |g| {
+            let x = g.input("x", "f64[]");
+            let (holds, step) = (|x: Value| x.sin().lt(0.9), |x: Value| x + x.exp());
+            if bounded { while_loop_bounded(20, x, holds, step) } else { while_loop(x, holds, step) }
+        });
+        // 0, 1 and then the end.
+        let cost = Cost::of(&graph.unwrap(), Native, &[number(-0.5)]);
+        assert_eq!((cost.ran("sin"), cost.ran("exp")), (cost.ran("add") + 1, cost.ran("add")), "{bounded}");
+        assert!((1..5).contains(&cost.ran("exp")), "{:?}", cost.kernels);
+    }
+}
+
+/// The backward loop of the last two of fifty steps runs two steps.
+#[test]
+fn a_truncated_gradient_runs_the_last_steps_alone() {
+    let graph = |options: ScanOptions| {
+        Graph::build("model", |g| {
+            let (xs, w) = (g.input("xs", "f64[50]"), g.input("w", "f64[]"));
+            grad(w, |w| scan_with(options, w * 0.0, xs, |c, x| ((c * w + x).sin(), ())).0)
+        })
+        .unwrap()
+    };
+    for strategy in BOTH {
+        let cost = |options| Cost::of(&graph(options), strategy, &[ramp(&[50]), number(0.5)]);
+        assert_eq!(cost(ScanOptions::new()).ran("cos"), 50, "{strategy:?}");
+        assert_eq!(cost(ScanOptions::new().truncate(2)).ran("cos"), 2, "{strategy:?}");
+        assert_eq!(cost(ScanOptions::new().truncate(2)).ran("sin"), 50, "{strategy:?}");
+    }
+}
+
+/// What a policy saves is not computed again: the product and the exponential of a step, each of 20 times.
+#[test]
+fn what_is_saved_is_not_computed_again() {
+    let cost = |residuals: Residuals| {
+        let graph = Graph::build("model", |g| {
+            let (xs, w) = (g.input("xs", "f64[20,2]"), g.input("w", "f64[2,2]"));
+            scan(xs.index(0, 0), xs, |c, x| ((c.unsqueeze(0).matmul(w).squeeze(0) + x).exp().sin(), ())).0.sum(0)
+        });
+        let gradient = graph.unwrap().grad("w", GradOptions::new().residuals(residuals)).unwrap();
+        let cost = Cost::of(&gradient, Native, &[ramp(&[20, 2]), ramp(&[2, 2])]);
+        (cost.ran("matmul").saturating_sub(40), cost.ran("exp"))
+    };
+    // Beside them, the backward pass has two products of its own a step.
+    let costs = [Residuals::SaveAll, Residuals::SaveDots, Residuals::Recompute].map(cost);
+    assert_eq!(costs, [(20, 20), (20, 40), (40, 40)]);
+}
+
+/// By one input of two: the other's derivative is not computed.
+#[test]
+fn a_gradient_has_what_is_asked_for_alone() {
+    let graph = Graph::build("model", |g| {
+        let (xs, w) = (g.input("xs", "f64[10]"), g.input("w", "f64[]"));
+        scan(w, xs, |c, x| (c + x.sin().exp(), ())).0
+    });
+    let graph = graph.unwrap();
+    let ops = |wrt: &str| graph.grad(wrt, GradOptions::new()).unwrap();
+    assert_eq!((count(&ops("w"), "cos"), count(&ops("w"), "exp")), (0, 0), "{}", ops("w"));
+    assert_eq!(count(&ops("xs"), "cos"), 1);
+}
+
+/// Six additions of halves for 64 elements, and five to spread them.
+#[test]
+fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
+    let graph = Graph::build("model", |g| associative_scan(g.input("xs", "f64[T]"), |a, b| a + b)).unwrap();
+    let added = |count: usize| Cost::of(&graph, Native, &[ramp(&[count])]).ran("add");
+    assert_eq!([added(64), added(128), added(1024)], [11, 13, 19]);
+}
+
+/// The function runs once, and the derivative along three tangents as one batch.
+#[test]
+fn linearised_functions_run_once() {
+    let graph = Graph::build("model", |g| {
+        let (x, vs) = (g.input("x", "f64[]"), g.input("vs", "f64[3]"));
+        let (y, linear) = linearize(x, |x| x.exp().sin());
+        (y, map(vs, |v| linear.apply(v)))
+    });
+    let cost = Cost::of(&graph.unwrap(), Native, &[number(0.5), ramp(&[3])]);
+    assert_eq!((cost.ran("exp"), cost.ran("sin"), cost.ran("cos")), (1, 1, 1), "{:?}", cost.kernels);
+}
+
+#[test]
+fn programs_are_compiled_for_the_sizes_that_they_depend_on() {
+    let graph = Graph::build("model", |g| {
+        let (xs, w) = (g.input("xs", "f64[T]"), g.input("w", "f64[N]"));
+        scan(w, xs, |c, x| (c + x, ())).0
+    });
+    let graph = graph.unwrap();
+    let counts = |strategy: LoopStrategy| {
+        let function =
+            Function::compile_with(&graph, &Reference, CompileOptions { strategy, ..CompileOptions::default() });
+        let function = function.unwrap();
+        for (steps, columns) in [(3, 2), (3, 2), (4, 2), (3, 5), (4, 2)] {
+            function.call_host(&[ramp(&[steps]), ramp(&[columns])]).unwrap();
+        }
+        function.counts()
+    };
+    assert_eq!(counts(Native), CompileCounts { compiled: 1, reused: 5 });
+    assert_eq!(counts(Unroll), CompileCounts { compiled: 3, reused: 2 });
+}
+
+/// A product of two static inputs is the number of steps: another product is another program.
+#[test]
+fn programs_are_compiled_for_the_static_inputs_that_they_depend_on() {
+    let graph = Graph::build("model", |g| {
+        let (n, m) = (g.static_input("n", DType::I64), g.static_input("m", DType::I64));
+        fori_loop(0, n * m, g.input("x", "f64[]"), |_, x| x + 1.0)
+    });
+    for strategy in BOTH {
+        let options = CompileOptions { strategy, ..CompileOptions::default() };
+        let function = Function::compile_with(graph.as_ref().unwrap(), &Reference, options).unwrap();
+        let steps = |n: i64, m: i64| {
+            let inputs = [HostTensor::scalar(n), HostTensor::scalar(m), number(0.0)];
+            function.call_host(&inputs).unwrap()[0].get(0).as_f64()
+        };
+        assert_eq!([steps(2, 3), steps(2, 4), steps(3, 2), steps(0, 9)], [6.0, 8.0, 6.0, 0.0], "{strategy:?}");
+    }
+}
+
+/// A step of an unrolled loop costs its own instructions; a native loop has one body.
+#[test]
+fn an_unrolled_loop_grows_by_its_step() {
+    let graph = Graph::build("model", |g| {
+        let (xs, w) = (g.input("xs", "f64[T]"), g.input("w", "f64[]"));
+        scan(w, xs, |c, x| ((c * w.exp() + x).tanh(), ())).0
+    });
+    let graph = graph.unwrap();
+    let instructions = |strategy: LoopStrategy, steps: usize| {
+        let options = CompileOptions { strategy, ..CompileOptions::default() };
+        let function = Function::compile_with(&graph, &Reference, options).unwrap();
+        function.call_host(&[ramp(&[steps]), number(0.5)]).unwrap();
+        function.report().instructions
+    };
+    let [two, three, ten] = [2, 3, 10].map(|steps| instructions(Unroll, steps));
+    assert_eq!(three - two, 4, "a row, a product, a sum, a tanh");
+    assert_eq!(ten - two, 8 * 4);
+    assert_eq!(instructions(Native, 2), instructions(Native, 10));
+    assert_eq!(instructions(Native, 2), 5, "exp, the loop, and three in its body");
+}
+
+/// The gradient of a loop, and of its gradient: the ops of a body do not multiply.
+#[test]
+fn derivatives_have_a_few_times_the_ops_of_their_program() {
+    let graph = Graph::build("model", |g| {
+        let (xs, w) = (g.input("xs", "f64[T]"), g.input("w", "f64[]"));
+        scan(w, xs, |c, x| ((c * w + x).tanh(), ())).0
+    });
+    let graph = graph.unwrap();
+    let first = graph.grad("w", GradOptions::new()).unwrap();
+    let second = first.grad("w", GradOptions::new()).unwrap();
+    let lanes = first.vmap("B", VmapOptions::new().in_axes([("xs", 0)])).unwrap();
+    let found = [&graph, &first, &second, &lanes].map(ops);
+    assert!(found.iter().zip([4, 18, 60, 29]).all(|(found, most)| *found <= most), "{found:?}");
+}

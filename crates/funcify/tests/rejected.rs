@@ -1,0 +1,276 @@
+//! One refused program for each clause of the type rules and checks, as texts in `rejected/`.
+//!
+//! A file holds programs, each followed by the refusal that its user reads, in comments; `// run: T=0 n=-1` before a program
+//! says that it is refused when it runs with these sizes and integers, and not before. `FUNCIFY_BLESS=1 cargo test -p funcify
+//! --test rejected` writes the refusals anew.
+//!
+//! [`every_sentence_of_a_refusal_is_read_by_a_test`] shows which clause has no refused program, here or in `errors/`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use funcify::{Error, Graph, HostTensor, Scalar, Sizes, Symbol, evaluate};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// All files under a folder that end like this.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => all.extend(files(&path, ending)),
+            false if path.to_string_lossy().ends_with(ending) => all.push(path),
+            false => {}
+        }
+    }
+    all.sort();
+    all
+}
+
+/// One program of a file, with the line before it that says how it runs, and what its user reads.
+#[derive(Default)]
+struct Program {
+    run: Option<String>,
+    text: String,
+    refusal: String,
+}
+
+/// The lines before the first program, and the programs.
+fn read(path: &Path) -> (String, Vec<Program>) {
+    let (mut head, mut programs, mut run, mut is_open) = (String::new(), Vec::<Program>::new(), None, false);
+    for line in std::fs::read_to_string(path).unwrap().lines() {
+        if line.starts_with("fn @") {
+            is_open = true;
+            programs.push(Program { run: run.take(), ..Program::default() });
+        }
+        match programs.last_mut() {
+            Some(program) if is_open => program.text += &format!("{line}\n"),
+            _ if line.starts_with("// run:") => run = Some(line.to_string()),
+            Some(program) => match line.strip_prefix("// ") {
+                Some(line) => program.refusal += &format!("{line}\n"),
+                None => assert!(line.is_empty(), "{}: what is `{line}`?", path.display()),
+            },
+            None if line.is_empty() => {}
+            None => head += &format!("{line}\n"),
+        }
+        is_open &= line != "}";
+    }
+    (head, programs)
+}
+
+fn written(head: &str, programs: &[Program]) -> String {
+    let mut text = head.to_string();
+    for program in programs {
+        let run = program.run.as_ref().map(|run| format!("{run}\n")).unwrap_or_default();
+        let refusal: String = program.refusal.lines().map(|line| format!("// {line}\n")).collect();
+        text += &format!("\n{run}{}{refusal}", program.text);
+    }
+    text
+}
+
+/// The result of the program: parsed, and run if it says so.
+fn result(program: &Program) -> Result<(), Error> {
+    let graph = Graph::parse(&program.text)?;
+    let Some(run) = &program.run else { return Ok(()) };
+    let numbers: BTreeMap<&str, i64> = run
+        .trim_start_matches("// run:")
+        .split_whitespace()
+        .map(|word| word.split_once('=').unwrap())
+        .map(|(name, number)| (name, number.parse().unwrap()))
+        .collect();
+    let mut sizes = Sizes::new();
+    for (name, number) in &numbers {
+        sizes.set(&Symbol::new(name), usize::try_from(*number).unwrap_or(0));
+    }
+    let argument = |index: usize| {
+        let (ty, number) = (graph.input_type(index), numbers.get(graph.input_name(index)).copied().unwrap_or(0));
+        let shape = ty.shape.value(&sizes).unwrap_or_else(|symbol| panic!("`{symbol}` has no size in {run}"));
+        HostTensor::from_fn(ty.dtype, &shape, |_| match ty.dtype.is_int() {
+            true => Scalar::Int(number),
+            false => Scalar::Float(0.0),
+        })
+    };
+    let arguments: Vec<HostTensor> = (0..graph.inputs().len()).map(argument).collect();
+    evaluate(&graph, &arguments).map(drop)
+}
+
+/// What its user reads, without the place.
+fn refusal(error: &Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().take_while(|line| !line.starts_with("  at:"));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn every_program_is_refused_as_it_says() {
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for path in files(&folder("tests/rejected"), ".fir") {
+        let (head, mut programs) = read(&path);
+        for program in &mut programs {
+            count += 1;
+            if program.run.is_some()
+                && let Err(error) = Graph::parse(&program.text)
+            {
+                wrong.push(format!("{}: refused before it runs\n{}{error}", path.display(), program.text));
+                continue;
+            }
+            let found = match result(program) {
+                Err(error) => refusal(&error),
+                Ok(()) => "not refused\n".to_string(),
+            };
+            if found == "not refused\n" || (found != program.refusal && std::env::var_os("FUNCIFY_BLESS").is_none()) {
+                wrong.push(format!("{}\n{}{found}not\n{}", path.display(), program.text, program.refusal));
+            }
+            program.refusal = found;
+        }
+        if std::env::var_os("FUNCIFY_BLESS").is_some() {
+            std::fs::write(&path, written(&head, &programs)).unwrap();
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{}\n{} programs; FUNCIFY_BLESS=1 writes the refusals anew",
+        wrong.join("\n"),
+        wrong.len()
+    );
+    assert!(count > 150, "{count} programs");
+}
+
+/// Where refusals are made: every rule and check but those of the text form, whose own tests have its grammar, and the
+/// checker of graphs, whose own tests have graphs that nothing else can make.
+const RULES: [&str; 6] = ["src/ops", "src/graph", "src/derivative", "src/vmap", "src/nn", "src/random.rs"];
+
+/// Literals that are no part of a refusal, or of one that no program reaches: the type rules refuse it before.
+const EXCEPT: [&str; 9] = [
+    "a switch has one branch or more",
+    "each op to be registered once, as `{twice}` is not",
+    "the first branch",
+    "branch 0",
+    "row {row}, given or written before it is read",
+    "{} rows, and nothing in that one",
+    "give more initial rows, or read rows that were written",
+    "rows of other sizes",
+    "call with sizes that agree",
+];
+
+/// A sentence of the sources: a literal with words, split where values are put in, and the places where it stands.
+type Sentences = BTreeMap<Vec<String>, Vec<String>>;
+
+/// The string literals of a source before its tests, without comments, with the lines on which they begin.
+fn literals(source: &str) -> Vec<(usize, String)> {
+    let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let (mut all, mut line, mut open) = (Vec::new(), 1, None::<(usize, String)>);
+    let mut characters = source.chars().peekable();
+    let mut is_start = true;
+    while let Some(character) = characters.next() {
+        line += usize::from(character == '\n');
+        match (&mut open, character) {
+            (Some(_), '"') => all.extend(open.take()),
+            (Some((_, text)), '\\') => match characters.next() {
+                Some('\n') => {
+                    line += 1;
+                    while characters.next_if(|next| next.is_whitespace()).is_some() {}
+                }
+                Some('n') => text.push('\n'),
+                Some(other) => text.push(other),
+                None => {}
+            },
+            (Some((_, text)), _) => text.push(character),
+            (None, '/') if is_start && characters.peek() == Some(&'/') => {
+                while characters.next_if(|next| *next != '\n').is_some() {}
+            }
+            (None, '\'') if characters.peek() == Some(&'"') => _ = characters.next(),
+            (None, '"') => open = Some((line, String::new())),
+            (None, _) => {}
+        }
+        is_start = character == '\n' || (is_start && character.is_whitespace());
+    }
+    all
+}
+
+/// The parts of a literal between the values that are put in.
+fn parts(literal: &str) -> Vec<String> {
+    let (mut parts, mut is_value) = (vec![String::new()], false);
+    let mut characters = literal.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '{' | '}' if characters.next_if_eq(&character).is_some() => parts.last_mut().unwrap().push(character),
+            '{' => is_value = true,
+            '}' => {
+                is_value = false;
+                parts.push(String::new());
+            }
+            _ if is_value => {}
+            _ => parts.last_mut().unwrap().push(character),
+        }
+    }
+    parts
+}
+
+/// Whether the parts stand in a text one after the other.
+fn has(text: &str, parts: &[String]) -> bool {
+    let mut rest = text;
+    parts.iter().all(|part| match rest.split_once(part.as_str()) {
+        Some((_, after)) => {
+            rest = after;
+            true
+        }
+        None => false,
+    })
+}
+
+fn is_test(source: &Path) -> bool {
+    let name = source.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with("tests.rs") || name == "testing.rs" || source.ends_with("graph/check.rs")
+}
+
+fn sentences() -> Sentences {
+    let mut sentences = Sentences::new();
+    for rules in RULES {
+        let path = folder(rules);
+        let sources = if path.is_dir() { files(&path, ".rs") } else { vec![path] };
+        for source in sources.iter().filter(|source| !is_test(source)) {
+            for (line, literal) in literals(&std::fs::read_to_string(source).unwrap()) {
+                let parts = parts(&literal);
+                let words = parts.concat().chars().filter(|character| character.is_alphabetic()).count();
+                // The sentences of the tables of ops are documentation, and end with a full stop.
+                if !literal.contains(' ') || words < 3 || literal.ends_with('.') || EXCEPT.contains(&literal.as_str()) {
+                    continue;
+                }
+                let place = format!("{}:{line}", source.strip_prefix(folder("")).unwrap().display());
+                sentences.entry(parts).or_default().push(place);
+            }
+        }
+    }
+    sentences
+}
+
+/// A sentence that stands in the sources so many times stands in as many refusals that a test reads. So a clause without a
+/// refused program is seen, and one that is left out, whose program is then not refused.
+#[test]
+fn every_sentence_of_a_refusal_is_read_by_a_test() {
+    let mut refusals: BTreeSet<String> = BTreeSet::new();
+    for path in files(&folder("tests/errors"), ".txt") {
+        refusals.insert(std::fs::read_to_string(path).unwrap());
+    }
+    for path in files(&folder("tests/rejected"), ".fir") {
+        refusals.extend(read(&path).1.into_iter().map(|program| program.refusal));
+    }
+    let mut unread = Vec::new();
+    for (parts, places) in sentences() {
+        let count = refusals.iter().filter(|refusal| has(refusal, &parts)).count();
+        if count < places.len() {
+            unread.push(format!("`{}`: {count} of {}: {}", parts.join("{}"), places.len(), places.join(", ")));
+        }
+    }
+    let fix = "add a refused program for each clause that makes it: to `rejected/`, or to `errors.rs` where text cannot have it";
+    assert!(
+        unread.is_empty(),
+        "{} sentences stand in no refusal that a test reads; {fix}\n{}",
+        unread.len(),
+        unread.join("\n")
+    );
+}

@@ -143,7 +143,7 @@ fn run(seeds: std::ops::Range<u64>) -> Run {
 }
 
 /// How often the default programs must have each of these at least. What is not listed, 10 times.
-const REACHED: [(&str, usize); 25] = [
+const REACHED: [(&str, usize); 29] = [
     // In programs that have a gradient of `digamma` inside; the properties take one of each.
     ("polygamma", 1),
     ("scan", 1000),
@@ -157,6 +157,10 @@ const REACHED: [(&str, usize); 25] = [
     ("several writes", 150),
     ("several taps of a buffer", 400),
     ("several taps of a sequence", 250),
+    ("a row of a sequence read twice", 100),
+    ("while_to_its_bound", 50),
+    ("downward until", 60),
+    ("downward until with a full buffer", 15),
     ("last rows", 150),
     ("downward", 250),
     ("downward with given rows", 60),

@@ -12,12 +12,17 @@ use super::maker::{Entry, Maker, STATE};
 /// A loop with a condition, which counts its steps so that it ends.
 pub(super) fn while_loop_part(maker: &mut Maker<'_>) {
     let states = maker.states();
-    let most = match maker.choices.below(3) {
+    let is_bounded = maker.choices.one_in(2);
+    let most = match maker.choices.below(3 + usize::from(is_bounded)) {
         0 => constant(2i64),
         1 => constant(3i64),
-        _ => maker.integer_to(3),
+        2 => maker.integer_to(3),
+        _ => {
+            // More than every bound, which ends the loop.
+            maker.count("while_to_its_bound");
+            constant(9i64)
+        }
     };
-    let is_bounded = maker.choices.one_in(2);
     let bound = maker.choices.of(&[3, 2, 1]);
     let init = [vec![constant(0i64)], states].concat();
     let cell = RefCell::new(maker);

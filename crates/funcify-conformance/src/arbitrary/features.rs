@@ -53,6 +53,16 @@ fn loop_features(scan: &Scan, add: &mut impl FnMut(&'static str)) {
     if scan.sequences.iter().any(|sequence| sequence.reads.len() > 1) {
         add("several taps of a sequence");
     }
+    let is_repeated = |reads: &[usize]| (1..reads.len()).any(|index| reads[..index].contains(&reads[index]));
+    if scan.sequences.iter().any(|sequence| is_repeated(&sequence.reads)) {
+        add("a row of a sequence read twice");
+    }
+    if scan.reverse && scan.until.is_some() {
+        add("downward until");
+        if scan.buffers.iter().any(|buffer| buffer.start == Start::Full) {
+            add("downward until with a full buffer");
+        }
+    }
     if scan.reverse {
         add("downward");
         if scan.buffers.iter().any(|buffer| matches!(buffer.start, Start::Given(_))) {

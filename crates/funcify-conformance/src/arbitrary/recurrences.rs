@@ -146,11 +146,11 @@ pub(super) fn recurrence(maker: &mut Maker<'_>) {
             recurrence.steps_value(steps);
         }
     }
-    if maker.choices.one_in(4) {
+    if maker.choices.one_in(3) {
         maker.count("backwards");
         recurrence.backwards();
     }
-    let has_until = maker.choices.one_in(4);
+    let has_until = maker.choices.one_in(3);
     let mut bounds = Vec::new();
     let done = recurrence.run(|step| {
         let mut params = Vec::new();
@@ -222,7 +222,7 @@ pub(super) fn recurrence(maker: &mut Maker<'_>) {
 fn sequence(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Option<(Part, usize)> {
     let (x, rows) = maker.with_rows()?;
     let (value, bound, row) = (x.value, x.bound, x.value.ty().row()?);
-    let (handle, span) = match maker.choices.below(7) {
+    let (handle, span) = match maker.choices.below(10) {
         0 => (Handle::Sequence1(recurrence.sequence(value, [0])), 0),
         1 if rows > 1 => (Handle::Sequence2(recurrence.sequence(value, [-1, 0])), 1),
         2 if rows > 1 => (Handle::Sequence2(recurrence.sequence(value, [0, 1])), 1),
@@ -230,6 +230,9 @@ fn sequence(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Option<(Part,
         4 if rows > 2 => (Handle::Sequence2(recurrence.sequence(value, [1, -1])), 2),
         5 if rows > 2 => (Handle::Sequence3(recurrence.sequence(value, [-1, 1, 0])), 2),
         6 if rows > 2 => (Handle::Sequence1(recurrence.sequence(value, [-2])), 2),
+        7 if rows > 1 => (Handle::Sequence3(recurrence.sequence(value, [0, 0, 1])), 1),
+        8 if rows > 1 => (Handle::Sequence3(recurrence.sequence(value, [-1, 0, -1])), 1),
+        9 => (Handle::Sequence2(recurrence.sequence(value, [0, 0])), 0),
         _ => (Handle::Sequence1(recurrence.sequence(value, [0])), 0),
     };
     Some((Part { handle, row, bound }, rows - span))
@@ -294,8 +297,16 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
     let (mut sequences, mut sequence_values) = (Vec::new(), Vec::new());
     for _ in 0..maker.choices.below(3) {
         let Some((x, rows)) = maker.with_rows() else { continue };
-        let reads: Vec<usize> =
-            maker.choices.of(&[vec![0], vec![1], vec![1, 0], vec![0, 2], vec![2, 0, 1], vec![0, 0]]);
+        let reads: Vec<usize> = maker.choices.of(&[
+            vec![0],
+            vec![1],
+            vec![1, 0],
+            vec![0, 2],
+            vec![2, 0, 1],
+            vec![0, 0],
+            vec![0, 0, 1],
+            vec![1, 0, 1],
+        ]);
         let reach = reads.iter().copied().max().unwrap_or(0);
         if rows >= reach {
             most = most.min(rows - reach);

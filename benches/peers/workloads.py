@@ -1,0 +1,50 @@
+"""What a workload is called, gives and differentiates: the table of PROTOCOL.md, shared by all Python peers."""
+
+from dataclasses import dataclass
+
+ODE_STEP = 1 / 16
+METROPOLIS_WIDTH = 0.8
+KALMAN_DIFFUSE = 1e7
+CONJUGATE_GRADIENTS_TOLERANCE = 1e-10
+
+
+class Declined(Exception):
+    """The subject does not have the workload or the phase. The text says why."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One row of the table."""
+
+    outputs: tuple[str, ...]
+    """The outputs of the forward phase by name."""
+    differentiated: tuple[str, ...]
+    """The inputs by which training differentiates; none where the workload has no gradient."""
+    loss_is_output: bool = False
+    """Whether the only output is the loss. Otherwise it is the sum of the outputs' mean squares."""
+
+
+WORKLOADS = {
+    "rnn": Workload(("hs",), ("w", "u", "b")),
+    "lstm": Workload(("hs",), ("w", "u", "b")),
+    "running_sum": Workload(("ys",), ("xs",)),
+    "s5": Workload(("x_re", "x_im"), ("a_re", "a_im", "bu_re", "bu_im")),
+    "s5_scan": Workload(("x_re", "x_im"), ("a_re", "a_im", "bu_re", "bu_im")),
+    "ssm": Workload(("y",), ("a", "dt", "b", "c", "x")),
+    "chunked_loss": Workload(("loss",), ("hidden", "w"), loss_is_output=True),
+    "kalman": Workload(("nll",), ("log_q", "log_r"), loss_is_output=True),
+    "kalman_series": Workload(("nll",), ("a", "c", "log_q", "log_r"), loss_is_output=True),
+    "neural_ode": Workload(("ys",), ("w1", "b1", "w2", "b2")),
+    "metropolis": Workload(("xs",), ()),
+    "conjugate_gradients": Workload(("x",), ("b",)),
+    "decode": Workload(("count", "tokens"), ()),
+}
+
+
+def loss(workload, outputs):
+    """The loss of the outputs, which are named arrays of any library."""
+    row = WORKLOADS[workload]
+    named = [outputs[name] for name in row.outputs]
+    if row.loss_is_output:
+        return named[0]
+    return sum((output * output).mean() for output in named)

@@ -310,6 +310,8 @@ impl Backend for Burn {
             | Op::Bits(_)
             | Op::Compare(_)
             | Op::Cast(_)
+            | Op::Bitcast(_)
+            | Op::NextAfter(_)
             | Op::Select(_)
             | Op::Custom(_)
                 if call.outputs.iter().all(|ty| is_empty(call, ty)) =>

@@ -54,9 +54,9 @@ const UNARY: [Unary; 36] = {
         Trunc,
     ]
 };
-const BINARY: [Binary; 12] = {
+const BINARY: [Binary; 13] = {
     use Binary::*;
-    [Add, Sub, Mul, Div, Rem, Max, Min, Pow, Atan2, And, Or, Xor]
+    [Add, Sub, Mul, Div, Rem, Max, Min, Pow, Atan2, Copysign, And, Or, Xor]
 };
 const SHIFTS: [Bits; 3] = [Bits::ShiftLeft, Bits::ShiftRightArithmetic, Bits::ShiftRightLogical];
 const COUNTS: [Bits; 2] = [Bits::Popcount, Bits::CountLeadingZeros];
@@ -120,6 +120,11 @@ fn examples(name: &str, dtype: DType) -> Vec<Example> {
             let from = |from: DType| (format!("cast_{from}"), Cast { dtype }.into(), vec![of(from, &[2])]);
             DType::ALL.map(from).to_vec()
         }
+        "bitcast" => {
+            let from = |from: DType| (format!("bitcast_{from}"), Bitcast { dtype }.into(), vec![of(from, &[2])]);
+            DType::ALL.map(from).to_vec()
+        }
+        "nextafter" => one(NextAfter.into(), &[&matrix, &matrix]),
         "matmul" => one(MatMul.into(), &[&matrix, &matrix]),
         "reduce" => {
             use ReduceKind::*;

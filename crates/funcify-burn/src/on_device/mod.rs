@@ -3,6 +3,7 @@
 //! of range. Nothing is read back, so a loop enqueues its steps without waiting.
 
 mod bits;
+mod float_bits;
 mod floats;
 mod special;
 mod threefry;
@@ -19,6 +20,7 @@ use crate::dtypes;
 use crate::kinds::{Kind, Tensor, along, join, kind, mask_where, sizes, slice};
 
 pub(crate) use bits::{count_leading_zeros, popcount, shift_left, shift_right_arithmetic, shift_right_logical};
+pub(crate) use float_bits::{bitcast, copysign, next_after};
 pub(crate) use floats::{binary as float_binary, unary as float_unary};
 pub(crate) use threefry::threefry;
 

@@ -48,6 +48,16 @@ funcify!(Burn, ops::Atan2, |call, [x, y]| {
     })
 });
 
+funcify!(Burn, ops::Copysign, |call, [x, y]| copysign(call.backend, x, y));
+
+/// Burn has no op for this.
+fn copysign(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
+    match on_device::copysign(burn, &x, &y) {
+        Some(signed) => Ok(signed),
+        None => by_float!(x, Float => on_host::zip::<Float>(burn, x, y, |a, b| a.copysign(b))),
+    }
+}
+
 /// Burn's remainder has the sign of the divisor; this one has that of the dividend.
 fn remainder(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
     match kind(&x) {

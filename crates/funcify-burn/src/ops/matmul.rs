@@ -1,13 +1,15 @@
-//! `matmul`: Burn's, batched over the leading axes. Products over nothing are zeros.
+//! `matmul`: Burn's, batched over the leading axes. Products over nothing are zeros. Those of integers in host memory are
+//! the core's: Burn's flex device has two types of them, its ndarray device panics where they overflow.
 
 use burn::backend::Dispatch;
-use burn::backend::ops::FloatTensorOps;
+use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use funcify::dispatch::Call;
 use funcify::{funcify, ops};
 
 use super::Outcome;
+use crate::data::{elements, from_elements};
 use crate::device::Burn;
-use crate::kinds::{Tensor, sizes};
+use crate::kinds::{Kind, Tensor, kind, sizes};
 
 funcify!(Burn, ops::MatMul, |call, [left, right]| matmul(&call, left, right));
 
@@ -19,5 +21,14 @@ fn matmul(call: &Call<'_, Burn, ops::MatMul>, left: Tensor, right: Tensor) -> Ou
     if left_sizes.len() < 2 || left_sizes.len() != right_sizes.len() {
         return Err(format!("matrices of sizes {left_sizes:?} and {right_sizes:?} have no product").into());
     }
-    Ok(Dispatch::float_matmul(left, right))
+    let rank = left_sizes.len();
+    let (burn, matrices) = (call.backend, [left_sizes[rank - 2], left_sizes[rank - 1], right_sizes[rank - 1]]);
+    match kind(&left) {
+        Kind::Float => Ok(Dispatch::float_matmul(left, right)),
+        _ if !burn.in_host_memory() => Ok(Dispatch::int_matmul(left, right)),
+        _ => by_integer!(left, Integer => {
+            let (left, right) = (elements::<Integer>(left)?, elements::<Integer>(right)?);
+            Ok(from_elements(burn, ops::integer_products(&left, &right, matrices), &call.output_shape(0)?))
+        }),
+    }
 }

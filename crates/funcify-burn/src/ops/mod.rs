@@ -11,6 +11,7 @@
 
 mod argmax;
 mod binary;
+mod bitcast;
 mod bits;
 mod broadcast;
 mod cast;
@@ -24,6 +25,7 @@ mod dynamic_update;
 mod gather;
 mod iota;
 mod matmul;
+mod next_after;
 mod pad;
 mod polygamma;
 mod predicate;

@@ -7,7 +7,7 @@ use candle_core::Tensor;
 use funcify::dispatch::Call;
 use funcify::error::BackendError;
 use funcify::funcify;
-use funcify::ops::{Add, And, Atan2, Div, Max, Min, Mul, Or, Pow, Rem, Sub, Xor, integer_power};
+use funcify::ops::{Add, And, Atan2, Copysign, Div, Max, Min, Mul, Or, Pow, Rem, Sub, Xor, integer_power};
 
 use crate::backend::Candle;
 use crate::cpu::{map_float_pairs, map_integer_pairs};
@@ -23,6 +23,7 @@ funcify!(Candle, Max, |call, [x, y]| max(&call, &x, &y));
 funcify!(Candle, Min, |call, [x, y]| min(&call, &x, &y));
 funcify!(Candle, Pow, |call, [x, y]| pow(&call, &x, &y));
 funcify!(Candle, Atan2, |call, [x, y]| map_float_pairs!(&call, &x, &y, |a, b| a.atan2(b)));
+funcify!(Candle, Copysign, |call, [x, y]| map_float_pairs!(&call, &x, &y, |a, b| a.copysign(b)));
 funcify!(Candle, And, |call, [x, y]| and(&call, &x, &y));
 funcify!(Candle, Or, |call, [x, y]| or(&call, &x, &y));
 funcify!(Candle, Xor, |call, [x, y]| xor(&call, &x, &y));

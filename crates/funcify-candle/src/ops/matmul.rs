@@ -1,12 +1,14 @@
-//! `matmul`: Candle's product, of the shapes and layouts for which it is right.
+//! `matmul`: Candle's product, of the shapes and layouts for which it is right; of integers this crate's, since Candle has
+//! none.
 
-use candle_core::{DType, Tensor};
+use candle_core::{CpuStorage, CustomOp2, DType, Layout, Shape, Tensor};
 use funcify::dispatch::Call;
 use funcify::error::BackendError;
 use funcify::funcify;
-use funcify::ops::MatMul;
+use funcify::ops::{MatMul, integer_products};
 
 use crate::backend::{Candle, output_shape};
+use crate::cpu::{contiguous, require_cpu};
 
 funcify!(Candle, MatMul, |call, [left, right]| matmul(&call, &left, &right));
 
@@ -14,6 +16,9 @@ fn matmul(call: &Call<'_, Candle, MatMul>, left: &Tensor, right: &Tensor) -> Res
     let shape = output_shape(call)?;
     if left.elem_count() == 0 || right.elem_count() == 0 {
         return call.backend.zeros(&shape, call.dtype(0));
+    }
+    if !left.dtype().is_float() {
+        return integers(call, left, right, shape);
     }
     if left.dtype() == DType::BF16 && left.device().is_cpu() {
         // Candle widens all that lies behind a view, a whole trace for one of its rows.
@@ -34,6 +39,49 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Result<Tensor, B
     let left = if right.stride()[0] == 0 { left.contiguous()? } else { left };
     let product = left.matmul(&right)?;
     Ok(if batch_axes == 1 { product } else { product.reshape(shape)? })
+}
+
+fn integers(
+    call: &Call<'_, Candle, MatMul>,
+    left: &Tensor,
+    right: &Tensor,
+    shape: Vec<usize>,
+) -> Result<Tensor, BackendError> {
+    require_cpu(call)?;
+    Ok(left.contiguous()?.apply_op2_no_bwd(&right.contiguous()?, &Integers { shape })?)
+}
+
+/// Products of contiguous matrices of integers, none of them empty, of that shape.
+struct Integers {
+    shape: Vec<usize>,
+}
+
+impl CustomOp2 for Integers {
+    fn name(&self) -> &'static str {
+        "funcify-integer-products"
+    }
+
+    fn cpu_fwd(
+        &self,
+        s1: &CpuStorage,
+        l1: &Layout,
+        s2: &CpuStorage,
+        l2: &Layout,
+    ) -> candle_core::Result<(CpuStorage, Shape)> {
+        let rank = l1.dims().len();
+        let sizes = [l1.dims()[rank - 2], l1.dims()[rank - 1], l2.dims()[rank - 1]];
+        macro_rules! products {
+            ($($kind:ident),*) => {
+                match s1 {
+                    $(CpuStorage::$kind(_) => {
+                        CpuStorage::$kind(integer_products(contiguous(s1, l1)?, contiguous(s2, l2)?, sizes))
+                    })*
+                    _ => candle_core::bail!("no kernel for products of {:?}", s1.dtype()),
+                }
+            };
+        }
+        Ok((products!(U8, U32, I32, I64), Shape::from(self.shape.clone())))
+    }
 }
 
 /// The tensor with matrices that have strides: a matrix that repeats a row or a column is copied.

@@ -7,7 +7,7 @@ use super::maker::{Entry, Maker};
 /// A function of an element that is at most the bound, and what its results are at most.
 type Smooth = (&'static str, fn(Value, f64) -> (Value, f64));
 
-const SMOOTH: [Smooth; 37] = [
+const SMOOTH: [Smooth; 39] = [
     ("neg", |x, b| (-x, b)),
     ("tanh", |x, _| (x.tanh(), 1.0)),
     ("sin", |x, _| (x.sin(), 1.0)),
@@ -46,6 +46,12 @@ const SMOOTH: [Smooth; 37] = [
     // The value of what is stopped cancels, so that differences see nothing of it.
     ("stop_that_cancels", |x, b| ((x.sin().stop_gradient() - x.sin()).stop_gradient() + x, b)),
     ("cube", |x, b| (x * x * x, b * b * b)),
+    ("ldexp", |x, b| (x.ldexp(-1), 0.5 * b)),
+    // The exponent jumps, the product of fraction and power does not.
+    ("fraction_and_exponent", |x, b| {
+        let (fraction, exponent) = x.frexp();
+        ((fraction * 1.25).ldexp(exponent), 1.25 * b)
+    }),
 ];
 
 /// At most 1.5.
@@ -106,7 +112,7 @@ pub(super) fn kinked(maker: &mut Maker<'_>) {
     let (left, right) = pair(maker);
     let (x, y) = (left.value, right.value);
     let bound = left.bound.max(right.bound);
-    let (name, value, bound) = match maker.choices.below(16) {
+    let (name, value, bound) = match maker.choices.below(19) {
         0 => ("abs", x.abs(), left.bound),
         1 => ("relu", x.relu(), left.bound),
         2 => ("max", x.maximum(y), bound),
@@ -124,6 +130,9 @@ pub(super) fn kinked(maker: &mut Maker<'_>) {
             let narrow = maker.choices.of(&[DType::F32, DType::F32, DType::BF16, DType::F16]);
             ("narrow_float", (x.cast(narrow) * 1.5).cast(DType::F64), 1.5 * left.bound)
         }
+        14 => ("copysign", x.copysign(y), left.bound),
+        15 => ("signbit", select(y.signbit(), x, y * 0.5), bound),
+        16 => ("nextafter", x + x.stop_gradient().nextafter(y.stop_gradient()).round() * 0.25, 1.5 * left.bound),
         _ => {
             let shape = if x.rank() >= y.rank() { x.shape() } else { y.shape() };
             let mask = maker.truths(&shape);

@@ -7,7 +7,7 @@ use super::maker::Maker;
 /// An integer, a boolean, or a float that is made of one.
 pub(super) fn part(maker: &mut Maker<'_>) {
     let is_int = |ty: &funcify::TensorType| ty.dtype == DType::I64;
-    match maker.choices.below(11) {
+    match maker.choices.below(14) {
         0 => {
             maker.count("iota");
             let dim = maker.choices.of(&["N", "T"]);
@@ -85,6 +85,26 @@ pub(super) fn part(maker: &mut Maker<'_>) {
             let Some(i) = maker.pick(is_int) else { return };
             let dtype = maker.choices.of(&[DType::I32, DType::U8, DType::U32]);
             maker.add((i.value.cast(dtype) * 3).cast(DType::I64) % 5, 5.0);
+        }
+        10 => {
+            maker.count("bits_of_float");
+            let x = maker.float();
+            let exponent = x.value.bitcast(DType::I64).shift_right_logical(52) & 0x7ff;
+            maker.add((exponent - 1023).clamp(-4, 4), 4.0);
+        }
+        11 => {
+            maker.count("float_of_bits");
+            let Some(i) = maker.pick(is_int) else { return };
+            let x = maker.shaped(&i.value.shape());
+            // The fraction of a number from 1 to 2.
+            let bits = ((i.value & 0xff) << 44) | 0x3ff0_0000_0000_0000i64;
+            maker.add(x.value * (bits.bitcast(DType::F64) - 1.0), x.bound);
+        }
+        12 => {
+            maker.count("int_matmul");
+            let Some(i) = maker.pick(|ty| is_int(ty) && ty.rank() > 0) else { return };
+            let row = maker.integers(&funcify::Shape::new([i.value.dim(-1)]));
+            maker.add(i.value.matmul(row) % 13, 13.0);
         }
         _ => {
             maker.count("bool_to_float");

@@ -6,6 +6,7 @@ mod build;
 mod check;
 mod compositions;
 mod elementwise;
+mod floats;
 mod live;
 mod operand;
 mod products;

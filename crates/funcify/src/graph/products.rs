@@ -9,7 +9,7 @@ use crate::types::{Dim, Shape};
 impl Value {
     /// The sum of products along pairs of axes, the left value's and the right one's, for each position along the pairs of
     /// `batch` axes. The result's axes are StableHLO's `dot_general`: the batch axes, what is left of the left value, what
-    /// is left of the right one. Floats of one dtype; sums of nothing are 0.
+    /// is left of the right one. Numbers of one dtype, of which integers wrap; sums of nothing are 0.
     ///
     /// ```
     /// use funcify::Graph;
@@ -92,8 +92,9 @@ impl Arranged {
 }
 
 /// A sum of products written with one letter an axis, as NumPy's: `einsum("bij,bjk->bik", &[x, y])`. The operands are
-/// multiplied from left to right, each product summed over the letters that nothing after it has. Floats of one dtype.
-/// A letter is at most once in an operand, its sizes are equal (1 is not repeated), and the result is written out.
+/// multiplied from left to right, each product summed over the letters that nothing after it has. Numbers of one dtype, of
+/// which integers wrap. A letter is at most once in an operand, its sizes are equal (1 is not repeated), and the result is
+/// written out.
 #[track_caller]
 pub fn einsum(equation: &str, operands: &[Value]) -> Value {
     if operands.iter().any(|operand| operand.is_poison()) {

@@ -111,7 +111,7 @@ impl Value {
     }
 
     /// The product of matrices, as NumPy's `@`: batched over leading axes, which are broadcast; a vector on the
-    /// left is a row, on the right a column, and that axis disappears again.
+    /// left is a row, on the right a column, and that axis disappears again. Numbers of one dtype; integers wrap.
     #[track_caller]
     pub fn matmul(self, right: Value) -> Value {
         if self.is_poison() || right.is_poison() {

@@ -54,6 +54,7 @@ binary_table! {
         "x to the power y; 0^0 is 1; an integer to a negative power is 0 unless x is 1 or -1.";
     "atan2" => Atan2, Float, |x, y| x.atan2(y), |i, _j| i,
         "The angle of the point (y, x), in [-pi, pi]: the arctangent of x / y with the signs of both.";
+    "copysign" => Copysign, Float, |x, y| x.copysign(y), |i, _j| i, "|x| with the sign of y, also of zeros and NaN.";
     "and" => And, Logic, |x, _y| x, |i, j| i & j, "Logical and of booleans, bitwise and of integers.";
     "or" => Or, Logic, |x, _y| x, |i, j| i | j, "Logical or of booleans, bitwise or of integers.";
     "xor" => Xor, Logic, |x, _y| x, |i, j| i ^ j, "Exclusive or of booleans, bitwise of integers.";

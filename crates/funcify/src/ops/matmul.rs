@@ -1,17 +1,19 @@
 //! `matmul`: products of matrices, batched over equal leading axes.
 
+use std::num::Wrapping;
+use std::ops::{Add, Mul};
+
+use super::unary::Domain;
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
 use crate::derivative::{Dual, Primals, add, jvp_with};
 use crate::error::{Place, Result};
 use crate::graph::Value;
-use crate::host::HostTensor;
+use crate::host::{HostTensor, Scalar};
 use crate::types::{Dim, TensorType};
 use crate::vmap::Batched;
 
-use crate::host::Scalar;
-
-/// `[..,m,k] x [..,k,n] -> [..,m,n]`: floats of one dtype, equal batch axes. Sums are computed in f64 by the
-/// reference evaluation; backends sum in their own order.
+/// `[..,m,k] x [..,k,n] -> [..,m,n]`: numbers of one dtype, equal batch axes. Sums of floats are computed in f64 by the
+/// reference evaluation; backends sum in their own order. Integers wrap.
 #[derive(Clone, Copy, Debug)]
 pub struct MatMul;
 
@@ -29,9 +31,7 @@ impl OpRules for MatMul {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [left, right] = arity(at, inputs)?;
         for (component, ty) in [("the left operand", &left), ("the right operand", &right)] {
-            if !ty.dtype.is_float() {
-                return Err(at.mismatch(component, "a float type", ty, "cast the operand to a float type"));
-            }
+            Domain::Number.check(at, component, ty)?;
             if ty.rank() < 2 {
                 return Err(at.mismatch(
                     component,
@@ -68,11 +68,16 @@ impl OpRules for MatMul {
         shape[rank - 1] = right.shape()[rank - 1];
         let product = HostTensor::from_fn(left.dtype(), &shape, |index| {
             let (mut a, mut b) = (index.to_vec(), index.to_vec());
-            let sum = (0..inner).map(|k| {
+            let terms = (0..inner).map(|k| {
                 (a[rank - 1], b[rank - 2]) = (k, k);
-                left.at(&a).as_f64() * right.at(&b).as_f64()
+                (left.at(&a), right.at(&b))
             });
-            Scalar::Float(sum.sum())
+            match left.dtype().is_float() {
+                true => Scalar::Float(terms.map(|(a, b)| a.as_f64() * b.as_f64()).sum()),
+                false => {
+                    Scalar::Int(terms.fold(0, |sum: i64, (a, b)| sum.wrapping_add(a.as_i64().wrapping_mul(b.as_i64()))))
+                }
+            }
         });
         Ok(vec![product])
     }
@@ -108,6 +113,28 @@ impl OpRules for MatMul {
     }
 }
 
+/// The products of two stacks of matrices of integers, which wrap: `rows x inner` by `inner x columns`, none of them 0.
+/// Backends share it.
+pub fn integer_products<E>(left: &[E], right: &[E], [rows, inner, columns]: [usize; 3]) -> Vec<E>
+where
+    E: Copy + Default,
+    Wrapping<E>: Add<Output = Wrapping<E>> + Mul<Output = Wrapping<E>>,
+{
+    let mut products = Vec::with_capacity(left.len() / inner.max(1) * columns);
+    let pairs = left.chunks_exact((rows * inner).max(1)).zip(right.chunks_exact((inner * columns).max(1)));
+    for (left, right) in pairs {
+        for row in left.chunks_exact(inner) {
+            let start = products.len();
+            products.resize(start + columns, E::default());
+            for (factor, line) in row.iter().zip(right.chunks_exact(columns)) {
+                let sums = products[start..].iter_mut().zip(line);
+                sums.for_each(|(sum, element)| *sum = (Wrapping(*sum) + Wrapping(*factor) * Wrapping(*element)).0);
+            }
+        }
+    }
+    products
+}
+
 #[cfg(test)]
 mod tests {
     use crate::HostTensor;
@@ -121,11 +148,42 @@ mod tests {
     }
 
     #[test]
+    fn integers_wrap() {
+        let largest = [HostTensor::from([[i64::MAX, 2]]), HostTensor::from([[2i64], [i64::MAX]])];
+        check_op("matmul", &largest, &HostTensor::from([[-4i64]]));
+        let bytes = [HostTensor::from([[200u8, 100], [1, 255]]), HostTensor::from([[2u8, 3], [4, 255]])];
+        check_op("matmul", &bytes, &HostTensor::from([[32u8, 244], [254, 4]]));
+        let words = [HostTensor::from([[u32::MAX]]), HostTensor::from([[u32::MAX]])];
+        check_op("matmul", &words, &HostTensor::from([[1u32]]));
+        check_op(
+            "matmul",
+            &[HostTensor::from([[i32::MIN]]), HostTensor::from([[-1i32]])],
+            &HostTensor::from([[i32::MIN]]),
+        );
+    }
+
+    #[test]
+    fn the_shared_kernel_gives_the_same() {
+        let numbers = |shape: &[usize], first: usize| {
+            let mut next = first as i64;
+            HostTensor::from_fn(crate::DType::I32, shape, |_| {
+                next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                crate::Scalar::Int(next >> 20)
+            })
+        };
+        let (left, right) = (numbers(&[2, 3, 5], 1), numbers(&[2, 5, 4], 2));
+        let elements = |tensor: &HostTensor| <i32 as crate::Element>::from_storage(tensor.storage()).unwrap().to_vec();
+        let products = super::integer_products(&elements(&left), &elements(&right), [3, 5, 4]);
+        check_op("matmul", &[left, right], &HostTensor::from_vec(products, [2, 3, 4]).unwrap());
+    }
+
+    #[test]
     fn the_contracted_axes_must_be_equal() {
         rejects("matmul", &["f32[B,64]", "f32[65,128]"], "64 rows");
         rejects("matmul", &["f32[2,3,4]", "f32[3,4,5]"], "the batch axes of f32[2,3,4]");
         rejects("matmul", &["f32[4]", "f32[4,5]"], "rank 2 or more");
-        rejects("matmul", &["i64[2,2]", "i64[2,2]"], "a float type");
+        rejects("matmul", &["bool[2,2]", "bool[2,2]"], "a number type");
+        rejects("matmul", &["i64[2,2]", "i32[2,2]"], "dtype i64");
         rejects("matmul", &["f32[2,2]", "f64[2,2]"], "dtype f32");
     }
 }

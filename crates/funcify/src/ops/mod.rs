@@ -10,7 +10,7 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | integer overflow, also in sums and products | wraps; so does the negative or absolute value of the smallest |
+//! | integer overflow, also in sums, products and `matmul` | wraps; so does the negative or absolute value of the smallest |
 //! | integer division | toward zero; by zero -1, all bits set; the smallest by -1 is itself |
 //! | remainder | has the sign of the dividend; integers by zero: the dividend; floats by zero: NaN |
 //! | integer power | wraps; 0 to the power 0 is 1; to a negative power 0, unless the base is 1 or -1 |
@@ -24,6 +24,10 @@
 //! | signed zeros | kept by neg, sqrt, tanh, sin, expm1, log1p, sign; 1 / -0 is -inf; -0 equals 0 |
 //! | NaN in sorts | the greatest: last, or first of a descending sort; sorts are stable, -0 and 0 are equal |
 //! | NaN in running reductions and `scatter` | wins from there on, in sums, maximum and minimum alike |
+//! | sign and payload of NaN | `bitcast` keeps them; `copysign` and `signbit` take the sign as that of a number |
+//! | `nextafter` of equal operands | the right one, so -0 of 0 and -0 |
+//! | `frexp` of zeros, infinities and NaN | themselves, with the exponent 0 |
+//! | `ldexp` beyond the normal numbers | rounded once, to a subnormal number, zero or infinity |
 //! | rounding | `round` takes halves to even; what rounds to zero keeps its sign |
 //! | shifts by as many bits as there are or more, or by a negative number | 0, or all sign bits of an arithmetic one |
 //! | `logsumexp`, `softmax` of -inf alone | -inf, NaN |
@@ -38,6 +42,7 @@ mod argmax;
 pub mod associative;
 mod attributes;
 mod binary;
+mod bitcast;
 mod bits;
 mod broadcast;
 pub mod call;
@@ -53,6 +58,7 @@ mod dynamic_update;
 mod gather;
 mod iota;
 mod matmul;
+mod next_after;
 mod pad;
 mod partials;
 mod polygamma;
@@ -86,6 +92,7 @@ pub use associative::AssociativeScan;
 pub(crate) use associative::Halves;
 pub use attributes::{Attribute, Attributes};
 pub use binary::*;
+pub use bitcast::Bitcast;
 pub use bits::*;
 pub use broadcast::Broadcast;
 pub use call::{Call, Rule};
@@ -102,7 +109,8 @@ pub use dynamic_slice::DynamicSlice;
 pub use dynamic_update::DynamicUpdate;
 pub use gather::Gather;
 pub use iota::Iota;
-pub use matmul::MatMul;
+pub use matmul::{MatMul, integer_products};
+pub use next_after::{NextAfter, next_after};
 pub use pad::Pad;
 pub use polygamma::Polygamma;
 pub use predicate::*;
@@ -173,6 +181,8 @@ pub enum Op {
     Predicate,
     Select,
     Cast,
+    Bitcast,
+    NextAfter,
     MatMul,
     Reduce,
     ArgMax,
@@ -279,6 +289,8 @@ macro_rules! op_keys {
 op_keys! {
     "select" => Select;
     "cast" => Cast;
+    "bitcast" => Bitcast;
+    "nextafter" => NextAfter;
     "matmul" => MatMul;
     "reduce" => Reduce;
     "argmax" => ArgMax;

@@ -5,8 +5,8 @@
 //!
 //! | where | answer |
 //! |---|---|
-//! | `abs` at 0 | 0 |
-//! | `floor`, `ceil`, `round`, `trunc`, `sign` | 0 everywhere |
+//! | `abs` and `copysign` at 0 | 0 |
+//! | `floor`, `ceil`, `round`, `trunc`, `sign`, `copysign` by the sign | 0 everywhere |
 //! | `max`, `min` of equal operands | half to each, as in JAX |
 //! | `max`, `min` if an operand is NaN | 0 |
 //! | `sqrt` at 0 | infinite, so `0 * inf` is NaN: guard the operand, not the result, with `select` |
@@ -81,6 +81,9 @@ pub(super) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: Value, t
             let of_length = if first { y } else { -x };
             t * (of_length / (x.square() + y.square()))
         }
+        // As of |x|, with the sign that it gets.
+        Binary::Copysign if first => select(y.signbit(), -t, t) * x.sign(),
+        Binary::Copysign => t.zeros_like(),
         Binary::And | Binary::Or | Binary::Xor => return None,
     };
     Some(product)

@@ -343,6 +343,7 @@ fn every_op() {
         let k = g.input("k", "i64[]");
         let mut results = vec![
             x.cast(DType::F16),
+            x.bitcast(DType::U32),
             x.max([0, 1]),
             x.argmax(-1),
             x.broadcast_to([Dim::from(2), Dim::from("B"), Dim::from("B")]),

@@ -5,6 +5,7 @@
 //! A float answer is also compared by its reciprocal, which tells -0 from 0.
 
 mod arithmetic;
+mod bits;
 mod indexing;
 mod order;
 
@@ -17,7 +18,7 @@ type Cases = Result<Vec<Case>, String>;
 
 /// Every case of the category.
 pub(crate) fn cases() -> Cases {
-    Ok([arithmetic::cases()?, indexing::cases()?, order::cases()?].concat())
+    Ok([arithmetic::cases()?, bits::cases()?, indexing::cases()?, order::cases()?].concat())
 }
 
 /// The float types.

@@ -1,15 +1,15 @@
 //! Compositions of ops that users call by name, on rows that try them: with infinities, NaN and large numbers.
 
 use funcify::ops::{Conv, ConvOptions};
-use funcify::{DType, Graph, HostTensor, Value, einsum, eye, tri_mask};
+use funcify::{DType, Graph, HostTensor, Value, einsum, eye, grad, tri_mask};
 
 use super::Cases;
 use super::reductions::SUMS;
-use super::values::{FLOATS, NUMBERS, indices, small, varied};
+use super::values::{FLOATS, INTEGERS, NUMBERS, indices, small, varied};
 use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    Ok([softmax()?, floats()?, numbers()?, transposes()?].concat())
+    Ok([softmax()?, floats()?, integers()?, parts()?, numbers()?, transposes()?].concat())
 }
 
 /// A case that gives the results of a program on inputs.
@@ -74,6 +74,60 @@ fn floats() -> Cases {
                     x.std([0, 2]),
                     x.norm(..),
                     empty.var(0),
+                ]
+            })
+        })
+        .collect()
+}
+
+/// Products of integers, which wrap.
+fn integers() -> Cases {
+    INTEGERS
+        .into_iter()
+        .map(|dtype| {
+            let inputs = vec![varied(dtype, &[2, 3, 4], 0), varied(dtype, &[3, 5, 2], 2), varied(dtype, &[4], 6)];
+            case("integer_products", dtype, inputs, |inputs| {
+                let [x, y, vector] = [inputs[0], inputs[1], inputs[2]];
+                vec![
+                    x.matmul(vector),
+                    vector.matmul(vector),
+                    x.matmul(x.t()),
+                    x.dot_general(y, &[(1, 0)], &[(0, 2)]),
+                    einsum("abc,bda->cd", &[x, y]),
+                    x.broadcast_to([3usize, 2, 3, 4]).matmul(x.index(0, 0).t().broadcast_to([3usize, 2, 4, 3])),
+                ]
+            })
+        })
+        .collect()
+}
+
+/// Floats taken apart, put together and scaled, and the derivatives of that.
+fn parts() -> Cases {
+    FLOATS
+        .into_iter()
+        .map(|dtype| {
+            let exponents = indices(DType::I32, &[3, 1], &[0, 9, -7]);
+            let inputs = vec![varied(dtype, &[23], 0), small(dtype, &[3, 4], 0), exponents];
+            case("parts", dtype, inputs, |inputs| {
+                let [x, y, exponents] = [inputs[0], inputs[1], inputs[2]];
+                let (fraction, exponent) = x.frexp();
+                let restored = |y: Value| {
+                    let (fraction, exponent) = y.square().frexp();
+                    (fraction.square().ldexp(exponent) + y.ldexp(exponents)).sum(..)
+                };
+                let signed = |y: Value| y.square().copysign(y.slice(0, ..1) - 1.0).sum(..);
+                vec![
+                    fraction,
+                    exponent,
+                    fraction.ldexp(exponent),
+                    x.signbit(),
+                    x.reverse(0).copysign(x),
+                    x.ldexp(3),
+                    y.ldexp(exponents),
+                    y.ldexp(exponents.cast(DType::I64)),
+                    grad(y, restored),
+                    grad(y, |y| grad(y, restored).sum(..)),
+                    grad(y, signed),
                 ]
             })
         })

@@ -1,13 +1,26 @@
 //! Elementwise ops: of one operand, of two, comparisons, `select`, casts.
 
-use funcify::ops::{Binary, Bits, Cast, Compare, OpRules, Polygamma, Predicate, Select, Unary};
-use funcify::{DType, Scalar};
+use funcify::error::{Place, Site};
+use funcify::ops::{Binary, Bitcast, Bits, Cast, Compare, NextAfter, OpRules, Polygamma, Predicate, Select, Unary};
+use funcify::{DType, Scalar, TensorType};
 
 use super::values::{FLOATS, INTEGERS, LOGIC, NUMBERS, SHAPES, near, pairs, repeated, shifted, small, values, varied};
 use super::{Cases, Use, case, on_dtypes};
 
 pub(super) fn cases() -> Cases {
-    Ok([unary()?, polygamma()?, binary()?, bits()?, compare()?, predicates()?, select()?, casts()?].concat())
+    let groups = [
+        unary()?,
+        polygamma()?,
+        binary()?,
+        bits()?,
+        neighbours()?,
+        compare()?,
+        predicates()?,
+        select()?,
+        casts()?,
+        bitcasts()?,
+    ];
+    Ok(groups.concat())
 }
 
 fn unary() -> Cases {
@@ -68,6 +81,11 @@ fn bits() -> Cases {
     Ok(cases)
 }
 
+/// Their distance is within the tolerance of floats: the category `numerics` asks for their bits.
+fn neighbours() -> Cases {
+    on_dtypes("nextafter", &FLOATS, 0.0, |dtype| two_operands(NextAfter, dtype))
+}
+
 fn predicates() -> Cases {
     use Predicate::*;
     let mut cases = Vec::new();
@@ -79,8 +97,11 @@ fn predicates() -> Cases {
 
 fn binary() -> Cases {
     use Binary::*;
-    let rows: [(&[DType], &[Binary]); 3] =
-        [(&NUMBERS, &[Add, Sub, Mul, Div, Rem, Max, Min, Pow]), (&FLOATS, &[Atan2]), (&LOGIC, &[And, Or, Xor])];
+    let rows: [(&[DType], &[Binary]); 3] = [
+        (&NUMBERS, &[Add, Sub, Mul, Div, Rem, Max, Min, Pow]),
+        (&FLOATS, &[Atan2, Copysign]),
+        (&LOGIC, &[And, Or, Xor]),
+    ];
     let mut cases = Vec::new();
     for (dtypes, op) in rows.iter().flat_map(|(dtypes, ops)| ops.iter().map(move |op| (dtypes, *op))) {
         cases.extend(on_dtypes(op.name(), dtypes, 0.0, |dtype| two_operands(op, dtype))?);
@@ -132,4 +153,24 @@ fn casts() -> Cases {
         cases.push(case(&format!("cast_{from}"), dtype, 0.0, &uses)?);
     }
     Ok(cases)
+}
+
+/// A case for each pair of dtypes with the same bits: numbers, and bits of every kind of float.
+fn bitcasts() -> Cases {
+    const PATTERNS: [i64; 9] =
+        [0, 1, -1, 0x7f80_0000, 0x7fc0_1234, 0x0040_0000, 0x3fc0_0000_0000_0000, 0x7ff8_0000_0000_0567, 0xffff];
+    let is_allowed = |from: DType, dtype: DType| {
+        Bitcast { dtype }.infer(&Place::new("bitcast", Site::Unknown), &[TensorType::scalar(from)]).is_ok()
+    };
+    let pairs = DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|dtype| (from, dtype)));
+    let case_of = |(from, dtype): (DType, DType)| {
+        let bitcast = |operand| Use::new(Bitcast { dtype }, [operand]);
+        let mut uses = vec![bitcast(varied(from, &[values(from).len()], 0))];
+        if from.is_int() {
+            uses.push(bitcast(repeated(from, &[PATTERNS.len()], &PATTERNS.map(Scalar::Int), 0)));
+        }
+        uses.extend(SHAPES.map(|shape| bitcast(varied(from, shape, 1))));
+        case(&format!("bitcast_{from}"), dtype, 0.0, &uses)
+    };
+    pairs.filter(|(from, dtype)| is_allowed(*from, *dtype)).map(case_of).collect()
 }

@@ -101,12 +101,18 @@ fn matmul() -> Cases {
         (&[], [3, 4, 2]),
         (&[], [3, 0, 2]),
     ];
-    on_dtypes("matmul", &FLOATS, SUMS, |dtype| {
+    on_dtypes("matmul", &NUMBERS, SUMS, |dtype| {
         let operands = |batch: &[usize], [rows, inner, columns]: [usize; 3]| {
             let (left, right) = ([batch, &[rows, inner]].concat(), [batch, &[inner, columns]].concat());
             [small(dtype, &left, 0), small(dtype, &right, 3)]
         };
-        shapes.map(|(batch, sizes)| Use::new(MatMul, operands(batch, sizes))).into()
+        let mut uses: Vec<Use> = shapes.map(|(batch, sizes)| Use::new(MatMul, operands(batch, sizes))).into();
+        if dtype.is_int() {
+            // Products and sums that wrap.
+            uses.push(Use::new(MatMul, [varied(dtype, &[3, 21], 0), varied(dtype, &[21, 4], 5)]));
+            uses.push(Use::new(MatMul, [varied(dtype, &[2, 5, 70], 1), varied(dtype, &[2, 70, 3], 2)]));
+        }
+        uses
     })
 }
 

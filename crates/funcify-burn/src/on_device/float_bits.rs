@@ -1,0 +1,110 @@
+//! The bits of floats on a device whose memory is not the host's: a tensor's buffer is read as another type, which moves
+//! no element.
+//!
+//! Burn shows a buffer where nothing is between funcify and the device. With Burn's feature `fusion` something is; then
+//! these give `None`, and the kernels are those in host memory.
+
+use burn::backend::Dispatch;
+use burn::backend::ops::{BoolTensorOps, IntTensorOps};
+use burn::tensor::Scalar;
+use funcify::DType;
+
+use super::{below_zero, negative};
+use crate::device::Burn;
+use crate::kinds::{Tensor, mask_where};
+
+const SIGN: i64 = i32::MIN as i64;
+const MAGNITUDE: i64 = i32::MAX as i64;
+/// The bits of infinity: those of NaN are greater.
+const INFINITY: i64 = 0x7f80_0000;
+const NAN: i64 = 0x7fc0_0000;
+
+/// The bits of each element as an element of `dtype`, which has as many.
+pub(crate) fn bitcast(burn: &Burn, x: &Tensor, dtype: DType) -> Option<Tensor> {
+    if burn.in_host_memory() { None } else { reinterpreted(x, dtype) }
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn reinterpreted(_: &Tensor, _: DType) -> Option<Tensor> {
+    None
+}
+
+#[cfg(feature = "wgpu")]
+fn reinterpreted(x: &Tensor, dtype: DType) -> Option<Tensor> {
+    use burn::backend::{BackendTensor, DispatchTensorKind};
+    use burn::tensor::DType as BurnDType;
+
+    let stored = match dtype {
+        DType::F32 => BurnDType::F32,
+        DType::I32 => BurnDType::I32,
+        DType::U32 => BurnDType::U32,
+        _ => return None,
+    };
+    let kind = match (&x.kind, dtype) {
+        (DispatchTensorKind::Cube(BackendTensor::Float(x)), _) => BackendTensor::Int(with_dtype(x.clone(), stored)?),
+        (DispatchTensorKind::Cube(BackendTensor::Int(x)), DType::F32) => {
+            BackendTensor::Float(with_dtype(x.clone(), stored)?)
+        }
+        (DispatchTensorKind::Cube(BackendTensor::Int(x)), _) => BackendTensor::Int(with_dtype(x.clone(), stored)?),
+        _ => return None,
+    };
+    Some(Tensor { kind: DispatchTensorKind::Cube(kind), autodiff: x.autodiff })
+}
+
+/// A tensor of the device with its elements read as another type, if it is one of the device itself.
+#[cfg(feature = "wgpu")]
+fn with_dtype<P: 'static, R: 'static>(primitive: P, dtype: burn::tensor::DType) -> Option<R> {
+    use std::any::Any;
+
+    use burn::backend::wgpu::CubeTensor;
+
+    let primitive: Box<dyn Any> = Box::new(primitive);
+    let mut tensor = primitive.downcast::<CubeTensor>().ok()?;
+    tensor.dtype = dtype;
+    let tensor: Box<dyn Any> = tensor;
+    tensor.downcast::<R>().ok().map(|tensor| *tensor)
+}
+
+/// |x| with the sign of y, of f32.
+pub(crate) fn copysign(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
+    let [x, y] = [bitcast(burn, x, DType::I32)?, bitcast(burn, y, DType::I32)?];
+    let (magnitude, sign) = (masked(&x, MAGNITUDE), masked(&y, SIGN));
+    bitcast(burn, &Dispatch::bitwise_or(magnitude, sign), DType::F32)
+}
+
+/// The f32 next to x in the direction of y. In the order of floats, their bits are integers, both zeros 0.
+pub(crate) fn next_after(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
+    if crate::dtypes::of(x) != Some(DType::F32) {
+        return None;
+    }
+    let [x, y] = [bitcast(burn, x, DType::I32)?, bitcast(burn, y, DType::I32)?];
+    let bool_dtype = burn.bool_dtype();
+    let in_order = |bits: &Tensor| {
+        let magnitude = masked(bits, MAGNITUDE);
+        mask_where(magnitude.clone(), below_zero(burn, bits), negative(magnitude))
+    };
+    let (from, toward) = (in_order(&x), in_order(&y));
+    let up = Dispatch::int_greater(toward.clone(), from.clone(), bool_dtype);
+    let down = Dispatch::int_lower(toward, from.clone(), bool_dtype);
+    let by = |step: i64, x: Tensor| Dispatch::int_add_scalar(x, Scalar::from(step));
+    let moved = mask_where(from.clone(), up.clone(), by(1, from.clone()));
+    let moved = mask_where(moved, down.clone(), by(-1, from));
+
+    // Back to sign and magnitude; what comes to zero keeps its sign.
+    let is_below = below_zero(burn, &moved);
+    let is_zero = Dispatch::int_equal_elem(moved.clone(), Scalar::from(0i64), bool_dtype);
+    let is_negative = Dispatch::bool_or(is_below.clone(), Dispatch::bool_and(is_zero, below_zero(burn, &x)));
+    let magnitude = mask_where(moved.clone(), is_below, negative(moved));
+    let signed = Dispatch::bitwise_or_scalar(magnitude.clone(), Scalar::from(SIGN));
+    let next = mask_where(magnitude, is_negative, signed);
+    let next = mask_where(y.clone(), Dispatch::bool_or(up, down), next);
+
+    let is_nan =
+        |bits: &Tensor| Dispatch::int_greater_elem(masked(bits, MAGNITUDE), Scalar::from(INFINITY), bool_dtype);
+    let undefined = Dispatch::bool_or(is_nan(&x), is_nan(&y));
+    bitcast(burn, &Dispatch::int_mask_fill(next, undefined, Scalar::from(NAN)), DType::F32)
+}
+
+fn masked(bits: &Tensor, mask: i64) -> Tensor {
+    Dispatch::bitwise_and_scalar(bits.clone(), Scalar::from(mask))
+}

@@ -1,0 +1,389 @@
+//! The methods of a value that take floats apart and put them together: bits, signs, neighbours, fractions and exponents.
+
+use super::{Operand, Value, constant, fail, select};
+use crate::error::Site;
+use crate::host::HostTensor;
+use crate::ops::{Binary, Bitcast, NextAfter};
+use crate::types::DType;
+
+impl Value {
+    /// The bits of each element, read as another type of as many bits: `f32`, `i32` and `u32` into one another, `f64` and
+    /// `i64` into one another. The shape stays. Every bit is kept, the payload of NaN too. The value itself if it has that
+    /// dtype; else no derivative passes through it. As JAX's `lax.bitcast_convert_type`.
+    ///
+    /// Other pairs are [`Error::Mismatch`](crate::Error::Mismatch), with what fits. The halves have no integer type of
+    /// their width: cast them to `f32` first.
+    ///
+    /// ```
+    /// use funcify::{DType, Graph, evaluate};
+    /// // The upper half of the numbers from 1 to 2 for bits whose highest is 1.
+    /// let graph = Graph::build("unit", |g| ((g.input("bits", "u32[N]") >> 9) | 0x3f80_0000).bitcast(DType::F32))?;
+    /// assert_eq!(evaluate(&graph, &[[0u32, 1 << 31].into()])?, [[1f32, 1.5].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn bitcast(self, dtype: DType) -> Value {
+        if self.dtype() == dtype && !self.is_poison() { self } else { self.emit(Bitcast { dtype }) }
+    }
+
+    /// Whether the sign is negative, that of -0 and of NaN too: booleans of the same shape. Of numbers of every type;
+    /// integers are negative below 0. No derivative passes through it. As JAX's `jnp.signbit`.
+    #[track_caller]
+    pub fn signbit(self) -> Value {
+        if !self.dtype().is_float() || self.is_poison() {
+            return self.lt(0);
+        }
+        let layout = Layout::of(self.dtype());
+        self.cast(layout.float).bitcast(layout.bits).lt(0)
+    }
+
+    /// |x| with the sign of `right`, which may be that of -0 or NaN, elementwise. Floats of one dtype, whose shapes
+    /// broadcast. The derivative by x is 1 or -1, and 0 at 0 as that of `abs`; by `right` it is 0. As JAX's `jnp.copysign`.
+    #[track_caller]
+    pub fn copysign(self, right: impl Into<Operand>) -> Value {
+        Operand::elementwise(Binary::Copysign, self.into(), right.into())
+    }
+
+    /// The float next to x in the direction of `right`, elementwise: `right` itself where they are equal, NaN where either
+    /// is NaN. Floats of one dtype, whose shapes broadcast; a neighbour is one of that dtype. As JAX's `jnp.nextafter`; as
+    /// there, it has no derivative: [`Error::NoDerivative`](crate::Error::NoDerivative). Say what it is with
+    /// [`custom_jvp`](crate::custom_jvp), or keep it out with [`stop_gradient`](Value::stop_gradient).
+    #[track_caller]
+    pub fn nextafter(self, right: impl Into<Operand>) -> Value {
+        Operand::elementwise(NextAfter, self.into(), right.into())
+    }
+
+    /// Fraction and exponent, `x = fraction * 2^exponent` with |fraction| in [0.5, 1), of floats: the fraction of x's type,
+    /// the exponent `i32`. Zeros, infinities and NaN are their own fractions, with the exponent 0. The fraction's derivative is
+    /// `2^-exponent`; through the exponent none passes. As JAX's `jnp.frexp`.
+    ///
+    /// ```
+    /// use funcify::{Graph, evaluate};
+    /// let graph = Graph::build("parts", |g| g.input("x", "f32[3]").frexp())?;
+    /// let parts = evaluate(&graph, &[[8f32, -0.75, 0.0].into()])?;
+    /// assert_eq!(parts, [[0.5f32, -0.75, 0.0].into(), [4i32, 0, 0].into()]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn frexp(self) -> (Value, Value) {
+        let dtype = self.dtype();
+        if !dtype.is_float() && !self.is_poison() {
+            let refused = self.not_floats("frexp");
+            return (refused, refused);
+        }
+        let layout = Layout::of(dtype);
+        let x = self.cast(layout.float);
+        let magnitude = x.bitcast(layout.bits) & layout.largest();
+        let biased = magnitude >> layout.fraction;
+        // A subnormal number has no leading 1: its exponent is that of its highest bit.
+        let width = 8 * layout.bits.size() as i64;
+        let subnormal = -magnitude.count_leading_zeros() + (width + 1 - layout.bias - layout.fraction);
+        let exponent = select(biased.eq(0), subnormal, biased - (layout.bias - 1));
+        let has_none = magnitude.eq(0) | biased.eq(2 * layout.bias + 1);
+        let exponent = select(has_none, 0, exponent);
+        // Two powers: 2 to the power of most is beyond the normal numbers. No product is rounded.
+        let first = (-exponent).clamp(1 - layout.bias, layout.bias);
+        let fraction = x * layout.power(first) * layout.power(-exponent - first);
+        (fraction.cast(dtype), exponent.cast(DType::I32))
+    }
+
+    /// `x * 2^exponent`, elementwise, rounded once where it is subnormal, infinite where it is too large. `x` are floats; the
+    /// exponents an integer, or integers of any type whose shape broadcasts with that of x. Linear in x, without a derivative
+    /// by the exponents. As C's `ldexp` and JAX's `jnp.ldexp`, whose power of 2 may overflow on its own.
+    #[track_caller]
+    pub fn ldexp(self, exponent: impl Into<Operand>) -> Value {
+        let dtype = self.dtype();
+        if self.is_poison() {
+            return self;
+        }
+        if !dtype.is_float() {
+            return self.not_floats("ldexp");
+        }
+        let layout = Layout::of(dtype);
+        let x = self.cast(layout.float);
+        let scaled = match exponent.into() {
+            Operand::Int(exponent) => layout.steps(exponent).into_iter().fold(x, |x, step| x * layout.constant(step)),
+            Operand::Value(exponent) if exponent.is_poison() => return exponent,
+            Operand::Value(exponent) if exponent.dtype().is_int() => {
+                layout.powers(exponent).into_iter().fold(x, |x, power| x * power)
+            }
+            other => {
+                let found = match other {
+                    Operand::Value(exponent) => exponent.ty().to_string(),
+                    Operand::Float(number) => format!("the number {number:?}"),
+                    other => format!("{other:?}"),
+                };
+                return fail("ldexp", Site::caller(), &[self], |at| {
+                    let fix = "cast the exponents to an integer type";
+                    at.mismatch("the exponent", "an integer, or integers of any type", found, fix)
+                });
+            }
+        };
+        scaled.cast(dtype)
+    }
+
+    #[track_caller]
+    fn not_floats(self, op: &str) -> Value {
+        fail(op, Site::caller(), &[self], |at| {
+            at.mismatch("the operand", "a float type", self.ty(), "cast the operand to a float type")
+        })
+    }
+}
+
+/// How the floats are made in which a float type is taken apart: `f64` itself, `f32` for the others, which it holds.
+#[derive(Clone, Copy)]
+struct Layout {
+    float: DType,
+    /// The integers with its bits.
+    bits: DType,
+    /// How many bits the fraction has.
+    fraction: i64,
+    /// What is added to an exponent; also the largest one. The smallest of a normal number is `1 - bias`.
+    bias: i64,
+}
+
+impl Layout {
+    fn of(dtype: DType) -> Self {
+        match dtype {
+            DType::F64 => Layout { float: DType::F64, bits: DType::I64, fraction: 52, bias: 1023 },
+            _ => Layout { float: DType::F32, bits: DType::I32, fraction: 23, bias: 127 },
+        }
+    }
+
+    /// All bits but the sign.
+    fn largest(self) -> i64 {
+        i64::MAX >> (64 - 8 * self.bits.size())
+    }
+
+    /// 2 to the power of exponents of normal numbers.
+    #[track_caller]
+    fn power(self, exponent: Value) -> Value {
+        ((exponent + self.bias) << self.fraction).bitcast(self.float)
+    }
+
+    /// 2 to the power of the exponent of a normal number.
+    #[track_caller]
+    fn constant(self, exponent: i64) -> Value {
+        let power = f64::from_bits(((1023 + exponent) as u64) << 52);
+        constant(HostTensor::scalar(power).cast(self.float))
+    }
+
+    /// A first part of an exponent that is not one of a normal number. A downward one leaves so much to the last part that
+    /// what the first rounds to a subnormal number ends as 0: nothing is rounded twice (as in musl's `scalbn`).
+    fn part(self, exponent: i64) -> i64 {
+        match exponent {
+            _ if exponent > self.bias => self.bias,
+            _ if exponent < 1 - self.bias => self.downward(),
+            _ => 0,
+        }
+    }
+
+    fn downward(self) -> i64 {
+        2 - self.bias + self.fraction
+    }
+
+    /// Every exponent beyond this makes zeros and infinities of all numbers, as this one does.
+    fn reach(self) -> i64 {
+        4 * self.bias
+    }
+
+    /// The exponents of normal numbers whose powers of 2 scale by that one, in order.
+    fn steps(self, exponent: i64) -> Vec<i64> {
+        let mut rest = exponent.clamp(-self.reach(), self.reach());
+        let mut steps = Vec::new();
+        for _ in 0..2 {
+            let part = self.part(rest);
+            rest -= part;
+            steps.extend((part != 0).then_some(part));
+        }
+        steps.push(rest.clamp(1 - self.bias, self.bias));
+        steps
+    }
+
+    /// The powers of 2 that scale by those of exponents, in order: [`steps`](Layout::steps) of each.
+    #[track_caller]
+    fn powers(self, exponent: Value) -> [Value; 3] {
+        let part = |rest: Value| {
+            let downward = select(rest.lt(1 - self.bias), self.downward(), rest.zeros_like());
+            select(rest.gt(self.bias), self.bias, downward)
+        };
+        let exponent = match exponent.dtype() {
+            DType::U8 => exponent,
+            DType::U32 => exponent.minimum(self.reach()),
+            _ => exponent.clamp(-self.reach(), self.reach()),
+        };
+        let exponent = exponent.cast(self.bits);
+        let first = part(exponent);
+        let second = part(exponent - first);
+        let last = (exponent - first - second).clamp(1 - self.bias, self.bias);
+        [first, second, last].map(|step| self.power(step))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GradOptions, Graph, evaluate};
+
+    const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
+
+    /// What a function of these inputs gives.
+    fn results<const N: usize>(inputs: [HostTensor; N], f: impl Fn([Value; N]) -> Vec<Value>) -> Vec<HostTensor> {
+        let graph = Graph::build("f", |g| {
+            let mut number = 0;
+            f(inputs.each_ref().map(|input| {
+                number += 1;
+                g.input(&format!("x{number}"), input.ty())
+            }))
+        });
+        evaluate(&graph.unwrap_or_else(|error| panic!("{error}")), &inputs).unwrap()
+    }
+
+    fn bits(tensor: &HostTensor) -> Vec<u8> {
+        tensor.storage().to_le_bytes()
+    }
+
+    /// Numbers of every size that a type has, with every sign, zeros and what is not finite among them.
+    fn spread(dtype: DType) -> HostTensor {
+        let numbers = (-1080..1030).flat_map(|exponent: i32| {
+            let power = 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
+            [power, -power * 1.5, power * 1.998046875]
+        });
+        let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+        let all: Vec<f64> = numbers.chain(special).collect();
+        let count = all.len();
+        HostTensor::from_vec(all, [count]).unwrap().cast(dtype)
+    }
+
+    #[test]
+    fn fractions_and_exponents_of_every_number() {
+        for dtype in FLOATS {
+            let x = spread(dtype);
+            let [fraction, exponent, back] = &results([x.clone()], |[x]| {
+                let (fraction, exponent) = x.frexp();
+                vec![fraction, exponent, fraction.ldexp(exponent)]
+            })[..] else {
+                panic!("three results");
+            };
+            assert_eq!((fraction.dtype(), exponent.dtype()), (dtype, DType::I32));
+            assert_eq!(bits(back), bits(&x), "{dtype}");
+            for ((x, fraction), exponent) in
+                x.to_f64_vec().into_iter().zip(fraction.to_f64_vec()).zip(exponent.scalars())
+            {
+                match x != 0.0 && x.is_finite() {
+                    true => {
+                        assert!((0.5..1.0).contains(&fraction.abs()), "{dtype}: the fraction of {x:e} is {fraction}")
+                    }
+                    false => assert!(exponent.as_i64() == 0 && fraction.to_bits() == x.to_bits(), "{dtype}: {x}"),
+                }
+            }
+        }
+    }
+
+    /// A sum of two powers of 2 that f64 holds, times 2^exponent, rounded by a cast from it.
+    #[test]
+    fn scaling_is_rounded_once() {
+        for dtype in FLOATS.into_iter().filter(|dtype| *dtype != DType::F64) {
+            let x = spread(dtype);
+            for exponent in (-300..=300).step_by(7).chain([-126, -127, -128, -129, 127, 128, i64::MIN, i64::MAX]) {
+                let power = 2f64.powi(exponent.clamp(-600, 600) as i32);
+                let expected = HostTensor::from_vec(x.to_f64_vec().iter().map(|x| x * power).collect(), x.shape());
+                let expected = bits(&expected.unwrap().cast(dtype));
+                let exponents = HostTensor::scalar(exponent);
+                let scaled = results([x.clone(), exponents], |[x, e]| vec![x.ldexp(e), x.ldexp(exponent)]);
+                assert!(bits(&scaled[0]) == expected, "{dtype} times 2^{exponent}");
+                assert!(bits(&scaled[1]) == expected, "{dtype} times 2^{exponent}, a number");
+            }
+        }
+    }
+
+    /// Halves of the distance of subnormal numbers go to the even one, and what lies beyond them does not.
+    #[test]
+    fn f64_is_rounded_once_too() {
+        let unit = f64::from_bits(1);
+        let x = HostTensor::from([1.5, 2.5, 1.5 + f64::EPSILON, 2.5 - 2.0 * f64::EPSILON, 0.5, 0.5 + f64::EPSILON]);
+        let expected = HostTensor::from([2.0 * unit, 2.0 * unit, 2.0 * unit, 2.0 * unit, 0.0, unit]);
+        let scaled = results([x.clone()], |[x]| vec![x.ldexp(-1074), (x * 2f64.powi(900)).ldexp(-1974)]);
+        assert_eq!(scaled, [expected.clone(), expected]);
+        let up =
+            results([HostTensor::from([unit, -unit])], |[x]| vec![x.ldexp(2097), x.ldexp(2098), x.ldexp(i64::MAX)]);
+        let inf = HostTensor::from([f64::INFINITY, f64::NEG_INFINITY]);
+        assert_eq!(up, [HostTensor::from([2f64.powi(1023), -2f64.powi(1023)]), inf.clone(), inf]);
+    }
+
+    #[test]
+    fn exponents_of_every_integer_type() {
+        for dtype in [DType::U8, DType::U32, DType::I32, DType::I64] {
+            let e = HostTensor::from([0i64, 1, 100, 255]).cast(dtype);
+            let x = HostTensor::from([3f32, -3.0, 0.5, 1e-30]);
+            let expected = [3f32, -6.0, 2f32.powi(99), f32::INFINITY];
+            assert_eq!(results([x, e], |[x, e]| vec![x.ldexp(e)]), [expected.into()], "{dtype}");
+        }
+        let far = results([[1f32, 1.0].into(), [i32::MIN, i32::MAX].into()], |[x, e]| vec![x.ldexp(e)]);
+        assert_eq!(far, [[0f32, f32::INFINITY].into()]);
+        let column = results([[[1f32], [2.0]].into(), [0i32, 3].into()], |[x, e]| vec![x.ldexp(e)]);
+        assert_eq!(column, [[[1f32, 8.0], [2.0, 16.0]].into()]);
+    }
+
+    #[test]
+    fn signs_are_those_of_the_bits() {
+        for dtype in FLOATS {
+            let x = HostTensor::from([1.0, -1.0, 0.0, -0.0, f64::NAN, -f64::NAN, f64::NEG_INFINITY]).cast(dtype);
+            let expected = HostTensor::from([false, true, false, true, false, true, true]);
+            let one = HostTensor::from([2.0; 7]).cast(dtype);
+            let [signs, copied] =
+                &results([x.clone(), one], |[x, one]| vec![x.signbit(), one.copysign(x).signbit()])[..]
+            else {
+                panic!("two results");
+            };
+            assert_eq!((signs, copied), (&expected, &expected), "{dtype}");
+        }
+        let ints = results([[0i32, -1].into(), [0u8, 255].into()], |[x, y]| vec![x.signbit(), y.signbit()]);
+        assert_eq!(ints, [[false, true].into(), [false, false].into()]);
+    }
+
+    /// JAX's: the fraction's slope is 2^-exponent, a scaled number's 2^exponent, a copied sign's that of |x|.
+    #[test]
+    fn derivatives_of_every_order() {
+        let slopes = |x: f64, f: &dyn Fn(Value) -> Value| {
+            let graph = Graph::build("f", |g| f(g.input("x", "f64[]"))).unwrap();
+            let first = graph.grad("x", GradOptions::new()).unwrap();
+            let pushed = graph.jvp("x").unwrap();
+            let inputs: [HostTensor; 2] = [x.into(), 1f64.into()];
+            let [gradient, tangent] = [evaluate(&first, &inputs[..1]).unwrap(), evaluate(&pushed, &inputs).unwrap()]
+                .map(|all| all.last().unwrap().to_f64_vec()[0]);
+            assert_eq!(gradient.to_bits(), tangent.to_bits(), "the two modes at {x}");
+            gradient
+        };
+        for (x, slope) in [(12.0, 1.0 / 16.0), (-0.75, 1.0), (0.0, 1.0), (f64::INFINITY, 1.0)] {
+            assert_eq!(slopes(x, &|x| x.frexp().0), slope, "the fraction of {x}");
+        }
+        assert_eq!(slopes(3.0, &|x| x.ldexp(5)), 32.0);
+        assert_eq!(slopes(3.0, &|x| x.ldexp(constant(-2i32))), 0.25);
+        assert_eq!(slopes(3.0, &|x| x.square().ldexp(x.frexp().1)), 24.0);
+        for (x, slope) in [(2.0, -1.0), (-2.0, 1.0), (0.0, 0.0), (-0.0, 0.0)] {
+            assert_eq!(slopes(x, &|x| x.copysign(-0.0)), slope, "{x} with another sign");
+        }
+        assert_eq!(slopes(2.0, &|x| constant(3f64).copysign(x) + x * 0.0), 0.0);
+        let second = Graph::build("f", |g| {
+            crate::grad(g.input("x", "f64[]"), |x| crate::grad(x, |x| (x * x * x).copysign(-1.0).ldexp(1)))
+        });
+        assert_eq!(evaluate(&second.unwrap(), &[2f64.into()]).unwrap(), [(-24f64).into()]);
+    }
+
+    #[test]
+    fn refusals() {
+        let refused = |f: &dyn Fn(Value) -> Value, ty: &str, message: &str| {
+            let error = Graph::build("f", |g| f(g.input("x", ty))).unwrap_err().to_string();
+            assert!(error.contains(message) && error.contains("floats.rs:"), "{error}\ndoes not say: {message}");
+        };
+        refused(&|x| x.frexp().0, "i32[2]", "a float type");
+        refused(&|x| x.ldexp(1), "i32[2]", "a float type");
+        refused(&|x| x.ldexp(1.5), "f32[2]", "an integer, or integers of any type");
+        refused(&|x| x.ldexp(x), "f32[2]", "found:    f32[2]");
+        refused(&|x| x.signbit(), "bool[2]", "bool");
+        refused(&|x| x.copysign(x), "i32[2]", "a float type");
+        refused(&|x| x.nextafter(x), "i32[2]", "a float type");
+        refused(&|x| x.bitcast(DType::I64), "f32[2]", "f64 or i64, to be read as i64");
+    }
+}

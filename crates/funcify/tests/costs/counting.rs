@@ -13,17 +13,43 @@ use funcify::{DType, Graph, HostTensor, funcify, ops};
 #[derive(Clone, Default)]
 pub(crate) struct Counting(Arc<Counts>);
 
+/// A tensor of the reference backend, whose bytes are held until the last copy of it is dropped.
+#[derive(Clone)]
+pub(crate) struct Held(
+    Arc<HostTensor>,
+    #[expect(dead_code, reason = "gives the bytes back when it is dropped")] Arc<Bytes>,
+);
+
+/// So many bytes that are held.
+struct Bytes(usize, Arc<Counts>);
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        self.1.held.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
 /// What was asked since the last [`Counting::taken`].
 #[derive(Default)]
 struct Counts {
     kernels: Mutex<BTreeMap<&'static str, usize>>,
     uploads: AtomicUsize,
     stacked: AtomicUsize,
+    /// The bytes of all tensors that are held, and the most that were since the last [`Counting::taken`].
+    held: AtomicUsize,
+    peak: AtomicUsize,
 }
 
 funcify!(Counting, ops::Scan, native_loop);
 
 impl Counting {
+    fn hold(&self, tensor: Arc<HostTensor>) -> Held {
+        let bytes = tensor.len() * tensor.dtype().size();
+        let held = self.0.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.0.peak.fetch_max(held, Ordering::Relaxed);
+        Held(tensor, Arc::new(Bytes(bytes, self.0.clone())))
+    }
+
     /// How often the kernel of each op ran since the last time.
     fn taken(&self) -> BTreeMap<&'static str, usize> {
         std::mem::take(&mut *self.0.kernels.lock().unwrap())
@@ -31,7 +57,7 @@ impl Counting {
 }
 
 impl Backend for Counting {
-    type Tensor = Arc<HostTensor>;
+    type Tensor = Held;
 
     fn name(&self) -> &'static str {
         "counting"
@@ -43,32 +69,36 @@ impl Backend for Counting {
 
     fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError> {
         self.0.uploads.fetch_add(1, Ordering::Relaxed);
-        Reference.upload(tensor)
+        Ok(self.hold(Reference.upload(tensor)?))
     }
 
     fn download(&self, tensor: &Self::Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
-        Reference.download(tensor, dtype)
+        Reference.download(&tensor.0, dtype)
     }
 
     fn shape(&self, tensor: &Self::Tensor) -> Vec<usize> {
-        Reference.shape(tensor)
+        Reference.shape(&tensor.0)
     }
 
     fn stores(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
-        Reference.stores(tensor, dtype)
+        Reference.stores(&tensor.0, dtype)
     }
 
     fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError> {
-        Reference.rows(tensor, start, count)
+        Ok(self.hold(Reference.rows(&tensor.0, start, count)?))
     }
 
     fn row(&self, tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, BackendError> {
-        Reference.row(tensor, row)
+        Ok(self.hold(Reference.row(&tensor.0, row)?))
     }
 
     fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError> {
         self.0.stacked.fetch_add(parts.len(), Ordering::Relaxed);
-        Reference.stack(parts, ty)
+        let parts = parts.into_iter().map(|part| match part {
+            Part::Row(row) => Part::Row(row.0),
+            Part::Block(block) => Part::Block(block.0),
+        });
+        Ok(self.hold(Reference.stack(parts.collect(), ty)?))
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
@@ -76,9 +106,9 @@ impl Backend for Counting {
             *call.backend.0.kernels.lock().unwrap().entry(call.op.name()).or_default() += 1;
             let mut sizes = call.sizes().clone();
             let mut context = EvalContext { at: call.place().clone(), sizes: &mut sizes };
-            let inputs: Vec<HostTensor> = operands.iter().map(|tensor| (**tensor).clone()).collect();
+            let inputs: Vec<HostTensor> = operands.iter().map(|tensor| (*tensor.0).clone()).collect();
             let results = call.op.eval(&mut context, &inputs, call.outputs)?;
-            Ok(results.into_iter().map(Arc::new).collect::<Tensors<_>>())
+            Ok(results.into_iter().map(|result| call.backend.hold(Arc::new(result))).collect::<Tensors<_>>())
         })
     }
 }
@@ -91,6 +121,10 @@ pub(crate) struct Cost {
     pub(crate) uploads: usize,
     /// How many rows and blocks were put together to tensors.
     pub(crate) stacked: usize,
+    /// The most bytes of tensors that the call held at once, beside what the function holds between calls.
+    pub(crate) peak: usize,
+    /// The most that its plan says.
+    pub(crate) planned: usize,
 }
 
 impl Cost {
@@ -102,9 +136,16 @@ impl Cost {
         function.call_host(arguments).unwrap();
         backend.taken();
         let read = |count: &AtomicUsize| count.swap(0, Ordering::Relaxed);
-        (read(&backend.0.uploads), read(&backend.0.stacked));
+        (read(&backend.0.uploads), read(&backend.0.stacked), read(&backend.0.peak));
+        let before = backend.0.held.load(Ordering::Relaxed);
         function.call_host(arguments).unwrap();
-        Cost { kernels: backend.taken(), uploads: read(&backend.0.uploads), stacked: read(&backend.0.stacked) }
+        Cost {
+            kernels: backend.taken(),
+            uploads: read(&backend.0.uploads),
+            stacked: read(&backend.0.stacked),
+            peak: read(&backend.0.peak) - before,
+            planned: function.report().peak_bytes.unwrap(),
+        }
     }
 
     /// How often the kernel of an op ran.

@@ -306,3 +306,66 @@ fn derivatives_have_a_few_times_the_ops_of_their_program() {
     let found = [&graph, &first, &second, &lanes].map(ops);
     assert!(found.iter().zip([4, 18, 60, 29]).all(|(found, most)| *found <= most), "{found:?}");
 }
+
+/// What is not needed any more is given back: the most that a call holds does not grow with its ops and steps.
+#[test]
+fn tensors_are_held_no_longer_than_they_are_needed() {
+    let row = 1000 * 8;
+    let line = |ops: usize| {
+        let graph = Graph::build("model", |g| (0..ops).fold(g.input("x", "f64[1000]"), |x, _| x.sin()));
+        Cost::of(&graph.unwrap(), Native, &[ramp(&[1000])])
+    };
+    assert!(line(20).peak <= 3 * row, "{} bytes", line(20).peak);
+    assert_eq!(line(20).peak, line(40).peak);
+    let carried = |steps: usize| {
+        let graph = Graph::build("model", |g| {
+            let options = ScanOptions::new().length(steps);
+            scan_with(options, g.input("x", "f64[1000]"), (), |c, ()| (c.sin().exp().tanh(), ())).0
+        });
+        Cost::of(&graph.unwrap(), Native, &[ramp(&[1000])])
+    };
+    assert!(carried(5).peak <= 4 * row, "{} bytes", carried(5).peak);
+    assert_eq!(carried(5).peak, carried(50).peak);
+}
+
+/// The last two rows of a state, and the gradient of the last two steps: what is kept does not grow with the steps.
+#[test]
+fn rows_that_nothing_reads_are_not_kept() {
+    let peak = |truncate: Option<usize>, steps: usize| {
+        let graph = Graph::build("model", |g| {
+            let (x, w) = (g.input("x", "f64[1000]"), g.input("w", "f64[]"));
+            let options = ScanOptions::new().length(steps);
+            let options = if let Some(last) = truncate { options.truncate(last) } else { options };
+            grad(w, |w| scan_with(options, x, (), |c, ()| ((c * w).sin(), ())).0.sum(0))
+        });
+        Cost::of(&graph.unwrap(), Native, &[ramp(&[1000]), number(0.5)]).peak / 8000
+    };
+    assert!(peak(None, 60) >= 60, "the states before each step: {}", peak(None, 60));
+    assert_eq!(peak(Some(2), 30), peak(Some(2), 60));
+    assert!(peak(Some(2), 60) < 20, "{}", peak(Some(2), 60));
+}
+
+/// What a report says is no less than what a call holds, and not twice as much, for loops in both strategies.
+#[test]
+fn the_planned_peak_is_that_of_a_call() {
+    let graph = Graph::build("model", |g| {
+        let (xs, w) = (g.input("xs", "f64[12,100]"), g.input("w", "f64[100]"));
+        let ys = scan(w, xs, |c, x| ((c * w + x).tanh(), c * 2.0)).1;
+        (ys.exp() * 3.0).sum(0)
+    });
+    let graph = graph.unwrap();
+    for (name, graph) in [("value", &graph), ("gradient", &graph.vjp(.., GradOptions::new()).unwrap())] {
+        for strategy in BOTH {
+            let ct = (graph.inputs().len() == 3).then(|| ramp(&[100]));
+            let arguments: Vec<HostTensor> = [ramp(&[12, 100]), ramp(&[100])].into_iter().chain(ct).collect();
+            let cost = Cost::of(graph, strategy, &arguments);
+            // The caller of `call_host` holds the arguments too, after the program has given them back.
+            let given: usize = arguments.iter().map(|argument| argument.len() * 8).sum();
+            let (peak, planned) = (cost.peak, cost.planned);
+            assert!(
+                peak <= planned + given && planned <= 2 * peak,
+                "{name} {strategy:?}: {peak} of {planned} + {given}"
+            );
+        }
+    }
+}

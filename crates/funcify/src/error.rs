@@ -262,6 +262,21 @@ pub enum Error {
         fix: String,
     },
 
+    /// Tensors would take more than the memory budget. Nothing was allocated for them.
+    #[error("{}", report(at, format!("{what} would pass the memory budget"), &[("needed", &budget_facts(*needed, *held)), ("budget", &crate::memory::shown(*budget))], "use smaller sizes or fewer steps, or raise `CompileOptions::memory_budget` or FUNCIFY_MEMORY_BUDGET"))]
+    OverBudget {
+        /// The op and its place.
+        at: Box<Place>,
+        /// The tensors.
+        what: String,
+        /// How many bytes they take, at least.
+        needed: u64,
+        /// How many bytes the program holds beside them.
+        held: u64,
+        /// The budget, in bytes.
+        budget: u64,
+    },
+
     /// The backend's device cannot hold or compute this.
     #[error("{}", report(at, format!("backend `{backend}` does not support {what}"), &[("reason", reason)], fix))]
     Unsupported {
@@ -374,6 +389,7 @@ macro_rules! place_of {
             | Error::NoConversion { at, .. }
             | Error::StepCountNotStatic { at, .. }
             | Error::ProgramTooLarge { at, .. }
+            | Error::OverBudget { at, .. }
             | Error::Unsupported { at, .. }
             | Error::Registry { at, .. }
             | Error::Absent { at, .. }
@@ -407,6 +423,7 @@ impl Error {
             Error::NoConversion { .. } => "NoConversion",
             Error::StepCountNotStatic { .. } => "StepCountNotStatic",
             Error::ProgramTooLarge { .. } => "ProgramTooLarge",
+            Error::OverBudget { .. } => "OverBudget",
             Error::Unsupported { .. } => "Unsupported",
             Error::Registry { .. } => "Registry",
             Error::Absent { .. } => "Absent",
@@ -435,6 +452,12 @@ impl Error {
     fn place_mut(&mut self) -> &mut Place {
         place_of!(self)
     }
+}
+
+/// What is needed, and what is held.
+fn budget_facts(needed: u64, held: u64) -> String {
+    let beside = if held == 0 { String::new() } else { format!(", beside {} in use", crate::memory::shown(held)) };
+    format!("{}{beside}", crate::memory::shown(needed))
 }
 
 /// The one layout of all messages.

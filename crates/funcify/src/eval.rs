@@ -4,6 +4,7 @@ use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::Graph;
 use crate::host::HostTensor;
+use crate::memory::Held;
 use crate::ops::{EvalContext, OpRules};
 use crate::types::{Sizes, TensorType};
 
@@ -19,6 +20,7 @@ pub fn evaluate(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>>
 /// Evaluates a graph whose sizes are bound.
 pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Sizes) -> Result<Vec<HostTensor>> {
     let live = graph.live_nodes();
+    let mut held = Held::nothing();
     let mut values: Vec<Option<HostTensor>> = vec![None; graph.values().count()];
     for (input, tensor) in graph.inputs().iter().zip(inputs) {
         values[input.value.index()] = Some(tensor);
@@ -29,8 +31,13 @@ pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Si
         let operands = (node.inputs.iter())
             .map(|input| values[input.index()].clone().ok_or_else(|| missing(node.place())))
             .collect::<Result<Vec<_>>>()?;
-        let mut context = EvalContext { at: node.place(), sizes };
-        let results = node.op.eval(&mut context, &operands, &graph.types(&node.outputs))?;
+        let (at, types) = (node.place(), graph.types(&node.outputs));
+        // Loops hold what they give against the budget themselves, once their steps are known.
+        for ty in types.iter().filter(|_| node.op.bodies().is_empty()) {
+            held.add(&at, 1, ty, sizes)?;
+        }
+        let mut context = EvalContext { at, sizes };
+        let results = node.op.eval(&mut context, &operands, &types)?;
         for (output, result) in node.outputs.iter().zip(results) {
             values[output.index()] = Some(result);
         }

@@ -173,10 +173,11 @@ pub struct HostTensor {
 }
 
 impl HostTensor {
-    /// A tensor with these elements; `None` if their number is not that of the shape.
+    /// A tensor with these elements; `None` if their number is not that of the shape, or if the sizes that are not 0 have
+    /// a product that memory cannot have.
     pub fn new(shape: impl Into<Vec<usize>>, storage: Storage) -> Option<Self> {
         let shape = shape.into();
-        (shape.iter().product::<usize>() == storage.len()).then_some(HostTensor { shape, storage })
+        (element_count(&shape) == Some(storage.len())).then_some(HostTensor { shape, storage })
     }
 
     /// A tensor with these elements; `None` if their number is not that of the shape.
@@ -198,7 +199,7 @@ impl HostTensor {
 
     /// A tensor whose element at each multi-index is `f` of it: integers wrap to `dtype`, floats round.
     pub fn from_fn(dtype: DType, shape: &[usize], mut f: impl FnMut(&[usize]) -> Scalar) -> Self {
-        let mut elements = Vec::with_capacity(shape.iter().product());
+        let mut elements = Vec::with_capacity(element_count(shape).unwrap_or(0));
         for_each_index(shape, |index| elements.push(f(index)));
         HostTensor { shape: shape.to_vec(), storage: Storage::from_scalars(dtype, elements) }
     }
@@ -322,6 +323,13 @@ impl fmt::Debug for HostTensor {
         write!(f, "{} ", self.ty())?;
         f.write_str(&crate::text::print_elements(self))
     }
+}
+
+/// The number of elements of a shape; `None` if it, or a stride, is more than memory can have.
+pub(crate) fn element_count(shape: &[usize]) -> Option<usize> {
+    let product = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)))?;
+    isize::try_from(product).ok()?;
+    Some(if shape.contains(&0) { 0 } else { product })
 }
 
 /// Calls `f` with every multi-index of `shape`, in row-major order.

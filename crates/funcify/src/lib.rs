@@ -46,6 +46,7 @@ mod eval;
 mod files;
 mod graph;
 mod host;
+mod memory;
 pub mod nn;
 pub mod ops;
 pub mod random;
@@ -69,6 +70,7 @@ pub use graph::{
     concat, constant, einsum, eye, full, iota, select, size, stack, tri_mask,
 };
 pub use host::{Element, HostTensor, Scalar, Storage};
+pub use memory::{MEMORY_BUDGET_VARIABLE, memory_budget, set_memory_budget};
 pub use ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 pub use ops::scan::{
     Bound, Carry, MapOptions, MitMot, Outcome, Recurrence, ScanOptions, SequenceHandle, State, Step, fori_loop, map,
@@ -78,5 +80,5 @@ pub use ops::switch::{cond, switch};
 pub use ops::while_loop::{while_loop, while_loop_bounded};
 pub use text::to_dot;
 pub use tree::Tree;
-pub use types::{DType, Dim, Shape, Sizes, Symbol, TensorType};
+pub use types::{DType, Dim, Shape, SizeError, Sizes, Symbol, TensorType};
 pub use vmap::{InAxes, VmapOptions, vmap, vmap_with};

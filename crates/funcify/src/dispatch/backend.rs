@@ -6,7 +6,7 @@ use super::registry::Kernel;
 use crate::error::{BackendError, Error, Place};
 use crate::host::HostTensor;
 use crate::ops::Op;
-use crate::types::{DType, Dim, Shape, Sizes, TensorType};
+use crate::types::{DType, Dim, Shape, SizeError, Sizes, TensorType};
 
 /// The tensors that a kernel takes or gives. A tensor may be large, Burn's is some 500 bytes, and each kernel moves them.
 pub type Tensors<T> = SmallVec<[T; 2]>;
@@ -62,6 +62,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
             self.name()
         )
         .into())
+    }
+
+    /// How many bytes one element of a tensor takes, for the memory budget.
+    fn element_bytes(&self, dtype: DType) -> usize {
+        dtype.size()
     }
 
     /// A kernel's result of type `dtype` as the device keeps it: where the library computes in another type, what was
@@ -172,11 +177,8 @@ impl<'a, B: Backend, O> Call<'a, B, O> {
 
     /// The number that a dimension has in this call.
     pub fn dim(&self, dim: &Dim) -> Result<usize, BackendError> {
-        let value = dim.value(self.sizes).map_err(|symbol| crate::ops::unbound(self.at, &symbol))?;
-        usize::try_from(value).map_err(|_| {
-            let fix = "call with sizes for which it is 0 or more";
-            self.at.mismatch(format!("the size or position {dim}"), "0 or more", value, fix).into()
-        })
+        let value = dim.value(self.sizes).map_err(|error| crate::ops::no_size(self.at, error))?;
+        usize::try_from(value).map_err(|_| crate::ops::no_size(self.at, SizeError::Negative(dim.clone(), value)).into())
     }
 
     /// The sizes that a shape has in this call.

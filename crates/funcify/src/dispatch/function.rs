@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::backend::{Backend, LoopStrategy};
 use super::eager::execution_error;
+use super::ledger::Memory;
 use super::lower::{Lowering, Settings};
 use super::program::{Program, Run};
 use super::registry::Conversions;
@@ -30,11 +31,14 @@ pub struct CompileOptions {
     pub max_kernels: usize,
     /// How many specialised programs are kept; the one unused for longest goes first.
     pub max_programs: usize,
+    /// How many bytes of tensors a call may hold at once before it is an error, `OverBudget`; without a number, as many as
+    /// [`memory_budget`](crate::memory_budget) says.
+    pub memory_budget: Option<u64>,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { strategy: LoopStrategy::Auto, max_kernels: 1 << 20, max_programs: 32 }
+        CompileOptions { strategy: LoopStrategy::Auto, max_kernels: 1 << 20, max_programs: 32, memory_budget: None }
     }
 }
 
@@ -81,6 +85,8 @@ struct Compiled<B: Backend> {
     program: Program<B>,
     loops: Vec<LoopReport>,
     time: Duration,
+    /// The most that its plan holds at once with the sizes of the last call, if they are known.
+    peak: Mutex<Option<(Sizes, Option<u64>)>>,
 }
 
 impl<B: Backend> Function<B> {
@@ -148,7 +154,8 @@ impl<B: Backend> Function<B> {
         let types = self.argument_types(&at, arguments)?;
         let sizes = bind_sizes(&at, &self.graph, &types)?;
         let compiled = self.compiled_for(&at, &sizes, arguments)?;
-        let mut run = Run { backend: &self.backend, sizes, watch: Watch::current() };
+        let memory = self.kept_memory(&compiled, &sizes);
+        let mut run = Run { backend: &self.backend, sizes, watch: Watch::current(), memory };
         let results = compiled.program.run(&mut run, arguments.to_vec());
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((compiled, run.sizes));
         results.map_err(|error| error.in_graph(&self.graph))
@@ -165,6 +172,26 @@ impl<B: Backend> Function<B> {
         let results = self.call(&uploaded.collect::<Result<Vec<_>>>()?)?;
         let typed = results.iter().enumerate().map(|(index, tensor)| (tensor, self.graph.output_type(index).dtype));
         typed.map(|(tensor, dtype)| self.backend.download(tensor, dtype).map_err(failed)).collect()
+    }
+
+    /// The budget, unless the program's plan stays within it whatever happens.
+    fn kept_memory(&self, compiled: &Compiled<B>, sizes: &Sizes) -> Option<Memory> {
+        let budget = self.options.memory_budget.unwrap_or_else(crate::memory_budget);
+        let mut known = compiled.peak.lock().unwrap_or_else(PoisonError::into_inner);
+        let peak = match &*known {
+            Some((of, peak)) if of == sizes => *peak,
+            _ => {
+                let elements = compiled.program.peak_bytes(sizes).map(|(peak, _)| peak as u64);
+                // The plan counts the elements as they are stored.
+                let factor =
+                    DType::ALL.map(|dtype| self.backend.element_bytes(dtype).div_ceil(dtype.size())).into_iter().max();
+                let peak = elements.map(|peak| peak.saturating_mul(factor.unwrap_or(1) as u64));
+                *known = Some((sizes.clone(), peak));
+                peak
+            }
+        };
+        let is_within = peak.is_some_and(|peak| peak <= budget);
+        (!is_within).then_some(Memory { budget, held: 0 })
     }
 
     fn argument_types(&self, at: &Place, arguments: &[B::Tensor]) -> Result<Vec<TensorType>> {
@@ -247,7 +274,8 @@ impl<B: Backend> Function<B> {
         let start = Instant::now();
         let lowered = Lowering::new(settings, sizes.clone()).program(&self.runnable, statics);
         let (program, findings) = lowered.map_err(|error| error.in_graph(&self.graph))?;
-        let compiled = Arc::new(Compiled { program, loops: findings.loops, time: start.elapsed() });
+        let compiled =
+            Arc::new(Compiled { program, loops: findings.loops, time: start.elapsed(), peak: Mutex::new(None) });
         self.compiled.fetch_add(1, Ordering::Relaxed);
         if cache.len() >= self.options.max_programs.max(1) {
             cache.remove(0);

@@ -325,12 +325,10 @@ impl<'a, B: Backend> Lowering<'a, B> {
     /// A conditional loop. Unrolling it needs a bound that is known.
     fn lower_while(&mut self, graph: &Graph, node: &Node, op: &While, operands: &[Slot]) -> Result<Vec<Slot>> {
         let at = node.place();
-        let bound = op.bound.as_ref().map(|bound| bound.value(&self.sizes).map_err(|symbol| (bound, symbol)));
+        let bound = op.bound.as_ref().map(|bound| bound.value(&self.sizes).map_err(|error| (bound, error)));
         if self.settings.strategy == Some(LoopStrategy::Unroll) && !matches!(bound, Some(Ok(_))) {
             let reason = match bound {
-                Some(Err((bound, symbol))) => {
-                    format!("the bound is {bound}, and no input's shape determines `{symbol}`")
-                }
+                Some(Err((bound, error))) => format!("the bound is {bound}, and {error}"),
                 _ => "the number of steps follows from values that the loop computes, and has no bound".to_string(),
             };
             return Err(Error::StepCountNotStatic {

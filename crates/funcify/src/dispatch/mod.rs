@@ -10,6 +10,7 @@ mod backend;
 mod eager;
 mod executor;
 mod function;
+mod ledger;
 mod lower;
 mod native;
 mod program;

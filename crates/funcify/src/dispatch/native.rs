@@ -24,7 +24,7 @@ use crate::types::{DType, TensorType};
 
 /// A loop with a compiled body.
 pub(super) struct NativeLoop<B: Backend> {
-    scan: Scan,
+    pub(super) scan: Scan,
     pub(super) at: Place,
     /// One step. Its arguments: the body's parameters without the invariants, then the values that it needs of the
     /// enclosing program.
@@ -34,9 +34,9 @@ pub(super) struct NativeLoop<B: Backend> {
     /// How many operands are the loop's own; the rest are values that the body needs.
     own: usize,
     /// The types of the rows of each buffer.
-    rows: Vec<TensorType>,
+    pub(super) rows: Vec<TensorType>,
     /// The dtype of the step count, if it is an operand.
-    count: Option<DType>,
+    pub(super) count: Option<DType>,
 }
 
 pub(super) fn lower<B: Backend>(
@@ -88,6 +88,8 @@ impl<B: Backend> NativeLoop<B> {
         let backend = run.backend;
         let rows_of = |operand: usize| backend.shape(&operands[operand]).first().copied().unwrap_or(0);
         self.scan.check_rows(&self.at, steps, rows_of)?;
+        self.afford_traces(run, |index| results[index].is_some())?;
+        let row_bytes = self.collected_row_bytes(run);
 
         let places = self.scan.operands();
         let layout = self.scan.results();
@@ -131,6 +133,10 @@ impl<B: Backend> NativeLoop<B> {
                 }
             }
             ran += 1;
+            if row_bytes > 0 {
+                let bytes = row_bytes.saturating_mul(ran as u64 + 1);
+                run.afford(&self.at, || format!("the traces of {ran} steps and one more"), bytes)?;
+            }
             if ends {
                 break;
             }
@@ -157,7 +163,7 @@ impl<B: Backend> NativeLoop<B> {
             run.sizes.set(symbol, steps);
             return Ok(steps);
         }
-        let count = self.scan.steps.value(&run.sizes).map_err(|symbol| crate::ops::unbound(&self.at, &symbol))?;
+        let count = self.scan.steps.value(&run.sizes).map_err(|error| crate::ops::no_size(&self.at, error))?;
         self.scan.check_count(&self.at, count)
     }
 }

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::associative::AssociativeNode;
 use super::backend::{Backend, Call, Part, StackType, Tensors};
 use super::eager::execution_error;
+use super::ledger::{Ledger, Memory};
 use super::native::NativeLoop;
 use super::registry::Kernel;
 use super::switch::ChoiceNode;
@@ -89,6 +90,8 @@ pub(super) struct Run<'a, B: Backend> {
     pub(super) sizes: Sizes,
     /// What may stop it.
     pub(super) watch: Watch,
+    /// The memory budget, where instructions are held against it.
+    pub(super) memory: Option<Memory>,
 }
 
 impl<B: Backend> Run<'_, B> {
@@ -98,7 +101,7 @@ impl<B: Backend> Run<'_, B> {
 
     /// The type that a stacked tensor has in this call.
     pub(super) fn stack_type(&self, at: &Place, ty: &TensorType) -> Result<StackType> {
-        let shape = ty.shape.value(&self.sizes).map_err(|symbol| crate::ops::unbound(at, &symbol))?;
+        let shape = ty.shape.value(&self.sizes).map_err(|error| crate::ops::no_size(at, error))?;
         Ok(StackType { dtype: ty.dtype, rows: shape.first().copied().unwrap_or(0), row: shape[1..].to_vec() })
     }
 }
@@ -175,14 +178,21 @@ impl<B: Backend> Program<B> {
                 frame[*slot as usize] = Some(argument);
             }
         }
+        let mut ledger = Ledger::open(self, run);
         for (ran, instruction) in self.instructions.iter().enumerate() {
             run.watch.check_at(|| instruction.action.place(), Ran::Ops(ran))?;
+            if let Some(ledger) = &ledger {
+                ledger.before(instruction, run)?;
+            }
             let operands = instruction.operands.iter().map(|operand| fetch(frame, *operand)).collect();
             let results = instruction.action.run(run, operands, &instruction.results)?;
             for (slot, tensor) in instruction.results.iter().zip(results) {
                 if let Some(slot) = slot {
                     frame[*slot as usize] = Some(tensor);
                 }
+            }
+            if let Some(ledger) = &mut ledger {
+                ledger.after(instruction, run);
             }
         }
         Ok(self.outputs.iter().map(|operand| fetch(frame, *operand)).collect())
@@ -234,7 +244,7 @@ impl<B: Backend> Action<B> {
     }
 
     /// The op that it serves.
-    fn place(&self) -> Place {
+    pub(super) fn place(&self) -> Place {
         match self {
             Action::Kernel(node) => node.at.clone(),
             Action::Loop(native) => native.at.clone(),

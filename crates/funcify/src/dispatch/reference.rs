@@ -62,6 +62,10 @@ impl Backend for Reference {
         assemble(ty.dtype, ty.shape(), scalars)
     }
 
+    fn element_bytes(&self, dtype: DType) -> usize {
+        crate::memory::while_made(dtype)
+    }
+
     fn fallback(&self) -> Option<Kernel<Self>> {
         Some(|call, operands| {
             let mut sizes = call.sizes().clone();

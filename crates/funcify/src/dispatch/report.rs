@@ -123,11 +123,11 @@ impl<B: Backend> Program<B> {
     /// The largest number of bytes of tensors in slots at once, and that of the arguments; `None` if a size is not known.
     pub(super) fn peak_bytes(&self, sizes: &Sizes) -> Option<(usize, usize)> {
         let mut held = vec![0; self.slots];
-        let (mut live, mut peak) = (0, 0);
+        let (mut live, mut peak) = (0usize, 0usize);
         for (slot, ty) in self.inputs.iter().zip(&self.input_types) {
             if let Some(slot) = slot {
                 held[*slot as usize] = bytes_of(ty, sizes)?;
-                live += held[*slot as usize];
+                live = live.checked_add(held[*slot as usize])?;
             }
         }
         let arguments = live;
@@ -135,7 +135,7 @@ impl<B: Backend> Program<B> {
             for (slot, ty) in instruction.results.iter().zip(instruction.action.output_types()) {
                 if let Some(slot) = slot {
                     held[*slot as usize] = bytes_of(ty, sizes)?;
-                    live += held[*slot as usize];
+                    live = live.checked_add(held[*slot as usize])?;
                 }
             }
             let mut inside = 0;
@@ -147,7 +147,7 @@ impl<B: Backend> Program<B> {
                 let (peak, arguments) = program.peak_bytes(sizes)?;
                 inside = inside.max(peak - arguments);
             }
-            peak = peak.max(live + inside);
+            peak = peak.max(live.checked_add(inside)?);
             for operand in instruction.operands.iter().filter(|operand| operand.last) {
                 live -= std::mem::take(&mut held[operand.slot as usize]);
             }
@@ -156,6 +156,10 @@ impl<B: Backend> Program<B> {
     }
 }
 
+/// `None` also for more bytes than there are.
 fn bytes_of(ty: &TensorType, sizes: &Sizes) -> Option<usize> {
-    Some(ty.shape.value(sizes).ok()?.iter().product::<usize>() * ty.dtype.size())
+    let sizes = ty.shape.value(sizes).ok()?;
+    // As if no size were 0: strides are computed of the others, too.
+    let bytes = sizes.iter().try_fold(ty.dtype.size(), |product, size| product.checked_mul((*size).max(1)))?;
+    Some(if sizes.contains(&0) { 0 } else { bytes })
 }

@@ -24,8 +24,12 @@ pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result
         if expected.dtype != argument.dtype || expected.rank() != argument.rank() {
             return Err(argument_error(at, graph, index, argument, "pass a tensor of that dtype and rank"));
         }
-        let sizes = argument.shape.dims().iter().map(|dim| dim.constant().unwrap_or(0));
-        pending.extend(expected.shape.dims().iter().cloned().zip(sizes).map(|(dim, size)| (index, dim, size)));
+        for (dim, found) in expected.shape.dims().iter().zip(argument.shape.dims()) {
+            let Some(size) = found.constant() else {
+                return Err(argument_error(at, graph, index, argument, "pass a tensor whose sizes have 64 bits"));
+            };
+            pending.push((index, dim.clone(), size));
+        }
     }
     let mut sizes = Sizes::new();
     loop {

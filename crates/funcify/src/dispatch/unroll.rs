@@ -13,7 +13,7 @@ use super::lower::{Body, Lowering, output_registers, row_type};
 use super::program::{Action, RowsNode, Slot, StackNode, too_large};
 use crate::error::{Error, Place, Result};
 use crate::ops::scan::{Scan, Start};
-use crate::types::{Dim, TensorType};
+use crate::types::{Dim, SizeError, TensorType};
 
 /// A row of a buffer while the line is laid out.
 #[derive(Clone, Copy)]
@@ -40,7 +40,8 @@ pub(super) fn lower<B: Backend>(
         lowering.sizes.set(symbol, steps);
         lowering.push(at, Action::Bind { symbol: symbol.clone(), size: steps }, &[], 0)?;
     }
-    let kernels = body.step.iter().filter(|wanted| **wanted).count().saturating_mul(steps);
+    // A step without kernels costs the line a place, too.
+    let kernels = body.step.iter().filter(|wanted| **wanted).count().max(1).saturating_mul(steps);
     if kernels > lowering.settings.max_kernels {
         return Err(too_large(at, lowering.settings.backend.name(), kernels, lowering.settings.max_kernels));
     }
@@ -124,11 +125,12 @@ pub(super) fn known_steps<B: Backend>(
     }
     match scan.steps.value(&lowering.sizes) {
         Ok(count) => scan.check_count(at, count),
-        Err(symbol) => {
+        Err(SizeError::Unbound(symbol)) => {
             let steps = &scan.steps;
             let reason = format!("the number of steps is {steps}, and no input's shape determines `{symbol}`");
             Err(not_static(lowering, at, reason))
         }
+        Err(error) => Err(crate::ops::no_size(at, error)),
     }
 }
 
@@ -143,12 +145,16 @@ pub(super) fn known_rows<B: Backend>(
     let mut rows_of = vec![0; types.len()];
     for operand in places.sequences.chain(places.buffers.into_iter().flatten()) {
         let ty = &types[operand];
-        let rows = ty.shape.dims().first().map(|rows| rows.value(&lowering.sizes));
-        let rows = rows.unwrap_or(Ok(0)).map_err(|symbol| {
-            let reason = format!("the rows of {ty} are known only when the loop that binds `{symbol}` has run");
-            not_static(lowering, at, reason)
+        let Some(rows) = ty.shape.dims().first() else { continue };
+        let known = rows.value(&lowering.sizes).map_err(|error| match error {
+            SizeError::Unbound(symbol) => {
+                let reason = format!("the rows of {ty} are known only when the loop that binds `{symbol}` has run");
+                not_static(lowering, at, reason)
+            }
+            error => crate::ops::no_size(at, error),
         })?;
-        rows_of[operand] = rows.max(0) as usize;
+        let known = usize::try_from(known).map_err(|_| SizeError::Negative(rows.clone(), known));
+        rows_of[operand] = known.map_err(|error| crate::ops::no_size(at, error))?;
     }
     Ok(rows_of)
 }

@@ -26,7 +26,7 @@ impl<B: Backend> WhileNode<B> {
         let of_condition = operands.split_off(places.condition.start);
         let mut carries = operands;
         let bound = self.op.bound.as_ref().map(|bound| bound.value(&run.sizes)).transpose();
-        let bound = bound.map_err(|symbol| crate::ops::unbound(&self.at, &symbol))?;
+        let bound = bound.map_err(|error| crate::ops::no_size(&self.at, error))?;
         let (mut condition_frame, mut body_frame) = (self.condition.frame(), self.body.frame());
         let mut ran = 0;
         // while-c3

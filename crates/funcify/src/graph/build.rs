@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use super::tracer;
 use super::{Operand, Value, emit, fail};
-use crate::error::Site;
+use crate::error::{Error, Site};
 use crate::host::HostTensor;
 use crate::ops::{Concat, Constant, Iota, Op, Select, Size};
 use crate::types::{DType, Dim, Shape, TensorType};
 
 /// What [`Graph::build`](crate::Graph::build) gives to the building closure: it declares the inputs.
-pub struct Builder(pub(super) ());
+pub struct Builder {
+    /// The home of the graph that is being built.
+    pub(super) home: u64,
+}
 
 impl Builder {
     /// Declares an input. The type is a [`TensorType`] or its text: `"f32[T,B,64]"`. A dimension is a number,
@@ -20,7 +23,7 @@ impl Builder {
         let site = Site::caller();
         let text = ty.text();
         match ty.into_type() {
-            Ok(ty) => tracer::input(name, ty, false, site),
+            Ok(ty) => self.add(name, ty, false, site),
             Err(expected) => bad_type(name, site, expected, &text),
         }
     }
@@ -35,7 +38,20 @@ impl Builder {
                 at.mismatch(format!("static input `{name}`"), "an integer dtype", dtype, "use i64")
             });
         }
-        tracer::input(name, TensorType::scalar(dtype), true, site)
+        self.add(name, TensorType::scalar(dtype), true, site)
+    }
+
+    /// Adds an input to this builder's graph, which must be the innermost one that is being built.
+    fn add(&self, name: &str, ty: TensorType, is_static: bool, site: Site) -> Value {
+        if tracer::is_building(self.home) {
+            return tracer::input(name, ty, is_static, site);
+        }
+        fail("input", site, &[], |at| Error::Escaped {
+            at: at.boxed(),
+            component: format!("the builder that declares input `{name}`"),
+            home: "another `Graph::build`, around this one or finished".into(),
+            fix: "declare the input with the builder that the closure of this graph is given".into(),
+        })
     }
 }
 

@@ -13,6 +13,7 @@ mod products;
 mod prune;
 mod resize;
 mod rules;
+mod sizes;
 mod structured;
 pub(crate) mod tracer;
 mod value;
@@ -295,7 +296,9 @@ impl Graph {
     /// Adds a node after its type rule has accepted it.
     pub(crate) fn push_node(&mut self, op: Op, inputs: &[ValueId], site: Site) -> Result<Vec<ValueId>> {
         let place = Place::new(op.name(), site);
+        sizes::check_attributes(&op, &place)?;
         let types = op.infer(&place, &self.types(inputs))?;
+        sizes::check_types(&types, &place)?;
         let node = NodeId(self.nodes.len() as u32);
         let outputs: Vec<ValueId> = (types.into_iter().enumerate())
             .map(|(index, ty)| self.push_value(ty, None, Source::Node(node, index)))

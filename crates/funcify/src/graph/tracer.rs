@@ -4,7 +4,8 @@
 //! and clones; in exchange the open trace is a thread-local. A value that outlives its body is recognised by its
 //! home and refused.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Builder, Graph, Value, ValueId};
 use crate::error::{Error, Place, Result, Site};
@@ -15,8 +16,10 @@ use crate::types::{Symbol, TensorType};
 
 thread_local! {
     static TRACES: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };
-    static NEXT_HOME: Cell<u64> = const { Cell::new(1) };
 }
+
+/// The home of the next body that any thread opens: a value may be sent to a thread in which it means nothing.
+static NEXT_HOME: AtomicU64 = AtomicU64::new(1);
 
 /// One graph being built, with the bodies of its loops that are open.
 struct Trace {
@@ -42,7 +45,7 @@ struct OpenBody {
 
 impl OpenBody {
     fn new(name: &str) -> Self {
-        let home = NEXT_HOME.with(|next| next.replace(next.get() + 1));
+        let home = NEXT_HOME.fetch_add(1, Ordering::Relaxed);
         OpenBody { home, graph: Graph::new(name), captures: Vec::new() }
     }
 }
@@ -87,7 +90,8 @@ pub(crate) fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder)
     if !is_identifier(name) {
         with_trace(|trace| trace.fail(name_error(&at, "the graph", name, "it is not an identifier")));
     }
-    let outputs = tree::leaves(&body(&Builder(())), "");
+    let home = with_trace(|trace| trace.bodies[0].home).unwrap_or_default();
+    let outputs = tree::leaves(&body(&Builder { home }), "");
     let outputs: Vec<(String, Value)> = match outputs.as_slice() {
         [(name, value)] if name.is_empty() => vec![("out".to_string(), *value)],
         _ => (outputs.into_iter())
@@ -194,6 +198,11 @@ pub(super) fn type_of(value: Value) -> Option<TensorType> {
     .flatten()
 }
 
+/// Whether the graph that is being built has that home.
+pub(super) fn is_building(home: u64) -> bool {
+    with_trace(|trace| trace.bodies[0].home == home).unwrap_or(false)
+}
+
 /// Adds an input to the graph.
 pub(crate) fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> Value {
     let value = with_trace(|trace| {
@@ -213,6 +222,10 @@ pub(crate) fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> 
         if taken || !is_identifier(name) {
             let rule = if taken { "an input of that name exists" } else { "it is not an identifier" };
             trace.fail(name_error(&at, "an input", name, rule));
+            return Value::poison();
+        }
+        if let Err(error) = super::sizes::check_type(&format!("the type of input `{name}`"), &ty, &at) {
+            trace.fail(error);
             return Value::poison();
         }
         let body = &mut trace.bodies[0];

@@ -134,7 +134,7 @@ use crate::derivative::{Dual, Primals};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::{Graph, Value, emit};
 use crate::host::HostTensor;
-use crate::types::{Dim, Shape, Sizes, Symbol, TensorType};
+use crate::types::{Dim, Shape, SizeError, Sizes, Symbol, TensorType};
 use crate::vmap::Batched;
 
 /// The rules that every op has. None has a default.
@@ -358,12 +358,29 @@ pub struct EvalContext<'a> {
 impl EvalContext<'_> {
     /// The number that a dimension has in this call.
     pub fn dim(&self, dim: &Dim) -> Result<i64> {
-        dim.value(self.sizes).map_err(|symbol| unbound(&self.at, &symbol))
+        dim.value(self.sizes).map_err(|error| no_size(&self.at, error))
     }
 
     /// The sizes that a shape has in this call.
     pub fn shape(&self, shape: &Shape) -> Result<Vec<usize>> {
-        shape.value(self.sizes).map_err(|symbol| unbound(&self.at, &symbol))
+        shape.value(self.sizes).map_err(|error| no_size(&self.at, error))
+    }
+}
+
+/// The error of a dimension that has no size in a call.
+pub(crate) fn no_size(at: &Place, error: SizeError) -> Error {
+    let fix = "call with sizes for which it is 0 or more";
+    match error {
+        SizeError::Unbound(symbol) => unbound(at, &symbol),
+        SizeError::TooLarge(dim) => at.mismatch(
+            format!("the size or position `{dim}`"),
+            "a number of 64 bits",
+            "a number beyond that",
+            "call with smaller sizes",
+        ),
+        SizeError::Negative(dim, value) => {
+            at.mismatch(format!("the size or position `{dim}`"), "0 or more", value, fix)
+        }
     }
 }
 

@@ -57,7 +57,7 @@ impl OpRules for Pad {
         let size = &x.shape[self.axis];
         let between = match (self.interior, size.constant()) {
             (0, _) => Dim::from(0),
-            (interior, Some(size)) => Dim::from(interior as i64 * (size - 1).max(0)),
+            (interior, Some(size)) => Dim::from(interior) * (size - 1).max(0),
             (_, None) => {
                 return Err(at.mismatch(
                     "the operand",
@@ -80,7 +80,7 @@ impl OpRules for Pad {
         let [x, value] = [&inputs[0], &inputs[1]];
         let low = context.dim(&self.low)? as usize;
         let shape = context.shape(&outputs[0].shape)?;
-        let step = self.interior + 1;
+        let step = self.interior.saturating_add(1);
         let result = HostTensor::from_fn(x.dtype(), &shape, |index| {
             let mut source = index.to_vec();
             let position = index[self.axis].wrapping_sub(low);
@@ -121,7 +121,7 @@ impl OpRules for Pad {
         let Some(cotangent) = cotangents[0] else { return primals.none() };
         let x = primals.operands[0];
         let rows = x.dim(self.axis as i64);
-        let step = self.interior + 1;
+        let step = self.interior.saturating_add(1);
         let covered = match (step, rows.constant()) {
             (1, _) | (_, None) => rows,
             (_, Some(0)) => Dim::from(0),

@@ -31,7 +31,7 @@ impl OpRules for Reshape {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         let (found, wanted) = (x.shape.elements(), self.shape.elements());
-        if found != wanted {
+        if found != wanted || wanted.is_beyond_range() {
             let expected = format!("{wanted} elements, for {}", self.shape);
             let fix = "give a shape with as many elements for all sizes";
             return Err(at.mismatch("the operand", expected, format!("{found} elements, in {x}"), fix));

@@ -62,8 +62,7 @@ pub(super) fn parse_elements(cursor: &mut Cursor, ty: &TensorType) -> Result<Hos
     let Some(shape) = ty.shape.constant() else {
         return Err(error_at(site, "a constant whose type has only numbers as sizes", ty));
     };
-    let count = shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size));
-    if count.is_none() {
+    if crate::host::element_count(&shape).is_none() {
         return Err(error_at(site, "a constant with fewer elements", ty));
     }
     let mut scalars = Vec::new();

@@ -15,11 +15,7 @@ pub(crate) fn parse_type(text: &str) -> Result<TensorType, String> {
         }
         Ok(ty)
     };
-    let ty = read().map_err(expectation)?;
-    match ty.shape.dims().iter().find(|dim| dim.is_at_least(&Dim::from(0)) == Some(false)) {
-        Some(dim) => Err(format!("a size that is 0 or more, where `{dim}` stands")),
-        None => Ok(ty),
-    }
+    read().map_err(expectation)
 }
 
 /// What a parse error expected, as one sentence.
@@ -39,7 +35,11 @@ pub(super) fn tensor_type(cursor: &mut Cursor) -> Result<TensorType> {
         return Err(error_at(site, format!("a dtype ({names})"), format!("`{name}`")));
     };
     cursor.expect_mark('[')?;
-    Ok(TensorType::new(dtype, dims(cursor)?))
+    let dims = dims(cursor)?;
+    match dims.iter().find(|dim| dim.is_unusable()) {
+        Some(dim) => Err(error_at(site, "a size that is 0 or more", format!("`{dim}`"))),
+        None => Ok(TensorType::new(dtype, dims)),
+    }
 }
 
 /// Dimensions up to the closing bracket: `T,B+1]`.
@@ -61,32 +61,49 @@ fn dims(cursor: &mut Cursor) -> Result<Vec<Dim>> {
 
 /// A sum of products.
 pub(super) fn dim(cursor: &mut Cursor) -> Result<Dim> {
-    let mut sum = product(cursor)?;
+    let site = cursor.site();
+    let mut terms = vec![product(cursor)?];
     // A minus sign is part of the product after it.
     while cursor.take_mark('+') || *cursor.peek() == Token::Mark('-') {
-        sum = sum + product(cursor)?;
+        terms.push(product(cursor)?);
+    }
+    let sum = Dim::sum(terms);
+    if sum.is_beyond_range() {
+        return Err(error_at(site, "a dimension whose numbers have 64 bits", "a sum or a product beyond that"));
     }
     Ok(sum)
 }
 
 /// A product of numbers and symbols, with its sign.
 fn product(cursor: &mut Cursor) -> Result<Dim> {
-    let is_negative = cursor.take_mark('-');
-    let mut product = factor(cursor, is_negative)?;
-    while cursor.take_mark('*') {
-        product = product * factor(cursor, false)?;
+    let site = cursor.site();
+    let mut number: i128 = if cursor.take_mark('-') { -1 } else { 1 };
+    let mut symbols = Vec::new();
+    loop {
+        match factor(cursor)? {
+            Factor::Symbol(symbol) => symbols.push(symbol),
+            // Of 128 bits, as the magnitude of the smallest number of 64 bits is larger than the largest.
+            Factor::Number(factor) => number = number.saturating_mul(factor.into()),
+        }
+        if !cursor.take_mark('*') {
+            break;
+        }
     }
-    Ok(product)
+    match i64::try_from(number) {
+        Ok(number) => Ok(Dim::product(number, symbols)),
+        Err(_) => Err(error_at(site, "a dimension whose numbers have 64 bits", "a product beyond that")),
+    }
 }
 
-fn factor(cursor: &mut Cursor, is_negative: bool) -> Result<Dim> {
-    let sign: i64 = if is_negative { -1 } else { 1 };
+enum Factor {
+    Symbol(Symbol),
+    Number(u64),
+}
+
+fn factor(cursor: &mut Cursor) -> Result<Factor> {
     let factor = match cursor.peek() {
-        Token::Name(name) => Some(Dim::symbol(&Symbol::new(name)) * sign),
-        // The magnitude of the smallest i64 is larger than the largest i64.
-        Token::Number(text) => {
-            text.parse::<i128>().ok().and_then(|n| i64::try_from(n * i128::from(sign)).ok()).map(Dim::from)
-        }
+        Token::Name(name) => Some(Factor::Symbol(Symbol::new(name))),
+        Token::Number(text) => text.parse().ok().map(Factor::Number),
         _ => None,
     };
     let factor = factor.ok_or_else(|| cursor.error("a dimension: a whole number or a symbol"))?;

@@ -3,7 +3,9 @@
 mod dim;
 mod dtype;
 mod shape;
+mod sizes;
 
-pub use dim::{Dim, Sizes, Symbol};
+pub use dim::{Dim, Symbol};
 pub use dtype::DType;
 pub use shape::{Shape, TensorType};
+pub use sizes::{SizeError, Sizes};

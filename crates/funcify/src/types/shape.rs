@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Index;
 
-use super::{DType, Dim, Sizes, Symbol};
+use super::{DType, Dim, SizeError, Sizes};
 
 /// A list of dimensions, the outermost first.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
@@ -35,12 +35,21 @@ impl Shape {
         self.0.iter().fold(Dim::from(1), |product, dim| product * dim)
     }
 
-    /// The concrete sizes under `sizes`; the first symbol without a size is the error.
-    pub fn value(&self, sizes: &Sizes) -> Result<Vec<usize>, Symbol> {
-        self.0.iter().map(|dim| dim.value(sizes).map(|value| value.max(0) as usize)).collect()
+    /// The concrete sizes under `sizes`.
+    pub fn value(&self, sizes: &Sizes) -> Result<Vec<usize>, SizeError> {
+        let size = |dim: &Dim| {
+            let value = dim.value(sizes)?;
+            usize::try_from(value).map_err(|_| SizeError::Negative(dim.clone(), value))
+        };
+        self.0.iter().map(size).collect()
     }
 
-    /// The concrete sizes, if no dimension has a symbol.
+    /// The first dimension that is no size for any sizes of its symbols: negative, or beyond range.
+    pub fn unusable(&self) -> Option<&Dim> {
+        self.0.iter().find(|dim| dim.is_unusable())
+    }
+
+    /// The concrete sizes, if no dimension has a symbol or is negative.
     pub fn constant(&self) -> Option<Vec<usize>> {
         self.value(&Sizes::new()).ok()
     }

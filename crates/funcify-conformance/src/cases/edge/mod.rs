@@ -17,6 +17,7 @@ mod paths;
 mod permutations;
 mod residuals;
 mod rules;
+mod sizes;
 mod symbolic;
 mod taps;
 mod trees;
@@ -55,6 +56,7 @@ pub(crate) fn cases() -> Cases {
         gradients::cases()?,
         paths::cases()?,
         rules::cases()?,
+        sizes::cases()?,
         zeros::cases()?,
     ];
     Ok(groups.into_iter().flatten().collect())

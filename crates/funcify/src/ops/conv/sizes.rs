@@ -57,7 +57,7 @@ impl Conv {
 
     /// The sizes of the result in a call; an error if the window does not fit.
     pub fn result_shape(&self, at: &Place, shape: &Shape, sizes: &Sizes) -> Result<Vec<usize>> {
-        let value = |dim: &Dim| dim.value(sizes).map_err(|symbol| crate::ops::unbound(at, &symbol));
+        let value = |dim: &Dim| dim.value(sizes).map_err(|error| crate::ops::no_size(at, error));
         let numbers = shape.dims().iter().map(value).collect::<Result<Vec<i64>>>()?;
         if let Some(axis) = numbers.iter().position(|number| *number < 0) {
             let (expected, fix) = ("a window that fits the padded axis", "call with a longer operand");
@@ -69,7 +69,7 @@ impl Conv {
 
     /// What a spatial axis of `size` elements is before the window goes over it.
     pub fn padding(&self, at: &Place, axis: usize, size: usize, sizes: &Sizes) -> Result<Padding> {
-        let value = |dim: &Dim| dim.value(sizes).map_err(|symbol| crate::ops::unbound(at, &symbol));
+        let value = |dim: &Dim| dim.value(sizes).map_err(|error| crate::ops::no_size(at, error));
         let (low, high) = (value(&self.low[axis])?, value(&self.high[axis])?);
         let spread = if size == 0 { 0 } else { (size as i64 - 1) * self.input_dilation[axis] as i64 + 1 };
         let (start, end) = ((-low).clamp(0, spread), (spread + high).clamp(0, spread));

@@ -1,10 +1,13 @@
 //! The reference evaluation of the loop: rows in a list, one step after the other.
 
+use std::collections::BTreeMap;
+
 use super::{Scan, Start};
 use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Result};
 use crate::eval::evaluate_in;
 use crate::host::{HostTensor, Storage};
+use crate::memory::Held;
 use crate::ops::EvalContext;
 use crate::types::TensorType;
 
@@ -17,21 +20,27 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     let steps = scan.check_count(&context.at, context.dim(&scan.steps)?)?;
     scan.check_rows(&context.at, steps, |operand| inputs[operand].shape()[0])?;
 
-    // A row is `None` until it is given or written.
-    let mut buffers: Vec<Vec<Option<HostTensor>>> = Vec::new();
+    // The rows that were given or written.
+    let mut held = Held::nothing();
+    let mut buffers: Vec<BTreeMap<usize, HostTensor>> = Vec::new();
+    let mut lengths = Vec::new();
     for (buffer, operand) in scan.buffers.iter().zip(&operands.buffers) {
         let given = operand.map_or(0, |operand| inputs[operand].shape()[0]);
-        let count = if buffer.start == Start::Full { given } else { steps + given };
         let first = if buffer.start == Start::Full { 0 } else { scan.first_given_row(steps) };
-        let mut rows = vec![None; count];
-        if let Some(operand) = operand {
-            (0..given).for_each(|row| rows[first + row] = Some(inputs[*operand].row(row)));
+        lengths.push(if buffer.start == Start::Full { given } else { steps.saturating_add(given) });
+        let rows = (0..given).filter_map(|row| Some((first + row, inputs[(*operand)?].row(row))));
+        buffers.push(rows.collect());
+    }
+    let results = scan.results();
+    // A loop that may end early holds the rows of the steps that ran.
+    let new_rows = |index: usize| scan.body.output_type(results.buffers[index].start);
+    if scan.until.is_none() {
+        for index in (0..buffers.len()).filter(|index| scan.buffers[*index].start != Start::Full) {
+            held.add(&context.at, steps as u64, new_rows(index), context.sizes)?;
         }
-        buffers.push(rows);
     }
     let mut carries = inputs[operands.carries.clone()].to_vec();
 
-    let results = scan.results();
     let mut ran = 0;
     let watch = Watch::current();
     for t in scan.order(steps) {
@@ -54,7 +63,10 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
         // scan-c1: every read of this step is done before its first write.
         for (index, buffer) in scan.buffers.iter().enumerate() {
             for (k, result) in buffer.writes.iter().zip(results.buffers[index].clone()) {
-                buffers[index][t + k] = Some(written[result].clone());
+                buffers[index].insert(t + k, written[result].clone());
+            }
+            if scan.until.is_some() {
+                held.add(&context.at, 1, new_rows(index), context.sizes)?;
             }
         }
         ran += 1;
@@ -70,7 +82,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     let mut outputs = Vec::new();
     for (index, buffer) in scan.buffers.iter().enumerate() {
         let row = scan.body.output_type(results.buffers[index].start);
-        let wanted = scan.wanted_rows(buffer, buffers[index].len(), steps - ran);
+        let wanted = scan.wanted_rows(buffer, lengths[index], steps - ran);
         let rows = wanted.map(|row| read(context, &buffers[index], index, row)).collect::<Result<Vec<_>>>()?;
         outputs.push(stack(context, row, &rows)?);
     }
@@ -79,12 +91,12 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
 }
 
 /// scan-c5: a row is there only if it was given or written before.
-fn read(context: &EvalContext<'_>, rows: &[Option<HostTensor>], index: usize, row: usize) -> Result<HostTensor> {
-    rows.get(row).cloned().flatten().ok_or_else(|| Error::Rows {
+fn read(context: &EvalContext<'_>, rows: &BTreeMap<usize, HostTensor>, index: usize, row: usize) -> Result<HostTensor> {
+    rows.get(&row).cloned().ok_or_else(|| Error::Rows {
         at: context.at.boxed(),
         component: format!("buffer {index}"),
         needed: format!("row {row}, given or written before it is read"),
-        found: format!("{} rows, and nothing in that one", rows.len()),
+        found: "nothing in that row".into(),
         fix: "give more initial rows, or read rows that were written".into(),
     })
 }

@@ -170,7 +170,7 @@ pub(super) fn check_reach(at: &Place, name: &str, steps: &Dim, reach: usize, row
         return Ok(());
     }
     let needed = steps.clone() + reach;
-    if rows.is_at_least(&needed) == Some(false) {
+    if rows.is_at_least(&needed) == Some(false) || needed.is_beyond_range() {
         return Err(Error::Rows {
             at: at.boxed(),
             component: name.to_string(),

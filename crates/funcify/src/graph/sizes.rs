@@ -1,0 +1,46 @@
+//! Dimensions that are no size: a graph refuses them where an op would have them, so that nothing after it meets one.
+
+use crate::error::{Error, Place, Result};
+use crate::ops::{Attribute, Op, OpRules};
+use crate::types::{Dim, TensorType};
+
+/// How to mend a dimension beyond 64 bits.
+const FIX: &str = "use smaller numbers: a size has 64 bits";
+
+/// Refuses attributes beyond range. They may be negative.
+pub(super) fn check_attributes(op: &Op, at: &Place) -> Result<()> {
+    let beyond = |component: &str| {
+        Err(at.mismatch(component, "a dimension whose numbers have 64 bits", "a sum or a product beyond that", FIX))
+    };
+    match op {
+        Op::Constant(_) | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) => {}
+        Op::Scan(scan) if scan.steps.is_beyond_range() => return beyond("the number of steps"),
+        Op::While(op) if op.bound.as_ref().is_some_and(Dim::is_beyond_range) => return beyond("the bound"),
+        _ => {
+            for (name, attribute) in op.attributes().iter() {
+                let dims = match attribute {
+                    Attribute::Dim(dim) => std::slice::from_ref(dim),
+                    Attribute::List(dims) => dims,
+                };
+                if dims.iter().any(Dim::is_beyond_range) {
+                    return beyond(&format!("attribute `{name}`"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses types with a dimension that is negative for all sizes, or beyond range.
+pub(super) fn check_types(types: &[TensorType], at: &Place) -> Result<()> {
+    types.iter().try_for_each(|ty| check_type("a result", ty, at))
+}
+
+/// Refuses a type with a dimension that is negative for all sizes, or beyond range.
+pub(super) fn check_type(component: &str, ty: &TensorType, at: &Place) -> Result<(), Error> {
+    match ty.shape.unusable() {
+        None => Ok(()),
+        Some(dim) if dim.is_beyond_range() => Err(at.mismatch(component, "sizes of 64 bits", ty, FIX)),
+        Some(_) => Err(at.mismatch(component, "sizes that are 0 or more", ty, "use sizes that are 0 or more")),
+    }
+}

@@ -29,6 +29,13 @@ pub(crate) fn examples(arguments: &[String]) -> Result<bool> {
     cargo(&arguments)
 }
 
+/// The program that looks at mutated programs, with these arguments. It links no tensor library.
+pub(crate) fn fuzz_text(arguments: &[String]) -> Result<bool> {
+    let package = ["run", "--quiet", "--package", "funcify-conformance", "--bin", "fuzz_text", "--"];
+    let arguments: Vec<&str> = package.into_iter().chain(arguments.iter().map(String::as_str)).collect();
+    cargo(&arguments)
+}
+
 fn step(name: &str, run: impl FnOnce() -> Result<bool>) -> Result<bool> {
     println!("\n== {name}");
     run()

@@ -1,4 +1,4 @@
-//! What a contributor runs: `cargo xtask conformance`, `examples`, `test`, `lint`, `ci`, `run`, `print`, `status`, `tidy`.
+//! What a contributor runs: `cargo xtask conformance`, `examples`, `test`, `lint`, `ci`, `run`, `print`, `status`, `fuzz-text`, `tidy`.
 
 mod backends;
 mod check;
@@ -47,6 +47,11 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Look at mutated programs: `--minutes N`, `--seed S`, `--jobs J`, or at one: `--file PATH`.
+    FuzzText {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Check what a person would forget: module docs, file lengths, stubs, declared gaps.
     Tidy,
 }
@@ -61,6 +66,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments).map(|()| true),
         Command::Print(arguments) => print::run(&arguments).map(|()| true),
         Command::Status { check } => status::run(check),
+        Command::FuzzText { arguments } => check::fuzz_text(&arguments),
         Command::Tidy => tidy::run(),
     };
     match outcome {

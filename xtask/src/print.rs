@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use anyhow::Result;
 use funcify::{Graph, to_dot};
 
-use crate::read;
 use crate::transforms::Transforms;
 
 #[derive(clap::Args)]
@@ -25,7 +24,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn text(arguments: &Arguments) -> Result<String> {
-    let graph = arguments.transforms.apply(Graph::parse(&read(&arguments.file)?)?)?.graph;
+    let graph = Graph::read(&arguments.file)?;
+    let broken = |errors: Vec<funcify::Error>| {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!("{}: {}", arguments.file.display(), errors.join("\n"))
+    };
+    graph.check().map_err(broken)?;
+    let graph = arguments.transforms.apply(graph)?.graph;
     Ok(if arguments.dot { to_dot(&graph) } else { graph.to_string() })
 }
 

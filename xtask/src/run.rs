@@ -6,9 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use funcify::dispatch::{CompileOptions, LoopStrategy, open_backend};
-use funcify::{Graph, HostTensor, read_safetensors, write_safetensors};
+use funcify::{Graph, HostTensor, read_safetensors_needed, write_safetensors};
 
-use crate::read;
 use crate::transforms::Transforms;
 
 #[derive(clap::Args)]
@@ -38,8 +37,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let program = arguments.transforms.apply(Graph::parse(&read(&arguments.file)?)?)?;
-    let inputs = program.inputs(&read_safetensors(&arguments.inputs)?)?;
+    let program = arguments.transforms.apply(Graph::read(&arguments.file)?)?;
+    let inputs = program.inputs(&read_safetensors_needed(&arguments.inputs, &program.input_names())?)?;
     let strategy = match (arguments.native, arguments.unroll) {
         (true, _) => LoopStrategy::Native,
         (_, true) => LoopStrategy::Unroll,
@@ -69,6 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 mod tests {
     use clap::Parser;
     use funcify::dispatch::backend_names;
+    use funcify::read_safetensors;
 
     use super::*;
 

@@ -136,6 +136,20 @@ impl Transform {
         Ok(Derived { graph: derived, notes })
     }
 
+    /// The error with a fix that can be done on the command line.
+    fn of_the_command_line(&self, mut error: Error) -> Error {
+        if let Error::Disconnected { fix, .. } = &mut error {
+            let advice = match self {
+                Transform::Grad(_) => {
+                    "`--grad` without names is by all float inputs, with zeros where nothing leads to one"
+                }
+                _ => "name the other inputs after it",
+            };
+            *fix = format!("leave it out of `{self}`; {advice}");
+        }
+        error
+    }
+
     /// What a further input is.
     fn note(&self, name: &str) -> String {
         match (self, name.strip_prefix("ct_"), name.strip_prefix("tan_")) {
@@ -175,21 +189,30 @@ impl Transforms {
     pub(crate) fn apply(&self, graph: Graph) -> Result<Derived> {
         let mut program = Derived { graph, notes: BTreeMap::new() };
         for transform in &self.0 {
-            program = transform.apply(&program).with_context(|| transform.to_string())?;
+            let derived = transform.apply(&program).map_err(|error| transform.of_the_command_line(error));
+            program = derived.with_context(|| transform.to_string())?;
         }
         Ok(program)
     }
 }
 
 impl Derived {
-    /// The program's inputs in its order. The error names each tensor that is missing, with its type and what it is.
+    /// The names of the program's inputs.
+    pub(crate) fn input_names(&self) -> Vec<&str> {
+        (0..self.graph.inputs().len()).map(|index| self.graph.input_name(index)).collect()
+    }
+
+    /// The program's inputs in its order, of tensors of which it may not need all. The error names each tensor that is missing, with its type and what it is.
     pub(crate) fn inputs(&self, named: &BTreeMap<String, HostTensor>) -> Result<Vec<HostTensor>, Error> {
         let at = Place::new(self.graph.name(), Site::Unknown);
         let all =
             (0..self.graph.inputs().len()).map(|index| (self.graph.input_name(index), self.graph.input_type(index)));
         let missing: Vec<_> = all.filter(|(name, _)| !named.contains_key(*name)).collect();
         if missing.is_empty() {
-            return ordered_inputs(&at, &self.graph, named);
+            let names = self.input_names();
+            let needed = named.iter().filter(|(name, _)| names.contains(&name.as_str()));
+            let needed = needed.map(|(name, tensor)| (name.clone(), tensor.clone())).collect();
+            return ordered_inputs(&at, &self.graph, &needed);
         }
         let described = missing.iter().map(|(name, ty)| match self.notes.get(*name) {
             Some(note) => format!("`{name}` of {ty}, {note}"),
@@ -384,8 +407,23 @@ mod tests {
         ] {
             assert!(text.contains(part), "{text}\ndoes not say: {part}");
         }
+    }
+
+    #[test]
+    fn tensors_that_a_command_does_not_need_are_left_alone() {
         let surplus = [("x", HostTensor::from([[1f64, 2.]])), ("k", 1i64.into()), ("z", 1i64.into())];
-        let error = apply("", ROWS).unwrap().inputs(&surplus.map(|(name, tensor)| (name.to_string(), tensor)).into());
-        assert!(error.unwrap_err().to_string().contains("argument `z`"));
+        let named = surplus.map(|(name, tensor)| (name.to_string(), tensor)).into();
+        let inputs = apply("", ROWS).unwrap().inputs(&named).unwrap();
+        assert_eq!(inputs, [HostTensor::from([[1f64, 2.]]), HostTensor::scalar(1i64)]);
+    }
+
+    #[test]
+    fn the_fix_for_an_input_that_nothing_leads_to_is_one_of_the_command_line() {
+        let program = "fn @f(%x: f64[], %w: f64[]) {\n  %0: f64[] = sin %x\n  return y=%0\n}\n";
+        refused("--grad w", program, &["input `w`", "leave it out of `--grad w`; `--grad` without names", "zeros"]);
+        refused("--grad x,w", program, &["leave it out of `--grad x,w`"]);
+        let Err(error) = apply("--grad w", program) else { panic!("this is not refused") };
+        assert!(!format!("{error:#}").contains("GradOptions"));
+        check("--grad", program, &["x: f64[]", "w: f64[]"], &["grad_x: f64[]", "grad_w: f64[]"]);
     }
 }

@@ -13,6 +13,7 @@ pub mod expectations;
 pub mod golden;
 mod harness;
 pub mod lanes;
+pub mod mutants;
 pub mod properties;
 mod report;
 mod runner;

@@ -26,6 +26,7 @@ fn every_graph_is_sound_and_round_trips_through_text() {
         let parsed = Graph::parse(&text).unwrap_or_else(|error| panic!("{}: {error}\nin\n{text}", case.name));
         parsed.check().unwrap_or_else(|errors| panic!("{} after parsing: {errors:?}", case.name));
         assert_eq!(parsed.to_string(), text, "{}", case.name);
+        assert_eq!(case.graph.difference(&parsed), None, "{}", case.name);
     }
 }
 

@@ -48,14 +48,17 @@ pub struct Place {
     pub op: String,
     /// The user's line.
     pub site: Site,
-    /// The last lines of the graph before the op, and the op itself, in the text form.
+    /// The last lines of the graph before the op, and the op itself, in the text form. Of a text that does not parse: the
+    /// line, and a line with a caret below the place.
     pub excerpt: Vec<String>,
+    /// The file of a text, if it was read from one.
+    pub file: Option<String>,
 }
 
 impl Place {
     /// The place of `op` at `site`, without an excerpt.
     pub fn new(op: impl Into<String>, site: Site) -> Self {
-        Place { op: op.into(), site, excerpt: Vec::new() }
+        Place { op: op.into(), site, excerpt: Vec::new(), file: None }
     }
 
     /// A component whose type is not what the op needs.
@@ -174,7 +177,7 @@ pub enum Error {
     },
 
     /// A `.fir` text, or a type, that does not follow the grammar.
-    #[error("{}", report(at, "the text does not parse".into(), &[("expected", expected), ("found", found)], ""))]
+    #[error("{}", report(at, "the text does not parse".into(), &[("expected", expected), ("found", found)], fix))]
     Parse {
         /// The place in the text.
         at: Box<Place>,
@@ -182,6 +185,8 @@ pub enum Error {
         expected: String,
         /// What stands there.
         found: String,
+        /// What may have been meant; empty if nothing is near.
+        fix: String,
     },
 
     /// A graph breaks one of the invariants that the checker lists.
@@ -358,7 +363,7 @@ pub enum Error {
     },
 
     /// A file could not be read or written, or holds something else.
-    #[error("{}", report(at, format!("file `{path}` cannot be used"), &[("reason", reason)], ""))]
+    #[error("{}", report(at, format!("file `{path}` cannot be used"), &[("reason", reason)], fix))]
     File {
         /// The function.
         at: Box<Place>,
@@ -366,6 +371,8 @@ pub enum Error {
         path: String,
         /// Why.
         reason: String,
+        /// What to do; empty if the reason says it.
+        fix: String,
     },
 }
 
@@ -449,6 +456,12 @@ impl Error {
         self.with_excerpt(|| graph.excerpt_of(&place))
     }
 
+    /// With the file that the text was read from.
+    pub(crate) fn in_file(mut self, file: &std::path::Path) -> Self {
+        self.place_mut().file = Some(file.display().to_string());
+        self
+    }
+
     fn place_mut(&mut self) -> &mut Place {
         place_of!(self)
     }
@@ -469,11 +482,21 @@ fn report(at: &Place, headline: String, facts: &[(&str, &str)], fix: &str) -> St
     if !fix.is_empty() {
         text.push_str(&format!("\n  {:<9} {fix}", "fix:"));
     }
-    if at.site != Site::Unknown {
-        text.push_str(&format!("\n  {:<9} {}", "at:", at.site));
+    match (&at.file, at.site) {
+        (_, Site::Unknown) => {}
+        (Some(file), Site::Text { line, column }) => {
+            text.push_str(&format!("\n  {:<9} {file}:{line}:{column}", "at:"));
+        }
+        (_, site) => text.push_str(&format!("\n  {:<9} {site}", "at:")),
     }
+    let is_caret = |line: &String| line.trim_start() == "^";
+    let last = at.excerpt.len() - usize::from(at.excerpt.last().is_some_and(is_caret));
     for (index, line) in at.excerpt.iter().enumerate() {
-        let mark = if index + 1 == at.excerpt.len() { '>' } else { '|' };
+        let mark = match (index + 1).cmp(&last) {
+            std::cmp::Ordering::Less => '|',
+            std::cmp::Ordering::Equal => '>',
+            std::cmp::Ordering::Greater => ' ',
+        };
         text.push_str(&format!("\n  {mark} {line}"));
     }
     text

@@ -46,6 +46,18 @@ impl Scalar {
     }
 }
 
+/// The f32 next to a number, toward zero, whose last bit says that something was left out: rounded once more to a type of
+/// 16 bits, it gives what the number itself would (Boldo, Melquiond 2008). The conversions of `half` from f64 leave bits out.
+pub(crate) fn rounded_to_odd(number: f64) -> f32 {
+    let nearest = number as f32;
+    if f64::from(nearest) == number || number.is_nan() || number.is_infinite() {
+        return nearest;
+    }
+    let is_beyond = f64::from(nearest).abs() > number.abs();
+    let toward_zero = if is_beyond { f32::from_bits(nearest.to_bits() - 1) } else { nearest };
+    f32::from_bits(toward_zero.to_bits() | 1)
+}
+
 /// A Rust type that is the element type of a tensor.
 pub trait Element: Copy + 'static {
     /// The element type.
@@ -127,8 +139,8 @@ storage! {
     U32, u32, U32, |e| Scalar::Int(i64::from(e)), |s| s.as_i64() as u32;
     I32, i32, I32, |e| Scalar::Int(i64::from(e)), |s| s.as_i64() as i32;
     I64, i64, I64, |e| Scalar::Int(e), |s| s.as_i64();
-    F16, f16, F16, |e| Scalar::Float(e.to_f64()), |s| f16::from_f64(s.as_f64());
-    BF16, bf16, BF16, |e| Scalar::Float(e.to_f64()), |s| bf16::from_f64(s.as_f64());
+    F16, f16, F16, |e| Scalar::Float(e.to_f64()), |s| f16::from_f32(rounded_to_odd(s.as_f64()));
+    BF16, bf16, BF16, |e| Scalar::Float(e.to_f64()), |s| bf16::from_f32(rounded_to_odd(s.as_f64()));
     F32, f32, F32, |e| Scalar::Float(f64::from(e)), |s| s.as_f64() as f32;
     F64, f64, F64, |e| Scalar::Float(e), |s| s.as_f64();
 }
@@ -358,6 +370,29 @@ mod tests {
         assert_eq!(wrapped, Storage::U8(vec![44, 255]));
         let rounded = Storage::from_scalars(DType::F32, [Scalar::Float(0.1)]);
         assert_eq!(rounded.get(0), Scalar::Float(f64::from(0.1f32)));
+    }
+
+    /// Next to the middle of two numbers of 16 bits, by one bit of an f64.
+    #[test]
+    fn narrow_floats_are_rounded_once() {
+        for (dtype, digits) in [(DType::F16, 11), (DType::BF16, 8)] {
+            let cast = |number: f64| Storage::from_scalars(dtype, [Scalar::Float(number)]).get(0).as_f64();
+            let unit = 2f64.powi(1 - digits);
+            let middle = 1.0 + unit / 2.0;
+            let rows =
+                [(middle, 1.0), (middle.next_up(), 1.0 + unit), (middle.next_down(), 1.0), (1.0 + unit, 1.0 + unit)];
+            for (number, expected) in rows {
+                assert_eq!((cast(number), cast(-number)), (expected, -expected), "{dtype} {number}");
+            }
+            let (above, odd) = (1.0 + 1.5 * unit, 1.0 + unit);
+            assert_eq!((cast(above), cast(above.next_down())), (1.0 + 2.0 * unit, odd), "{dtype}");
+            assert_eq!((cast(1e300), cast(-1e-300), cast(f64::INFINITY)), (f64::INFINITY, 0.0, f64::INFINITY));
+            assert!(cast(f64::NAN).is_nan() && cast(-0.0).is_sign_negative());
+        }
+        let smallest = 2f64.powi(-24);
+        let cast = |number: f64| Storage::from_scalars(DType::F16, [Scalar::Float(number)]).get(0).as_f64();
+        assert_eq!((cast(smallest / 2.0), cast((smallest / 2.0).next_up())), (0.0, smallest));
+        assert_eq!((cast(65520f64.next_down()), cast(65520.0)), (65504.0, f64::INFINITY));
     }
 
     #[test]

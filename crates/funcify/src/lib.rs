@@ -62,7 +62,7 @@ pub use derivative::{
 };
 pub use error::{Error, Place, Result, Site};
 pub use eval::evaluate;
-pub use files::{parse_safetensors, read_safetensors, write_safetensors};
+pub use files::{parse_safetensors, read_safetensors, read_safetensors_needed, write_safetensors};
 pub use funcify_derive::Tree;
 pub use graph::at_site;
 pub use graph::{

@@ -167,7 +167,12 @@ fn check_graph(property: &'static str, graph: &Graph) -> Checked {
     if again != text {
         return Err(Disagreement { property: "text", reason: format!("{text}\nis read as\n{again}") });
     }
-    Ok(())
+    match graph.difference(&parsed) {
+        Some(difference) => {
+            Err(Disagreement { property: "text", reason: format!("{difference}\nafter reading\n{text}") })
+        }
+        None => Ok(()),
+    }
 }
 
 /// What is read from the text gives the same values.

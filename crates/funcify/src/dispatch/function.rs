@@ -42,6 +42,13 @@ impl Default for CompileOptions {
     }
 }
 
+impl CompileOptions {
+    /// The memory budget, in bytes.
+    fn budget(&self) -> u64 {
+        self.memory_budget.unwrap_or_else(crate::memory_budget)
+    }
+}
+
 /// What a function has compiled so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CompileCounts {
@@ -109,6 +116,7 @@ impl<B: Backend> Function<B> {
             conversions: &conversions,
             strategy: options.strategy.forced(),
             max_kernels: options.max_kernels,
+            memory_budget: options.budget(),
         };
         let stored = Arc::new(graph.clone());
         let runnable = graph.without_rules()?.map_or_else(|| stored.clone(), Arc::new);
@@ -176,7 +184,7 @@ impl<B: Backend> Function<B> {
 
     /// The budget, unless the program's plan stays within it whatever happens.
     fn kept_memory(&self, compiled: &Compiled<B>, sizes: &Sizes) -> Option<Memory> {
-        let budget = self.options.memory_budget.unwrap_or_else(crate::memory_budget);
+        let budget = self.options.budget();
         let mut known = compiled.peak.lock().unwrap_or_else(PoisonError::into_inner);
         let peak = match &*known {
             Some((of, peak)) if of == sizes => *peak,
@@ -270,6 +278,7 @@ impl<B: Backend> Function<B> {
             conversions: &self.conversions,
             strategy: self.options.strategy.forced(),
             max_kernels: self.options.max_kernels,
+            memory_budget: self.options.budget(),
         };
         let start = Instant::now();
         let lowered = Lowering::new(settings, sizes.clone()).program(&self.runnable, statics);

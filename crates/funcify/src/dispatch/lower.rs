@@ -25,6 +25,7 @@ use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Place, Result};
 use crate::graph::{Graph, Node, ValueId, uses_any};
 use crate::host::HostTensor;
+use crate::memory::over_budget;
 use crate::ops::scan::Scan;
 use crate::ops::{AssociativeScan, Constant, EvalContext, Halves, Op, OpRules, Switch, While};
 use crate::types::{DType, Dim, Sizes, Symbol, TensorType};
@@ -36,6 +37,7 @@ pub(super) struct Settings<'a, B: Backend> {
     /// The strategy that the user forces on all loops.
     pub(super) strategy: Option<LoopStrategy>,
     pub(super) max_kernels: usize,
+    pub(super) memory_budget: u64,
 }
 
 impl<B: Backend> Clone for Settings<'_, B> {
@@ -47,6 +49,14 @@ impl<B: Backend> Clone for Settings<'_, B> {
 impl<B: Backend> Copy for Settings<'_, B> {}
 
 impl<B: Backend> Settings<'_, B> {
+    /// Refuses what a program would take more memory for than the budget.
+    pub(super) fn afford(&self, at: &Place, what: impl FnOnce() -> String, bytes: u64) -> Result<()> {
+        match bytes > self.memory_budget {
+            true => Err(over_budget(at, what(), bytes, 0, self.memory_budget)),
+            false => Ok(()),
+        }
+    }
+
     /// The strategy of loops: what is forced, else what the loop's conversion names.
     pub(super) fn strategy_of(&self, scan: &Scan, at: &Place) -> Result<LoopStrategy> {
         let conversion = self.conversions.get(scan.name(), at)?;

@@ -46,6 +46,12 @@ pub(super) fn lower<B: Backend>(
         return Err(too_large(at, lowering.settings.backend.name(), kernels, lowering.settings.max_kernels));
     }
     scan.check_rows(at, steps, |operand| rows_of[operand])?;
+    let rows = rows_of.iter().fold(0u64, |sum, rows| sum.saturating_add(*rows as u64));
+    lowering.settings.afford(
+        at,
+        || format!("the list of {rows} rows"),
+        rows.saturating_mul(size_of::<Row>() as u64),
+    )?;
 
     let rows_node =
         |ty: &TensorType| Arc::new(RowsNode { row: ty.row().unwrap_or_else(|| ty.clone()), at: at.clone() });

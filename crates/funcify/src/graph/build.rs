@@ -107,6 +107,12 @@ pub fn constant(value: impl Into<HostTensor>) -> Value {
 /// A tensor filled with one value: `full([3], DType::F32, 0.0)`.
 #[track_caller]
 pub fn full(shape: impl Into<Shape>, dtype: DType, value: f64) -> Value {
+    if !super::operand::is_in_range(value, dtype) {
+        return fail("full", Site::caller(), &[], |at| {
+            let fix = "write a number that it holds, or `f64::INFINITY`";
+            at.mismatch("the number", format!("one that {dtype} holds"), format!("{value:?}"), fix)
+        });
+    }
     constant(HostTensor::scalar(value).cast(dtype)).broadcast_to(shape)
 }
 

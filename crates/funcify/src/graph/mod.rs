@@ -5,6 +5,7 @@ mod apply;
 mod build;
 mod check;
 mod compositions;
+mod difference;
 mod elementwise;
 mod floats;
 mod live;
@@ -121,7 +122,12 @@ pub struct Graph {
     nodes: Vec<Node>,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
+    /// How deep the bodies of its ops are nested.
+    depth: usize,
 }
+
+/// How deep bodies may be nested in each other, in a graph and in its text: passes over them are recursive.
+pub(crate) const MAX_DEPTH: usize = 64;
 
 impl Graph {
     /// Traces a closure once. It declares inputs with [`Builder::input`], combines them, and returns a
@@ -148,6 +154,19 @@ impl Graph {
     /// Reads a graph from its text form.
     pub fn parse(text: &str) -> Result<Graph> {
         crate::text::parse(text)
+    }
+
+    /// Reads a graph from a file in the text form, which an error names.
+    #[track_caller]
+    pub fn read(path: impl AsRef<std::path::Path>) -> Result<Graph> {
+        let (path, site) = (path.as_ref(), Site::caller());
+        let text = std::fs::read_to_string(path).map_err(|error| Error::File {
+            at: Place::new("read", site).boxed(),
+            path: path.display().to_string(),
+            reason: error.to_string(),
+            fix: String::new(),
+        })?;
+        Graph::parse(&text).map_err(|error| error.in_file(path))
     }
 
     /// A graph without inputs, nodes or outputs.
@@ -299,6 +318,11 @@ impl Graph {
         sizes::check_attributes(&op, &place)?;
         let types = op.infer(&place, &self.types(inputs))?;
         sizes::check_types(&types, &place)?;
+        let depth = op.bodies().into_iter().map(|body| body.depth + 1).max().unwrap_or(0);
+        if depth > MAX_DEPTH {
+            return Err(too_deep(&place, depth));
+        }
+        self.depth = self.depth.max(depth);
         let node = NodeId(self.nodes.len() as u32);
         let outputs: Vec<ValueId> = (types.into_iter().enumerate())
             .map(|(index, ty)| self.push_value(ty, None, Source::Node(node, index)))
@@ -337,6 +361,12 @@ impl Graph {
         self.values.push(ValueInfo { ty, name, source });
         id
     }
+}
+
+/// The error of bodies that are nested too deep.
+fn too_deep(at: &Place, depth: usize) -> Error {
+    let fix = "carry more values through fewer loops, or build a part of the program as a graph of its own";
+    at.mismatch("the nesting of bodies", format!("at most {MAX_DEPTH} in each other"), depth, fix)
 }
 
 impl fmt::Display for Graph {

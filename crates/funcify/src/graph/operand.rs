@@ -141,11 +141,12 @@ impl Operand {
         let (exact, scalar) = match self {
             Operand::Value(value) => return value,
             Operand::Bool(truth) => (dtype == DType::Bool, HostTensor::scalar(truth)),
-            Operand::Float(number) => (dtype.is_float(), HostTensor::scalar(number)),
+            Operand::Float(number) => (dtype.is_float() && is_in_range(number, dtype), HostTensor::scalar(number)),
             Operand::Int(number) => {
                 let scalar = HostTensor::scalar(number);
                 let back = scalar.cast(dtype).cast(DType::I64);
-                (dtype != DType::Bool && (dtype.is_float() || back == scalar), scalar)
+                let holds = if dtype.is_float() { is_in_range(number as f64, dtype) } else { back == scalar };
+                (dtype != DType::Bool && holds, scalar)
             }
         };
         if !exact {
@@ -180,6 +181,12 @@ impl Operand {
             None => Value::poison(),
         }
     }
+}
+
+/// Whether a finite number is one in this dtype, too: not infinite, in a float type.
+pub(super) fn is_in_range(number: f64, dtype: DType) -> bool {
+    let cast = HostTensor::scalar(number).cast(dtype).get(0).as_f64();
+    cast.is_finite() || !number.is_finite()
 }
 
 /// The axis from 0 on that `axis` means.

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Builder, Graph, Value, ValueId};
+use super::{Builder, Graph, MAX_DEPTH, Value, ValueId};
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};
 use crate::text;
@@ -132,6 +132,10 @@ impl BodyTrace {
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
         let guard = guard();
         let values = with_trace(|trace| {
+            // One more than there may be: a rule that calls its own function is told so first.
+            if trace.bodies.len() > MAX_DEPTH + 1 {
+                trace.fail(super::too_deep(at, trace.bodies.len()));
+            }
             let mut body = OpenBody::new(name);
             let add = |(name, ty): &(String, TensorType)| {
                 let id = body.graph.push_input(name, ty.clone(), false);

@@ -89,7 +89,8 @@ impl Attributes {
     /// Takes out a dtype.
     pub fn take_dtype(&mut self, key: &str) -> Result<DType, String> {
         let word = self.take_word(key)?;
-        DType::from_name(&word).ok_or_else(|| format!("`{key}` as a dtype, not `{word}`"))
+        let known = || DType::ALL.map(DType::name).join(", ");
+        DType::from_name(&word).ok_or_else(|| format!("`{key}` as one of {}, not `{word}`", known()))
     }
 
     /// Takes out a list of polynomials.

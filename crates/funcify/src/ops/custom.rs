@@ -134,6 +134,11 @@ pub(crate) fn name_taken_twice() -> Option<&'static str> {
     names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
+/// The names of the ops that other crates registered.
+pub(crate) fn custom_names() -> impl Iterator<Item = &'static str> {
+    inventory::iter::<CustomOpEntry>().map(|entry| entry.name)
+}
+
 pub(super) fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
     let entry = inventory::iter::<CustomOpEntry>().find(|entry| entry.name == name)?;
     Some(match name_taken_twice() {

@@ -1,10 +1,12 @@
 //! The elements of constants: `1.5`, `[1.0, nan]`, exact in every element type.
 
+use std::cmp::Ordering;
+
 use half::{bf16, f16};
 
 use super::lexer::{Cursor, Token, error_at};
 use crate::error::Result;
-use crate::host::{HostTensor, Scalar, Storage};
+use crate::host::{HostTensor, Scalar, Storage, rounded_to_odd};
 use crate::types::{DType, TensorType};
 
 /// A scalar's element, else the flat, row-major list of elements. Every element is exact, except that there is
@@ -17,11 +19,12 @@ pub(crate) fn print_elements(tensor: &HostTensor) -> String {
         Storage::I32(elements) => elements.iter().map(i32::to_string).collect(),
         Storage::I64(elements) => elements.iter().map(i64::to_string).collect(),
         Storage::F16(elements) => {
-            elements.iter().map(|e| shortest(e.to_f64(), |text| f16::from_f64(text).to_f64())).collect()
+            elements.iter().map(|e| shortest(e.to_f64(), |text| f16::from_f32(rounded_to_odd(text)).to_f64())).collect()
         }
-        Storage::BF16(elements) => {
-            elements.iter().map(|e| shortest(e.to_f64(), |text| bf16::from_f64(text).to_f64())).collect()
-        }
+        Storage::BF16(elements) => elements
+            .iter()
+            .map(|e| shortest(e.to_f64(), |text| bf16::from_f32(rounded_to_odd(text)).to_f64()))
+            .collect(),
         Storage::F32(elements) => elements.iter().map(|e| special(f64::from(*e)).unwrap_or(format!("{e:?}"))).collect(),
         Storage::F64(elements) => elements.iter().map(|e| special(*e).unwrap_or(format!("{e:?}"))).collect(),
     };
@@ -99,9 +102,119 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
         DType::I64 => text.parse().ok().map(Scalar::Int),
         // Reading an f32 as an f64 first would round twice.
         DType::F32 => text.parse::<f32>().ok().map(|e| Scalar::Float(e.into())),
-        DType::F16 | DType::BF16 | DType::F64 => text.parse().ok().map(Scalar::Float),
+        DType::F16 => half(&text, |e| f16::from_f32(rounded_to_odd(e)).to_f64()),
+        DType::BF16 => half(&text, |e| bf16::from_f32(rounded_to_odd(e)).to_f64()),
+        DType::F64 => text.parse().ok().map(Scalar::Float),
     };
-    let scalar = scalar.ok_or_else(|| error_at(site, format!("an element of type {dtype}"), format!("`{text}`")))?;
-    cursor.bump();
-    Ok(scalar)
+    let is_number = matches!(cursor.peek(), Token::Number(_));
+    match scalar {
+        Some(Scalar::Float(number)) if is_number && number.is_infinite() => {
+            let expected = format!("a number that {dtype} holds, or `inf`");
+            Err(error_at(site, expected, format!("`{text}`, which is beyond the largest")))
+        }
+        Some(scalar) => {
+            cursor.bump();
+            Ok(scalar)
+        }
+        None => Err(error_at(site, format!("an element of type {dtype}"), format!("`{text}`"))),
+    }
+}
+
+/// The nearest number of a type of 16 bits. By way of an f64, which rounds too, only where that does not decide on it: not if
+/// the f64 is halfway between two numbers of the type and is not the text's number itself.
+fn half(text: &str, round: impl Fn(f64) -> f64) -> Option<Scalar> {
+    let nearest: f64 = text.parse().ok()?;
+    let rounded = round(nearest);
+    let (above, below) = (round(nearest.next_up()), round(nearest.next_down()));
+    if above == below || !nearest.is_finite() {
+        return Some(Scalar::Float(rounded));
+    }
+    let (text, halfway) = (Decimal::parse(text)?, Decimal::parse(&format!("{nearest:.1100}"))?);
+    let magnitudes = if nearest < 0.0 { halfway.cmp(&text) } else { text.cmp(&halfway) };
+    Some(Scalar::Float(match magnitudes {
+        Ordering::Less => below,
+        Ordering::Equal => rounded,
+        Ordering::Greater => above,
+    }))
+}
+
+/// The magnitude of a decimal number: `0.digits` times ten to the power.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Decimal {
+    power: i64,
+    /// Without zeros at the ends.
+    digits: String,
+}
+
+impl Decimal {
+    fn parse(text: &str) -> Option<Self> {
+        let (number, exponent) =
+            text.trim_start_matches('-').split_once('e').unwrap_or((text.trim_start_matches('-'), "0"));
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let all = format!("{whole}{fraction}");
+        let digits = all.trim_start_matches('0');
+        let leading = all.len() - digits.len();
+        let power = exponent.parse::<i64>().ok()?.checked_add(whole.len() as i64 - leading as i64)?;
+        Some(Decimal { power, digits: digits.trim_end_matches('0').to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::Op;
+    use crate::{DType, Graph, HostTensor};
+
+    fn read(dtype: DType, text: &str) -> Result<HostTensor, crate::Error> {
+        let graph = Graph::parse(&format!("fn @f() {{\n  %0: {dtype}[] = constant {text}\n  return y=%0\n}}"))?;
+        let Op::Constant(constant) = &graph.nodes()[0].op else { panic!("a constant") };
+        Ok((*constant.value).clone())
+    }
+
+    /// Just above, at and below the middle of two numbers of the type, closer than an f64 can say.
+    #[test]
+    fn literals_are_rounded_once() {
+        for (dtype, digits, fraction) in [
+            (DType::F32, 24, "000000059604644775390625"),
+            (DType::F16, 11, "00048828125"),
+            (DType::BF16, 8, "00390625"),
+        ] {
+            let value = |text: &str| read(dtype, text).unwrap().get(0).as_f64();
+            let unit = 2f64.powi(1 - digits);
+            let zeros = "0".repeat(30);
+            let middle = format!("1.{fraction}");
+            let below = format!("1.{}4{}", &fraction[..fraction.len() - 1], "9".repeat(40));
+            assert_eq!(value(&middle), 1.0, "{dtype}");
+            assert_eq!(value(&format!("{middle}{zeros}1")), 1.0 + unit, "{dtype}");
+            assert_eq!(value(&below), 1.0, "{dtype}");
+            assert_eq!(value(&format!("-{middle}{zeros}1e0")), -1.0 - unit, "{dtype}");
+            assert_eq!(value(&format!("0.0{}{fraction}{zeros}1e2", "1")), 1.0 + unit, "{dtype}");
+        }
+    }
+
+    #[test]
+    fn literals_beyond_a_type_are_refused() {
+        for (dtype, largest, beyond) in [
+            (DType::F16, "65519.99", "65520.0"),
+            (DType::BF16, "3.38e38", "3.4e38"),
+            (DType::F32, "3.4028235e38", "3.41e38"),
+            (DType::F64, "1.7976931348623157e308", "1e309"),
+        ] {
+            for sign in ["", "-"] {
+                assert!(read(dtype, &format!("{sign}{largest}")).unwrap().get(0).as_f64().is_finite());
+                let error = read(dtype, &format!("{sign}{beyond}")).unwrap_err().to_string();
+                assert!(error.contains(&format!("a number that {dtype} holds")), "{error}");
+                assert!(read(dtype, &format!("{sign}inf")).unwrap().get(0).as_f64().is_infinite());
+            }
+            assert!(read(dtype, "nan").unwrap().get(0).as_f64().is_nan());
+            for number in [1e300, -1e300] {
+                let full = Graph::build("f", |_| crate::full([2], dtype, number));
+                let times = Graph::build("f", |g| g.input("x", format!("{dtype}[]").as_str()) * number);
+                assert_eq!(full.is_ok(), dtype == DType::F64);
+                assert_eq!(times.is_ok(), dtype == DType::F64);
+            }
+            assert!(Graph::build("f", |_| crate::full([2], dtype, f64::INFINITY)).is_ok());
+        }
+        let int = Graph::build("f", |g| g.input("x", "f16[]") * 100_000);
+        assert!(int.unwrap_err().to_string().contains("one that f16"));
+    }
 }

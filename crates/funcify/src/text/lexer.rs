@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::nearest::{nearest, quoted};
 use crate::error::{Error, Place, Result, Site};
 
 /// A token.
@@ -39,10 +40,33 @@ impl fmt::Display for Token {
     }
 }
 
-/// The error of a place in the text that does not follow the grammar.
+/// The error of a place in the text that does not follow the grammar. A word that is nearly one of those that are expected is
+/// answered with that one.
 pub(super) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt::Display) -> Error {
-    let at = Place::new("parse", site).boxed();
-    Error::Parse { at, expected: expected.into(), found: found.to_string() }
+    let (expected, found) = (expected.into(), found.to_string());
+    let word = quoted(&found).next().filter(|word| is_name(word));
+    let meant = word.and_then(|word| nearest(word, quoted(&expected).filter(|known| is_name(known))));
+    let fix = meant.map(instead).unwrap_or_default();
+    Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix }
+}
+
+/// The error of a word that is none of the known ones.
+pub(super) fn unknown_word<'a>(
+    site: Site,
+    expected: impl Into<String>,
+    word: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Error {
+    let fix = nearest(word, known).map(instead).unwrap_or_default();
+    Error::Parse { at: Place::new("parse", site).boxed(), expected: expected.into(), found: format!("`{word}`"), fix }
+}
+
+fn instead(word: &str) -> String {
+    format!("write `{word}`, the nearest")
+}
+
+fn is_name(word: &str) -> bool {
+    word.chars().all(is_word)
 }
 
 /// The characters that are tokens by themselves.

@@ -95,6 +95,7 @@
 mod dot;
 mod elements;
 mod lexer;
+mod nearest;
 mod parse;
 mod parse_blocks;
 mod parse_scan;

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::elements::parse_elements;
-use super::lexer::{Cursor, Token, error_at, is_number};
+use super::lexer::{Cursor, Token, error_at, is_number, unknown_word};
+use super::nearest::nearest;
 #[cfg(test)]
 use super::types::expectation;
 use super::types::{attributes, tensor_type};
@@ -12,13 +13,32 @@ use super::{parse_blocks, parse_scan};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::{Graph, ValueId};
 use crate::ops::scan::Wanted;
-use crate::ops::{Attributes, Constant, Op, OpRules, parse_op};
+use crate::ops::{Attributes, Constant, Op, OpRules, all_names, custom_names, parse_op};
 use crate::types::TensorType;
 
 /// Reads one function.
 pub(crate) fn parse(text: &str) -> Result<Graph> {
-    let mut parser = Parser { cursor: Cursor::new(text)?, defined: HashSet::new(), depth: 0 };
-    parser.function()
+    let read = || Parser { cursor: Cursor::new(text)?, defined: HashSet::new(), depth: 0 }.function();
+    read().map_err(|error: Error| {
+        let site = error.place().site;
+        error.with_excerpt(|| marked_line(text, site))
+    })
+}
+
+/// How many characters of a line an error shows, at most.
+const SHOWN_WIDTH: usize = 120;
+
+/// The line of that place, and a line with a caret below the place. Of a long line, what is around the place.
+fn marked_line(text: &str, site: Site) -> Vec<String> {
+    let Site::Text { line, column } = site else { return Vec::new() };
+    let shown = text.split('\n').nth(line - 1).unwrap_or_default().trim_end();
+    let skipped = if shown.chars().count() <= SHOWN_WIDTH { 0 } else { (column - 1).saturating_sub(SHOWN_WIDTH / 2) };
+    // A tab stays one, so that the caret stands below its character.
+    let blank = |c: char| if c == '\t' { c } else { ' ' };
+    let before: String = shown.chars().skip(skipped).take(column - 1 - skipped).map(blank).collect();
+    let padding = " ".repeat((column - 1 - skipped).saturating_sub(before.chars().count()));
+    let part: String = shown.chars().skip(skipped).take(SHOWN_WIDTH).collect();
+    vec![part, format!("{before}{padding}^")]
 }
 
 /// Reads an op's name and attributes. The error says what was expected.
@@ -42,12 +62,43 @@ fn op_with_attributes(cursor: &mut Cursor, operands: impl FnOnce(&mut Cursor) ->
     operands(cursor)?;
     let mut attributes: Attributes = attributes(cursor)?;
     let Some(op) = parse_op(&name, &mut attributes) else {
-        return Err(error_at(site, "the name of an op", format!("`{name}`")));
+        let known = all_names().into_iter().chain(custom_names()).chain(["return", "give", "until"]);
+        return Err(unknown_word(site, "the name of an op", &name, known));
     };
-    let op = op.map_err(|expected| error_at(site, expected, format!("`{name}` with other attributes")))?;
+    let op = op.map_err(|expected| wrong_attributes(site, &name, expected, &attributes))?;
     match attributes.iter().next() {
-        Some((key, _)) => Err(error_at(site, format!("only attributes that `{name}` has"), format!("`{key}`"))),
+        Some((key, _)) => {
+            let known = op.attributes();
+            let known: Vec<&str> = known.iter().map(|(key, _)| key).collect();
+            let expected = match known.is_empty() {
+                true => format!("no attributes, for `{name}` has none"),
+                false => format!("only the attributes of `{name}`: {}", known.join(", ")),
+            };
+            Err(unknown_word(site, expected, key, known))
+        }
         None => Ok(op),
+    }
+}
+
+/// The error of attributes that an op does not take. `left` are those that it did not look at: the misspelt one is among
+/// them.
+fn wrong_attributes(site: Site, name: &str, expected: String, left: &Attributes) -> Error {
+    let left: Vec<&str> = left.iter().map(|(key, _)| key).collect();
+    if let Some(key) = expected.strip_prefix("the attribute `").and_then(|rest| rest.strip_suffix('`')) {
+        let found = match left.is_empty() {
+            true => format!("`{name}` without it"),
+            false => format!("`{name}` with {}", left.join(", ")),
+        };
+        let fix = nearest(key, left).map(|meant| format!("write `{key}` for `{meant}`"));
+        return Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix: fix.unwrap_or_default() };
+    }
+    // `kind` as one of sum, max, not `summ`
+    match expected.split_once(", not `") {
+        Some((known, word)) => {
+            let words = known.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            unknown_word(site, known, word.trim_end_matches('`'), words)
+        }
+        None => error_at(site, expected, format!("`{name}` with other attributes")),
     }
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::lexer::{Token, error_at};
 use super::parse::{Binder, Body, Parser};
-use super::parse_scan::{MAX_DEPTH, captured, captured_params, params};
+use super::parse_scan::{captured, captured_params, params};
 use super::types::dim;
 use crate::error::{Result, Site};
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, MAX_DEPTH, ValueId};
 use crate::ops::{AssociativeScan, Call, Rule, Switch, While};
 
 /// Reads a choice up to its closing brace and adds it to `outer`.

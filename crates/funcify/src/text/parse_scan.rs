@@ -8,13 +8,10 @@ use super::print::shown_shift;
 use super::types::dim;
 use crate::derivative::Residuals;
 use crate::error::{Result, Site};
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, MAX_DEPTH, ValueId};
 use crate::ops::Scan;
 use crate::ops::scan::{Buffer, Sequence, Start, Wanted};
 use crate::types::{Dim, Symbol};
-
-/// How deep loops may be nested in a text.
-pub(super) const MAX_DEPTH: usize = 64;
 
 /// The words that begin a line about the body's parameters, in the order of such lines.
 const SECTIONS: [&str; 3] = ["seq", "a buffer", "carry"];

@@ -88,6 +88,8 @@ struct Printer {
     equations: Vec<usize>,
     depth: usize,
     taken: HashSet<String>,
+    /// The number after the name of the next value that shares it, from which on numbers may be free.
+    numbered: HashMap<String, usize>,
     next_number: usize,
 }
 
@@ -102,11 +104,17 @@ impl Printer {
             self.next_number += 1;
             return (self.next_number - 1).to_string();
         };
-        let numbered = (1..).map(|number| format!("{name}_{number}"));
-        let free = std::iter::once(name.to_string()).chain(numbered).find(|name| !self.taken.contains(name));
-        let free = free.unwrap_or_default();
-        self.taken.insert(free.clone());
-        free
+        if self.taken.insert(name.to_string()) {
+            return name.to_string();
+        }
+        let next = self.numbered.entry(name.to_string()).or_insert(1);
+        loop {
+            let numbered = format!("{name}_{next}");
+            *next += 1;
+            if self.taken.insert(numbered.clone()) {
+                return numbered;
+            }
+        }
     }
 
     /// `%x: f32[3]`, for a value that is defined here.

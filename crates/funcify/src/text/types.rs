@@ -1,6 +1,6 @@
 //! Dimensions, types and attributes: `2*B*T-3`, `f32[T,64]`, `{axis=0, axes=[1,2], mode=add}`.
 
-use super::lexer::{Cursor, Token, error_at};
+use super::lexer::{Cursor, Token, error_at, unknown_word};
 use crate::error::{Error, Result};
 use crate::ops::{Attribute, Attributes};
 use crate::types::{DType, Dim, Symbol, TensorType};
@@ -21,7 +21,10 @@ pub(crate) fn parse_type(text: &str) -> Result<TensorType, String> {
 /// What a parse error expected, as one sentence.
 pub(super) fn expectation(error: Error) -> String {
     match error {
-        Error::Parse { at, expected, found } => format!("{expected} at {}, where {found} stands", at.site),
+        Error::Parse { at, expected, found, fix } => {
+            let fix = if fix.is_empty() { fix } else { format!("; {fix}") };
+            format!("{expected} at {}, where {found} stands{fix}", at.site)
+        }
         other => other.to_string(),
     }
 }
@@ -32,7 +35,7 @@ pub(super) fn tensor_type(cursor: &mut Cursor) -> Result<TensorType> {
     let name = cursor.expect_name("a type such as `f32[T,3]`")?;
     let Some(dtype) = DType::from_name(&name) else {
         let names = DType::ALL.map(DType::name).join(", ");
-        return Err(error_at(site, format!("a dtype ({names})"), format!("`{name}`")));
+        return Err(unknown_word(site, format!("a dtype ({names})"), &name, DType::ALL.map(DType::name)));
     };
     cursor.expect_mark('[')?;
     let dims = dims(cursor)?;

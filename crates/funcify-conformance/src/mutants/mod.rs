@@ -1,0 +1,88 @@
+//! Programs as texts that somebody has damaged: no text gives a panic, a hang, or memory beyond the budget, and a text that is
+//! read is printed and read as itself.
+//!
+//! A mutant follows from a seed and its number. `cargo xtask fuzz-text` looks at mutants for minutes, each in a child process
+//! that is watched; the tests look at some of them.
+
+mod campaign;
+mod mutate;
+mod probe;
+
+use std::collections::BTreeSet;
+
+use funcify::Graph;
+
+pub use campaign::{Campaign, Outcome, run_campaign, serve};
+pub use probe::{MEMORY, Reached, probe, set_up};
+
+use crate::arbitrary::{Choices, Sample, mixed};
+
+/// The texts that are mutated, in two groups: with bodies, and without.
+pub struct Corpus {
+    groups: [Vec<String>; 2],
+}
+
+/// Programs that once were wrong.
+const FOUND: [&str; 9] = [
+    include_str!("../../tests/mutants/bind-panic.fir"),
+    include_str!("../../tests/mutants/huge-broadcast.fir"),
+    include_str!("../../tests/mutants/huge-count.fir"),
+    include_str!("../../tests/mutants/negative-size.fir"),
+    include_str!("../../tests/mutants/negative-size-product.fir"),
+    include_str!("../../tests/mutants/parse-panic-negate.fir"),
+    include_str!("../../tests/mutants/parse-panic-pad.fir"),
+    include_str!("../../tests/mutants/size-product-wraps.fir"),
+    include_str!("../../tests/mutants/size-wraps-at-run-time.fir"),
+];
+
+/// Longer texts are left out: what they show, shorter ones do.
+const LONGEST: usize = 4000;
+
+/// How many random programs are in the corpus.
+const RANDOM: u64 = 150;
+
+impl Corpus {
+    /// The programs of the suite, those that once were wrong, and some random ones.
+    pub fn new() -> Result<Corpus, String> {
+        let cases = crate::all_cases()?.into_iter().map(|case| case.graph.to_string());
+        let random = (0..RANDOM).filter_map(|seed| Sample::new(&mut Choices::seeded(mixed(seed))).ok());
+        let random = random.map(|sample| sample.graph.to_string());
+        let all: BTreeSet<String> = cases.chain(random).chain(FOUND.map(str::to_string)).collect();
+        let short = all.into_iter().filter(|text| text.len() <= LONGEST);
+        let (with, without) =
+            short.partition(|text| text.lines().any(|line| line.starts_with("  ") && line.ends_with('{')));
+        let groups: [Vec<String>; 2] = [with, without];
+        if groups.iter().any(Vec::is_empty) {
+            return Err("a group of the corpus is empty".into());
+        }
+        Ok(Corpus { groups })
+    }
+
+    /// How many texts it has.
+    pub fn len(&self) -> usize {
+        self.groups.iter().map(Vec::len).sum()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The mutant of that number.
+    pub fn mutant(&self, seed: u64, number: u64) -> String {
+        let mut choices = Choices::seeded(mixed(seed.wrapping_mul(1 << 32).wrapping_add(number)));
+        let group = usize::from(choices.one_in(3));
+        mutate::mutant(&mut choices, &self.groups[group])
+    }
+
+    /// Every text, unharmed.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.groups.iter().flatten().map(String::as_str)
+    }
+}
+
+/// The number of ops of a graph and of its bodies.
+fn ops(graph: &Graph) -> usize {
+    let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
+    graph.nodes().len() + bodies.map(|body| ops(body)).sum::<usize>()
+}

@@ -1,0 +1,210 @@
+//! What is asked of one text.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+use funcify::{
+    Cancellation, Disconnected, Error, GradOptions, Graph, HostTensor, Residuals, Sizes, VmapOptions, Wrt, evaluate,
+    set_memory_budget, to_dot,
+};
+
+use super::ops;
+use crate::MODES;
+use crate::arbitrary::{arguments, mixed};
+
+/// How far a text came.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Reached {
+    /// It does not parse, or a type rule refuses it.
+    Refused,
+    /// It is read, and the checker refuses it.
+    Unsound,
+    /// It is a program, and its arguments would be too large.
+    Checked,
+    /// A call of it was refused, or took longer than it may.
+    Stopped,
+    /// It ran.
+    Ran,
+}
+
+/// The memory budget of a run.
+pub const MEMORY: u64 = 64 << 20;
+
+/// How long one run may take before it is stopped.
+const TIME: Duration = Duration::from_millis(100);
+
+/// Programs of more ops are not differentiated.
+const MOST_OPS: usize = 150;
+
+/// Arguments of more elements are not made.
+const MOST_ELEMENTS: usize = 1 << 14;
+
+/// Where the last panic was.
+static PANIC: Mutex<String> = Mutex::new(String::new());
+
+/// Sets the memory budget of the process, and lets panics be remembered instead of printed.
+pub fn set_up() {
+    set_memory_budget(MEMORY);
+    std::panic::set_hook(Box::new(|info| {
+        if let Ok(mut panic) = PANIC.lock() {
+            *panic = info.to_string();
+        }
+    }));
+}
+
+/// Asks everything of a text. The error is what is wrong.
+pub fn probe(text: &str, seed: u64) -> Result<Reached, String> {
+    catch_unwind(AssertUnwindSafe(|| examine(text, seed))).unwrap_or_else(|_| {
+        let panic = PANIC.lock().map(|panic| panic.clone()).unwrap_or_default();
+        Err(format!("panic: {panic}"))
+    })
+}
+
+fn examine(text: &str, seed: u64) -> Result<Reached, String> {
+    let graph = match Graph::parse(text) {
+        Ok(graph) => graph,
+        Err(error) => return refused(&error).map(|()| Reached::Refused),
+    };
+    let printed = graph.to_string();
+    if let Err(errors) = graph.check() {
+        errors.iter().try_for_each(|error| told("check", error))?;
+        return Ok(Reached::Unsound);
+    }
+    round_trip(&graph, &printed)?;
+    let _ = to_dot(&graph);
+
+    let Some(inputs) = inputs(&graph, seed) else { return Ok(Reached::Checked) };
+    let reached = runs(&graph, &inputs)?;
+    if ops(&graph) <= MOST_OPS {
+        derivatives(&graph, seed)?;
+    }
+    Ok(reached)
+}
+
+/// An error of the text says where and what.
+fn refused(error: &Error) -> Result<(), String> {
+    told("parse", error)?;
+    let shown = error.to_string();
+    if !shown.contains("line ") {
+        return Err(format!("an error without its line: {shown}"));
+    }
+    Ok(())
+}
+
+fn told(step: &str, error: &Error) -> Result<(), String> {
+    let shown = error.to_string();
+    if shown.trim().is_empty() || shown.len() > 100_000 {
+        return Err(format!("{step}: an error of {} characters", shown.len()));
+    }
+    Ok(())
+}
+
+/// What is printed is read as what was printed.
+fn round_trip(graph: &Graph, printed: &str) -> Result<(), String> {
+    let parsed =
+        Graph::parse(printed).map_err(|error| format!("what is printed does not parse: {error}\n{printed}"))?;
+    if let Some(difference) = graph.difference(&parsed) {
+        return Err(format!("what is printed is another program: {difference}\n{printed}"));
+    }
+    let again = parsed.to_string();
+    if again != printed { Err(format!("printed anew it differs:\n{printed}\n{again}")) } else { Ok(()) }
+}
+
+/// Small arguments, if the program takes some.
+fn inputs(graph: &Graph, seed: u64) -> Option<Vec<HostTensor>> {
+    let types: Vec<_> = (0..graph.inputs().len()).map(|index| graph.input_type(index).clone()).collect();
+    let mut sizes = Sizes::new();
+    let symbols = types.iter().flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols());
+    for (index, symbol) in symbols.enumerate() {
+        if sizes.get(symbol).is_none() {
+            sizes.set(symbol, (mixed(seed.wrapping_add(index as u64)) % 5) as usize);
+        }
+    }
+    let mut elements = 0usize;
+    for ty in &types {
+        let shape = ty.shape.value(&sizes).ok()?;
+        elements = elements
+            .checked_add(shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)))?)?;
+    }
+    if elements > MOST_ELEMENTS {
+        return None;
+    }
+    arguments(&types, &sizes, seed).ok()
+}
+
+/// Whether an error is of the time that a run may take.
+fn is_stopped(error: &Error) -> bool {
+    matches!(error, Error::Cancelled { .. })
+}
+
+/// Runs on the reference evaluation, and on the programs of the reference backend in both strategies, which give the same.
+fn runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
+    let expected = Cancellation::after(TIME).scope(|| evaluate(graph, inputs));
+    if let Err(error) = &expected {
+        told("evaluate", error)?;
+    }
+    if expected.as_ref().is_err_and(is_stopped) {
+        return Ok(Reached::Stopped);
+    }
+    for strategy in MODES {
+        let options = CompileOptions { strategy, max_kernels: 20_000, ..CompileOptions::default() };
+        let run = || Function::compile_with(graph, &Reference, options)?.call_host(inputs);
+        match (Cancellation::after(TIME).scope(run), &expected) {
+            (Ok(found), Ok(expected)) if format!("{found:?}") != format!("{expected:?}") => {
+                return Err(format!("{} gives {found:?}, not {expected:?}", strategy.name()));
+            }
+            (Err(error), Ok(_)) if !may_be_refused(&error, strategy) => {
+                return Err(format!("{} refuses what the evaluation does: {error}", strategy.name()));
+            }
+            (Err(error), _) => told(strategy.name(), &error)?,
+            _ => {}
+        }
+    }
+    Ok(if expected.is_ok() { Reached::Ran } else { Reached::Stopped })
+}
+
+/// Limits that the reference evaluation does not have, or has elsewhere.
+fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
+    let is_unrolled = strategy == LoopStrategy::Unroll;
+    match error {
+        Error::StepCountNotStatic { .. } | Error::ProgramTooLarge { .. } | Error::Rows { .. } => is_unrolled,
+        Error::StepCount { .. } => is_unrolled,
+        Error::OverBudget { .. } | Error::Cancelled { .. } => true,
+        _ => false,
+    }
+}
+
+/// A transformation gives a sound program that can be printed, or a typed error.
+fn derivatives(graph: &Graph, seed: u64) -> Result<(), String> {
+    let options = || {
+        let policies = [Residuals::Recompute, Residuals::SaveAll, Residuals::SaveDots, Residuals::Segments(2)];
+        let policy = policies[(seed % 4) as usize].clone();
+        GradOptions::new().disconnected(Disconnected::Zeros).residuals(policy)
+    };
+    let all: [(&str, &dyn Fn() -> funcify::Result<Graph>); 3] = [
+        ("vjp", &|| graph.vjp(Wrt::Floats, options())),
+        ("jvp", &|| graph.jvp(Wrt::Floats)),
+        ("vmap", &|| graph.vmap(2, VmapOptions::new())),
+    ];
+    for (name, derive) in all {
+        let derived = match derive() {
+            Ok(derived) => derived,
+            Err(error) => {
+                told(name, &error)?;
+                continue;
+            }
+        };
+        if let Err(errors) = derived.check() {
+            return Err(format!("{name} is unsound: {}\n{derived}", errors[0]));
+        }
+        round_trip(&derived, &derived.to_string()).map_err(|wrong| format!("{name}: {wrong}"))?;
+        if let Some(inputs) = inputs(&derived, seed)
+            && let Err(error) = Cancellation::after(TIME).scope(|| evaluate(&derived, &inputs))
+        {
+            told(name, &error)?;
+        }
+    }
+    Ok(())
+}

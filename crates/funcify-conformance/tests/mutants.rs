@@ -1,0 +1,38 @@
+//! Mutated programs: some of those that `cargo xtask fuzz-text` looks at for minutes. `FUNCIFY_MUTANTS=20000` looks at more,
+//! `FUNCIFY_MUTANTS_SEED=7` at others.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use funcify_conformance::mutants::{Corpus, Reached, probe, set_up};
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .ok()
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
+}
+
+/// No panic, no hang, no memory beyond the budget, and what is read prints as itself. The text that was looked at last is
+/// kept: an overflow of the stack ends the process.
+#[test]
+fn mutated_programs_are_refused_or_run() {
+    let (seed, count) = (setting("FUNCIFY_MUTANTS_SEED", 0), setting("FUNCIFY_MUTANTS", 1500));
+    let corpus = Corpus::new().unwrap();
+    set_up();
+    let current = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mutant.fir");
+    let (mut reached, mut wrong) = (BTreeMap::<Reached, usize>::new(), Vec::new());
+    for number in 0..count {
+        let text = corpus.mutant(seed, number);
+        std::fs::write(&current, &text).unwrap();
+        match probe(&text, number) {
+            Ok(far) => *reached.entry(far).or_default() += 1,
+            Err(reason) => wrong.push(format!("mutant {number} of seed {seed}: {reason}\n{text}")),
+        }
+    }
+    let _ = std::panic::take_hook();
+    assert!(wrong.is_empty(), "{} mutants are wrong:\n{}", wrong.len(), wrong.join("\n\n"));
+    // They are not all refused: mutations leave programs, which run.
+    for far in [Reached::Refused, Reached::Stopped, Reached::Ran] {
+        assert!(reached.get(&far).is_some_and(|it| *it * 50 > count as usize), "{far:?} is rare: {reached:?}");
+    }
+}

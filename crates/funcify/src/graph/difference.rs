@@ -1,0 +1,215 @@
+//! Whether two graphs are the same program: node by node, and op by op with every field that an op has.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::{Graph, Node, Source, ValueId};
+use crate::ops::{AssociativeScan, Call, Op, OpRules, Rule, Scan, Switch, While};
+
+/// `Ok`, or where two things differ.
+type Same = Result<(), String>;
+
+impl Graph {
+    /// Where two graphs first differ as programs; `None` if they do not. What the text form does not hold may differ: the
+    /// numbers of values, the names of values that are no inputs and outputs of the program, and the lines that made ops.
+    pub fn difference(&self, other: &Graph) -> Option<String> {
+        same_graph(self, other, false).err()
+    }
+}
+
+fn equal<T: PartialEq + Debug>(what: &str, left: T, right: T) -> Same {
+    if left == right { Ok(()) } else { Err(format!("{what}: {left:?} and {right:?}")) }
+}
+
+fn same_graph(left: &Graph, right: &Graph, is_body: bool) -> Same {
+    let counts = |graph: &Graph| (graph.inputs.len(), graph.nodes.len(), graph.outputs.len());
+    equal("the name", left.name(), right.name())?;
+    equal("the numbers of inputs, nodes and outputs", counts(left), counts(right))?;
+    for (index, (a, b)) in left.inputs.iter().zip(&right.inputs).enumerate() {
+        equal(&format!("the type of input {index}"), left.ty(a.value), right.ty(b.value))?;
+        equal(&format!("whether input {index} is static"), a.is_static, b.is_static)?;
+        if !is_body {
+            equal(&format!("the name of input {index}"), left.input_name(index), right.input_name(index))?;
+        }
+    }
+    for (index, (a, b)) in left.nodes.iter().zip(&right.nodes).enumerate() {
+        let inside = |reason| format!("node {index} ({}): {reason}", a.op.name());
+        same_node((left, a), (right, b)).map_err(inside)?;
+    }
+    for (index, (a, b)) in left.outputs.iter().zip(&right.outputs).enumerate() {
+        equal(&format!("output {index}"), left.source(a.value), right.source(b.value))?;
+        if !is_body {
+            equal(&format!("the name of output {index}"), &a.name, &b.name)?;
+        }
+    }
+    Ok(())
+}
+
+fn same_node((left, a): (&Graph, &Node), (right, b): (&Graph, &Node)) -> Same {
+    let sources = |graph: &Graph, values: &[ValueId]| -> Vec<Source> {
+        values.iter().map(|value| graph.source(*value)).collect()
+    };
+    equal("the operands", sources(left, &a.inputs), sources(right, &b.inputs))?;
+    equal("the types of the results", left.types(&a.outputs), right.types(&b.outputs))?;
+    same_op(&a.op, &b.op)
+}
+
+/// A field that an op gets anew has to be named here: the patterns leave nothing out.
+fn same_op(left: &Op, right: &Op) -> Same {
+    match (left, right) {
+        (Op::Scan(left), Op::Scan(right)) => {
+            let Scan {
+                body,
+                steps,
+                steps_operand,
+                until,
+                reverse,
+                sequences,
+                buffers,
+                carries,
+                invariants,
+                unroll,
+                residuals,
+                truncate,
+            } = left;
+            equal("the number of steps", steps, &right.steps)?;
+            equal("whether an operand is the number of steps", steps_operand, &right.steps_operand)?;
+            equal("`until`", until, &right.until)?;
+            equal("the direction", reverse, &right.reverse)?;
+            equal("the sequences", sequences, &right.sequences)?;
+            equal("the buffers", buffers, &right.buffers)?;
+            equal("the number of carries", carries, &right.carries)?;
+            equal("the number of invariants", invariants, &right.invariants)?;
+            equal("`unroll`", unroll, &right.unroll)?;
+            equal("`residuals`", residuals, &right.residuals)?;
+            equal("`truncate`", truncate, &right.truncate)?;
+            same_body("the body", body, &right.body)
+        }
+        (Op::Switch(Switch { branches }), Op::Switch(right)) => {
+            equal("the number of branches", branches.len(), right.branches.len())?;
+            let pairs = branches.iter().zip(&right.branches).enumerate();
+            pairs.into_iter().try_for_each(|(index, (a, b))| same_body(&format!("branch {index}"), a, b))
+        }
+        (Op::While(While { condition, body, bound }), Op::While(right)) => {
+            equal("`bound`", bound, &right.bound)?;
+            same_body("the condition", condition, &right.condition)?;
+            same_body("the step", body, &right.body)
+        }
+        (Op::AssociativeScan(AssociativeScan { combine, leaves, reverse }), Op::AssociativeScan(right)) => {
+            equal("the number of leaves", leaves, &right.leaves)?;
+            equal("the direction", reverse, &right.reverse)?;
+            same_body("the combination", combine, &right.combine)
+        }
+        (Op::Call(Call { function, rule, arguments }), Op::Call(right)) => {
+            equal("the number of arguments", arguments, &right.arguments)?;
+            same_body("the function", function, &right.function)?;
+            match (rule, &right.rule) {
+                (Rule::Vjp { forward, backward }, Rule::Vjp { forward: other_forward, backward: other_backward }) => {
+                    same_body("`forward`", forward, other_forward)?;
+                    same_body("`backward`", backward, other_backward)
+                }
+                (Rule::Jvp { tangent }, Rule::Jvp { tangent: other }) => same_body("`tangent`", tangent, other),
+                (left, right) => equal("the kind of the rule", rule_name(left), rule_name(right)),
+            }
+        }
+        // Without bodies: all fields, as they are debugged.
+        (left, right) => equal("the op", format!("{left:?}"), format!("{right:?}")),
+    }
+}
+
+fn rule_name(rule: &Rule) -> &'static str {
+    match rule {
+        Rule::Vjp { .. } => "vjp",
+        Rule::Jvp { .. } => "jvp",
+    }
+}
+
+fn same_body(what: &str, left: &Arc<Graph>, right: &Arc<Graph>) -> Same {
+    same_graph(left, right, true).map_err(|reason| format!("{what}: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::same_op;
+    use crate::derivative::Residuals;
+    use crate::ops::scan::{Start, Wanted};
+    use crate::ops::{Op, Scan, While};
+    use crate::{Dim, Graph, Symbol, scan, while_loop};
+
+    fn first_op(graph: &Graph) -> Op {
+        graph.nodes()[0].op.clone()
+    }
+
+    /// Each field of the ops whose text is not their attributes, changed alone.
+    #[test]
+    fn every_field_makes_a_difference() {
+        let graph = Graph::build("f", |g| {
+            let (x, w) = (g.input("x", "f32[T]"), g.input("w", "f32[]"));
+            scan(w, x, |c, x| (c * w, c + x))
+        });
+        let Op::Scan(op) = first_op(&graph.unwrap()) else { panic!("a loop") };
+        let other = Graph::parse("fn @body() {\n  return\n}").unwrap();
+        let changes: [fn(&mut Scan); 11] = [
+            |scan| scan.steps = Dim::from(3),
+            |scan| scan.steps_operand = true,
+            |scan| scan.until = Some(Symbol::new("$1")),
+            |scan| scan.reverse = true,
+            |scan| scan.sequences[0].reads[0] += 1,
+            |scan| scan.buffers[0].wanted = Wanted::Last(1),
+            |scan| scan.buffers[0].start = Start::Full,
+            |scan| scan.carries += 1,
+            |scan| scan.unroll += 1,
+            |scan| scan.residuals = Some(Residuals::SaveAll),
+            |scan| scan.truncate = Some(3),
+        ];
+        let differs = |changed: Scan| assert!(same_op(&op.clone().into(), &changed.into()).is_err());
+        for change in changes {
+            let mut changed = op.clone();
+            change(&mut changed);
+            differs(changed);
+        }
+        differs(Scan { body: Arc::new(other.clone()), ..op.clone() });
+        differs(Scan { invariants: op.invariants + 1, ..op.clone() });
+        assert_eq!(same_op(&op.clone().into(), &op.clone().into()), Ok(()));
+
+        let graph = Graph::build("f", |g| while_loop(g.input("x", "f32[]"), |x| x.lt(2.0), |x| x + x));
+        let Op::While(op) = first_op(&graph.unwrap()) else { panic!("a conditional loop") };
+        let changes = [
+            While { bound: Some(Dim::from(3)), ..op.clone() },
+            While { condition: Arc::new(other.clone()), ..op.clone() },
+            While { body: Arc::new(other), ..op.clone() },
+        ];
+        for changed in changes {
+            assert!(same_op(&op.clone().into(), &changed.into()).is_err());
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_difference_is_named() {
+        let text = |op: &str, name: &str| {
+            format!(
+                "fn @f(%p: bool[], %x: f32[2]) {{
+  %y: f32[2] = switch %p {{
+    case 0 with %x {{
+      give %x
+    }}
+    case 1 with %x {{
+      %0: f32[2] = {op} %x
+      give %0
+    }}
+  }}
+  return {name}=%y
+}}
+"
+            )
+        };
+        let of = |op: &str, name: &str| Graph::parse(&text(op, name)).unwrap();
+        let one = of("sin", "y");
+        assert_eq!(one.difference(&of("sin", "y")), None);
+        let difference = one.difference(&of("cos", "y")).unwrap();
+        assert!(difference.starts_with("node 0 (switch): branch 1: node 0 (sin): the op:"), "{difference}");
+        assert_eq!(one.difference(&of("sin", "z")).unwrap(), "the name of output 0: \"y\" and \"z\"");
+    }
+}

@@ -1,0 +1,247 @@
+//! What has a limit: dimensions of 64 bits, the memory budget, the thread and the graph that a value is of.
+
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+use funcify::{Builder, DType, Dim, Error, Graph, HostTensor, Value, evaluate, iota, scan, size};
+
+#[track_caller]
+fn refused<T>(result: Result<T, Error>, kind: &str, says: &[&str]) {
+    let Err(error) = result else { panic!("this is not refused") };
+    let text = error.to_string();
+    assert_eq!(error.kind(), kind, "{text}");
+    says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
+}
+
+#[track_caller]
+fn text_refused(text: &str, kind: &str, says: &[&str]) {
+    refused(Graph::parse(text), kind, says);
+}
+
+/// A value of a trace of another thread, and the builder of another graph.
+#[test]
+fn a_value_means_nothing_in_another_thread() {
+    let leak = |index: usize| {
+        let thread = std::thread::spawn(move || {
+            let mut leaked = None;
+            let _ = Graph::build("a", |g| {
+                let inputs = ["x", "secret", "more"].map(|name| g.input(name, "f32[]"));
+                leaked = Some(inputs[index]);
+                inputs[0]
+            });
+            leaked.unwrap()
+        });
+        thread.join().unwrap()
+    };
+    for index in 0..3 {
+        let leaked: Value = leak(index);
+        let thread = std::thread::spawn(move || {
+            Graph::build("b", |g| {
+                let (x, _, _) = (g.input("x", "f32[]"), g.input("other", "f32[]"), g.input("third", "f32[]"));
+                x + leaked
+            })
+        });
+        refused(thread.join().unwrap(), "Escaped", &["operand 1 belongs to another body"]);
+    }
+    // In open traces of two threads, too.
+    let leaked = leak(1);
+    refused(Graph::build("c", |g| g.input("x", "f32[]") * leaked), "Escaped", &[]);
+}
+
+#[test]
+fn a_builder_declares_inputs_of_its_own_graph_only() {
+    let mut inner = None;
+    let outer = Graph::build("outer", |outer: &Builder| {
+        let x = outer.input("x", "f32[]");
+        inner = Some(Graph::build("inner", |_| outer.input("y", "f32[]").sin()));
+        x.cos()
+    });
+    let says = ["the builder that declares input `y`", "another `Graph::build`", "fix:", "limits.rs"];
+    refused(inner.unwrap(), "Escaped", &says);
+    // The outer graph is as if the inner one had not been asked for.
+    let outer = outer.unwrap();
+    assert_eq!((outer.inputs().len(), outer.nodes().len()), (1, 1));
+
+    let inner = |outer: &Builder| Graph::build("inner", |_| outer.static_input("n", DType::I64)).map(|_| ());
+    let mut found = Ok(());
+    let _ = Graph::build("outer", |g| {
+        found = inner(g);
+        g.input("x", "f32[]")
+    });
+    refused(found, "Escaped", &["input `n`"]);
+}
+
+#[test]
+fn dimensions_beyond_64_bits_are_refused_where_they_are_written() {
+    for dim in ["4294967296*4294967296", "9223372036854775808", "T*9223372036854775807+T", "-9223372036854775809", "-3"]
+    {
+        let text = format!("fn @f(%x: f32[{dim}]) {{\n  return x=%x\n}}");
+        text_refused(&text, "Parse", &["line 1, column"]);
+        let built = Graph::build("f", |g| g.input("x", format!("f32[{dim}]").as_str()));
+        refused(built, "Type", &["the type of input `x`"]);
+    }
+    let huge = || Dim::from("T") * (1i64 << 40);
+    let build = |program: &dyn Fn(Value) -> Value| Graph::build("f", |g| program(g.input("x", "f32[T]")));
+    refused(build(&|x| x.broadcast_to([huge() * huge(), Dim::from("T")])), "Type", &["broadcast", "64 bits", "fix:"]);
+    refused(build(&|_| size(huge() * huge(), DType::I64)), "Type", &["attribute `dim`"]);
+    refused(build(&|_| iota(Dim::from(usize::MAX), DType::I64)), "Type", &["iota", "64 bits"]);
+    refused(build(&|_| iota(Dim::from(-1), DType::I64)), "Type", &[]);
+    let wide = |x: Value| x.broadcast_to([huge() * 4, Dim::from("T")]);
+    assert!(build(&|x| wide(x).reshape([Dim::from("T"), huge() * 4])).is_ok());
+    let big = Graph::build("f", |g| g.input("x", "f32[1099511627776,1099511627776]").reshape([1i64 << 41, 1 << 39]));
+    refused(big, "Type", &["reshape", "beyond 64 bits"]);
+}
+
+#[test]
+fn attributes_at_the_ends_of_their_range() {
+    let op = |line: &str| format!("fn @f(%x: f32[T], %y: f32[5], %z: f32[]) {{\n  {line}\n  return y=%0\n}}");
+    text_refused(
+        &op("%0: f32[T] = slice %x {axis=0, start=0, limit=T-9223372036854775808, step=1}"),
+        "Type",
+        &["slice"],
+    );
+    let pad = "%0: f32[7] = pad %y, %z {axis=0, low=2, high=0, interior=9223372036854775807}";
+    text_refused(&op(pad), "Type", &["pad", "64 bits"]);
+    let pad = "%0: f32[7] = pad %x, %z {axis=0, low=9223372036854775807, high=9223372036854775807, interior=0}";
+    text_refused(&op(pad), "Type", &["pad", "64 bits"]);
+}
+
+/// Thousands of terms are read in the time of their sorting.
+#[test]
+fn long_polynomials_are_read_in_no_time() {
+    let sum: Vec<String> = (0..20_000).map(|index| format!("{index}*a{}*b{}", index % 977, index % 641)).collect();
+    let product = vec!["T"; 20_000].join("*");
+    for dim in [sum.join("+"), product] {
+        let start = std::time::Instant::now();
+        let graph = Graph::parse(&format!("fn @f(%x: f32[{dim}]) {{\n  return x=%x\n}}")).unwrap();
+        assert_eq!(Graph::parse(&graph.to_string()).unwrap().to_string(), graph.to_string());
+        // In a debug build on a busy machine; a quadratic reading takes minutes.
+        assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn tensors_have_as_many_elements_as_memory_can_hold() {
+    assert!(HostTensor::from_vec(Vec::<f32>::new(), [1 << 32, 1 << 32]).is_none());
+    assert!(HostTensor::from_vec(Vec::<f32>::new(), [1 << 32, 1 << 32, 0]).is_none());
+    assert!(HostTensor::from_vec(vec![0f32], [usize::MAX, usize::MAX]).is_none());
+    assert!(HostTensor::from_vec(Vec::<f32>::new(), [1 << 32, 0]).is_some());
+    assert!(HostTensor::from([0f32; 4]).reshaped([usize::MAX / 2 + 1, 8]).is_none());
+}
+
+/// The sum of a vector and its index on each of N rows, kept: N * T numbers.
+fn rows() -> Graph {
+    let graph = Graph::build("rows", |g| {
+        let (x, n) = (g.input("x", "f64[T]"), g.input("n", "f64[N]"));
+        let (last, ys) = scan(x, n, |sum, n| (sum + n, sum * n));
+        (last, ys)
+    });
+    graph.unwrap()
+}
+
+/// Each budget is either kept or refused; refused where it is less than what the report says is held at once.
+#[test]
+fn a_function_has_a_budget_of_its_own() {
+    let arguments = [HostTensor::from([1f64; 64]), HostTensor::from([2f64; 32])];
+    let expected = evaluate(&rows(), &arguments).unwrap();
+    for strategy in [LoopStrategy::Native, LoopStrategy::Unroll] {
+        let call = |memory_budget| {
+            let options = CompileOptions { strategy, memory_budget, ..CompileOptions::default() };
+            Function::compile_with(&rows(), &Reference, options).unwrap().call_host(&arguments)
+        };
+        assert_eq!(call(None).unwrap(), expected);
+        assert_eq!(call(Some(1 << 20)).unwrap(), expected);
+        let says = ["would pass the memory budget", "needed:", "budget:   10.0 KiB", "fix:", "limits.rs"];
+        refused(call(Some(10 << 10)), "OverBudget", &says);
+        // From none to enough, there is one place where the refusal ends.
+        let first = (1..64).find(|step| call(Some(step * 2048)).is_ok()).unwrap() * 2048;
+        assert!((32 * 64 * 8..64 * 2048).contains(&first), "{first}");
+        assert!((first / 2048..64).all(|step| call(Some(step * 2048)).is_ok()));
+    }
+}
+
+/// Data decides on the size, and the function is called again with less.
+#[test]
+fn a_refusal_leaves_the_function_as_it_was() {
+    let text = "fn @f(%s: f32[], %n: i64[]) {
+  %ys: f32[$1] = scan @b for t in 0..$1=%n with %s {
+    nit-sot %ys
+    %0: f32[] = add %s, %s
+    %ys[t] = %0
+  }
+  %1: f32[$1] = neg %ys
+  return y=%1
+}";
+    let graph = Graph::parse(text).unwrap();
+    let options = CompileOptions { memory_budget: Some(1 << 16), ..CompileOptions::default() };
+    let function = Function::compile_with(&graph, &Reference, options).unwrap();
+    let call = |n: i64| function.call_host(&[HostTensor::scalar(1f32), HostTensor::scalar(n)]);
+    for _ in 0..2 {
+        assert_eq!(call(3).unwrap(), [HostTensor::from([-2f32; 3])]);
+        refused(call(1 << 20), "OverBudget", &["f32[$1]", "1048576 steps", "64.0 KiB"]);
+        refused(call(i64::MAX), "OverBudget", &[]);
+        refused(call(-1), "StepCount", &[]);
+    }
+    refused(
+        evaluate(&graph, &[HostTensor::scalar(1f32), HostTensor::scalar(1i64 << 50)]),
+        "OverBudget",
+        &["rows of f32[]"],
+    );
+}
+
+/// A loop that ends early is held to what it has kept so far, not to its largest number of steps.
+#[test]
+fn loops_that_end_early_are_held_to_the_rows_that_they_have() {
+    let text = |limit: &str| {
+        format!(
+            "fn @f(%s: f32[]) {{
+  %limit: f32[] = constant {limit}
+  %ys: f32[$1], %last: f32[] = scan @b for t in 0..1099511627776 until $1 with %limit {{
+    nit-sot %ys
+    carry %c: f32[] = %last from %s
+    %0: f32[] = add %c, %c
+    %1: bool[] = gt %0, %limit
+    %ys[t] = %0
+    %last = %0
+    until %1
+  }}
+  return y=%ys
+}}"
+        )
+    };
+    let options = CompileOptions { memory_budget: Some(1 << 14), ..CompileOptions::default() };
+    let call = |limit: &str| {
+        let graph = Graph::parse(&text(limit)).unwrap();
+        Function::compile_with(&graph, &Reference, options.clone()).unwrap().call_host(&[HostTensor::scalar(1f32)])
+    };
+    assert_eq!(call("7.0").unwrap(), [HostTensor::from([2f32, 4., 8.])]);
+    refused(call("inf"), "OverBudget", &["the traces of"]);
+    let graph = Graph::parse(&text("7.0")).unwrap();
+    assert_eq!(evaluate(&graph, &[HostTensor::scalar(1f32)]).unwrap(), [HostTensor::from([2f32, 4., 8.])]);
+}
+
+/// Loops that are laid out have a place for each step, also if a step does nothing.
+#[test]
+fn unrolling_is_limited_by_steps_and_by_rows() {
+    let options = || CompileOptions { strategy: LoopStrategy::Unroll, ..CompileOptions::default() };
+    let idle = "fn @f(%s: f32[]) {
+  %last: f32[] = scan @b for t in 0..1099511627776 {
+    carry %c: f32[] = %last from %s
+    %last = %c
+  }
+  return y=%last
+}";
+    let call = |text: &str| {
+        let function = Function::compile_with(&Graph::parse(text).unwrap(), &Reference, options())?;
+        function.call_host(&[HostTensor::scalar(1f32)])
+    };
+    refused(call(idle), "ProgramTooLarge", &["1099511627776"]);
+    let full = "fn @f(%s: f32[]) {
+  %0: f32[1125899906842624] = broadcast %s {shape=[1125899906842624]}
+  %rows: f32[1125899906842624] = scan @b for t in 0..2 with %s {
+    mit-mot %rows from %0
+    %1: f32[] = neg %s
+    %rows[t] = %1
+  }
+  return y=%rows
+}";
+    refused(call(full), "OverBudget", &[]);
+}

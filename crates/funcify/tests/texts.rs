@@ -1,0 +1,169 @@
+//! What a text that does not parse is answered with, and nests that are as deep as they may be.
+
+use std::collections::BTreeMap;
+
+use funcify::{Error, Graph, HostTensor, Value, cond, evaluate, fori_loop, scan, while_loop};
+
+/// One equation in a program.
+fn program(equation: &str) -> String {
+    format!("fn @f(%x: f32[2,3], %p: bool[2,3], %i: i64[]) {{\n  {equation}\n  return y=%0\n}}\n")
+}
+
+#[track_caller]
+fn refused(text: &str, says: &[&str]) {
+    let error = Graph::parse(text).expect_err("this is not refused").to_string();
+    says.iter().for_each(|part| assert!(error.contains(part), "{error}\ndoes not say: {part}"));
+}
+
+#[test]
+fn the_line_is_shown_with_a_caret() {
+    let error = Graph::parse(&program("%0: f32[2,3] = tnah %x")).unwrap_err();
+    let expected = "parse: the text does not parse
+  expected: the name of an op
+  found:    `tnah`
+  fix:      write `tanh`, the nearest
+  at:       line 2, column 18
+  >   %0: f32[2,3] = tnah %x
+                     ^";
+    assert_eq!(error.to_string(), expected);
+    // The caret stands below its character: after tabs, in a long line, at the end, beyond the text.
+    let line = format!("{}%0: f32[2,3] = tanh %x, %nothing", "\t".repeat(3));
+    refused(&program(&line), &["\n      \t\t\t                        ^"]);
+    let long = format!("%0: f32[2,3] = tanh %x {{a=[{}], b=?}}", vec!["1"; 500].join(","));
+    let error = Graph::parse(&program(&long)).unwrap_err().to_string();
+    let lines: Vec<&str> = error.lines().collect();
+    let (shown, caret) = (lines[lines.len() - 2], lines[lines.len() - 1]);
+    assert!(shown.len() < 150, "{error}");
+    assert_eq!(shown.chars().nth(caret.find('^').unwrap()), Some('?'), "{error}");
+    refused("fn @f(", &["line 1, column 7", "\n  > fn @f(\n          ^"]);
+    refused("", &["line 1, column 1", "\n  > \n    ^"]);
+}
+
+#[test]
+fn the_file_is_named() {
+    let file = std::env::temp_dir().join(format!("funcify-texts-{}.fir", std::process::id()));
+    std::fs::write(&file, program("%0: f32[2,3] = tnah %x")).unwrap();
+    let error = Graph::read(&file).unwrap_err().to_string();
+    assert!(error.contains(&format!("at:       {}:2:18", file.display())), "{error}");
+    std::fs::write(&file, program("%0: f32[3,2] = tanh %x")).unwrap();
+    let error = Graph::read(&file).unwrap_err().to_string();
+    assert!(error.contains(&format!("at:       {}:2:3", file.display())), "{error}");
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(Graph::read(&file).unwrap_err().kind(), "File");
+}
+
+#[test]
+fn a_misspelt_word_is_answered_with_the_nearest() {
+    for (equation, nearest) in [
+        ("%0: f32[2,3] = tahn %x", "`tanh`"),
+        ("%0: f32[2,3] = Sin %x", "`sin`"),
+        ("%0: f32[3,2] = transpos %x {perm=[1,0]}", "`transpose`"),
+        ("%0: f32[2] = reduce %x {kind=summ, axes=[1]}", "`sum`"),
+        ("%0: f32[2] = reduce %x {knd=sum, axes=[1]}", "`kind` for `knd`"),
+        ("%0: f32[2] = reduce %x {kind=sum, axis=[1]}", "`axes` for `axis`"),
+        ("%0: f64[2,3] = cast %x {dtype=f46}", "`f64`"),
+        ("%0: f23[2,3] = sin %x", "`f32`"),
+        ("%0: f32[2,3] = cumulative %x {kind=sum, axis=0, direction=forwrad}", "`forward`"),
+        ("retrun y=%x", "`return`"),
+        ("%0: i64[] = scan for t on 0..3 {", "`in`"),
+        ("%0: i64[] = scan for t in 0..3 dwon {", "`down`"),
+        ("%0: i64[] = scan for t in 0..3 truncat=2 {", "`truncate`"),
+        ("%0: i64[] = scan for t in 0..3 residuals=save_al {", "`save_all`"),
+        ("%0: i64[] = while %i {\n    tets (%c: i64[]) {", "`test`"),
+        ("%0: f32[2,3] = switch %i {\n    csae 0 {", "`case`"),
+    ] {
+        let error = Graph::parse(&program(equation)).unwrap_err();
+        let Error::Parse { fix, .. } = &error else { panic!("{error}") };
+        assert!(fix.starts_with("write ") && fix.contains(nearest), "{equation}: {error}");
+    }
+    // What is near to nothing has no advice.
+    for equation in ["%0: f32[2,3] = convolution_general_dilated %x", "%0: f32[2,3] = sin %x {q=1}"] {
+        let error = Graph::parse(&program(equation)).unwrap_err();
+        assert!(matches!(&error, Error::Parse { fix, .. } if fix.is_empty()), "{error}");
+    }
+}
+
+/// How deep bodies may be nested.
+const DEEPEST: usize = 64;
+
+/// A nest of that depth, by each op that has bodies.
+fn nests(depth: usize) -> BTreeMap<&'static str, Result<Graph, Error>> {
+    type Nest = fn(usize, Value) -> Value;
+    fn by_scan(depth: usize, x: Value) -> Value {
+        if depth == 0 { x * 1.5 } else { scan(x, x.broadcast_to([1]), |c, _| (by_scan(depth - 1, c), ())).0 }
+    }
+    fn by_fori(depth: usize, x: Value) -> Value {
+        if depth == 0 { x * 1.5 } else { fori_loop(0, 1, x, |_, c| by_fori(depth - 1, c)) }
+    }
+    fn by_while(depth: usize, x: Value) -> Value {
+        if depth == 0 { x * 1.5 } else { while_loop(x, |c: Value| c.lt(1.2), |c| by_while(depth - 1, c)) }
+    }
+    fn by_cond(depth: usize, x: Value) -> Value {
+        if depth == 0 { x * 1.5 } else { cond(x.gt(0.0), || by_cond(depth - 1, x), || x) }
+    }
+    let nests: [(&str, Nest); 4] = [("scan", by_scan), ("fori", by_fori), ("while", by_while), ("cond", by_cond)];
+    nests.map(|(name, nest)| (name, Graph::build(name, |g| nest(depth, g.input("x", "f32[]"))))).into()
+}
+
+/// In a thread of 2 MB, as tests have: building, printing, parsing, checking, comparing, drawing, running, lanes, dropping.
+#[test]
+fn a_nest_that_prints_also_parses() {
+    let look = || {
+        for depth in [1, 20, DEEPEST] {
+            for (name, graph) in nests(depth) {
+                let graph = graph.unwrap_or_else(|error| panic!("{name}, {depth}: {error}"));
+                let text = graph.to_string();
+                let parsed = Graph::parse(&text).unwrap_or_else(|error| panic!("{name}, {depth}: {error}"));
+                assert_eq!((parsed.to_string(), graph.difference(&parsed)), (text, None), "{name}, {depth}");
+                assert!(parsed.check().is_ok() && !funcify::to_dot(&parsed).is_empty());
+                let result = evaluate(&parsed, &[HostTensor::scalar(1f32)]).unwrap();
+                assert_eq!(result, [HostTensor::scalar(1.5f32)], "{name}, {depth}");
+            }
+        }
+    };
+    std::thread::Builder::new().stack_size(2 << 20).spawn(look).unwrap().join().unwrap();
+}
+
+/// One more body is refused by the builder and by the parser, however many more there are.
+#[test]
+fn a_nest_that_is_too_deep_is_refused() {
+    for depth in [DEEPEST + 1, 3 * DEEPEST] {
+        for (name, graph) in nests(depth) {
+            let error = graph.expect_err(name);
+            assert_eq!(error.kind(), "Type", "{name}: {error}");
+            let text = error.to_string();
+            assert!(text.contains("the nesting of bodies") && text.contains("at most 64"), "{name}: {text}");
+        }
+    }
+    for (name, graph) in nests(1) {
+        let text = graph.unwrap().to_string();
+        let head: Vec<&str> = text.lines().take_while(|line| !line.contains("give") && !line.contains("mul")).collect();
+        // A header in itself, a hundred thousand times.
+        let deep = format!("{}\n{}", head[0], head[1..].join("\n").repeat(100_000));
+        let error = Graph::parse(&deep).expect_err(name);
+        assert!(matches!(error.kind(), "Parse" | "Type" | "Name"), "{name}: {error}");
+    }
+    let scan = "%l: f32[] = scan for t in 0..1 {\n    carry %c: f32[] = %l from %x\n";
+    let distinct: String = (0..200)
+        .map(|depth| {
+            let from = if depth == 0 { "x".to_string() } else { format!("c{}", depth - 1) };
+            scan.replace("%l", &format!("%l{depth}"))
+                .replace("%c", &format!("%c{depth}"))
+                .replace("%x", &format!("%{from}"))
+        })
+        .collect();
+    refused(&format!("fn @f(%x: f32[]) {{\n{distinct}"), &["at most 64 nested", "one more"]);
+}
+
+/// Thousands of values of one name, and of ops after one another.
+#[test]
+fn long_programs_are_printed_and_read_in_no_time() {
+    let graph = Graph::build("long", |g| (0..20_000).fold(g.input("x", "f32[]"), |x, _| (x + 1.0).named("state")));
+    let graph = graph.unwrap();
+    let start = std::time::Instant::now();
+    let text = graph.to_string();
+    assert_eq!(Graph::parse(&text).unwrap().to_string(), text);
+    assert!(text.contains("%state_19998: f32[]"));
+    // In a debug build on a busy machine; a search for each name takes minutes.
+    assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
+}

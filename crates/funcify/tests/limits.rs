@@ -107,8 +107,8 @@ fn attributes_at_the_ends_of_their_range() {
 /// Thousands of terms are read in the time of their sorting.
 #[test]
 fn long_polynomials_are_read_in_no_time() {
-    let sum: Vec<String> = (0..20_000).map(|index| format!("{index}*a{}*b{}", index % 977, index % 641)).collect();
-    let product = vec!["T"; 20_000].join("*");
+    let sum: Vec<String> = (0..6_000).map(|index| format!("{index}*a{}*b{}", index % 977, index % 641)).collect();
+    let product = vec!["T"; 6_000].join("*");
     for dim in [sum.join("+"), product] {
         let start = std::time::Instant::now();
         let graph = Graph::parse(&format!("fn @f(%x: f32[{dim}]) {{\n  return x=%x\n}}")).unwrap();

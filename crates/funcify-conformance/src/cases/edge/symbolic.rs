@@ -1,13 +1,15 @@
 //! One graph with symbolic sizes, called with several.
 
-use funcify::{Builder, HostTensor, Recurrence, scan};
+use funcify::{Builder, DType, Graph, HostTensor, Recurrence, VmapOptions, fori_loop, scan, while_loop_bounded};
 
-use super::{Cases, empty, gives, row, tensor};
+use super::{Cases, case, empty, gives, outputs_of, row, scalar, tensor};
 use crate::cases::{Outputs, outputs};
 use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     Ok(vec![
+        bound_of_a_program_that_is_applied()?,
+        static_count_that_lanes_share()?,
         running_sum("T0_B2", empty::<f32, 2>([0, 2]), row([1f32, 2.]), empty::<f32, 2>([0, 2]), row([1f32, 2.]))?,
         running_sum("T1_B1", tensor([1, 1], [3f32]), row([1f32]), tensor([1, 1], [4f32]), row([4f32]))?,
         running_sum(
@@ -82,4 +84,32 @@ fn symbolic_kinds(g: &Builder) -> Outputs {
         before + x
     });
     outputs! { trace: done.trace(&state), rows: done.buffer(&buffer), ys: done.ys }
+}
+
+/// A conditional loop whose bound is N, where N is T+1 and 2: the bound is the size of what the program is applied to.
+fn bound_of_a_program_that_is_applied() -> Result<Case, String> {
+    let one = Graph::build("one", |g| {
+        let (x, start) = (g.input("x", "f32[N]"), g.input("start", "f32[]"));
+        (while_loop_bounded("N", start, |y| y.lt(1e6), |y| y * 2.0), x * 1.0)
+    });
+    let one = one.map_err(|error| error.to_string())?;
+    let program = |g: &Builder| {
+        let [xs, pair] = [g.input("xs", "f32[T+1]"), g.input("pair", "f32[2]")];
+        let start = g.input("start", "f32[]");
+        outputs! { long: one.apply(&[xs, start])[0], short: one.apply(&[pair, start])[0] }
+    };
+    let inputs = [row([0f32; 5]), row([0f32; 2]), scalar(3f32)];
+    let outputs = [("long", scalar(96f32)), ("short", scalar(12f32))];
+    gives("bound_of_a_program_that_is_applied", program, inputs, outputs)
+}
+
+/// A number of steps that is a static input of the lanes' program, too: it may be unrolled.
+fn static_count_that_lanes_share() -> Result<Case, String> {
+    let one = Graph::build("one", |g| {
+        let (n, x) = (g.static_input("n", DType::I64), g.input("x", "f32[]"));
+        fori_loop(0, n, x, |_, x| x * 2.0)
+    });
+    let lanes = one.and_then(|one| one.vmap("B", VmapOptions::new().in_axes([None, Some(0)])));
+    let outputs = outputs_of([("out", row([8f32, 16.]))]);
+    case("static_count_that_lanes_share", lanes, vec![scalar(3i64), row([1f32, 2.])], outputs)
 }

@@ -64,7 +64,7 @@ pub fn serve(arguments: &[String]) {
     let (seed, first, step) = (number(seed), number(first), number(step).max(1));
     let (current, folder) = (current(folder.into(), job), PathBuf::from(folder));
     let look = move || -> Result<(), String> {
-        let corpus = Corpus::new()?;
+        let corpus = Corpus::load(&folder.join(CORPUS))?;
         set_up();
         let mut out = std::io::stdout();
         for index in (first..).step_by(step as usize) {
@@ -90,6 +90,9 @@ pub fn serve(arguments: &[String]) {
     std::process::exit(1);
 }
 
+/// The texts that children mutate.
+const CORPUS: &str = "corpus.json";
+
 /// Where a child keeps the text that it looks at.
 fn current(folder: PathBuf, job: &str) -> PathBuf {
     folder.join(format!("current-{job}.fir"))
@@ -98,6 +101,7 @@ fn current(folder: PathBuf, job: &str) -> PathBuf {
 /// Runs a campaign.
 pub fn run_campaign(campaign: &Campaign) -> Result<Outcome, String> {
     std::fs::create_dir_all(&campaign.folder).map_err(|error| error.to_string())?;
+    Corpus::new()?.save(&campaign.folder.join(CORPUS))?;
     let end = Instant::now() + campaign.time;
     let worker = |job| {
         let campaign = campaign.clone();

@@ -9,6 +9,7 @@ mod mutate;
 mod probe;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use funcify::Graph;
 
@@ -56,6 +57,18 @@ impl Corpus {
             return Err("a group of the corpus is empty".into());
         }
         Ok(Corpus { groups })
+    }
+
+    /// Writes all texts to a file: making them takes longer than looking at hundreds of mutants.
+    pub(crate) fn save(&self, path: &Path) -> Result<(), String> {
+        let groups = serde_json::to_string(&self.groups).map_err(|error| error.to_string())?;
+        std::fs::write(path, groups).map_err(|error| error.to_string())
+    }
+
+    /// Reads what was saved.
+    pub(crate) fn load(path: &Path) -> Result<Corpus, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        Ok(Corpus { groups: serde_json::from_str(&text).map_err(|error| error.to_string())? })
     }
 
     /// How many texts it has.

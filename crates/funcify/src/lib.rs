@@ -50,6 +50,7 @@ mod memory;
 pub mod nn;
 pub mod ops;
 pub mod random;
+mod straight;
 mod text;
 pub mod tree;
 pub mod types;

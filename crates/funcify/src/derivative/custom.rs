@@ -1,10 +1,13 @@
 //! The front doors of functions with derivative rules of their own: `custom_vjp` and `custom_jvp`.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::build::trace_function;
 use crate::error::{Place, Site};
-use crate::graph::tracer::{BodyTrace, ClosedBody, depth};
+use crate::graph::rules::OpenRule;
+use crate::graph::tracer::{self, BodyTrace, ClosedBody, depth};
 use crate::graph::{Graph, Value, at_site, emit, fail, full};
 use crate::ops::call::check_sizes;
 use crate::ops::{Call, Rule};
@@ -14,11 +17,19 @@ use crate::types::TensorType;
 /// How many bodies may be open where a rule is traced. More means that a rule calls the function that it is the rule of.
 const MAX_DEPTH: usize = 64;
 
+/// In how many rules of one function, in one another, the function is traced before its call is taken for `itself`. The rules
+/// are compared.
+const COMPARED_RULES: usize = 2;
+
 /// What `function` gives for `xs`, with a reverse rule in place of its derivative, as JAX's `custom_vjp`.
 ///
 /// When it is differentiated, `forward` runs instead of `function`: it gives the same results, and residuals. `backward`
-/// is given the residuals and the cotangents of the results, and gives those of `xs`. All are traced at once, so a rule
-/// cannot call the function that it is the rule of.
+/// is given the residuals and the cotangents of the results, and gives those of `xs`. All are traced at once.
+///
+/// A rule may call the function that it is the rule of, as in JAX's idiom: `fn f(x)` is `custom_vjp(x, .., |x| (f(x), x), ..)`.
+/// The call there has this rule too, in derivatives of every order. It is known by its line and by what the function
+/// computes; the rule is traced twice, and it is an error if it is not the same both times. Such a function and its rule
+/// capture no values of the enclosing graph.
 ///
 /// - `xs`, the results and the residuals are any [`Tree`]s, of any dtypes. The results of `forward` have the structure and
 ///   exactly the types of those of `function`. A size that only a loop inside determines is in none of them.
@@ -29,7 +40,8 @@ const MAX_DEPTH: usize = 64;
 ///   in forward mode.
 /// - Values of the enclosing graph that `function` and `forward` use are constants: if one is differentiated, that is an
 ///   error, never a derivative of zero. Pass it in `xs`.
-/// - The derivative of the derivative is that of the nodes of `forward` and `backward`.
+/// - The derivative of the derivative is that of the nodes of `forward` and `backward`, in the bodies of loops as outside of
+///   them.
 ///
 /// ```
 /// use funcify::{Graph, HostTensor, custom_vjp, evaluate, grad};
@@ -55,7 +67,7 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 ) -> Y {
     let tracing = match Tracing::function("custom_vjp", Site::caller(), xs, function) {
         Ok(tracing) => tracing,
-        Err(lost) => return lost,
+        Err(done) => return done,
     };
     let Some((forward, residuals)) = tracing.forward(forward) else { return tracing.lost() };
     let Some(backward) = tracing.backward(&forward.graph, &residuals, backward) else { return tracing.lost() };
@@ -68,7 +80,8 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 /// `defjvps`.
 ///
 /// `tangent` is given `xs`, the results and the tangents of `xs`, and gives the tangents of the results. It is traced at
-/// once; that it is given the results is why it need not call the function that it is the rule of.
+/// once. As it is given the results, it need not call the function that it is the rule of; it may, as [`custom_vjp`]
+/// says.
 ///
 /// - `xs` and the results are any [`Tree`]s, of any dtypes; a size that only a loop inside determines is in none of them.
 /// - `tangent` gives a tangent for each result that is a float, at the same path, of exactly its type. Elsewhere it may
@@ -98,7 +111,7 @@ pub fn custom_jvp<X: Tree, Y: Tree, T: Tree>(
 ) -> Y {
     let tracing = match Tracing::function("custom_jvp", Site::caller(), xs, function) {
         Ok(tracing) => tracing,
-        Err(lost) => return lost,
+        Err(done) => return done,
     };
     let Some(tangent) = tracing.tangent(tangent) else { return tracing.lost() };
     tracing.finish(Rule::Jvp { tangent: slim(tangent.graph) }, tangent.captures)
@@ -122,10 +135,13 @@ struct Tracing<X, Y> {
     arguments: Typed,
     results: Typed,
     function: ClosedBody,
+    /// Where the rule is known by the calls in it.
+    rule: Rc<OpenRule>,
 }
 
 impl<X: Tree, Y: Tree> Tracing<X, Y> {
-    /// Traces the function; results without types after a failure.
+    /// Traces the function. The results themselves if it is called by its own rule, in a rule of the same function; or after
+    /// a failure, without types.
     fn function(op: &str, site: Site, xs: X, function: impl FnOnce(X) -> Y) -> Result<Self, Y> {
         let at = Place::new(op, site);
         let leaves = tree::leaves(&xs, "x");
@@ -149,7 +165,21 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         let typed =
             |(index, (name, _)): (usize, &(String, Value))| (name.clone(), function.graph.output_type(index).clone());
         let results = names.iter().enumerate().map(typed).collect();
-        Ok(Tracing { at, xs, ys, leaves, arguments, results, function })
+        let text = function.graph.text_to_compare();
+        let around = tracer::open_rule().filter(|around| around.site == site && around.function == text);
+        let level = around.as_ref().map_or(0, |around| around.level + 1);
+        let rule = OpenRule { site, function: text, level, says_itself: Cell::default(), inner: RefCell::default() };
+        let tracing = Tracing { at, xs, ys, leaves, arguments, results, function, rule: Rc::new(rule) };
+        match around {
+            Some(around) if around.level + 1 == COMPARED_RULES => Err(tracing.itself(&around, Vec::new())),
+            _ => Ok(tracing),
+        }
+    }
+
+    /// Adds the call of the function in its own rule.
+    fn itself(&self, around: &OpenRule, captures: Vec<Value>) -> Y {
+        around.says_itself.set(true);
+        self.call(Rule::Itself, captures)
     }
 
     /// The results without types.
@@ -159,7 +189,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
 
     /// Traces `forward`, and gives the structure of its residuals.
     fn forward<R: Tree>(&self, forward: impl FnOnce(X) -> (Y, R)) -> Option<(ClosedBody, R)> {
-        let (trace, values) = BodyTrace::open(&self.at, "", &self.arguments);
+        let (trace, values) = self.open(&self.arguments);
         let (ys, residuals) = forward(tree::rebuild(&self.xs, &values));
         let found = tree::leaves(&ys, "y");
         self.check_structure("what `forward` gives", &self.results, &found);
@@ -182,7 +212,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         let residuals_typed: Typed = names.enumerate().map(residual).collect();
         let count = residuals_typed.len();
         let params = [residuals_typed, prefixed("ct", &self.results)].concat();
-        let (trace, values) = BodyTrace::open(&self.at, "", &params);
+        let (trace, values) = self.open(&params);
         let cotangents = self.derivatives(&self.ys, &self.results, &values[count..]);
         let given = backward(tree::rebuild(residuals, &values[..count]), cotangents);
         let outputs = self.check_derivatives("the cotangent of leaf", &self.arguments, &tree::leaves(&given, "x"));
@@ -192,7 +222,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
     /// Traces `tangent`.
     fn tangent<T: Tree>(&self, tangent: impl FnOnce(X, Y, X) -> T) -> Option<ClosedBody> {
         let params = [self.arguments.clone(), self.results.clone(), prefixed("tan", &self.arguments)].concat();
-        let (trace, values) = BodyTrace::open(&self.at, "", &params);
+        let (trace, values) = self.open(&params);
         let (arguments, rest) = values.split_at(self.arguments.len());
         let (results, tangents) = rest.split_at(self.results.len());
         let given = tangent(
@@ -204,8 +234,46 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         trace.close(&renamed("tan", outputs))
     }
 
-    /// Adds the call.
+    /// Opens a graph of the rule.
+    fn open(&self, params: &Typed) -> (BodyTrace, Vec<Value>) {
+        let opened = BodyTrace::open(&self.at, "", params);
+        tracer::set_rule(&self.rule);
+        opened
+    }
+
+    /// Adds the call, with what its rule captures. In a rule of the same function, with a rule that says `itself`, it is
+    /// that.
     fn finish(self, rule: Rule, captures: Vec<Value>) -> Y {
+        let graphs = match &rule {
+            Rule::Vjp { forward, backward } => vec![forward, backward],
+            Rule::Jvp { tangent } => vec![tangent],
+            Rule::Itself => Vec::new(),
+        };
+        let text = || graphs.iter().map(|graph| graph.text_to_compare()).collect::<String>();
+        match tracer::open_rule() {
+            Some(around) if self.rule.level > 0 && self.rule.says_itself.get() => {
+                around.inner.borrow_mut().push(text());
+                self.itself(&around, captures)
+            }
+            _ => {
+                let inner = self.rule.inner.borrow();
+                if !inner.is_empty() && inner.iter().any(|inner| *inner != text()) {
+                    fail(&self.at.op, self.at.site, &[], |at| {
+                        let (expected, found) =
+                            ("the same rule at each call of the function", "another one in the rule");
+                        let fix =
+                            "let the rule follow from its arguments alone, or name the other function differently";
+                        at.mismatch("a rule that calls its own function", expected, found, fix)
+                    });
+                    return self.lost();
+                }
+                self.call(rule, captures)
+            }
+        }
+    }
+
+    /// Adds the call.
+    fn call(&self, rule: Rule, captures: Vec<Value>) -> Y {
         let arguments = self.leaves.len();
         let values = self.leaves.iter().map(|(_, value)| *value);
         let operands: Vec<Value> = values.chain(self.function.captures.clone()).chain(captures).collect();

@@ -1,6 +1,6 @@
 //! Why an input is disconnected: where the paths from it to the results end.
 
-use super::vjp::active_values;
+use super::active::active_values;
 use crate::error::{Error, Place};
 use crate::graph::{Graph, Node, ValueId};
 use crate::ops::{Op, OpRules, Unary};

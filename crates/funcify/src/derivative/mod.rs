@@ -9,6 +9,7 @@
 //! there is a path, and the derivative along it is zero, as that of `sign`. *Undefined*: nobody has written the rule;
 //! that is [`Error::NoDerivative`], never zeros.
 
+mod active;
 mod build;
 mod custom;
 mod disconnected;
@@ -24,6 +25,7 @@ mod residuals;
 mod tests;
 mod vjp;
 
+pub(crate) use active::active_params;
 pub use build::{
     Disconnected, GradOptions, checkpoint, grad, grad_with, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vjp_with,
 };
@@ -34,7 +36,7 @@ pub(crate) use linear::transposed;
 pub use linearize::{Linear, linearize, linearize_with};
 pub use pullback::{Pullback, Taken};
 pub use residuals::Residuals;
-pub(crate) use vjp::{Forward, Tape, active_values};
+pub(crate) use vjp::{Forward, Tape};
 
 use crate::error::{Error, Site};
 use crate::graph::{Value, emit, fail};

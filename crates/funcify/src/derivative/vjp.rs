@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
+use super::active::active_values;
 use super::{Primals, Residuals, add};
 use crate::error::Site;
 use crate::graph::tracer::keep_name;
 use crate::graph::{Graph, Node, Value, ValueId, at_site, emit};
-use crate::ops::{Op, OpRules, Unary};
+use crate::ops::{Op, OpRules};
 use crate::types::TensorType;
 
 /// An op that the forward pass has added.
@@ -23,13 +24,14 @@ impl Op {
         if let Op::Scan(scan) = self { scan.instead(operands, residuals) } else { None }
     }
 
-    /// Adds the op for a forward pass whose backward pass will ask for its cotangents. Loops save their states.
-    fn forward(&self, operands: &[Value], residuals: &Residuals) -> Forward {
+    /// Adds the op for a forward pass whose backward pass will ask for the cotangents of the operands that are wanted.
+    /// Loops save their states.
+    fn forward(&self, operands: &[Value], wanted: &[bool], residuals: &Residuals) -> Forward {
         match self {
-            Op::Scan(scan) => scan.forward(operands, residuals),
-            Op::While(op) => op.forward(operands),
+            Op::Scan(scan) => scan.forward(operands, wanted, residuals),
+            Op::While(op) => op.forward(operands, wanted),
             Op::Call(call) => call.forward(operands),
-            _ => Forward { results: emit(self.clone(), operands, Site::Unknown), saved: Vec::new() },
+            _ => Forward { results: emit(self.with_forward_rules(wanted), operands, Site::Unknown), saved: Vec::new() },
         }
     }
 }
@@ -115,15 +117,15 @@ impl<'a> Tape<'a> {
             return emit(node.op.clone(), operands, Site::Unknown);
         }
         let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty()).collect();
+        let wanted = self.wanted(node);
         if let Some(program) = node.op.instead(&types, self.residuals) {
-            let wanted = self.wanted(node);
             let mut tape = Tape::of(Cow::Owned(program), &wanted, self.residuals);
             tape.run(operands);
             let results = tape.outputs();
             self.instead[index] = Some(tape);
             return results;
         }
-        let forward = node.op.forward(operands, self.residuals);
+        let forward = node.op.forward(operands, &wanted, self.residuals);
         self.saved[index] = forward.saved;
         forward.results
     }
@@ -187,21 +189,4 @@ impl<'a> Tape<'a> {
         }
         graph.inputs().iter().map(|input| sums[input.value.index()]).collect()
     }
-}
-
-/// Which values have a float type and depend on an input that is wanted, as far as the graph's structure says and
-/// `stop_gradient` does not end it.
-pub(crate) fn active_values(graph: &Graph, wanted: &[bool]) -> Vec<bool> {
-    let mut active = vec![false; graph.values().count()];
-    let is_float = |id: ValueId| graph.ty(id).dtype.is_float();
-    for (input, wanted) in graph.inputs().iter().zip(wanted) {
-        active[input.value.index()] = *wanted && is_float(input.value);
-    }
-    for node in graph.nodes() {
-        let stops = matches!(node.op, Op::Unary(Unary::StopGradient));
-        if !stops && node.inputs.iter().any(|input| active[input.index()]) {
-            node.outputs.iter().for_each(|output| active[output.index()] = is_float(*output));
-        }
-    }
-    active
 }

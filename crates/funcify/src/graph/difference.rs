@@ -121,6 +121,7 @@ fn rule_name(rule: &Rule) -> &'static str {
     match rule {
         Rule::Vjp { .. } => "vjp",
         Rule::Jvp { .. } => "jvp",
+        Rule::Itself => "itself",
     }
 }
 

@@ -13,7 +13,7 @@ mod operand;
 mod products;
 mod prune;
 mod resize;
-mod rules;
+pub(crate) mod rules;
 mod sizes;
 mod structured;
 pub(crate) mod tracer;

@@ -60,6 +60,19 @@ impl Graph {
     }
 }
 
+impl Op {
+    /// The op where these symbols have these sizes, and where what loops in its bodies bind are symbols that nothing else
+    /// has.
+    pub(crate) fn at_sizes(&self, sizes: &crate::types::Sizes) -> Op {
+        let known = sizes.iter().map(|(symbol, size)| (symbol.clone(), Dim::from(size)));
+        let mut sizes: Sizes = known.collect();
+        for symbol in self.bodies().into_iter().flat_map(|body| body.bound_symbols()) {
+            sizes.insert(symbol, Dim::symbol(&fresh_symbol()));
+        }
+        resized(self, &sizes)
+    }
+}
+
 fn resized(op: &Op, sizes: &Sizes) -> Op {
     let bodies = op.bodies().into_iter().map(|body| Arc::new(body.resized(sizes)));
     match op.with_bodies(bodies.collect()) {

@@ -5,8 +5,10 @@
 //! home and refused.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::rules::OpenRule;
 use super::{Builder, Graph, MAX_DEPTH, Value, ValueId};
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};
@@ -41,12 +43,14 @@ struct OpenBody {
     graph: Graph,
     /// Values of the enclosing body and the parameters that they are in this one.
     captures: Vec<(ValueId, ValueId)>,
+    /// The rule of which it is a graph.
+    rule: Option<Rc<OpenRule>>,
 }
 
 impl OpenBody {
     fn new(name: &str) -> Self {
         let home = NEXT_HOME.fetch_add(1, Ordering::Relaxed);
-        OpenBody { home, graph: Graph::new(name), captures: Vec::new() }
+        OpenBody { home, graph: Graph::new(name), captures: Vec::new(), rule: None }
     }
 }
 
@@ -308,6 +312,20 @@ pub(crate) fn add_sizes_by_lane<'a>(symbols: impl Iterator<Item = &'a Symbol>) {
 /// How many bodies are open.
 pub(crate) fn depth() -> usize {
     with_trace(|trace| trace.bodies.len()).unwrap_or(0)
+}
+
+/// Says of which rule the innermost body is a graph.
+pub(crate) fn set_rule(rule: &Rc<OpenRule>) {
+    with_trace(|trace| {
+        if let Some(body) = trace.bodies.last_mut() {
+            body.rule = Some(rule.clone());
+        }
+    });
+}
+
+/// The innermost rule of which a graph is open.
+pub(crate) fn open_rule() -> Option<Rc<OpenRule>> {
+    with_trace(|trace| trace.bodies.iter().rev().find_map(|body| body.rule.clone())).flatten()
 }
 
 /// The symbols whose sizes differ between lanes.

@@ -227,9 +227,19 @@ impl Op {
             _ => Vec::new(),
         }
     }
-}
 
-impl Op {
+    /// For each of the [`bodies`](Op::bodies), through which of its parameters a derivative by the operands that are wanted
+    /// goes. Those of a call are differentiated by its rule alone.
+    pub(crate) fn active_params(&self, wanted: &[bool]) -> Vec<Vec<bool>> {
+        match self {
+            Op::Scan(scan) => vec![scan.active_params(wanted)],
+            Op::Switch(switch) => switch.operands().into_iter().map(|places| wanted[places].to_vec()).collect(),
+            Op::While(op) => vec![vec![false; op.condition.inputs().len()], op.active_params(wanted)],
+            Op::AssociativeScan(op) => vec![op.active_params(wanted)],
+            op => op.bodies().into_iter().map(|body| vec![false; body.inputs().len()]).collect(),
+        }
+    }
+
     /// The op with these bodies, in the order of [`bodies`](Op::bodies).
     pub(crate) fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op {
         let mut all = bodies.into_iter();

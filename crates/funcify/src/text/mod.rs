@@ -89,6 +89,8 @@
 //! }
 //! ```
 //!
+//! In the graphs of a rule, `%r: f32[] = itself %a` calls the function that it is the rule of.
+//!
 //! The text does not hold: the names of a body's results, which follow from what they are written to, and names
 //! that two values share, of which the second gets a number.
 

@@ -18,7 +18,8 @@ use crate::types::TensorType;
 
 /// Reads one function.
 pub(crate) fn parse(text: &str) -> Result<Graph> {
-    let read = || Parser { cursor: Cursor::new(text)?, defined: HashSet::new(), depth: 0 }.function();
+    let read =
+        || Parser { cursor: Cursor::new(text)?, defined: HashSet::new(), depth: 0, functions: Vec::new() }.function();
     read().map_err(|error: Error| {
         let site = error.place().site;
         error.with_excerpt(|| marked_line(text, site))
@@ -130,6 +131,8 @@ pub(super) struct Parser {
     defined: HashSet<String>,
     /// How many loops are open.
     pub(super) depth: usize,
+    /// The functions whose rules are open.
+    pub(super) functions: Vec<Arc<Graph>>,
 }
 
 impl Parser {
@@ -279,6 +282,8 @@ impl Parser {
             parse_blocks::associative_scan(self, body, &binders, site)?;
         } else if self.cursor.at_word("custom_vjp") || self.cursor.at_word("custom_jvp") {
             parse_blocks::call(self, body, &binders, site)?;
+        } else if self.cursor.at_word("itself") {
+            parse_blocks::itself(self, body, &binders, site)?;
         } else {
             if let Some(binder) = binders.iter().find(|binder| binder.wanted != Wanted::All) {
                 return Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)));

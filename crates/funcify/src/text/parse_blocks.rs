@@ -83,26 +83,55 @@ pub(super) fn call(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
     if !is_vjp {
         parser.cursor.expect_word("custom_jvp")?;
     }
-    let mut operands = Vec::new();
-    while operands.is_empty() && matches!(parser.cursor.peek(), Token::Value(_)) || parser.cursor.take_mark(',') {
-        operands.push(parser.value(&outer.names)?);
-    }
+    let mut operands = arguments_of(parser, outer)?;
     let arguments = operands.len();
     parser.cursor.expect_mark('{')?;
     parser.cursor.expect_line_end("")?;
-    let mut graph = |word: &str| -> Result<Arc<Graph>> {
+    let mut graph = |parser: &mut Parser, word: &str| -> Result<Arc<Graph>> {
         parser.cursor.expect_word(word)?;
         let (graph, captures) = block(parser, outer, true)?;
         operands.extend(captures);
         Ok(Arc::new(graph))
     };
-    let function = graph("function")?;
+    let function = graph(parser, "function")?;
+    parser.functions.push(function.clone());
     let rule = match is_vjp {
-        true => Rule::Vjp { forward: graph("forward")?, backward: graph("backward")? },
-        false => Rule::Jvp { tangent: graph("tangent")? },
+        true => Rule::Vjp { forward: graph(parser, "forward")?, backward: graph(parser, "backward")? },
+        false => Rule::Jvp { tangent: graph(parser, "tangent")? },
     };
+    parser.functions.pop();
     parser.cursor.expect_mark('}')?;
     parser.push(outer, Call { function, rule, arguments }.into(), &operands, binders, site)
+}
+
+/// Reads the call of a function in its own rule and adds it to `outer`.
+pub(super) fn itself(parser: &mut Parser, outer: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
+    parser.define_all(binders)?;
+    parser.cursor.expect_word("itself")?;
+    let operands = arguments_of(parser, outer)?;
+    let Some(function) = parser.functions.last().cloned() else {
+        return Err(error_at(
+            site,
+            "`itself` in the graphs of a rule only",
+            "no `custom_vjp` or `custom_jvp` around it",
+        ));
+    };
+    parser.push(
+        outer,
+        Call { function, rule: Rule::Itself, arguments: operands.len() }.into(),
+        &operands,
+        binders,
+        site,
+    )
+}
+
+/// Values after one another, or none.
+fn arguments_of(parser: &mut Parser, outer: &Body) -> Result<Vec<ValueId>> {
+    let mut operands = Vec::new();
+    while operands.is_empty() && matches!(parser.cursor.peek(), Token::Value(_)) || parser.cursor.take_mark(',') {
+        operands.push(parser.value(&outer.names)?);
+    }
+    Ok(operands)
 }
 
 /// A body after its first words, `@name (%c: f32[]) with %x { .. give %1 }`, and what it captures.

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use crate::graph::tracer::is_identifier;
 use crate::graph::{Graph, Node, ValueId};
 use crate::ops::scan::{Buffer, Start, Wanted};
-use crate::ops::{AssociativeScan, Attribute, Attributes, Call, Op, OpRules, Scan, Switch, While};
+use crate::ops::{AssociativeScan, Attribute, Attributes, Call, Op, OpRules, Rule, Scan, Switch, While};
 
 use super::elements::print_elements;
 
@@ -338,6 +338,9 @@ impl Printer {
     fn call(&mut self, left: &str, names: &Names, node: &Node, call: &Call) {
         let arguments = names.all(node.inputs.get(..call.arguments).unwrap_or_default());
         let space = if arguments.is_empty() { "" } else { " " };
+        if matches!(call.rule, Rule::Itself) {
+            return self.line(format!("{left}itself{space}{}", arguments.join(", ")));
+        }
         self.line(format!("{left}{}{space}{} {{", call.name(), arguments.join(", ")));
         self.depth += 1;
         for part in call.parts() {

@@ -17,6 +17,7 @@ mod paths;
 mod permutations;
 mod residuals;
 mod rules;
+mod rules_in_loops;
 mod sizes;
 mod symbolic;
 mod taps;
@@ -56,6 +57,7 @@ pub(crate) fn cases() -> Cases {
         gradients::cases()?,
         paths::cases()?,
         rules::cases()?,
+        rules_in_loops::cases()?,
         sizes::cases()?,
         zeros::cases()?,
     ];

@@ -8,7 +8,7 @@ use super::{Cases, gives, gives_dynamic, row, scalar};
 use crate::suite::Case;
 
 /// Every policy, with a name for cases.
-fn policies() -> [(&'static str, Residuals); 7] {
+pub(super) fn policies() -> [(&'static str, Residuals); 7] {
     [
         ("recompute", Residuals::Recompute),
         ("save_dots", Residuals::SaveDots),

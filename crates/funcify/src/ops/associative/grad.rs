@@ -83,10 +83,9 @@ pub(super) fn vjp(op: &AssociativeScan, primals: &Primals<'_>, cotangents: &[Opt
     };
     let before: Vec<Value> = primals.results.iter().map(|y| y.take(0, neighbours)).collect();
     let floats = |values: &[Value]| values.iter().map(|value| value.dtype().is_float()).collect::<Vec<bool>>();
-    let of_leaves = floats(xs);
     let of_captured: Vec<bool> =
         floats(captured).iter().zip(&primals.wanted[op.leaves..]).map(|(float, wanted)| *float && *wanted).collect();
-    let wanted = [of_leaves.as_slice(), &of_leaves, &of_captured].concat();
+    let wanted = op.active_params(primals.wanted);
     let kept = |values: &[Value], flags: &[bool]| -> Vec<Value> {
         values.iter().zip(flags).filter(|(_, flag)| **flag).map(|(value, _)| *value).collect()
     };

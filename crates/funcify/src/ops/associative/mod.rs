@@ -28,7 +28,7 @@ pub(crate) use halves::Halves;
 
 use super::scan::stack_rows;
 use super::{Attributes, EvalContext, OpRules};
-use crate::derivative::{Dual, Primals};
+use crate::derivative::{Dual, Primals, active_params};
 use crate::error::{Place, Result};
 use crate::eval::evaluate_in;
 use crate::graph::{Graph, Value};
@@ -45,6 +45,16 @@ pub struct AssociativeScan {
     pub leaves: usize,
     /// Whether the combinations begin at the last element.
     pub reverse: bool,
+}
+
+impl AssociativeScan {
+    /// Which parameters of `combine` an operand that is wanted leads to.
+    pub(crate) fn active_params(&self, wanted: &[bool]) -> Vec<bool> {
+        let (of_leaves, of_captured) = wanted.split_at(self.leaves);
+        let feeds: Vec<(usize, usize)> =
+            (0..self.leaves).flat_map(|leaf| [(leaf, leaf), (leaf, self.leaves + leaf)]).collect();
+        active_params(&self.combine, [of_leaves, of_leaves, of_captured].concat(), &feeds)
+    }
 }
 
 impl OpRules for AssociativeScan {

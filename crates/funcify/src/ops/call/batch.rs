@@ -2,7 +2,8 @@
 //!
 //! A result has lanes if it has in the function or in the rule. An argument that all lanes share has one cotangent, the
 //! sum of the lanes'. So that it is a sum of products and no product of sums, results have lanes wherever `backward`
-//! gives lanes.
+//! gives lanes. The call of a function that its own rule calls has lanes in all places, so that the one in the rule has the
+//! same.
 
 use std::sync::Arc;
 
@@ -15,7 +16,13 @@ use crate::types::{Dim, TensorType};
 use crate::vmap::{Batched, inline, lanes_type, trace_body};
 
 pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
-    let mut results = vec![false; call.function.outputs().len()];
+    let is_recursive = call.is_recursive();
+    let spread: Vec<Batched> = match is_recursive {
+        true => operands.iter().map(|operand| Batched::lanes(operand.spread(size))).collect(),
+        false => operands.to_vec(),
+    };
+    let operands = spread.as_slice();
+    let mut results = vec![is_recursive; call.function.outputs().len()];
     loop {
         let mut lanes = Lanes { call, size, operands, found: results.clone(), results };
         let Some(bodies) = lanes.bodies() else { return Vec::new() };
@@ -84,6 +91,7 @@ impl Lanes<'_> {
                 })?;
                 Some(vec![function, tangent])
             }
+            Rule::Itself => Some(vec![function]),
         }
     }
 

@@ -4,7 +4,8 @@
 //! of a linear program is its reverse mode with respect to them. JAX transposes a `custom_jvp` so too; of a `custom_vjp` it
 //! has no forward mode.
 //!
-//! What the rule computes are ordinary nodes of the program, so derivatives of derivatives are those of the rule.
+//! What the rule computes are ordinary nodes of the program, so derivatives of derivatives are those of the rule. Where it
+//! calls its own function, the call is one of these nodes.
 
 use super::{Call, Rule};
 use crate::derivative::{Dual, Forward, Primals, Residuals, inline, no_derivative, transposed};
@@ -15,14 +16,16 @@ use crate::ops::OpRules;
 /// The forward pass of reverse mode.
 pub(super) fn forward(call: &Call, operands: &[Value]) -> Forward {
     let parts = call.parts();
-    match &call.rule {
+    match call.unfolded_rule() {
         Rule::Vjp { forward, .. } => {
             let inputs = [&operands[..call.arguments], &operands[parts[1].captured.clone()]].concat();
-            let mut results = inline(forward, &inputs);
+            let mut results = inline(&forward, &inputs);
             let saved = results.split_off(call.function.outputs().len().min(results.len()));
             Forward { results, saved }
         }
-        Rule::Jvp { .. } => Forward { results: emit(call.clone(), operands, Site::Unknown), saved: Vec::new() },
+        Rule::Jvp { .. } | Rule::Itself => {
+            Forward { results: emit(call.clone(), operands, Site::Unknown), saved: Vec::new() }
+        }
     }
 }
 
@@ -33,7 +36,7 @@ pub(super) fn vjp(call: &Call, primals: &Primals<'_>, cotangents: &[Option<Value
     let parts = call.parts();
     let captured = |part: usize| &primals.operands[parts[part].captured.clone()];
     let given: Vec<Option<Value>> = call.float_results().into_iter().map(|index| cotangents[index]).collect();
-    let of_arguments: Vec<Option<Value>> = match &call.rule {
+    let of_arguments: Vec<Option<Value>> = match &call.unfolded_rule() {
         Rule::Vjp { backward, .. } => {
             let results = call.float_results().into_iter().map(|index| primals.results[index]);
             let given = given.iter().zip(results).map(|(given, result)| given.unwrap_or_else(|| result.zeros_like()));
@@ -49,6 +52,10 @@ pub(super) fn vjp(call: &Call, primals: &Primals<'_>, cotangents: &[Option<Value
                 not_linear(call, primals.operands, "`tangent`", "reverse", "tangents");
                 vec![None; call.float_arguments().len()]
             })
+        }
+        Rule::Itself => {
+            without_rule(primals.operands);
+            return primals.none();
         }
     };
     let mut all = primals.none();
@@ -74,7 +81,7 @@ pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Vec<Dual> {
     }
     let parts = call.parts();
     let captured = |part: usize| &values[parts[part].captured.clone()];
-    let of_results: Vec<Option<Value>> = match &call.rule {
+    let of_results: Vec<Option<Value>> = match &call.unfolded_rule() {
         Rule::Vjp { backward, .. } => {
             let linear = call.float_results().into_iter().map(|_| None);
             let inputs = saved.into_iter().map(Some).chain(linear).chain(captured(2).iter().copied().map(Some));
@@ -89,6 +96,10 @@ pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Vec<Dual> {
             let tangents: Vec<Value> = floats.iter().map(|index| arguments[*index].tangent_or_zeros()).collect();
             let inputs = [&values[..call.arguments], &results, &tangents, captured(1)].concat();
             inline(tangent, &inputs).into_iter().map(Some).collect()
+        }
+        Rule::Itself => {
+            without_rule(&values);
+            return Vec::new();
         }
     };
     let mut all: Vec<Dual> = results.into_iter().map(Dual::constant).collect();
@@ -114,6 +125,12 @@ fn captures_nothing(call: &Call, operands: &[Value], is_differentiated: impl Fn(
         }
     }
     true
+}
+
+/// call-c7
+fn without_rule(operands: &[Value]) {
+    let fix = "write the function with its rule there";
+    no_derivative("custom_vjp", operands, "`itself`", "it stands in no rule of which it could be the function", fix);
 }
 
 /// call-c5

@@ -11,6 +11,9 @@
 //! - **call-c5** `backward` is linear in the cotangents where forward mode goes through it, and `tangent` in the tangents where
 //!   reverse mode does: a rule whose derivative depends on them is an error there.
 //! - **call-c6** the results and the residuals have no size that is known only when a loop in the function has run.
+//! - **call-c7** in the graphs of a rule, `itself` calls the function with that very rule: how `forward` gives the results of
+//!   its function, so that their derivative is the rule again. Arguments and results have the types that the function has,
+//!   and neither the function nor the rule captures anything.
 //!
 //! Operands, in order: the arguments, what the function captures, what each graph of the rule captures. A value that two of
 //! them use is an operand of each. Results: those of the function.
@@ -20,6 +23,8 @@
 
 mod batch;
 mod grad;
+#[cfg(test)]
+mod itself_tests;
 #[cfg(test)]
 mod tests;
 
@@ -61,6 +66,8 @@ pub enum Rule {
         /// From arguments, results and tangents of the arguments to tangents of the results.
         tangent: Arc<Graph>,
     },
+    /// That of the innermost call in whose rule this call stands (call-c7).
+    Itself,
 }
 
 /// One of the graphs of a call.
@@ -86,6 +93,7 @@ impl Call {
             Rule::Jvp { tangent } => {
                 vec![("tangent", tangent, self.arguments + results + self.float_arguments().len())]
             }
+            Rule::Itself => Vec::new(),
         };
         let mut next = self.arguments;
         let body = |(name, graph, params): (&'static str, _, usize)| {
@@ -105,8 +113,25 @@ impl Call {
         let rule = match &self.rule {
             Rule::Vjp { forward, backward } => Rule::Vjp { forward: next(forward), backward: next(backward) },
             Rule::Jvp { tangent } => Rule::Jvp { tangent: next(tangent) },
+            Rule::Itself => Rule::Itself,
         };
         Call { function, rule, arguments: self.arguments }
+    }
+
+    /// The rule with this call wherever it says `itself`.
+    pub(crate) fn unfolded_rule(&self) -> Rule {
+        let unfolded = |graph: &Arc<Graph>| graph.with_itself(self).map_or_else(|| graph.clone(), Arc::new);
+        match &self.rule {
+            Rule::Vjp { forward, backward } => Rule::Vjp { forward: unfolded(forward), backward: unfolded(backward) },
+            Rule::Jvp { tangent } => Rule::Jvp { tangent: unfolded(tangent) },
+            Rule::Itself => Rule::Itself,
+        }
+    }
+
+    /// Whether the rule says `itself`, or is that.
+    pub(crate) fn is_recursive(&self) -> bool {
+        let says = |part: &CallBody<'_>| part.name != "function" && !part.graph.calls_of_itself().is_empty();
+        matches!(self.rule, Rule::Itself) || self.parts().iter().any(says)
     }
 
     /// The arguments that have tangents and cotangents, by number.
@@ -121,6 +146,17 @@ impl Call {
         (0..count).filter(|index| self.function.output_type(*index).dtype.is_float()).collect()
     }
 
+    /// How many operands the function or `forward` or `tangent` takes, which come first: all but what `backward` captures.
+    pub(crate) fn inputs(&self) -> usize {
+        let parts = self.parts();
+        parts.iter().rfind(|part| part.name != "backward").map_or(self.arguments, |part| part.captured.end)
+    }
+
+    /// Whether a derivative puts the nodes of the rule in place of the call, rather than beside it.
+    pub(crate) fn is_replaced(&self) -> bool {
+        matches!(self.rule, Rule::Vjp { .. })
+    }
+
     /// Adds the call for a forward pass: that of the rule, which saves its residuals.
     pub(crate) fn forward(&self, operands: &[Value]) -> Forward {
         grad::forward(self, operands)
@@ -130,7 +166,7 @@ impl Call {
 impl OpRules for Call {
     fn name(&self) -> &'static str {
         match self.rule {
-            Rule::Vjp { .. } => "custom_vjp",
+            Rule::Vjp { .. } | Rule::Itself => "custom_vjp",
             Rule::Jvp { .. } => "custom_jvp",
         }
     }
@@ -139,6 +175,7 @@ impl OpRules for Call {
         let outputs = |graph: &Graph| -> Vec<TensorType> {
             (0..graph.outputs().len()).map(|index| graph.output_type(index).clone()).collect()
         };
+        check_itself(at, self, inputs.len())?;
         let results = outputs(&self.function);
         let mut residuals = Vec::new();
         if let Rule::Vjp { forward, .. } = &self.rule {
@@ -174,6 +211,7 @@ impl OpRules for Call {
                 check_params(at, &parts[1], [arguments, results.clone(), of_arguments].concat(), inputs)?;
                 check_results(at, "tangent", "tangent", &of_results, &outputs(tangent))?;
             }
+            Rule::Itself => {}
         }
         parts.iter().try_for_each(|part| check_sizes(at, part.name, part.graph))?;
         Ok(results)
@@ -200,6 +238,29 @@ impl OpRules for Call {
     fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
         grad::vjp(self, primals, cotangents)
     }
+}
+
+/// call-c7
+fn check_itself(at: &Place, call: &Call, operands: usize) -> Result<()> {
+    if !call.is_recursive() {
+        return Ok(());
+    }
+    if operands > call.arguments {
+        let found = format!("{} captured values", operands - call.arguments);
+        let fix = "pass them as arguments, and give their derivatives in the rule";
+        return Err(at.mismatch("a rule that calls its own function", "no captured values", found, fix));
+    }
+    let types = |graph: &Graph| -> Vec<TensorType> {
+        let inputs = (0..graph.inputs().len()).map(|index| graph.input_type(index).clone());
+        inputs.chain((0..graph.outputs().len()).map(|index| graph.output_type(index).clone())).collect()
+    };
+    let rule = call.parts().into_iter().filter(|part| part.name != "function");
+    let inner: Vec<Call> = rule.flat_map(|part| part.graph.calls_of_itself()).collect();
+    if inner.iter().any(|inner| types(&inner.function) != types(&call.function)) {
+        let fix = "call the function on values of the types that it has outside of its rule";
+        return Err(at.mismatch("a rule that calls its own function", "the function's types", "others", fix));
+    }
+    Ok(())
 }
 
 /// The parameters of a graph: `own`, then what it captures.

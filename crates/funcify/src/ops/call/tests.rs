@@ -17,7 +17,7 @@ fn cube(x: Value) -> Value {
 }
 
 #[track_caller]
-fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
+pub(super) fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
     let graph = Graph::build("model", program).unwrap_or_else(|error| panic!("{error}"));
     graph.check().unwrap_or_else(|errors| panic!("{errors:?}\n{graph}"));
     let text = graph.to_string();
@@ -27,7 +27,7 @@ fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
 
 /// A program of a scalar or vector x gives these numbers, by the reference evaluation and as a program.
 #[track_caller]
-fn check<T: Tree>(program: impl FnOnce(Value) -> T, x: impl Into<HostTensor>, expected: &[&[f64]]) {
+pub(super) fn check<T: Tree>(program: impl FnOnce(Value) -> T, x: impl Into<HostTensor>, expected: &[&[f64]]) {
     let x = x.into();
     let graph = build(|g| program(g.input("x", x.ty())));
     let results = evaluate(&graph, std::slice::from_ref(&x)).unwrap_or_else(|error| panic!("{error}\n{graph}"));
@@ -41,7 +41,7 @@ fn check<T: Tree>(program: impl FnOnce(Value) -> T, x: impl Into<HostTensor>, ex
 }
 
 #[track_caller]
-fn refused<T: Tree>(program: impl FnOnce(&Builder) -> T, kind: &str, says: &str) {
+pub(super) fn refused<T: Tree>(program: impl FnOnce(&Builder) -> T, kind: &str, says: &str) {
     let Err(error) = Graph::build("model", program) else { panic!("it is not refused") };
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(says), "{error}\ndoes not say: {says}");
@@ -228,17 +228,16 @@ fn a_size_that_the_function_gives_does_not_leave_it() {
     refused(|g| residual(g.input("xs", "f64[T]")), "Type", "value 1 that `forward` gives");
 }
 
-/// A rule that calls its own function would be traced without end.
+/// Two functions whose rules call each other would be traced without end.
 #[test]
-fn a_rule_that_calls_its_function_ends() {
-    fn endless(x: Value) -> Value {
-        custom_jvp(x, |x| x.exp(), |x, _, tangent| tangent * endless(x))
+fn rules_that_call_each_other_end() {
+    fn ping(x: Value) -> Value {
+        custom_vjp(x, |x| x.exp(), |x| (pong(x), x), |x, ct| ct * x)
     }
-    refused(|g| endless(g.input("x", "f64[]")), "Type", "calls the function that it is the rule of");
-    fn also(x: Value) -> Value {
-        custom_vjp(x, |x| x.exp(), |x| (also(x), x), |x, ct| ct * x)
+    fn pong(x: Value) -> Value {
+        custom_vjp(x, |x| x.exp(), |x| (ping(x), x), |x, ct| ct * x * 2.0)
     }
-    refused(|g| also(g.input("x", "f64[]")), "Type", "the rule does not fit");
+    refused(|g| ping(g.input("x", "f64[]")), "Type", "the rule does not fit");
 }
 
 /// What only a rule uses is not computed by a program that is not differentiated.
@@ -293,4 +292,34 @@ fn texts_are_checked() {
     rejects("%b, %b", "%0", "cotangent 0 of `backward`");
     rejects("%b, %b", "", "the list of cotangents of `backward`");
     rejects("", "%ct", "the list of results of `forward`");
+    rejects("%b, %b", "%ct, %ct", "the list of cotangents of `backward`");
+}
+
+/// One tangent too many, by the front door and in a text.
+#[test]
+fn a_tangent_too_many_is_refused() {
+    let two = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| (tangent, tangent));
+    refused(|g| two(g.input("x", "f64[]")), "Type", "the tangent of result");
+    let one = |[x, y]: [Value; 2]| custom_jvp([x, y], |[x, y]| [x + y], |_, _, [a, b]| [a, b]);
+    refused(|g| one([g.input("x", "f64[]"), g.input("y", "f64[]")]), "Type", "and nothing else");
+    let text = |given: &str| {
+        format!(
+            "fn @f(%x: f32[2]) {{
+               %y: f32[2] = custom_jvp %x {{
+                 function (%a: f32[2]) {{
+                   give %a
+                 }}
+                 tangent (%b: f32[2], %r: f32[2], %t: f32[2]) {{
+                   give {given}
+                 }}
+               }}
+               return y=%y
+             }}"
+        )
+    };
+    assert!(Graph::parse(&text("%t")).unwrap().check().is_ok());
+    for given in ["%t, %t", "%t, %b", ""] {
+        let error: Error = Graph::parse(&text(given)).expect_err("it is refused");
+        assert!(error.to_string().contains("the list of tangents of `tangent`"), "{error}");
+    }
 }

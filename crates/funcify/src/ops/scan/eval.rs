@@ -102,7 +102,7 @@ fn read(context: &EvalContext<'_>, rows: &BTreeMap<usize, HostTensor>, index: us
 }
 
 /// Rows of one type after one another along axis 0.
-pub(in crate::ops) fn stack(context: &EvalContext<'_>, row: &TensorType, rows: &[HostTensor]) -> Result<HostTensor> {
+pub(crate) fn stack(context: &EvalContext<'_>, row: &TensorType, rows: &[HostTensor]) -> Result<HostTensor> {
     let row_shape = context.shape(&row.shape)?;
     let shape = [&[rows.len()], row_shape.as_slice()].concat();
     let storage = Storage::from_scalars(row.dtype, rows.iter().flat_map(HostTensor::scalars));

@@ -23,7 +23,7 @@ use super::parts::{BufferPart, Hints, Parts, Rows, SequencePart};
 use super::saves::{Saves, State, slice_rows};
 use super::span::{Span, tail, with_head};
 use super::{Buffer, Scan, Start, Wanted};
-use crate::derivative::{Primals, Tape, active_values, add};
+use crate::derivative::{Primals, Tape, add};
 use crate::graph::{Value, ValueId, concat};
 use crate::ops::pad::{Pad, pad_with_zeros};
 use crate::types::{Dim, TensorType};
@@ -46,7 +46,7 @@ pub(super) fn vjp(scan: &Scan, primals: &Primals<'_>, cotangents: &[Option<Value
         scan,
         primals,
         span: Span::of(scan),
-        active: active_params(scan, primals.wanted),
+        active: scan.active_params(primals.wanted),
         buffers: of_buffers.iter().map(Option::is_some).collect(),
         carries: of_carries.iter().map(Option::is_some).collect(),
         saves,
@@ -54,37 +54,6 @@ pub(super) fn vjp(scan: &Scan, primals: &Primals<'_>, cotangents: &[Option<Value
         of_carries,
     };
     backward.vjp().unwrap_or_else(|| primals.none())
-}
-
-/// Which parameters of the body an operand that is wanted leads to.
-fn active_params(scan: &Scan, wanted: &[bool]) -> Vec<bool> {
-    let (layout, results, places) = (scan.params(), scan.results(), scan.operands());
-    let mut active = vec![false; layout.count];
-    for (operand, params) in places.sequences.zip(&layout.sequences) {
-        active[params.clone()].fill(wanted[operand]);
-    }
-    for (operand, params) in places.buffers.iter().zip(&layout.buffers) {
-        active[params.clone()].fill(operand.is_some_and(|operand| wanted[operand]));
-    }
-    for (operands, params) in [(places.carries, &layout.carries), (places.invariants, &layout.invariants)] {
-        active[params.clone()].copy_from_slice(&wanted[operands]);
-    }
-    loop {
-        let before = active.clone();
-        let values = active_values(&scan.body, &active);
-        let leads = |result: usize| values[scan.body.outputs()[result].value.index()];
-        for (written, params) in results.buffers.iter().zip(&layout.buffers) {
-            if written.clone().any(leads) {
-                active[params.clone()].fill(true);
-            }
-        }
-        for (result, param) in results.carries.clone().zip(layout.carries.clone()) {
-            active[param] |= leads(result);
-        }
-        if active == before {
-            return active;
-        }
-    }
 }
 
 struct Backward<'a> {

@@ -62,13 +62,13 @@ use std::sync::Arc;
 pub(super) use build::check_carry;
 pub use build::{ScanOptions, map, scan, scan_with};
 pub use chunked::{MapOptions, map_with};
-pub(super) use eval::stack as stack_rows;
+pub(crate) use eval::stack as stack_rows;
 pub use fori::{Bound, fori_loop};
 pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as SequenceHandle, State, Step, Writable};
 pub use until::{scan_until, scan_until_with};
 
 use super::{Attributes, EvalContext, OpRules};
-use crate::derivative::{Dual, Forward, Primals, Residuals};
+use crate::derivative::{Dual, Forward, Primals, Residuals, active_params};
 use crate::error::{Place, Result};
 use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
@@ -313,9 +313,30 @@ impl Scan {
         Ok(())
     }
 
-    /// Adds the loop for a forward pass: it saves the states that [`OpRules::vjp`] needs.
-    pub(crate) fn forward(&self, operands: &[Value], residuals: &Residuals) -> Forward {
-        saves::forward(self, operands, &self.kept(residuals))
+    /// Which parameters of the body an operand that is wanted leads to.
+    pub(crate) fn active_params(&self, wanted: &[bool]) -> Vec<bool> {
+        let (layout, results, places) = (self.params(), self.results(), self.operands());
+        let mut active = vec![false; layout.count];
+        for (operand, params) in places.sequences.zip(&layout.sequences) {
+            active[params.clone()].fill(wanted[operand]);
+        }
+        for (operand, params) in places.buffers.iter().zip(&layout.buffers) {
+            active[params.clone()].fill(operand.is_some_and(|operand| wanted[operand]));
+        }
+        for (operands, params) in [(places.carries, &layout.carries), (places.invariants, &layout.invariants)] {
+            active[params.clone()].copy_from_slice(&wanted[operands]);
+        }
+        let mut feeds: Vec<(usize, usize)> = results.carries.zip(layout.carries).collect();
+        for (written, params) in results.buffers.into_iter().zip(layout.buffers) {
+            feeds.extend(written.flat_map(|result| params.clone().map(move |param| (result, param))));
+        }
+        active_params(&self.body, active, &feeds)
+    }
+
+    /// Adds the loop for a forward pass by the operands that are wanted: it saves the states that [`OpRules::vjp`]
+    /// needs.
+    pub(crate) fn forward(&self, operands: &[Value], wanted: &[bool], residuals: &Residuals) -> Forward {
+        saves::forward(self, operands, wanted, &self.kept(residuals))
     }
 
     /// The loop over segments that is differentiated in place of this one, if only the states between segments are

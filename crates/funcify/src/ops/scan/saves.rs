@@ -157,9 +157,9 @@ pub(super) fn saved_values(body: &Graph, stepwise: usize, residuals: &Residuals)
 }
 
 /// Adds the loop of the forward pass.
-pub(super) fn forward(scan: &Scan, operands: &[Value], residuals: &Residuals) -> Forward {
+pub(super) fn forward(scan: &Scan, operands: &[Value], wants: &[bool], residuals: &Residuals) -> Forward {
     let (op, saves) = augmented(scan, residuals);
-    let saved = emit(op, operands, Site::Unknown);
+    let saved = emit(Op::from(op).with_forward_rules(wants), operands, Site::Unknown);
     if saved.iter().any(|value| value.is_poison()) {
         return Forward { results: Vec::new(), saved };
     }

@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 pub use build::{while_loop, while_loop_bounded};
 
-use super::{Attributes, EvalContext, OpRules};
+use super::{Attributes, EvalContext, Op, OpRules};
 use crate::cancel::{Ran, Watch};
-use crate::derivative::{Dual, Forward, Primals};
+use crate::derivative::{Dual, Forward, Primals, active_params};
 use crate::error::{Error, Place, Result};
 use crate::eval::evaluate_in;
 use crate::graph::{Graph, Value};
@@ -61,9 +61,19 @@ impl While {
         WhileOperands { carries: 0..carries, condition: carries..condition, body: condition..body }
     }
 
-    /// Adds the loop for a forward pass: it counts its steps for [`OpRules::vjp`].
-    pub(crate) fn forward(&self, operands: &[Value]) -> Forward {
-        grad::forward(self, operands)
+    /// Which parameters of the step an operand that is wanted leads to.
+    pub(crate) fn active_params(&self, wanted: &[bool]) -> Vec<bool> {
+        let places = self.operands();
+        let feeds: Vec<(usize, usize)> = places.carries.clone().map(|carry| (carry, carry)).collect();
+        active_params(&self.body, [&wanted[places.carries], &wanted[places.body]].concat(), &feeds)
+    }
+
+    /// Adds the loop for a forward pass by the operands that are wanted: it counts its steps for [`OpRules::vjp`].
+    pub(crate) fn forward(&self, operands: &[Value], wanted: &[bool]) -> Forward {
+        match Op::from(self.clone()).with_forward_rules(wanted) {
+            Op::While(op) => grad::forward(&op, operands),
+            _ => grad::forward(self, operands),
+        }
     }
 }
 

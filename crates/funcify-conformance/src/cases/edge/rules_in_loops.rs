@@ -1,0 +1,245 @@
+//! Derivatives of derivatives through functions with rules of their own in loops and choices: those of the same functions
+//! one after the other outside of them, whatever a loop keeps.
+//!
+//! The rules are no derivatives of their functions, so it shows which of the two is differentiated again: the nodes of
+//! `forward`, as JAX does, and not the rule.
+
+use funcify::{
+    AssociativeScanOptions, Builder, Residuals, ScanOptions, Value, associative_scan_with, checkpoint, cond, constant,
+    custom_jvp, custom_vjp, fori_loop, grad, hvp, jvp, map, scan_with, select, stack, switch, vmap, while_loop,
+    while_loop_bounded,
+};
+
+use super::residuals::policies;
+use super::{Cases, gives, gives_dynamic, row, scalar};
+use crate::suite::Case;
+
+type Function = fn(Value) -> Value;
+/// Applies a function twice, in loops or choices.
+type Twice = Box<dyn Fn(Function, Value) -> Value>;
+
+pub(super) fn cases() -> Cases {
+    let mut cases = Vec::new();
+    for (name, twice, is_dynamic) in ways() {
+        cases.push(squares(&name, twice, is_dynamic)?);
+    }
+    for (name, twice, is_dynamic) in ways() {
+        cases.push(clipped(&name, twice, is_dynamic)?);
+    }
+    for (name, twice, is_dynamic) in ways() {
+        cases.push(cubes(&name, twice, is_dynamic)?);
+    }
+    for (name, policy) in policies() {
+        cases.push(weighted(name, &policy)?);
+    }
+    cases.extend([combined(false)?, combined(true)?, lanes()?, of_two_arguments()?, rows()?]);
+    Ok(cases)
+}
+
+/// The square of x; what comes back is tripled.
+fn square(x: Value) -> Value {
+    custom_vjp(x, |x| x * x, |x| (x * x, ()), |(), ct| ct * 3.0)
+}
+
+/// The square of x; what comes back is itself, but no more than 10. It is not linear.
+fn clip(x: Value) -> Value {
+    custom_vjp(x, |x| x * x, |x| (x * x, ()), |(), ct| ct.minimum(10.0))
+}
+
+/// The cube of x, whose derivative is said to be ten times the cube.
+fn cube(x: Value) -> Value {
+    custom_jvp(x, |x| x * x * x, |_, y, tangent| tangent * y * 10.0)
+}
+
+fn steps(count: usize, residuals: &Residuals) -> ScanOptions {
+    ScanOptions::new().length(count).residuals(residuals.clone())
+}
+
+/// Every way to apply a function twice, and whether it needs counts that follow from values.
+fn ways() -> Vec<(String, Twice, bool)> {
+    let mut ways: Vec<(String, Twice, bool)> = Vec::new();
+    let mut add = |name: &str, is_dynamic: bool, twice: Twice| ways.push((name.to_string(), twice, is_dynamic));
+    add("no_loop", false, Box::new(|f, x| f(f(x))));
+    for (name, policy) in policies() {
+        let kept = policy.clone();
+        let scan = move |f: Function, x: Value| scan_with(steps(2, &kept), x, (), |c, ()| (f(c), ())).0;
+        add(&format!("scan_{name}"), false, Box::new(scan));
+        // Two of six steps do something, so that there are segments.
+        let longer = move |f: Function, x: Value| {
+            let does = constant(funcify::HostTensor::from([false, true, false, false, true, false]));
+            scan_with(steps(6, &policy), x, does, |c, does| (cond(does, || f(c), || c), ())).0
+        };
+        add(&format!("choice_in_scan_{name}"), false, Box::new(longer));
+    }
+    let once = |f: Function, x: Value| scan_with(ScanOptions::new().length(1), x, (), |c, ()| (f(c), ())).0;
+    let nested = move |f: Function, x: Value| {
+        scan_with(ScanOptions::new().length(2), x, (), |c, ()| (once(f, once(|x| x, c)), ())).0
+    };
+    add("scan_in_scan", false, Box::new(nested));
+    let counted = |f: Function, x: Value| {
+        let two = constant(2i64);
+        while_loop((x, constant(0i64)), move |(_, i)| i.lt(two), |(c, i)| (f(c), i + 1)).0
+    };
+    add("while", true, Box::new(counted));
+    let bounded = |f: Function, x: Value| while_loop_bounded(2, x, |c: Value| c.gt(-1.0), f);
+    add("while_bounded", true, Box::new(bounded));
+    let in_while = move |f: Function, x: Value| {
+        while_loop((x, constant(0i64)), |(_, i)| i.lt(2), |(c, i)| (cond(i.lt(9), || once(f, c), || c), i + 1)).0
+    };
+    add("scan_in_choice_in_while", true, Box::new(in_while));
+    let chosen = |f: Function, x: Value| {
+        let y = switch(constant(1i64), [&|| x * 0.0, &|| f(x)]);
+        cond(constant(true), || f(y), || y)
+    };
+    add("switch", false, Box::new(chosen));
+    add("checkpoint", false, Box::new(|f, x| checkpoint(|| f(checkpoint(|| f(x))))));
+    let run_time = |f: Function, x: Value| {
+        let count = (x * 0.0).cast(funcify::DType::I64) + 2;
+        fori_loop(0, count, x, |_, c| f(c))
+    };
+    add("run_time_count", true, Box::new(run_time));
+    ways
+}
+
+fn made<const N: usize>(
+    name: &str,
+    is_dynamic: bool,
+    program: impl FnOnce(&Builder) -> Vec<Value>,
+    x: f32,
+    expected: [f32; N],
+) -> Result<Case, String> {
+    let names: [String; N] = std::array::from_fn(|index| format!("out_{index}"));
+    let outputs: [(&str, funcify::HostTensor); N] =
+        std::array::from_fn(|index| (names[index].as_str(), scalar(expected[index])));
+    match is_dynamic {
+        true => gives_dynamic(name, program, [scalar(x)], outputs),
+        false => gives(name, program, [scalar(x)], outputs),
+    }
+}
+
+/// The square of what is given: its gradient is 2 y 3 3 = 18 x^4, of which the next derivatives are plain.
+fn squares(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
+    let program = move |g: &Builder| {
+        let x = g.input("x", "f32[]");
+        let loss = |x: Value| twice(square, x).square();
+        let second = |x: Value| grad(x, |x| grad(x, loss));
+        let along = |x: Value| jvp(x, x.ones_like(), |x| grad(x, loss)).1;
+        vec![grad(x, loss), second(x), hvp(x, x.ones_like(), loss), along(x), grad(x, second), grad(x, along)]
+    };
+    made(&format!("rule_twice_in_{way}"), is_dynamic, program, 2.0, [288., 576., 576., 576., 864., 864.])
+}
+
+/// 2 x^4, which is less than 10 at 1, and 10 at 2, where the second derivative is 0.
+fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
+    let program = move |g: &Builder| {
+        let x = g.input("x", "f32[]");
+        let loss = |x: Value| twice(clip, x).square();
+        let second = |x: Value| (grad(x, |x| grad(x, loss)), hvp(x, x.ones_like(), loss));
+        let ((a, b), (c, d)) = (second(x), second(x * 2.0));
+        vec![grad(x, loss), grad(x * 2.0, loss), a, b, c, d]
+    };
+    made(&format!("rule_that_clips_in_{way}"), is_dynamic, program, 1.0, [2., 10., 8., 8., 0., 0.])
+}
+
+/// By the rule, with n the first result and m the second: n' = 10 n and m' = 100 n m, all ones at 1.
+fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
+    let program = move |g: &Builder| {
+        let x = g.input("x", "f32[]");
+        let f = |x: Value| twice(cube, x);
+        let forward = |x: Value| jvp(x, x.ones_like(), f).1;
+        let second = |x: Value| hvp(x, x.ones_like(), f);
+        let again = jvp(x, x.ones_like(), forward).1;
+        vec![grad(x, f), forward(x), second(x), grad(x, |x| grad(x, f)), grad(x, forward), again, grad(x, second)]
+    };
+    // m'' = 1000 n m + 10000 n n m; m''' = 110000 + 200000 + 1000000.
+    let expected = [100., 100., 11000., 11000., 11000., 11000., 1310000.];
+    made(&format!("rule_for_tangents_twice_in_{way}"), is_dynamic, program, 1.0, expected)
+}
+
+/// sin(w f(c)) twice, squared: values of JAX.
+fn weighted(name: &str, policy: &Residuals) -> Result<Case, String> {
+    let policy = policy.clone();
+    let program = move |g: &Builder| {
+        let (x, w) = (g.input("x", "f64[]"), g.input("w", "f64[]"));
+        let loss =
+            |[x, w]: [Value; 2]| scan_with(steps(2, &policy), x, (), |c, ()| ((square(c) * w).sin(), ())).0.square();
+        hvp([x, w], [x.ones_like(), w.ones_like()], loss)
+    };
+    let outputs = [("out_0", scalar(-9.957101834551427)), ("out_1", scalar(-29.672800779680795))];
+    gives(&format!("rule_beside_a_weight_{name}_f64"), program, [scalar(2f64), scalar(0.5)], outputs)
+}
+
+/// The product of two elements, of which the one that comes back has a third: 12 x^2 in all.
+fn combined(reverse: bool) -> Result<Case, String> {
+    let program = move |g: &Builder| {
+        let x = g.input("x", "f32[]");
+        let options = AssociativeScanOptions::new();
+        let options = if reverse { options.reverse() } else { options };
+        let product = |a: Value, b: Value| {
+            custom_vjp((a, b), |(a, b)| a * b, |(a, b)| (a * b, ()), |(), ct| (ct * 3.0, ct * 3.0))
+        };
+        let loss = move |x: Value| {
+            let products = associative_scan_with(options.clone(), stack(&[x, x], 0), product);
+            products.index(0, if reverse { 0 } else { 1 }).square()
+        };
+        let second = |x: Value| grad(x, |x| grad(x, &loss));
+        vec![grad(x, &loss), second(x), hvp(x, x.ones_like(), &loss), grad(x, second)]
+    };
+    let name = if reverse { "rule_in_associative_scan_down" } else { "rule_in_associative_scan" };
+    made(name, false, program, 2.0, [48., 48., 48., 24.])
+}
+
+/// On lanes of which each has a number of its own.
+fn lanes() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let xs = g.input("xs", "f32[3]");
+        let loss = |x: Value| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (square(c), ())).0.square();
+        let of_lanes = |xs: Value| vmap(xs, loss).sum(0);
+        (vmap(xs, |x| grad(x, |x| grad(x, loss))), hvp(xs, xs.ones_like(), of_lanes))
+    };
+    let expected = || row([72f32, 576., -72.]);
+    let outputs = [("out_0", expected()), ("out_1", expected())];
+    gives("rule_twice_in_scan_on_lanes", program, [row([1f32, 2., -1.])], outputs)
+}
+
+/// Forward mode of a rule that takes two tangents: that of each argument counts.
+fn of_two_arguments() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
+        let f = |[x, w]: [Value; 2]| {
+            custom_jvp((x, w), |(x, w)| x * w, |(x, w), _, (of_x, of_w)| of_x * w * 10.0 + of_w * x * 100.0)
+        };
+        let chain = |[x, w]: [Value; 2]| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (f([c, w]), ())).0;
+        let one = x.ones_like();
+        let along = |x_too: f64, w_too: f64| jvp([x, w], [one * x_too, one * w_too], f).1;
+        let in_loop = jvp([x, w], [one, one * 2.0], chain).1;
+        (along(1.0, 0.0), along(0.0, 1.0), along(2.0, 3.0), grad([x, w], f), in_loop, grad([x, w], chain))
+    };
+    // The chain x w w: by x 100 w w; by w 10 w 100 x + 100 x w.
+    let (x, w) = (3f32, 5f32);
+    let by_w = 10. * w * 100. * x + 100. * x * w;
+    let outputs = [
+        ("out_0", 10. * w),
+        ("out_1", 100. * x),
+        ("out_2", 20. * w + 300. * x),
+        ("out_3_0", 10. * w),
+        ("out_3_1", 100. * x),
+        ("out_4", 100. * w * w + 2. * by_w),
+        ("out_5_0", 100. * w * w),
+        ("out_5_1", by_w),
+    ];
+    let outputs = outputs.map(|(name, value)| (name, scalar(value)));
+    gives("rule_for_tangents_of_two_arguments", program, [scalar(x), scalar(w)], outputs)
+}
+
+/// Over rows, of which only some have the rule; the others are plain squares.
+fn rows() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let xs = g.input("xs", "f32[T]");
+        let loss = |xs: Value| map(xs, |x| select(x.gt(0.0), square(x), x * x)).square().sum(0);
+        (hvp(xs, xs.ones_like(), loss), grad(xs, |xs| grad(xs, loss).sum(0)))
+    };
+    // With the rule 6 x^2, whose derivative is 12 x; without it 4 x^3.
+    let expected = || row([24f32, 12.]);
+    gives("rule_of_some_rows", program, [row([2f32, -1.])], [("out_0", expected()), ("out_1", expected())])
+}

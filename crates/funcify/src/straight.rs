@@ -1,0 +1,233 @@
+//! The straight-line program that some arguments run: each step of each loop, and of each choice the branch that is taken.
+//!
+//! It is what a derivative of a loop is the derivative of, so it checks those: its own go through no rule of control flow.
+
+use crate::dispatch::bind_sizes;
+use crate::error::{Place, Result, Site};
+use crate::eval::evaluate_in;
+use crate::graph::{Graph, Node, Value, ValueId, at_site, concat, emit, full, tracer};
+use crate::host::HostTensor;
+use crate::ops::scan::Start;
+use crate::ops::{AssociativeScan, EvalContext, Op, OpRules, Scan, Switch, While};
+use crate::types::{Sizes, TensorType};
+use crate::vmap::Named;
+
+impl Graph {
+    /// The program that these arguments run, without loops and choices: at the sizes of the arguments, with the steps that
+    /// run and the branches that are taken one after the other. It has the inputs and outputs of the graph, and the same
+    /// derivatives at these arguments. Calls of functions with derivative rules stay what they are.
+    ///
+    /// It is meant for small programs: to look at what a loop does, and to check its derivatives.
+    ///
+    /// ```
+    /// use funcify::{Graph, HostTensor, fori_loop};
+    ///
+    /// let powers = Graph::build("powers", |g| {
+    ///     let (x, n) = (g.input("x", "f64[]"), g.input("n", "i64[]"));
+    ///     fori_loop(0, n, x, |_, y| y * x)
+    /// })?;
+    /// let straight = powers.straight(&[HostTensor::scalar(2f64), HostTensor::scalar(3i64)])?;
+    /// assert_eq!(straight.nodes().len(), 3);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn straight(&self, inputs: &[HostTensor]) -> Result<Graph> {
+        let at = Place::new("straight", Site::caller());
+        let types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();
+        let mut sizes = bind_sizes(&at, self, &types)?;
+        let mut failed = None;
+        let graph = tracer::build(self.name(), at.site, |_| {
+            tracer::reserve_symbols(self);
+            let input = |(index, tensor): (usize, &HostTensor)| Known {
+                value: tracer::input(self.input_name(index), tensor.ty(), self.inputs()[index].is_static, at.site),
+                tensor: tensor.clone(),
+            };
+            let inputs: Vec<Known> = inputs.iter().enumerate().map(input).collect();
+            let results = at_site(at.site, || run(self, inputs, &mut sizes)).unwrap_or_else(|error| {
+                failed = Some(error);
+                Vec::new()
+            });
+            let names = self.outputs().iter().map(|output| output.name.clone());
+            Named(names.zip(results).map(|(name, result)| (name, result.value)).collect())
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(graph?.pruned()),
+        }
+    }
+}
+
+/// A value of the program, and the tensor that it is.
+#[derive(Clone)]
+struct Known {
+    value: Value,
+    tensor: HostTensor,
+}
+
+impl Known {
+    /// One row.
+    fn row(&self, row: usize) -> Known {
+        Known { value: self.value.index(0, row as i64), tensor: self.tensor.row(row) }
+    }
+}
+
+/// Adds what a graph runs to the open trace; gives its outputs.
+fn run(graph: &Graph, inputs: Vec<Known>, sizes: &mut Sizes) -> Result<Vec<Known>> {
+    let live = graph.live_nodes();
+    let mut values: Vec<Option<Known>> = vec![None; graph.values().count()];
+    for (input, known) in graph.inputs().iter().zip(inputs) {
+        values[input.value.index()] = Some(known);
+    }
+    let of = |values: &[Option<Known>], id: ValueId, place: Place| {
+        let lost = || place.mismatch("an operand", "a value", "none", "check the graph with `Graph::check`");
+        values[id.index()].clone().ok_or_else(lost)
+    };
+    for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
+        let operands: Vec<Known> =
+            node.inputs.iter().map(|input| of(&values, *input, node.place())).collect::<Result<_>>()?;
+        let results = at_site(node.site, || match &node.op {
+            Op::Scan(scan) => run_scan(scan, node, &operands, sizes),
+            Op::Switch(switch) => run_switch(switch, &operands, sizes),
+            Op::While(op) => run_while(op, node, &operands, sizes),
+            Op::AssociativeScan(op) => run_associative(op, node, &operands, sizes),
+            op => run_op(op, node, graph, &operands, sizes),
+        })?;
+        for (output, result) in node.outputs.iter().zip(results) {
+            values[output.index()] = Some(result);
+        }
+    }
+    graph.outputs().iter().map(|output| of(&values, output.value, Place::new(graph.name(), Site::Unknown))).collect()
+}
+
+/// An op at the sizes that it has here.
+fn run_op(op: &Op, node: &Node, graph: &Graph, operands: &[Known], sizes: &mut Sizes) -> Result<Vec<Known>> {
+    let sized = op.at_sizes(sizes);
+    let tensors: Vec<HostTensor> = operands.iter().map(|operand| operand.tensor.clone()).collect();
+    let mut context = EvalContext { at: node.place(), sizes };
+    let tensors = op.eval(&mut context, &tensors, &graph.types(&node.outputs))?;
+    let values: Vec<Value> = operands.iter().map(|operand| operand.value).collect();
+    let values = emit(sized, &values, Site::Unknown);
+    Ok(values.into_iter().zip(tensors).map(|(value, tensor)| Known { value, tensor }).collect())
+}
+
+fn run_switch(switch: &Switch, operands: &[Known], sizes: &mut Sizes) -> Result<Vec<Known>> {
+    let index = operands[0].tensor.get(0);
+    let chosen = switch.chosen(index.as_i64());
+    run(&switch.branches[chosen], operands[switch.operands()[chosen].clone()].to_vec(), sizes)
+}
+
+fn run_while(op: &While, node: &Node, operands: &[Known], sizes: &mut Sizes) -> Result<Vec<Known>> {
+    let places = op.operands();
+    let context = EvalContext { at: node.place(), sizes };
+    let bound = op.bound.as_ref().map(|bound| context.dim(bound)).transpose()?.unwrap_or(i64::MAX);
+    let mut carries = operands[places.carries].to_vec();
+    for _ in 0..bound {
+        let inputs = [&carries, &operands[places.condition.clone()]].concat();
+        let inputs = inputs.into_iter().map(|input| input.tensor).collect();
+        if !evaluate_in(&op.condition, inputs, sizes)?[0].get(0).as_bool() {
+            break;
+        }
+        carries = run(&op.body, [&carries, &operands[places.body.clone()]].concat(), sizes)?;
+    }
+    Ok(carries)
+}
+
+fn run_associative(op: &AssociativeScan, node: &Node, operands: &[Known], sizes: &mut Sizes) -> Result<Vec<Known>> {
+    let (xs, captured) = operands.split_at(op.leaves);
+    let count = xs[0].tensor.shape()[0];
+    let mut rows: Vec<Vec<Known>> = Vec::with_capacity(count);
+    for step in 0..count {
+        let at = if op.reverse { count - 1 - step } else { step };
+        let element: Vec<Known> = xs.iter().map(|leaf| leaf.row(at)).collect();
+        let next = match rows.last() {
+            Some(before) => run(&op.combine, [before, element.as_slice(), captured].concat(), sizes)?,
+            None => element,
+        };
+        rows.push(next);
+    }
+    if op.reverse {
+        rows.reverse();
+    }
+    let leaf = |leaf: usize| {
+        let ty = op.combine.output_type(leaf);
+        stacked(&node.place(), ty, rows.iter().map(|row| row[leaf].clone()).collect(), sizes)
+    };
+    (0..op.leaves).map(leaf).collect()
+}
+
+/// As the reference evaluation of the loop runs it.
+fn run_scan(scan: &Scan, node: &Node, operands: &[Known], sizes: &mut Sizes) -> Result<Vec<Known>> {
+    let (places, at) = (scan.operands(), node.place());
+    if let (Some(operand), Some(symbol)) = (places.steps, scan.steps.as_symbol()) {
+        let count = scan.check_count(&at, operands[operand].tensor.get(0).as_i64())?;
+        sizes.set(symbol, count);
+    }
+    let steps = scan.check_count(&at, EvalContext { at: at.clone(), sizes }.dim(&scan.steps)?)?;
+    let mut buffers: Vec<Vec<Option<Known>>> = Vec::new();
+    for (buffer, operand) in scan.buffers.iter().zip(&places.buffers) {
+        let given = operand.map_or(0, |operand| operands[operand].tensor.shape()[0]);
+        let is_full = buffer.start == Start::Full;
+        let mut rows = vec![None; if is_full { given } else { steps + given }];
+        let first = if is_full { 0 } else { scan.first_given_row(steps) };
+        if let Some(operand) = operand {
+            (0..given).for_each(|row| rows[first + row] = Some(operands[*operand].row(row)));
+        }
+        buffers.push(rows);
+    }
+    let row = |rows: &[Option<Known>], row: usize| {
+        let lost = || at.mismatch("a row that is read", "one that was given or written", row.to_string(), "check it");
+        rows.get(row).cloned().flatten().ok_or_else(lost)
+    };
+    let mut carries = operands[places.carries.clone()].to_vec();
+    let results = scan.results();
+    let mut ran = 0;
+    for t in scan.order(steps) {
+        let mut inputs = Vec::new();
+        for (sequence, operand) in scan.sequences.iter().zip(places.sequences.clone()) {
+            inputs.extend(sequence.reads.iter().map(|k| operands[operand].row(t + k)));
+        }
+        for (rows, buffer) in buffers.iter().zip(&scan.buffers) {
+            for k in &buffer.reads {
+                inputs.push(row(rows, t + k)?);
+            }
+        }
+        inputs.extend(carries);
+        inputs.extend_from_slice(&operands[places.invariants.clone()]);
+        let mut written = run(&scan.body, inputs, sizes)?;
+        let ends = results.until.is_some_and(|until| written[until].tensor.get(0).as_bool());
+        carries = written.drain(results.carries.clone()).collect();
+        for ((rows, buffer), results) in buffers.iter_mut().zip(&scan.buffers).zip(&results.buffers) {
+            for (k, result) in buffer.writes.iter().zip(results.clone()) {
+                rows[t + k] = Some(written[result].clone());
+            }
+        }
+        ran += 1;
+        if ends {
+            break;
+        }
+    }
+    if let Some(symbol) = &scan.until {
+        sizes.set(symbol, ran);
+    }
+    let mut outputs = Vec::new();
+    for ((rows, buffer), written) in buffers.iter().zip(&scan.buffers).zip(&results.buffers) {
+        let wanted = scan.wanted_rows(buffer, rows.len(), steps - ran);
+        let wanted = wanted.map(|index| row(rows, index)).collect::<Result<Vec<_>>>()?;
+        outputs.push(stacked(&at, scan.body.output_type(written.start), wanted, sizes)?);
+    }
+    outputs.extend(carries);
+    Ok(outputs)
+}
+
+/// Rows after one another.
+fn stacked(at: &Place, row: &TensorType, rows: Vec<Known>, sizes: &mut Sizes) -> Result<Known> {
+    let context = EvalContext { at: at.clone(), sizes };
+    let tensors: Vec<HostTensor> = rows.iter().map(|row| row.tensor.clone()).collect();
+    let tensor = crate::ops::scan::stack_rows(&context, row, &tensors)?;
+    let values: Vec<Value> = rows.iter().map(|row| row.value.unsqueeze(0)).collect();
+    let value = match values.is_empty() {
+        true => full(tensor.ty().shape, row.dtype, 0.0),
+        false => concat(&values, 0),
+    };
+    Ok(Known { value, tensor })
+}

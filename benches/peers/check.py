@@ -158,6 +158,8 @@ def check(subject, workload, phase, folder, expected):
     prepared = subject.ask(prepare)
     if prepared and "declined" in prepared:
         return "declined", prepared["declined"]
+    if prepared and "failed" in prepared:
+        return "WRONG", prepared["failed"]
     answers = [prepared, subject.ask({"do": "run", "count": 2}), subject.ask({"do": "peak"})]
     if None in answers:
         return "WRONG", "the worker ended"

@@ -105,9 +105,13 @@ class Structured:
 
     @staticmethod
     def scan(step, state, rows, length=None):
+        # PyTorch refuses a step whose results share memory: an output that is also the state, and in training a state that the
+        # backward pass saves. Nor does its compiler take a step without an output.
         def without_aliases(state, row):
             state, output = step(state, row)
-            return state, None if output is None else output.clone()
+            if torch.is_grad_enabled():
+                state = tuple(part.clone() for part in state)
+            return state, torch.zeros(()) if output is None else output.clone()
 
         return scan(without_aliases, state, rows or None, length=length)
 
@@ -289,7 +293,9 @@ def conjugate_gradients(loops, sizes, a, b):
         after = r @ r
         return count + 1, x + alpha * p, r, r + after / square * p, after
 
-    start = (torch.zeros((), dtype=torch.int64), torch.zeros_like(b), b.clone(), b.clone(), b @ b)
+    # PyTorch's loop has a gradient for those parts of the state whose start has one, without a word on the others: x must
+    # start from a zero that depends on b.
+    start = (torch.zeros((), dtype=torch.int64), 0 * b, b.clone(), b.clone(), b @ b)
     return {"x": loops.loop(goes_on, step, start)[1]}
 
 

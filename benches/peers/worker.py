@@ -71,12 +71,12 @@ class Worker:
             return {"declined": str(why)}
         except Exception as error:
             traceback.print_exc()
-            return {"failed": f"{type(error).__name__}: {first_line(error)}"}
+            return {"failed": f"{type(error).__name__}: {first_lines(error)}"}
 
 
-def first_line(error):
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else ""
+def first_lines(error):
+    """Two of them: a compiler's first line may only say which one it is."""
+    return " ".join(str(error).strip().splitlines()[:2])
 
 
 def keep_standard_output_for_answers():

@@ -60,7 +60,7 @@ fn lanes() {
         vmap_with(VmapOptions::new().out_axis(1), g.input("x", "f32[B,3]"), |x| x.sum(0))
     });
     refused("op_in_a_lane", |g| vmap(g.input("x", "f32[B,3]"), |x| x.matmul(x.unsqueeze(0))));
-    refused("step_count_of_a_lane", |g| {
+    refused("rows_of_a_lane_from_the_end", |g| {
         let (limit, xs) = (g.input("limit", "f32[B]"), g.input("xs", "f32[9]"));
         vmap(limit, |limit| {
             let mut loop_ = Recurrence::new();
@@ -68,8 +68,9 @@ fn lanes() {
             let done = loop_.run(|step| {
                 let [x] = step.read(&x);
                 step.until(x.gt(limit));
+                x
             });
-            done.steps()
+            done.ys.reverse(0).sum(0)
         })
     });
     refused("ragged_lanes", |g| {

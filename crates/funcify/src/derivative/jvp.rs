@@ -2,7 +2,7 @@
 
 use super::Dual;
 use crate::error::Site;
-use crate::graph::tracer::keep_name;
+use crate::graph::tracer::{has_failed, keep_name};
 use crate::graph::{Graph, Value, ValueId, at_site, emit};
 use crate::ops::{Op, OpRules};
 
@@ -36,7 +36,7 @@ pub(crate) fn inline(graph: &Graph, inputs: &[Value]) -> Vec<Value> {
 
 /// Applies the rule of one op, if any operand has a tangent. Nothing after a failure.
 fn jvp_node(op: &Op, operands: &[Dual]) -> Vec<Dual> {
-    if operands.iter().any(|operand| operand.primal.is_poison()) {
+    if has_failed() || operands.iter().any(|operand| operand.primal.is_poison()) {
         return Vec::new();
     }
     if operands.iter().any(|operand| operand.tangent.is_some()) {

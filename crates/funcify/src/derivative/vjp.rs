@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::active::active_values;
 use super::{Primals, Residuals, add};
 use crate::error::Site;
-use crate::graph::tracer::keep_name;
+use crate::graph::tracer::{has_failed, keep_name};
 use crate::graph::{Graph, Node, Value, ValueId, at_site, emit};
 use crate::ops::{Op, OpRules};
 use crate::types::TensorType;
@@ -98,7 +98,7 @@ impl<'a> Tape<'a> {
                 continue;
             }
             let operands = self.all(&node.inputs);
-            if operands.iter().any(|operand| operand.is_poison()) {
+            if has_failed() || operands.iter().any(|operand| operand.is_poison()) {
                 continue;
             }
             let results = at_site(node.site, || self.run_node(index, node, &operands));
@@ -164,7 +164,7 @@ impl<'a> Tape<'a> {
                 node.outputs.iter().map(|output| sums[output.index()].take()).collect();
             let (operands, results) = (self.all(&node.inputs), self.all(&node.outputs));
             let lost = operands.iter().chain(of_results.iter().flatten()).any(|value| value.is_poison());
-            if lost || of_results.iter().all(Option::is_none) {
+            if lost || has_failed() || of_results.iter().all(Option::is_none) {
                 continue;
             }
             let wanted = self.wanted(node);

@@ -23,7 +23,7 @@ use super::while_loop::WhileNode;
 use super::{native, unroll};
 use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Place, Result};
-use crate::graph::{Graph, Node, ValueId, uses_any};
+use crate::graph::{Graph, Node, ValueId, uses_any, work};
 use crate::host::HostTensor;
 use crate::memory::over_budget;
 use crate::ops::scan::Scan;
@@ -210,6 +210,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         wanted: impl Fn(usize) -> bool,
     ) -> Result<()> {
         for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| wanted(*index)) {
+            work::count();
             let operands: Vec<Slot> = node.inputs.iter().filter_map(|input| registers[input.index()]).collect();
             let results = match &node.op {
                 Op::Scan(scan) => self.lower_scan(graph, node, scan, &operands)?,

@@ -9,6 +9,8 @@ mod difference;
 mod elementwise;
 mod floats;
 mod live;
+#[cfg(test)]
+mod nest_tests;
 mod operand;
 mod products;
 mod prune;
@@ -18,6 +20,7 @@ mod sizes;
 mod structured;
 pub(crate) mod tracer;
 mod value;
+pub(crate) mod work;
 
 use std::fmt;
 
@@ -314,6 +317,7 @@ impl Graph {
 
     /// Adds a node after its type rule has accepted it.
     pub(crate) fn push_node(&mut self, op: Op, inputs: &[ValueId], site: Site) -> Result<Vec<ValueId>> {
+        work::count();
         let place = Place::new(op.name(), site);
         sizes::check_attributes(&op, &place)?;
         let types = op.infer(&place, &self.types(inputs))?;

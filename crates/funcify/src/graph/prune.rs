@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Graph;
 use super::live::{binds, uses_any};
+use super::{Graph, work};
 use crate::ops::scan::Start;
 use crate::ops::{Op, Scan, Switch, While};
 use crate::types::Symbol;
@@ -17,27 +17,32 @@ use crate::types::Symbol;
 impl Graph {
     /// The graph with the same inputs and outputs, without what no output needs.
     pub(crate) fn pruned(&self) -> Graph {
-        let keep = Keep { inputs: vec![true; self.inputs.len()], outputs: vec![true; self.outputs.len()] };
-        self.kept(&keep).unwrap_or_else(|| self.clone())
+        self.pruned_without(0..0).unwrap_or_else(|| self.clone())
     }
 
     /// [`pruned`](Graph::pruned), without these inputs. `None` if an output needs one of them.
     pub(crate) fn pruned_without(&self, inputs: Range<usize>) -> Option<Graph> {
-        let kept = (0..self.inputs.len()).map(|index| !inputs.contains(&index)).collect();
-        self.kept(&Keep { inputs: kept, outputs: vec![true; self.outputs.len()] })
+        let inputs = (0..self.inputs.len()).map(|index| !inputs.contains(&index)).collect();
+        let keep = Keep { inputs, outputs: vec![true; self.outputs.len()] };
+        let mut need = Need::of(self);
+        need.add(self, &keep.outputs);
+        self.kept(&keep, &need)
     }
 
     /// With these inputs and outputs alone, and what they need. `None` if an output needs an input that is left out.
-    fn kept(&self, keep: &Keep) -> Option<Graph> {
-        let (_, slims) = self.slimmed(&keep.outputs);
+    fn kept(&self, keep: &Keep, need: &Need) -> Option<Graph> {
         let mut graph = Graph::new(self.name());
         let mut ids = vec![None; self.values.len()];
         for (input, _) in self.inputs.iter().zip(&keep.inputs).filter(|(_, keep)| **keep) {
             let name = self.value_name(input.value).unwrap_or_default();
             ids[input.value.index()] = Some(graph.push_input(name, self.ty(input.value).clone(), input.is_static));
         }
-        for (node, slim) in self.nodes.iter().zip(slims) {
-            let Some(slim) = slim else { continue };
+        for (index, node) in self.nodes.iter().enumerate().filter(|(index, _)| need.nodes[*index]) {
+            let results: Vec<bool> = node.outputs.iter().map(|output| need.values[output.index()]).collect();
+            let slim = match slim(&node.op, &results, &need.bodies[index]) {
+                Some(slim) => slim?,
+                None => Slim::whole(node.op.clone(), node.inputs.len(), node.outputs.len()),
+            };
             let operands = slim.operands.iter().map(|operand| ids[node.inputs[*operand].index()]);
             let results = graph.push_node(slim.op, &operands.collect::<Option<Vec<_>>>()?, node.site).ok()?;
             for (result, id) in slim.results.into_iter().zip(results) {
@@ -52,40 +57,6 @@ impl Graph {
             graph.push_output(&output.name, ids[output.value.index()]?);
         }
         Some(graph)
-    }
-
-    /// Which values these outputs need, and each node that they need, without what they do not.
-    fn slimmed(&self, outputs: &[bool]) -> (Vec<bool>, Vec<Option<Slim>>) {
-        let mut live = vec![false; self.values.len()];
-        for (output, _) in self.outputs.iter().zip(outputs).filter(|(_, keep)| **keep) {
-            live[output.value.index()] = true;
-        }
-        let mut slims: Vec<Option<Slim>> = self.nodes.iter().map(|_| None).collect();
-        // A loop is also needed for the size of a symbol that it binds.
-        let bound: BTreeSet<&Symbol> = self.nodes.iter().flat_map(|node| binds(&node.op)).collect();
-        let mut sizes: BTreeSet<&Symbol> = BTreeSet::new();
-        for (node, slot) in self.nodes.iter().zip(&mut slims).rev() {
-            let results: Vec<bool> = node.outputs.iter().map(|output| live[output.index()]).collect();
-            if !results.contains(&true) && !binds(&node.op).any(|symbol| sizes.contains(symbol)) {
-                continue;
-            }
-            sizes.extend(bound.iter().copied().filter(|symbol| uses_any(self, node, &[*symbol])));
-            binds(&node.op).for_each(|symbol| _ = sizes.remove(symbol));
-            let slim = slim(&node.op, &results).unwrap_or_else(|| Slim {
-                op: node.op.clone(),
-                operands: (0..node.inputs.len()).collect(),
-                results: (0..node.outputs.len()).collect(),
-            });
-            slim.operands.iter().for_each(|operand| live[node.inputs[*operand].index()] = true);
-            *slot = Some(slim);
-        }
-        (live, slims)
-    }
-
-    /// Which inputs these outputs need.
-    fn used_inputs(&self, outputs: &[bool]) -> Vec<bool> {
-        let (live, _) = self.slimmed(outputs);
-        self.inputs.iter().map(|input| live[input.value.index()]).collect()
     }
 }
 
@@ -102,47 +73,182 @@ struct Slim {
     results: Vec<usize>,
 }
 
-/// What is left of an op if only these results are needed. `None` if it stays as it is: a function with a derivative rule
-/// does, for its rule is for all its results.
-fn slim(op: &Op, results: &[bool]) -> Option<Slim> {
+impl Slim {
+    fn whole(op: Op, operands: usize, results: usize) -> Slim {
+        Slim { op, operands: (0..operands).collect(), results: (0..results).collect() }
+    }
+}
+
+/// What some outputs of a graph need. A body is gone through again only if more of its outputs are needed, so the work does
+/// not multiply with each level of a nest.
+struct Need {
+    values: Vec<bool>,
+    nodes: Vec<bool>,
+    /// What is needed of the bodies of each node.
+    bodies: Vec<Vec<Need>>,
+    is_asked: bool,
+}
+
+impl Need {
+    fn of(graph: &Graph) -> Need {
+        Need {
+            values: vec![false; graph.values.len()],
+            nodes: vec![false; graph.nodes.len()],
+            bodies: graph.nodes.iter().map(|_| Vec::new()).collect(),
+            is_asked: false,
+        }
+    }
+
+    /// Adds what these outputs need; gives which inputs are needed.
+    fn add(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
+        let mut is_new = !self.is_asked;
+        for (output, _) in graph.outputs.iter().zip(outputs).filter(|(_, keep)| **keep) {
+            is_new |= !std::mem::replace(&mut self.values[output.value.index()], true);
+        }
+        if is_new {
+            self.is_asked = true;
+            self.follow(graph);
+        }
+        graph.inputs.iter().map(|input| self.values[input.value.index()]).collect()
+    }
+
+    fn follow(&mut self, graph: &Graph) {
+        // A loop is also needed for the size of a symbol that it binds.
+        let bound: BTreeSet<&Symbol> = graph.nodes.iter().flat_map(|node| binds(&node.op)).collect();
+        let mut sizes: BTreeSet<&Symbol> = BTreeSet::new();
+        for (index, node) in graph.nodes.iter().enumerate().rev() {
+            work::count();
+            let results: Vec<bool> = node.outputs.iter().map(|output| self.values[output.index()]).collect();
+            if !results.contains(&true) && !binds(&node.op).any(|symbol| sizes.contains(symbol)) {
+                continue;
+            }
+            self.nodes[index] = true;
+            sizes.extend(bound.iter().copied().filter(|symbol| uses_any(graph, node, &[*symbol])));
+            binds(&node.op).for_each(|symbol| _ = sizes.remove(symbol));
+            let bodies = &mut self.bodies[index];
+            if bodies.is_empty() {
+                *bodies = node.op.bodies().into_iter().map(|body| Need::of(body)).collect();
+            }
+            let operands = match &node.op {
+                Op::Scan(scan) => scan_operands(scan, &results, &mut bodies[0]),
+                Op::Switch(switch) => switch_operands(switch, &results, bodies),
+                Op::While(op) => while_operands(op, &results, bodies),
+                _ => vec![true; node.inputs.len()],
+            };
+            for (input, _) in node.inputs.iter().zip(operands).filter(|(_, needed)| *needed) {
+                self.values[input.index()] = true;
+            }
+        }
+    }
+
+    fn has(&self, graph: &Graph, input: usize) -> bool {
+        self.values[graph.inputs[input].value.index()]
+    }
+
+    /// Which inputs are needed.
+    fn inputs(&self, graph: &Graph) -> Vec<bool> {
+        (0..graph.inputs.len()).map(|input| self.has(graph, input)).collect()
+    }
+}
+
+/// Whether a loop is needed for the size of its number of steps alone.
+fn only_counts(scan: &Scan, results: &[bool]) -> bool {
+    !results.contains(&true) && scan.until.is_none()
+}
+
+/// Which buffers and carries are needed: their results are, or a step that is needed reads them.
+fn needed_states(scan: &Scan, results: &[bool], body: &Need) -> Vec<bool> {
+    let layout = scan.params();
+    let is_read = |reads: &Range<usize>| reads.clone().any(|param| body.has(&scan.body, param));
+    let read = layout.buffers.iter().map(is_read).chain(layout.carries.map(|param| body.has(&scan.body, param)));
+    results.iter().zip(read).map(|(result, read)| *result || read).collect()
+}
+
+fn scan_operands(scan: &Scan, results: &[bool], body: &mut Need) -> Vec<bool> {
+    let (layout, outputs, places) = (scan.params(), scan.results(), scan.operands());
+    let mut operands = vec![false; places.count];
+    places.steps.iter().for_each(|steps| operands[*steps] = true);
+    if only_counts(scan, results) {
+        return operands;
+    }
+    let mut states = results.to_vec();
+    loop {
+        let mut needed = vec![false; outputs.count];
+        for (written, state) in outputs.buffers.iter().zip(&states) {
+            needed[written.clone()].fill(*state);
+        }
+        needed[outputs.carries.clone()].copy_from_slice(&states[scan.buffers.len()..]);
+        outputs.until.iter().for_each(|until| needed[*until] = true);
+        body.add(&scan.body, &needed);
+        let more = needed_states(scan, results, body);
+        if more == states {
+            break;
+        }
+        states = more;
+    }
+    for (operand, params) in places.sequences.zip(layout.sequences) {
+        operands[operand] = params.into_iter().any(|param| body.has(&scan.body, param));
+    }
+    for (operand, needed) in places.buffers.iter().zip(&states) {
+        operand.iter().for_each(|operand| operands[*operand] = *needed);
+    }
+    operands[places.carries].copy_from_slice(&states[scan.buffers.len()..]);
+    for (operand, param) in places.invariants.zip(layout.invariants) {
+        operands[operand] = body.has(&scan.body, param);
+    }
+    operands
+}
+
+fn switch_operands(switch: &Switch, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
+    let branches = switch.branches.iter().zip(bodies);
+    std::iter::once(true).chain(branches.flat_map(|(branch, need)| need.add(branch, results))).collect()
+}
+
+/// Which carries are needed: their results are, or the condition or a step that is needed reads them.
+fn needed_carries(op: &While, results: &[bool], bodies: &[Need]) -> Vec<bool> {
+    let is_read = |index| bodies[0].has(&op.condition, index) || bodies[1].has(&op.body, index);
+    results.iter().enumerate().map(|(index, result)| *result || is_read(index)).collect()
+}
+
+fn while_operands(op: &While, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
+    let of_condition = bodies[0].add(&op.condition, &[true]);
+    let mut carries = needed_carries(op, results, bodies);
+    loop {
+        let of_body = bodies[1].add(&op.body, &carries);
+        let more = needed_carries(op, results, bodies);
+        if more == carries {
+            let count = carries.len();
+            return [carries.as_slice(), &of_condition[count..], &of_body[count..]].concat();
+        }
+        carries = more;
+    }
+}
+
+/// What is left of an op if only these results are needed, and of its bodies that. `None` if it stays as it is: a function
+/// with a derivative rule does, for its rule is for all its results.
+fn slim(op: &Op, results: &[bool], bodies: &[Need]) -> Option<Option<Slim>> {
     match op {
-        Op::Scan(scan) => slim_scan(scan, results),
-        Op::Switch(switch) => slim_switch(switch, results),
-        Op::While(op) => slim_while(op, results),
+        Op::Scan(scan) => Some(slim_scan(scan, results, &bodies[0])),
+        Op::Switch(switch) => Some(slim_switch(switch, results, bodies)),
+        Op::While(op) => Some(slim_while(op, results, bodies)),
         _ => None,
     }
 }
 
-fn slim_scan(scan: &Scan, needed: &[bool]) -> Option<Slim> {
-    if !needed.contains(&true) && scan.until.is_none() {
-        // Needed for the size of its number of steps alone.
+fn slim_scan(scan: &Scan, results: &[bool], need: &Need) -> Option<Slim> {
+    if only_counts(scan, results) {
         let body = Arc::new(Graph::new(scan.body.name()));
         let op = Scan { body, sequences: vec![], buffers: vec![], carries: 0, invariants: 0, ..scan.clone() };
         return Some(Slim { op: op.into(), operands: scan.operands().steps.into_iter().collect(), results: vec![] });
     }
-    let (layout, results, places) = (scan.params(), scan.results(), scan.operands());
-    // A buffer or a carry is needed if its result is, or if a step that is needed reads it.
-    let mut needed = needed.to_vec();
-    let (outputs, used) = loop {
-        let mut outputs = vec![false; results.count];
-        for (written, needed) in results.buffers.iter().zip(&needed) {
-            outputs[written.clone()].fill(*needed);
-        }
-        outputs[results.carries.clone()].copy_from_slice(&needed[scan.buffers.len()..]);
-        results.until.iter().for_each(|until| outputs[*until] = true);
-        let used = scan.body.used_inputs(&outputs);
-        let mut more = needed.clone();
-        for (reads, needed) in layout.buffers.iter().zip(&mut more) {
-            *needed |= used[reads.clone()].contains(&true);
-        }
-        for (param, needed) in layout.carries.clone().zip(&mut more[scan.buffers.len()..]) {
-            *needed |= used[param];
-        }
-        if more == needed {
-            break (outputs, used);
-        }
-        needed = more;
-    };
+    let (layout, outputs, places) = (scan.params(), scan.results(), scan.operands());
+    let (needed, used) = (needed_states(scan, results, need), need.inputs(&scan.body));
+    let mut kept = vec![false; outputs.count];
+    for (written, needed) in outputs.buffers.iter().zip(&needed) {
+        kept[written.clone()].fill(*needed);
+    }
+    kept[outputs.carries.clone()].copy_from_slice(&needed[scan.buffers.len()..]);
+    outputs.until.iter().for_each(|until| kept[*until] = true);
     let is_read = |reads: &Range<usize>| used[reads.clone()].contains(&true);
     let mut inputs = vec![false; layout.count];
     let mut operands: Vec<usize> = places.steps.into_iter().collect();
@@ -169,36 +275,28 @@ fn slim_scan(scan: &Scan, needed: &[bool]) -> Option<Slim> {
         inputs[param] = true;
         operands.push(operand);
     }
-    op.body = Arc::new(scan.body.kept(&Keep { inputs, outputs })?);
+    op.body = Arc::new(scan.body.kept(&Keep { inputs, outputs: kept }, need)?);
     let results = (0..needed.len()).filter(|result| needed[*result]).collect();
     Some(Slim { op: op.into(), operands, results })
 }
 
-fn slim_switch(switch: &Switch, results: &[bool]) -> Option<Slim> {
+fn slim_switch(switch: &Switch, results: &[bool], bodies: &[Need]) -> Option<Slim> {
     let mut operands = vec![0];
     let mut branches = Vec::with_capacity(switch.branches.len());
-    for (branch, places) in switch.branches.iter().zip(switch.operands()) {
-        let inputs = branch.used_inputs(results);
+    for ((branch, places), need) in switch.branches.iter().zip(switch.operands()).zip(bodies) {
+        let inputs = need.inputs(branch);
         operands.extend(places.zip(&inputs).filter(|(_, used)| **used).map(|(operand, _)| operand));
-        branches.push(Arc::new(branch.kept(&Keep { inputs, outputs: results.to_vec() })?));
+        branches.push(Arc::new(branch.kept(&Keep { inputs, outputs: results.to_vec() }, need)?));
     }
     let results = (0..results.len()).filter(|result| results[*result]).collect();
     Some(Slim { op: Switch { branches }.into(), operands, results })
 }
 
-fn slim_while(op: &While, needed: &[bool]) -> Option<Slim> {
+fn slim_while(op: &While, results: &[bool], bodies: &[Need]) -> Option<Slim> {
     let places = op.operands();
     let count = places.carries.len();
-    let of_condition = op.condition.used_inputs(&[true]);
-    let mut needed: Vec<bool> = needed.iter().zip(&of_condition).map(|(needed, used)| *needed || *used).collect();
-    let of_body = loop {
-        let used = op.body.used_inputs(&needed);
-        let more: Vec<bool> = needed.iter().zip(&used).map(|(needed, used)| *needed || *used).collect();
-        if more == needed {
-            break used;
-        }
-        needed = more;
-    };
+    let (of_condition, of_body) = (bodies[0].inputs(&op.condition), bodies[1].inputs(&op.body));
+    let needed = needed_carries(op, results, bodies);
     let kept = |range: Range<usize>, used: &[bool]| {
         range.zip(used.to_vec()).filter(|(_, used)| *used).map(|(operand, _)| operand).collect::<Vec<usize>>()
     };
@@ -206,8 +304,8 @@ fn slim_while(op: &While, needed: &[bool]) -> Option<Slim> {
     let captured = [kept(places.condition, &of_condition[count..]), kept(places.body, &of_body[count..])];
     let operands = [carries.as_slice(), &captured[0], &captured[1]].concat();
     let inputs = |used: &[bool]| [needed.as_slice(), &used[count..]].concat();
-    let condition = op.condition.kept(&Keep { inputs: inputs(&of_condition), outputs: vec![true] })?;
-    let body = op.body.kept(&Keep { inputs: inputs(&of_body), outputs: needed.clone() })?;
+    let condition = op.condition.kept(&Keep { inputs: inputs(&of_condition), outputs: vec![true] }, &bodies[0])?;
+    let body = op.body.kept(&Keep { inputs: inputs(&of_body), outputs: needed.clone() }, &bodies[1])?;
     let op = While { condition: Arc::new(condition), body: Arc::new(body), bound: op.bound.clone() };
     Some(Slim { op: op.into(), operands, results: carries })
 }

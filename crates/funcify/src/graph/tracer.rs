@@ -14,7 +14,7 @@ use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};
 use crate::text;
 use crate::tree::{self, Tree};
-use crate::types::{Symbol, TensorType};
+use crate::types::{Dim, Symbol, TensorType};
 
 thread_local! {
     static TRACES: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };
@@ -30,11 +30,24 @@ struct Trace {
     error: Option<Error>,
     /// How many symbols were made.
     fresh: usize,
-    /// The symbols whose sizes differ between the lanes of a batched program: step counts of loops.
-    by_lane: Vec<Symbol>,
+    /// The sizes that differ between the lanes of a batched program: step counts of loops.
+    by_lane: Vec<SizeByLane>,
     /// The line that what is added is for, if it is not the caller's: a rule adds ops for the line of the op that it
     /// is the rule of.
     site: Option<Site>,
+}
+
+/// A size that differs between lanes.
+#[derive(Clone)]
+pub(crate) struct SizeByLane {
+    /// The symbol that has it in one lane.
+    pub(crate) symbol: Symbol,
+    /// The size in each lane, `i64[lanes]`.
+    pub(crate) counts: Value,
+    /// The largest of them.
+    pub(crate) largest: Dim,
+    /// What no lane has more of, if the loop has a largest number of steps.
+    pub(crate) at_most: Option<Dim>,
 }
 
 /// A body that is open.
@@ -242,6 +255,11 @@ pub(crate) fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> 
     value.unwrap_or_else(Value::poison)
 }
 
+/// Whether something has failed in the open trace: nothing is added any more, so the results of ops have no types.
+pub(crate) fn has_failed() -> bool {
+    with_trace(|trace| trace.error.is_some()).unwrap_or(false)
+}
+
 /// Whether the graph that is being built has an input of that name.
 pub(crate) fn has_input(name: &str) -> bool {
     let found = with_trace(|trace| {
@@ -304,9 +322,17 @@ pub(super) fn bound_symbols() -> Vec<Symbol> {
     bound.unwrap_or_default()
 }
 
-/// Remembers that the sizes of these symbols differ between lanes.
-pub(crate) fn add_sizes_by_lane<'a>(symbols: impl Iterator<Item = &'a Symbol>) {
-    with_trace(|trace| trace.by_lane.extend(symbols.cloned()));
+/// Remembers that the size of a symbol differs between lanes.
+pub(crate) fn add_size_by_lane(size: SizeByLane) {
+    with_trace(|trace| {
+        trace.by_lane.retain(|other| other.symbol != size.symbol);
+        trace.by_lane.push(size);
+    });
+}
+
+/// Forgets it: a loop gives the symbol another size.
+pub(crate) fn remove_size_by_lane(symbol: &Symbol) {
+    with_trace(|trace| trace.by_lane.retain(|size| size.symbol != *symbol));
 }
 
 /// How many bodies are open.
@@ -328,8 +354,8 @@ pub(crate) fn open_rule() -> Option<Rc<OpenRule>> {
     with_trace(|trace| trace.bodies.iter().rev().find_map(|body| body.rule.clone())).flatten()
 }
 
-/// The symbols whose sizes differ between lanes.
-pub(crate) fn sizes_by_lane() -> Vec<Symbol> {
+/// The sizes that differ between lanes.
+pub(crate) fn sizes_by_lane() -> Vec<SizeByLane> {
     with_trace(|trace| trace.by_lane.clone()).unwrap_or_default()
 }
 
@@ -356,6 +382,10 @@ impl Trace {
     fn emit(&mut self, op: Op, operands: &[Value], site: Site) -> Option<Vec<Value>> {
         let site = self.site.unwrap_or(site);
         let at = Place::new(op.name(), site);
+        #[cfg(test)]
+        if failing::is_due() {
+            self.fail(name_error(&at, "an op", op.name(), "it is to fail"));
+        }
         let ids = self.resolve_all(&at, operands)?;
         let body = self.bodies.last_mut()?;
         let home = body.home;
@@ -426,6 +456,36 @@ impl Trace {
             });
         }
         id
+    }
+}
+
+/// Ops that fail when a test says so, wherever they are added.
+#[cfg(test)]
+pub(crate) mod failing {
+    use std::cell::Cell;
+
+    thread_local! {
+        static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+
+    /// Whether the op that is added now is to fail.
+    pub(super) fn is_due() -> bool {
+        let left = LEFT.get();
+        LEFT.set(left.and_then(|left| left.checked_sub(1)));
+        left == Some(0)
+    }
+
+    /// Builds again and again, and lets each op fail once: that is an error and no panic.
+    pub(crate) fn check<R>(build: impl Fn() -> crate::Result<R>) {
+        for number in 0.. {
+            LEFT.set(Some(number));
+            let built = build();
+            let is_over = LEFT.take().is_some();
+            assert!(built.is_err() || is_over, "op {number} failed, and the program was built");
+            if is_over {
+                return;
+            }
+        }
     }
 }
 

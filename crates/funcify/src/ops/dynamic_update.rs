@@ -64,6 +64,9 @@ impl OpRules for DynamicUpdate {
         let [x, part, start] = [operands[0], operands[1], operands[2]];
         let axis = self.axis + 1;
         let (x, part) = (x.spread(size), part.spread(size));
+        if x.is_poison() || part.is_poison() {
+            return Vec::new();
+        }
         let length = part.shape()[axis].clone();
         if !start.mapped {
             return emit_lanes(DynamicUpdate { axis }, &[x, part, start.value]);

@@ -63,6 +63,7 @@ mod pad;
 mod partials;
 mod polygamma;
 mod predicate;
+pub(crate) mod reach;
 mod reduce;
 mod reshape;
 mod reverse;

@@ -1,6 +1,7 @@
 //! How the ops' own tests state what they expect: by the op's text, its operands and its result.
 
 use crate::error::{Place, Result, Site};
+use crate::graph::tracer::failing;
 use crate::graph::{Graph, Value, emit};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::{EvalContext, Op, OpRules};
@@ -46,16 +47,19 @@ pub(crate) fn check_batch(text: &str, operands: &[(HostTensor, bool)]) {
         })
         .collect();
     for size in [Dim::from(lanes), Dim::from("lanes")] {
-        let graph = Graph::build("batched", |builder| {
-            let batched = operands.iter().enumerate().map(|(index, (x, mapped))| {
-                let shape = if *mapped { x.ty().shape.with_dim(0, size.clone()) } else { x.ty().shape };
-                let value = builder.input(&format!("x{index}"), x.ty().with_shape(shape));
-                Batched { value, mapped: *mapped }
-            });
-            let batched: Vec<Batched> = batched.collect();
-            op.batch(&size, &batched).iter().map(|result| result.spread(&size)).collect::<Vec<_>>()
-        });
-        let graph = graph.unwrap_or_else(|error| panic!("{error}"));
+        let build = || {
+            Graph::build("batched", |builder| {
+                let batched = operands.iter().enumerate().map(|(index, (x, mapped))| {
+                    let shape = if *mapped { x.ty().shape.with_dim(0, size.clone()) } else { x.ty().shape };
+                    let value = builder.input(&format!("x{index}"), x.ty().with_shape(shape));
+                    Batched { value, mapped: *mapped }
+                });
+                let batched: Vec<Batched> = batched.collect();
+                op.batch(&size, &batched).iter().map(|result| result.spread(&size)).collect::<Vec<_>>()
+            })
+        };
+        failing::check(build);
+        let graph = build().unwrap_or_else(|error| panic!("{error}"));
         let inputs: Vec<HostTensor> = operands.iter().map(|(x, _)| x.clone()).collect();
         let results = crate::evaluate(&graph, &inputs).unwrap_or_else(|error| panic!("{error}"));
         for (lane, expected) in expected.iter().enumerate() {
@@ -79,6 +83,16 @@ pub(crate) fn rejects(text: &str, types: &[&str], message: &str) {
     assert!(error.contains(message), "{error}\ndoes not say: {message}");
 }
 
+/// The type rule accepts these operands, the evaluation refuses them, and the message says this.
+pub(crate) fn fails(text: &str, inputs: &[HostTensor], message: &str) {
+    let op = parse(text);
+    let types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();
+    let inferred = op.infer(&Place::new(op.name(), Site::Unknown), &types);
+    assert!(inferred.is_ok(), "{text}: {inferred:?}");
+    let error = try_eval(text, inputs).expect_err("the evaluation refuses").to_string();
+    assert!(error.contains(message), "{error}\ndoes not say: {message}");
+}
+
 /// The derivatives of an op at these f64 operands agree with central differences, in forward mode; reverse mode agrees with
 /// forward mode; and so do their derivatives.
 pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
@@ -95,6 +109,8 @@ pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let zeros = || GradOptions::new().disconnected(Disconnected::Zeros);
+    failing::check(|| graph.vjp(names.as_slice(), zeros()));
+    failing::check(|| graph.jvp(names.as_slice()));
     let pulled = graph.vjp(names.as_slice(), zeros()).unwrap_or_else(|error| panic!("{text}: {error}"));
     let cotangents: Vec<HostTensor> =
         (0..graph.outputs().len()).map(|index| numbers(graph.output_type(index), index + 7)).collect();

@@ -1,5 +1,6 @@
 //! The front doors: `vmap(xs, |x| y)` inside a trace, and `Graph::vmap` from graph to graph.
 
+use super::ragged::refuse_outputs;
 use super::{Batched, inline};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::tracer::{self, BodyTrace};
@@ -238,6 +239,7 @@ pub(crate) fn trace_lanes<X: Tree, Y: Tree>(
     let inputs: Vec<Batched> = mapped.chain(captures.into_iter().map(Batched::shared)).collect();
     at_site(at.site, || {
         let results = inline(&graph, size, &inputs);
+        refuse_outputs(&graph, &at.op, at.site);
         let results: Vec<Value> =
             results.into_iter().zip(&names).map(|(result, (name, _))| finish(name, result)).collect();
         tree::rebuild(&ys, &results)
@@ -338,6 +340,7 @@ impl Graph {
                     });
                 }
                 let results = inline(self, &lanes, &values).into_iter().zip(self.outputs());
+                refuse_outputs(self, &at.op, at.site);
                 let place = |(result, output): (Batched, &crate::graph::Output)| {
                     (output.name.clone(), options.place(&at, &output.name, result, &lanes))
                 };

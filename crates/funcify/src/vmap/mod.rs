@@ -6,16 +6,17 @@
 //! computed once. The meaning is that of JAX's `vmap`.
 
 mod build;
+pub(crate) mod ragged;
 
 pub(crate) use build::Named;
 pub(crate) use build::trace_lane;
 pub use build::{InAxes, VmapOptions, vmap, vmap_with};
 
-use crate::error::{Error, Place, Site};
-use crate::graph::tracer::{ClosedBody, keep_name, sizes_by_lane};
-use crate::graph::{BodyTrace, Graph, Node, Value, ValueId, at_site, binds, emit, fail, uses_any};
+use crate::error::{Place, Site};
+use crate::graph::tracer::{ClosedBody, has_failed, keep_name, remove_size_by_lane};
+use crate::graph::{BodyTrace, Graph, Value, ValueId, at_site, binds, emit};
 use crate::ops::{Op, OpRules, Select};
-use crate::types::{Dim, Symbol, TensorType};
+use crate::types::{Dim, TensorType};
 
 /// A value of a batched program: one slice a lane along axis 0, or the same for all lanes.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +57,10 @@ impl Batched {
     }
 }
 
-/// The type of a value with lanes, from that of one lane; as it is if all lanes share it.
+/// The type of a value with lanes, from that of one lane; as it is if all lanes share it. Padded, if it is ragged.
 pub(crate) fn lanes_type(ty: &TensorType, mapped: bool, size: &Dim) -> TensorType {
-    if mapped { ty.stacked(size) } else { ty.clone() }
+    let ty = ragged::padded_shape(&ty.shape).map_or_else(|| ty.clone(), |shape| ty.with_shape(shape));
+    if mapped { ty.stacked(size) } else { ty }
 }
 
 /// For each lane `yes` where the mask, a boolean a lane, is true, else `no`.
@@ -106,12 +108,16 @@ pub(crate) fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Vec<Batch
     let of = |values: &[Option<Batched>], id: ValueId| values[id.index()].unwrap_or(Batched::shared(Value::poison()));
     let live = graph.live_nodes();
     for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
-        if let Some(symbol) = size_by_lane(graph, node) {
-            at_site(node.site, || refuse_size(node, &symbol));
-            break;
-        }
+        binds(&node.op).for_each(remove_size_by_lane);
         let operands: Vec<Batched> = node.inputs.iter().map(|input| of(&values, *input)).collect();
-        let results = at_site(node.site, || batch_node(&node.op, size, &operands));
+        let results = at_site(node.site, || match ragged::symbol_in(graph, node) {
+            _ if has_failed() || operands.iter().any(|operand| operand.value.is_poison()) => Vec::new(),
+            None => batch_node(&node.op, size, &operands),
+            Some(symbol) => ragged::batch(graph, node, size, &operands).unwrap_or_else(|| {
+                ragged::refuse(node.op.name(), node.site, &symbol);
+                Vec::new()
+            }),
+        });
         for (output, result) in node.outputs.iter().zip(results) {
             if let Some(name) = graph.value_name(*output) {
                 keep_name(result.value, name);
@@ -122,25 +128,9 @@ pub(crate) fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Vec<Batch
     graph.outputs().iter().map(|output| of(&values, output.value)).collect()
 }
 
-/// A symbol that a node uses and whose size differs between lanes.
-fn size_by_lane(graph: &Graph, node: &Node) -> Option<Symbol> {
-    let differs = |symbol: &Symbol| !binds(&node.op).any(|own| own == symbol) && uses_any(graph, node, &[symbol]);
-    sizes_by_lane().into_iter().find(differs)
-}
-
-fn refuse_size(node: &Node, symbol: &Symbol) {
-    fail(node.op.name(), node.site, &[], |at| Error::StepCount {
-        at: at.boxed(),
-        reason: format!(
-            "the size `{symbol}`, a loop's number of steps, differs between lanes: what has it would be ragged"
-        ),
-        fix: "count the steps in a carry of the loop, which each lane has".into(),
-    });
-}
-
 /// Applies the rule of one op, if any operand has lanes. Nothing after a failure.
 fn batch_node(op: &Op, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
-    if operands.iter().any(|operand| operand.value.is_poison()) {
+    if has_failed() || operands.iter().any(|operand| operand.value.is_poison()) {
         return Vec::new();
     }
     if operands.iter().any(|operand| operand.mapped) {

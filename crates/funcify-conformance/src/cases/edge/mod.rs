@@ -5,6 +5,7 @@
 
 mod aliasing;
 mod associative;
+mod backward;
 mod buffers;
 mod control;
 mod counts;
@@ -19,6 +20,7 @@ mod residuals;
 mod rules;
 mod rules_in_loops;
 mod sizes;
+mod solvers;
 mod symbolic;
 mod taps;
 mod trees;
@@ -59,6 +61,8 @@ pub(crate) fn cases() -> Cases {
         rules::cases()?,
         rules_in_loops::cases()?,
         sizes::cases()?,
+        backward::cases()?,
+        solvers::cases()?,
         zeros::cases()?,
     ];
     Ok(groups.into_iter().flatten().collect())

@@ -1,19 +1,20 @@
 //! The batching rule of the associative scan: `combine` is batched, its lanes along axis 1 of the leaves.
 //!
-//! A leaf has lanes if its operand has or if a combination gives it some, which is found by tracing until nothing is
-//! added.
+//! A leaf has lanes if its operand has or if a combination gives it some: see [`reach`](crate::ops::reach).
 
 use std::sync::Arc;
 
 use super::AssociativeScan;
 use crate::error::Site;
 use crate::graph::{Value, emit};
+use crate::ops::reach::{Kind, Reach};
 use crate::types::{Dim, TensorType};
 use crate::vmap::{Batched, inline, lanes_type, trace_body};
 
 pub(super) fn batch(op: &AssociativeScan, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
     let (xs, captured) = operands.split_at(op.leaves);
-    let mut mapped: Vec<bool> = xs.iter().map(|leaf| leaf.mapped).collect();
+    let has_lanes: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
+    let mut mapped = op.reached(Kind::Lanes, &has_lanes, &mut Reach::of(&op.combine));
     loop {
         let mut found = mapped.clone();
         let flags = [mapped.as_slice(), &mapped].concat();

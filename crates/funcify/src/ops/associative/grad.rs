@@ -13,15 +13,19 @@ use super::AssociativeScan;
 use crate::derivative::{Dual, Primals, Tape, push_forward};
 use crate::error::Site;
 use crate::graph::{Value, emit, full, iota, select, size};
+use crate::ops::reach::{Guess, Kind, Reach};
 use crate::ops::scan::{ScanOptions, scan_with};
 use crate::types::{DType, TensorType};
 use crate::vmap::trace_body;
 
 pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Vec<Dual> {
     let (xs, captured) = operands.split_at(op.leaves);
-    let mut active: Vec<bool> = xs.iter().map(|leaf| leaf.tangent.is_some()).collect();
+    let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
+    let guess = op.reached(Kind::Tangents, &has_tangent, &mut Reach::of(&op.combine));
+    let mut guess = Guess::new(has_tangent[..op.leaves].to_vec(), guess);
     loop {
-        let mut found = active.clone();
+        let active = guess.flags().to_vec();
+        let mut found = guess.least();
         let mut params: Vec<(String, TensorType)> = Vec::new();
         for first in [0, op.leaves] {
             for (leaf, active) in active.iter().enumerate() {
@@ -51,7 +55,7 @@ pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Vec<Dual> {
             outputs
         });
         let Some(closed) = closed else { return Vec::new() };
-        if found == active {
+        if guess.holds(found) {
             let mut operands: Vec<Value> = Vec::new();
             for (leaf, active) in xs.iter().zip(&active) {
                 operands.push(leaf.primal);
@@ -64,7 +68,6 @@ pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Vec<Dual> {
             let mut next = || results.next().unwrap_or_else(Value::poison);
             return active.iter().map(|active| Dual { primal: next(), tangent: active.then(&mut next) }).collect();
         }
-        active = found;
     }
 }
 
@@ -91,9 +94,12 @@ pub(super) fn vjp(op: &AssociativeScan, primals: &Primals<'_>, cotangents: &[Opt
     };
 
     // Which leaves have cotangents: those of the results, and what they lead to.
-    let mut active: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
+    let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
+    let (_, guess) = op.pulled(&given, &mut op.pull(primals.wanted));
+    let mut guess = Guess::new(given, guess);
     loop {
-        let mut found = active.clone();
+        let active = guess.flags().to_vec();
+        let mut found = guess.least();
         let mut of_x = vec![false; op.leaves];
         let mut sums = vec![false; captured.len()];
         let given: Vec<Value> = cotangents
@@ -144,7 +150,7 @@ pub(super) fn vjp(op: &AssociativeScan, primals: &Primals<'_>, cotangents: &[Opt
                 }
                 ((next, summed), of_x_rows)
             });
-        if found == active {
+        if guess.holds(found) {
             let (mut of_xs, mut totals) = (of_xs.into_iter(), totals.into_iter());
             let of_leaves = of_x.iter().map(|has| if *has { of_xs.next() } else { None });
             let mut found: Vec<Option<Value>> = of_leaves.collect();
@@ -154,6 +160,5 @@ pub(super) fn vjp(op: &AssociativeScan, primals: &Primals<'_>, cotangents: &[Opt
             }
             return found;
         }
-        active = found;
     }
 }

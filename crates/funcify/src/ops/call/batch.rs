@@ -12,6 +12,7 @@ use crate::error::Site;
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{Graph, Value, emit};
 use crate::ops::OpRules;
+use crate::ops::reach::{Guess, Kind, Reach};
 use crate::types::{Dim, TensorType};
 use crate::vmap::{Batched, inline, lanes_type, trace_body};
 
@@ -22,11 +23,14 @@ pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Vec<Batche
         false => operands.to_vec(),
     };
     let operands = spread.as_slice();
-    let mut results = vec![is_recursive; call.function.outputs().len()];
+    let has_lanes: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
+    let guess = call.reached(Kind::Lanes, &has_lanes, &mut Reach::of(&call.function));
+    let guess = guess.into_iter().map(|reached| reached || is_recursive).collect::<Vec<bool>>();
+    let mut guess = Guess::new(vec![is_recursive; guess.len()], guess);
     loop {
-        let mut lanes = Lanes { call, size, operands, found: results.clone(), results };
+        let mut lanes = Lanes { call, size, operands, found: guess.least(), results: guess.flags().to_vec() };
         let Some(bodies) = lanes.bodies() else { return Vec::new() };
-        if lanes.found == lanes.results {
+        if guess.holds(lanes.found) {
             let values = operands[..call.arguments].iter().map(|operand| operand.value);
             let captures = bodies.iter().flat_map(|body| body.captures.clone());
             let values: Vec<Value> = values.chain(captures).collect();
@@ -34,7 +38,6 @@ pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Vec<Batche
             let values = emit(call.with_graphs(graphs), &values, Site::Unknown).into_iter();
             return values.zip(lanes.results).map(|(value, mapped)| Batched { value, mapped }).collect();
         }
-        results = lanes.found;
     }
 }
 

@@ -205,12 +205,18 @@ impl OpRules for Conv {
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let [x, kernel] = [operands[0], operands[1]];
         let merged = |value: Value, axis: usize| {
+            if value.is_poison() {
+                return value;
+            }
             let mut dims = value.shape().dims().to_vec();
             let inner = dims.remove(axis + 1);
             dims[axis] = dims[axis].clone() * inner;
             value.reshape(dims)
         };
         let split = |value: Value, axis: usize| {
+            if value.is_poison() {
+                return value;
+            }
             let mut dims = value.shape().dims().to_vec();
             let inner = dims[axis].divided_by(size).unwrap_or_default();
             dims[axis] = inner;

@@ -1,70 +1,91 @@
 //! The batching rule of the loop: one loop on all lanes.
 //!
 //! Rows are along axis 0 of what the loop takes and gives, so its lanes are along axis 1; in the body they are along
-//! axis 0. A carry or a buffer has lanes if its initial value has or if a step gives it some, which is found by
-//! tracing the body until nothing is added.
+//! axis 0. A carry or a buffer has lanes if its initial value has or if a step gives it some: see
+//! [`reach`](crate::ops::reach).
 //!
 //! A step count that differs between lanes is run to the largest one, and an `until` that does until the last lane has
 //! ended. A lane is active at step `t` if `t` is below its own count, upward and downward, and no earlier step has ended
-//! it; one that is not keeps its carries and its rows. A buffer whose rows are counted by the steps would be ragged then,
-//! and is refused.
+//! it; one that is not keeps its carries and its rows. What has a row a step then has rows for the lane that ran most
+//! steps, and each lane's come first ([`ragged`](crate::vmap::ragged)): lanes that are done write zeros behind them. So
+//! that downward given rows lie behind the rows of each lane, the buffer is a full one, and where a downward loop ends by
+//! itself, its rows are moved to the front.
 
 use std::sync::Arc;
 
-use super::{Buffer, Scan, Start};
+use super::parts::bind;
+use super::{Buffer, Scan, Start, Wanted};
 use crate::error::{Error, Place, Site};
-use crate::graph::tracer::{ClosedBody, add_sizes_by_lane};
-use crate::graph::{Value, concat, constant, emit, fail, fresh_symbol, select};
+use crate::graph::tracer::{ClosedBody, SizeByLane, add_size_by_lane};
+use crate::graph::{Value, concat, constant, emit, fail, fresh_symbol, full, select, size as size_of};
 use crate::host::HostTensor;
+use crate::ops::reach::{Kind, Reach};
 use crate::types::{DType, Dim, TensorType};
+use crate::vmap::ragged::{of_lanes, padded, refuse, shifted, symbol_of};
 use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes, trace_body};
 
 pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
-    let places = scan.operands();
-    let counts = places.steps.map(|operand| operands[operand]).filter(|count| count.mapped).map(|count| count.value);
-    let by_lane = counts.is_some();
-    if let (Some(counts), Some(buffer)) = (counts, ragged(scan)) {
-        fail("scan", Site::Unknown, &[counts], |at| ragged_error(at, scan, buffer));
+    let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
+    let (mut buffers, ends) = scan.reached(Kind::Lanes, &mapped, &mut Reach::of(&scan.body));
+    let carries = buffers.split_off(scan.buffers.len());
+    let Some(steps) = Steps::of(scan, operands) else {
+        if let Some(symbol) = symbol_of(&scan.steps) {
+            refuse("scan", Site::Unknown, &symbol);
+        }
         return Vec::new();
-    }
-    if by_lane {
-        add_sizes_by_lane(scan.binds());
-    }
-    let lanes = Lanes {
-        scan,
-        size,
-        operands,
-        counts: counts.map(|counts| counts.cast(DType::I64)),
-        buffers: places.buffers.iter().map(|place| by_lane || place.is_some_and(|at| operands[at].mapped)).collect(),
-        carries: operands[places.carries].iter().map(|operand| by_lane || operand.mapped).collect(),
-        ends: false,
     };
-    lanes.batch().unwrap_or_default()
+    Lanes { scan, size, operands, steps, buffers, carries, ends: false }.batch(ends).unwrap_or_default()
 }
 
-/// A buffer with a row a step, which lanes with steps of their own would give different lengths.
-fn ragged(scan: &Scan) -> Option<usize> {
-    scan.buffers.iter().position(|buffer| buffer.start != Start::Full)
+/// The steps of all lanes.
+struct Steps {
+    /// The largest number.
+    count: Dim,
+    /// The operand that gives it.
+    operand: Option<Value>,
+    /// The number in each lane, if it differs between them.
+    by_lane: Option<Value>,
 }
 
-fn ragged_error(at: &Place, scan: &Scan, buffer: usize) -> Error {
-    let kind = scan.buffers[buffer].kind();
-    Error::StepCount {
-        at: at.boxed(),
-        reason: format!(
-            "the number of steps differs between lanes, and buffer {buffer} ({kind}) has a row a step: its trace \
-             would be ragged"
-        ),
-        fix: "keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size".into(),
+impl Steps {
+    /// `None` if they differ between lanes in a way that has no rule.
+    fn of(scan: &Scan, operands: &[Batched]) -> Option<Self> {
+        let same = |operand| Steps { count: scan.steps.clone(), operand, by_lane: None };
+        let Some(operand) = scan.operands().steps.map(|operand| operands[operand]) else {
+            if symbol_of(&scan.steps).is_none() {
+                return Some(same(None));
+            }
+            let counts = of_lanes(&scan.steps)?;
+            return Some(Steps { count: padded(&scan.steps)?, operand: None, by_lane: Some(counts.value) });
+        };
+        if !operand.mapped {
+            return Some(same(Some(operand.value)));
+        }
+        let (counts, fresh) = (operand.value.cast(DType::I64), fresh_symbol());
+        let count = Dim::symbol(&fresh);
+        if let Some(symbol) = scan.steps.as_symbol() {
+            let (symbol, largest) = (symbol.clone(), count.clone());
+            add_size_by_lane(SizeByLane { symbol, counts, largest, at_most: None });
+        }
+        let mut operand = Some(largest(counts));
+        if scan.reverse && scan.buffers.iter().any(|buffer| given_rows(buffer) > 0) {
+            // Rows are placed behind those of each lane before the loop begins.
+            operand.take().into_iter().for_each(|count| bind(count, &fresh));
+        }
+        Some(Steps { count, operand, by_lane: Some(counts) })
     }
+}
+
+/// How many rows of a buffer are given, if it grows.
+fn given_rows(buffer: &Buffer) -> usize {
+    if let Start::Given(given) = buffer.start { given } else { 0 }
 }
 
 struct Lanes<'a> {
     scan: &'a Scan,
     size: &'a Dim,
     operands: &'a [Batched],
-    /// The step count of each lane, if it differs between them.
-    counts: Option<Value>,
+    steps: Steps,
     /// Which buffers have lanes.
     buffers: Vec<bool>,
     /// Which carries have lanes.
@@ -74,38 +95,62 @@ struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
-    fn batch(mut self) -> Option<Vec<Batched>> {
+    fn batch(mut self, ends: bool) -> Option<Vec<Batched>> {
+        // Lanes with steps of their own end one by one, as the step that ends one is none of another's.
+        self.ends = ends || (self.steps.by_lane.is_some() && self.scan.until.is_some());
+        self.mask()?;
         loop {
             let (mut buffers, mut carries, mut ends) = (self.buffers.clone(), self.carries.clone(), self.ends);
             let body = self.trace(&mut buffers, &mut carries, &mut ends)?;
             if buffers == self.buffers && carries == self.carries && ends == self.ends {
-                return Some(self.emit(body));
-            }
-            if ends && !self.ends {
-                if let Some(buffer) = ragged(self.scan) {
-                    fail("scan", Site::Unknown, &[], |at| ragged_error(at, self.scan, buffer));
-                    return None;
-                }
-                add_sizes_by_lane(self.scan.until.iter());
-                buffers.fill(true);
-                carries.fill(true);
+                return self.emit(body);
             }
             (self.buffers, self.carries, self.ends) = (buffers, carries, ends);
+            self.mask()?;
         }
     }
 
     /// Whether lanes may be done before the loop is.
     fn masked(&self) -> bool {
-        self.ends || self.counts.is_some()
+        self.ends || self.steps.by_lane.is_some()
     }
 
-    /// The offsets that a step reads of a buffer. A lane that is done writes back what it has read.
-    fn reads(&self, buffer: &Buffer) -> Vec<usize> {
-        let mut reads = buffer.reads.clone();
-        if self.masked() {
-            reads.extend(buffer.writes.iter().filter(|offset| !buffer.reads.contains(offset)));
+    /// All states have lanes if some lanes may be done before others. `None` if last rows are wanted that not every lane
+    /// surely has.
+    fn mask(&mut self) -> Option<()> {
+        if !self.masked() {
+            return Some(());
         }
-        reads
+        self.buffers.fill(true);
+        self.carries.fill(true);
+        let is_missing = |buffer: &Buffer| match buffer.wanted {
+            Wanted::Last(count) => buffer.start != Start::Full && count > given_rows(buffer),
+            Wanted::All => false,
+        };
+        match self.scan.buffers.iter().position(is_missing) {
+            None => Some(()),
+            Some(buffer) => {
+                fail("scan", Site::Unknown, &[], |at| missing_rows(at, self.scan, buffer));
+                None
+            }
+        }
+    }
+
+    /// A buffer of all lanes. A lane that is done writes back the row of a full one that it has read.
+    fn buffer(&self, buffer: &Buffer) -> Buffer {
+        let is_full = buffer.start == Start::Full;
+        match (self.masked(), buffer.start) {
+            (false, _) => buffer.clone(),
+            (true, Start::Empty | Start::Given(_)) if !(self.scan.reverse && given_rows(buffer) > 0) => {
+                Buffer { wanted: Wanted::All, ..buffer.clone() }
+            }
+            _ => {
+                let written = buffer.writes.iter().filter(|offset| !buffer.reads.contains(offset));
+                let reads = buffer.reads.iter().chain(written).copied().collect();
+                let wanted = if is_full { buffer.wanted } else { Wanted::All };
+                Buffer { start: Start::Full, reads, wanted, ..buffer.clone() }
+            }
+        }
     }
 
     /// The parameters of the body without the invariants, and whether each has lanes.
@@ -123,16 +168,17 @@ impl Lanes<'_> {
             let mapped = self.buffers[number];
             params.extend(layout.buffers[number].clone().map(|index| of_input(index, mapped)));
             let row = body.output_type(self.scan.results().buffers[number].start);
-            for offset in &self.reads(buffer)[buffer.reads.len()..] {
+            for offset in &self.buffer(buffer).reads[buffer.reads.len()..] {
                 params.push((format!("old_{number}_{offset}"), lanes_type(row, mapped, self.size), mapped));
             }
         }
         params.extend(layout.carries.zip(&self.carries).map(|(index, mapped)| of_input(index, *mapped)));
-        if self.counts.is_some() {
+        if self.steps.by_lane.is_some() {
             params.push(("t".to_string(), TensorType::scalar(DType::I64), false));
         }
         if self.ends {
             params.push(("done".to_string(), TensorType::new(DType::Bool, [self.size.clone()]), true));
+            params.push(("ran".to_string(), TensorType::new(DType::I64, [self.size.clone()]), true));
         }
         params
     }
@@ -168,18 +214,19 @@ impl Lanes<'_> {
         let mut arguments = take(layout.sequences.last().map_or(0, |range| range.end));
         let mut rows = Vec::with_capacity(scan.buffers.len());
         for buffer in &scan.buffers {
-            let read = take(self.reads(buffer).len());
+            let read = take(self.buffer(buffer).reads.len());
             arguments.extend_from_slice(&read[..buffer.reads.len()]);
             rows.push(read);
         }
         let old_carries = take(scan.carries);
-        let t = self.counts.and_then(|_| take(1).first().map(|t| t.value));
+        let t = self.steps.by_lane.and_then(|_| take(1).first().map(|t| t.value));
         arguments.extend_from_slice(&old_carries);
         arguments.extend_from_slice(&self.operands[scan.operands().invariants]);
 
-        let done = if self.ends { take(1).first().map(|done| done.value) } else { None };
+        let mut next_of_end = || if self.ends { take(1).first().map(|flag| flag.value) } else { None };
+        let (done, ran) = (next_of_end(), next_of_end());
 
-        let counting = self.counts.zip(t).map(|(counts, t)| counts.gt(t));
+        let counting = self.steps.by_lane.zip(t).map(|(counts, t)| counts.gt(t));
         let running = done.map(|done| !done);
         let active = match (counting, running) {
             (Some(counting), Some(running)) => Some(counting & running),
@@ -199,9 +246,15 @@ impl Lanes<'_> {
             let written = places.buffers[number].clone();
             let any = buffers[number] || results[written.clone()].iter().any(|row| row.mapped);
             buffers[number] = any;
-            let reads = self.reads(buffer);
+            let all = self.buffer(buffer);
             for (index, offset) in written.zip(&buffer.writes) {
-                let old = reads.iter().position(|read| read == offset).map(|position| rows[number][position]);
+                let old = match all.start {
+                    Start::Full => {
+                        all.reads.iter().position(|read| read == offset).map(|position| rows[number][position])
+                    }
+                    _ if active.is_some() => Some(zeros_like(results[index])),
+                    _ => None,
+                };
                 push(index, self.unless_done(active, results[index], old).spread_if(any, self.size));
             }
         }
@@ -216,10 +269,11 @@ impl Lanes<'_> {
         }
         if let Some(stop) = places.until.map(|index| results[index]) {
             *ends |= stop.mapped;
-            let stop = match done {
-                Some(done) => {
-                    let done = done | stop.spread(self.size);
+            let stop = match done.zip(ran).zip(active) {
+                Some(((done, ran), active)) => {
+                    let done = done | (stop.spread(self.size) & active);
                     outputs.push(("done".to_string(), done));
+                    outputs.push(("ran".to_string(), ran + active.cast(DType::I64)));
                     done.all(0)
                 }
                 None if stop.mapped => stop.value.all(0),
@@ -238,55 +292,131 @@ impl Lanes<'_> {
         }
     }
 
-    fn emit(&self, body: ClosedBody) -> Vec<Batched> {
+    /// `None` if something is refused.
+    fn emit(&self, body: ClosedBody) -> Option<Vec<Batched>> {
         let (scan, places) = (self.scan, self.scan.operands());
-        let mut operands = Vec::with_capacity(self.operands.len());
-        let (mut steps, mut first) = (scan.steps.clone(), None);
-        match (self.counts, places.steps) {
-            (Some(counts), _) => {
-                steps = Dim::symbol(&fresh_symbol());
-                let count = largest(counts);
-                first = Some(if scan.reverse { count - 1 } else { count.zeros_like() });
-                operands.push(count);
-            }
-            (None, Some(index)) => operands.push(self.operands[index].value),
-            (None, None) => {}
+        let mut operands: Vec<Value> = self.steps.operand.into_iter().collect();
+        for operand in &self.operands[places.sequences] {
+            operands.push(self.rows(*operand, operand.mapped));
         }
-        operands.extend(self.operands[places.sequences].iter().map(|sequence| self.rows(*sequence, sequence.mapped)));
-        for (place, mapped) in places.buffers.iter().zip(&self.buffers) {
-            operands.extend(place.map(|place| self.rows(self.operands[place], *mapped)));
+        let buffers: Vec<Buffer> = scan.buffers.iter().map(|buffer| self.buffer(buffer)).collect();
+        for (number, place) in places.buffers.iter().enumerate() {
+            let Some(operand) = place.map(|place| self.operands[place]) else { continue };
+            let (buffer, mapped) = (&scan.buffers[number], self.buffers[number]);
+            operands.push(match (buffer.start, buffers[number].start) {
+                // Behind the rows of each lane.
+                (Start::Given(given), Start::Full) => {
+                    let (rows, own) = (self.steps.count.clone() + given, Batched::shared(constant(given as i64)));
+                    self.rows(shifted(operand, 0, &rows, self.counts(), own, self.size), true)
+                }
+                _ => self.rows(operand, mapped),
+            });
         }
         let carries = self.operands[places.carries].iter().zip(&self.carries);
         operands.extend(carries.map(|(carry, mapped)| carry.spread_if(*mapped, self.size).value));
+        let first = self.steps.by_lane.map(|_| match (scan.reverse, self.steps.operand) {
+            (false, _) => constant(0i64),
+            (true, Some(count)) => count - 1,
+            (true, None) => size_of(&self.steps.count, DType::I64) - 1,
+        });
         operands.extend(first);
-        let running = self.ends.then(|| constant(false).broadcast_to([self.size.clone()]));
-        operands.extend(running);
+        if self.ends {
+            operands.push(constant(false).broadcast_to([self.size.clone()]));
+            operands.push(constant(0i64).broadcast_to([self.size.clone()]));
+        }
         let invariants = body.captures.len();
         operands.extend(body.captures);
 
-        let buffers = scan.buffers.iter().map(|buffer| Buffer { reads: self.reads(buffer), ..buffer.clone() });
+        let extra = usize::from(first.is_some()) + 2 * usize::from(self.ends);
+        let until = scan.until.as_ref().map(|until| if self.ends { fresh_symbol() } else { until.clone() });
         let op = Scan {
             body: Arc::new(body.graph),
-            steps,
-            until: scan.until.as_ref().map(|until| if self.ends { fresh_symbol() } else { until.clone() }),
-            buffers: buffers.collect(),
-            carries: scan.carries + usize::from(first.is_some()) + usize::from(running.is_some()),
+            steps: self.steps.count.clone(),
+            steps_operand: self.steps.operand.is_some(),
+            until: until.clone(),
+            buffers,
+            carries: scan.carries + extra,
             invariants,
             ..scan.clone()
         };
         let results = emit(op, &operands, Site::Unknown);
-        let flags =
-            self.buffers.iter().map(|mapped| (*mapped, true)).chain(self.carries.iter().map(|mapped| (*mapped, false)));
-        let result = |(value, (mapped, has_rows)): (Value, (bool, bool))| {
-            let value = if mapped && has_rows { value.move_axis(1, 0) } else { value };
-            Batched { value, mapped }
+        if results.iter().any(|result| result.is_poison()) {
+            return None;
+        }
+        let last = results.last().filter(|_| self.ends);
+        let ran = last.zip(until).zip(scan.until.clone()).map(|((counts, largest), symbol)| {
+            let at_most = (!scan.steps_operand).then(|| scan.steps.clone());
+            let ran = SizeByLane { symbol, counts: *counts, largest: Dim::symbol(&largest), at_most };
+            add_size_by_lane(ran.clone());
+            ran
+        });
+        let of_buffer = |(number, rows): (usize, &Value)| match self.buffers[number] {
+            true if self.masked() => self.own_rows(number, rows.move_axis(1, 0), ran.as_ref()),
+            true => Batched::lanes(rows.move_axis(1, 0)),
+            false => Batched::shared(*rows),
         };
-        results.into_iter().zip(flags).map(result).collect()
+        let (rows, carries) = results.split_at(scan.buffers.len());
+        let carries =
+            carries.iter().zip(&self.carries).map(|(value, mapped)| Batched { value: *value, mapped: *mapped });
+        Some(rows.iter().enumerate().map(of_buffer).chain(carries).collect())
+    }
+
+    /// The number of steps of each lane.
+    fn counts(&self) -> Batched {
+        let shared = || Batched::shared(size_of(&self.steps.count, DType::I64));
+        self.steps.by_lane.map_or_else(shared, Batched::lanes)
+    }
+
+    /// The rows of a buffer that are wanted, those of each lane in front.
+    fn own_rows(&self, number: usize, rows: Value, ran: Option<&SizeByLane>) -> Batched {
+        let buffer = &self.scan.buffers[number];
+        if buffer.start == Start::Full {
+            return Batched::lanes(rows);
+        }
+        let given = given_rows(buffer);
+        let mut rows = Batched::lanes(rows);
+        let count = |dim: &Dim| size_of(dim, DType::I64);
+        if let Some(ran) = ran.filter(|_| self.scan.reverse) {
+            // Those of the steps that a lane did not run lie before its own.
+            let (all, left_out) = (rows.value.dim(1), self.counts().value - ran.counts);
+            let before = match buffer.start {
+                Start::Empty => left_out - (count(&self.steps.count) - count(&all)),
+                _ => left_out,
+            };
+            let (length, own) = (ran.largest.clone() + given, Batched::shared(count(&all)));
+            rows = shifted(rows, 0, &length, Batched::lanes(-before), own, self.size);
+        }
+        match buffer.wanted {
+            Wanted::All => rows,
+            Wanted::Last(last) if self.scan.reverse => Batched::lanes(rows.value.slice(1, 0..last as i64)),
+            Wanted::Last(last) => {
+                let own = ran.map_or_else(|| self.counts().value, |ran| ran.counts) + given as i64;
+                let offset = Batched::lanes(-(own - last as i64));
+                shifted(rows, 0, &Dim::from(last), offset, Batched::lanes(own), self.size)
+            }
+        }
     }
 
     /// Rows along axis 0, with the lanes along axis 1 if `mapped`.
     fn rows(&self, value: Batched, mapped: bool) -> Value {
         if mapped { value.spread(self.size).move_axis(0, 1) } else { value.value }
+    }
+}
+
+fn zeros_like(value: Batched) -> Batched {
+    let zeros = || full(value.value.shape(), value.value.dtype(), 0.0);
+    Batched { value: if value.value.is_poison() { value.value } else { zeros() }, ..value }
+}
+
+fn missing_rows(at: &Place, scan: &Scan, buffer: usize) -> Error {
+    let kind = scan.buffers[buffer].kind();
+    Error::StepCount {
+        at: at.boxed(),
+        reason: format!(
+            "the number of steps differs between lanes, and last rows of buffer {buffer} ({kind}) are wanted, which a lane \
+             of few steps may lack: its trace is ragged"
+        ),
+        fix: "keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size".into(),
     }
 }
 

@@ -16,8 +16,7 @@
 //! A loop that ends early goes back over the steps that ran, one that is truncated over the last ones: see
 //! [`span`](super::span). The rows of the backward loop are counted from the first row of these.
 //!
-//! A buffer or a carry has a cotangent if its final value has or if a step gives it one, which is found by tracing the
-//! body until nothing is added.
+//! A buffer or a carry has a cotangent if its final value has or if a step gives it one: see [`reach`](crate::ops::reach).
 
 use super::parts::{BufferPart, Hints, Parts, Rows, SequencePart};
 use super::saves::{Saves, State, slice_rows};
@@ -26,6 +25,7 @@ use super::{Buffer, Scan, Start, Wanted};
 use crate::derivative::{Primals, Tape, add};
 use crate::graph::{Value, ValueId, concat};
 use crate::ops::pad::{Pad, pad_with_zeros};
+use crate::ops::reach::Guess;
 use crate::types::{Dim, TensorType};
 
 pub(super) fn vjp(scan: &Scan, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
@@ -42,18 +42,20 @@ pub(super) fn vjp(scan: &Scan, primals: &Primals<'_>, cotangents: &[Option<Value
         }));
     }
     let of_carries = cotangents[scan.buffers.len()..].to_vec();
+    let least: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
+    let (_, guess) = scan.pulled(&least, &mut scan.pull(primals.wanted));
     let backward = Backward {
         scan,
         primals,
         span: Span::of(scan),
         active: scan.active_params(primals.wanted),
-        buffers: of_buffers.iter().map(Option::is_some).collect(),
-        carries: of_carries.iter().map(Option::is_some).collect(),
+        buffers: Vec::new(),
+        carries: Vec::new(),
         saves,
         of_buffers,
         of_carries,
     };
-    backward.vjp().unwrap_or_else(|| primals.none())
+    backward.vjp(Guess::new(least, guess)).unwrap_or_else(|| primals.none())
 }
 
 struct Backward<'a> {
@@ -111,13 +113,14 @@ struct Found {
 }
 
 impl Backward<'_> {
-    fn vjp(mut self) -> Option<Vec<Option<Value>>> {
+    fn vjp(mut self, mut states: Guess) -> Option<Vec<Option<Value>>> {
         loop {
+            let (buffers, carries) = states.flags().split_at(self.scan.buffers.len());
+            (self.buffers, self.carries) = (buffers.to_vec(), carries.to_vec());
             let (mut parts, plan) = self.parts();
             let mut found = Found::default();
             let body = parts.trace(|rows| self.step(rows, &plan, &mut found))?;
-            if found.buffers != self.buffers || found.carries != self.carries {
-                (self.buffers, self.carries) = (found.buffers, found.carries);
+            if !states.holds([found.buffers.as_slice(), &found.carries].concat()) {
                 continue;
             }
             for row in found.rows.iter().flatten() {
@@ -295,7 +298,9 @@ impl Backward<'_> {
         let mut push = |value: Value| outputs.push((format!("next_{}", outputs.len()), value));
         for (number, buffer) in scan.buffers.iter().enumerate() {
             let params = layout.buffers[number].clone();
-            found.buffers.push(self.buffers[number] || params.clone().any(|index| pulled[index].is_some()));
+            found
+                .buffers
+                .push(self.of_buffers[number].is_some() || params.clone().any(|index| pulled[index].is_some()));
             let Some(part) = plan.buffers[number] else { continue };
             let backward = backward_buffer(buffer);
             for offset in &backward.writes {
@@ -330,7 +335,7 @@ impl Backward<'_> {
             row.into_iter().for_each(&mut push);
         }
         for (number, index) in layout.carries.enumerate() {
-            found.carries.push(self.carries[number] || pulled[index].is_some());
+            found.carries.push(self.of_carries[number].is_some() || pulled[index].is_some());
             if self.carries[number] {
                 push(pulled[index].unwrap_or_else(|| arguments[index].zeros_like()));
             }

@@ -1,24 +1,24 @@
 //! The forward rule of the loop: one loop that carries values and tangents.
 //!
 //! Every sequence, buffer and carry that has a tangent gets a twin beside it, with the same taps; invariants' tangents are
-//! invariants. A buffer or a carry has a tangent if its initial value has or if a step gives it one, which is found by
-//! tracing the body until nothing is added.
+//! invariants. A buffer or a carry has a tangent if its initial value has or if a step gives it one: see
+//! [`reach`](crate::ops::reach).
 
 use super::Scan;
 use super::parts::{BufferPart, Hints, Parts, Rows, SequencePart};
 use crate::derivative::{Dual, push_forward};
 use crate::graph::Value;
 use crate::graph::tracer::ClosedBody;
+use crate::ops::reach::{Guess, Kind, Reach};
 
 pub(super) fn jvp(scan: &Scan, operands: &[Dual]) -> Vec<Dual> {
     let places = scan.operands();
-    let duals = Duals {
-        scan,
-        operands,
-        buffers: places.buffers.iter().map(|place| place.is_some_and(|at| operands[at].tangent.is_some())).collect(),
-        carries: operands[places.carries].iter().map(|operand| operand.tangent.is_some()).collect(),
-    };
-    duals.jvp().unwrap_or_default()
+    let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
+    let of_buffers = places.buffers.iter().map(|place| place.is_some_and(|place| has_tangent[place]));
+    let least = of_buffers.chain(has_tangent[places.carries].iter().copied()).collect();
+    let (guess, _) = scan.reached(Kind::Tangents, &has_tangent, &mut Reach::of(&scan.body));
+    let duals = Duals { scan, operands, buffers: Vec::new(), carries: Vec::new() };
+    duals.jvp(Guess::new(least, guess)).unwrap_or_default()
 }
 
 struct Duals<'a> {
@@ -31,15 +31,17 @@ struct Duals<'a> {
 }
 
 impl Duals<'_> {
-    fn jvp(mut self) -> Option<Vec<Dual>> {
+    fn jvp(mut self, mut states: Guess) -> Option<Vec<Dual>> {
         loop {
+            let (buffers, carries) = states.flags().split_at(self.scan.buffers.len());
+            (self.buffers, self.carries) = (buffers.to_vec(), carries.to_vec());
             let parts = self.parts();
-            let (mut buffers, mut carries) = (self.buffers.clone(), self.carries.clone());
-            let body: ClosedBody = parts.trace(|rows| self.step(rows, &mut buffers, &mut carries))?;
-            if buffers == self.buffers && carries == self.carries {
+            let mut found = states.least();
+            let (buffers, carries) = found.split_at_mut(self.scan.buffers.len());
+            let body: ClosedBody = parts.trace(|rows| self.step(rows, buffers, carries))?;
+            if states.holds(found) {
                 return Some(self.paired(parts.emit(body)));
             }
-            (self.buffers, self.carries) = (buffers, carries);
         }
     }
 
@@ -116,14 +118,14 @@ impl Duals<'_> {
         for (number, written) in layout.buffers.into_iter().enumerate() {
             buffers[number] |= results[written.clone()].iter().any(|row| row.tangent.is_some());
             outputs.extend(written.clone().map(output));
-            if buffers[number] {
+            if self.buffers[number] {
                 outputs.extend(written.map(twin));
             }
         }
         for (number, index) in layout.carries.enumerate() {
             carries[number] |= results[index].tangent.is_some();
             outputs.push(output(index));
-            if carries[number] {
+            if self.carries[number] {
                 outputs.push(twin(index));
             }
         }

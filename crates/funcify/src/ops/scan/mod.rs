@@ -50,7 +50,10 @@ mod infer;
 mod jvp;
 mod parts;
 mod policy;
+mod reach;
 mod recurrence;
+#[cfg(test)]
+mod refusal_tests;
 mod saves;
 mod segments;
 mod span;
@@ -128,7 +131,7 @@ impl Buffer {
     }
 
     /// The largest offset that a step touches.
-    fn reach(&self) -> usize {
+    pub(crate) fn reach(&self) -> usize {
         self.reads.iter().chain(&self.writes).copied().max().unwrap_or(0)
     }
 

@@ -79,6 +79,9 @@ impl Combining {
         let order = indices.argsort(axis, false);
         let indices = indices.gather(axis, order);
         let updates = select(self.passes(), self.updates, 1.0).gather(axis, order);
+        if updates.is_poison() {
+            return updates;
+        }
         let row = updates.shape().with_dim(self.op.axis, 1);
         let (one, zero) = (full(row.clone(), updates.dtype(), 1.0), full(row, DType::I64, 0.0));
         let running = |is_downward: bool| {

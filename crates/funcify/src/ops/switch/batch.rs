@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::Switch;
 use crate::error::Site;
 use crate::graph::{Value, emit};
+use crate::ops::reach::{Kind, Reach};
 use crate::types::{DType, Dim};
 use crate::vmap::{Batched, guarded, inline, select_lanes, trace_body};
 
@@ -21,8 +22,9 @@ pub(super) fn batch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Vec<Ba
 
 /// The choice between batched branches. A result has lanes if it has in any branch (switch-c2).
 fn choose(switch: &Switch, size: &Dim, operands: &[Batched]) -> Option<Vec<Batched>> {
-    let count = switch.branches.first().map_or(0, |branch| branch.outputs().len());
-    let mut mapped = vec![false; count];
+    let has_lanes: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
+    let mut bodies: Vec<Reach> = switch.branches.iter().map(|branch| Reach::of(branch)).collect();
+    let mut mapped = switch.reached(Kind::Lanes, &has_lanes, &mut bodies);
     loop {
         let mut found = mapped.clone();
         let mut branches = Vec::with_capacity(switch.branches.len());

@@ -9,13 +9,17 @@ use super::Switch;
 use crate::derivative::{Dual, Primals, Tape, push_forward};
 use crate::error::Site;
 use crate::graph::{Value, emit, full};
+use crate::ops::reach::{Guess, Kind, Reach};
 use crate::vmap::trace_body;
 
 pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Vec<Dual> {
-    let count = switch.branches.first().map_or(0, |branch| branch.outputs().len());
-    let mut active = vec![false; count];
+    let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
+    let mut bodies: Vec<Reach> = switch.branches.iter().map(|branch| Reach::of(branch)).collect();
+    let guess = switch.reached(Kind::Tangents, &has_tangent, &mut bodies);
+    let mut guess = Guess::new(vec![false; guess.len()], guess);
     loop {
-        let mut found = active.clone();
+        let active = guess.flags().to_vec();
+        let mut found = guess.least();
         let mut branches = Vec::with_capacity(switch.branches.len());
         let mut values = vec![operands[0].primal];
         for (branch, places) in switch.branches.iter().zip(switch.operands()) {
@@ -35,19 +39,21 @@ pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Vec<Dual> {
             branches.push(Arc::new(closed.graph));
             values.extend(closed.captures);
         }
-        if found == active {
+        if guess.holds(found) {
             let mut results = emit(Switch { branches }, &values, Site::Unknown).into_iter();
             let mut next = || results.next().unwrap_or_else(Value::poison);
             return active.iter().map(|active| Dual { primal: next(), tangent: active.then(&mut next) }).collect();
         }
-        active = found;
     }
 }
 
 pub(super) fn vjp(switch: &Switch, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-    let mut connected = vec![false; primals.operands.len()];
+    let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
+    let guess = switch.pulled(primals.wanted, &given, &mut Vec::new());
+    let mut guess = Guess::new(vec![false; guess.len()], guess);
     loop {
-        let mut found = connected.clone();
+        let connected = guess.flags().to_vec();
+        let mut found = guess.least();
         let mut branches = Vec::with_capacity(switch.branches.len());
         let mut values = vec![primals.operands[0]];
         for (branch, places) in switch.branches.iter().zip(switch.operands()) {
@@ -70,13 +76,12 @@ pub(super) fn vjp(switch: &Switch, primals: &Primals<'_>, cotangents: &[Option<V
             branches.push(Arc::new(closed.graph));
             values.extend(closed.captures);
         }
-        if found == connected {
+        if guess.holds(found) {
             if !connected.contains(&true) {
                 return primals.none();
             }
             let mut results = emit(Switch { branches }, &values, Site::Unknown).into_iter();
             return connected.iter().map(|connected| if *connected { results.next() } else { None }).collect();
         }
-        connected = found;
     }
 }

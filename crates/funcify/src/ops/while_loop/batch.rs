@@ -11,13 +11,17 @@ use super::While;
 use crate::error::Site;
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{Graph, Value, emit};
+use crate::ops::reach::{Kind, Reach};
 use crate::types::{DType, Dim, TensorType};
 use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes, trace_body};
 
 pub(super) fn batch(op: &While, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
-    let places = op.operands();
-    let carries = operands[places.carries].iter().map(|operand| operand.mapped).collect();
-    Lanes { op, size, operands, carries }.batch().unwrap_or_default()
+    let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
+    let mut bodies = [Reach::of(&op.condition), Reach::of(&op.body)];
+    let (carries, by_lane) = op.reached(Kind::Lanes, &mapped, &mut bodies);
+    let lanes = Lanes { op, size, operands, carries };
+    let batched = if by_lane { lanes.by_lane() } else { lanes.batch() };
+    batched.unwrap_or_default()
 }
 
 struct Lanes<'a> {

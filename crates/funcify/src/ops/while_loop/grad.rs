@@ -1,7 +1,7 @@
 //! The derivatives of the conditional loop.
 //!
 //! Forward: one loop that carries values and tangents; the condition looks at the values only. A carry has a tangent if
-//! its initial value has or if a step gives it one, which is found by tracing the step until nothing is added.
+//! its initial value has or if a step gives it one: see [`reach`](crate::ops::reach).
 //!
 //! Reverse: the loop of the forward pass counts its steps, bounded or not. For the backward pass the same steps run again
 //! as a loop of that many steps, which saves the carries, and whose reverse rule gives the cotangents.
@@ -15,13 +15,18 @@ use crate::graph::tracer::ClosedBody;
 use crate::graph::{Graph, Value, constant, emit, fresh_symbol};
 use crate::host::HostTensor;
 use crate::ops::Scan;
+use crate::ops::reach::{Guess, Kind, Reach};
 use crate::types::{DType, Dim, TensorType};
 use crate::vmap::trace_body;
 
 pub(super) fn jvp(op: &While, operands: &[Dual]) -> Vec<Dual> {
     let carries = &operands[op.operands().carries];
-    let mut active: Vec<bool> = carries.iter().map(|carry| carry.tangent.is_some()).collect();
+    let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
+    let mut bodies = [Reach::of(&op.condition), Reach::of(&op.body)];
+    let (guess, _) = op.reached(Kind::Tangents, &has_tangent, &mut bodies);
+    let mut guess = Guess::new(has_tangent[..carries.len()].to_vec(), guess);
     loop {
+        let active = guess.flags().to_vec();
         let twins: Vec<usize> = (0..active.len()).filter(|index| active[*index]).collect();
         let twin = |index: &usize| (format!("tan_{}", op.body.input_name(*index)), op.body.input_type(*index).clone());
         let extra: Vec<(String, TensorType)> = twins.iter().map(twin).collect();
@@ -34,7 +39,7 @@ pub(super) fn jvp(op: &While, operands: &[Dual]) -> Vec<Dual> {
                 .map(|(value, active)| Dual { primal: *value, tangent: tangent(active) })
                 .collect()
         };
-        let mut found = active.clone();
+        let mut found = guess.least();
         let body = trace(op, &op.body, &extra, |values| {
             let inputs = [duals(values).as_slice(), &operands[op.operands().body]].concat();
             let next = push_forward(&op.body, &inputs);
@@ -48,7 +53,7 @@ pub(super) fn jvp(op: &While, operands: &[Dual]) -> Vec<Dual> {
             outputs
         });
         let Some(body) = body else { return Vec::new() };
-        if found == active {
+        if guess.holds(found) {
             let values: Vec<Value> = operands.iter().map(|operand| operand.primal).collect();
             let initial = twins.iter().map(|index| carries[*index].tangent_or_zeros());
             let Some(condition) = condition(op, &values, &extra) else { return Vec::new() };
@@ -58,7 +63,6 @@ pub(super) fn jvp(op: &While, operands: &[Dual]) -> Vec<Dual> {
             let pair = |(primal, active)| Dual { primal, tangent: if active { results.next() } else { None } };
             return primals.into_iter().zip(active).map(pair).collect();
         }
-        active = found;
     }
 }
 
@@ -83,20 +87,7 @@ pub(super) fn forward(op: &While, operands: &[Value]) -> Forward {
 
 pub(super) fn vjp(op: &While, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
     let places = op.operands();
-    let again = Scan {
-        body: op.body.clone(),
-        steps: Dim::symbol(&fresh_symbol()),
-        steps_operand: true,
-        until: None,
-        reverse: false,
-        sequences: Vec::new(),
-        buffers: Vec::new(),
-        carries: places.carries.len(),
-        invariants: places.body.len(),
-        unroll: 1,
-        residuals: None,
-        truncate: None,
-    };
+    let again = Scan { steps: Dim::symbol(&fresh_symbol()), ..op.as_loop() };
     let of = |values: &[Value]| [primals.saved, &values[places.carries.clone()], &values[places.body.clone()]].concat();
     let operands = of(primals.operands);
     let wanted = [&[false], &primals.wanted[places.carries.clone()], &primals.wanted[places.body.clone()]].concat();
@@ -107,6 +98,27 @@ pub(super) fn vjp(op: &While, primals: &Primals<'_>, cotangents: &[Option<Value>
         found[operand] = cotangent;
     }
     found
+}
+
+impl While {
+    /// The step as a loop of a number of steps that an operand gives.
+    pub(in crate::ops) fn as_loop(&self) -> Scan {
+        let places = self.operands();
+        Scan {
+            body: self.body.clone(),
+            steps: Dim::from("steps"),
+            steps_operand: true,
+            until: None,
+            reverse: false,
+            sequences: Vec::new(),
+            buffers: Vec::new(),
+            carries: places.carries.len(),
+            invariants: places.body.len(),
+            unroll: 1,
+            residuals: None,
+            truncate: None,
+        }
+    }
 }
 
 /// Traces a body that takes the carries and `extra` parameters.

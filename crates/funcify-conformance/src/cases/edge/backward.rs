@@ -1,0 +1,176 @@
+//! Backward loops, with derivatives that are written out: repeated taps, downward loops that are truncated or end by
+//! themselves, sizes that a step binds, bounds that are reached; and the calls that lanes refuse.
+
+use funcify::{
+    Builder, DType, GradOptions, Graph, HostTensor, Recurrence, Residuals, Scalar, VmapOptions, scan,
+    while_loop_bounded,
+};
+
+use super::{Cases, case, gives_dynamic, outputs_of, row, scalar};
+use crate::cases::outputs;
+use crate::suite::{Case, Expected};
+
+pub(super) fn cases() -> Cases {
+    let mut cases = vec![
+        // 2 x[t]^3 + 3 x[t+1]: 6 x0^2, 6 x1^2 + 3, 3.
+        repeated_taps("first", "%x[t], %x[t], %x[t+1]", [6., 27., 3.])?,
+        // 2 x[t]^2 x[t+1] + 3 x[t]: 4 x0 x1 + 3, 2 x0^2 + 4 x1 x2 + 3, 2 x1^2.
+        repeated_taps("apart", "%x[t], %x[t+1], %x[t]", [11., 29., 8.])?,
+        // 2 x[t]^3 + 3 x[t], of the first two rows.
+        repeated_taps("alone", "%x[t], %x[t], %x[t]", [9., 27., 0.])?,
+        // The older steps gave 3 * 6 and 3 * 6 * 0.5, which are constant.
+        truncated_given_row(&[2., 4., 0.5, 6.], &[9. * 4., 9. * (1. + 2.), 0., 0.], 1.)?,
+        truncated_given_row(&[2., 4.], &[3. * 4., 3. * (1. + 2.)], 1. + 4. + 8.)?,
+        full_buffer_of_a_downward_end()?,
+        negative_count_of_a_lane()?,
+        no_rows_and_no_steps()?,
+    ];
+    for (name, residuals) in [("default", Residuals::default()), ("save_all", Residuals::SaveAll)] {
+        cases.push(size_of_a_step(name, residuals)?);
+    }
+    for (x, slope) in [(1.5f32, 13.5f32), (20.0, 40.0), (200.0, 1.0)] {
+        cases.push(bound(x, slope)?);
+    }
+    Ok(cases)
+}
+
+fn differentiated(text: &str, wrt: &[&str], residuals: Residuals) -> Result<Graph, funcify::Error> {
+    Graph::parse(text)?.grad(wrt, GradOptions::new().residuals(residuals))
+}
+
+/// With `a`, `b`, `c` what a step reads: the sum of `2 a^2 b + 3 c`, for rows 1, 2, 3 and two steps.
+fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> Result<Case, String> {
+    let text = format!(
+        "fn @taps(%x: f32[3]) {{
+           %ys: f32[2] = scan @step for t in 0..2 {{
+             seq %a: f32[], %b: f32[], %c: f32[] = {taps}
+             nit-sot %ys
+             %0: f32[] = square %a
+             %1: f32[] = mul %0, %b
+             %2: f32[] = constant 2.0
+             %3: f32[] = mul %1, %2
+             %4: f32[] = constant 3.0
+             %5: f32[] = mul %c, %4
+             %6: f32[] = add %3, %5
+             %ys[t] = %6
+           }}
+           %sum: f32[] = reduce %ys {{kind=sum, axes=[0]}}
+           return out=%sum
+         }}"
+    );
+    let gradient = differentiated(&text, &["x"], Residuals::default());
+    case(
+        &format!("gradient_of_repeated_taps_{name}"),
+        gradient,
+        vec![row([1f32, 2., 3.])],
+        outputs_of([("grad_x", row(expected))]),
+    )
+}
+
+/// Downward `y[t] = y[t+1] x[t]` from one row 3, of which the last two steps are differentiated; the sum of all rows.
+fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> Result<Case, String> {
+    let steps = xs.len();
+    let text = format!(
+        "fn @truncated(%xs: f32[{steps}], %given: f32[1]) {{
+           %ys: f32[{}] = scan @step for t in 0..{steps} down truncate=2 {{
+             seq %x: f32[] = %xs[t]
+             sit-sot %y: f32[] = %ys[t+1] from %given
+             %0: f32[] = mul %y, %x
+             %ys[t] = %0
+           }}
+           %sum: f32[] = reduce %ys {{kind=sum, axes=[0]}}
+           return out=%sum
+         }}",
+        steps + 1
+    );
+    let rows = |rows: &[f32]| HostTensor::from_fn(DType::F32, &[rows.len()], |at| Scalar::Float(rows[at[0]].into()));
+    let gradient = differentiated(&text, &["xs", "given"], Residuals::default());
+    let expected = outputs_of([("grad_xs", rows(of_xs)), ("grad_given", row([of_given]))]);
+    case(&format!("gradient_of_a_given_row_{steps}_steps_down"), gradient, vec![rows(xs), row([3f32])], expected)
+}
+
+/// Downward `m[t] = m[t+1] x[t]` in a full buffer, which ends after two of three steps; the sum of all rows.
+fn full_buffer_of_a_downward_end() -> Result<Case, String> {
+    let text = "fn @full(%xs: f32[3], %rows: f32[4]) {
+       %m: f32[4], %last: f32[] = scan @step for t in 0..3 until $1 down {
+         seq %x: f32[] = %xs[t]
+         mit-mot %old: f32[] = %m[t+1] from %rows
+         carry %c: f32[] = %last from %start
+         %0: f32[] = mul %old, %x
+         %1: f32[] = constant 10.0
+         %2: bool[] = gt %0, %1
+         %m[t] = %0
+         %last = %0
+         until %2
+       }
+       %sum: f32[] = reduce %m {kind=sum, axes=[0]}
+       return out=%sum
+     }";
+    let text = text.replace("%m: f32[4], %last", "%start: f32[] = constant 0.0\n%m: f32[4], %last");
+    let gradient = differentiated(&text, &["xs", "rows"], Residuals::default());
+    // m = [m0, m3 x2 x1, m3 x2, m3] with m3 = 2, x2 = 3, x1 = 4.
+    let expected = outputs_of([("grad_xs", row([0f32, 6., 10.])), ("grad_rows", row([1f32, 0., 0., 1. + 3. + 12.]))]);
+    let inputs = vec![row([7f32, 4., 3.]), row([5f32, 6., 7., 2.])];
+    let case = case("gradient_of_a_full_buffer_that_ends_downward", gradient, inputs, expected)?;
+    Ok(Case { needs_dynamic_steps: true, ..case })
+}
+
+/// A step whose inner loop has as many rows as data say: `x^2` times the sum of the squares of the first `k` weights.
+fn size_of_a_step(name: &str, residuals: Residuals) -> Result<Case, String> {
+    let loss = Graph::build("sized", |g| {
+        let (xs, ks, w) = (g.input("xs", "f32[2]"), g.input("ks", "i64[2]"), g.input("w", "f32[3]"));
+        scan(xs.sum(0) * 0.0, (xs, ks), |sum, (x, k)| {
+            let mut loop_ = Recurrence::new();
+            let weight = loop_.sequence(w, [0]);
+            let rows = loop_.steps_value(k).run(|step| step.read(&weight)[0] * x).ys;
+            (sum + (rows * rows).sum(0), ())
+        })
+        .0
+    });
+    let gradient = loss.and_then(|loss| loss.grad(["xs", "w"], GradOptions::new().residuals(residuals)));
+    let inputs = vec![row([2f32, 3.]), row([1i64, 2]), row([1f32, 2., 5.])];
+    let expected = outputs_of([("grad_xs", row([4f32, 30.])), ("grad_w", row([26f32, 36., 0.]))]);
+    let case = case(&format!("gradient_of_a_size_of_a_step_{name}"), gradient, inputs, expected)?;
+    Ok(Case { needs_dynamic_steps: true, ..case })
+}
+
+/// Two steps of squaring at most, below 100: the bound ends it, the condition ends it, no step runs.
+fn bound(x: f32, slope: f32) -> Result<Case, String> {
+    let loss = Graph::build("bounded", |g| while_loop_bounded(2, g.input("x", "f32[]"), |x| x.lt(100.0), |x| x * x));
+    let gradient = loss.and_then(|loss| loss.grad("x", GradOptions::new()));
+    let name = format!("gradient_of_a_bounded_while_at_{}", x.round());
+    let case = case(&name, gradient, vec![scalar(x)], outputs_of([("grad_x", scalar(slope))]))?;
+    Ok(Case { needs_dynamic_steps: true, ..case })
+}
+
+/// Lanes of which one has a negative number of steps.
+fn negative_count_of_a_lane() -> Result<Case, String> {
+    let loop_ = Graph::build("counted", |g| {
+        let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
+        let mut loop_ = Recurrence::new();
+        let carry = loop_.carry(x);
+        let done = loop_.steps_value(n).run(|step| {
+            let x = step.read(&carry);
+            step.write(&carry, x * 2.0);
+        });
+        done.last(&carry)
+    });
+    let lanes = loop_.and_then(|one| one.vmap("B", VmapOptions::new().in_axes([Some(0), None])));
+    let inputs = vec![row([2i64, -1]), scalar(1f32)];
+    let case = case("negative_count_of_a_lane", lanes, inputs, Expected::Error("StepCount"))?;
+    Ok(Case { needs_dynamic_steps: true, ..case })
+}
+
+/// No steps, which read two rows each, of none: there is nothing to read.
+fn no_rows_and_no_steps() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(g.input("xs", "f32[T]"), [0, 1]);
+        let done = loop_.steps_value(g.input("n", "i64[]")).run(|step| {
+            let [a, b] = step.read(&x);
+            a + b
+        });
+        outputs! { ys: done.ys }
+    };
+    gives_dynamic("no_rows_and_no_steps", program, [row::<f32, 0>([]), scalar(0i64)], [("ys", row::<f32, 0>([]))])
+}

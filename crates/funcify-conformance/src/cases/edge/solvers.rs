@@ -1,0 +1,370 @@
+//! Gradients of loops whose lanes run different numbers of steps: solvers that end when they are exact enough, counts that
+//! are data, loops that end by themselves, in each other.
+//!
+//! The gradient on lanes, and the gradient of the lanes, are what the gradient gives lane by lane. Expected values are those
+//! of the reference evaluation on single lanes; where a derivative is known it is written out.
+
+use funcify::{
+    Builder, DType, Disconnected, GradOptions, Graph, HostTensor, Recurrence, Residuals, Scalar, Value, VmapOptions,
+    concat, cond, constant, fori_loop, scan, scan_until, select, vmap, while_loop, while_loop_bounded,
+};
+
+use super::{Cases, case, outputs_of, row, scalar, tensor};
+use crate::lanes::{arguments, one_by_one};
+use crate::suite::{Case, Expected, ExpectedOutput};
+
+pub(super) fn cases() -> Cases {
+    let mut cases =
+        vec![known_powers()?, jacobian_of_lanes()?, hessian_of_lanes()?, condition_input()?, lanes_of_lanes()?];
+    for (name, program, wrt, lanes) in programs() {
+        cases.extend(on_lanes(name, program, wrt, &lanes)?);
+    }
+    for (name, residuals) in [
+        ("save_all", Residuals::SaveAll),
+        ("segments", Residuals::Segments(2)),
+        ("levels", Residuals::Levels(vec![4, 2])),
+    ] {
+        cases.extend(kept(name, residuals)?);
+    }
+    Ok(cases)
+}
+
+type Program = fn(&Builder) -> Value;
+type Lane = Vec<HostTensor>;
+
+/// Programs of one lane, what they are differentiated by, and the inputs of their lanes. An integer is a count.
+fn programs() -> Vec<(&'static str, Program, &'static [&'static str], Vec<Lane>)> {
+    let floats = |lanes: &[f32]| lanes.iter().map(|x| vec![scalar(*x)]).collect::<Vec<Lane>>();
+    let counted = |counts: &[i64]| {
+        let lane = |(index, count): (usize, &i64)| vec![scalar(*count), scalar(0.6 + 0.2 * index as f32)];
+        counts.iter().enumerate().map(lane).collect::<Vec<Lane>>()
+    };
+    let system = |a: [f32; 4], b: [f32; 2]| vec![tensor([2, 2], a), row(b)];
+    let systems = vec![
+        system([4., 1., 1., 3.], [1., 2.]),
+        system([2., 0., 0., 2.], [1., -3.]),
+        system([1., 0., 0., 1.], [0., 0.]),
+        system([5., 2., 2., 1.5], [0.5, 1.]),
+    ];
+    vec![
+        ("newton", newton, &["a"], floats(&[2.0, 1.0, 90.0, 0.3])),
+        ("conjugate_gradients", conjugate_gradients, &["a", "b"], systems.clone()),
+        ("power_iteration", power_iteration, &["a"], systems[..2].iter().map(|lane| vec![lane[0].clone()]).collect()),
+        ("adaptive_ode", adaptive_ode, &["rate"], floats(&[0.5, -3.0, -9.0, 1.5])),
+        ("loop_in_a_while", loop_in_a_while, &["x"], floats(&[0.5, 3.0, 0.9])),
+        ("while_in_a_loop", while_in_a_loop, &["x"], floats(&[0.5, 1.0, 0.2])),
+        ("while_in_a_while", while_in_a_while, &["x"], floats(&[1.1, 7.0, 2.0])),
+        ("bounded_while", bounded_while, &["x"], floats(&[1.5, 20.0, 200.0])),
+        ("while_in_a_branch", while_in_a_branch, &["x"], floats(&[0.5, 1.5, 3.0])),
+        ("counted", counted_loop, &["x"], counted(&[3, 0, 5])),
+        ("counted_down", counted_down, &["x"], counted(&[2, 4, 0])),
+        ("counted_in_a_loop", counted_in_a_loop, &["x"], counted(&[2, 0, 1])),
+        ("rows_of_a_counted_loop", rows_of_a_counted_loop, &["x"], counted(&[2, 4, 1])),
+        ("sequence_of_a_counted_loop", sequence_of_a_counted_loop, &["xs"], {
+            let xs = [0.5f32, -1.0, 2.0, 0.3, 0.8];
+            [3i64, 1, 5].iter().map(|count| vec![scalar(*count), row(xs.map(|x| x * (*count as f32)))]).collect()
+        }),
+        ("until", until, &["xs", "limit"], {
+            let rows = [[0.5f32, 0.6, 0.7, 0.8], [2.0, 0.1, 0.2, 0.3], [0.1, 0.1, 0.1, 0.1]];
+            rows.into_iter().map(|xs| vec![row(xs), scalar(1.0f32)]).collect()
+        }),
+        ("until_downward", until_downward, &["xs", "init"], {
+            let rows = [[0.5f32, 0.6, 0.7, 0.8], [2.0, 0.1, 0.2, 0.3], [0.1, 0.1, 0.1, 3.0]];
+            rows.into_iter().map(|xs| vec![row(xs), row([0.4f32, 0.2])]).collect()
+        }),
+    ]
+}
+
+fn graph(name: &str, program: Program) -> Result<Graph, String> {
+    Graph::build("one", |g| program(g)).map_err(|error| format!("case `edge/{name}`: {error}"))
+}
+
+/// The gradient on lanes, and the gradient of the lanes.
+fn on_lanes(name: &str, program: Program, wrt: &[&str], lanes: &[Lane]) -> Cases {
+    let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");
+    let one = graph(name, program)?;
+    let gradient = one.grad(wrt, GradOptions::new()).map_err(failed)?;
+    let all = gradient.vmap("B", VmapOptions::new()).map_err(failed)?;
+    let mapped = vec![true; lanes[0].len()];
+    let expected = alone(name, &gradient, lanes)?;
+    let inputs = arguments(lanes, &mapped);
+    let first = dynamic(&format!("gradient_on_lanes_of_{name}"), all, inputs.clone(), expected.clone())?;
+
+    let names: Vec<String> = wrt.iter().map(|name| format!("grad_{name}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let of_lanes = one.vmap("B", VmapOptions::new()).and_then(|all| all.vjp(wrt, GradOptions::new()));
+    let of_lanes = of_lanes.and_then(|of_lanes| of_lanes.only(&names)).map_err(failed)?;
+    let ones = HostTensor::from_fn(DType::F32, &[lanes.len()], |_| Scalar::Float(1.0));
+    let inputs = [inputs, vec![ones]].concat();
+    Ok(vec![first, dynamic(&format!("gradient_of_lanes_of_{name}"), of_lanes, inputs, expected)?])
+}
+
+/// What a graph gives on single lanes, stacked.
+fn alone(name: &str, graph: &Graph, lanes: &[Lane]) -> Result<Expected, String> {
+    let expected = one_by_one(graph, lanes).ok_or_else(|| format!("case `edge/{name}`: a lane has no results"))?;
+    let near = |output| ExpectedOutput { rtol: 2e-4, atol: 2e-5, ..output };
+    Ok(Expected::Outputs(expected.into_iter().map(near).collect()))
+}
+
+/// A case of loops whose number of steps only the running program knows.
+fn dynamic(name: &str, graph: Graph, inputs: Vec<HostTensor>, expected: Expected) -> Result<Case, String> {
+    Ok(Case { needs_dynamic_steps: true, ..case(name, Ok(graph), inputs, expected)? })
+}
+
+/// The square root by Newton's iteration.
+fn newton(g: &Builder) -> Value {
+    let a = g.input("a", "f32[]");
+    while_loop(a, |x| (x * x - a).abs().gt(0.01), |x| 0.5 * (x + a / x)).sin()
+}
+
+/// The sum of the solution of a symmetric system.
+fn conjugate_gradients(g: &Builder) -> Value {
+    let (a, b) = (g.input("a", "f32[2,2]"), g.input("b", "f32[2]"));
+    let init = (b.zeros_like(), b, b);
+    let step = |(x, r, p): (Value, Value, Value)| {
+        let along = a.matmul(p);
+        let norm = (r * r).sum(0);
+        let alpha = norm / (p * along).sum(0);
+        let next = r - alpha * along;
+        (x + alpha * p, next, next + (next * next).sum(0) / norm * p)
+    };
+    let (x, ..) = while_loop(init, |(_, r, _)| (r * r).sum(0).gt(1e-4), step);
+    (x * x).sum(0) + x.sum(0)
+}
+
+/// The largest eigenvalue.
+fn power_iteration(g: &Builder) -> Value {
+    let a = g.input("a", "f32[2,2]");
+    let start = constant(HostTensor::from([1f32, 0.5]));
+    let init = (start, start.sum(0) * 0.0, start.sum(0) * 0.0 + 1.0);
+    let step = |(v, e, _): (Value, Value, Value)| {
+        let u = a.matmul(v);
+        let f = (v * u).sum(0) / (v * v).sum(0);
+        (u / (u * u).sum(0).sqrt(), f, (f - e).abs())
+    };
+    while_loop(init, |(_, _, change)| change.gt(0.02), step).1
+}
+
+/// Heun's method with a step that is halved until its error is small, to the time 1.
+fn adaptive_ode(g: &Builder) -> Value {
+    let rate = g.input("rate", "f32[]");
+    let slope = |t: Value, y: Value| rate * y + t;
+    let zero = rate * 0.0;
+    let step = |(t, y, h): (Value, Value, Value)| {
+        let h = h.minimum(1.0 - t);
+        let first = slope(t, y);
+        let second = slope(t + h, y + h * first);
+        let error = (h * (second - first) * 0.5).abs();
+        let accepts = error.lt(0.1);
+        let next = y + 0.5 * h * (first + second);
+        (select(accepts, t + h, t), select(accepts, next, y), select(accepts, 1.5 * h, 0.5 * h).stop_gradient())
+    };
+    while_loop((zero, zero + 1.0, zero + 0.4), |(t, ..)| t.lt(0.999), step).1
+}
+
+fn loop_in_a_while(g: &Builder) -> Value {
+    let x = g.input("x", "f32[]");
+    let rows = constant(HostTensor::from([0.5f32, 1.25]));
+    while_loop(x, |y| y.lt(4.0), |y| scan(y, rows, |y, row| (y + row * x.sin() * y + 0.3, ())).0)
+}
+
+fn while_in_a_loop(g: &Builder) -> Value {
+    let x = g.input("x", "f32[]");
+    let rows = constant(HostTensor::from([2.0f32, 3.0, 1.5]));
+    scan(x, rows, |y, row| (while_loop(y, |z| z.lt(row), |z| z * 1.3 + x * 0.1) * 0.5, ())).0
+}
+
+fn while_in_a_while(g: &Builder) -> Value {
+    let x = g.input("x", "f32[]");
+    let inner = |y: Value| while_loop(y, |z| z.gt(0.5), |z| z * 0.6);
+    while_loop((x, x), |(total, _)| total.lt(20.0), |(total, y)| (total + inner(y) * x + 1.0, y * 1.2)).0
+}
+
+/// The bound ends the first lane, its condition the second; the third runs no step.
+fn bounded_while(g: &Builder) -> Value {
+    let x = g.input("x", "f32[]");
+    while_loop_bounded(2, x, |x| x.lt(100.0), |x| x * x)
+}
+
+fn while_in_a_branch(g: &Builder) -> Value {
+    let x = g.input("x", "f32[]");
+    cond(x.lt(1.0), || while_loop(x, |y| y.lt(2.0), |y| y * 1.5), || while_loop(x, |y| y.gt(0.5), |y| y * y * 0.3))
+}
+
+fn counted_loop(g: &Builder) -> Value {
+    let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
+    fori_loop(0, n, x, |_, y| (y * x).sin() + y)
+}
+
+/// A downward loop that looks back two rows, of which two are given.
+fn counted_down(g: &Builder) -> Value {
+    let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
+    let rows = applied(
+        "fn @down(%n: i64[], %x: f32[], %given: f32[2]) {
+           %rows: f32[$1+2] = scan @step for t in 0..$1=%n down with %x {
+             mit-sot %near: f32[], %far: f32[] = %rows[t+1], %rows[t+2] from %given
+             %0: f32[] = mul %near, %x
+             %1: f32[] = sin %0
+             %2: f32[] = mul %far, %x
+             %3: f32[] = add %1, %2
+             %rows[t] = %3
+           }
+           %sum: f32[] = reduce %rows {kind=sum, axes=[0]}
+           %4: f32[2] = slice %rows {axis=0, start=$1, limit=$1+2, step=1}
+           %5: f32[] = reduce %4 {kind=prod, axes=[0]}
+           %6: f32[] = mul %sum, %sum
+           %7: f32[] = add %6, %5
+           return out=%7
+         }",
+        &[n, x, x * constant(HostTensor::from([1.0f32, 0.5]))],
+    );
+    rows[0]
+}
+
+/// The results of a program that is written as text: a downward loop with given rows has no other front door.
+fn applied(text: &str, inputs: &[Value]) -> Vec<Value> {
+    match Graph::parse(text) {
+        Ok(graph) => graph.apply(inputs),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn counted_in_a_loop(g: &Builder) -> Value {
+    let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
+    let counts = constant(HostTensor::from([0i64, 1, 2]));
+    scan(x, counts, |y, count| (fori_loop(0, n + count, y, |_, z| (z * x).cos() + z), ())).0
+}
+
+/// Sums, maxima and products of vectors over the rows, and what broadcasts over them.
+fn rows_of_a_counted_loop(g: &Builder) -> Value {
+    let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
+    let mut loop_ = Recurrence::new();
+    let state = loop_.sit_sot(x);
+    let done = loop_.steps_value(n).run(|step| {
+        let [old] = step.read(&state);
+        step.write(&state, old * x + 0.5);
+        (old + 1.0).log()
+    });
+    let (rows, logs) = (done.trace(&state), done.ys);
+    let weights = (x * 2.0).broadcast_to(logs.shape());
+    (logs * weights / (logs + 0.1)).sum(0) + rows.max(0) + (1.0 / rows).sum(0) + rows.matmul(rows.cos())
+}
+
+fn sequence_of_a_counted_loop(g: &Builder) -> Value {
+    let (n, xs) = (g.input("n", "i64[]"), g.input("xs", "f32[5]"));
+    let mut loop_ = Recurrence::new();
+    let x = loop_.sequence(xs, [0]);
+    let carry = loop_.carry(xs.sum(0) * 0.1);
+    let done = loop_.steps_value(n).run(|step| {
+        let ([x], c) = (step.read(&x), step.read(&carry));
+        step.write(&carry, (c * x).tanh() + c);
+    });
+    done.last(&carry)
+}
+
+fn until(g: &Builder) -> Value {
+    let (xs, limit) = (g.input("xs", "f32[4]"), g.input("limit", "f32[]"));
+    let (last, ys) = scan_until(xs.index(0, 0) * 0.0, xs, |c, x| (c + x * limit, c * x, (c + x).gt(1.0)));
+    last.square() + ys.sum(0) * limit
+}
+
+fn until_downward(g: &Builder) -> Value {
+    let (xs, init) = (g.input("xs", "f32[4]"), g.input("init", "f32[2]"));
+    let sums = applied(
+        "fn @down(%xs: f32[4], %init: f32[2], %limit: f32[], %full: f32[5]) {
+           %ys: f32[$1], %rows: f32[$1+2], %all: f32[5] = scan @step for t in 0..4 until $1 down with %limit {
+             seq %x: f32[] = %xs[t]
+             nit-sot %ys
+             mit-sot %near: f32[], %far: f32[] = %rows[t+1], %rows[t+2] from %init
+             mit-mot %old: f32[] = %all[t+1] from %full
+             %0: f32[] = mul %near, %x
+             %1: f32[] = add %0, %far
+             %2: bool[] = gt %1, %limit
+             %3: f32[] = mul %1, %x
+             %4: f32[] = mul %old, %1
+             %ys[t] = %3
+             %rows[t] = %1
+             %all[t] = %4
+             until %2
+           }
+           %5: f32[$1] = square %ys
+           %6: f32[] = reduce %5 {kind=sum, axes=[0]}
+           %7: f32[$1+2] = sin %rows
+           %8: f32[] = reduce %7 {kind=sum, axes=[0]}
+           %9: f32[] = reduce %all {kind=sum, axes=[0]}
+           return a=%6, b=%8, c=%9
+         }",
+        &[xs, init, constant(0.9f32), concat(&[xs * 2.0, init.slice(0, 0..1)], 0)],
+    );
+    sums[0] + sums[1] * sums[2]
+}
+
+/// x to the power of 16, 4 and 2.
+fn known_powers() -> Result<Case, String> {
+    let one = Graph::build("power", |g| while_loop(g.input("x", "f32[]"), |c| c.lt(100.0), |c| c * c));
+    let all = one.and_then(|one| one.grad("x", GradOptions::new())?.vmap(3, VmapOptions::new()));
+    let expected = outputs_of([("grad_x", row([7006.3022f32, 17496.0, 40.0]))]);
+    let case = case("gradient_on_lanes_of_powers", all, vec![row([1.5f32, 3.0, 20.0])], expected)?;
+    Ok(Case { needs_dynamic_steps: true, ..case })
+}
+
+/// `x^8` of one lane, `x^2` of the other, elementwise.
+fn powers() -> Result<Graph, funcify::Error> {
+    Graph::build("powers", |g| while_loop(g.input("x", "f32[2]"), |c| c.sum(0).lt(100.0), |c| c * c))
+}
+
+fn jacobian_of_lanes() -> Result<Case, String> {
+    let all = powers().and_then(|one| one.jacobian("x")?.vmap("B", VmapOptions::new()));
+    let expected = tensor([2, 2, 2], [1024f32, 0., 0., 8., 40., 0., 0., 2.]);
+    let inputs = vec![tensor([2, 2], [2f32, 1., 20., 1.])];
+    let case = case("jacobian_on_lanes_of_a_while", all, inputs, outputs_of([("jac_out_x", expected)]))?;
+    Ok(Case { needs_dynamic_steps: true, ..case })
+}
+
+fn hessian_of_lanes() -> Result<Case, String> {
+    let loss = Graph::build("loss", |g| while_loop(g.input("x", "f32[2]"), |c| c.sum(0).lt(100.0), |c| c * c).sum(0));
+    let all = loss.and_then(|loss| loss.hessian("x", GradOptions::new())?.vmap("B", VmapOptions::new()));
+    let expected = tensor([2, 2, 2], [3584f32, 0., 0., 56., 2., 0., 0., 2.]);
+    let inputs = vec![tensor([2, 2], [2f32, 1., 20., 1.])];
+    let case = case("hessian_on_lanes_of_a_while", all, inputs, outputs_of([("hess_x_x", expected)]))?;
+    Ok(Case { needs_dynamic_steps: true, ..case })
+}
+
+/// An input of the condition alone has a gradient of zero.
+fn condition_input() -> Result<Case, String> {
+    let one = Graph::build("power", |g| {
+        let (x, limit) = (g.input("x", "f32[]"), g.input("limit", "f32[]"));
+        while_loop(x, |c| c.lt(limit), |c| c * c)
+    });
+    let options = GradOptions::new().disconnected(Disconnected::Zeros);
+    let all = one.and_then(|one| one.grad(["x", "limit"], options)?.vmap(2, VmapOptions::new()));
+    let expected = outputs_of([("grad_x", row([7006.3022f32, 40.0])), ("grad_limit", row([0f32, 0.0]))]);
+    let inputs = vec![row([1.5f32, 20.0]), row([100f32, 30.0])];
+    Ok(Case { needs_dynamic_steps: true, ..case("gradient_by_an_input_of_a_condition", all, inputs, expected)? })
+}
+
+/// Lanes of the gradient of lanes: the inner ones share a loop, and the outer ones differ.
+fn lanes_of_lanes() -> Result<Case, String> {
+    let inner = |g: &Builder| {
+        let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
+        vmap(xs, |x| while_loop(x, |y| y.lt(30.0), |y| y * y * w)).sum(0)
+    };
+    let name = "gradient_on_lanes_of_lanes_of_a_while";
+    let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");
+    let gradient = Graph::build("inner", |g| inner(g)).and_then(|one| one.grad(["xs", "w"], GradOptions::new()));
+    let gradient = gradient.map_err(failed)?;
+    let lanes = [([1.5f32, 3.0, 40.0], 1.0f32), ([31.0, 32.0, 33.0], 2.0), ([7.0, 1.25, 2.0], 1.2)];
+    let lanes: Vec<Lane> = lanes.into_iter().map(|(xs, w)| vec![row(xs), scalar(w)]).collect();
+    let all = gradient.vmap("B", VmapOptions::new()).map_err(failed)?;
+    dynamic(name, all, arguments(&lanes, &[true, true]), alone(name, &gradient, &lanes)?)
+}
+
+/// What loops keep changes no lane.
+fn kept(name: &str, residuals: Residuals) -> Cases {
+    let name = format!("gradient_on_lanes_that_keep_{name}");
+    let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");
+    let gradient = graph(&name, newton)?.grad("a", GradOptions::new().residuals(residuals)).map_err(failed)?;
+    let lanes: Vec<Lane> = [2.0f32, 1.0, 90.0].iter().map(|a| vec![scalar(*a)]).collect();
+    let all = gradient.vmap("B", VmapOptions::new()).map_err(failed)?;
+    Ok(vec![dynamic(&name, all, arguments(&lanes, &[true]), alone(&name, &gradient, &lanes)?)?])
+}

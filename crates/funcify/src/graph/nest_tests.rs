@@ -1,0 +1,133 @@
+//! Nests of loops and choices: what the passes do with them grows as the nest does, and does not double with each level; and
+//! a pass in which an op fails is an error.
+
+use crate::dispatch::{Function, Reference};
+use crate::graph::tracer::failing;
+use crate::graph::work;
+use crate::{
+    AssociativeScanOptions, Disconnected, GradOptions, Graph, HostTensor, Value, VmapOptions, associative_scan_with,
+    cond, evaluate, fori_loop, scan, stack, while_loop,
+};
+
+const KINDS: [&str; 6] = ["scan", "counted", "while", "cond", "associative", "fresh state"];
+
+/// So many of a kind in each other. In the innermost, `x * w`.
+fn level(kind: &'static str, depth: usize, x: Value, w: Value) -> Value {
+    if depth == 0 {
+        return (x * w).sin();
+    }
+    let inner = |x: Value| level(kind, depth - 1, x, w);
+    match kind {
+        "scan" => scan(x, w.broadcast_to([1]), |x, row| (inner(x) + row, ())).0,
+        "counted" => fori_loop(0, w.gt(0.0).cast(crate::DType::I64), x, |_, x| inner(x)),
+        "while" => while_loop((x, w.gt(0.0)), |(_, go)| go, |(x, go)| (inner(x), !go)).0,
+        "cond" => cond(x.lt(100.0), || inner(x), || x * w),
+        "associative" => {
+            let ys = associative_scan_with(AssociativeScanOptions::new(), stack(&[x, w], 0), |a: Value, b: Value| {
+                inner(a) + b
+            });
+            ys.index(0, 1)
+        }
+        // A state that has lanes, a tangent or a cotangent by what the step gives it alone.
+        "fresh state" => {
+            let init = (x.zeros_like().stop_gradient(), x.zeros_like().stop_gradient());
+            let step = |(_, last): (Value, Value), row: Value| ((inner(last + row), row), ());
+            scan(init, stack(&[x, w], 0), step).0.0
+        }
+        kind => panic!("{kind}"),
+    }
+}
+
+fn nest(kind: &'static str, depth: usize) -> Graph {
+    let built = Graph::build("nest", |g| {
+        let [x, w] = [g.input("x", "f64[]"), g.input("w", "f64[]")];
+        level(kind, depth, x, w)
+    });
+    built.unwrap_or_else(|error| panic!("{kind}: {error}"))
+}
+
+fn grad(graph: &Graph) -> Graph {
+    let options = GradOptions::new().disconnected(Disconnected::Zeros);
+    graph.grad("x", options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn lanes(graph: &Graph) -> Graph {
+    graph.vmap(3, VmapOptions::new().in_axes([("x", 0)])).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The work of a pass on nests of two depths, one twice as deep: it is at most `power` times 2, in powers of 2.
+fn grows(kind: &'static str, pass: &str, depth: usize, power: u32, f: impl Fn(&Graph)) {
+    let [one, two] = [depth, 2 * depth].map(|depth| {
+        let graph = nest(kind, depth);
+        work::of(|| f(&graph)).1.max(1)
+    });
+    // What does not grow as the power of the depth is left out at twice the depth.
+    assert!(two <= one * 2usize.pow(power) * 5 / 4, "{kind}, {pass}: {one} at {depth} levels, {two} at twice as many");
+}
+
+#[test]
+fn work_does_not_multiply_with_the_levels_of_a_nest() {
+    for kind in KINDS {
+        grows(kind, "grad", 8, 2, |graph| _ = grad(graph));
+        grows(kind, "jvp", 8, 2, |graph| _ = graph.jvp(["x"]).unwrap());
+        grows(kind, "vmap", 8, 2, |graph| _ = lanes(graph));
+        grows(kind, "pruned", 8, 1, |graph| _ = graph.pruned());
+        grows(kind, "text", 8, 1, |graph| _ = Graph::parse(&graph.to_string()).unwrap());
+        if kind != "associative" {
+            // An associative scan becomes two programs, of which each combines.
+            grows(kind, "program", 8, 2, |graph| {
+                let inputs = [0.3, 0.7].map(HostTensor::scalar);
+                _ = Function::compile(graph, &Reference).unwrap().call_host(&inputs).unwrap();
+            });
+        }
+        grows(kind, "second derivative", 4, 4, |graph| _ = graph.hvp("x", GradOptions::new()).unwrap());
+        grows(kind, "lanes of the gradient", 4, 3, |graph| _ = lanes(&grad(graph)));
+        grows(kind, "gradient of lanes", 4, 3, |graph| {
+            let options = GradOptions::new().disconnected(Disconnected::Zeros);
+            _ = lanes(graph).vjp("x", options).unwrap();
+        });
+    }
+}
+
+#[test]
+fn sixty_four_levels_are_differentiated() {
+    for kind in KINDS {
+        let nest = nest(kind, 64);
+        let (gradient, work) = work::of(|| grad(&nest));
+        assert!(work < 400_000, "{kind}: {work} nodes");
+        assert!(gradient.check().is_ok(), "{kind}");
+    }
+}
+
+/// A nest has the values and derivatives of its levels one after another.
+#[test]
+fn a_nest_gives_what_its_levels_give() {
+    let [x, w] = [0.3, 0.7].map(HostTensor::scalar);
+    for kind in KINDS {
+        let nest = nest(kind, 3);
+        let gradient = grad(&nest);
+        let value = |x: f64| evaluate(&nest, &[HostTensor::scalar(x), w.clone()]).unwrap()[0].to_f64_vec()[0];
+        let slope = evaluate(&gradient, &[x.clone(), w.clone()]).unwrap()[0].to_f64_vec()[0];
+        let difference = (value(0.3 + 1e-6) - value(0.3 - 1e-6)) / 2e-6;
+        assert!((slope - difference).abs() < 1e-8, "{kind}: {slope}, not {difference}");
+        let xs = [0.3, -0.2, 0.9];
+        let all = evaluate(&lanes(&gradient), &[HostTensor::from(xs), w.clone()]).unwrap()[0].to_f64_vec();
+        for (x, lane) in xs.into_iter().zip(all) {
+            let one = evaluate(&gradient, &[HostTensor::scalar(x), w.clone()]).unwrap()[0].to_f64_vec()[0];
+            assert!((one - lane).abs() < 1e-12, "{kind}: {lane}, not {one}");
+        }
+    }
+}
+
+#[test]
+fn an_op_that_fails_in_a_pass_is_an_error() {
+    for kind in KINDS {
+        let nest = nest(kind, 2);
+        let gradient = grad(&nest);
+        failing::check(|| nest.grad("x", GradOptions::new().disconnected(Disconnected::Zeros)));
+        failing::check(|| nest.jvp(["x"]));
+        let with_lanes = || VmapOptions::new().in_axes([("x", 0)]);
+        failing::check(|| nest.vmap(3, with_lanes()));
+        failing::check(|| gradient.vmap(3, with_lanes()));
+    }
+}

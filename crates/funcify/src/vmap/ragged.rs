@@ -1,0 +1,370 @@
+//! Sizes that differ between lanes: the numbers of steps of their loops.
+//!
+//! - **ragged-c1** what has such a size has the largest one of all lanes. A lane's own elements are the first ones along the
+//!   axis; those behind them are padding, of which nobody sees the values.
+//! - **ragged-c2** padding has no part in what is not ragged: reductions, products and what looks from the end mask it, and no
+//!   derivative comes back from it to what has no padding.
+//! - **ragged-c3** what an op reads is surely there in each lane: types prove it, for padding would hide that it is missing.
+//!
+//! Loops have their rule beside their type rule; the other ops that can be ragged have theirs here. All that is left is
+//! refused, as is a ragged result: lanes of one tensor have one size.
+
+use std::collections::BTreeMap;
+
+use super::{Batched, batch_node};
+use crate::error::{Error, Site};
+use crate::graph::tracer::{SizeByLane, sizes_by_lane};
+use crate::graph::{Graph, Node, Source, Value, constant, emit, fail, iota, size};
+use crate::host::HostTensor;
+use crate::ops::scan::{Scan, Start, Wanted};
+use crate::ops::{Attribute, Broadcast, Iota, Op, OpRules, Pad, Reduce, Reshape, Slice, Take};
+use crate::types::{DType, Dim, Shape, Symbol, TensorType};
+
+/// A symbol of a dimension whose size differs between lanes.
+pub(crate) fn symbol_of(dim: &Dim) -> Option<Symbol> {
+    let sizes = sizes_by_lane();
+    dim.symbols().into_iter().find(|symbol| sizes.iter().any(|size| size.symbol == **symbol)).cloned()
+}
+
+fn is_ragged(dim: &Dim) -> bool {
+    symbol_of(dim).is_some()
+}
+
+/// Whether one dimension is surely at least the other in each lane.
+fn proves(larger: &Dim, smaller: &Dim) -> bool {
+    let mut difference = larger.clone() - smaller;
+    for SizeByLane { symbol, at_most, .. } in sizes_by_lane() {
+        if let Some(at_most) = at_most.filter(|_| slope(&difference, &symbol).is_at_least(&Dim::from(0)) == Some(false))
+        {
+            difference = difference.replaced(&BTreeMap::from([(symbol, at_most)]));
+        }
+    }
+    difference.is_at_least(&Dim::from(0)) == Some(true)
+}
+
+/// How much a dimension grows with a symbol.
+fn slope(dim: &Dim, symbol: &Symbol) -> Dim {
+    dim.replaced(&BTreeMap::from([(symbol.clone(), Dim::symbol(symbol) + 1)])) - dim
+}
+
+/// The largest size of all lanes, or more (ragged-c1): with the largest size of each symbol that it grows with, and none of
+/// those that it shrinks with. `None` if that is not known.
+pub(crate) fn padded(dim: &Dim) -> Option<Dim> {
+    let mut sizes = BTreeMap::new();
+    for SizeByLane { symbol, largest, .. } in sizes_by_lane() {
+        if dim.symbols().contains(&&symbol) {
+            let (slope, zero) = (slope(dim, &symbol), Dim::from(0));
+            let grows = slope.is_at_least(&zero) == Some(true);
+            if !grows && zero.is_at_least(&slope) != Some(true) {
+                return None;
+            }
+            sizes.insert(symbol, if grows { largest } else { zero });
+        }
+    }
+    Some(if sizes.is_empty() { dim.clone() } else { dim.replaced(&sizes) })
+}
+
+pub(crate) fn padded_shape(shape: &Shape) -> Option<Shape> {
+    Some(Shape::new(shape.dims().iter().map(padded).collect::<Option<Vec<Dim>>>()?))
+}
+
+/// The size in each lane, or the one of all lanes. `None` if it is not linear in what differs.
+pub(crate) fn of_lanes(dim: &Dim) -> Option<Batched> {
+    let sizes = sizes_by_lane();
+    let Some(by_lane) = sizes.iter().rev().find(|size| dim.symbols().contains(&&size.symbol)) else {
+        return Some(Batched::shared(size(dim, DType::I64)));
+    };
+    let slope = slope(dim, &by_lane.symbol);
+    if is_ragged(&slope) {
+        return None;
+    }
+    let counts = if slope == Dim::from(1) { by_lane.counts } else { by_lane.counts * size(&slope, DType::I64) };
+    let rest = dim.replaced(&BTreeMap::from([(by_lane.symbol.clone(), Dim::from(0))]));
+    Some(Batched::lanes(if rest == Dim::from(0) { counts } else { counts + of_lanes(&rest)?.value }))
+}
+
+/// Which positions along an axis of so many are a lane's own: `true` below its size. A row a lane.
+fn below(own: Batched, rows: &Dim, lanes: &Dim) -> Value {
+    let shape = [lanes.clone(), rows.clone()];
+    let positions = iota(rows, DType::I64).broadcast_to(shape.clone());
+    own.spread(lanes).unsqueeze(1).broadcast_to(shape).gt(positions)
+}
+
+/// A row a lane along `axis` of one lane, repeated along the other axes of `shape`, which has the lanes.
+fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
+    let mut dims = vec![Dim::from(1); shape.rank()];
+    (dims[0], dims[axis + 1]) = (shape[0].clone(), shape[axis + 1].clone());
+    rows.reshape(dims).broadcast_to(shape)
+}
+
+/// With `fill`, a scalar, in place of what is behind the first `own` positions along `axis`.
+fn masked(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Batched {
+    let value = value.spread(lanes);
+    if value.is_poison() {
+        return Batched::lanes(value);
+    }
+    let shape = value.shape();
+    let mask = along(below(own, &shape[axis + 1], lanes), axis, &shape);
+    let fill = fill.broadcast_to(&shape);
+    Batched::lanes(emit(crate::ops::Select, &[mask, value, fill], Site::Unknown)[0])
+}
+
+fn zero(dtype: DType) -> Value {
+    constant(HostTensor::zeros(dtype, &[]))
+}
+
+/// `rows` positions along `axis`, of which each lane's number `i` is number `i - offset` of the first `own` of the operand,
+/// and zero where that is none of them.
+pub(crate) fn shifted(value: Batched, axis: usize, rows: &Dim, offset: Batched, own: Batched, lanes: &Dim) -> Batched {
+    let dtype = value.value.dtype();
+    // One more, so that there is something to take.
+    let more = Op::from(Pad { axis, low: 0.into(), high: 1.into(), interior: 0 });
+    let longer = batch_node(&more, lanes, &[value, Batched::shared(zero(dtype))]);
+    let Some(longer) = longer.first().copied().filter(|longer| !longer.value.is_poison()) else {
+        return Batched::lanes(Value::poison());
+    };
+    let shape = [lanes.clone(), rows.clone()];
+    let spread = |of_lane: Batched| of_lane.spread(lanes).unsqueeze(1).broadcast_to(shape.clone());
+    let positions = iota(rows, DType::I64).broadcast_to(shape.clone()) - spread(offset);
+    let is_own = positions.ge(0) & spread(own).gt(positions);
+    let taken = batch_node(&Take { axis }.into(), lanes, &[longer, Batched::lanes(positions)]);
+    let Some(taken) = taken.first().map(|taken| taken.spread(lanes)).filter(|taken| !taken.is_poison()) else {
+        return Batched::lanes(Value::poison());
+    };
+    let mask = along(is_own, axis, &taken.shape());
+    Batched::lanes(emit(crate::ops::Select, &[mask, taken, zero(dtype).broadcast_to(taken.shape())], Site::Unknown)[0])
+}
+
+/// The symbol by which a node is ragged: in its attributes, its results, or in the bodies of a loop.
+pub(super) fn symbol_in(graph: &Graph, node: &Node) -> Option<Symbol> {
+    let uses = |size: &SizeByLane| {
+        let of_operands = node.inputs.iter().flat_map(|input| graph.ty(*input).shape.dims());
+        of_operands.flat_map(Dim::symbols).any(|symbol| *symbol == size.symbol)
+            || crate::graph::uses_any(graph, node, &[&size.symbol])
+    };
+    sizes_by_lane().into_iter().find(uses).map(|size| size.symbol)
+}
+
+/// The rule of a ragged node. `None` if it has none.
+pub(super) fn batch(graph: &Graph, node: &Node, lanes: &Dim, operands: &[Batched]) -> Option<Vec<Batched>> {
+    let types = Types {
+        operands: node.inputs.iter().map(|input| graph.ty(*input)).collect(),
+        results: node.outputs.iter().map(|output| graph.ty(*output)).collect(),
+    };
+    // ragged-c1
+    types.results.iter().map(|ty| padded_shape(&ty.shape)).collect::<Option<Vec<Shape>>>()?;
+    let plain = || Some(batch_node(&node.op, lanes, operands));
+    match &node.op {
+        Op::Scan(scan) => types.have_rows(scan).then(|| node.op.batch(lanes, operands)),
+        Op::Switch(_) | Op::Call(_) => Some(node.op.batch(lanes, operands)),
+        Op::While(op) if op.bound.as_ref().is_none_or(|bound| !is_ragged(bound)) => {
+            Some(node.op.batch(lanes, operands))
+        }
+        Op::AssociativeScan(_) if !types.is_ragged_along(0, 0) => Some(node.op.batch(lanes, operands)),
+        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_) | Op::Predicate(_) => plain(),
+        Op::Transpose(_) | Op::Polygamma(_) => plain(),
+        Op::Size(op) => {
+            let size = of_lanes(&op.dim)?;
+            Some(vec![Batched { value: size.value.cast(op.dtype), mapped: size.mapped }])
+        }
+        Op::Iota(op) => Some(batch_node(&Iota { size: padded(&op.size)?, dtype: op.dtype }.into(), lanes, operands)),
+        Op::Broadcast(op) => {
+            let op = Broadcast { shape: padded_shape(&op.shape)? };
+            let result = *batch_node(&op.into(), lanes, operands).first()?;
+            let is_constant = match graph.source(node.inputs[0]) {
+                Source::Node(source, _) => matches!(graph.node(source).op, Op::Constant(_)),
+                Source::Input(_) => false,
+            };
+            if is_constant || result.value.is_poison() || !result.value.dtype().is_float() {
+                return Some(vec![result]);
+            }
+            // ragged-c2
+            let ragged = (0..types.results[0].rank()).filter(|axis| is_ragged(&types.results[0].shape[*axis]));
+            let guard = |result: Batched, axis: usize| {
+                let own = of_lanes(&types.results[0].shape[axis])?;
+                let value = result.spread(lanes);
+                let mask = along(below(own, &value.shape()[axis + 1], lanes), axis, &value.shape());
+                Some(Batched::lanes(emit(crate::ops::Select, &[mask, value, value.stop_gradient()], Site::Unknown)[0]))
+            };
+            let mut result = result;
+            for axis in ragged {
+                result = guard(result, axis)?;
+            }
+            Some(vec![result])
+        }
+        Op::Reshape(op) => {
+            types.keeps_prefixes().then_some(())?;
+            Some(batch_node(&Reshape { shape: padded_shape(&op.shape)? }.into(), lanes, operands))
+        }
+        Op::Slice(op) if op.step == 1 => {
+            let (dim, rows) = (&types.operands[0].shape[op.axis], &types.results[0].shape[op.axis]);
+            if ![dim, &op.start, &op.limit].into_iter().any(is_ragged) {
+                return plain();
+            }
+            // ragged-c3
+            let is_there = proves(dim, &op.limit) && proves(&op.limit, &op.start) && proves(&op.start, &Dim::from(0));
+            is_there.then_some(())?;
+            let rows = padded(rows)?;
+            if is_ragged(&op.start) {
+                let offset = of_lanes(&(Dim::from(0) - &op.start))?;
+                return Some(vec![shifted(operands[0], op.axis, &rows, offset, of_lanes(dim)?, lanes)]);
+            }
+            let op = Slice { limit: op.start.clone() + rows, ..op.clone() };
+            Some(batch_node(&op.into(), lanes, operands))
+        }
+        Op::Pad(op) => {
+            let dim = &types.operands[0].shape[op.axis];
+            if ![dim, &op.low, &op.high].into_iter().any(is_ragged) {
+                return plain();
+            }
+            if op.interior > 0 || !is_zero(graph, node) {
+                return None;
+            }
+            let rows = padded(&types.results[0].shape[op.axis])?;
+            Some(vec![shifted(operands[0], op.axis, &rows, of_lanes(&op.low)?, of_lanes(dim)?, lanes)])
+        }
+        Op::Concat(op) => {
+            let axis = op.axis;
+            let dims: Vec<&Dim> = types.operands.iter().map(|ty| &ty.shape[axis]).collect();
+            if !dims[..dims.len().saturating_sub(1)].iter().any(|dim| is_ragged(dim)) {
+                return plain();
+            }
+            let rows = padded(&types.results[0].shape[axis])?;
+            let mut start = Dim::from(0);
+            let mut all: Option<Batched> = None;
+            for (operand, dim) in operands.iter().zip(dims) {
+                let next = start.clone() + dim;
+                let part = shifted(*operand, axis, &rows, of_lanes(&start)?, of_lanes(dim)?, lanes);
+                all = Some(match all {
+                    None => part,
+                    Some(before) if part.value.is_poison() || before.value.is_poison() => part,
+                    Some(before) => {
+                        let shape = part.value.shape();
+                        let mask = along(below(of_lanes(&start)?, &rows, lanes), axis, &shape);
+                        Batched::lanes(emit(crate::ops::Select, &[mask, before.value, part.value], Site::Unknown)[0])
+                    }
+                });
+                start = next;
+            }
+            all.map(|all| vec![all])
+        }
+        Op::Reduce(op) => {
+            let mut operand = operands[0];
+            for axis in op.axes.iter().copied().filter(|axis| types.is_ragged_along(0, *axis)) {
+                // What the reduction of nothing is.
+                let nothing = constant(HostTensor::zeros(operand.value.dtype(), &[0]));
+                let nothing = emit(Reduce { kind: op.kind, axes: vec![0] }, &[nothing], Site::Unknown)[0];
+                operand = masked(operand, axis, of_lanes(&types.operands[0].shape[axis])?, nothing, lanes);
+            }
+            Some(batch_node(&node.op, lanes, &[operand]))
+        }
+        Op::MatMul(_) => {
+            let rank = types.operands[0].rank();
+            let inner = &types.operands[0].shape[rank - 1];
+            if !is_ragged(inner) {
+                return plain();
+            }
+            let own = of_lanes(inner)?;
+            let zero = || zero(types.operands[0].dtype);
+            let left = masked(operands[0], rank - 1, own, zero(), lanes);
+            let right = masked(operands[1], rank - 2, own, zero(), lanes);
+            Some(batch_node(&node.op, lanes, &[left, right]))
+        }
+        Op::Take(_) | Op::Gather(_) | Op::Sort(_) | Op::Cumulative(_) | Op::Reverse(_) | Op::ArgMax(_) => {
+            types.works_on_whole_axes(&node.op).then(plain)?
+        }
+        _ => None,
+    }
+}
+
+/// Whether what a `pad` puts around is zero.
+fn is_zero(graph: &Graph, node: &Node) -> bool {
+    let Some(Source::Node(source, _)) = node.inputs.get(1).map(|fill| graph.source(*fill)) else { return false };
+    let Op::Constant(constant) = &graph.node(source).op else { return false };
+    constant.value.to_f64_vec().iter().all(|number| *number == 0.0)
+}
+
+/// The types of a node in one lane.
+struct Types<'a> {
+    operands: Vec<&'a TensorType>,
+    results: Vec<&'a TensorType>,
+}
+
+impl Types<'_> {
+    fn is_ragged_along(&self, operand: usize, axis: usize) -> bool {
+        self.operands[operand].shape.dims().get(axis).is_some_and(is_ragged)
+    }
+
+    /// ragged-c3: whether ragged sequences and buffers have the rows that the steps of each lane touch.
+    fn have_rows(&self, scan: &Scan) -> bool {
+        let places = scan.operands();
+        let has = |operand: usize, reach: usize| {
+            let rows = &self.operands[operand].shape[0];
+            !is_ragged(rows) || proves(rows, &(scan.steps.clone() + reach))
+        };
+        let sequences = scan.sequences.iter().zip(places.sequences);
+        let buffers = scan.buffers.iter().zip(places.buffers);
+        let mut full = buffers
+            .filter_map(|(buffer, place)| Some((buffer, place?)))
+            .filter(|(buffer, _)| buffer.start == Start::Full);
+        sequences.into_iter().all(|(sequence, operand)| has(operand, sequence.reads.iter().copied().max().unwrap_or(0)))
+            && full.all(|(buffer, operand)| {
+                has(operand, buffer.reach()) && (buffer.wanted == Wanted::All || !self.is_ragged_along(operand, 0))
+            })
+    }
+
+    /// Whether the axis along which an op looks at other elements is not ragged, and nothing in its attributes is.
+    fn works_on_whole_axes(&self, op: &Op) -> bool {
+        let attributes = op.attributes();
+        let mut axis = None;
+        for (key, attribute) in attributes.iter() {
+            match attribute {
+                Attribute::Dim(dim) if is_ragged(dim) => return false,
+                Attribute::List(dims) if dims.iter().any(is_ragged) => return false,
+                Attribute::Dim(dim) if key == "axis" => axis = dim.constant(),
+                _ => {}
+            }
+        }
+        axis.is_some_and(|axis| !self.is_ragged_along(0, axis as usize))
+    }
+
+    /// Whether a reshape leaves the elements of each lane in front: it has one ragged axis before and after, behind as
+    /// many elements of the axes before it.
+    fn keeps_prefixes(&self) -> bool {
+        let ragged_axis = |shape: &Shape| {
+            let mut axes = (0..shape.rank()).filter(|axis| is_ragged(&shape[*axis]));
+            let axis = axes.next()?;
+            axes.next().is_none().then(|| Shape::new(&shape.dims()[..axis]).elements())
+        };
+        let before = ragged_axis(&self.operands[0].shape);
+        before.is_some() && before == ragged_axis(&self.results[0].shape)
+    }
+}
+
+/// Remembers that what has a size that differs between lanes is refused.
+pub(crate) fn refuse(op: &str, site: Site, symbol: &Symbol) {
+    fail(op, site, &[], |at| Error::StepCount {
+        at: at.boxed(),
+        reason: format!(
+            "the size `{symbol}`, a loop's number of steps, differs between lanes: what has it would be ragged"
+        ),
+        fix:
+            "reduce it over that axis, keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed \
+              size"
+                .into(),
+    });
+}
+
+/// Refuses ragged outputs: lanes of one tensor have one size.
+pub(crate) fn refuse_outputs(graph: &Graph, op: &str, site: Site) {
+    for output in graph.outputs() {
+        let dims = graph.ty(output.value).shape.dims();
+        if let Some(symbol) = dims.iter().find_map(symbol_of) {
+            let site = match graph.source(output.value) {
+                Source::Node(node, _) if graph.node(node).site != Site::Unknown => graph.node(node).site,
+                _ => site,
+            };
+            return refuse(op, site, &symbol);
+        }
+    }
+}

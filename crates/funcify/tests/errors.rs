@@ -81,6 +81,17 @@ fn lanes() {
             loop_.steps_value(n).run(|step| step.read(&x)[0].exp()).ys
         })
     });
+    let last = Graph::parse(
+        "fn @last(%n: i64[], %xs: f32[9]) {
+           %ys: f32[2] last 2 = scan @step for t in 0..$1=%n {
+             seq %x: f32[] = %xs[t]
+             nit-sot %ys
+             %ys[t] = %x
+           }
+           return ys=%ys
+         }",
+    );
+    check("last_rows_of_lanes", last.unwrap().vmap("B", VmapOptions::new().in_axes([("n", 0)])));
     refused("chunk_of_nothing", |g| map_with(MapOptions::new().chunk(0), g.input("x", "f32[T]"), |x| x.exp()));
     let one = Graph::build("one", |g| g.input("x", "f32[3]").exp()).unwrap();
     check("lanes_of_a_graph", one.vmap("B", VmapOptions::new().in_axes([Some(2)])));

@@ -25,7 +25,7 @@ mod residuals;
 mod tests;
 mod vjp;
 
-pub(crate) use active::active_params;
+pub(crate) use active::{active_params, active_values};
 pub use build::{
     Disconnected, GradOptions, checkpoint, grad, grad_with, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vjp_with,
 };

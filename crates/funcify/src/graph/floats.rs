@@ -11,7 +11,7 @@ impl Value {
     /// `i64` into one another. The shape stays. Every bit is kept, the payload of NaN too. The value itself if it has that
     /// dtype; else no derivative passes through it. As JAX's `lax.bitcast_convert_type`.
     ///
-    /// Other pairs are [`Error::Mismatch`](crate::Error::Mismatch), with what fits. The halves have no integer type of
+    /// Other pairs are [`Error::Type`](crate::Error::Type), with what fits. The halves have no integer type of
     /// their width: cast them to `f32` first.
     ///
     /// ```

@@ -247,7 +247,8 @@ mod tests {
     fn spread(dtype: DType) -> HostTensor {
         let numbers = (-1080..1030).flat_map(|exponent: i32| {
             let power = 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
-            [power, -power * 1.5, power * 1.998046875]
+            // 1.3 units of what a first product leaves are 1, and 2 if it is rounded before.
+            [power, -power * 1.5, power * 1.998046875, power * 1.3]
         });
         let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
         let all: Vec<f64> = numbers.chain(special).collect();
@@ -305,6 +306,8 @@ mod tests {
         let expected = HostTensor::from([2.0 * unit, 2.0 * unit, 2.0 * unit, 2.0 * unit, 0.0, unit]);
         let scaled = results([x.clone()], |[x]| vec![x.ldexp(-1074), (x * 2f64.powi(900)).ldexp(-1974)]);
         assert_eq!(scaled, [expected.clone(), expected]);
+        let beside_normal = results([HostTensor::from([2.6 * f64::EPSILON])], |[x]| vec![x.ldexp(-1023)]);
+        assert_eq!(beside_normal, [HostTensor::from([unit])]);
         let up =
             results([HostTensor::from([unit, -unit])], |[x]| vec![x.ldexp(2097), x.ldexp(2098), x.ldexp(i64::MAX)]);
         let inf = HostTensor::from([f64::INFINITY, f64::NEG_INFINITY]);

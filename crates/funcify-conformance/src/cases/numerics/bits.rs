@@ -175,9 +175,9 @@ fn scales() -> Cases {
     let plain = by([3, -1, 5, -5, 1, -1, i32::MAX.into()]);
     // To the smallest numbers, which one rounding makes even.
     let down = |d: DType| {
-        let smallest = i64::from(range(d).0);
-        let exponents = [0, 0, -1, -1, -1, -2].map(|below| smallest + below);
-        [floats(d, [1., 3., 1., 3., 1.25, 3.]), ints(DType::I32, exponents)]
+        let (smallest, epsilon, _) = range(d);
+        let exponents = [0, 0, -1, -1, -1, -2, -epsilon - 1].map(|more| i64::from(smallest + more));
+        [floats(d, [1., 3., 1., 3., 1.25, 3., 2.6 * power(epsilon)]), ints(DType::I32, exponents)]
     };
     let exact = |[x, exponent]: [Value; 2]| x.ldexp(exponent).bitcast(bits_of(x.dtype()));
     let multiples = |[x, exponent]: [Value; 2]| {
@@ -186,8 +186,8 @@ fn scales() -> Cases {
     };
     Ok([
         ask("ldexp", &FLOATS, plain, |[x, e]| x.ldexp(e), |d| floats(d, [8., -1.5, 0., -0., INF, NAN, INF]))?,
-        ask("ldexp_is_rounded_once", &WIDE, down, exact, |d| ints(bits_of(d), [1, 3, 0, 2, 1, 1]))?,
-        ask("ldexp_is_rounded_once", &HALVES, down, multiples, |_| floats(DType::F32, [1., 3., 0., 2., 1., 1.]))?,
+        ask("ldexp_is_rounded_once", &WIDE, down, exact, |d| ints(bits_of(d), [1, 3, 0, 2, 1, 1, 1]))?,
+        ask("ldexp_is_rounded_once", &HALVES, down, multiples, |_| floats(DType::F32, [1., 3., 0., 2., 1., 1., 1.]))?,
     ]
     .concat())
 }

@@ -17,6 +17,7 @@ pub mod mutants;
 pub mod properties;
 mod report;
 mod runner;
+pub mod singular;
 mod suite;
 
 pub use compare::compare;

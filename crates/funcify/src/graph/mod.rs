@@ -24,6 +24,7 @@ pub(crate) mod work;
 
 use std::fmt;
 
+pub(crate) use activations::magnitude;
 pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
 pub use compositions::{eye, tri_mask};
 pub(crate) use live::{binds, uses_any};

@@ -4,39 +4,7 @@
 //! The set is closed for the rules (`enum_dispatch` over [`Op`], so a rule that is missing does not
 //! compile) and open for users: [`Op::Custom`] holds an op from another crate.
 //!
-//! # One answer
-//! Where tensor libraries answer differently, every backend gives this answer, which is StableHLO's where it has one. The
-//! conformance category `numerics` holds each line.
-//!
-//! | question | answer |
-//! |---|---|
-//! | integer overflow, also in sums, products and `matmul` | wraps; so does the negative or absolute value of the smallest |
-//! | integer division | toward zero; by zero -1, all bits set; the smallest by -1 is itself |
-//! | remainder | has the sign of the dividend; integers by zero: the dividend; floats by zero: NaN |
-//! | integer power | wraps; 0 to the power 0 is 1; to a negative power 0, unless the base is 1 or -1 |
-//! | float power | 0 to the power 0, NaN to the power 0 and 1 to the power NaN are 1 |
-//! | cast of floats to integers | toward zero, saturating; NaN is 0 |
-//! | cast of integers to integers | wraps |
-//! | cast to bool | whether it is not zero; NaN is true |
-//! | cast to a narrower float | to nearest, ties to even; out of range is infinite |
-//! | NaN in maximum, minimum and their reductions | NaN wins; `argmax` takes the first NaN |
-//! | NaN in comparisons | only `ne` is true |
-//! | signed zeros | kept by neg, sqrt, tanh, sin, expm1, log1p, sign; 1 / -0 is -inf; -0 equals 0 |
-//! | NaN in sorts | the greatest: last, or first of a descending sort; sorts are stable, -0 and 0 are equal |
-//! | NaN in running reductions and `scatter` | wins from there on, in sums, maximum and minimum alike |
-//! | sign and payload of NaN | `bitcast` keeps them; `copysign` and `signbit` take the sign as that of a number |
-//! | `nextafter` of equal operands | the right one, so -0 of 0 and -0 |
-//! | `frexp` of zeros, infinities and NaN | themselves, with the exponent 0 |
-//! | `ldexp` beyond the normal numbers | rounded once, to a subnormal number, zero or infinity |
-//! | rounding | `round` takes halves to even; what rounds to zero keeps its sign |
-//! | shifts by as many bits as there are or more, or by a negative number | 0, or all sign bits of an arithmetic one |
-//! | `logsumexp`, `softmax` of -inf alone | -inf, NaN |
-//! | `logsumexp`, `softmax` of a row with inf | inf, NaN |
-//! | `argmax` of equal elements | the first |
-//! | reductions over nothing | sum 0, product 1, max the lowest and min the highest value, any false, all true, mean NaN |
-//! | `take`, `gather` out of range | the index is clamped; a negative one is 0 |
-//! | `scatter` out of range | the update is skipped; of several sets the last wins |
-//! | `dynamic_slice`, `dynamic_update` out of range | the start is clamped so that the whole part fits |
+#![doc = include_str!("numerics.md")]
 
 mod argmax;
 pub mod associative;

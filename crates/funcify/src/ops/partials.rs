@@ -1,21 +1,12 @@
 //! The partial derivatives of the elementwise ops, which both modes use: `t` times the derivative of the result by one
 //! operand. As an elementwise op's Jacobian is diagonal, `t` may be a tangent or a cotangent.
 //!
-//! Where an op has no derivative, one is chosen:
-//!
-//! | where | answer |
-//! |---|---|
-//! | `abs` and `copysign` at 0 | 0 |
-//! | `floor`, `ceil`, `round`, `trunc`, `sign`, `copysign` by the sign | 0 everywhere |
-//! | `max`, `min` of equal operands | half to each, as in JAX |
-//! | `max`, `min` if an operand is NaN | 0 |
-//! | `sqrt` at 0 | infinite, so `0 * inf` is NaN: guard the operand, not the result, with `select` |
-//! | `pow(x, 0)` by `x` | 0, also at `x = 0` |
-//! | `pow(0, y)` by `y` | 0 for `y >= 0` |
-//! | `rem` where it jumps | that of `x - y * trunc(x / y)` between the jumps |
+//! Where an op has no derivative, one is chosen: `numerics.md`, the tables in the documentation of [`super`], says which. A
+//! rule is itself differentiated, so it must be right as a function around a point, not only there: what is selected at
+//! one point alone has no derivative.
 
 use super::{Binary, Unary};
-use crate::graph::{Value, select};
+use crate::graph::{Value, magnitude, select};
 
 /// `t` times the derivative of `y = op(x)` by `x`. `None` if none passes.
 pub(super) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<Value> {
@@ -23,9 +14,9 @@ pub(super) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<Value> {
         Unary::Neg => -t,
         Unary::Abs => t * x.sign(),
         Unary::Sign => t.zeros_like(),
-        Unary::Square => t * (x * 2.0),
+        Unary::Square => t * x * 2.0,
         Unary::Exp => t * y,
-        Unary::Expm1 => t * (y + 1.0),
+        Unary::Expm1 => t * x.exp(),
         Unary::Log => t / x,
         Unary::Log1p => t / (x + 1.0),
         Unary::Tanh => t * (1.0 - y.square()),
@@ -36,15 +27,21 @@ pub(super) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<Value> {
         Unary::Rsqrt => t * -0.5 * y / x,
         Unary::Recip => -(t * y.square()),
         Unary::Tan => t * (1.0 + y.square()),
-        Unary::Asin => t * (1.0 - x.square()).rsqrt(),
-        Unary::Acos => -(t * (1.0 - x.square()).rsqrt()),
-        Unary::Atan => t / (1.0 + x.square()),
+        Unary::Asin => t * one_minus_square(x).rsqrt(),
+        Unary::Acos => -(t * one_minus_square(x).rsqrt()),
+        Unary::Atan => {
+            let (one, length, sum) = scaled(x.ones_like(), x);
+            t * (one / sum / length)
+        }
         Unary::Sinh => t * x.cosh(),
         Unary::Cosh => t * x.sinh(),
-        Unary::Asinh => t * (x.square() + 1.0).rsqrt(),
+        Unary::Asinh => {
+            let (_, length, sum) = scaled(x.ones_like(), x);
+            t * (sum.rsqrt() / length)
+        }
         // Two roots: the square of a large operand overflows.
         Unary::Acosh => t * (x - 1.0).rsqrt() * (x + 1.0).rsqrt(),
-        Unary::Atanh => t / (1.0 - x.square()),
+        Unary::Atanh => t / one_minus_square(x),
         Unary::Erf => t * std::f64::consts::FRAC_2_SQRT_PI * (-x.square()).exp(),
         Unary::Erfc => -(t * std::f64::consts::FRAC_2_SQRT_PI * (-x.square()).exp()),
         Unary::ErfInv => t * (1.0 / std::f64::consts::FRAC_2_SQRT_PI) * y.square().exp(),
@@ -66,22 +63,30 @@ pub(super) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: Value, t
         Binary::Sub => -t,
         Binary::Mul => t * if first { y } else { x },
         Binary::Div if first => t / y,
-        Binary::Div => -(t / y * z),
+        Binary::Div => -(t * z / y),
         Binary::Rem if first => t,
-        Binary::Rem => -(t * (x / y).trunc()),
-        Binary::Max => of_chosen(if first { x.gt(y) } else { y.gt(x) }, x.eq(y), t),
-        Binary::Min => of_chosen(if first { x.lt(y) } else { y.lt(x) }, x.eq(y), t),
+        // The quotient rounded toward zero; `x / y` may round up to the next whole number.
+        Binary::Rem => -(t * ((x - z) / y).round()),
+        Binary::Max => of_chosen(if first { x.lt(y) } else { y.lt(x) }, x.eq(y), z, t),
+        Binary::Min => of_chosen(if first { x.gt(y) } else { y.gt(x) }, x.eq(y), z, t),
         Binary::Pow if first => {
-            // The exponent 0 is kept away from `0 * 0^-1`.
-            let constant = y.eq(0.0);
-            select(constant, 0.0, t * y * x.pow(select(constant, 1.0, y - 1.0)))
+            // At x = 0 nothing depends on y, as in the other rule, but for infinite derivatives; and `0 * 0^-1` is kept
+            // away from (0, 0).
+            let is_zero = x.eq(0.0);
+            let is_one = is_zero & y.eq(0.0);
+            let y = select(is_zero & y.ge(1.0), y.stop_gradient(), y);
+            select(is_one, 0.0, t * y * select(is_one, 1.0, x).pow(y - 1.0))
         }
-        Binary::Pow => t * z * select(x.eq(0.0), 1.0, x).log(),
+        Binary::Pow => {
+            // 0 at x = 0, of every y but NaN.
+            let is_zero = x.eq(0.0);
+            let base = select(is_zero, 1.0, x);
+            t * select(is_zero, y.stop_gradient() * 0.0, base.pow(y) * base.log())
+        }
         Binary::Atan2 => {
-            let of_length = if first { y } else { -x };
-            t * (of_length / (x.square() + y.square()))
+            let (side, length, sum) = if first { scaled(y, x) } else { scaled(-x, y) };
+            t * (side / sum / length)
         }
-        // As of |x|, with the sign that it gets.
         Binary::Copysign if first => select(y.signbit(), -t, t) * x.sign(),
         Binary::Copysign => t.zeros_like(),
         Binary::And | Binary::Or | Binary::Xor => return None,
@@ -89,7 +94,23 @@ pub(super) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: Value, t
     Some(product)
 }
 
-/// `t` where this operand is chosen, half of it where both are.
-fn of_chosen(chosen: Value, both: Value, t: Value) -> Value {
-    select(chosen, t, select(both, t * 0.5, 0.0))
+/// `t` where this operand is chosen, half of it where both are; NaN where the result is.
+fn of_chosen(other: Value, both: Value, result: Value, t: Value) -> Value {
+    let chosen = select(result.is_nan(), f64::NAN, t);
+    select(other, 0.0, select(both, t * 0.5, chosen))
+}
+
+/// 1 - x * x, exact near -1 and 1; its derivative is one product, so that it stays infinite where what it is multiplied
+/// with is.
+fn one_minus_square(x: Value) -> Value {
+    let difference = 1.0 - x.square();
+    difference + ((1.0 - x) * (1.0 + x) - difference).stop_gradient()
+}
+
+/// `a` divided by the length of the larger of the two, that length, and the sum of the squares of both so divided, which
+/// neither overflow nor vanish.
+fn scaled(a: Value, b: Value) -> (Value, Value, Value) {
+    let length = magnitude(a, b);
+    let (a, b) = (a / length, b / length);
+    (a, length, a.square() + b.square())
 }

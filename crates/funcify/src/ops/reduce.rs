@@ -197,8 +197,8 @@ impl Reduce {
             ReduceKind::Sum => Some(self.sum(tangent)),
             ReduceKind::Prod => Some(self.sum(tangent * self.products_of_others(x))),
             ReduceKind::Max | ReduceKind::Min => {
-                let chosen = x.eq(self.spread(y, x));
-                Some(self.sum(select(chosen, tangent, 0.0)) / self.sum(chosen.cast(x.dtype())))
+                let passes = self.passes(x, y);
+                Some(self.share(x, y, passes, self.sum(select(passes, tangent, 0.0))))
             }
             ReduceKind::Any | ReduceKind::All => None,
         }
@@ -209,12 +209,24 @@ impl Reduce {
             ReduceKind::Sum => Some(self.spread(cotangent, x)),
             ReduceKind::Prod => Some(self.spread(cotangent, x) * self.products_of_others(x)),
             ReduceKind::Max | ReduceKind::Min => {
-                let chosen = x.eq(self.spread(y, x));
-                let share = cotangent / self.sum(chosen.cast(x.dtype()));
-                Some(select(chosen, self.spread(share, x), 0.0))
+                let passes = self.passes(x, y);
+                Some(select(passes, self.spread(self.share(x, y, passes, cotangent), x), 0.0))
             }
             ReduceKind::Any | ReduceKind::All => None,
         }
+    }
+
+    /// Which elements have the value of the extremum; all where that is NaN.
+    fn passes(&self, x: Value, y: Value) -> Value {
+        let y = self.spread(y, x);
+        !(if self.kind == ReduceKind::Max { x.lt(y) } else { x.gt(y) })
+    }
+
+    /// Equal shares of what passes to, or comes from, the elements with the value of the extremum; NaN where that is.
+    fn share(&self, x: Value, y: Value, passes: Value, whole: Value) -> Value {
+        // Of no elements none passes.
+        let count = self.sum(passes.cast(x.dtype())).maximum(1.0);
+        select(y.is_nan(), f64::NAN, whole / count)
     }
 
     fn sum(&self, x: Value) -> Value {

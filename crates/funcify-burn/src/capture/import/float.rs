@@ -66,7 +66,7 @@ pub(super) fn activation_row(known: &Known, op: &ActivationOperationIr) -> Row {
             let x = known.get(&op.tensor)?;
             (x * number(&op.alpha, x) + number(&op.beta, x)).clamp(0.0, 1.0)
         }
-        Op::LogSigmoid(op) => -(-known.get(&op.input)?).softplus(),
+        Op::LogSigmoid(op) => known.get(&op.input)?.log_sigmoid(),
         Op::Softmax(op) => known.get(&op.input)?.softmax(op.axis as i64),
         Op::LogSoftmax(op) => known.get(&op.input)?.log_softmax(op.axis as i64),
         Op::Softmin(op) => (-known.get(&op.input)?).softmax(op.axis as i64),

@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod bits;
+mod derivatives;
 mod indexing;
 mod order;
 
@@ -18,7 +19,8 @@ type Cases = Result<Vec<Case>, String>;
 
 /// Every case of the category.
 pub(crate) fn cases() -> Cases {
-    Ok([arithmetic::cases()?, bits::cases()?, indexing::cases()?, order::cases()?].concat())
+    let groups = [arithmetic::cases()?, bits::cases()?, derivatives::cases()?, indexing::cases()?, order::cases()?];
+    Ok(groups.concat())
 }
 
 /// The float types.

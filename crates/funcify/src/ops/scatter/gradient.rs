@@ -2,7 +2,7 @@
 //!
 //! A product's derivative by an update is the product of the element and of all other updates of it, without a division,
 //! so that zeros are right in every order. A maximum's passes to whatever has that value, the element or its updates, in
-//! equal shares, as in PyTorch's `scatter_reduce`; none of NaN.
+//! equal shares, as in PyTorch's `scatter_reduce`; where the result is NaN, so is its derivative by each of them.
 
 use super::{Scatter, ScatterMode};
 use crate::derivative::{Primals, add};
@@ -108,28 +108,39 @@ impl Combining {
             of_x.map(|tangent| select(winners.elements, tangent, 0.0)),
             of_updates.map(|tangent| self.sums(select(winners.updates, tangent, 0.0))),
         );
-        sum.map(|sum| sum / winners.count)
+        sum.map(|sum| winners.share(result, sum))
     }
 
     pub(super) fn extremum_cotangents(&self, primals: &Primals<'_>, cotangent: Value) -> Vec<Option<Value>> {
-        let winners = self.winners(primals.results[0]);
-        let share = cotangent / winners.count;
+        let result = primals.results[0];
+        let winners = self.winners(result);
+        let share = winners.share(result, cotangent);
         let of_x = || Some(select(winners.elements, share, 0.0));
         primals.each([&of_x, &|| None, &|| Some(select(winners.updates, self.of_updates(share), 0.0))])
     }
 
     fn winners(&self, result: Value) -> Winners {
-        let elements = self.x.eq(result);
-        let updates = self.passes() & self.updates.eq(self.of_updates(result));
+        let has = |values: Value, result: Value| match self.op.mode {
+            ScatterMode::Min => !values.gt(result),
+            _ => !values.lt(result),
+        };
+        let elements = has(self.x, result);
+        let updates = self.passes() & has(self.updates, self.of_updates(result));
         let count = elements.cast(self.x.dtype()) + self.sums(updates.cast(self.x.dtype()));
-        // No one wins against NaN.
-        Winners { elements, updates, count: count.maximum(1.0) }
+        Winners { elements, updates, count }
     }
 }
 
-/// What has the value of the result: which elements, which updates, and how many for each element.
+/// What has the value of the result: which elements, which updates, and how many for each element. All where it is NaN.
 struct Winners {
     elements: Value,
     updates: Value,
     count: Value,
+}
+
+impl Winners {
+    /// An equal share of what each element has; NaN where the result is.
+    fn share(&self, result: Value, of_elements: Value) -> Value {
+        select(result.is_nan(), f64::NAN, of_elements / self.count)
+    }
 }

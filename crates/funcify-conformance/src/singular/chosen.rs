@@ -1,0 +1,232 @@
+//! Derivatives that are chosen where the true ones do not exist, and known ones that formulas which overflow, cancel, or
+//! select a constant at one point get wrong.
+
+use funcify::DType;
+
+use super::FLOATS;
+
+/// Chosen derivatives of some functions at some points.
+#[derive(Clone, Copy, Debug)]
+pub struct Chosen {
+    /// The functions, by name.
+    pub functions: &'static [&'static str],
+    /// Where.
+    pub at: At,
+    /// By order from 1 on, and in each by how often the second operand is that of the derivative.
+    pub derivatives: &'static [&'static [f64]],
+}
+
+/// Where derivatives are chosen.
+#[derive(Clone, Copy, Debug)]
+pub enum At {
+    /// At these points. Zeros have signs.
+    Points(&'static [&'static [f64]]),
+    /// Where both operands are equal.
+    Equal,
+}
+
+/// Derivatives that are known.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// The function, by name.
+    pub function: &'static str,
+    /// By which operands.
+    pub by: &'static [usize],
+    /// The element types that hold the points and the derivatives.
+    pub dtypes: &'static [DType],
+    /// Points, and the derivative at each.
+    pub at: &'static [(&'static [f64], f64)],
+}
+
+impl At {
+    /// Whether a point is among them.
+    pub fn contains(&self, point: &[f64]) -> bool {
+        let is_same = |a: &[f64]| a.iter().zip(point).all(|(a, b)| a.to_bits() == b.to_bits());
+        match self {
+            At::Points(points) => points.iter().any(|other| is_same(other)),
+            At::Equal => point.windows(2).all(|pair| pair[0] == pair[1]),
+        }
+    }
+
+    /// Points for programs on every float type.
+    pub fn examples(&self) -> &'static [&'static [f64]] {
+        match self {
+            At::Points(points) => points,
+            At::Equal => &[&[0.0, 0.0], &[1.0, 1.0], &[-2.0, -2.0], &[0.5, 0.5]],
+        }
+    }
+}
+
+const INF: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
+const ZEROS: At = At::Points(&[&[0.0], &[-0.0]]);
+const ORIGIN: At = At::Points(&[&[0.0, 0.0]]);
+const EXTREMA: &[&str] =
+    &["max", "reduce_max", "cumulative_max", "scatter_max", "min", "reduce_min", "cumulative_min", "scatter_min"];
+const ROUNDED: &[&str] = &["floor", "ceil", "trunc", "round"];
+
+const fn line(functions: &'static [&'static str], at: At, derivatives: &'static [&'static [f64]]) -> Chosen {
+    Chosen { functions, at, derivatives }
+}
+
+/// Every choice. Where the first derivative is infinite, the others are infinite or NaN, and mixed ones may be 0.
+pub const CHOSEN: &[Chosen] = &[
+    line(&["abs", "sign", "relu", "of_base_0"], ZEROS, &[&[0.0], &[0.0], &[0.0]]),
+    line(&["clamp"], At::Points(&[&[-1.0], &[2.0]]), &[&[0.5], &[0.0], &[0.0]]),
+    line(
+        ROUNDED,
+        At::Points(&[
+            &[0.0],
+            &[-0.0],
+            &[0.5],
+            &[-0.5],
+            &[1.0],
+            &[-1.0],
+            &[1.5],
+            &[-1.5],
+            &[2.0],
+            &[-2.0],
+            &[2.5],
+            &[-2.5],
+            &[3.0],
+            &[-3.0],
+            &[5.0],
+            &[-5.0],
+        ]),
+        &[&[0.0], &[0.0], &[0.0]],
+    ),
+    line(EXTREMA, At::Equal, &[&[0.5, 0.5], &[0.0, 0.0, 0.0]]),
+    line(EXTREMA, At::Points(&[&[NAN, 1.0], &[1.0, NAN], &[NAN, NAN]]), &[&[NAN, NAN]]),
+    line(&["clamp"], At::Points(&[&[NAN]]), &[&[NAN]]),
+    line(&["relu"], At::Points(&[&[NAN]]), &[&[1.0]]),
+    line(ROUNDED, At::Points(&[&[NAN], &[INF], &[-INF]]), &[&[0.0]]),
+    line(&["sqrt", "pow_half"], At::Points(&[&[0.0]]), &[&[INF], &[-INF], &[INF]]),
+    line(&["sqrt"], At::Points(&[&[-0.0]]), &[&[-INF], &[INF], &[-INF]]),
+    line(&["pow_half"], At::Points(&[&[-0.0]]), &[&[INF], &[-INF], &[INF]]),
+    line(&["cbrt"], ZEROS, &[&[INF], &[NAN], &[NAN]]),
+    line(&["log"], At::Points(&[&[0.0]]), &[&[INF], &[-INF], &[INF]]),
+    line(&["log"], At::Points(&[&[-0.0]]), &[&[-INF], &[-INF], &[-INF]]),
+    line(&["log1p"], At::Points(&[&[-1.0]]), &[&[INF], &[-INF], &[INF]]),
+    line(&["rsqrt"], ZEROS, &[&[-INF], &[INF], &[-INF]]),
+    line(&["recip", "pow_minus_1"], ZEROS, &[&[-INF], &[INF], &[-INF]]),
+    line(&["asin", "atanh", "erf_inv"], At::Points(&[&[1.0], &[-1.0]]), &[&[INF], &[INF], &[INF]]),
+    line(&["acos"], At::Points(&[&[1.0], &[-1.0]]), &[&[-INF], &[-INF], &[-INF]]),
+    line(&["acosh"], At::Points(&[&[1.0]]), &[&[INF], &[-INF], &[INF]]),
+    line(
+        &["lgamma", "polygamma"],
+        At::Points(&[
+            &[0.0],
+            &[-0.0],
+            &[-1.0],
+            &[-2.0],
+            &[-3.0],
+            &[-5.0],
+            &[-10.0],
+            &[-20.0],
+            &[-40.0],
+            &[-100.0],
+            &[-600.0],
+            &[-800.0],
+            &[-1e5],
+        ]),
+        &[&[NAN], &[INF], &[NAN]],
+    ),
+    line(
+        &["div"],
+        At::Points(&[
+            &[1e-200, 0.0],
+            &[1e-8, 0.0],
+            &[0.5, 0.0],
+            &[1.0, 0.0],
+            &[2.0, 0.0],
+            &[3.0, 0.0],
+            &[1e3, 0.0],
+            &[1e200, 0.0],
+        ]),
+        &[&[INF, -INF], &[0.0, -INF, INF]],
+    ),
+    line(
+        &["div"],
+        At::Points(&[&[-1e-200, 0.0], &[-0.5, 0.0], &[-1.0, 0.0], &[-2.0, 0.0], &[-3.5, 0.0], &[-1e200, 0.0]]),
+        &[&[INF, INF], &[0.0, -INF, -INF]],
+    ),
+    line(
+        &["rem"],
+        At::Points(&[&[0.3, 0.3], &[1.1, 1.1], &[2.5, 2.5], &[7.3, 7.3], &[-0.8, -0.8], &[-1.3, -1.3]]),
+        &[&[1.0, -1.0], &[0.0, 0.0, 0.0]],
+    ),
+    line(&["pow"], ORIGIN, &[&[0.0, 0.0], &[0.0, 0.0, 0.0]]),
+    line(&["pow"], At::Points(&[&[0.0, 1e-8], &[0.0, 0.5]]), &[&[INF, 0.0], &[-INF, NAN, 0.0]]),
+    line(&["pow"], At::Points(&[&[0.0, 1.0], &[0.0, 3.0], &[0.0, 1e3]]), &[&[], &[0.0, 0.0, 0.0]]),
+    line(&["pow"], At::Points(&[&[0.0, 2.0]]), &[&[0.0, 0.0], &[2.0, 0.0, 0.0]]),
+    line(
+        &["pow"],
+        At::Points(&[&[0.0, -0.5], &[0.0, -1.0], &[0.0, -2.0], &[0.0, -3.5]]),
+        &[&[-INF, 0.0], &[INF, NAN, 0.0]],
+    ),
+    line(&["atan2"], ORIGIN, &[&[NAN, NAN], &[NAN, NAN, NAN]]),
+    line(&["atan2"], At::Points(&[&[0.0, -0.5]]), &[&[-2.0, 0.0], &[0.0, -4.0, 0.0]]),
+    line(&["atan2"], At::Points(&[&[0.0, -1.0]]), &[&[-1.0, 0.0], &[0.0, -1.0, 0.0]]),
+    line(&["atan2"], At::Points(&[&[0.0, -2.0]]), &[&[-0.5, 0.0], &[0.0, -0.25, 0.0]]),
+    line(&["atan2"], At::Points(&[&[0.0, -3.5]]), &[&[-1.0 / 3.5, 0.0], &[0.0, -1.0 / 12.25, 0.0]]),
+    line(&["atan2"], At::Points(&[&[0.0, -1e-200]]), &[&[-1e200, 0.0], &[0.0, -INF, 0.0]]),
+    line(&["atan2"], At::Points(&[&[0.0, -1e200]]), &[&[-1e-200, 0.0], &[0.0, 0.0, 0.0]]),
+    line(
+        &["copysign"],
+        At::Points(&[&[0.0, 0.0], &[0.0, 0.5], &[0.0, 1.0], &[0.0, -2.0]]),
+        &[&[0.0, 0.0], &[0.0, 0.0, 0.0]],
+    ),
+    line(&["copysign"], At::Points(&[&[0.5, 0.0], &[1.0, 0.0]]), &[&[1.0, 0.0], &[0.0, 0.0, 0.0]]),
+    line(&["copysign"], At::Points(&[&[-2.0, 0.0]]), &[&[-1.0, 0.0], &[0.0, 0.0, 0.0]]),
+    line(&["hypot"], ORIGIN, &[&[0.0, 0.0], &[0.0, 0.0, 0.0]]),
+    line(&["norm"], ORIGIN, &[&[NAN, NAN], &[NAN, NAN, NAN]]),
+    line(&["std"], At::Equal, &[&[NAN, NAN], &[NAN, NAN, NAN]]),
+];
+
+const WIDE: &[DType] = &[DType::F64];
+const RANGE_OF_F32: &[DType] = &[DType::BF16, DType::F32];
+const HALF: &[DType] = &[DType::F16];
+const PRECISE: &[DType] = &[DType::F32, DType::F64];
+/// 1 / (2 * sqrt(2)).
+const BENT: f64 = 0.353_553_390_593_273_8;
+
+const fn known(
+    function: &'static str,
+    by: &'static [usize],
+    dtypes: &'static [DType],
+    at: &'static [(&'static [f64], f64)],
+) -> Known {
+    Known { function, by, dtypes, at }
+}
+
+/// What is known.
+pub const KNOWN: &[Known] = &[
+    known("softplus", &[0], &FLOATS, &[(&[0.0], 0.5), (&[-0.0], 0.5)]),
+    known("softplus", &[0, 0], &FLOATS, &[(&[0.0], 0.25), (&[-0.0], 0.25)]),
+    known("softplus", &[0, 0, 0], &FLOATS, &[(&[0.0], 0.0)]),
+    known("log_sigmoid", &[0, 0], &FLOATS, &[(&[0.0], -0.25)]),
+    known("logaddexp", &[0, 1], &FLOATS, &[(&[0.5, 0.5], -0.25), (&[-3.0, -3.0], -0.25)]),
+    known(
+        "hypot",
+        &[0, 0],
+        &FLOATS,
+        &[(&[1.0, 1.0], BENT), (&[-1.0, 1.0], BENT), (&[1.0, 0.0], 0.0), (&[0.0, 2.0], 0.5)],
+    ),
+    known("hypot", &[0, 1], &FLOATS, &[(&[1.0, 1.0], -BENT), (&[-1.0, 1.0], BENT), (&[1.0, 0.0], 0.0)]),
+    known("pow", &[0, 1], &FLOATS, &[(&[2.0, 0.0], 0.5), (&[0.5, 0.0], 2.0), (&[1.0, 0.0], 1.0)]),
+    known("pow", &[1, 0], &FLOATS, &[(&[2.0, 0.0], 0.5), (&[0.5, 0.0], 2.0), (&[1.0, 0.0], 1.0)]),
+    known("pow", &[0], &FLOATS, &[(&[0.0, 1.0], 1.0), (&[0.0, 2.0], 0.0), (&[3.0, 0.0], 0.0)]),
+    known("pow", &[1], &FLOATS, &[(&[0.0, 1.0], 0.0), (&[0.0, 3.0], 0.0)]),
+    known("acosh", &[0], WIDE, &[(&[1e200], 1e-200)]),
+    known("acosh", &[0], RANGE_OF_F32, &[(&[1e20], 1e-20)]),
+    known("asinh", &[0], WIDE, &[(&[1e200], 1e-200), (&[-1e200], 1e-200)]),
+    known("asinh", &[0], RANGE_OF_F32, &[(&[1e20], 1e-20), (&[-1e20], 1e-20)]),
+    known("asinh", &[0], HALF, &[(&[512.0], 1.0 / 512.0)]),
+    known("atan", &[0], HALF, &[(&[256.0], 1.0 / 65_537.0)]),
+    known("atan2", &[0], WIDE, &[(&[1e200, 1e200], 5e-201), (&[1e-200, 1e-200], 5e199)]),
+    known("atan2", &[0], RANGE_OF_F32, &[(&[1e25, 1e25], 5e-26), (&[1e-25, 1e-25], 5e24)]),
+    known("atan2", &[1], HALF, &[(&[512.0, 512.0], -1.0 / 1024.0), (&[2e-3, 2e-3], -250.0)]),
+    known("rem", &[1], PRECISE, &[(&[1.0, 0.1], -9.0), (&[-1.0, 0.1], 9.0), (&[7.5, 2.0], -3.0)]),
+    known("expm1", &[0], PRECISE, &[(&[-40.0], 4.248_354_255_291_589e-18), (&[0.0], 1.0)]),
+    known("asin", &[0], WIDE, &[(&[1.0 - 1.0 / 1_099_511_627_776.0], 741_455.200_189_633_9)]),
+];

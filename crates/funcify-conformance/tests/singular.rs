@@ -1,0 +1,423 @@
+//! Every elementwise function at and around its singular points, to the third order: both modes against each other, and each
+//! derivative against differences of the one before it.
+//!
+//! Where differences from the left and from the right disagree, or grow without end, there is no derivative: then the
+//! table of chosen ones must have the point. So a kink that nobody has thought of fails, and so does one that a rule
+//! makes by selecting a constant at one point.
+
+use funcify::{DType, Graph, HostTensor, evaluate};
+use funcify_conformance::singular::{CHOSEN, FUNCTIONS, Function, KNOWN, Mode, function};
+
+/// Partial derivatives at points, by operands in that order.
+struct Evaluated<'a> {
+    function: &'a Function,
+    path: Vec<(usize, Mode)>,
+    graph: Graph,
+}
+
+impl<'a> Evaluated<'a> {
+    fn new(function: &'a Function, path: &[(usize, Mode)]) -> Self {
+        let graph = Graph::build(function.name, |builder| {
+            let operands = (0..function.operands).map(|index| builder.input(&format!("x{index}"), "f64[n]"));
+            function.derivative(&operands.collect::<Vec<_>>(), path)
+        });
+        let graph = graph.unwrap_or_else(|error| panic!("{}: {error}", function.name));
+        Evaluated { function, path: path.to_vec(), graph }
+    }
+
+    fn at(&self, points: &[Vec<f64>]) -> Vec<f64> {
+        let column = |index: usize| points.iter().map(|point| point[index]).collect::<Vec<f64>>();
+        let inputs = (0..self.function.operands).map(|index| HostTensor::from_vec(column(index), [points.len()]));
+        let inputs: Vec<HostTensor> = inputs.map(|input| input.expect("one element a point")).collect();
+        let results = evaluate(&self.graph, &inputs).unwrap_or_else(|error| panic!("{}: {error}", self.name()));
+        results[0].to_f64_vec()
+    }
+
+    /// `pow by x0 x1 (Reverse, Reverse)`.
+    fn name(&self) -> String {
+        let by: Vec<String> = self.path.iter().map(|(operand, mode)| format!("{operand}:{mode:?}")).collect();
+        format!("{} by [{}]", self.function.name, by.join(", "))
+    }
+}
+
+/// What differences say of a derivative at a point, with steps of one size.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Said {
+    /// It is this, give or take so much.
+    Is(f64, f64),
+    /// There is none: the sides disagree, or grow, or one is outside the domain.
+    None,
+    /// The function is not finite here.
+    Outside,
+    /// The steps are too large or too small.
+    Nothing,
+}
+
+/// The steps of differences are this many times halved.
+const LEVELS: usize = 8;
+/// The first of them, for each size: relative to the operand, to its distance from a whole number, to the other operand,
+/// and to 1.
+const SIZES: [fn(f64, f64) -> f64; 7] = [
+    |x, _| x.abs() * 1e-4,
+    |x, _| x.abs() * 0.05,
+    |x, _| (x - x.round()).abs() * 0.1,
+    |_, other| other.abs() * 1e-4,
+    |_, other| other.abs() * 0.05,
+    |_, _| 2e-4,
+    |_, _| 0.05,
+];
+
+/// Differences of a function along one operand, at each point, in each size of steps.
+fn differences(of: &Evaluated<'_>, along: usize, points: &[Vec<f64>]) -> Vec<[Said; SIZES.len()]> {
+    let mut moved = Vec::new();
+    for point in points {
+        for size in SIZES {
+            for level in 0..=LEVELS {
+                for side in [1.0, -1.0] {
+                    let mut other = point.clone();
+                    other[along] += side * size(point[along], point[point.len() - 1 - along]) / f64::from(1 << level);
+                    moved.push(other);
+                }
+            }
+        }
+    }
+    let values = of.at(&moved);
+    let sample = |number: usize, size: usize, level: usize, side: usize| {
+        let index = ((number * SIZES.len() + size) * (LEVELS + 1) + level) * 2 + side;
+        (moved[index][along] - points[number][along], values[index])
+    };
+    let of_size = |number: usize, size: usize| {
+        let samples = (0..=LEVELS).map(|level| [0, 1].map(|side| sample(number, size, level, side)));
+        said(&samples.collect::<Vec<_>>())
+    };
+    (0..points.len()).map(|number| std::array::from_fn(|size| of_size(number, size))).collect()
+}
+
+/// What samples on both sides, nearer and nearer, say of the derivative between them.
+fn said(samples: &[[(f64, f64); 2]]) -> Said {
+    let on = |side: usize| samples.iter().map(move |sample| sample[side]);
+    if samples.iter().flatten().any(|(step, _)| *step == 0.0) {
+        return Said::Nothing;
+    }
+    let is_out = [0, 1].map(|side| on(side).all(|(_, value)| !value.is_finite()));
+    let is_in = [0, 1].map(|side| on(side).all(|(_, value)| value.is_finite()));
+    match (is_out, is_in) {
+        ([true, true], _) => return Said::Outside,
+        ([true, false], [_, true]) | ([false, true], [true, _]) => return Said::None,
+        (_, [true, true]) => {}
+        _ => return Said::Nothing,
+    }
+    let largest = |level: usize| samples[level][0].1.abs().max(samples[level][1].1.abs());
+    let noise = |level: usize| 4.0 * f64::EPSILON * largest(level) / samples[level][0].0.abs();
+    let middle = |level: usize| {
+        let [up, down] = samples[level];
+        (up.1 - down.1) / (up.0 - down.0)
+    };
+    let beside = |side: usize| {
+        move |level: usize| {
+            let (far, near) = (samples[level][side], samples[level + 1][side]);
+            (far.1 - near.1) / (far.0 - near.0)
+        }
+    };
+    let count = samples.len();
+    let whole = (0..count).map(largest).fold(0.0, f64::max) / samples[0][0].0.abs();
+    if !whole.is_finite() || (0..count).any(|level| !middle(level).is_finite()) {
+        return Said::Outside;
+    }
+    let certain = |(value, error): (f64, f64)| error <= 1e-3 * value.abs() || error <= 1e-6 * whole;
+    let central = extrapolated(4.0, count, noise, middle);
+    let sides = [0, 1].map(|side| extrapolated(2.0, count - 1, noise, beside(side)));
+    let close = |a: (f64, f64), b: (f64, f64)| {
+        (a.0 - b.0).abs() <= 1e-2 * a.0.abs().max(b.0.abs()) + 1e-5 * whole + 10.0 * (a.1 + b.1)
+    };
+    let grows = |difference: &dyn Fn(usize) -> f64, count: usize| {
+        (count - 5..count)
+            .all(|level| difference(level).abs() > 1.1 * difference(level - 1).abs() + 100.0 * noise(level))
+    };
+    if grows(&middle, count) || [0, 1].into_iter().any(|side| grows(&beside(side), count - 1)) {
+        return Said::None;
+    }
+    match (certain(central), sides.map(certain)) {
+        (_, [true, true]) if !close(sides[0], sides[1]) => Said::None,
+        (true, _) => Said::Is(central.0, central.1),
+        _ => Said::Nothing,
+    }
+}
+
+/// Neville's extrapolation of differences to a step of zero, whose errors fall by `factor` and its powers where the step
+/// is halved: the best of the table, with an estimate of its error.
+fn extrapolated(
+    factor: f64,
+    count: usize,
+    noise: impl Fn(usize) -> f64,
+    difference: impl Fn(usize) -> f64,
+) -> (f64, f64) {
+    let mut best = (f64::NAN, f64::INFINITY);
+    let mut before: Vec<f64> = Vec::new();
+    for level in 0..count {
+        let mut row = vec![difference(level)];
+        let mut power = factor;
+        for (column, above) in before.iter().enumerate() {
+            let here: f64 = row[column];
+            let next = here + (here - above) / (power - 1.0);
+            let error = (next - here).abs().max((next - above).abs()) + noise(level);
+            if error < best.1 {
+                best = (next, error);
+            }
+            row.push(next);
+            power *= factor;
+        }
+        before = row;
+    }
+    best
+}
+
+/// Equal but for rounding.
+fn same(a: f64, b: f64) -> bool {
+    a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}
+
+/// What is wrong with a derivative of which differences say this, if nothing is chosen.
+fn judged(found: f64, said: &[Said]) -> Verdict {
+    let agrees = |said: &Said| {
+        // The smallest numbers have few digits.
+        let close = |value: f64, error: f64| (value - found).abs() <= 1e-4 * value.abs() + 20.0 * error + 1e-300;
+        matches!(said, Said::Is(value, error) if close(*value, *error))
+    };
+    if said.iter().any(agrees) {
+        return Verdict::Right;
+    }
+    if said.contains(&Said::Outside) {
+        return Verdict::Open;
+    }
+    if let Some(other) = said.iter().find(|said| matches!(said, Said::Is(..))) {
+        return Verdict::Wrong(format!("differences say {other:?}"));
+    }
+    match said.contains(&Said::None) {
+        true => Verdict::Wrong("there is no derivative, and none is chosen".to_string()),
+        false => Verdict::Open,
+    }
+}
+
+/// Whether a derivative is right.
+enum Verdict {
+    Right,
+    Wrong(String),
+    /// Differences cannot tell.
+    Open,
+}
+
+/// The derivative that the table has for a point.
+fn chosen(function: &Function, point: &[f64], by: &[usize]) -> Option<f64> {
+    let line = CHOSEN.iter().find(|line| line.functions.contains(&function.name) && line.at.contains(point))?;
+    let second = by.iter().filter(|operand| **operand == 1).count();
+    line.derivatives.get(by.len() - 1)?.get(second).copied()
+}
+
+/// Whether a derivative is the chosen one: where the first is infinite, it depends on the mode whether others are infinite
+/// or NaN, and on the order of the operands whether mixed ones are 0.
+fn is_chosen(found: f64, value: f64, by: &[usize]) -> bool {
+    let is_mixed = by.contains(&0) && by.contains(&1);
+    let is_undefined = by.len() > 1 && !value.is_finite();
+    same(found, value) || (is_undefined && (!found.is_finite() || (is_mixed && found == 0.0)))
+}
+
+/// The modes in which a derivative of that order is taken.
+fn modes(order: usize) -> &'static [fn(usize) -> Mode] {
+    let all: &[fn(usize) -> Mode] = &[
+        |_| Mode::Reverse,
+        |_| Mode::Forward,
+        |index| if index == 0 { Mode::Reverse } else { Mode::Forward },
+        |index| if index == 0 { Mode::Forward } else { Mode::Reverse },
+    ];
+    if order == 1 { &all[..2] } else { all }
+}
+
+fn in_mode(by: &[usize], mode: fn(usize) -> Mode) -> Vec<(usize, Mode)> {
+    by.iter().enumerate().map(|(index, operand)| (*operand, mode(index))).collect()
+}
+
+/// What is wrong with the derivatives of a function at these points, up to that order; and how many are right, and open.
+fn faults(function: &Function, points: &[Vec<f64>], orders: usize) -> (Vec<String>, [usize; 2]) {
+    let (mut faults, mut counts) = (Vec::new(), [0, 0]);
+    let values = Evaluated::new(function, &[]).at(points);
+    let mut paths: Vec<Vec<usize>> = vec![Vec::new()];
+    for order in 1..=orders {
+        let longer = |path: Vec<usize>| (0..function.operands).map(move |next| [path.as_slice(), &[next]].concat());
+        paths = paths.into_iter().flat_map(longer).collect();
+        for by in &paths {
+            let before = Evaluated::new(function, &in_mode(&by[..order - 1], |_| Mode::Reverse));
+            let said = differences(&before, by[order - 1], points);
+            let found: Vec<(String, Vec<f64>)> = modes(order)
+                .iter()
+                .map(|mode| Evaluated::new(function, &in_mode(by, *mode)))
+                .map(|derivative| (derivative.name(), derivative.at(points)))
+                .collect();
+            for (number, point) in points.iter().enumerate().filter(|(number, _)| !values[*number].is_nan()) {
+                let reverse = found[0].1[number];
+                for (name, found) in &found {
+                    let found = found[number];
+                    let at = || format!("{name} at {point:?} is {found:e}");
+                    if let Some(value) = chosen(function, point, by) {
+                        if !is_chosen(found, value, by) {
+                            faults.push(format!("{}, and {value} is chosen", at()));
+                        }
+                        continue;
+                    }
+                    match judged(found, &said[number]) {
+                        Verdict::Right => counts[0] += 1,
+                        Verdict::Open if same(found, reverse) || !(found.is_finite() || reverse.is_finite()) => {
+                            counts[1] += 1
+                        }
+                        Verdict::Open => faults.push(format!("{}, and {reverse:e} in reverse mode", at())),
+                        Verdict::Wrong(reason) => faults.push(format!("{}: {reason}", at())),
+                    }
+                }
+            }
+        }
+    }
+    (faults, counts)
+}
+
+/// No fault, and differences that decide at most points.
+fn check(functions: &[Function], orders: usize) {
+    let mut all = Vec::new();
+    for function in functions {
+        let points: Vec<Vec<f64>> = match function.operands {
+            1 => function.among.iter().map(|x| vec![*x]).collect(),
+            _ => function.among.iter().flat_map(|x| function.among.iter().map(|y| vec![*x, *y])).collect(),
+        };
+        let (faults, [decided, open]) = faults(function, &points, orders);
+        println!("{}: {decided} decided, {open} open, {} faults", function.name, faults.len());
+        if faults.is_empty() {
+            assert!(
+                decided > 2 * open,
+                "{}: {decided} derivatives are seen to be right, {open} are not",
+                function.name
+            );
+        }
+        all.extend(faults);
+    }
+    assert!(all.is_empty(), "{} faults\n{}", all.len(), all.join("\n"));
+}
+
+fn of_operands(operands: usize) -> Vec<Function> {
+    FUNCTIONS.iter().filter(|function| function.operands == operands).copied().collect()
+}
+
+#[test]
+fn functions_of_one_operand() {
+    check(&of_operands(1), 3);
+}
+
+#[test]
+fn functions_of_two_operands() {
+    check(&of_operands(2), 2);
+}
+
+/// What differences are too coarse for.
+#[test]
+fn known_derivatives() {
+    for line in KNOWN.iter().filter(|line| line.dtypes.contains(&DType::F64)) {
+        let function = function(line.function).expect("the function is in the table");
+        for mode in modes(line.by.len()) {
+            let derivative = Evaluated::new(function, &in_mode(line.by, *mode));
+            for (point, value) in line.at {
+                let found = derivative.at(&[point.to_vec()])[0];
+                let is_same = same(found, *value) || (found - value).abs() < 1e-15;
+                assert!(is_same, "{} at {point:?} is {found:e}, not {value:e}", derivative.name());
+            }
+        }
+    }
+}
+
+/// Also where the function is NaN, which the search passes over.
+#[test]
+fn chosen_derivatives() {
+    for line in CHOSEN {
+        for name in line.functions {
+            let function = function(name).expect("the function is in the table");
+            for (order, derivatives) in (1..).zip(line.derivatives) {
+                for (second, value) in derivatives.iter().enumerate() {
+                    let by = [vec![0; order - second], vec![1; second]].concat();
+                    for mode in modes(order) {
+                        let derivative = Evaluated::new(function, &in_mode(&by, *mode));
+                        for point in line.at.examples() {
+                            let found = derivative.at(&[point.to_vec()])[0];
+                            let name = derivative.name();
+                            assert!(is_chosen(found, *value, &by), "{name} at {point:?} is {found:e}, not {value:e}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// At infinity a first derivative is its limit, or NaN, and never another number.
+#[test]
+fn derivatives_at_infinity() {
+    for function in of_operands(1) {
+        for mode in modes(1) {
+            let derivative = Evaluated::new(&function, &in_mode(&[0], *mode));
+            for sign in [1.0, -1.0] {
+                let [found, near] = [f64::INFINITY, 1e100].map(|x| derivative.at(&[vec![sign * x]])[0]);
+                let both_small = found.abs() < 1e-30 && near.abs() < 1e-30;
+                let both_large = found * near.signum() > 1e30 && near.abs() > 1e30;
+                let is_limit = same(found, near) || both_small || both_large;
+                assert!(
+                    found.is_nan() || near.is_nan() || is_limit,
+                    "{} at {sign} * inf is {found:e}, not {near:e}",
+                    derivative.name()
+                );
+            }
+        }
+    }
+}
+
+/// A derivative at NaN is NaN, but for functions whose derivative is a number everywhere, and those of the table.
+#[test]
+fn derivatives_at_nan() {
+    let constant = ["neg", "sign", "pow_0", "pow_1"];
+    for function in of_operands(1).iter().filter(|function| !constant.contains(&function.name)) {
+        for mode in modes(1) {
+            let derivative = Evaluated::new(function, &in_mode(&[0], *mode));
+            let (found, value) = (derivative.at(&[vec![f64::NAN]])[0], chosen(function, &[f64::NAN], &[0]));
+            assert!(same(found, value.unwrap_or(f64::NAN)), "{} at NaN is {found:e}", derivative.name());
+        }
+    }
+}
+
+/// Every op of the tables that takes floats is searched, and every line of the tables is of a function that is.
+#[test]
+fn every_elementwise_op_is_searched() {
+    let without = ["stop_gradient", "eq", "ne", "lt", "le", "gt", "ge", "is_nan", "is_finite", "signbit", "nextafter"];
+    for name in funcify::ops::all_names() {
+        let text =
+            |operands: &str| format!("fn @f(%x: f64[]) {{\n  %0: f64[] = {name} {operands}\n  return y=%0\n}}\n");
+        let is_elementwise = ["%x", "%x, %x"].iter().any(|operands| Graph::parse(&text(operands)).is_ok());
+        // Ops that keep the type of a scalar without computing anything.
+        let moves = ["reshape", "transpose", "broadcast"].contains(&name);
+        if is_elementwise && !moves && !without.contains(&name) {
+            assert!(function(name).is_some(), "`{name}` has no line in `FUNCTIONS`");
+        }
+    }
+}
+
+/// Each line of the documented tables names cases that there are.
+#[test]
+fn the_documented_answers_have_cases() {
+    let cases = funcify_conformance::all_cases().expect("every case can be made");
+    let table = include_str!("../../funcify/src/ops/numerics.md");
+    let mut named = 0;
+    for line in table.lines().filter(|line| line.starts_with('|')) {
+        let columns: Vec<&str> = line.split('|').collect();
+        assert_eq!(columns.len(), 6, "{line}");
+        for name in columns[4].split('`').skip(1).step_by(2) {
+            let prefix = format!("numerics/{name}_");
+            assert!(cases.iter().any(|case| case.name.starts_with(&prefix)), "there is no case `{name}`: {line}");
+            named += 1;
+        }
+    }
+    assert!(named > 60, "{named} cases are named");
+}

@@ -69,7 +69,7 @@ impl Value {
 /// overflows nor vanishes. 1 where one is not finite; where both are tiny, a number whose reciprocal is finite.
 pub(crate) fn magnitude(x: Value, y: Value) -> Value {
     let least = match x.dtype() {
-        DType::F16 => 2f64.powi(-15),
+        DType::F16 => 2f64.powi(-14),
         DType::F64 => 2f64.powi(-900),
         _ => 2f64.powi(-100),
     };

@@ -190,7 +190,7 @@ fn scattered_extrema() -> Result<Case, String> {
     gives("gradient_of_scattered_extrema", program, inputs, outputs)
 }
 
-/// Where NaN wins no one has a gradient; updates that are out of range never have one, NaN or not.
+/// Where NaN wins, the gradients of all that might have are NaN; updates that are out of range never have one, NaN or not.
 fn scattered_nan() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
@@ -201,8 +201,8 @@ fn scattered_nan() -> Result<Case, String> {
     };
     let inputs = [row([1f32, 2., 3.]), row([f32::NAN, 4., f32::NAN]), row([0i64, 1, -1])];
     let outputs = [
-        ("out_0_0", row([0f32, 0., 100.])),
-        ("out_0_1", row([0f32, 10., 0.])),
+        ("out_0_0", row([f32::NAN, 0., 100.])),
+        ("out_0_1", row([f32::NAN, 10., 0.])),
         ("out_1_0", row([0f32, 4., 0.])),
         ("out_1_1", row([0f32, 2., 0.])),
     ];

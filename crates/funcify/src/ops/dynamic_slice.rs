@@ -43,7 +43,7 @@ impl OpRules for DynamicSlice {
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let x = &inputs[0];
         let mut shape = x.shape().to_vec();
-        let size = context.dim(&self.size)?.max(0) as usize;
+        let size = context.size(&self.size)?;
         let start = clamped_start(&context.at, inputs[1].get(0).as_i64(), size, shape[self.axis])?;
         shape[self.axis] = size;
         let result = HostTensor::from_fn(x.dtype(), &shape, |index| {

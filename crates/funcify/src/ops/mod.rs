@@ -340,6 +340,12 @@ impl EvalContext<'_> {
         dim.value(self.sizes).map_err(|error| no_size(&self.at, error))
     }
 
+    /// The size that a dimension is in this call: not negative.
+    pub fn size(&self, dim: &Dim) -> Result<usize> {
+        let value = self.dim(dim)?;
+        usize::try_from(value).map_err(|_| no_size(&self.at, SizeError::Negative(dim.clone(), value)))
+    }
+
     /// The sizes that a shape has in this call.
     pub fn shape(&self, shape: &Shape) -> Result<Vec<usize>> {
         shape.value(self.sizes).map_err(|error| no_size(&self.at, error))

@@ -78,7 +78,7 @@ impl OpRules for Pad {
         outputs: &[TensorType],
     ) -> Result<Vec<HostTensor>> {
         let [x, value] = [&inputs[0], &inputs[1]];
-        let low = context.dim(&self.low)? as usize;
+        let (low, _) = (context.size(&self.low)?, context.size(&self.high)?);
         let shape = context.shape(&outputs[0].shape)?;
         let step = self.interior.saturating_add(1);
         let result = HostTensor::from_fn(x.dtype(), &shape, |index| {

@@ -172,7 +172,7 @@ impl OpRules for Conv {
         let [x, kernel] = [&inputs[0], &inputs[1]];
         let shape = self.result_shape(&context.at, &outputs[0].shape, context.sizes)?;
         let low = self.low.iter().map(|low| context.dim(low)).collect::<Result<Vec<i64>>>()?;
-        let results = (kernel.shape()[0] as i64 / context.dim(&self.groups)?).max(1) as usize;
+        let results = (kernel.shape()[0] / context.size(&self.groups)?.max(1)).max(1);
         let result = HostTensor::from_fn(x.dtype(), &shape, |index| {
             let group = index[1] / results;
             let mut sum = 0.0;
@@ -181,7 +181,7 @@ impl OpRules for Conv {
                 let mut source = vec![index[0], channel];
                 for (axis, low) in low.iter().enumerate() {
                     let position = index[axis + 2] * self.strides[axis] + window[axis + 1] * self.dilation[axis];
-                    source.extend(self.source(axis, position as i64 - low, x.shape()[axis + 2]));
+                    source.extend(self.source(axis, (position as i64).saturating_sub(*low), x.shape()[axis + 2]));
                 }
                 let weight = kernel.at(&[&index[1..2], window].concat()).as_f64();
                 let element = if source.len() == index.len() { x.at(&source).as_f64() } else { 0.0 };

@@ -22,7 +22,7 @@ pub(super) fn spread(size: &Dim, dilation: usize) -> Option<Dim> {
     match (dilation, size.constant()) {
         (1, _) => Some(size.clone()),
         (_, Some(0)) => Some(Dim::from(0)),
-        (_, Some(size)) => Some(Dim::from((size - 1) * dilation as i64 + 1)),
+        (_, Some(size)) => Some(Dim::from(dilation) * (size - 1) + 1),
         (_, None) => None,
     }
 }
@@ -71,8 +71,9 @@ impl Conv {
     /// What a spatial axis of `size` elements is before the window goes over it.
     pub fn padding(&self, at: &Place, axis: usize, size: usize, sizes: &Sizes) -> Result<Padding> {
         let value = |dim: &Dim| dim.value(sizes).map_err(|error| crate::ops::no_size(at, error));
-        let (low, high) = (value(&self.low[axis])?, value(&self.high[axis])?);
-        let spread = if size == 0 { 0 } else { (size as i64 - 1) * self.input_dilation[axis] as i64 + 1 };
+        // Of 128 bits: low and high may be at the two ends of 64.
+        let (low, high) = (i128::from(value(&self.low[axis])?), i128::from(value(&self.high[axis])?));
+        let spread = if size == 0 { 0 } else { (size as i128 - 1) * self.input_dilation[axis] as i128 + 1 };
         let (start, end) = ((-low).clamp(0, spread), (spread + high).clamp(0, spread));
         let padded = (spread + low + high).max(0);
         if start >= end {

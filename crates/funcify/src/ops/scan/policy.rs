@@ -39,7 +39,9 @@ fn within(scan: &Scan, bytes: usize) -> Residuals {
 /// So many levels of segments, each of which keeps as many states.
 fn balanced(steps: usize, levels: u32) -> Vec<usize> {
     let reaches = |each: &usize| each.saturating_pow(levels + 1) >= steps;
-    let each = (2..=steps.max(2)).find(reaches).unwrap_or(2);
+    // From just below the root: a loop may have very many steps.
+    let root = (steps as f64).powf(1.0 / f64::from(levels + 1)) as usize;
+    let each = (root.saturating_sub(2).max(2)..=steps.max(2)).find(reaches).unwrap_or(2);
     (1..=levels).rev().map(|level| each.saturating_pow(level)).collect()
 }
 
@@ -55,19 +57,19 @@ struct Costs {
 impl Costs {
     fn of(scan: &Scan) -> Self {
         let (layout, results, body) = (scan.params(), scan.results(), &scan.body);
-        let carries: usize = layout.carries.map(|param| bytes(body.input_type(param))).sum();
+        let carries = layout.carries.map(|param| bytes(body.input_type(param))).fold(0, usize::saturating_add);
         let (mut state, mut between) = (carries, carries);
         for ((buffer, written), read) in scan.buffers.iter().zip(results.buffers).zip(layout.buffers) {
             let row = bytes(body.output_type(written.start));
             match buffer.start {
                 Start::Empty => {}
                 Start::Given(given) => {
-                    state += row;
-                    between += given * row;
+                    state = state.saturating_add(row);
+                    between = between.saturating_add(given.saturating_mul(row));
                 }
                 Start::Full => {
-                    state += read.len() * row;
-                    between += buffer.reach() * row;
+                    state = state.saturating_add(read.len().saturating_mul(row));
+                    between = between.saturating_add(buffer.reach().saturating_mul(row));
                 }
             }
         }
@@ -78,7 +80,7 @@ impl Costs {
     /// How many bytes are kept at a time.
     fn kept(&self, scan: &Scan, policy: &Residuals) -> usize {
         let values = saved_values(&scan.body, scan.params().carries.end, policy);
-        let values: usize = values.into_iter().map(|value| bytes(scan.body.ty(value))).sum();
+        let values: usize = values.into_iter().map(|value| bytes(scan.body.ty(value))).fold(0, usize::saturating_add);
         let (mut kept, mut steps) = (0usize, self.steps);
         for length in policy.levels().iter().map(|length| (*length).max(1)).filter(|length| *length < self.steps) {
             kept = kept.saturating_add(steps.div_ceil(length).saturating_mul(self.between));

@@ -27,7 +27,7 @@ impl Span {
     /// Those of a loop that has run. May add what binds their number, if it depends on sizes.
     pub(super) fn of(scan: &Scan) -> Self {
         let ran = scan.length();
-        let steps = match scan.truncate.map(Dim::from) {
+        let steps = match scan.truncate.map(|last| Dim::from(last.min(i64::MAX as usize))) {
             None => ran.clone(),
             Some(last) if ran.is_at_least(&last) == Some(true) => last,
             Some(last) if last.is_at_least(&ran) == Some(true) => ran.clone(),

@@ -32,7 +32,8 @@ fn mutated_programs_are_refused_or_run() {
     let _ = std::panic::take_hook();
     assert!(wrong.is_empty(), "{} mutants are wrong:\n{}", wrong.len(), wrong.join("\n\n"));
     // They are not all refused: mutations leave programs, which run.
-    for far in [Reached::Refused, Reached::Stopped, Reached::Ran] {
-        assert!(reached.get(&far).is_some_and(|it| *it * 50 > count as usize), "{far:?} is rare: {reached:?}");
+    let share = |far| reached.get(&far).copied().unwrap_or_default() as f64 / count as f64;
+    for (far, least) in [(Reached::Refused, 0.2), (Reached::Stopped, 0.001), (Reached::Ran, 0.04)] {
+        assert!(share(far) >= least, "{far:?} is rare: {reached:?}");
     }
 }

@@ -98,12 +98,12 @@ const LONGEST: usize = 20_000;
 /// A mutant of one of the texts: a few mutations, one after the other.
 pub(super) fn mutant(choices: &mut Choices, corpus: &[String]) -> String {
     let mut text = corpus[choices.below(corpus.len())].clone();
-    for _ in 0..1 + choices.below(4) {
+    for _ in 0..choices.of(&[1, 1, 1, 2, 2, 4]) {
         let other = &corpus[choices.below(corpus.len())];
-        text = match choices.below(10) {
+        text = match choices.below(12) {
             0 => bytes(choices, &text),
-            1..=4 => tokens(choices, &text, other),
-            5 | 6 => lines(choices, &text, other),
+            1..=3 => tokens(choices, &text, other),
+            4 | 5 => lines(choices, &text, other),
             _ => everywhere(choices, &text),
         };
         if let Some((end, _)) = text.char_indices().nth(LONGEST) {

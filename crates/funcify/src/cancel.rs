@@ -47,7 +47,7 @@ pub struct Cancellation {
 
 #[derive(Debug, Default)]
 struct Shared {
-    cancelled: AtomicBool,
+    cancelled: Arc<AtomicBool>,
     deadline: Option<(Duration, Instant)>,
 }
 
@@ -62,7 +62,12 @@ impl Cancellation {
     pub fn after(time: Duration) -> Self {
         // A deadline that no clock can show is none.
         let deadline = Instant::now().checked_add(time).map(|at| (time, at));
-        Cancellation { shared: Arc::new(Shared { cancelled: AtomicBool::new(false), deadline }) }
+        Cancellation { shared: Arc::new(Shared { cancelled: Arc::default(), deadline }) }
+    }
+
+    /// A handle that is set while this flag is: for what sets flags, as handlers of signals do.
+    pub fn from_flag(flag: Arc<AtomicBool>) -> Self {
+        Cancellation { shared: Arc::new(Shared { cancelled: flag, deadline: None }) }
     }
 
     /// Stops what runs in its scopes, on any thread, and what will.
@@ -94,7 +99,7 @@ impl Cancellation {
     fn reason(&self) -> String {
         match (&self.shared.deadline, self.shared.cancelled.load(Ordering::Relaxed)) {
             (Some((time, _)), false) => format!("the deadline of {time:?} has passed"),
-            _ => "`Cancellation::cancel` was called".into(),
+            _ => "it was cancelled".into(),
         }
     }
 }

@@ -1,9 +1,14 @@
 //! What a backend is: a tensor type, and the few things that loops and calls need of it beside its kernels.
 
+use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use smallvec::SmallVec;
 
+use super::function::CompileOptions;
 use super::registry::Kernel;
 use crate::error::{BackendError, Error, Place};
+use crate::graph::Graph;
 use crate::host::HostTensor;
 use crate::ops::Op;
 use crate::types::{DType, Dim, Shape, SizeError, Sizes, TensorType};
@@ -76,6 +81,23 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Ok(tensor)
     }
 
+    /// An argument of type `dtype` as kernels take it. A library may store a dtype as another one, with elements that the
+    /// dtype does not have: bytes beyond 0 and 1 for booleans, which are true. Here they become elements of `dtype`.
+    fn admit(&self, tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
+        self.settle(tensor, dtype)
+    }
+
+    /// A call of a function with arguments that the library's autodiff tracks, as one op of it: the results, tracked.
+    /// `None` if no argument is tracked, or the library has no autodiff.
+    fn call_tracked(
+        &self,
+        call: &TrackedCall<'_>,
+        arguments: &[Self::Tensor],
+    ) -> Option<crate::Result<Vec<Self::Tensor>>> {
+        let _ = (call, arguments);
+        None
+    }
+
     /// Runs a kernel. A backend whose library cannot compute on some tensors as they are, on those of rank 0 say,
     /// converts operands and results here.
     fn run_kernel(
@@ -90,6 +112,30 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// A kernel for ops that have no registered conversion. Only the reference backend has one.
     fn fallback(&self) -> Option<Kernel<Self>> {
         None
+    }
+}
+
+/// What [`Backend::call_tracked`] is given of a function.
+pub struct TrackedCall<'a> {
+    /// The function and the line that calls it.
+    pub at: &'a Place,
+    /// The graph.
+    pub graph: &'a Graph,
+    /// How it is compiled.
+    pub options: &'a CompileOptions,
+    pub(super) made: &'a Mutex<Option<Arc<dyn Any + Send + Sync>>>,
+}
+
+impl TrackedCall<'_> {
+    /// What the backend makes of the function at its first such call, and keeps for the next.
+    pub fn made<T: Any + Send + Sync>(&self, make: impl FnOnce() -> crate::Result<T>) -> crate::Result<Arc<T>> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = made.clone().and_then(|known| known.downcast().ok()) {
+            return Ok(known);
+        }
+        let new = Arc::new(make()?);
+        *made = Some(new.clone());
+        Ok(new)
     }
 }
 

@@ -1,11 +1,12 @@
 //! A graph compiled for a backend, and called on the backend's own tensors.
 
+use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::backend::{Backend, LoopStrategy};
+use super::backend::{Backend, LoopStrategy, TrackedCall};
 use super::eager::execution_error;
 use super::ledger::Memory;
 use super::lower::{Lowering, Settings};
@@ -77,6 +78,8 @@ pub struct Function<B: Backend> {
     last: Mutex<Option<(Arc<Compiled<B>>, Sizes)>>,
     compiled: AtomicUsize,
     reused: AtomicUsize,
+    /// What the backend made for calls with tracked tensors.
+    tracked: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
 /// A program, and what it is compiled for.
@@ -132,6 +135,7 @@ impl<B: Backend> Function<B> {
             last: Mutex::new(None),
             compiled: AtomicUsize::new(0),
             reused: AtomicUsize::new(0),
+            tracked: Mutex::new(None),
         };
         if !unrolls && !function.has_statics() {
             function.compiled(&mut function.lock(), Sizes::new(), &[])?;
@@ -155,16 +159,27 @@ impl<B: Backend> Function<B> {
     }
 
     /// Runs the function on the backend's own tensors, in the order of the graph's inputs. Sizes are bound from their
-    /// shapes.
+    /// shapes. If the library's autodiff tracks an argument, and the backend can say how, the call is one op of it.
     #[track_caller]
     pub fn call(&self, arguments: &[B::Tensor]) -> Result<Vec<B::Tensor>> {
         let at = Place::new(self.graph.name(), Site::caller());
+        let call = TrackedCall { at: &at, graph: &self.graph, options: &self.options, made: &self.tracked };
+        if let Some(results) = self.backend.call_tracked(&call, arguments) {
+            return results;
+        }
         let types = self.argument_types(&at, arguments)?;
         let sizes = bind_sizes(&at, &self.graph, &types)?;
-        let compiled = self.compiled_for(&at, &sizes, arguments)?;
+        let admitted = arguments.iter().zip(&types).map(|(tensor, ty)| self.backend.admit(tensor.clone(), ty.dtype));
+        let admitted = admitted.collect::<Result<Vec<_>, _>>();
+        self.run(&at, sizes, admitted.map_err(|error| execution_error(&at, self.backend.name(), error))?)
+    }
+
+    /// Runs the function on arguments that fit.
+    fn run(&self, at: &Place, sizes: Sizes, arguments: Vec<B::Tensor>) -> Result<Vec<B::Tensor>> {
+        let compiled = self.compiled_for(at, &sizes, &arguments)?;
         let memory = self.kept_memory(&compiled, &sizes);
         let mut run = Run { backend: &self.backend, sizes, watch: Watch::current(), memory };
-        let results = compiled.program.run(&mut run, arguments.to_vec());
+        let results = compiled.program.run(&mut run, arguments);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((compiled, run.sizes));
         results.map_err(|error| error.in_graph(&self.graph))
     }
@@ -175,9 +190,9 @@ impl<B: Backend> Function<B> {
         let at = Place::new(self.graph.name(), Site::caller());
         let failed = |error| execution_error(&at, self.backend.name(), error);
         let types: Vec<TensorType> = arguments.iter().map(HostTensor::ty).collect();
-        bind_sizes(&at, &self.graph, &types)?;
+        let sizes = bind_sizes(&at, &self.graph, &types)?;
         let uploaded = arguments.iter().map(|tensor| self.backend.upload(tensor).map_err(failed));
-        let results = self.call(&uploaded.collect::<Result<Vec<_>>>()?)?;
+        let results = self.run(&at, sizes, uploaded.collect::<Result<Vec<_>>>()?)?;
         let typed = results.iter().enumerate().map(|(index, tensor)| (tensor, self.graph.output_type(index).dtype));
         typed.map(|(tensor, dtype)| self.backend.download(tensor, dtype).map_err(failed)).collect()
     }

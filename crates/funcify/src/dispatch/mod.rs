@@ -22,7 +22,7 @@ mod switch;
 mod unroll;
 mod while_loop;
 
-pub use backend::{Backend, Call, IntoTensors, LoopStrategy, Part, StackType, Tensors};
+pub use backend::{Backend, Call, IntoTensors, LoopStrategy, Part, StackType, Tensors, TrackedCall};
 pub use eager::run_op;
 pub use executor::{BackendEntry, Executable, Executor, backend_names, open_backend, run_named};
 pub use function::{CompileCounts, CompileOptions, Function, ordered_inputs};

@@ -1,0 +1,157 @@
+//! Traces that are written in place, by a backend on host tensors: every case with a loop, and loops over rows that were
+//! given. Memory that is allocated holds other numbers than any result, and writing into a trace that something else
+//! still holds is an error.
+
+use std::sync::Arc;
+
+use funcify::dispatch::{Backend, CompileOptions, Function, Kernel, LoopStrategy, Part, Reference, StackType};
+use funcify::error::BackendError;
+use funcify::ops::{EvalContext, OpRules, Scan};
+use funcify::{DType, Graph, HostTensor, Scalar, Storage, evaluate, scan_until};
+use funcify_conformance::{Expected, all_cases, compare};
+
+/// The reference evaluation of each op, with traces in place.
+#[derive(Clone, Copy, Debug, Default)]
+struct InPlace;
+
+funcify::funcify!(InPlace, Scan, native_loop);
+
+impl Backend for InPlace {
+    type Tensor = Arc<HostTensor>;
+
+    fn name(&self) -> &'static str {
+        "in-place"
+    }
+
+    fn lacks(&self, _: DType, _: usize) -> Option<String> {
+        None
+    }
+
+    fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError> {
+        Reference.upload(tensor)
+    }
+
+    fn download(&self, tensor: &Self::Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
+        Reference.download(tensor, dtype)
+    }
+
+    fn shape(&self, tensor: &Self::Tensor) -> Vec<usize> {
+        Reference.shape(tensor)
+    }
+
+    fn stores(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
+        Reference.stores(tensor, dtype)
+    }
+
+    fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError> {
+        Reference.rows(tensor, start, count)
+    }
+
+    fn row(&self, tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, BackendError> {
+        Reference.row(tensor, row)
+    }
+
+    fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError> {
+        Reference.stack(parts, ty)
+    }
+
+    fn allocate(&self, ty: &StackType) -> Result<Option<Self::Tensor>, BackendError> {
+        Ok(Some(Arc::new(HostTensor::from_fn(ty.dtype, &ty.shape(), |_| Scalar::Int(77)))))
+    }
+
+    fn write_row(&self, trace: Self::Tensor, row: usize, value: Self::Tensor) -> Result<Self::Tensor, BackendError> {
+        let trace = Arc::try_unwrap(trace).map_err(|_| "the trace is shared")?;
+        let (shape, size) = (trace.shape().to_vec(), value.len());
+        if shape.first().is_none_or(|rows| row >= *rows) || shape[1..] != *value.shape() {
+            return Err(format!("row {row} of {:?} does not fit {:?}", value.ty(), trace.ty()).into());
+        }
+        let at = |index: usize| match index.checked_sub(row * size) {
+            Some(inside) if inside < size => value.get(inside),
+            _ => trace.get(index),
+        };
+        let storage = Storage::from_scalars(trace.dtype(), (0..trace.len()).map(at));
+        Ok(Arc::new(HostTensor::new(shape, storage).ok_or("the elements do not fill the shape")?))
+    }
+
+    fn fallback(&self) -> Option<Kernel<Self>> {
+        Some(|call, operands| {
+            let inputs: Vec<HostTensor> = operands.iter().map(|tensor| (**tensor).clone()).collect();
+            let mut sizes = call.sizes().clone();
+            let mut context = EvalContext { at: call.place().clone(), sizes: &mut sizes };
+            let results = call.op.eval(&mut context, &inputs, call.outputs)?;
+            Ok(results.into_iter().map(Arc::new).collect())
+        })
+    }
+}
+
+fn run(graph: &Graph, inputs: &[HostTensor]) -> funcify::Result<Vec<HostTensor>> {
+    let options = CompileOptions { strategy: LoopStrategy::Native, ..CompileOptions::default() };
+    Function::compile_with(graph, &InPlace, options)?.call_host(inputs)
+}
+
+#[test]
+fn every_case_with_a_loop() {
+    let mut ran = 0;
+    for case in all_cases().unwrap() {
+        // A row is written here by copying the trace, so long ones are left to the tensor libraries.
+        let is_long = case.inputs.iter().any(|tensor| tensor.len() > 1000);
+        if is_long || !case.graph.to_string().contains(" = scan @") {
+            continue;
+        }
+        ran += 1;
+        match (case.expected_in(LoopStrategy::Native), run(&case.graph, &case.inputs)) {
+            (Expected::Outputs(expected), Ok(results)) => {
+                let outcome = compare(&case.graph, &results, &expected);
+                outcome.unwrap_or_else(|reason| panic!("{}: {reason}", case.name));
+            }
+            (Expected::Error(kind), Err(error)) if error.kind() == kind => {}
+            (expected, results) => panic!("{}: {results:?}, not {expected:?}", case.name),
+        }
+    }
+    assert!(ran > 100, "{ran} cases");
+}
+
+/// Rows that were given lie before those of the steps, or after them in a downward loop, and whole traces are results.
+#[test]
+fn given_rows_in_both_directions() {
+    for (down, sign) in [("", '-'), (" down", '+')] {
+        let text = format!(
+            "fn @given(%xs: f64[T], %one: f64[1], %two: f64[2]) {{
+               %a: f64[T+1], %b: f64[T+2], %y: f64[T] = scan @step for t in 0..T{down} {{
+                 seq %x: f64[] = %xs[t]
+                 sit-sot %a1: f64[] = %a[t{sign}1] from %one
+                 mit-sot %b2: f64[], %b1: f64[] = %b[t{sign}2], %b[t{sign}1] from %two
+                 nit-sot %y
+                 %0: f64[] = add %a1, %x
+                 %1: f64[] = mul %b2, %x
+                 %2: f64[] = sub %1, %b1
+                 %a[t] = %0
+                 %b[t] = %2
+                 %y[t] = %1
+               }}
+               return a=%a, b=%b, y=%y
+             }}"
+        );
+        let graph = Graph::parse(&text).unwrap();
+        for steps in [0usize, 1, 2, 5] {
+            let xs = HostTensor::from_vec((1..=steps).map(|x| x as f64).collect(), [steps]).unwrap();
+            let inputs = [xs, [0.5f64].into(), [0.25f64, -3.0].into()];
+            assert_eq!(run(&graph, &inputs).unwrap(), evaluate(&graph, &inputs).unwrap(), "{steps} steps{down}");
+        }
+    }
+}
+
+/// The rows of the steps that did not run are not in the trace.
+#[test]
+fn a_loop_that_ends_early() {
+    let graph = Graph::build("until", |g| {
+        let (start, xs) = (g.input("start", "f64[]"), g.input("xs", "f64[T]"));
+        scan_until(start, xs, |sum, x| (sum + x, sum * x, (sum + x).gt(10.0)))
+    });
+    let graph = graph.unwrap();
+    for steps in [0, 1, 4, 5, 9] {
+        let xs = HostTensor::from_vec((0..steps).map(f64::from).collect(), [steps as usize]).unwrap();
+        let inputs = [HostTensor::scalar(1f64), xs];
+        assert_eq!(run(&graph, &inputs).unwrap(), evaluate(&graph, &inputs).unwrap(), "{steps} steps");
+    }
+}

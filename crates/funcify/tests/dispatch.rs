@@ -1,0 +1,69 @@
+//! What an unrolled program depends on: numbers that are known of each step, and the values of static inputs.
+
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+use funcify::{DType, Graph, HostTensor, ScanOptions, cond, fori_loop, scan_with, switch};
+
+fn unrolled(graph: &Graph) -> Function<Reference> {
+    let options = CompileOptions { strategy: LoopStrategy::Unroll, ..CompileOptions::default() };
+    Function::compile_with(graph, &Reference, options).unwrap()
+}
+
+#[track_caller]
+fn check(function: &Function<Reference>, inputs: &[HostTensor], expected: f64) {
+    assert_eq!(function.call_host(inputs).unwrap(), [HostTensor::scalar(expected)]);
+}
+
+/// Step k adds k times what it adds: the loop in the branch has as many steps as the step's number, which is known of it
+/// alone.
+#[test]
+fn a_branch_is_laid_out_for_what_is_known_of_each_step() {
+    let graph = Graph::build("branches", |g| {
+        let (p, x) = (g.input("p", "bool[]"), g.input("x", "f64[]"));
+        let start = (funcify::constant(0i64), x);
+        let (last, ()) = scan_with(ScanOptions::new().length(4), start, (), |(k, x), ()| {
+            let next = cond(p, || fori_loop(0, k, x, |_, x| x + 1.0), || x - 10.0);
+            ((k + 1, next), ())
+        });
+        last.1
+    });
+    let function = unrolled(&graph.unwrap());
+    check(&function, &[true.into(), 0.5f64.into()], 6.5);
+    check(&function, &[false.into(), 0.5f64.into()], -39.5);
+}
+
+#[test]
+fn a_count_from_two_static_inputs_depends_on_both() {
+    let graph = Graph::build("product", |g| {
+        let x = g.input("x", "f64[]");
+        let (n, m) = (g.static_input("n", DType::I64), g.static_input("m", DType::I64));
+        fori_loop(0, n * m, x, |_, x| x + 1.0)
+    });
+    let function = unrolled(&graph.unwrap());
+    let call = |n: i64, m: i64, expected| check(&function, &[0f64.into(), n.into(), m.into()], expected);
+    call(2, 3, 6.0);
+    call(2, 4, 8.0);
+    call(3, 4, 12.0);
+    call(2, 3, 6.0);
+    assert_eq!((function.counts().compiled, function.counts().reused), (3, 1));
+}
+
+/// The program depends on the input that chooses the branch, and of the others only on that of the branch.
+#[test]
+fn a_choice_of_a_static_input_depends_on_it() {
+    let graph = Graph::build("choice", |g| {
+        let x = g.input("x", "f64[]");
+        let [which, n, m] = ["which", "n", "m"].map(|name| g.static_input(name, DType::I64));
+        let times = |count| fori_loop(0, count, x, |_, x| x + 1.0);
+        switch(which, [&|| times(n), &|| times(m)])
+    });
+    let function = unrolled(&graph.unwrap());
+    let call = |numbers: [i64; 3], expected| {
+        let [which, n, m] = numbers.map(HostTensor::from);
+        check(&function, &[0f64.into(), which, n, m], expected);
+    };
+    call([0, 2, 5], 2.0);
+    call([1, 2, 5], 5.0);
+    call([0, 2, 7], 2.0);
+    call([1, 2, 7], 7.0);
+    call([0, 3, 7], 3.0);
+}

@@ -1,9 +1,13 @@
 //! The backend: a Candle device, how its tensors are made, read, taken apart and stacked.
 
 use candle_core::{DType as CandleDType, Device, Tensor, WithDType};
-use funcify::dispatch::{Backend, Call, Part, StackType};
+use funcify::dispatch::{Backend, Call, Kernel, Part, StackType, Tensors, TrackedCall};
 use funcify::error::BackendError;
+use funcify::ops::Op;
 use funcify::{DType, HostTensor, Storage};
+
+use crate::differentiable::{Differentiable, DifferentiableOptions, is_tracked};
+use crate::errors::{kernel as without_backtrace, plain};
 
 /// The largest rank that Candle's strided kernels hold.
 const MAX_RANK: usize = candle_core::nditer::MAX_DIMS;
@@ -35,7 +39,7 @@ impl Candle {
 
     /// A tensor of zeros (`false` for booleans).
     pub(crate) fn zeros(&self, shape: &[usize], dtype: DType) -> Result<Tensor, BackendError> {
-        Ok(Tensor::zeros(shape, stored(dtype), &self.device)?)
+        Ok(Tensor::zeros(shape, stored(dtype), &self.device).map_err(plain)?)
     }
 }
 
@@ -99,7 +103,7 @@ impl Backend for Candle {
             Storage::F32(elements) => Tensor::from_slice(elements, shape, device),
             Storage::F64(elements) => Tensor::from_slice(elements, shape, device),
         };
-        Ok(uploaded?)
+        Ok(uploaded.map_err(plain)?)
     }
 
     fn download(&self, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
@@ -126,11 +130,11 @@ impl Backend for Candle {
     }
 
     fn rows(&self, tensor: &Tensor, start: usize, count: usize) -> Result<Tensor, BackendError> {
-        Ok(tensor.narrow(0, start, count)?)
+        Ok(tensor.narrow(0, start, count).map_err(plain)?)
     }
 
     fn row(&self, tensor: &Tensor, row: usize) -> Result<Tensor, BackendError> {
-        Ok(tensor.narrow(0, row, 1)?.squeeze(0)?)
+        Ok(tensor.narrow(0, row, 1).and_then(|row| row.squeeze(0)).map_err(plain)?)
     }
 
     fn stack(&self, parts: Vec<Part<Tensor>>, ty: &StackType) -> Result<Tensor, BackendError> {
@@ -138,10 +142,10 @@ impl Backend for Candle {
         let mut rows = 0;
         for part in parts {
             let block = match part {
-                Part::Row(row) => row.unsqueeze(0)?,
+                Part::Row(row) => row.unsqueeze(0).map_err(plain)?,
                 Part::Block(block) => block,
             };
-            rows += block.dim(0)?;
+            rows += block.dim(0).map_err(plain)?;
             if block.elem_count() > 0 {
                 blocks.push(block);
             }
@@ -152,7 +156,34 @@ impl Backend for Candle {
         if blocks.is_empty() {
             return self.zeros(&ty.shape(), ty.dtype);
         }
-        Ok(Tensor::cat(&blocks, 0)?)
+        Ok(Tensor::cat(&blocks, 0).map_err(plain)?)
+    }
+
+    /// Apart from any graph of Candle's. A byte that is not 0 is true, as it is to Candle's own `where_cond`, and becomes 1,
+    /// which costs a kernel for each boolean input; an error instead would have to read the elements back.
+    fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
+        let tensor = tensor.detach();
+        match dtype {
+            DType::Bool if tensor.elem_count() > 0 => Ok(tensor.ne(0u8).map_err(plain)?),
+            _ => Ok(tensor),
+        }
+    }
+
+    fn call_tracked(&self, call: &TrackedCall<'_>, arguments: &[Tensor]) -> Option<funcify::Result<Vec<Tensor>>> {
+        arguments.iter().any(is_tracked).then(|| {
+            let options = DifferentiableOptions::new().compile(call.options.clone());
+            let function = call.made(|| Differentiable::compile_with(call.graph, self, options))?;
+            function.run(call.at, arguments)
+        })
+    }
+
+    fn run_kernel(
+        &self,
+        kernel: Kernel<Self>,
+        call: &Call<'_, Self, Op>,
+        operands: Tensors<Tensor>,
+    ) -> Result<Tensors<Tensor>, BackendError> {
+        call.settle(kernel(call, operands).map_err(without_backtrace)?)
     }
 }
 
@@ -164,5 +195,5 @@ pub(crate) fn elements<E: WithDType>(tensor: &Tensor) -> Result<Vec<E>, BackendE
     if tensor.elem_count() == 0 {
         return Ok(Vec::new());
     }
-    Ok(tensor.flatten_all()?.to_vec1()?)
+    Ok(tensor.flatten_all().and_then(|flat| flat.to_vec1()).map_err(plain)?)
 }

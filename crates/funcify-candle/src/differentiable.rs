@@ -125,17 +125,21 @@ impl Differentiable {
     /// type is. That an op has no derivative is found here, when an input before it is tracked for the first time.
     #[track_caller]
     pub fn call(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
-        let at = place(self.graph.name());
+        self.run(&place(self.graph.name()), arguments).map_err(errors::candle)
+    }
+
+    /// As [`call`](Differentiable::call), from that place.
+    pub(crate) fn run(&self, at: &Place, arguments: &[Tensor]) -> funcify::Result<Vec<Tensor>> {
         let values: Vec<Tensor> = arguments.iter().map(Tensor::detach).collect();
-        let is_tracked = |tensor: &Tensor| tensor.track_op() && tensor.dtype().is_float();
         let tracked: Vec<bool> = arguments.iter().map(is_tracked).collect();
         if !tracked.contains(&true) || arguments.len() != self.graph.inputs().len() {
-            return self.primal.call(&values).map_err(errors::candle);
+            return self.primal.call(&values);
         }
-        let programs = self.programs(tracked).map_err(errors::candle)?;
-        let results = programs.forward.call(&values).map_err(errors::candle)?;
+        let programs = self.programs(tracked)?;
+        let results = programs.forward.call(&values)?;
         let inputs: Vec<Tensor> = arguments.iter().filter(|tensor| is_tracked(tensor)).cloned().collect();
-        node(&at, programs, &inputs, values, results, self.graph.outputs().len())
+        let results = node(at, programs, &inputs, values, results, self.graph.outputs().len());
+        results.map_err(|error| errors::execution(at, error))
     }
 
     /// The programs for a set of tracked inputs, made if it is met for the first time.
@@ -158,6 +162,11 @@ impl Differentiable {
     }
 }
 
+/// Whether Candle has a gradient for a tensor.
+pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
+    tensor.track_op() && tensor.dtype().is_float()
+}
+
 /// Makes the results of a forward program the outputs of a node. The first `count` are the graph's, the others are saved.
 fn node(
     at: &Place,
@@ -176,7 +185,7 @@ fn node(
         let (programs, saved, at) = (programs.clone(), saved.clone(), at.clone());
         move |cotangents: &[Option<Tensor>]| {
             let Some(saved) = saved.get() else {
-                candle_core::bail!("{}: backward ran before the forward pass was done", at.op);
+                crate::errors::bail!("{}: backward ran before the forward pass was done", at.op);
             };
             let arguments = saved.takes.iter().map(|take| match take {
                 Take::Value(tensor) => Ok(tensor.clone()),

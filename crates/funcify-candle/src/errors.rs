@@ -1,11 +1,47 @@
-//! Errors of funcify as Candle's.
+//! Errors of funcify as Candle's, and Candle's in those of funcify.
+//!
+//! Candle's own ways to make an error put a backtrace into its text where the environment asks for backtraces. What a user
+//! reads here is the text alone.
 
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Error, Tensor};
+use funcify::error::{BackendError, Place};
 
 /// The error as Candle's, with its text.
-pub(crate) fn candle(error: funcify::Error) -> candle_core::Error {
-    candle_core::Error::wrap(error)
+pub(crate) fn candle(error: funcify::Error) -> Error {
+    Error::Wrapped(Box::new(error))
 }
+
+/// Candle's error as that of an op of ours.
+pub(crate) fn execution(at: &Place, error: Error) -> funcify::Error {
+    funcify::Error::Execution { at: at.boxed(), backend: "candle".into(), source: plain(error).into() }
+}
+
+/// Candle's error, or one of a kernel of ours, without backtraces.
+pub(crate) fn kernel(error: BackendError) -> BackendError {
+    match error.downcast::<Error>() {
+        Ok(error) => plain(*error).into(),
+        Err(error) => error,
+    }
+}
+
+/// Candle's error without backtraces.
+pub(crate) fn plain(error: Error) -> Error {
+    match error {
+        Error::WithBacktrace { inner, .. } => plain(*inner),
+        Error::Context { inner, context } => Error::Context { inner: Box::new(plain(*inner)), context },
+        Error::WithPath { inner, path } => Error::WithPath { inner: Box::new(plain(*inner)), path },
+        error => error,
+    }
+}
+
+/// Returns Candle's error with this text.
+macro_rules! bail {
+    ($($text:tt)*) => {
+        return Err(::candle_core::Error::Msg(format!($($text)*)))
+    };
+}
+
+pub(crate) use bail;
 
 /// A type as funcify prints it.
 pub(crate) fn ty(dtype: DType, dims: &[usize]) -> String {

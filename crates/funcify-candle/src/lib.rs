@@ -64,9 +64,9 @@
 //! All of these may be passed through backward repeatedly and by several threads. Candle's backward gives no second
 //! derivatives; to ask for one through such a node is an error: differentiate the graph, as often as needed.
 //!
-//! Tensors that Candle tracks also stay tracked in a plain [`Function`](funcify::dispatch::Function), op for op, through
-//! Candle's kernels and through the elementwise kernels of one float operand, except `lgamma` and `digamma`; Candle's
-//! `backward` through another kernel of this crate is Candle's error `BackwardNotSupported`, never a wrong gradient.
+//! A plain [`Function`](funcify::dispatch::Function) that is called with tensors that Candle tracks is one op of its
+//! autodiff, too, as if it were a [`Differentiable`]; `detach()` what needs no gradient. A `U8` tensor that is given for a
+//! boolean is true where it is not 0, as in Candle's `where_cond`.
 
 mod autodiff;
 mod backend;

@@ -104,7 +104,7 @@ impl Layer {
         let mut results = self.function.call(&arguments)?.into_iter();
         match results.next() {
             Some(ys) => Ok((ys, results.collect())),
-            None => candle_core::bail!("a layer gives a sequence"),
+            None => crate::errors::bail!("a layer gives a sequence"),
         }
     }
 }
@@ -145,7 +145,7 @@ fn dtype(vb: &VarBuilder<'_>) -> Result<funcify::DType> {
         DType::BF16 => Ok(funcify::DType::BF16),
         DType::F32 => Ok(funcify::DType::F32),
         DType::F64 => Ok(funcify::DType::F64),
-        other => candle_core::bail!("a layer of {other:?}: make the `VarBuilder` with f16, bf16, f32 or f64"),
+        other => crate::errors::bail!("a layer of {other:?}: make the `VarBuilder` with f16, bf16, f32 or f64"),
     }
 }
 

@@ -91,7 +91,7 @@ impl InplaceOp2 for AddAssign {
             (CpuStorage::F64(a), CpuStorage::F64(b)) => add(a, to, b, from),
             (CpuStorage::F16(a), CpuStorage::F16(b)) => add(a, to, b, from),
             (CpuStorage::BF16(a), CpuStorage::BF16(b)) => add(a, to, b, from),
-            _ => candle_core::bail!("two gradients of one tensor have different types"),
+            _ => crate::errors::bail!("two gradients of one tensor have different types"),
         }
         Ok(())
     }

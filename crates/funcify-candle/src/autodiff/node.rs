@@ -23,10 +23,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use candle_core::{CpuStorage, CudaStorage, CustomOp1, Error, Layout, MetalStorage, Result, Shape, Tensor, bail};
+use candle_core::{CpuStorage, CudaStorage, CustomOp1, Error, Layout, MetalStorage, Result, Shape, Tensor};
 use funcify::{Place, Site};
 
 use super::storage::{Elements, Handover, MAX_TICKET, ticket, token};
+use crate::errors::{self, bail};
 
 /// From the cotangents of the outputs (`None`: unused) the gradients of the inputs (`None`: zeros).
 pub(crate) type Pull = dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Elements>>> + Send + Sync;
@@ -97,7 +98,7 @@ impl Node {
         if self.scope != Scope::current() {
             return Err(self.captured());
         }
-        let gradients = (self.pull)(&cotangents)?;
+        let gradients = (self.pull)(&cotangents).map_err(errors::plain)?;
         if gradients.len() != self.inputs {
             bail!("{}: {} gradients for {} inputs", self.at.op, gradients.len(), self.inputs);
         }
@@ -110,7 +111,7 @@ impl Node {
         let fix = "pass it to `scan_captured`, or to the loop as part of its carry or sequences";
         let found = format!("the result of `{}`, which has a gradient of its own", self.at.op);
         let expected = "`Var`s, tensors without a graph, or results of Candle's own ops";
-        crate::errors::candle(self.at.mismatch("a tensor that a closure captures", expected, found, fix))
+        errors::candle(self.at.mismatch("a tensor that a closure captures", expected, found, fix))
     }
 }
 
@@ -244,7 +245,7 @@ impl CustomOp1 for FirstOrder {
     }
 
     fn bwd(&self, _: &Tensor, _: &Tensor, _: &Tensor) -> Result<Option<Tensor>> {
-        Err(crate::errors::candle(funcify::Error::NoDerivative {
+        Err(errors::candle(funcify::Error::NoDerivative {
             at: self.at.boxed(),
             component: "a gradient that Candle's backward gave".into(),
             reason: "Candle's backward detaches what it computes, so its second derivatives are wrong".into(),

@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use candle_core::backend::{BackendDevice, BackendStorage};
-use candle_core::{
-    CpuStorage, CudaStorage, Error, InplaceOp1, Layout, MetalStorage, Result, Shape, Storage, Tensor, bail,
-};
+use candle_core::{CpuStorage, CudaStorage, Error, InplaceOp1, Layout, MetalStorage, Result, Shape, Storage, Tensor};
+
+use crate::errors::bail;
 
 /// A tensor whose elements are wanted.
 pub(crate) enum Elements {

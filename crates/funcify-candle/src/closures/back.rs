@@ -1,6 +1,7 @@
 //! The gradient of a loop over a closure: segments from the last to the first, each run again from the carry at its start.
 
 use candle_core::{Result, Tensor};
+use funcify::cancel::{Ran as Progress, Watch};
 
 use super::record::{Traced, prints, same};
 use super::steps::{Ran, Steps};
@@ -48,14 +49,18 @@ impl Pull {
             captured_sums: self.steps.captured.iter().map(|_| Sum::default()).collect(),
             var_sums: self.ran.vars.iter().map(|_| Sum::default()).collect(),
         };
+        let watch = Watch::current();
+        let check = |back: usize| watch.check(&self.steps.at, Progress::Steps(back)).map_err(errors::candle);
         self.ran.scope.run(|| {
             for (step, traced) in record.graphs.iter().enumerate().rev() {
+                check(record.steps - 1 - step)?;
                 back.step(step, traced)?;
             }
             for (range, start, end) in record.segments() {
                 let mut steps = range.clone().rev();
                 let mut segment = self.again(range, start, end, &back.captured)?;
                 while let (Some(step), Some(traced)) = (steps.next(), segment.pop()) {
+                    check(record.steps - 1 - step)?;
                     back.step(step, &traced)?;
                 }
             }
@@ -74,10 +79,12 @@ impl Pull {
     ) -> Result<Vec<Traced>> {
         let mut segment: Vec<Traced> = Vec::with_capacity(range.len());
         let mut carry = start.to_vec();
+        let watch = Watch::current();
         for step in range {
+            watch.check(&self.steps.at, Progress::Steps(step)).map_err(errors::candle)?;
             let traced = self.steps.trace(step, &carry, captured);
             let again = " when it ran again for the gradient";
-            let traced = traced.map_err(|error| error.context(self.steps.failed(step, again)))?;
+            let traced = traced.map_err(|error| errors::plain(error).context(self.steps.failed(step, again)))?;
             let given = prints(&traced.ys).collect::<Result<Vec<_>>>()?;
             let first = step * given.len();
             if self.ran.record.prints.get(first..first + given.len()) != Some(&given) {

@@ -97,6 +97,6 @@ fn run<K: TensorTree, Y: TensorTree>(
     let (_, ys) = steps.run(Vec::new(), &|step, _| Ok(step == 0))?;
     match given.get() {
         Some(tree) => rebuild(tree, ys),
-        None => candle_core::bail!("the closure was not called"),
+        None => crate::errors::bail!("the closure was not called"),
     }
 }

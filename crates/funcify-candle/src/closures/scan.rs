@@ -183,7 +183,7 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
 fn rebuild_ys<Y: TensorTree>(at: &Place, given: &OnceLock<Y>, ys: Vec<Tensor>) -> Result<Y> {
     match given.get() {
         Some(tree) => rebuild(tree, ys),
-        None => candle_core::bail!("{}: the closure was not called", at.op),
+        None => crate::errors::bail!("{}: the closure was not called", at.op),
     }
 }
 

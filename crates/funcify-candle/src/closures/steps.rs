@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use candle_core::{Result, Tensor, TensorId};
+use funcify::cancel::{Ran as Progress, Watch};
 use funcify::{Error, Place};
 
 use super::back::Pull;
@@ -84,7 +85,7 @@ impl Steps {
         more: &dyn Fn(usize, &[Tensor]) -> Result<bool>,
     ) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
         let init = Operand::all_in_order(init)?;
-        let mut ran = self.forward(&init, more)?;
+        let mut ran = self.forward(&init, more).map_err(errors::plain)?;
         let (carries, ys) = (ran.record.last.clone(), std::mem::take(&mut ran.ys));
         let tracked = init.iter().chain(&self.xs).chain(&self.captured).filter_map(|operand| operand.tracked.as_ref());
         let inputs: Vec<Tensor> = tracked.chain(&ran.vars).cloned().collect();
@@ -119,15 +120,17 @@ impl Steps {
         let mut ran = Ran { record, ys: Vec::new(), vars: Vec::new(), captured, scope: Scope::fresh() };
         let mut carry: Vec<Tensor> = init.iter().map(|operand| operand.value.clone()).collect();
         let mut found = Found::default();
+        let watch = Watch::current();
         while more(ran.record.steps, &carry)? {
             let step = ran.record.steps;
+            watch.check(&self.at, Progress::Steps(step)).map_err(errors::candle)?;
             ran.record.offer(&carry);
             let traced = if keeps_graphs {
                 ran.scope.run(|| self.trace(step, &carry, &ran.captured))
             } else {
                 self.plain(step, &carry, &ran.captured)
             };
-            let traced = traced.map_err(|error| error.context(self.failed(step, "")))?;
+            let traced = traced.map_err(|error| errors::plain(error).context(self.failed(step, "")))?;
             found.look(&self.at, step, &traced, &ran.captured)?;
             if step > 0 && traced.ys.len() != ran.ys.len() {
                 let expected = format!("{} leaves, as step 0 gave", ran.ys.len());

@@ -6,10 +6,8 @@ use std::sync::OnceLock;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, DispatchDevice, TensorMetadata};
 #[cfg(feature = "wgpu")]
-use burn::tensor::DType as BurnDType;
-#[cfg(feature = "wgpu")]
 use burn::tensor::wgpu::WgpuBackend;
-use burn::tensor::{BoolDType, Device, FloatDType, IntDType, Scalar, Shape};
+use burn::tensor::{BoolDType, DType as BurnDType, Device, FloatDType, IntDType, Scalar, Shape};
 use funcify::dispatch::{Backend, Call, Kernel, Part, StackType, Tensors};
 use funcify::error::{BackendError, Place, Site};
 use funcify::ops::Op;
@@ -141,9 +139,10 @@ impl Burn {
             DispatchDevice::Capture(_) => Err(funcify::Error::Unsupported {
                 at: Place::new("Burn::of", Site::caller()).boxed(),
                 backend: "burn-capture".into(),
-                what: "a loop or a function inside a closure that is recorded".into(),
+                what: "a function inside a closure that is recorded".into(),
                 reason: "the device of the closure's tensors writes Burn's ops down, and runs nothing".into(),
-                fix: "write the inner loop by hand, which is laid out; or both with funcify's own `scan`".into(),
+                fix: "write it in Burn's ops, and a loop with `funcify_burn::scan`; or all of it with funcify's own"
+                    .into(),
             }),
             other => Err(funcify::Error::Unsupported {
                 at: Place::new("Burn::of", Site::caller()).boxed(),
@@ -276,6 +275,21 @@ impl Backend for Burn {
 
     fn stores(&self, tensor: &Tensor, dtype: DType) -> bool {
         dtypes::of(tensor) == Some(self.stored(dtype))
+    }
+
+    /// A boolean that is stored as a number is true where that is not 0, and becomes 1.
+    fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
+        match (dtype, tensor.dtype()) {
+            (DType::Bool, BurnDType::Bool(store))
+                if store != BoolDType::Native && !kinds::sizes(&tensor).contains(&0) =>
+            {
+                let rank = kinds::sizes(&tensor).len();
+                let numbers = Dispatch::bool_into_int(kinds::computable(tensor), IntDType::I32);
+                let flags = Dispatch::int_not_equal_elem(numbers, Scalar::from(0i64), self.bool_dtype);
+                Ok(kinds::with_rank(flags, rank))
+            }
+            _ => self.settle(tensor, dtype),
+        }
     }
 
     fn settle(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {

@@ -221,3 +221,31 @@ fn a_constant_is_an_op_too() {
         }
     }
 }
+
+/// Booleans that a device stores as numbers, from the bytes of a tensor that something else has made.
+#[test]
+fn a_stored_boolean_that_is_not_zero_is_true() {
+    use burn::tensor::{Bool, BoolDType, DType as BurnDType, Tensor, TensorData};
+    let graph = funcify::Graph::build("masks", |g| {
+        let p = g.input("p", "bool[N]");
+        let all = funcify::scan(p.any(0), p, |all, p| (all & p, all)).0;
+        (!p, p.cast(DType::F32).sum(0), all, p.all(0))
+    });
+    let function = funcify_burn::Function::new(&graph.unwrap());
+    for burn in devices() {
+        let numbers = [1u32, 2, 255];
+        let store = burn.device().settings().bool_dtype;
+        let bytes = match store {
+            BoolDType::U32 => numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
+            BoolDType::U8 | BoolDType::Native => numbers.iter().map(|number| *number as u8).collect(),
+        };
+        let of_bytes = if store == BoolDType::U32 { BoolDType::U32 } else { BoolDType::U8 };
+        let data = TensorData::from_bytes_vec(bytes, [3], BurnDType::Bool(of_bytes));
+        let p = Tensor::<1, Bool>::from_data(data, burn.device());
+        let results: (Tensor<1, Bool>, Tensor<1>, Tensor<1, Bool>, Tensor<1, Bool>) = function.call((p,)).unwrap();
+        let name = burn.name();
+        assert_eq!(results.0.into_data().iter::<bool>().collect::<Vec<_>>(), [false; 3], "{name}");
+        assert_eq!(results.1.into_scalar::<f32>(), 3.0, "{name}");
+        assert!(results.2.into_scalar::<bool>() && results.3.into_scalar::<bool>(), "{name}");
+    }
+}

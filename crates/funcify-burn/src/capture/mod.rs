@@ -1,6 +1,8 @@
 //! Closures over Burn tensors, modules included, as funcify graphs.
 
 mod import;
+mod inner;
+mod panics;
 mod record;
 mod recorded;
 mod scan;

@@ -1,20 +1,22 @@
 //! A closure over Burn tensors, recorded through Burn's graph capture.
 //!
 //! Capture executes nothing: a closure is called with tensors of a device that writes ops down. What the closure does is
-//! recorded for the sizes of its arguments, its loops laid out. It cannot branch on what it has computed; it could branch
-//! on the elements of an argument, which stand for all that will be given. So a closure is recorded twice, with different
-//! elements, and refused if the records differ.
+//! recorded for the sizes of its arguments, its loops laid out. What it is given has no elements, as what it computes has
+//! none: to read some is an error, which Burn's functions turn into a panic, and [`record`] into `Unsupported`. A closure
+//! may still go on after such an error, or draw numbers of its own. So it is recorded a second time, with elements, and
+//! refused if the records differ.
 
 use std::collections::{BTreeMap, HashMap};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-use burn::backend::{BackendTensor, DispatchTensorKind};
-use burn::tensor::{CapturedGraph, Device, FloatDType, IntDType, TensorData, TensorId};
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn::backend::{BackendTensor, Dispatch, DispatchTensorKind};
+use burn::tensor::{BoolDType, CapturedGraph, Device, FloatDType, IntDType, Shape, TensorData, TensorId};
 use burn_ir::{IrVisitorMut, OperationIr, TensorIr};
 use funcify::error::{Error, Place, Result};
 use funcify::{DType, TensorType};
 
+use super::panics::{Panic, caught};
 use crate::data;
 use crate::dtypes;
 use crate::kinds::Tensor;
@@ -37,12 +39,12 @@ pub(crate) struct Record {
 }
 
 /// What the elements of the arguments are while a closure is recorded.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Elements {
-    /// Halves, zeros, `false`.
-    First,
-    /// Others.
-    Second,
+    /// There are none.
+    None,
+    /// Some numbers.
+    Some,
 }
 
 impl Record {
@@ -111,13 +113,13 @@ pub(crate) fn checked(
     body: &Body<'_>,
     first: &Record,
 ) -> Result<()> {
-    let second = record(at, device, types, Elements::Second, body)?;
+    let second = record(at, device, types, Elements::Some, body)?;
     match first.difference(&second) {
         None => Ok(()),
         Some(difference) => Err(unsupported(
             at,
-            "a closure whose ops depend on the elements of its tensors",
-            &format!("it read elements, and with others it recorded {difference}"),
+            "a closure whose ops depend on more than its arguments, or on the elements of its tensors",
+            &format!("when it was called again, it recorded {difference}"),
             "choose by values with `mask_where`; give what is read, or drawn at random, as an argument",
         )),
     }
@@ -155,12 +157,14 @@ pub(crate) fn record(
                     unique.push(*id);
                 }
             }
-            let token = scope.complete(numbers.clone(), unique);
+            // A placeholder without elements is one of the ops, as far as Burn knows.
+            let known = if elements == Elements::None { Vec::new() } else { numbers.clone() };
+            let token = scope.complete(known, unique);
             ends = Some((numbers, ids));
             token
         })
     };
-    let graph = catch_unwind(AssertUnwindSafe(recording)).map_err(|panic| panicked(at, panic.as_ref()))?;
+    let graph = caught(recording).map_err(|panic| panicked(at, &panic))?;
     let Some((inputs, outputs)) = ends else {
         return Err(unsupported(at, "the closure", "it did not end", "report this as a bug of funcify"));
     };
@@ -195,7 +199,8 @@ fn numbered(graph: CapturedGraph, inputs: &[TensorId], outputs: &[TensorId]) -> 
     let mut numbers = Renumber(HashMap::new());
     inputs.iter().for_each(|input| _ = numbers.number(*input));
     let mut ops = graph.graph.operations;
-    ops.retain(|op| !matches!(op, OperationIr::Init(_)));
+    let is_placeholder = |op: &OperationIr| op.outputs().any(|output| inputs.contains(&output.id));
+    ops.retain(|op| !matches!(op, OperationIr::Init(_)) && !is_placeholder(op));
     ops.iter_mut().for_each(|op| op.visit_mut(&mut numbers));
     let outputs = outputs.iter().map(|output| numbers.number(*output).value()).collect();
     let values = graph.values.into_iter().filter(|(id, _)| !inputs.contains(id));
@@ -251,13 +256,15 @@ fn id(tensor: &Tensor) -> Option<TensorId> {
 
 fn placeholder(device: &Device, ty: &TensorType, elements: Elements) -> Tensor {
     let shape: Vec<usize> = ty.shape.dims().iter().map(|dim| dim.constant().unwrap_or(0) as usize).collect();
-    let number = match (elements, ty.dtype.is_float()) {
-        (Elements::First, true) => 0.5,
-        (Elements::First, false) => 0.0,
-        (Elements::Second, true) => -1.25,
-        (Elements::Second, false) => 1.0,
-    };
-    data::filled(device, ty.dtype, &shape, number)
+    if elements == Elements::Some {
+        return data::filled(device, ty.dtype, &shape, if ty.dtype.is_float() { -1.25 } else { 1.0 });
+    }
+    let (shape, device) = (Shape::from(shape), device.as_dispatch());
+    match (dtypes::float(ty.dtype), dtypes::integer(ty.dtype)) {
+        (Ok(dtype), _) => Dispatch::float_empty(shape, device, dtype),
+        (_, Ok(dtype)) => Dispatch::int_empty(shape, device, dtype),
+        _ => Dispatch::bool_empty(shape, device, BoolDType::Native),
+    }
 }
 
 /// The type of an argument, or an error that names it.
@@ -295,13 +302,22 @@ fn foreign(at: &Place, index: usize, found: String) -> Error {
     )
 }
 
-fn panicked(at: &Place, panic: &(dyn std::any::Any + Send)) -> Error {
-    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into());
+fn panicked(at: &Place, panic: &Panic) -> Error {
+    let line = panic.line.as_ref().map_or_else(String::new, |line| format!(", at {line}"));
+    // What Burn's capture answers to whoever reads.
+    if panic.text.contains("has no concrete value") {
+        return unsupported(
+            at,
+            "a closure that reads elements of its tensors",
+            &format!("it is recorded once, for all elements that it will be given, and asks for some{line}"),
+            "choose by values with `mask_where`; take numbers that Rust code needs (a count of repetitions) from outside, \
+             where tensors can be read",
+        );
+    }
     unsupported(
         at,
         "the closure, which panicked while it was recorded",
-        &text,
+        &format!("{}{line}", panic.text),
         "use in it only tensors that it is given or makes on their device; elements of what is computed cannot be read",
     )
 }

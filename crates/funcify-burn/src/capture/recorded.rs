@@ -68,7 +68,7 @@ impl Closure<'_> {
 
     /// What the closure does.
     pub(crate) fn record(&self) -> Result<Record> {
-        record(self.at, self.device, self.types, Elements::First, self.body)
+        record(self.at, self.device, self.types, Elements::None, self.body)
     }
 
     /// Refuses a closure that does something else for other elements.

@@ -10,6 +10,7 @@ use funcify::error::{Error, Place, Result, Site};
 use funcify::{Dim, Graph, Residuals, ScanOptions, TensorType, Value, at_site, scan_with};
 
 use super::import::import;
+use super::inner::{self, Inner};
 use super::record::{Record, type_of};
 use super::recorded::Closure;
 use super::sequence::{Sequences, Stacked};
@@ -26,6 +27,9 @@ use crate::plugin::{AnyTensor, Function, FunctionOptions, Tensors, leaves_of, st
 /// module in `weights`, by a backward loop, which computes no step again unless it is told to save memory
 /// ([`Scan::residuals`]). The body is called to be recorded: twice at first, once in each further call on the same line, for
 /// which what was made of it is kept.
+///
+/// A `scan` in the body is a loop in the graph, too, and its body may use what the outer one has computed; how the outermost
+/// loop runs, [`Scan::compile`] and [`Scan::residuals`], holds for it.
 ///
 /// The body does not capture a module but is given it: capture writes ops on tensors of its own device down, so the body
 /// is called with a copy of the module whose parameters are there. What `weights` can be: [`Weights`].
@@ -54,7 +58,8 @@ use crate::plugin::{AnyTensor, Function, FunctionOptions, Tensors, leaves_of, st
 ///
 /// # Errors
 /// `Unsupported` for what cannot be recorded: an op of Burn's without a translation, which is named; a body that reads
-/// elements, draws at random, or uses tensors that it was not given; layers in training ([`Scan::inference`]). `Type` for a next carry of another type.
+/// elements of its tensors (`into_scalar`, `into_data`, printing), whatever they are, draws at random, or uses tensors that it
+/// was not given; layers in training ([`Scan::inference`]). `Type` for a next carry of another type.
 /// What running a [`Function`](crate::Function) can meet.
 #[track_caller]
 pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
@@ -139,7 +144,11 @@ impl Scan {
     ) -> Result<(C, Y::Stack)> {
         let line = Location::caller();
         let at = Place::new("scan", Site::Rust(line));
-        let recorded = self.recorded(line, &at, &weights, init, xs, body)?;
+        let operands = Operands::new(&at, &weights, init, xs)?;
+        if operands.all().any(inner::is_recorded) {
+            return self.inside::<W, C, X, Y>(&at, &weights, operands, body);
+        }
+        let recorded = self.recorded::<W, C, X, Y>(line, &at, &weights, operands, body)?;
         let mut results = recorded.function.run(&at, recorded.arguments)?;
         let stacks = results.split_off(recorded.carry);
         Ok((structure(&at, "part of the carry", results)?, structure(&at, "result", stacks)?))
@@ -162,7 +171,8 @@ impl Scan {
     ) -> Result<Trace> {
         let line = Location::caller();
         let at = Place::new("scan", Site::Rust(line));
-        let recorded = self.recorded(line, &at, &weights, init, xs, body)?;
+        let operands = Operands::new(&at, &weights, init, xs)?;
+        let recorded = self.recorded::<W, C, X, Y>(line, &at, &weights, operands, body)?;
         Ok(Trace::new(recorded.function, recorded.used))
     }
 
@@ -171,37 +181,24 @@ impl Scan {
         line: &'static Location<'static>,
         at: &Place,
         weights: &W,
-        init: C,
-        xs: X,
+        operands: Operands,
         body: impl Fn(W::Inside, C, X::Row) -> (C, Y),
     ) -> Result<Recorded> {
-        let given = weights.tensors(at)?;
-        let carry = leaves_of(init);
-        let mut sequences = Vec::new();
-        xs.into_leaves(&mut sequences);
-        let counts = Counts { weights: given.len(), carry: carry.len(), sequences: sequences.len() };
-        let types = types(at, &given, &carry, &sequences)?;
-        let all = || given.iter().map(|(_, weight)| weight).chain(&carry).chain(&sequences);
+        let counts = operands.counts();
+        let types = operands.types(at)?;
         if !self.is_inference {
             let fix = "draw masks before the loop and give them as a sequence; or run it by `Scan::new().inference()`";
-            check_training(at, weights, all(), fix)?;
+            check_training(at, weights, operands.all(), fix)?;
         }
-        let Some(device) = all().next().map(AnyTensor::device) else {
-            return Err(at.mismatch("the loop", "a weight, a carry or a sequence", "none", "give it a carry"));
-        };
+        let device = operands.first(at)?.device();
+        let Operands { weights: given, carry, sequences } = operands;
         let body = |device: &Device, tensors: Vec<AnyTensor>| {
             let mut tensors = tensors.into_iter();
             let inside = weights.inside(at, device, &mut tensors)?;
             let before = structure(at, "part of the carry", tensors.by_ref().take(counts.carry).collect())?;
             let row = structure(at, "row", tensors.collect())?;
             let (after, y) = body(inside, before, row);
-            let mut results = leaves_of(after);
-            if results.len() != counts.carry {
-                let (expected, found) = (format!("{} tensors", counts.carry), format!("{} tensors", results.len()));
-                return Err(at.mismatch("the next carry", expected, found, "return as many as `init` has"));
-            }
-            y.into_leaves(&mut results);
-            Ok(results)
+            results(at, counts.carry, after, y)
         };
         let closure = Closure { line, at, device: &device, types: &types, body: &body };
         let named = given.iter().map(|(name, _)| name.clone()).collect();
@@ -210,6 +207,59 @@ impl Scan {
         let weights = given.into_iter().zip(&used).filter_map(|((_, tensor), used)| used.then_some(tensor));
         let arguments = weights.chain(carry).chain(sequences).collect();
         Ok(Recorded { function, used, arguments, carry: counts.carry })
+    }
+
+    /// The loop in the body of another one, which is being recorded.
+    fn inside<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
+        &self,
+        at: &Place,
+        weights: &W,
+        operands: Operands,
+        body: impl Fn(W::Inside, C, X::Row) -> (C, Y),
+    ) -> Result<(C, Y::Stack)> {
+        operands.types(at)?;
+        let like = operands.first(at)?.clone();
+        let Operands { weights: given, carry, sequences } = operands;
+        let steps = self.steps(at, &sequences)?;
+        let (carries, before) = (carry.len(), carry.iter().map(inner::type_of).collect::<Vec<_>>());
+        let mut params = before.clone();
+        params.extend(sequences.iter().map(inner::type_of).map(|(dtype, shape)| (dtype, shape[1..].to_vec())));
+        let inner = Inner { is_reversed: self.is_reversed, steps, carries };
+        let mut params = inner::begin(at, &like, &inner, &[carry, sequences].concat(), &params)?.into_iter();
+        let mut given = given.into_iter().map(|(_, tensor)| tensor).collect::<Vec<_>>().into_iter();
+        let inside = weights.inside(at, &like.device(), &mut given)?;
+        let state = structure(at, "part of the carry", params.by_ref().take(carries).collect())?;
+        let row = structure(at, "row", params.collect())?;
+        let (after, y) = body(inside, state, row);
+        let results = results(at, carries, after, y)?;
+        for (index, (result, ty)) in results.iter().zip(&before).enumerate() {
+            if inner::type_of(result) != *ty {
+                let (component, fix) = (format!("part {index} of the next carry"), "give it the type that `init` has");
+                return Err(at.mismatch(component, format!("{:?}{:?}", ty.0, ty.1), result.describe(), fix));
+            }
+        }
+        let mut outputs = before;
+        let ys = results[carries..].iter().map(inner::type_of);
+        outputs.extend(ys.map(|(dtype, shape)| (dtype, [&[steps], shape.as_slice()].concat())));
+        let mut outputs = inner::end(at, &like, &results, &outputs)?;
+        let stacks = outputs.split_off(carries);
+        Ok((structure(at, "part of the carry", outputs)?, structure(at, "result", stacks)?))
+    }
+
+    /// The number of steps, on which the sequences and the options agree.
+    fn steps(&self, at: &Place, sequences: &[AnyTensor]) -> Result<usize> {
+        let rows = sequences.iter().filter_map(|tensor| tensor.shape().first().copied());
+        let mut counts = self.length.into_iter().chain(rows);
+        let refused = |reason: String| Error::StepCount {
+            at: at.boxed(),
+            reason,
+            fix: "give the number of steps, `Scan::length`, or sequences with as many rows each".into(),
+        };
+        let steps = counts.next().ok_or_else(|| refused("there are no sequences, and no length".into()))?;
+        match counts.find(|count| *count != steps) {
+            None => Ok(steps),
+            Some(other) => Err(refused(format!("{steps} steps are asked for, and a sequence has {other} rows"))),
+        }
     }
 
     /// What the graph depends on beside the body.
@@ -299,26 +349,63 @@ struct Counts {
     sequences: usize,
 }
 
-fn types(
-    at: &Place,
-    weights: &[(String, AnyTensor)],
-    carry: &[AnyTensor],
-    sequences: &[AnyTensor],
-) -> Result<Vec<TensorType>> {
-    let weights = weights.iter().map(|(name, tensor)| type_of(at, &format!("weight `{name}`"), tensor, false));
-    let carry = carry.iter().enumerate().map(|(index, it)| type_of(at, &format!("part {index} of `init`"), it, false));
-    let rows = sequences.iter().enumerate().map(|(index, tensor)| {
-        let component = format!("sequence {index}");
-        match tensor.shape().len() {
-            0 | 1 => Err(Error::Call {
-                at: at.boxed(),
-                component,
-                expected: "a tensor whose rows have rank 1 or more".into(),
-                found: tensor.describe(),
-                fix: "reshape it: its rows are along axis 0".into(),
-            }),
-            _ => type_of(at, &component, tensor, true),
-        }
-    });
-    weights.chain(carry).chain(rows).collect()
+/// What a loop is given.
+struct Operands {
+    /// With their names.
+    weights: Vec<(String, AnyTensor)>,
+    carry: Vec<AnyTensor>,
+    sequences: Vec<AnyTensor>,
+}
+
+impl Operands {
+    fn new<C: Tensors, X: Sequences>(at: &Place, weights: &impl Weights, init: C, xs: X) -> Result<Self> {
+        let mut sequences = Vec::new();
+        xs.into_leaves(&mut sequences);
+        Ok(Operands { weights: weights.tensors(at)?, carry: leaves_of(init), sequences })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &AnyTensor> {
+        self.weights.iter().map(|(_, weight)| weight).chain(&self.carry).chain(&self.sequences)
+    }
+
+    fn first(&self, at: &Place) -> Result<&AnyTensor> {
+        let missing = || at.mismatch("the loop", "a weight, a carry or a sequence", "none", "give it a carry");
+        self.all().next().ok_or_else(missing)
+    }
+
+    fn counts(&self) -> Counts {
+        Counts { weights: self.weights.len(), carry: self.carry.len(), sequences: self.sequences.len() }
+    }
+
+    /// The types of what a step sees: the weights, the carries, a row of each sequence.
+    fn types(&self, at: &Place) -> Result<Vec<TensorType>> {
+        let weights = self.weights.iter().map(|(name, tensor)| type_of(at, &format!("weight `{name}`"), tensor, false));
+        let carry = self.carry.iter().enumerate();
+        let carry = carry.map(|(index, it)| type_of(at, &format!("part {index} of `init`"), it, false));
+        let rows = self.sequences.iter().enumerate().map(|(index, tensor)| {
+            let component = format!("sequence {index}");
+            match tensor.shape().len() {
+                0 | 1 => Err(Error::Call {
+                    at: at.boxed(),
+                    component,
+                    expected: "a tensor whose rows have rank 1 or more".into(),
+                    found: tensor.describe(),
+                    fix: "reshape it: its rows are along axis 0".into(),
+                }),
+                _ => type_of(at, &component, tensor, true),
+            }
+        });
+        weights.chain(carry).chain(rows).collect()
+    }
+}
+
+/// What a body gave: as many carries as it was given, then the ys.
+fn results<C: Tensors, Y: Stacked>(at: &Place, carries: usize, after: C, y: Y) -> Result<Vec<AnyTensor>> {
+    let mut results = leaves_of(after);
+    if results.len() != carries {
+        let (expected, found) = (format!("{carries} tensors"), format!("{} tensors", results.len()));
+        return Err(at.mismatch("the next carry", expected, found, "return as many as `init` has"));
+    }
+    y.into_leaves(&mut results);
+    Ok(results)
 }

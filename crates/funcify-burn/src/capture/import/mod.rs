@@ -12,10 +12,11 @@ mod numeric;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use burn_ir::{OperationIr, ScalarIr, TensorIr};
+use burn_ir::{CustomOpIr, OperationIr, ScalarIr, TensorIr};
 use funcify::error::{Place, Result};
-use funcify::{DType, HostTensor, Shape, TensorType, Value, constant};
+use funcify::{DType, HostTensor, ScanOptions, Shape, TensorType, Value, constant, scan_with};
 
+use super::inner::{self, Inner};
 use super::record::{Record, dtype_of, op_name, unsupported};
 use crate::data;
 
@@ -41,13 +42,7 @@ pub(crate) fn import(at: &Place, record: &Record, inputs: &[Value]) -> Result<Ve
             known.values.borrow_mut().insert(*number, constant(host));
         }
     }
-    for op in &record.ops {
-        let results = known.row(op).ok_or_else(|| no_row(at, op))?;
-        for (tensor, value) in op.outputs().zip(results) {
-            let value = known.checked(at, op, tensor, value)?;
-            known.values.borrow_mut().insert(tensor.id.value(), value);
-        }
-    }
+    known.add(at, &record.ops)?;
     let missing = || unsupported(at, "the closure", "a result of it was not recorded", "return what it computes");
     record.outputs.iter().map(|id| known.of(*id).ok_or_else(missing)).collect()
 }
@@ -65,6 +60,72 @@ fn no_row(at: &Place, op: &OperationIr) -> funcify::Error {
 }
 
 impl Known {
+    /// Adds these ops.
+    fn add(&self, at: &Place, ops: &[OperationIr]) -> Result<()> {
+        let mut next = 0;
+        while let Some(op) = ops.get(next) {
+            next += 1;
+            if let Some((inner, begin)) = inner::begins(op) {
+                let missing = || unsupported(at, "a loop in the closure", "its body has failed", "return its error");
+                let (body, end) = inner::body(&ops[next..]).ok_or_else(missing)?;
+                let results = self.add_loop(at, &inner, begin, body, end)?;
+                self.bind(at, &ops[next + body.len()], results)?;
+                next += body.len() + 1;
+            } else {
+                self.bind(at, op, self.row(op).ok_or_else(|| no_row(at, op))?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the results of an op their values.
+    fn bind(&self, at: &Place, op: &OperationIr, values: Vec<Value>) -> Result<()> {
+        for (tensor, value) in op.outputs().zip(values) {
+            let value = self.checked(at, op, tensor, value)?;
+            self.values.borrow_mut().insert(tensor.id.value(), value);
+        }
+        Ok(())
+    }
+
+    /// Adds a loop, and gives its results.
+    fn add_loop(
+        &self,
+        at: &Place,
+        inner: &Inner,
+        begin: &CustomOpIr,
+        body: &[OperationIr],
+        end: &CustomOpIr,
+    ) -> Result<Vec<Value>> {
+        let lost = || unsupported(at, "a loop in the closure", "it uses a tensor that was not recorded", "");
+        let all = |tensors: &[TensorIr]| tensors.iter().map(|tensor| self.get(tensor)).collect::<Option<Vec<_>>>();
+        let mut init = all(&begin.inputs).ok_or_else(lost)?;
+        let xs = init.split_off(inner.carries);
+        let options = ScanOptions::new().length(inner.steps);
+        let options = if inner.is_reversed { options.reverse() } else { options };
+        let refusal = RefCell::new(None);
+        let (mut results, ys) = scan_with(options, init, xs, |carry: Vec<Value>, row: Vec<Value>| {
+            let params = begin.outputs.iter().map(|tensor| tensor.id.value());
+            self.values.borrow_mut().extend(params.zip(carry.iter().chain(&row).copied()));
+            match self.add(at, body).and_then(|()| all(&end.inputs).ok_or_else(lost)) {
+                Ok(mut results) => {
+                    let ys = results.split_off(inner.carries);
+                    (results, ys)
+                }
+                Err(error) => {
+                    *refusal.borrow_mut() = Some(error);
+                    (carry, Vec::new())
+                }
+            }
+        });
+        match refusal.into_inner() {
+            Some(error) => Err(error),
+            None => {
+                results.extend(ys);
+                Ok(results)
+            }
+        }
+    }
+
     fn row(&self, op: &OperationIr) -> Row {
         match op {
             OperationIr::BaseFloat(op) | OperationIr::BaseInt(op) | OperationIr::BaseBool(op) => base::row(self, op),

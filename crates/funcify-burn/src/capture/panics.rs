@@ -1,0 +1,51 @@
+//! Panics of closures while they are recorded: their text and their line, and no message on the terminal.
+//!
+//! Burn's functions that read elements panic at the line of their caller, which only a panic hook is told. So there is one,
+//! set when a closure is recorded for the first time. It hands every other panic on to the hook that was there before.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
+
+/// A panic that was caught.
+pub(super) struct Panic {
+    pub(super) text: String,
+    /// Where it was, if the hook was told.
+    pub(super) line: Option<String>,
+}
+
+thread_local! {
+    /// `Some` while a closure is recorded on this thread: where it has panicked.
+    static LINE: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
+}
+
+/// Runs `f`, or gives its panic.
+pub(super) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = take_hook();
+        set_hook(Box::new(move |panic| {
+            let line = panic.location().map(ToString::to_string);
+            let hear = |heard: &RefCell<Option<Option<String>>>| match heard.try_borrow_mut() {
+                Ok(mut heard) if heard.is_some() => {
+                    *heard = Some(line);
+                    true
+                }
+                _ => false,
+            };
+            if !LINE.try_with(hear).unwrap_or(false) {
+                others(panic);
+            }
+        }));
+    });
+    let around = LINE.replace(Some(None));
+    let result = catch_unwind(AssertUnwindSafe(f));
+    let line = LINE.replace(around).flatten();
+    result.map_err(|panic| Panic { text: text(panic.as_ref()), line })
+}
+
+fn text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
+}

@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use funcify::dispatch::{CompileOptions, LoopStrategy, open_backend};
-use funcify::{Graph, HostTensor, read_safetensors_needed, write_safetensors};
+use funcify::{Cancellation, Graph, HostTensor, read_safetensors_needed, write_safetensors};
+use signal_hook::consts::SIGINT;
 
 use crate::transforms::Transforms;
 
@@ -34,6 +37,23 @@ pub(crate) struct Arguments {
     /// Print what the program became: instructions, loops, memory.
     #[arg(long)]
     report: bool,
+    /// Stop after so many seconds. Ctrl-C stops it, too; a second one ends the process.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// A handle that Ctrl-C sets; a second one ends the process.
+fn at_interrupt() -> Result<Cancellation> {
+    let flag = Arc::default();
+    // In this order: the first Ctrl-C finds the flag unset.
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&flag))?;
+    signal_hook::flag::register(SIGINT, Arc::clone(&flag))?;
+    Ok(Cancellation::from_flag(flag))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -46,7 +66,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     let options = CompileOptions { strategy, ..CompileOptions::default() };
     let function = open_backend(&arguments.backend)?.compile(&program.graph, options)?;
-    let results = function.call(&inputs)?;
+    let deadline = arguments.timeout.map_or_else(Cancellation::new, Cancellation::after);
+    let results = at_interrupt()?.scope(|| deadline.scope(|| function.call(&inputs)))?;
     let names = program.graph.outputs().iter().map(|output| output.name.clone());
     let outputs: BTreeMap<String, HostTensor> = names.zip(results).collect();
     match &arguments.out {
@@ -147,6 +168,36 @@ mod tests {
                 assert_eq!(found, gradients, "{options}");
             }
         }
+    }
+
+    #[test]
+    fn an_endless_loop_is_stopped_on_every_backend() {
+        let endless =
+            Graph::build("endless", |g| funcify::while_loop(g.input("x", "f32[]"), |x| x.lt(2.0), |x| x * 0.5));
+        let long = Graph::build("long", |g| {
+            let (x, n) = (g.input("x", "f32[]"), g.input("n", "i32[]"));
+            funcify::fori_loop(0, n, x, |_, x| x * 0.5)
+        });
+        let is_absent = |name: &str| matches!(open_backend(name), Err(funcify::Error::Absent { .. }));
+        for backend in backend_names().into_iter().filter(|name| !is_absent(name)) {
+            for (program, op) in [(&endless, "while"), (&long, "scan")] {
+                let mut inputs = tensors([("x", scalar(1.0))]);
+                if op == "scan" {
+                    inputs.insert("n".into(), HostTensor::scalar(i32::MAX));
+                }
+                let program = program.as_ref().unwrap().to_string();
+                let error = outcome(backend, &program, &inputs, &format!("--backend {backend} --timeout 0.1"));
+                let error = error.expect_err("it is stopped");
+                let stopped = matches!(
+                    error.downcast_ref(),
+                    Some(funcify::Error::Cancelled { at, reason, .. }) if at.op == op && reason.contains("100ms")
+                );
+                assert!(stopped, "{backend}: {error:#}");
+            }
+        }
+        let refused =
+            |timeout: &str| Line::try_parse_from(["run", "f", "--inputs", "i", "--timeout", timeout]).is_err();
+        assert!(["-1", "NaN", "soon", "1e300"].into_iter().all(refused));
     }
 
     /// Asserts what a derivative of `DECAY` gives.

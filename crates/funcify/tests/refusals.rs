@@ -7,8 +7,8 @@ use std::sync::Arc;
 use funcify::ops::scan::{Buffer, Sequence, Start, Wanted};
 use funcify::ops::{AssociativeScan, Scan, Switch, While};
 use funcify::{
-    DType, Dim, GradOptions, Graph, Shape, Value, apply, associative_scan, cond, constant, custom_vjp, einsum,
-    fori_loop, grad, jvp, linearize, nn, random, scan, switch, vjp,
+    DType, Dim, GradOptions, Graph, ScanOptions, Shape, Value, apply, associative_scan, cond, constant, custom_vjp,
+    einsum, fori_loop, full, grad, jvp, linearize, nn, random, scan, scan_with, switch, vjp, while_loop_bounded,
 };
 
 #[path = "errors/message.rs"]
@@ -271,4 +271,49 @@ fn compositions() {
     let mut attention = nn::GatedLinearAttention::new(6, 4);
     attention.key = 6;
     check("heads_that_do_not_divide", attention.layer().map(drop));
+}
+
+#[test]
+fn builders_and_depths() {
+    Graph::build("outer", |outer| {
+        check("builder_of_another_graph", Graph::build("inner", |g| g.input("x", "f32[]") + outer.input("y", "f32[]")));
+    })
+    .unwrap();
+    fn nested(x: Value, depth: usize) -> Value {
+        match depth {
+            0 => x + 1.0,
+            _ => fori_loop(0, 2, x, |_, x| nested(x, depth - 1)),
+        }
+    }
+    refused("bodies_nested_too_deep", |g| nested(g.input("x", "f32[]"), 70));
+    refused("negative_size", |g| g.input("x", "f32[]").broadcast_to([-3i64]));
+    refused("steps_beyond_range", |g| {
+        let steps = Dim::from(i64::MAX) * 2 + Dim::from("T");
+        scan_with(ScanOptions::new().length(steps), g.input("xs", "f32[T]").sum(0), (), |c, ()| (c, ())).0
+    });
+    refused("bound_beyond_range", |g| {
+        let bound = Dim::from(i64::MAX) * 2;
+        while_loop_bounded(bound, g.input("x", "f32[]"), |x: Value| x.lt(1.0), |x| x * 2.0)
+    });
+}
+
+#[test]
+fn floats_taken_apart() {
+    refused("exponent_of_floats", |g| g.input("x", "f32[3]").ldexp(g.input("n", "f32[3]")));
+    refused("gradient_of_a_neighbour", |g| grad(g.input("x", "f32[]"), |x| x.nextafter(1.0)));
+    refused("number_that_no_half_holds", |_| full([3], DType::F16, 1e9));
+}
+
+/// Rules that call their own function, and not as it is.
+#[test]
+fn rules_of_themselves() {
+    fn counted(x: Value, n: i32) -> Value {
+        let forward = |x: Value| (counted(x, n + 1), x);
+        custom_vjp(x, |x| x * x, forward, move |x, ct| ct * x * f64::from(n))
+    }
+    refused("rule_that_differs_in_itself", |g| counted(g.input("x", "f64[]"), 0));
+    fn scaled(x: Value, w: Value) -> Value {
+        custom_vjp(x, |x| x * 2.0, |x| (scaled(x, w), ()), |(), ct| ct * w)
+    }
+    refused("rule_of_itself_that_captures", |g| scaled(g.input("x", "f64[]"), g.input("w", "f64[]")));
 }

@@ -53,7 +53,7 @@ fn a_branch_knows_the_static_inputs_of_the_call() {
     });
     let graph = graph.unwrap();
     let function = Function::compile(&graph, &Reference).unwrap();
-    for (n, p, expected) in [(2, true, 2.0), (2, false, 4.0), (3, true, 3.0), (3, false, 6.0), (0, true, 0.0)] {
+    for (n, p, expected) in [(2i64, true, 2.0), (2, false, 4.0), (3, true, 3.0), (3, false, 6.0), (0, true, 0.0)] {
         let arguments = [HostTensor::scalar(n), HostTensor::scalar(p), number(0.0)];
         assert_eq!(run(&graph, &arguments).unwrap(), [expected]);
         assert_eq!(function.call_host(&arguments).unwrap()[0].get(0).as_f64(), expected);
@@ -140,8 +140,5 @@ fn a_bound_that_is_reached_ends_derivatives_and_lanes_too() {
     assert_eq!(evaluate(&graph.jvp("x").unwrap(), &[number(2.0), number(1.0)]).unwrap()[1], number(32.0));
     // The second lane ends by its condition.
     let xs = HostTensor::from([2f64, 20.0]);
-    assert_eq!(
-        evaluate(&graph.vmap("B", VmapOptions::new()).unwrap(), &[xs]).unwrap()[0].to_f64_vec(),
-        [16., 400.]
-    );
+    assert_eq!(evaluate(&graph.vmap("B", VmapOptions::new()).unwrap(), &[xs]).unwrap()[0].to_f64_vec(), [16., 400.]);
 }

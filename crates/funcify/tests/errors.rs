@@ -60,7 +60,7 @@ fn lanes() {
         vmap_with(VmapOptions::new().out_axis(1), g.input("x", "f32[B,3]"), |x| x.sum(0))
     });
     refused("op_in_a_lane", |g| vmap(g.input("x", "f32[B,3]"), |x| x.matmul(x.unsqueeze(0))));
-    refused("step_count_of_a_lane", |g| {
+    refused("rows_of_a_lane_from_the_end", |g| {
         let (limit, xs) = (g.input("limit", "f32[B]"), g.input("xs", "f32[9]"));
         vmap(limit, |limit| {
             let mut loop_ = Recurrence::new();
@@ -68,8 +68,9 @@ fn lanes() {
             let done = loop_.run(|step| {
                 let [x] = step.read(&x);
                 step.until(x.gt(limit));
+                x
             });
-            done.steps()
+            done.ys.reverse(0).sum(0)
         })
     });
     refused("ragged_lanes", |g| {
@@ -80,6 +81,17 @@ fn lanes() {
             loop_.steps_value(n).run(|step| step.read(&x)[0].exp()).ys
         })
     });
+    let last = Graph::parse(
+        "fn @last(%n: i64[], %xs: f32[9]) {
+           %ys: f32[2] last 2 = scan @step for t in 0..$1=%n {
+             seq %x: f32[] = %xs[t]
+             nit-sot %ys
+             %ys[t] = %x
+           }
+           return ys=%ys
+         }",
+    );
+    check("last_rows_of_lanes", last.unwrap().vmap("B", VmapOptions::new().in_axes([("n", 0)])));
     refused("chunk_of_nothing", |g| map_with(MapOptions::new().chunk(0), g.input("x", "f32[T]"), |x| x.exp()));
     let one = Graph::build("one", |g| g.input("x", "f32[3]").exp()).unwrap();
     check("lanes_of_a_graph", one.vmap("B", VmapOptions::new().in_axes([Some(2)])));
@@ -180,10 +192,10 @@ fn derivative_rules() {
     });
     refused("rule_of_itself", |g| {
         fn sin(x: Value) -> Value {
-            custom_jvp(x, |x| x.sin(), |x, _, v| cos(x) * v)
+            custom_jvp(x, |x| x.sin(), |x, _, v| v * cos(x))
         }
         fn cos(x: Value) -> Value {
-            custom_jvp(x, |x| x.cos(), |x, _, v| sin(x) * v * -1.0)
+            custom_jvp(x, |x| x.cos(), |x, _, v| -v * sin(x))
         }
         sin(g.input("x", "f32[3]"))
     });

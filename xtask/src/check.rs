@@ -19,6 +19,17 @@ pub(crate) fn test() -> Result<bool> {
 pub(crate) fn lint() -> Result<bool> {
     Ok(cargo(&["fmt", "--all", "--check"])?
         && cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?
+        && cargo(&[
+            "clippy",
+            "--package",
+            "funcify",
+            "--all-targets",
+            "--features",
+            "tracing",
+            "--",
+            "-D",
+            "warnings",
+        ])?
         && cargo(&["doc", "--workspace", "--no-deps"])?)
 }
 
@@ -34,6 +45,17 @@ pub(crate) fn fuzz_text(arguments: &[String]) -> Result<bool> {
     let package = ["run", "--quiet", "--package", "funcify-conformance", "--bin", "fuzz_text", "--"];
     let arguments: Vec<&str> = package.into_iter().chain(arguments.iter().map(String::as_str)).collect();
     cargo(&arguments)
+}
+
+/// The benchmarks, with these arguments. What is measured is this project's code as a user builds it: optimised.
+pub(crate) fn bench(arguments: &[String]) -> Result<bool> {
+    const MEASURED: [&str; 3] = ["funcify", "funcify-candle", "funcify-burn"];
+    let optimised = MEASURED.map(|package| format!("profile.dev.package.{package}.opt-level=3"));
+    let mut words = vec!["run", "--quiet"];
+    words.extend(optimised.iter().flat_map(|setting| ["--config", setting]));
+    words.extend(["--package", "funcify-benches", "--bin", "funcify-bench", "--"]);
+    words.extend(arguments.iter().map(String::as_str));
+    cargo(&words)
 }
 
 fn step(name: &str, run: impl FnOnce() -> Result<bool>) -> Result<bool> {

@@ -1,4 +1,4 @@
-//! What a contributor runs: `cargo xtask conformance`, `examples`, `test`, `lint`, `ci`, `run`, `print`, `status`, `fuzz-text`, `tidy`.
+//! What a contributor runs: `cargo xtask conformance`, `examples`, `bench`, `test`, `lint`, `ci`, `run`, `print`, `status`, `fuzz-text`, `tidy`.
 
 mod backends;
 mod check;
@@ -31,6 +31,11 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Time and memory of each backend and strategy, against loops by hand and other projects: `--only NAME`, `--quick`, `--peers`.
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Everything that a change must pass: tests, conformance, examples, STATUS.md, tidiness.
     Test,
     /// Format, lints, documentation.
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Conformance(arguments) => conformance::run(&arguments),
         Command::Examples { arguments } => check::examples(&arguments),
+        Command::Bench { arguments } => check::bench(&arguments),
         Command::Test => check::test(),
         Command::Lint => check::lint(),
         Command::Ci => check::lint().and_then(|clean| Ok(clean && check::test()?)),

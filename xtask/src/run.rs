@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use funcify::dispatch::{CompileOptions, LoopStrategy, open_backend};
 use funcify::{Cancellation, Graph, HostTensor, read_safetensors_needed, write_safetensors};
 use signal_hook::consts::SIGINT;
@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// Print what the program became: instructions, loops, memory.
     #[arg(long)]
     report: bool,
+    /// Print what a second call spends, by op, by line and by step, and write it to this file for a browser's trace viewer.
+    #[arg(long)]
+    profile: Option<PathBuf>,
     /// Stop after so many seconds. Ctrl-C stops it, too; a second one ends the process.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -81,6 +84,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     if arguments.report {
         print!("\n{}", function.report());
+    }
+    if let Some(path) = &arguments.profile {
+        let (_, profile) = function.profile(&inputs)?;
+        print!("\n{profile}");
+        std::fs::write(path, profile.trace_json()).with_context(|| path.display().to_string())?;
     }
     Ok(())
 }

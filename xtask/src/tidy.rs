@@ -4,6 +4,7 @@
 //! - No stub, no ignored test, no note to do something later.
 //! - Every `allow` has a reason.
 //! - Every declared gap has a reason, and is read without an unknown key.
+//! - The README's table of benchmarks is of this version.
 
 use std::path::{Path, PathBuf};
 
@@ -44,9 +45,16 @@ pub(crate) fn run() -> Result<bool> {
             }
         }
     }
+    problems.extend(bench_problem(&read(&root().join("README.md"))?));
     problems.iter().for_each(|problem| println!("{problem}"));
     println!("tidy: {} problems", problems.len());
     Ok(problems.is_empty())
+}
+
+/// What is wrong with the mark before the table of benchmarks, which `cargo xtask bench --report` writes.
+fn bench_problem(readme: &str) -> Option<String> {
+    let mark = format!("<!-- bench: begin, version {} -->", env!("CARGO_PKG_VERSION"));
+    (!readme.contains(&mark)).then(|| format!("README.md: the table of benchmarks is not of this version: no `{mark}`"))
 }
 
 fn file_problems(text: &str) -> Vec<String> {
@@ -94,5 +102,7 @@ mod tests {
         assert_eq!(file_problems(&format!("//! Doc.\nfn f() {{ {}) }}\n", FORBIDDEN[0])).len(), 1);
         assert_eq!(file_problems("//! Doc.\n#[allow(dead_code)]\n").len(), 1);
         assert!(file_problems("//! Doc.\n#[allow(dead_code, reason = \"x\")]\n").is_empty());
+        assert!(bench_problem("<!-- bench: begin, version 0.0.0 -->").is_some());
+        assert!(bench_problem(&format!("<!-- bench: begin, version {} -->", env!("CARGO_PKG_VERSION"))).is_none());
     }
 }

@@ -248,6 +248,11 @@ impl Backend for Burn {
         self.name
     }
 
+    fn wait(&self) {
+        // What the device could not do is an error of the result that is read.
+        let _ = self.device.sync();
+    }
+
     fn lacks(&self, dtype: DType, rank: usize) -> Option<String> {
         let lacking = self.abilities.lacking.iter().find(|(lacking, _)| *lacking == dtype);
         match (lacking, self.abilities.max_rank) {

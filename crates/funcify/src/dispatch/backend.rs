@@ -109,6 +109,10 @@ pub trait Backend: Clone + Send + Sync + 'static {
         call.settle(kernel(call, operands)?)
     }
 
+    /// Returns when the device has done all that it was given. Where kernels run as they are called, nothing is to be
+    /// waited for.
+    fn wait(&self) {}
+
     /// A kernel for ops that have no registered conversion. Only the reference backend has one.
     fn fallback(&self) -> Option<Kernel<Self>> {
         None

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::backend::{Backend, LoopStrategy};
 use super::function::{CompileCounts, CompileOptions, Function};
+use super::profile::Profile;
 use super::registry::{converted_ops, registered_strategy};
 use super::report::Report;
 use crate::error::{Error, Place, Result, Site};
@@ -37,6 +38,9 @@ pub trait Executor: Send + Sync {
 pub trait Executable: Send + Sync {
     /// Runs on host tensors, in the order of the graph's inputs.
     fn call(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>>;
+
+    /// Runs on host tensors, and tells what the call spent, instruction by instruction.
+    fn profile(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)>;
 
     /// How often it was compiled, and how often a compiled program was found.
     fn counts(&self) -> CompileCounts;
@@ -77,6 +81,10 @@ impl<B: Backend> Executor for B {
 impl<B: Backend> Executable for Function<B> {
     fn call(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
         self.call_host(arguments)
+    }
+
+    fn profile(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)> {
+        self.profile_host(arguments)
     }
 
     fn counts(&self) -> CompileCounts {

@@ -10,6 +10,7 @@ use super::backend::{Backend, LoopStrategy, TrackedCall};
 use super::eager::execution_error;
 use super::ledger::Memory;
 use super::lower::{Lowering, Settings};
+use super::profile::{Profile, Profiler};
 use super::program::{Program, Run};
 use super::registry::Conversions;
 use super::report::{LoopReport, Report, count_ops};
@@ -167,34 +168,67 @@ impl<B: Backend> Function<B> {
         if let Some(results) = self.backend.call_tracked(&call, arguments) {
             return results;
         }
-        let types = self.argument_types(&at, arguments)?;
-        let sizes = bind_sizes(&at, &self.graph, &types)?;
+        Ok(self.admitted(&at, arguments, false)?.0)
+    }
+
+    /// Calls the function, and tells what the call spent, instruction by instruction. What a framework tracks, it does not
+    /// follow through such a call.
+    #[track_caller]
+    pub fn profile(&self, arguments: &[B::Tensor]) -> Result<(Vec<B::Tensor>, Profile)> {
+        self.admitted(&Place::new(self.graph.name(), Site::caller()), arguments, true)
+    }
+
+    /// Checks the arguments, makes them the backend's own, and runs the function on them.
+    fn admitted(&self, at: &Place, arguments: &[B::Tensor], is_profiled: bool) -> Result<(Vec<B::Tensor>, Profile)> {
+        let types = self.argument_types(at, arguments)?;
+        let sizes = bind_sizes(at, &self.graph, &types)?;
         let admitted = arguments.iter().zip(&types).map(|(tensor, ty)| self.backend.admit(tensor.clone(), ty.dtype));
         let admitted = admitted.collect::<Result<Vec<_>, _>>();
-        self.run(&at, sizes, admitted.map_err(|error| execution_error(&at, self.backend.name(), error))?)
+        let admitted = admitted.map_err(|error| execution_error(at, self.backend.name(), error))?;
+        self.run(at, sizes, admitted, is_profiled)
     }
 
     /// Runs the function on arguments that fit.
-    fn run(&self, at: &Place, sizes: Sizes, arguments: Vec<B::Tensor>) -> Result<Vec<B::Tensor>> {
+    fn run(
+        &self,
+        at: &Place,
+        sizes: Sizes,
+        arguments: Vec<B::Tensor>,
+        is_profiled: bool,
+    ) -> Result<(Vec<B::Tensor>, Profile)> {
+        let _span = super::span::call(self.graph.name(), self.backend.name());
         let compiled = self.compiled_for(at, &sizes, &arguments)?;
         let memory = self.kept_memory(&compiled, &sizes);
-        let mut run = Run { backend: &self.backend, sizes, watch: Watch::current(), memory };
+        let profiler = is_profiled.then(Profiler::new);
+        let mut run = Run { backend: &self.backend, sizes, watch: Watch::current(), memory, profiler };
         let results = compiled.program.run(&mut run, arguments);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((compiled, run.sizes));
-        results.map_err(|error| error.in_graph(&self.graph))
+        let profile = run.profiler.map(Profiler::finish).unwrap_or_default();
+        Ok((results.map_err(|error| error.in_graph(&self.graph))?, profile))
     }
 
     /// Runs the function on host tensors: uploads them, runs, and downloads the results.
     #[track_caller]
     pub fn call_host(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
+        self.on_host(&Place::new(self.graph.name(), Site::caller()), arguments, false).map(|(results, _)| results)
+    }
+
+    /// [`profile`](Function::profile) on host tensors. Uploads and downloads are not part of it.
+    #[track_caller]
+    pub fn profile_host(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)> {
         let at = Place::new(self.graph.name(), Site::caller());
-        let failed = |error| execution_error(&at, self.backend.name(), error);
+        self.on_host(&at, arguments, true)
+    }
+
+    fn on_host(&self, at: &Place, arguments: &[HostTensor], is_profiled: bool) -> Result<(Vec<HostTensor>, Profile)> {
+        let failed = |error| execution_error(at, self.backend.name(), error);
         let types: Vec<TensorType> = arguments.iter().map(HostTensor::ty).collect();
-        let sizes = bind_sizes(&at, &self.graph, &types)?;
+        let sizes = bind_sizes(at, &self.graph, &types)?;
         let uploaded = arguments.iter().map(|tensor| self.backend.upload(tensor).map_err(failed));
-        let results = self.run(&at, sizes, uploaded.collect::<Result<Vec<_>>>()?)?;
+        let (results, profile) = self.run(at, sizes, uploaded.collect::<Result<Vec<_>>>()?, is_profiled)?;
         let typed = results.iter().enumerate().map(|(index, tensor)| (tensor, self.graph.output_type(index).dtype));
-        typed.map(|(tensor, dtype)| self.backend.download(tensor, dtype).map_err(failed)).collect()
+        let results = typed.map(|(tensor, dtype)| self.backend.download(tensor, dtype).map_err(failed));
+        Ok((results.collect::<Result<_>>()?, profile))
     }
 
     /// The budget, unless the program's plan stays within it whatever happens.
@@ -295,6 +329,7 @@ impl<B: Backend> Function<B> {
             max_kernels: self.options.max_kernels,
             memory_budget: self.options.budget(),
         };
+        let _span = super::span::compile(self.graph.name());
         let start = Instant::now();
         let lowered = Lowering::new(settings, sizes.clone()).program(&self.runnable, statics);
         let (program, findings) = lowered.map_err(|error| error.in_graph(&self.graph))?;

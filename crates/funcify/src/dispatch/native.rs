@@ -16,7 +16,6 @@ use super::backend::{Backend, Part, StackType, Tensors};
 use super::lower::{Body, Known, Lowering, row_type};
 use super::program::{Action, Program, Run, Slot};
 use super::unroll::missing_row;
-use crate::cancel::Ran;
 use crate::error::{Place, Result};
 use crate::graph::ValueId;
 use crate::ops::scan::{Buffer, Scan, Start, Wanted};
@@ -104,7 +103,7 @@ impl<B: Backend> NativeLoop<B> {
         let arity = self.scan.params().invariants.start + captured.len();
         let mut ran = 0;
         for t in self.scan.order(steps) {
-            run.watch.check(&self.at, Ran::Steps(ran))?;
+            run.step(&self.at, ran)?;
             let mut arguments = Vec::with_capacity(arity);
             for (sequence, operand) in self.scan.sequences.iter().zip(places.sequences.clone()) {
                 for k in &sequence.reads {

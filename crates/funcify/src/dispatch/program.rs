@@ -9,6 +9,7 @@ use super::backend::{Backend, Call, Part, StackType, Tensors};
 use super::eager::execution_error;
 use super::ledger::{Ledger, Memory};
 use super::native::NativeLoop;
+use super::profile::Profiler;
 use super::registry::Kernel;
 use super::switch::ChoiceNode;
 use super::while_loop::WhileNode;
@@ -92,9 +93,20 @@ pub(super) struct Run<'a, B: Backend> {
     pub(super) watch: Watch,
     /// The memory budget, where instructions are held against it.
     pub(super) memory: Option<Memory>,
+    /// Watches the instructions, if the call is profiled.
+    pub(super) profiler: Option<Profiler>,
 }
 
 impl<B: Backend> Run<'_, B> {
+    /// A loop begins its next step, after so many, if nothing stops it.
+    pub(super) fn step(&mut self, at: &Place, ran: usize) -> Result<()> {
+        self.watch.check(at, Ran::Steps(ran))?;
+        if let Some(profiler) = &mut self.profiler {
+            profiler.step(ran);
+        }
+        Ok(())
+    }
+
     pub(super) fn fail<T>(&self, at: &Place, result: Result<T, BackendError>) -> Result<T> {
         result.map_err(|error| execution_error(at, self.backend.name(), error))
     }
@@ -184,8 +196,12 @@ impl<B: Backend> Program<B> {
             if let Some(ledger) = &ledger {
                 ledger.before(instruction, run)?;
             }
+            let _span = super::span::instruction(|| instruction.action.place());
             let operands = instruction.operands.iter().map(|operand| fetch(frame, *operand)).collect();
-            let results = instruction.action.run(run, operands, &instruction.results)?;
+            let results = match run.profiler {
+                None => instruction.action.run(run, operands, &instruction.results)?,
+                Some(_) => instruction.run_watched(run, operands)?,
+            };
             for (slot, tensor) in instruction.results.iter().zip(results) {
                 if let Some(slot) = slot {
                     frame[*slot as usize] = Some(tensor);
@@ -274,7 +290,7 @@ impl<B: Backend> Action<B> {
         }
     }
 
-    fn run(
+    pub(super) fn run(
         &self,
         run: &mut Run<'_, B>,
         operands: Tensors<B::Tensor>,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::backend::{Backend, Tensors};
 use super::program::{Program, Run};
-use crate::cancel::Ran;
 use crate::error::{Error, Place, Result};
 use crate::ops::While;
 use crate::types::{DType, TensorType};
@@ -31,7 +30,7 @@ impl<B: Backend> WhileNode<B> {
         let mut ran = 0;
         // while-c3
         while bound.is_none_or(|bound| i64::try_from(ran).is_ok_and(|ran| ran < bound)) {
-            run.watch.check(&self.at, Ran::Steps(ran))?;
+            run.step(&self.at, ran)?;
             let in_step = |error: Error| error.in_step(&self.at, ran);
             // while-c1
             let arguments = carries.iter().chain(&of_condition).cloned().collect();

@@ -1,0 +1,107 @@
+//! Whether all subjects computed the same: no wrong program is timed.
+//!
+//! The measure is the reference evaluation where it was fast enough, else JAX, else the first loop by hand that was.
+
+use std::collections::BTreeMap;
+
+use funcify::HostTensor;
+
+/// How far a number may be from the measure's, relative to the largest of its tensor. Sums over thousands of steps in f32,
+/// in another order, differ by some 1e-5.
+const TOLERANCE: f64 = 1e-3;
+
+/// The results of each subject by name.
+#[derive(Default)]
+pub(crate) struct Values(Vec<(&'static str, BTreeMap<String, HostTensor>)>);
+
+/// Which subjects may be the measure, the best first.
+const MEASURES: &[&str] = &["reference", "jax", "candle-by-hand", "burn-flex-by-hand"];
+
+impl Values {
+    pub(crate) fn add(&mut self, subject: &'static str, results: BTreeMap<String, HostTensor>) {
+        self.0.push((subject, results));
+    }
+
+    /// The measure's name and results.
+    fn measure(&self) -> Option<(&'static str, &BTreeMap<String, HostTensor>)> {
+        let of = |name: &&str| self.0.iter().find(|(subject, _)| **subject == **name);
+        let best = MEASURES.iter().find_map(of).or(self.0.first())?;
+        Some((best.0, &best.1))
+    }
+
+    /// Against whom a subject's values were checked.
+    pub(crate) fn checked(&self, subject: &str) -> Option<&'static str> {
+        self.measure().map(|(name, _)| name).filter(|name| *name != subject)
+    }
+}
+
+/// The subjects whose values differ, and how.
+pub(crate) fn wrong(values: &Values) -> BTreeMap<&'static str, String> {
+    let Some((measure, expected)) = values.measure() else {
+        return BTreeMap::new();
+    };
+    let mut wrong = BTreeMap::new();
+    for (subject, found) in &values.0 {
+        for (name, expected) in expected {
+            let difference = match found.get(name) {
+                None => format!("no `{name}` among its results"),
+                Some(found) => match largest_difference(expected, found) {
+                    Some(difference) if difference <= TOLERANCE => continue,
+                    Some(difference) => format!("`{name}` differs by {difference:.1e} from {measure}'s"),
+                    None => format!("`{name}` has {} elements, not {}", found.len(), expected.len()),
+                },
+            };
+            wrong.entry(*subject).or_insert(format!("wrong values: {difference}"));
+        }
+    }
+    wrong
+}
+
+/// The largest difference relative to the largest number. `None` if they do not have as many numbers. Not a number is as far
+/// as can be.
+fn largest_difference(expected: &HostTensor, found: &HostTensor) -> Option<f64> {
+    if expected.len() != found.len() {
+        return None;
+    }
+    let mut largest = f64::MIN_POSITIVE;
+    let mut difference = 0f64;
+    for index in 0..expected.len() {
+        let (expected, found) = (expected.get(index).as_f64(), found.get(index).as_f64());
+        let apart = (expected - found).abs();
+        difference = difference.max(if apart.is_nan() { f64::INFINITY } else { apart });
+        largest = largest.max(expected.abs());
+    }
+    Some(difference / largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(numbers: [[f32; 2]; 2]) -> Values {
+        let mut values = Values::default();
+        for (subject, numbers) in ["reference", "candle-native"].into_iter().zip(numbers) {
+            values.add(subject, BTreeMap::from([("y".to_string(), HostTensor::from(numbers))]));
+        }
+        values
+    }
+
+    #[test]
+    fn a_subject_that_computes_something_else_is_named() {
+        assert!(wrong(&values([[1.0, -4.0], [1.0005, -4.0]])).is_empty());
+        let found = wrong(&values([[1.0, -4.0], [1.01, -4.0]]));
+        assert_eq!(found["candle-native"], "wrong values: `y` differs by 2.5e-3 from reference's");
+        assert!(wrong(&values([[1.0, -4.0], [f32::NAN, -4.0]])).contains_key("candle-native"));
+    }
+
+    #[test]
+    fn a_result_that_is_missing_or_shorter_is_wrong() {
+        let mut values = values([[1.0, 2.0]; 2]);
+        values.add("jax", BTreeMap::new());
+        values.add("rlx", BTreeMap::from([("y".to_string(), HostTensor::from([1f32]))]));
+        let found = wrong(&values);
+        assert_eq!(found["jax"], "wrong values: no `y` among its results");
+        assert_eq!(found["rlx"], "wrong values: `y` has 1 elements, not 2");
+        assert_eq!(found.len(), 2);
+    }
+}

@@ -1,0 +1,65 @@
+//! The harness's end of a worker's process: a line out, a line back, with a limit on how long it may take.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::protocol::{Answer, Request};
+
+/// A running worker. Dropped, it is told to quit, and killed if it does not.
+pub(crate) struct Connection {
+    child: Child,
+    input: ChildStdin,
+    answers: Receiver<String>,
+}
+
+impl Connection {
+    /// Starts a worker.
+    pub(crate) fn open(mut command: Command) -> Result<Connection> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().with_context(|| format!("{command:?}"))?;
+        let input = child.stdin.take().context("the worker has an input")?;
+        let output = child.stdout.take().context("the worker has an output")?;
+        let (sender, answers) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Connection { child, input, answers })
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(crate) fn ask(&mut self, request: &Request, patience: Duration) -> Result<Answer> {
+        writeln!(self.input, "{}", serde_json::to_string(request)?).context("the worker has ended")?;
+        self.input.flush().context("the worker has ended")?;
+        match self.answers.recv_timeout(patience) {
+            Ok(line) => serde_json::from_str(&line).with_context(|| format!("not an answer: {line}")),
+            Err(RecvTimeoutError::Timeout) => {
+                self.child.kill()?;
+                bail!("more than {} s", patience.as_secs())
+            }
+            Err(RecvTimeoutError::Disconnected) => bail!("the worker ended: {}", self.child.wait()?),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let quit = serde_json::to_string(&Request::Quit).unwrap_or_default();
+        let told = writeln!(self.input, "{quit}").and_then(|()| self.input.flush()).is_ok();
+        for _ in 0..20 {
+            if !told || matches!(self.child.try_wait(), Ok(Some(_))) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

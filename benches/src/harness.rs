@@ -1,0 +1,185 @@
+//! Runs workloads: starts a worker for each subject, checks its values, and lets the workers take turns.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use funcify::{HostTensor, read_safetensors, write_safetensors};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::compare::{self, Values};
+use crate::connection::Connection;
+use crate::peers::Peers;
+use crate::protocol::{Answer, Request};
+use crate::rows::{Gone, Row, Samples, ratios};
+use crate::subjects::{Phase, Subject};
+use crate::workloads::{Loss, Sizes, Workload};
+
+/// What a run measures, and how long it may take.
+pub(crate) struct Plan {
+    pub(crate) items: Vec<(&'static Workload, Sizes)>,
+    pub(crate) subjects: Vec<&'static Subject>,
+    /// How often each subject has its turn.
+    pub(crate) rounds: usize,
+    /// How long a turn lasts, in which a fast program runs many times.
+    pub(crate) turn: Duration,
+    /// How long making a program and running it once may take.
+    pub(crate) patience: Duration,
+    /// A file for inputs and results.
+    pub(crate) folder: PathBuf,
+}
+
+/// What a run found.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) rows: Vec<Row>,
+    /// Subjects without a row, and why.
+    pub(crate) gone: Vec<Gone>,
+}
+
+/// Runs all workloads, with a progress bar.
+pub(crate) fn run(plan: &Plan, peers: &Peers) -> Result<Found> {
+    std::fs::create_dir_all(&plan.folder)?;
+    let mut found = Found::default();
+    let bar = ProgressBar::new((plan.items.len() * Phase::ALL.len()) as u64);
+    bar.set_style(ProgressStyle::with_template("{bar:32} {pos}/{len} {msg} ({elapsed})")?);
+    for (workload, sizes) in &plan.items {
+        let inputs: BTreeMap<String, HostTensor> =
+            workload.inputs(sizes).into_iter().map(|(name, tensor)| (name.to_string(), tensor)).collect();
+        let path = plan.folder.join("inputs.safetensors");
+        write_safetensors(&path, &inputs)?;
+        for phase in Phase::ALL {
+            bar.set_message(format!("{} {sizes}, {}", workload.name, phase.name()));
+            if phase == Phase::Forward || workload.loss != Loss::None {
+                let mut item = Item { plan, peers, workload, sizes: *sizes, phase, inputs: &path, bar: &bar };
+                item.run(&mut found)?;
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    ratios(&mut found.rows);
+    Ok(found)
+}
+
+/// One phase of one workload at its sizes.
+struct Item<'a> {
+    plan: &'a Plan,
+    peers: &'a Peers,
+    workload: &'static Workload,
+    sizes: Sizes,
+    phase: Phase,
+    inputs: &'a Path,
+    bar: &'a ProgressBar,
+}
+
+/// A subject that has made its program.
+struct Ready {
+    subject: &'static Subject,
+    connection: Connection,
+    made: (f64, f64),
+    samples: Samples,
+}
+
+impl Item<'_> {
+    /// 1. Workers make their programs and are checked. 2. They take turns. 3. They tell their memory.
+    fn run(&mut self, found: &mut Found) -> Result<()> {
+        let mut values = Values::default();
+        let mut ready = Vec::new();
+        for subject in self.plan.subjects.iter().copied() {
+            if let Some(why) = crate::subjects::declines(subject, self.workload, self.phase) {
+                self.leave(found, subject, &why, true);
+                continue;
+            }
+            match self.make(subject, &mut values) {
+                Ok(subject) => ready.push(subject),
+                Err(why) => self.leave(found, subject, &why, false),
+            }
+        }
+        let wrong = compare::wrong(&values);
+        ready.retain(|each| match wrong.get(each.subject.name) {
+            None => true,
+            Some(why) => {
+                self.leave(found, each.subject, why, false);
+                false
+            }
+        });
+        for _ in 0..self.plan.rounds {
+            let mut still = Vec::with_capacity(ready.len());
+            for mut each in ready {
+                match self.turn(&mut each) {
+                    Ok(()) => still.push(each),
+                    Err(error) => self.leave(found, each.subject, &format!("{error:#}"), false),
+                }
+            }
+            ready = still;
+        }
+        for mut each in ready {
+            let bytes = match each.connection.ask(&Request::Peak, self.plan.patience) {
+                Ok(Answer::Memory { allocator_bytes, system_bytes }) => (allocator_bytes, system_bytes),
+                _ => (None, None),
+            };
+            let name = format!("{} {}", self.workload.name, self.sizes);
+            let checked = values.checked(each.subject.name);
+            found.rows.push(Row::made(&name, each.subject.name, self.phase, each.made, checked));
+            found.rows.push(Row::ran(&name, each.subject.name, self.phase, &each.samples, bytes, checked));
+        }
+        Ok(())
+    }
+
+    /// A worker with its program, whose results are among the values. The error is why there is none.
+    fn make(&self, subject: &'static Subject, values: &mut Values) -> Result<Ready, String> {
+        self.bar.set_message(format!(
+            "{} {}, {}: {} makes its program",
+            self.workload.name,
+            self.sizes,
+            self.phase.name(),
+            subject.name
+        ));
+        let command = self.peers.worker(subject)?;
+        let mut connection = Connection::open(command).map_err(|error| format!("{error:#}"))?;
+        let outputs = self.plan.folder.join("outputs.safetensors");
+        let _ = std::fs::remove_file(&outputs);
+        let request = Request::Prepare {
+            workload: self.workload.name.to_string(),
+            sizes: self.sizes.by_name().into_iter().map(|(name, size)| (name.to_string(), size)).collect(),
+            phase: self.phase.name().to_string(),
+            inputs: self.inputs.display().to_string(),
+            outputs: outputs.display().to_string(),
+        };
+        let made = match connection.ask(&request, self.plan.patience).map_err(|error| format!("{error:#}"))? {
+            Answer::Made { make_s, make_cpu_s } => (make_s, make_cpu_s),
+            Answer::Declined { declined } => return Err(declined),
+            Answer::Failed { failed } => return Err(failed),
+            other => return Err(format!("an answer that was not asked for: {other:?}")),
+        };
+        let results = read_safetensors(&outputs).map_err(|error| error.to_string())?;
+        values.add(subject.name, results);
+        Ok(Ready { subject, connection, made, samples: Samples::default() })
+    }
+
+    /// Lets a worker run for a while.
+    fn turn(&self, each: &mut Ready) -> Result<()> {
+        let start = Instant::now();
+        let mut count = 1;
+        while start.elapsed() < self.plan.turn {
+            match each.connection.ask(&Request::Run { count }, self.plan.patience)? {
+                Answer::Ran { wall_s, cpu_s } => each.samples.add(wall_s, cpu_s),
+                other => anyhow::bail!("an answer that was not asked for: {other:?}"),
+            }
+            // As many as fit into what is left of the turn, at most twice what ran so far.
+            let left = self.plan.turn.saturating_sub(start.elapsed()).as_secs_f64();
+            let low = each.samples.low().context("it ran")?.max(1e-7);
+            count = ((left / low) as usize).clamp(1, 2 * each.samples.count());
+        }
+        Ok(())
+    }
+
+    fn leave(&self, found: &mut Found, subject: &Subject, why: &str, is_declined: bool) {
+        let workload = format!("{} {}", self.workload.name, self.sizes);
+        let why = why.lines().next().unwrap_or_default().to_string();
+        let (subject, phase) = (subject.name.to_string(), self.phase.name().to_string());
+        found.gone.push(Gone { workload, subject, phase, why, is_declined });
+    }
+}

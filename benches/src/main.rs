@@ -1,0 +1,177 @@
+//! Where each backend and strategy stands: `cargo xtask bench [--only ..] [--quick] [--json FILE] [--peers]`.
+//!
+//! [`workloads`] and [`subjects`] are data. Each subject runs in a process of its own ([`worker`]), and takes turns with the others
+//! ([`harness`]), so that ratios within one run hold where times do not. Nothing is timed whose values were not checked
+//! ([`compare`]).
+
+mod baseline;
+mod compare;
+mod connection;
+mod harness;
+mod memory;
+mod peers;
+mod protocol;
+mod report;
+mod rows;
+mod subjects;
+mod worker;
+mod workloads;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, Subcommand};
+
+use crate::harness::{Found, Plan};
+use crate::peers::Peers;
+use crate::report::Run;
+use crate::subjects::{Device, Kind, Subject};
+use crate::workloads::{Sizes, Workload};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask bench",
+    about = "Time and memory of each backend and strategy, against loops by hand and other projects"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Workloads and subjects whose name has this in it; may be given several times.
+    #[arg(long)]
+    only: Vec<String>,
+    /// Small sizes and short turns: some minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Beside the sizes of the tables those of the plots, at which time and memory grow.
+    #[arg(long)]
+    growth: bool,
+    /// Also JAX, PyTorch, PyTensor and rlx. The first time this makes a Python environment under `target/bench`.
+    #[arg(long)]
+    peers: bool,
+    /// How often each subject has its turn.
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Nothing is timed: whether all subjects compute the same. Fails if one of this project does not.
+    #[arg(long)]
+    values: bool,
+    /// Writes the rows here too; they are in `target/bench/rows.json` in any case.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Compares ratios with those of `benches/baseline.json`, and fails if one is worse by more than its noise.
+    #[arg(long)]
+    check: bool,
+    /// Keeps the ratios of this run as `benches/baseline.json`.
+    #[arg(long)]
+    keep: bool,
+    /// Makes the report, and the README's table, of the rows of the last run again; nothing runs.
+    #[arg(long)]
+    report: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serves the harness as one subject (`peers/PROTOCOL.md`).
+    #[command(hide = true)]
+    Worker { subject: String },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match &arguments.command {
+        Some(Command::Worker { subject }) => Subject::named(subject).and_then(worker::serve).map(|()| true),
+        None => bench(&arguments),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(arguments: &Arguments) -> Result<bool> {
+    let folder = root().join("target/bench");
+    std::fs::create_dir_all(&folder)?;
+    let rows = folder.join("rows.json");
+    if arguments.report {
+        let text = std::fs::read_to_string(&rows).with_context(|| format!("{}: run a bench first", rows.display()))?;
+        let run: Run = serde_json::from_str(&text)?;
+        report::write(&run, &folder)?;
+        return report::readme::write(&run, &root()).map(|()| true);
+    }
+    let plan = plan(arguments, &folder)?;
+    let peers = if arguments.peers { Peers::make(&root()) } else { Peers::none() };
+    let Found { rows: found, gone } = harness::run(&plan, &peers)?;
+    if arguments.values {
+        let is_own = |gone: &rows::Gone| Subject::named(&gone.subject).is_ok_and(|subject| !subject.is_peer());
+        let failed: Vec<_> = gone.iter().filter(|gone| is_own(gone) && !gone.is_declined).collect();
+        for gone in &failed {
+            println!("{}, {}, {}: {}", gone.workload, gone.phase, gone.subject, gone.why);
+        }
+        println!("{} programs gave the same values, {} did not", found.len() / 2, failed.len());
+        return Ok(failed.is_empty() && !found.is_empty());
+    }
+    let run = Run { version: env!("CARGO_PKG_VERSION").into(), machine: report::machine(), rows: found, gone };
+    let text = serde_json::to_string_pretty(&run)?;
+    std::fs::write(&rows, &text)?;
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, &text).with_context(|| path.display().to_string())?;
+    }
+    let written = report::write(&run, &folder)?;
+    println!("{written}");
+    if arguments.keep {
+        baseline::keep(&run, &root())?;
+    }
+    if arguments.check { baseline::check(&run, &root()) } else { Ok(true) }
+}
+
+fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
+    let named = |name: &str| arguments.only.iter().any(|part| name.contains(part.as_str()));
+    let workloads = || workloads::ALL.iter();
+    let subjects = || subjects::ALL.iter();
+    let of_workloads = workloads().any(|workload| named(workload.name));
+    let of_subjects = subjects().any(|subject| named(subject.name));
+    ensure!(
+        arguments.only.is_empty() || of_workloads || of_subjects,
+        "no workload or subject has {:?} in its name",
+        arguments.only
+    );
+    let sizes_of = |workload: &'static Workload| -> Vec<Sizes> {
+        match (arguments.quick, arguments.growth) {
+            (true, _) => workload.quick.to_vec(),
+            (false, false) => workload.full.to_vec(),
+            (false, true) => workload.full.iter().chain(workload.growth).copied().collect(),
+        }
+    };
+    let items = workloads().filter(|workload| !of_workloads || named(workload.name));
+    let items = items.flat_map(|workload| sizes_of(workload).into_iter().map(move |sizes| (workload, sizes))).collect();
+    // In software, wgpu takes most of the time of a run and tells little: it has its turn where it is asked for.
+    let on_wgpu = |subject: &Subject| {
+        matches!(
+            subject.kind,
+            Kind::Compiled(Device::Wgpu, _) | Kind::Plugin(Device::Wgpu) | Kind::ByHand(Device::Wgpu)
+        )
+    };
+    let wanted = |subject: &&Subject| match of_subjects {
+        true => named(subject.name) || (arguments.peers && subject.is_peer()),
+        false => (arguments.peers || !subject.is_peer()) && !(arguments.quick && on_wgpu(subject)),
+    };
+    let (rounds, turn, patience) = if arguments.quick { (3, 50, 30) } else { (7, 150, 30) };
+    Ok(Plan {
+        items,
+        subjects: subjects().filter(wanted).collect(),
+        rounds: if arguments.values { 0 } else { arguments.rounds.unwrap_or(rounds) },
+        turn: Duration::from_millis(turn),
+        patience: Duration::from_secs(patience),
+        folder: folder.to_path_buf(),
+    })
+}
+
+/// The root of the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}

@@ -1,0 +1,49 @@
+//! Memory and processor time of this process.
+
+use std::time::Duration;
+
+use cpu_time::ProcessTime;
+use peak_alloc::PeakAlloc;
+
+/// Counts the bytes that Rust code holds.
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+/// The processor time of all threads of this process so far.
+pub(crate) fn processor_time() -> Duration {
+    ProcessTime::now().as_duration()
+}
+
+/// Memory at one moment, against which a later peak is told.
+pub(crate) struct Before {
+    allocated: usize,
+    resident: Option<usize>,
+}
+
+impl Before {
+    /// Begins to watch for the peak.
+    pub(crate) fn now() -> Before {
+        ALLOCATOR.reset_peak_usage();
+        // Sets the largest resident size to the present one (Linux, proc_pid_clear_refs(5)).
+        let was_reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
+        let resident = was_reset.then(|| status("VmRSS:")).flatten();
+        Before { allocated: ALLOCATOR.current_usage(), resident }
+    }
+
+    /// The bytes that were allocated at once since then, beyond those held before.
+    pub(crate) fn allocated(&self) -> usize {
+        ALLOCATOR.peak_usage().saturating_sub(self.allocated)
+    }
+
+    /// The same as the system counts it: pages. `None` where the system does not say.
+    pub(crate) fn resident(&self) -> Option<usize> {
+        Some(status("VmHWM:")?.saturating_sub(self.resident?))
+    }
+}
+
+/// A line of the process's status, in bytes.
+fn status(name: &str) -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok()? * 1024)
+}

@@ -1,0 +1,76 @@
+//! The workers of other projects: a Python environment under `target/bench`, and a small program on rlx.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::subjects::{Kind, Subject};
+
+/// Where the peers are, if they are wanted and could be made.
+pub(crate) struct Peers {
+    python: Result<PathBuf, String>,
+    rlx: Result<PathBuf, String>,
+}
+
+impl Peers {
+    /// No peers.
+    pub(crate) fn none() -> Peers {
+        let absent = || Err("only with `--peers`".to_string());
+        Peers { python: absent(), rlx: absent() }
+    }
+
+    /// Makes the environment and the program, or finds those that were made before. What could not be made is said, and the run
+    /// goes on without it.
+    pub(crate) fn make(root: &Path) -> Peers {
+        let folder = root.join("target/bench");
+        let python = folder.join("peers/bin/python");
+        let made = run(Command::new("bash").arg(source(root).join("make_environment.sh")).arg(folder.join("peers")));
+        let python = made.map(|()| python);
+        let target = folder.join("rlx");
+        let manifest = source(root).join("rlx/Cargo.toml");
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--release", "--quiet", "--manifest-path"]).arg(manifest);
+        let rlx = run(build.env("CARGO_TARGET_DIR", &target)).map(|()| target.join("release/rlx-worker"));
+        for (what, made) in [("Python's peers", &python), ("rlx", &rlx)] {
+            if let Err(why) = made {
+                println!("without {what}: {why}");
+            }
+        }
+        Peers { python, rlx }
+    }
+
+    /// The command that starts a subject's worker. The error is why there is none.
+    pub(crate) fn worker(&self, subject: &Subject) -> Result<Command, String> {
+        match subject.kind {
+            Kind::Python => {
+                let python = self.python.clone()?;
+                let mut command = Command::new(python);
+                command.arg(source(&crate::root()).join("worker.py")).arg(subject.name);
+                Ok(command)
+            }
+            Kind::Rlx => Ok(Command::new(self.rlx.clone()?)),
+            _ => {
+                let program = std::env::current_exe().map_err(|error| error.to_string())?;
+                let mut command = Command::new(program);
+                command.args(["worker", subject.name]);
+                Ok(command)
+            }
+        }
+    }
+}
+
+fn source(root: &Path) -> PathBuf {
+    root.join("benches/peers")
+}
+
+/// Runs a command. The error is the last line that it wrote.
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().with_context(|| format!("{command:?}")).map_err(|error| format!("{error:#}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it failed").trim().to_string())
+}

@@ -1,0 +1,92 @@
+//! The largest gaps between funcify's fastest way in a library and the fastest subject of all, each with its reason.
+//!
+//! Reasons are found by profile (`cargo xtask run --profile`) and written into `benches/reasons.toml`; a gap without one says so.
+
+use serde::Deserialize;
+
+use super::tables::Table;
+use super::{Run, digits, time};
+use crate::rows::Row;
+use crate::subjects::Subject;
+
+/// How many are listed.
+const LISTED: usize = 10;
+
+/// Why a library's ways are behind on a workload.
+#[derive(Deserialize)]
+struct Reason {
+    workload: String,
+    phase: String,
+    library: String,
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct Reasons {
+    reason: Vec<Reason>,
+}
+
+/// A library's fastest way on a workload beside the fastest subject.
+struct Gap<'a> {
+    library: &'static str,
+    own: &'a Row,
+    fastest: &'a Row,
+}
+
+impl Gap<'_> {
+    fn ratio(&self) -> f64 {
+        self.own.low_s / self.fastest.low_s
+    }
+}
+
+fn gaps(run: &Run) -> Vec<Gap<'_>> {
+    let mut gaps = Vec::new();
+    for workload in run.workloads() {
+        for phase in ["forward", "train"] {
+            let found = run.of(workload, phase);
+            for library in ["candle", "burn-flex"] {
+                let of = |row: &&&Row| {
+                    Subject::named(&row.subject)
+                        .is_ok_and(|subject| subject.is_funcify() && subject.name.starts_with(library))
+                };
+                if let (Some(own), Some(fastest)) = (found.iter().find(of), found.first()) {
+                    gaps.push(Gap { library, own, fastest });
+                }
+            }
+        }
+    }
+    gaps.sort_by(|left, right| right.ratio().total_cmp(&left.ratio()));
+    gaps
+}
+
+/// The largest gaps.
+pub(super) fn table(run: &Run) -> Table {
+    let reasons: Vec<Reason> =
+        toml::from_str::<Reasons>(include_str!("../../reasons.toml")).map_or_else(|_| Vec::new(), |found| found.reason);
+    let rows = gaps(run).into_iter().take(LISTED).map(|gap| {
+        let same = |reason: &&Reason| {
+            reason.workload == gap.own.workload && reason.phase == gap.own.phase && reason.library == gap.library
+        };
+        let reason = reasons.iter().find(same).map_or("not profiled yet", |reason| reason.text.as_str());
+        vec![
+            format!("{}, {}", gap.own.workload, gap.own.phase),
+            format!("{} ×", digits(gap.ratio())),
+            format!("{} {}", gap.own.subject, time(gap.own.low_s)),
+            format!("{} {}", gap.fastest.subject, time(gap.fastest.low_s)),
+            reason.to_string(),
+        ]
+    });
+    let head = ["", "gap", "funcify's fastest", "the fastest", "why"].map(str::to_string).to_vec();
+    Table { head, rows: rows.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reasons_can_be_read() {
+        let reasons: Reasons = toml::from_str(include_str!("../../reasons.toml")).unwrap();
+        assert!(reasons.reason.iter().all(|reason| !reason.text.is_empty()));
+    }
+}

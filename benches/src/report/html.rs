@@ -1,0 +1,60 @@
+//! The report as one page that needs nothing else, readable on a phone and in print.
+
+use anyhow::Result;
+
+use super::tables::escaped;
+use super::{Run, figures, gaps, tables};
+
+const STYLE: &str = "
+body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 62rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.6rem } h2 { font-size: 1.2rem; margin-top: 2.5rem } h3 { font-size: 1rem }
+.wide { overflow-x: auto } table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums }
+th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap }
+th:first-child, td:first-child { text-align: left } .texts td { white-space: normal; text-align: left }
+svg { max-width: 100%; height: auto } figure { margin: 1.5rem 0; break-inside: avoid }
+@media print { body { max-width: none; font-size: 11px } details { break-inside: avoid } }
+";
+
+/// How to read the numbers.
+pub(super) fn about(run: &Run) -> String {
+    let checked = "Each subject runs in a process of its own; they take turns. Lows of many runs, after the first. Nothing is \
+        listed whose values were not checked against the reference evaluation, or where that takes too long against JAX. Memory is \
+        the largest of one run beyond inputs and program, counted by the allocator; that of the peers by the system, in pages. \
+        Read the figures as ratios within one run. funcify's crates are at `opt-level` 3, the libraries below them at 2.";
+    format!("{}. {checked}", run.machine)
+}
+
+/// What a workload is, with its sizes.
+fn titled(workload: &str) -> String {
+    let (name, sizes) = workload.split_once(' ').unwrap_or((workload, ""));
+    let title = crate::workloads::Workload::named(name).map_or(name, |workload| workload.title);
+    format!("{title} ({name}), {sizes}")
+}
+
+pub(super) fn page(run: &Run) -> Result<String> {
+    let mut body = format!("<h1>Benchmarks of funcify {}</h1><p>{}</p>", escaped(&run.version), escaped(&about(run)));
+    body += &tables::overview(run).html();
+    body += "<h2>The largest gaps</h2><div class=\"texts\">";
+    body += &gaps::table(run).html();
+    body += "</div>";
+    let figures = figures::all(run)?;
+    if !figures.is_empty() {
+        body += "<h2>How they grow</h2>";
+    }
+    for figure in figures {
+        let (title, seen) = (escaped(figure.title), escaped(&figure.seen));
+        body += &format!("<figure><h3>{title}</h3>{}<figcaption>{seen}</figcaption></figure>", figure.svg);
+    }
+    for workload in run.workloads() {
+        body += &format!("<h2>{}</h2>", escaped(&titled(workload)));
+        for phase in ["forward", "train"] {
+            if let Some(table) = tables::details(run, workload, phase) {
+                body += &format!("<h3>{phase}</h3>{}", table.html());
+            }
+        }
+    }
+    body += &format!("<h2>Who did not run</h2><div class=\"texts\">{}</div>", tables::gone(run).html());
+    let viewport = "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">";
+    let head = format!("<meta charset=\"utf-8\">{viewport}<title>funcify: benchmarks</title><style>{STYLE}</style>");
+    Ok(format!("<!doctype html><html lang=\"en\"><head>{head}</head><body>{body}</body></html>\n"))
+}

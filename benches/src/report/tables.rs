@@ -1,0 +1,130 @@
+//! The tables of the report, as text in cells.
+
+use super::{Run, bytes, digits, time};
+use crate::rows::Row;
+use crate::subjects::Subject;
+
+/// A table: a head and rows. The first column holds names, the others numbers.
+pub(super) struct Table {
+    pub(super) head: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(super) fn markdown(&self) -> String {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let rule: Vec<String> =
+            (0..self.head.len()).map(|column| if column == 0 { "---" } else { "--:" }.into()).collect();
+        let rows: String = self.rows.iter().map(|row| line(row)).collect();
+        format!("{}{}{rows}", line(&self.head), line(&rule).replace(' ', ""))
+    }
+
+    pub(super) fn html(&self) -> String {
+        let line = |cells: &[String], tag: &str| -> String {
+            let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
+            format!("<tr>{cells}</tr>")
+        };
+        let rows: String = self.rows.iter().map(|row| line(row, "td")).collect();
+        format!(
+            "<div class=\"wide\"><table><thead>{}</thead><tbody>{rows}</tbody></table></div>",
+            line(&self.head, "th")
+        )
+    }
+}
+
+/// Text as it stands in a page.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// A column of the overview: the fastest of some subjects.
+struct Column {
+    title: &'static str,
+    wanted: fn(&Subject) -> bool,
+}
+
+/// Whose times stand beside each other.
+const COLUMNS: &[Column] = &[
+    Column { title: "JAX", wanted: |subject| subject.name == "jax" },
+    Column { title: "PyTorch", wanted: |subject| subject.name.starts_with("torch") },
+    Column { title: "PyTensor", wanted: |subject| subject.name == "pytensor" },
+    Column { title: "rlx", wanted: |subject| subject.name == "rlx" },
+    Column { title: "Candle by hand", wanted: |subject| subject.name == "candle-by-hand" },
+    Column { title: "funcify on Candle", wanted: |subject| subject.is_funcify() && subject.name.starts_with("candle") },
+    Column { title: "Burn by hand", wanted: |subject| subject.name == "burn-flex-by-hand" },
+    Column {
+        title: "funcify on Burn",
+        wanted: |subject| subject.is_funcify() && subject.name.starts_with("burn-flex"),
+    },
+];
+
+/// The fastest of a library's ways, a line a workload and phase.
+pub(super) fn overview(run: &Run) -> Table {
+    let mut head = vec!["low of many runs".to_string()];
+    head.extend(COLUMNS.iter().map(|column| column.title.to_string()));
+    let mut rows = Vec::new();
+    for workload in run.workloads() {
+        for phase in ["forward", "train"] {
+            let found = run.of(workload, phase);
+            if found.is_empty() {
+                continue;
+            }
+            let jax = found.iter().find(|row| row.subject == "jax").map(|row| row.low_s);
+            let cell = |column: &Column| {
+                let of = |row: &&&Row| Subject::named(&row.subject).is_ok_and(|subject| (column.wanted)(subject));
+                let Some(row) = found.iter().find(of) else {
+                    return String::new();
+                };
+                match jax {
+                    Some(jax) if row.subject != "jax" => format!("{} ({} ×)", time(row.low_s), digits(row.low_s / jax)),
+                    _ => time(row.low_s),
+                }
+            };
+            let mut cells = vec![format!("{workload}, {phase}")];
+            cells.extend(COLUMNS.iter().map(cell));
+            rows.push(cells);
+        }
+    }
+    let used: Vec<bool> = (0..head.len()).map(|column| rows.iter().any(|row| !row[column].is_empty())).collect();
+    let kept =
+        |cells: Vec<String>| cells.into_iter().zip(&used).filter_map(|(cell, used)| used.then_some(cell)).collect();
+    Table { head: kept(head), rows: rows.into_iter().map(kept).collect() }
+}
+
+/// Every subject on one workload.
+pub(super) fn details(run: &Run, workload: &str, phase: &str) -> Option<Table> {
+    let found = run.of(workload, phase);
+    let names = ["", "low", "median", "spread", "processor", "peak memory", "to by hand", "to JAX", "to make"];
+    let make = if phase == "train" { "make-train" } else { "make" };
+    let ratio = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{} ×", digits(ratio)));
+    let rows = found.iter().map(|row| {
+        let made =
+            run.rows.iter().find(|made| made.workload == workload && made.phase == make && made.subject == row.subject);
+        vec![
+            row.subject.clone(),
+            time(row.low_s),
+            time(row.median_s),
+            row.spread.map_or(String::new(), |spread| format!("{:.0} %", spread * 100.0)),
+            time(row.cpu_s),
+            row.peak_bytes.map_or(String::new(), bytes),
+            ratio(row.ratio_to_hand_written),
+            ratio(row.ratio_to_jax),
+            made.map_or(String::new(), |made| time(made.low_s)),
+        ]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    (!rows.is_empty()).then(|| Table { head: names.map(str::to_string).to_vec(), rows })
+}
+
+/// Who did not run, and why: a line a reason.
+pub(super) fn gone(run: &Run) -> Table {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for gone in &run.gone {
+        let place = format!("{}, {}", gone.workload, gone.phase);
+        match rows.iter_mut().find(|row| row[0] == gone.subject && row[1] == gone.why) {
+            Some(row) => row[2] = format!("{}; {place}", row[2]),
+            None => rows.push(vec![gone.subject.clone(), gone.why.clone(), place]),
+        }
+    }
+    Table { head: ["subject", "why", "where"].map(str::to_string).to_vec(), rows }
+}

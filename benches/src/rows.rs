@@ -1,0 +1,166 @@
+//! The rows of a run: what was measured, as data.
+
+use serde::{Deserialize, Serialize};
+
+use crate::subjects::{self, Phase};
+
+/// One subject on one workload in one phase.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub(crate) struct Row {
+    /// The workload and its sizes: `rnn T=1000 B=1 H=32`.
+    pub(crate) workload: String,
+    pub(crate) subject: String,
+    /// `make`, `forward` or `train`; `make` is that of the forward program, `make-train` that of the other.
+    pub(crate) phase: String,
+    /// The shortest run, in seconds of wall time.
+    pub(crate) low_s: f64,
+    pub(crate) median_s: f64,
+    /// The median of the processor time of all threads.
+    pub(crate) cpu_s: f64,
+    /// The distance between the quartiles, in parts of the median. `None` of a single run.
+    pub(crate) spread: Option<f64>,
+    /// The largest memory of a run beyond inputs and program, as the allocator counts it, else as the system does.
+    pub(crate) peak_bytes: Option<u64>,
+    /// The same as the system counts it.
+    pub(crate) system_bytes: Option<u64>,
+    /// Its low over that of the loop by hand in the same library.
+    pub(crate) ratio_to_hand_written: Option<f64>,
+    /// Its low over JAX's.
+    pub(crate) ratio_to_jax: Option<f64>,
+    /// How many runs.
+    pub(crate) runs: usize,
+    /// Against whose values its own were checked; `None` of the measure itself.
+    pub(crate) checked: Option<String>,
+}
+
+/// A subject without a row, and why.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub(crate) struct Gone {
+    pub(crate) workload: String,
+    pub(crate) subject: String,
+    pub(crate) phase: String,
+    pub(crate) why: String,
+    /// Whether that is so by design, and nothing that failed.
+    pub(crate) is_declined: bool,
+}
+
+/// The times of the runs of one subject.
+#[derive(Default)]
+pub(crate) struct Samples {
+    wall: Vec<f64>,
+    cpu: Vec<f64>,
+}
+
+impl Samples {
+    pub(crate) fn add(&mut self, wall: Vec<f64>, cpu: Vec<f64>) {
+        self.wall.extend(wall);
+        self.cpu.extend(cpu);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.wall.len()
+    }
+
+    /// The shortest time.
+    pub(crate) fn low(&self) -> Option<f64> {
+        self.wall.iter().copied().reduce(f64::min)
+    }
+}
+
+/// The element at that part of the way from the smallest to the largest.
+fn quantile(numbers: &[f64], part: f64) -> f64 {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((last as f64 * part).round() as usize).copied().unwrap_or(f64::NAN)
+}
+
+impl Row {
+    /// The row of making a program, once.
+    pub(crate) fn made(
+        workload: &str,
+        subject: &str,
+        phase: Phase,
+        (wall, cpu): (f64, f64),
+        checked: Option<&str>,
+    ) -> Row {
+        let phase = if phase == Phase::Forward { "make" } else { "make-train" };
+        let samples = Samples { wall: vec![wall], cpu: vec![cpu] };
+        Row { phase: phase.into(), ..Row::ran(workload, subject, Phase::Forward, &samples, (None, None), checked) }
+    }
+
+    /// The row of running it.
+    pub(crate) fn ran(
+        workload: &str,
+        subject: &str,
+        phase: Phase,
+        samples: &Samples,
+        (allocator_bytes, system_bytes): (Option<u64>, Option<u64>),
+        checked: Option<&str>,
+    ) -> Row {
+        let median_s = quantile(&samples.wall, 0.5);
+        let distance = quantile(&samples.wall, 0.75) - quantile(&samples.wall, 0.25);
+        Row {
+            workload: workload.to_string(),
+            subject: subject.to_string(),
+            phase: phase.name().to_string(),
+            low_s: samples.low().unwrap_or(f64::NAN),
+            median_s,
+            cpu_s: quantile(&samples.cpu, 0.5),
+            spread: (samples.count() > 1).then(|| distance / median_s),
+            peak_bytes: allocator_bytes.or(system_bytes),
+            system_bytes,
+            ratio_to_hand_written: None,
+            ratio_to_jax: None,
+            runs: samples.count(),
+            checked: checked.map(str::to_string),
+        }
+    }
+
+    /// Whether another row is of the same workload and phase.
+    pub(crate) fn is_beside(&self, other: &Row) -> bool {
+        self.workload == other.workload && self.phase == other.phase
+    }
+}
+
+/// Sets the ratios of each row to its baselines in the same run.
+pub(crate) fn ratios(rows: &mut [Row]) {
+    let all = rows.to_vec();
+    for row in rows {
+        let beside: Vec<&Row> = all.iter().filter(|other| other.is_beside(row)).collect();
+        let low_of = |subject: &str| beside.iter().find(|other| other.subject == subject).map(|other| other.low_s);
+        let by_hand = subjects::Subject::named(&row.subject).ok().and_then(|subject| subject.instead_of);
+        row.ratio_to_hand_written = by_hand.and_then(low_of).map(|by_hand| row.low_s / by_hand);
+        row.ratio_to_jax = low_of("jax").map(|jax| row.low_s / jax);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(subject: &str, wall: &[f64]) -> Row {
+        let samples = Samples { wall: wall.to_vec(), cpu: wall.to_vec() };
+        Row::ran("rnn T=1", subject, Phase::Forward, &samples, (Some(7), Some(9)), None)
+    }
+
+    #[test]
+    fn low_median_and_spread_are_those_of_the_runs() {
+        let row = row("jax", &[5.0, 1.0, 3.0, 2.0, 4.0]);
+        assert_eq!((row.low_s, row.median_s, row.spread), (1.0, 3.0, Some(2.0 / 3.0)));
+        assert_eq!((row.peak_bytes, row.system_bytes, row.runs), (Some(7), Some(9), 5));
+    }
+
+    #[test]
+    fn ratios_are_to_the_same_librarys_loop_by_hand_and_to_jax() {
+        let mut rows = [row("candle-by-hand", &[4.0]), row("candle-native", &[2.0]), row("jax", &[1.0])];
+        let mut other = row("jax", &[9.0]);
+        other.workload = "rnn T=2".into();
+        ratios(&mut rows);
+        assert_eq!(rows[1].ratio_to_hand_written, Some(0.5));
+        assert_eq!(rows[1].ratio_to_jax, Some(2.0));
+        assert_eq!((rows[0].ratio_to_hand_written, rows[2].ratio_to_jax), (None, Some(1.0)));
+        ratios(std::slice::from_mut(&mut other));
+        assert_eq!(other.ratio_to_jax, Some(1.0));
+    }
+}

@@ -1,0 +1,279 @@
+//! The loops that one would write by hand, with the framework's own autodiff.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use burn::tensor::{Int, Tensor as BurnTensor, TensorData};
+use candle_core::{Tensor as CandleTensor, Var};
+use funcify::{DType, Graph, HostTensor};
+use funcify_burn::{AnyTensor, Burn};
+
+use super::{Phase, Prepared};
+use crate::workloads::{Loss, Sizes, Workload};
+
+/// The inputs of a workload as Candle's tensors, by name.
+pub(crate) struct CandleInputs(BTreeMap<String, CandleTensor>);
+
+impl CandleInputs {
+    /// Those of these names.
+    pub(crate) fn all<const N: usize>(&self, names: [&str; N]) -> [&CandleTensor; N] {
+        names.map(|name| &self.0[name])
+    }
+}
+
+/// A host tensor in Candle.
+pub(super) fn to_candle(tensor: &HostTensor) -> Result<CandleTensor> {
+    let (shape, device) = (tensor.shape(), &candle_core::Device::Cpu);
+    Ok(match tensor.as_slice::<i64>() {
+        Some(numbers) => CandleTensor::from_slice(numbers, shape, device)?,
+        None => CandleTensor::from_slice(tensor.as_slice::<f32>().context("inputs are f32 or i64")?, shape, device)?,
+    })
+}
+
+/// A Candle tensor of f32 or i64 in host memory.
+pub(super) fn from_candle(tensor: &CandleTensor) -> Result<HostTensor> {
+    let flat = tensor.flatten_all()?;
+    let host = match tensor.dtype() {
+        candle_core::DType::I64 => HostTensor::from_vec(flat.to_vec1::<i64>()?, tensor.dims()),
+        _ => HostTensor::from_vec(flat.to_vec1::<f32>()?, tensor.dims()),
+    };
+    host.context("a tensor has as many elements as its shape")
+}
+
+/// The names of the outputs of the graph.
+pub(super) fn output_names(graph: &Graph) -> Vec<String> {
+    graph.outputs().iter().map(|output| output.name.clone()).collect()
+}
+
+struct CandleLoop {
+    workload: &'static Workload,
+    sizes: Sizes,
+    phase: Phase,
+    inputs: CandleInputs,
+    /// The inputs by which training differentiates.
+    vars: Vec<(&'static str, Var)>,
+    names: Vec<String>,
+}
+
+pub(super) fn candle(
+    workload: &'static Workload,
+    sizes: Sizes,
+    phase: Phase,
+    inputs: &[(String, HostTensor)],
+) -> Result<Box<dyn Prepared>> {
+    let mut named = BTreeMap::new();
+    let mut vars = Vec::new();
+    for (name, tensor) in inputs {
+        let mut tensor = to_candle(tensor)?;
+        let differentiated = workload.differentiated.iter().find(|other| *other == name);
+        if let (Phase::Train, Some(name)) = (phase, differentiated) {
+            let var = Var::from_tensor(&tensor)?;
+            tensor = var.as_tensor().clone();
+            vars.push((*name, var));
+        }
+        named.insert(name.clone(), tensor);
+    }
+    vars.sort_by_key(|(name, _)| workload.differentiated.iter().position(|other| other == name));
+    let names = output_names(&(workload.graph)(&sizes)?);
+    Ok(Box::new(CandleLoop { workload, sizes, phase, inputs: CandleInputs(named), vars, names }))
+}
+
+/// The loss of Candle's outputs.
+pub(super) fn candle_loss(loss: Loss, outputs: &[CandleTensor]) -> Result<CandleTensor> {
+    if loss == Loss::Output {
+        return Ok(outputs[0].clone());
+    }
+    let mut sum = outputs[0].sqr()?.mean_all()?;
+    for output in &outputs[1..] {
+        sum = (sum + output.sqr()?.mean_all()?)?;
+    }
+    Ok(sum)
+}
+
+/// The loss and the gradients by name, from the loss.
+pub(super) fn candle_gradients(
+    loss: &CandleTensor,
+    vars: &[(&'static str, Var)],
+) -> Result<Vec<(String, CandleTensor)>> {
+    let gradients = loss.backward()?;
+    let mut results = vec![("loss".to_string(), loss.clone())];
+    for (name, var) in vars {
+        let gradient = gradients.get(var).with_context(|| format!("the loss does not depend on `{name}`"))?;
+        results.push((format!("grad_{name}"), gradient.clone()));
+    }
+    Ok(results)
+}
+
+impl CandleLoop {
+    fn compute(&self) -> Result<Vec<(String, CandleTensor)>> {
+        let outputs = (self.workload.candle)(&self.sizes, &self.inputs)?;
+        if self.phase == Phase::Forward {
+            return Ok(self.names.iter().cloned().zip(outputs).collect());
+        }
+        candle_gradients(&candle_loss(self.workload.loss, &outputs)?, &self.vars)
+    }
+}
+
+impl Prepared for CandleLoop {
+    fn run(&mut self) -> Result<()> {
+        self.compute().map(drop)
+    }
+
+    fn results(&mut self) -> Result<Vec<(String, HostTensor)>> {
+        self.compute()?.into_iter().map(|(name, tensor)| Ok((name, from_candle(&tensor)?))).collect()
+    }
+}
+
+/// The inputs of a workload as Burn's tensors, by name. Numbers are vectors of one element: Burn has no scalars.
+pub(crate) struct BurnInputs {
+    floats: BTreeMap<String, AnyTensor>,
+    integers: BTreeMap<String, AnyTensor>,
+}
+
+impl BurnInputs {
+    /// The float tensor of that name.
+    pub(crate) fn get<const D: usize>(&self, name: &str) -> BurnTensor<D> {
+        self.floats[name].clone().into_tensor().expect("a workload knows the ranks of its inputs")
+    }
+
+    /// Those of these names, of one rank.
+    pub(crate) fn all<const N: usize, const D: usize>(&self, names: [&str; N]) -> [BurnTensor<D>; N] {
+        names.map(|name| self.get(name))
+    }
+
+    /// The tensor of integers of that name.
+    pub(crate) fn integers<const D: usize>(&self, name: &str) -> BurnTensor<D, Int> {
+        self.integers[name].clone().into_tensor().expect("a workload knows the ranks of its inputs")
+    }
+
+    /// Uploads the inputs; those in `tracked` require gradients, and all are on a device with autodiff if there are any.
+    pub(super) fn new(burn: &Burn, inputs: &[(String, HostTensor)], tracked: &[&str]) -> Result<BurnInputs> {
+        let plain = burn.device().clone();
+        let device = if tracked.is_empty() { plain } else { plain.autodiff() };
+        let mut found = BurnInputs { floats: BTreeMap::new(), integers: BTreeMap::new() };
+        for (name, tensor) in inputs {
+            let shape = if tensor.shape().is_empty() { &[1] } else { tensor.shape() };
+            if let Some(numbers) = tensor.as_slice::<i64>() {
+                let data = TensorData::new(numbers.to_vec(), shape.to_vec());
+                found.integers.insert(
+                    name.clone(),
+                    AnyTensor::from(BurnTensor::<1, Int>::from_data(data, (&device, burn::tensor::DType::I64))),
+                );
+                continue;
+            }
+            let numbers = tensor.as_slice::<f32>().context("inputs are f32 or i64")?.to_vec();
+            let data = TensorData::new(numbers, shape.to_vec());
+            let is_tracked = tracked.contains(&name.as_str());
+            macro_rules! of_rank {
+                ($($rank:literal)*) => {
+                    match shape.len() {
+                        $($rank => {
+                            let tensor = BurnTensor::<$rank>::from_data(data, &device);
+                            AnyTensor::from(if is_tracked { tensor.require_grad() } else { tensor })
+                        })*
+                        rank => anyhow::bail!("no workload has inputs of rank {rank}"),
+                    }
+                };
+            }
+            found.floats.insert(name.clone(), of_rank!(1 2 3));
+        }
+        Ok(found)
+    }
+
+    /// All in the order of the graph's inputs.
+    pub(super) fn in_order(&self, graph: &Graph) -> Vec<AnyTensor> {
+        let named = (0..graph.inputs().len()).map(|index| graph.input_name(index));
+        named.map(|name| self.floats.get(name).unwrap_or_else(|| &self.integers[name]).clone()).collect()
+    }
+}
+
+/// The loss and the gradients by name, as flat tensors.
+pub(super) fn burn_gradients(
+    workload: &Workload,
+    inputs: &BurnInputs,
+    outputs: Vec<BurnTensor<1>>,
+) -> Result<Vec<(String, BurnTensor<1>)>> {
+    let loss = match workload.loss {
+        Loss::Output => outputs.into_iter().next(),
+        _ => outputs.into_iter().map(|output| (output.clone() * output).mean()).reduce(|sum, each| sum + each),
+    };
+    let loss = loss.context("a workload has outputs")?;
+    let gradients = loss.backward();
+    let mut results = vec![("loss".to_string(), loss.inner())];
+    for name in workload.differentiated {
+        let input = inputs.floats[*name].clone();
+        macro_rules! of_rank {
+            ($($rank:literal)*) => {
+                match input.shape().len() {
+                    $($rank => input.into_tensor::<$rank, burn::tensor::Float>()?.grad(&gradients)
+                        .map(|gradient| { let count = gradient.shape().num_elements(); gradient.reshape([count]) }),)*
+                    rank => anyhow::bail!("no workload has inputs of rank {rank}"),
+                }
+            };
+        }
+        let gradient = of_rank!(1 2 3).with_context(|| format!("the loss does not depend on `{name}`"))?;
+        results.push((format!("grad_{name}"), gradient));
+    }
+    Ok(results)
+}
+
+/// Flat tensors by name in host memory, in the types that the graph gives.
+pub(super) fn from_burn(results: Vec<(String, BurnTensor<1>)>, graph: &Graph) -> Result<Vec<(String, HostTensor)>> {
+    let host = |(index, (name, tensor)): (usize, (String, BurnTensor<1>))| {
+        let numbers: Vec<f32> = tensor.into_data().iter::<f32>().collect();
+        let count = numbers.len();
+        let host = HostTensor::from_vec(numbers, [count]).context("a tensor has as many elements as its shape")?;
+        let dtype = graph.outputs().get(index).map_or(DType::F32, |_| graph.output_type(index).dtype);
+        Ok((name, host.cast(dtype)))
+    };
+    results.into_iter().enumerate().map(host).collect()
+}
+
+struct BurnLoop {
+    workload: &'static Workload,
+    sizes: Sizes,
+    phase: Phase,
+    burn: Burn,
+    inputs: BurnInputs,
+    graph: Graph,
+}
+
+pub(super) fn burn(
+    workload: &'static Workload,
+    sizes: Sizes,
+    phase: Phase,
+    burn: &Burn,
+    inputs: &[(String, HostTensor)],
+) -> Result<Box<dyn Prepared>> {
+    let tracked = if phase == Phase::Train { workload.differentiated } else { &[] };
+    let inputs = BurnInputs::new(burn, inputs, tracked)?;
+    let graph = (workload.graph)(&sizes)?;
+    Ok(Box::new(BurnLoop { workload, sizes, phase, burn: burn.clone(), inputs, graph }))
+}
+
+impl BurnLoop {
+    fn compute(&self) -> Result<Vec<(String, BurnTensor<1>)>> {
+        let outputs = (self.workload.burn)(&self.sizes, &self.inputs);
+        if self.phase == Phase::Forward {
+            return Ok(output_names(&self.graph).into_iter().zip(outputs).collect());
+        }
+        burn_gradients(self.workload, &self.inputs, outputs)
+    }
+}
+
+impl Prepared for BurnLoop {
+    fn run(&mut self) -> Result<()> {
+        let results = self.compute()?;
+        self.burn.device().sync().map_err(|error| anyhow::anyhow!("{error:?}"))?;
+        drop(results);
+        Ok(())
+    }
+
+    fn results(&mut self) -> Result<Vec<(String, HostTensor)>> {
+        let results = self.compute()?;
+        match self.phase {
+            Phase::Forward => from_burn(results, &self.graph),
+            Phase::Train => from_burn(results, &Graph::new("gradients")),
+        }
+    }
+}

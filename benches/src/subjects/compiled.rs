@@ -1,0 +1,49 @@
+//! A graph compiled for a backend, called on the backend's own tensors.
+
+use anyhow::{Context, Result};
+use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy};
+use funcify::{Graph, HostTensor};
+
+use super::Prepared;
+
+struct Compiled<B: Backend> {
+    function: Function<B>,
+    inputs: Vec<B::Tensor>,
+    wait: fn(&B) -> Result<()>,
+}
+
+/// Compiles a graph and uploads its inputs. `wait` returns when the device has nothing left to do.
+pub(super) fn prepare<B: Backend>(
+    graph: Graph,
+    backend: &B,
+    strategy: LoopStrategy,
+    inputs: &[(String, HostTensor)],
+    wait: fn(&B) -> Result<()>,
+) -> Result<Box<dyn Prepared>> {
+    let options = CompileOptions { strategy, ..CompileOptions::default() };
+    let function = Function::compile_with(&graph, backend, options)?;
+    let upload =
+        |(_, tensor): &(String, HostTensor)| backend.upload(tensor).map_err(|error| anyhow::anyhow!("{error}"));
+    let inputs = inputs.iter().map(upload).collect::<Result<_>>()?;
+    Ok(Box::new(Compiled { function, inputs, wait }))
+}
+
+impl<B: Backend> Prepared for Compiled<B> {
+    fn run(&mut self) -> Result<()> {
+        let results = self.function.call(&self.inputs)?;
+        (self.wait)(self.function.backend())?;
+        drop(results);
+        Ok(())
+    }
+
+    fn results(&mut self) -> Result<Vec<(String, HostTensor)>> {
+        let results = self.function.call(&self.inputs)?;
+        let graph = self.function.graph();
+        let named = results.iter().zip(graph.outputs()).enumerate().map(|(index, (tensor, output))| {
+            let dtype = graph.output_type(index).dtype;
+            let host = self.function.backend().download(tensor, dtype).map_err(|error| anyhow::anyhow!("{error}"));
+            Ok((output.name.clone(), host.context("a result cannot be read")?))
+        });
+        named.collect()
+    }
+}

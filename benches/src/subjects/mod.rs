@@ -1,0 +1,180 @@
+//! Subjects as data: who runs the workloads, and what a worker's process does for each.
+
+mod by_hand;
+mod compiled;
+mod plugin;
+
+use anyhow::{Result, bail};
+use funcify::HostTensor;
+use funcify::dispatch::{LoopStrategy, Reference};
+use funcify_burn::Burn;
+use funcify_candle::Candle;
+
+pub(crate) use by_hand::{BurnInputs, CandleInputs};
+
+use crate::workloads::{Loss, Sizes, Workload};
+
+/// Every subject, in the order of the report. A new one is an entry here.
+pub(crate) const ALL: &[Subject] = &[
+    subject("reference", Kind::Compiled(Device::Reference, LoopStrategy::Native), None),
+    subject("candle-by-hand", Kind::ByHand(Device::Candle), None),
+    subject("candle-native", Kind::Compiled(Device::Candle, LoopStrategy::Native), Some("candle-by-hand")),
+    subject("candle-unroll", Kind::Compiled(Device::Candle, LoopStrategy::Unroll), Some("candle-by-hand")),
+    subject("candle-plugin", Kind::Plugin(Device::Candle), Some("candle-by-hand")),
+    subject("burn-flex-by-hand", Kind::ByHand(Device::Flex), None),
+    subject("burn-flex-native", Kind::Compiled(Device::Flex, LoopStrategy::Native), Some("burn-flex-by-hand")),
+    subject("burn-flex-unroll", Kind::Compiled(Device::Flex, LoopStrategy::Unroll), Some("burn-flex-by-hand")),
+    subject("burn-flex-plugin", Kind::Plugin(Device::Flex), Some("burn-flex-by-hand")),
+    subject("burn-ndarray-by-hand", Kind::ByHand(Device::Ndarray), None),
+    subject("burn-ndarray-native", Kind::Compiled(Device::Ndarray, LoopStrategy::Native), Some("burn-ndarray-by-hand")),
+    subject("burn-ndarray-plugin", Kind::Plugin(Device::Ndarray), Some("burn-ndarray-by-hand")),
+    subject("burn-wgpu-by-hand", Kind::ByHand(Device::Wgpu), None),
+    subject("burn-wgpu-native", Kind::Compiled(Device::Wgpu, LoopStrategy::Native), Some("burn-wgpu-by-hand")),
+    subject("burn-wgpu-unroll", Kind::Compiled(Device::Wgpu, LoopStrategy::Unroll), Some("burn-wgpu-by-hand")),
+    subject("burn-wgpu-plugin", Kind::Plugin(Device::Wgpu), Some("burn-wgpu-by-hand")),
+    subject("jax", Kind::Python, None),
+    subject("torch-eager", Kind::Python, None),
+    subject("torch-compile", Kind::Python, None),
+    subject("pytensor", Kind::Python, None),
+    subject("rlx", Kind::Rlx, None),
+];
+
+/// Who runs a workload.
+pub(crate) struct Subject {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// The loop by hand that a user of the same library would write instead.
+    pub(crate) instead_of: Option<&'static str>,
+}
+
+const fn subject(name: &'static str, kind: Kind, instead_of: Option<&'static str>) -> Subject {
+    Subject { name, kind, instead_of }
+}
+
+impl Subject {
+    /// Whether it is another project, which runs with `--peers` alone.
+    pub(crate) fn is_peer(&self) -> bool {
+        matches!(self.kind, Kind::Python | Kind::Rlx)
+    }
+
+    /// Whether it is one of funcify's ways.
+    pub(crate) fn is_funcify(&self) -> bool {
+        matches!(self.kind, Kind::Compiled(..) | Kind::Plugin(_))
+    }
+
+    /// The subject of that name.
+    pub(crate) fn named(name: &str) -> Result<&'static Subject> {
+        match ALL.iter().find(|subject| subject.name == name) {
+            Some(subject) => Ok(subject),
+            None => {
+                let names: Vec<&str> = ALL.iter().map(|subject| subject.name).collect();
+                bail!("no subject is called `{name}`; there are {}", names.join(", "))
+            }
+        }
+    }
+}
+
+/// How a subject runs a workload.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A compiled function on a backend's own tensors; its gradient is a graph.
+    Compiled(Device, LoopStrategy),
+    /// The plug-in: a graph as one op of the framework's autodiff, through `loss.backward()`.
+    Plugin(Device),
+    /// The loop by hand, with the framework's own autodiff.
+    ByHand(Device),
+    /// A worker in Python (`peers/worker.py`).
+    Python,
+    /// A worker in Rust on rlx (`peers/rlx`).
+    Rlx,
+}
+
+/// Where the tensors are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Device {
+    Reference,
+    Candle,
+    Flex,
+    Ndarray,
+    Wgpu,
+}
+
+impl Device {
+    fn burn(self) -> Result<Burn> {
+        Ok(match self {
+            Device::Flex => Burn::flex(),
+            Device::Ndarray => Burn::ndarray(),
+            Device::Wgpu => Burn::wgpu()?,
+            Device::Reference | Device::Candle => bail!("not a device of Burn"),
+        })
+    }
+}
+
+/// What is measured beside making a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    Forward,
+    Train,
+}
+
+impl Phase {
+    pub(crate) const ALL: [Phase; 2] = [Phase::Forward, Phase::Train];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Phase::Forward => "forward",
+            Phase::Train => "train",
+        }
+    }
+}
+
+/// A program that is ready to run on inputs that are in place.
+pub(crate) trait Prepared {
+    /// Runs it, and waits until the results are there.
+    fn run(&mut self) -> Result<()>;
+
+    /// Runs it, and gives the results by name.
+    fn results(&mut self) -> Result<Vec<(String, HostTensor)>>;
+}
+
+/// Why a subject does not run a workload.
+pub(crate) fn declines(subject: &Subject, workload: &Workload, phase: Phase) -> Option<String> {
+    match (subject.kind, phase) {
+        (_, Phase::Train) if workload.loss == Loss::None => Some("the workload has no gradient".into()),
+        (Kind::Plugin(_), Phase::Forward) => Some("forward, a plug-in is the compiled function".into()),
+        (Kind::Compiled(_, LoopStrategy::Unroll), Phase::Train) if workload.is_conditional => {
+            Some("the backward loop has as many steps as ran, so it is not unrolled".into())
+        }
+        _ => None,
+    }
+}
+
+/// Makes a subject's program for a workload. `inputs` are those of the workload, in the order of the graph's.
+pub(crate) fn prepare(
+    subject: &Subject,
+    workload: &'static Workload,
+    sizes: Sizes,
+    phase: Phase,
+    inputs: &[(String, HostTensor)],
+) -> Result<Box<dyn Prepared>> {
+    match subject.kind {
+        Kind::Compiled(device, strategy) => {
+            let graph = match phase {
+                Phase::Forward => (workload.graph)(&sizes)?,
+                Phase::Train => workload.training_graph(&sizes)?,
+            };
+            match device {
+                Device::Reference => compiled::prepare(graph, &Reference, strategy, inputs, |_| Ok(())),
+                Device::Candle => compiled::prepare(graph, &Candle::cpu(), strategy, inputs, |_| Ok(())),
+                _ => compiled::prepare(graph, &device.burn()?, strategy, inputs, |burn: &Burn| {
+                    burn.device().sync().map_err(|error| anyhow::anyhow!("{error:?}"))
+                }),
+            }
+        }
+        Kind::Plugin(Device::Candle) => plugin::candle(workload, &sizes, inputs),
+        Kind::Plugin(device) => plugin::burn(workload, &sizes, &device.burn()?, inputs),
+        Kind::ByHand(Device::Candle) => by_hand::candle(workload, sizes, phase, inputs),
+        Kind::ByHand(device) => by_hand::burn(workload, sizes, phase, &device.burn()?, inputs),
+        Kind::Python | Kind::Rlx => bail!("a peer is not part of this program"),
+    }
+}

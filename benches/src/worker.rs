@@ -1,0 +1,85 @@
+//! A worker: the process in which one subject of this program runs one workload.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use funcify::{HostTensor, read_safetensors, write_safetensors};
+
+use crate::memory::{Before, processor_time};
+use crate::protocol::{Answer, Request};
+use crate::subjects::{self, Phase, Prepared, Subject};
+use crate::workloads::Workload;
+
+/// Candle's loops by hand make graphs as deep as they have steps, whose drop is recursive.
+const STACK: usize = 1 << 30;
+
+/// Serves requests from standard input until it is told to quit.
+pub(crate) fn serve(subject: &'static Subject) -> Result<()> {
+    let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || answer_all(subject))?;
+    worker.join().map_err(|_| anyhow::anyhow!("the worker panicked"))?
+}
+
+fn answer_all(subject: &'static Subject) -> Result<()> {
+    let mut prepared = None;
+    for line in std::io::stdin().lock().lines() {
+        let request: Request = serde_json::from_str(&line?).context("a request is a line of JSON")?;
+        if matches!(request, Request::Quit) {
+            break;
+        }
+        let answer = answer(subject, request, &mut prepared);
+        let answer = answer.unwrap_or_else(|error| Answer::Failed { failed: format!("{error:#}") });
+        let mut output = std::io::stdout().lock();
+        writeln!(output, "{}", serde_json::to_string(&answer)?)?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+fn answer(subject: &'static Subject, request: Request, prepared: &mut Option<Box<dyn Prepared>>) -> Result<Answer> {
+    match request {
+        Request::Prepare { workload, sizes, phase, inputs, outputs } => {
+            let workload = Workload::named(&workload)?;
+            let sizes = workload.sizes(&sizes)?;
+            let phase = Phase::ALL.into_iter().find(|known| known.name() == phase).context("no such phase")?;
+            if let Some(declined) = subjects::declines(subject, workload, phase) {
+                return Ok(Answer::Declined { declined });
+            }
+            let mut found = read_safetensors(inputs)?;
+            let graph = (workload.graph)(&sizes)?;
+            let inputs = (0..graph.inputs().len()).map(|index| {
+                let name = graph.input_name(index);
+                let tensor = found.remove(name).with_context(|| format!("the inputs have no `{name}`"))?;
+                Ok((name.to_string(), tensor))
+            });
+            let inputs: Vec<(String, HostTensor)> = inputs.collect::<Result<_>>()?;
+            let (start, cpu) = (Instant::now(), processor_time());
+            let mut program = subjects::prepare(subject, workload, sizes, phase, &inputs)?;
+            program.run()?;
+            let (make_s, make_cpu_s) = (start.elapsed().as_secs_f64(), (processor_time() - cpu).as_secs_f64());
+            write_safetensors(outputs, &program.results()?.into_iter().collect::<BTreeMap<_, _>>())?;
+            *prepared = Some(program);
+            Ok(Answer::Made { make_s, make_cpu_s })
+        }
+        Request::Run { count } => {
+            let program = prepared.as_mut().context("nothing is prepared")?;
+            let (mut wall_s, mut cpu_s) = (Vec::with_capacity(count), Vec::with_capacity(count));
+            for _ in 0..count {
+                let (start, cpu) = (Instant::now(), processor_time());
+                program.run()?;
+                wall_s.push(start.elapsed().as_secs_f64());
+                cpu_s.push((processor_time() - cpu).as_secs_f64());
+            }
+            Ok(Answer::Ran { wall_s, cpu_s })
+        }
+        Request::Peak => {
+            let program = prepared.as_mut().context("nothing is prepared")?;
+            let before = Before::now();
+            program.run()?;
+            let system_bytes = before.resident().map(|bytes| bytes as u64);
+            Ok(Answer::Memory { allocator_bytes: Some(before.allocated() as u64), system_bytes })
+        }
+        Request::Quit => anyhow::bail!("to quit has no answer"),
+    }
+}

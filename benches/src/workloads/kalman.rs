@@ -1,0 +1,86 @@
+//! The likelihood of a local level model by a Kalman filter: a loop of scalars.
+
+use std::f64::consts::PI;
+
+use candle_core::Tensor;
+use funcify::{Graph, Tree, Value, constant, scan};
+
+use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use crate::subjects::{BurnInputs, CandleInputs};
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "kalman",
+    title: "Kalman filter, scalar",
+    full: &[Sizes(&[("T", 1000)])],
+    quick: &[Sizes(&[("T", 50)])],
+    growth: &[],
+    inputs,
+    graph,
+    loss: Loss::Output,
+    differentiated: &["log_q", "log_r"],
+    is_conditional: false,
+    candle,
+    burn,
+};
+
+/// The variance of the level before the first observation.
+const DIFFUSE: f64 = 1e7;
+
+#[derive(Clone, Tree)]
+struct Outputs {
+    nll: Value,
+}
+
+fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
+    vec![
+        ("ys", numbers.normal(&[sizes.get("T")], 1.0)),
+        ("log_q", funcify::HostTensor::scalar(-1.5f32)),
+        ("log_r", funcify::HostTensor::scalar(-0.2f32)),
+    ]
+}
+
+fn graph(_: &Sizes) -> funcify::Result<Graph> {
+    Graph::build("kalman", |g| {
+        let ys = g.input("ys", "f32[T]");
+        let (q, r) = (g.input("log_q", "f32[]").exp(), g.input("log_r", "f32[]").exp());
+        let start = (constant(0f32), constant(DIFFUSE as f32), constant(0f32));
+        let ((_, _, nll), ()) = scan(start, ys, |(m, p, nll), y| {
+            let f = p + r;
+            let v = y - m;
+            let k = p / f;
+            let cost = ((2.0 * PI).ln() + f.log() + v * v / f) * 0.5;
+            ((m + k * v, p * (1.0 - k) + q, nll + cost), ())
+        });
+        Outputs { nll }
+    })
+}
+
+fn candle(_: &Sizes, inputs: &CandleInputs) -> candle_core::Result<Vec<Tensor>> {
+    let [ys, log_q, log_r] = inputs.all(["ys", "log_q", "log_r"]);
+    let (q, r) = (log_q.exp()?, log_r.exp()?);
+    let (mut m, mut p, mut nll) = (r.zeros_like()?, Tensor::new(DIFFUSE as f32, ys.device())?, r.zeros_like()?);
+    for t in 0..ys.dim(0)? {
+        let f = (&p + &r)?;
+        let v = (ys.get(t)? - &m)?;
+        let k = (&p / &f)?;
+        nll = (nll + (((f.log()? + (v.sqr()? / &f)?)? + (2.0 * PI).ln())? * 0.5)?)?;
+        m = (m + (&k * v)?)?;
+        p = ((p * (1.0 - k)?)? + &q)?;
+    }
+    Ok(vec![nll])
+}
+
+fn burn(_: &Sizes, inputs: &BurnInputs) -> Vec<burn::tensor::Tensor<1>> {
+    let ys = inputs.get::<1>("ys");
+    let [q, r] = inputs.all::<2, 1>(["log_q", "log_r"]).map(|logarithm| logarithm.exp());
+    let (mut m, mut p, mut nll) = (r.zeros_like(), r.ones_like() * DIFFUSE, r.zeros_like());
+    for y in ys.iter_dim(0) {
+        let f = p.clone() + r.clone();
+        let v = y - m.clone();
+        let k = p.clone() / f.clone();
+        nll = nll + (f.clone().log() + v.clone() * v.clone() / f + (2.0 * PI).ln()) * 0.5;
+        m = m + k.clone() * v;
+        p = p * (-k + 1.0) + q.clone();
+    }
+    vec![nll]
+}

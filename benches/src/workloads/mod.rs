@@ -1,0 +1,184 @@
+//! Workloads as data: a graph, its inputs, and the loop that one would write by hand in Candle and in Burn.
+//!
+//! A workload is one file and one entry of [`ALL`]. `peers/PROTOCOL.md` states each in a formula, which the peers follow.
+
+mod chunked_loss;
+mod conjugate_gradients;
+mod decode;
+mod kalman;
+mod kalman_series;
+mod lstm;
+mod metropolis;
+mod neural_ode;
+mod rnn;
+mod running_sum;
+mod s5;
+mod ssm;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use anyhow::{Context, Result};
+use funcify::{DType, GradOptions, Graph, HostTensor, Residuals, Scalar, Tree, Value};
+
+use crate::subjects::{BurnInputs, CandleInputs};
+
+/// Every workload, in the order of the report.
+pub(crate) const ALL: &[Workload] = &[
+    rnn::WORKLOAD,
+    lstm::WORKLOAD,
+    running_sum::WORKLOAD,
+    s5::PARALLEL,
+    s5::STEPWISE,
+    ssm::WORKLOAD,
+    chunked_loss::WORKLOAD,
+    kalman::WORKLOAD,
+    kalman_series::WORKLOAD,
+    neural_ode::WORKLOAD,
+    metropolis::WORKLOAD,
+    conjugate_gradients::WORKLOAD,
+    decode::WORKLOAD,
+];
+
+/// A program that every subject runs.
+pub(crate) struct Workload {
+    pub(crate) name: &'static str,
+    /// What it is, in a few words, for the report.
+    pub(crate) title: &'static str,
+    /// The sizes of a full run.
+    pub(crate) full: &'static [Sizes],
+    /// Those of a quick run: small, so that every subject is done in seconds.
+    pub(crate) quick: &'static [Sizes],
+    /// Further sizes of a full run, for the plots: how time and memory grow.
+    pub(crate) growth: &'static [Sizes],
+    /// The inputs by name, drawn from the numbers.
+    pub(crate) inputs: fn(&Sizes, &mut Numbers) -> Inputs,
+    pub(crate) graph: fn(&Sizes) -> funcify::Result<Graph>,
+    pub(crate) loss: Loss,
+    /// The inputs by which training differentiates.
+    pub(crate) differentiated: &'static [&'static str],
+    /// Whether a condition ends its loop, so that only the loop knows the number of steps.
+    pub(crate) is_conditional: bool,
+    /// The loop by hand in Candle: the outputs, in the order of the graph's.
+    pub(crate) candle: fn(&Sizes, &CandleInputs) -> candle_core::Result<Vec<candle_core::Tensor>>,
+    /// The loop by hand in Burn: the outputs, flat. Integers are given as floats.
+    pub(crate) burn: fn(&Sizes, &BurnInputs) -> Vec<burn::tensor::Tensor<1>>,
+}
+
+/// The inputs of a workload by name.
+pub(crate) type Inputs = Vec<(&'static str, HostTensor)>;
+
+/// What training differentiates, of the outputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Loss {
+    /// The workload has no gradient.
+    None,
+    /// The sum over the outputs of their mean squares.
+    MeanSquare,
+    /// The only output.
+    Output,
+}
+
+/// The sizes of a workload in one run, by their letters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sizes(pub(crate) &'static [(&'static str, usize)]);
+
+impl Sizes {
+    /// The size of that letter.
+    pub(crate) fn get(&self, letter: &str) -> usize {
+        let found = self.0.iter().find(|(name, _)| *name == letter);
+        found.unwrap_or_else(|| panic!("the workload has no size {letter}")).1
+    }
+
+    /// By name, for the protocol.
+    pub(crate) fn by_name(&self) -> BTreeMap<&'static str, usize> {
+        self.0.iter().copied().collect()
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sizes: Vec<String> = self.0.iter().map(|(name, size)| format!("{name}={size}")).collect();
+        f.write_str(&sizes.join(" "))
+    }
+}
+
+impl Workload {
+    /// The workload of that name.
+    pub(crate) fn named(name: &str) -> Result<&'static Workload> {
+        ALL.iter().find(|workload| workload.name == name).with_context(|| {
+            let names: Vec<&str> = ALL.iter().map(|workload| workload.name).collect();
+            format!("no workload is called `{name}`; there are {}", names.join(", "))
+        })
+    }
+
+    /// The sizes among its own that have these numbers.
+    pub(crate) fn sizes(&self, wanted: &BTreeMap<String, usize>) -> Result<Sizes> {
+        let all = self.full.iter().chain(self.quick).chain(self.growth);
+        let same = |sizes: &&Sizes| {
+            sizes.0.len() == wanted.len() && sizes.0.iter().all(|(name, size)| wanted.get(*name) == Some(size))
+        };
+        all.copied().find(|sizes| same(&sizes)).with_context(|| format!("`{}` has no sizes {wanted:?}", self.name))
+    }
+
+    /// The inputs, the same in each run.
+    pub(crate) fn inputs(&self, sizes: &Sizes) -> Inputs {
+        (self.inputs)(sizes, &mut Numbers(0x5DEE_CE66_D1CE_4E5B))
+    }
+
+    /// The graph whose outputs are `loss` and the gradients.
+    pub(crate) fn training_graph(&self, sizes: &Sizes) -> Result<Graph> {
+        let forward = (self.graph)(sizes)?;
+        let loss = Graph::build("train", |g| {
+            let input = |index: usize| g.input(forward.input_name(index), forward.input_type(index).clone());
+            let inputs: Vec<Value> = (0..forward.inputs().len()).map(input).collect();
+            let outputs = forward.apply(&inputs);
+            let loss = match self.loss {
+                Loss::Output | Loss::None => outputs[0],
+                Loss::MeanSquare => {
+                    let mean_square = |output: &Value| output.square().mean(..);
+                    outputs.iter().map(mean_square).reduce(|sum, each| sum + each).expect("a workload has outputs")
+                }
+            };
+            Training { loss }
+        })?;
+        let options = GradOptions::new().residuals(Residuals::SaveAll);
+        Ok(loss.value_and_grad(self.differentiated, options)?)
+    }
+}
+
+#[derive(Clone, Tree)]
+struct Training {
+    loss: Value,
+}
+
+/// Numbers that look random, the same on every machine.
+pub(crate) struct Numbers(u64);
+
+impl Numbers {
+    /// Between 0 and 1 (splitmix64, Steele, Lea and Flood 2014).
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A tensor of numbers that are equally likely between two.
+    fn uniform(&mut self, shape: &[usize], low: f64, high: f64) -> HostTensor {
+        HostTensor::from_fn(DType::F32, shape, |_| Scalar::Float(low + (high - low) * self.unit()))
+    }
+
+    /// A tensor of normal numbers of mean 0 and this standard deviation.
+    fn normal(&mut self, shape: &[usize], deviation: f64) -> HostTensor {
+        HostTensor::from_fn(DType::F32, shape, |_| {
+            let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+            Scalar::Float(deviation * radius * (std::f64::consts::TAU * self.unit()).cos())
+        })
+    }
+
+    /// A tensor of integers below `bound`.
+    fn below(&mut self, shape: &[usize], bound: usize) -> HostTensor {
+        HostTensor::from_fn(DType::I64, shape, |_| Scalar::Int((self.unit() * bound as f64) as i64))
+    }
+}

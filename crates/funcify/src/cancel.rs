@@ -25,7 +25,7 @@ use crate::error::{Error, Place, Result};
 /// use funcify::{Cancellation, Error, Graph, HostTensor, evaluate, while_loop};
 ///
 /// let endless = Graph::build("endless", |g| {
-///     while_loop(g.input("x", "f32[]"), |x| x.lt(f32::INFINITY), |x| x * 0.5)
+///     while_loop(g.input("x", "f32[]"), |x| x.is_finite(), |x| x * 0.5)
 /// })?;
 /// let run = || evaluate(&endless, &[HostTensor::scalar(1f32)]);
 ///

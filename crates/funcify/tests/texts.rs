@@ -61,7 +61,7 @@ fn a_misspelt_word_is_answered_with_the_nearest() {
         ("%0: f32[2] = reduce %x {kind=summ, axes=[1]}", "`sum`"),
         ("%0: f32[2] = reduce %x {knd=sum, axes=[1]}", "`kind` for `knd`"),
         ("%0: f32[2] = reduce %x {kind=sum, axis=[1]}", "`axes` for `axis`"),
-        ("%0: f64[2,3] = cast %x {dtype=f46}", "`f64`"),
+        ("%0: f64[2,3] = cast %x {dtype=f664}", "`f64`"),
         ("%0: f23[2,3] = sin %x", "`f32`"),
         ("%0: f32[2,3] = cumulative %x {kind=sum, axis=0, direction=forwrad}", "`forward`"),
         ("retrun y=%x", "`return`"),

@@ -28,7 +28,7 @@ fn buffer(header: &str, reads: &str, writes: &[&str]) -> String {
            %0: f32[] = neg %old
            {}
          }}
-         return %m
+         return y=%m
        }}",
         writes.join("\n")
     )
@@ -38,7 +38,7 @@ fn buffer(header: &str, reads: &str, writes: &[&str]) -> String {
 fn c5_a_downward_loop_does_not_read_the_row_that_it_writes() {
     let text = |tap: &str| {
         buffer(
-            "1]) { %m: f32[T+1] = scan @s for t in 0..T down",
+            "1]) {\n%m: f32[T+1] = scan @s for t in 0..T down",
             &format!("sit-sot %old: f32[] = %m[{tap}] from %rows"),
             &["t"],
         )
@@ -52,7 +52,7 @@ fn c5_a_downward_loop_does_not_read_the_row_that_it_writes() {
 #[test]
 fn c5_a_row_is_written_once() {
     let text = |writes: &[&str]| {
-        buffer("T]) { %m: f32[T] = scan @s for t in 0..T-1", "mit-mot %old: f32[] = %m[t] from %rows", writes)
+        buffer("T]) {\n%m: f32[T] = scan @s for t in 0..T-1", "mit-mot %old: f32[] = %m[t] from %rows", writes)
     };
     assert!(Graph::parse(&text(&["t", "t+1"])).is_ok(), "{:?}", Graph::parse(&text(&["t", "t+1"])));
     says(&refused(&text(&["t", "t"])), &["a tap is listed once"]);

@@ -1,7 +1,7 @@
 //! What an unrolled program depends on: numbers that are known of each step, and the values of static inputs.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{DType, Graph, HostTensor, ScanOptions, cond, fori_loop, scan_with, switch};
+use funcify::{DType, Graph, HostTensor, ScanOptions, cond, evaluate, fori_loop, scan_with, switch};
 
 fn unrolled(graph: &Graph) -> Function<Reference> {
     let options = CompileOptions { strategy: LoopStrategy::Unroll, ..CompileOptions::default() };
@@ -66,4 +66,36 @@ fn a_choice_of_a_static_input_depends_on_it() {
     call([0, 2, 7], 2.0);
     call([1, 2, 7], 7.0);
     call([0, 3, 7], 3.0);
+}
+
+/// What a step would refuse does not run before a loop without steps, though it depends on invariants alone.
+#[test]
+fn invariants_that_may_be_refused_run_in_the_steps() {
+    for op in ["take %x, %i {axis=0}", "slice %x {axis=0, start=1, limit=N, step=1}"] {
+        let ty = if op.starts_with("take") { "f32[2]" } else { "f32[N-1]" };
+        let text = format!(
+            "fn @f(%n: i64[], %x: f32[N], %i: i64[2]) {{
+               %0: f32[] = constant 1.0
+               %last: f32[] = scan @body for t in 0..$1=%n with %x, %i {{
+                 carry %c: f32[] = %last from %0
+                 %1: {ty} = {op}
+                 %2: f32[] = reduce %1 {{kind=sum, axes=[0]}}
+                 %3: f32[] = add %c, %2
+                 %last = %3
+               }}
+               return y=%last
+             }}"
+        );
+        let graph = Graph::parse(&text).unwrap();
+        let inputs = |steps: i64, x: Vec<f32>| {
+            let size = x.len();
+            [HostTensor::scalar(steps), HostTensor::from_vec(x, [size]).unwrap(), [0i64, 1].into()]
+        };
+        let function = Function::compile(&graph, &Reference).unwrap();
+        let no_steps = inputs(0, Vec::new());
+        assert_eq!(function.call_host(&no_steps).unwrap(), [HostTensor::scalar(1f32)], "{op}");
+        let two_steps = inputs(2, vec![3.0, 4.0]);
+        assert_eq!(function.call_host(&two_steps).unwrap(), evaluate(&graph, &two_steps).unwrap(), "{op}");
+        assert!(function.call_host(&inputs(1, Vec::new())).is_err(), "{op}");
+    }
 }

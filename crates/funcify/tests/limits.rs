@@ -127,6 +127,17 @@ fn tensors_have_as_many_elements_as_memory_can_hold() {
     assert!(HostTensor::from([0f32; 4]).reshaped([usize::MAX / 2 + 1, 8]).is_none());
 }
 
+/// 2^50 rows without elements take no bytes, but places in the lists and strides of the reference evaluation.
+#[test]
+fn rows_without_elements_are_held_against_the_budget() {
+    let text = "fn @f(%x: f32[0]) {
+  %0: f32[1125899906842624,0] = broadcast %x {shape=[1125899906842624,0]}
+  return y=%0
+}";
+    let nothing = HostTensor::zeros(DType::F32, &[0]);
+    refused(evaluate(&Graph::parse(text).unwrap(), &[nothing]), "OverBudget", &["1125899906842624"]);
+}
+
 /// The sum of a vector and its index on each of N rows, kept: N * T numbers.
 fn rows() -> Graph {
     let graph = Graph::build("rows", |g| {

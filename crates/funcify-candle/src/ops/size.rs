@@ -12,7 +12,6 @@ use crate::backend::Candle;
 funcify!(Candle, Size, |call, []| size(&call));
 
 fn size(call: &Call<'_, Candle, Size>) -> Result<Tensor, BackendError> {
-    let unbound = |symbol| format!("size `{symbol}` is not bound in this call");
-    let value = call.op.dim.value(call.sizes()).map_err(unbound)?;
+    let value = call.dim_value(&call.op.dim)?;
     cast(call, &Tensor::new(value, call.backend.device())?, DType::I64, call.op.dtype)
 }

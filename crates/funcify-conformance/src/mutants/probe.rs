@@ -178,8 +178,6 @@ fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
         Error::StepCountNotStatic { .. } | Error::ProgramTooLarge { .. } | Error::Rows { .. } => is_unrolled,
         Error::StepCount { .. } => is_unrolled,
         Error::OverBudget { .. } | Error::Cancelled { .. } => true,
-        // What a step has of invariants alone runs once before the loop, which may have no steps: `take` from nothing.
-        Error::Type { .. } => true,
         _ => false,
     }
 }

@@ -227,8 +227,13 @@ impl<'a, B: Backend, O> Call<'a, B, O> {
 
     /// The number that a dimension has in this call.
     pub fn dim(&self, dim: &Dim) -> Result<usize, BackendError> {
-        let value = dim.value(self.sizes).map_err(|error| crate::ops::no_size(self.at, error))?;
+        let value = self.dim_value(dim)?;
         usize::try_from(value).map_err(|_| crate::ops::no_size(self.at, SizeError::Negative(dim.clone(), value)).into())
+    }
+
+    /// The value of a dimension in this call, which may be negative: no size then, but a number.
+    pub fn dim_value(&self, dim: &Dim) -> Result<i64, BackendError> {
+        dim.value(self.sizes).map_err(|error| crate::ops::no_size(self.at, error).into())
     }
 
     /// The sizes that a shape has in this call.

@@ -474,7 +474,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let mut stepwise: Vec<&Symbol> = Vec::new();
         for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let depends = node.inputs.iter().any(|input| !invariant[input.index()]);
-            fixed[index] = !depends && !uses_any(body, node, &stepwise) && ends(&node.op);
+            fixed[index] = !depends && !uses_any(body, node, &stepwise) && self.is_certain(body, node);
             if let Op::Scan(inner) = &node.op
                 && !fixed[index]
             {
@@ -486,6 +486,31 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let step = (0..live.len()).map(|index| live[index] && !fixed[index]).collect();
         Ok(Body { registers, step })
     }
+
+    /// Whether an op certainly ends, and is not refused when it runs: no size that it makes can be negative, no axis that
+    /// it indexes is empty. One that may not must not run before a loop, which may have no steps.
+    fn is_certain(&self, graph: &Graph, node: &Node) -> bool {
+        let is_at_least = |dim: &Dim, least: i64| match dim.value(&self.sizes) {
+            Ok(size) => size >= least,
+            Err(_) => dim.is_at_least(&Dim::from(least)) == Some(true),
+        };
+        let dims = |values: &[ValueId]| -> Vec<Dim> {
+            values.iter().flat_map(|value| graph.ty(*value).shape.dims()).cloned().collect()
+        };
+        let given = dims(&node.inputs);
+        let indexed = match &node.op {
+            Op::Take(op) => Some(op.axis),
+            Op::Gather(op) => Some(op.axis),
+            Op::ArgMax(op) => Some(op.axis),
+            _ => None,
+        };
+        let has_elements = |axis: usize| is_at_least(&graph.ty(node.inputs[0]).shape.dims()[axis], 1);
+        let is_bounded = !matches!(node.op, Op::While(While { bound: None, .. }));
+        is_bounded
+            && dims(&node.outputs).iter().all(|dim| given.contains(dim) || is_at_least(dim, 0))
+            && indexed.is_none_or(has_elements)
+            && node.op.bodies().iter().all(|body| body.nodes().iter().all(|node| self.is_certain(body, node)))
+    }
 }
 
 /// A loop's body whose invariant part is lowered.
@@ -494,12 +519,6 @@ pub(super) struct Body {
     pub(super) registers: Registers,
     /// Which nodes each step runs.
     pub(super) step: Vec<bool>,
-}
-
-/// Whether an op certainly ends. One that may not must not run before a loop, which may have no steps.
-fn ends(op: &Op) -> bool {
-    let is_bounded = !matches!(op, Op::While(While { bound: None, .. }));
-    is_bounded && op.bodies().iter().all(|body| body.nodes().iter().all(|node| ends(&node.op)))
 }
 
 /// The registers of a graph's values when those of its inputs are known.

@@ -18,7 +18,6 @@ pub(super) fn cases() -> Cases {
         trace_beyond_memory(i64::MAX)?,
         trace_beyond_memory(1 << 40)?,
         trace_that_a_size_makes_too_long()?,
-        rows_without_elements_beyond_memory()?,
         tensor_after_a_loop_beyond_memory()?,
         huge_branch_that_is_not_taken()?,
         huge_step_that_never_runs()?,
@@ -144,15 +143,6 @@ fn trace_that_a_size_makes_too_long() -> Result<Case, String> {
     let inputs = [scalar(1f32), row([1f32, 2.]), scalar(3i64)];
     let case = refused("trace_that_a_size_makes_too_long", text, inputs, "OverBudget")?;
     Ok(Case { needs_dynamic_steps: true, ..case })
-}
-
-/// 2^50 rows without elements take no bytes, but places in lists and strides.
-fn rows_without_elements_beyond_memory() -> Result<Case, String> {
-    let text = "fn @f(%x: f32[0]) {
-  %0: f32[1125899906842624,0] = broadcast %x {shape=[1125899906842624,0]}
-  return y=%0
-}";
-    refused("rows_without_elements_beyond_memory", text, [empty::<f32, 1>([0])], "OverBudget")
 }
 
 /// A tensor of as many elements as a loop had steps, times 2^42.

@@ -87,7 +87,7 @@ fn burn(sizes: &Sizes, inputs: &BurnInputs) -> Vec<burn::tensor::Tensor<1>> {
     let (mut tokens, mut count) = (vec![-1f32; most], 0);
     while token != end && count < most {
         let row = token as usize;
-        h = (embed.clone().slice([row..row + 1]) + h.matmul(u.clone())).tanh();
+        h = (embed.clone().narrow(0, row, 1) + h.matmul(u.clone())).tanh();
         token = h.clone().matmul(out.clone()).argmax(1).into_scalar::<i64>();
         tokens[count] = token as f32;
         count += 1;

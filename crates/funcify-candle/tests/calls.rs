@@ -104,7 +104,7 @@ fn loops_stop() {
     }
     let function = Differentiable::compile(&endless, &Candle::cpu()).unwrap();
     for x in [x.as_tensor().clone(), x.as_detached_tensor()] {
-        let error = stop().scope(|| function.call(&[x.clone()])).unwrap_err().to_string();
+        let error = stop().scope(|| function.call(std::slice::from_ref(&x))).unwrap_err().to_string();
         assert!(error.contains("stopped after"), "{error}");
         let closure = || funcify_candle::while_loop(&x, |_| Ok(true), |x: Tensor| x * 0.5);
         let error = stop().scope(closure).unwrap_err().to_string();
@@ -117,7 +117,8 @@ fn loops_stop() {
         assert!(error.starts_with("scan: stopped after 0 steps"), "{error}");
         let Ok((last, _)) = closure() else { panic!("it is not stopped outside of the scope") };
         if last.track_op() {
-            let error = stopped.scope(|| last.backward()).err().expect("backward is stopped").to_string();
+            let Err(error) = stopped.scope(|| last.backward()) else { panic!("backward is stopped") };
+            let error = error.to_string();
             assert!(error.contains("stopped after"), "{error}");
         }
     }

@@ -156,7 +156,8 @@ fn backend(off: f64) -> Fake {
     Fake::new(move |graph, arguments| {
         let mut results = evaluate(graph, arguments)?;
         for result in &mut results {
-            *result = HostTensor::from_fn(result.dtype(), &result.shape().to_vec(), |index| match result.at(index) {
+            let shape = result.shape().to_vec();
+            *result = HostTensor::from_fn(result.dtype(), &shape, |index| match result.at(index) {
                 Scalar::Float(value) => Scalar::Float(value + off),
                 other => other,
             });

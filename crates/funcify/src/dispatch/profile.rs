@@ -125,7 +125,7 @@ fn escaped(text: &str) -> String {
 }
 
 fn longest_first(mut shares: Vec<Share>) -> Vec<Share> {
-    shares.sort_by(|left, right| right.time.cmp(&left.time));
+    shares.sort_by_key(|share| std::cmp::Reverse(share.time));
     shares
 }
 

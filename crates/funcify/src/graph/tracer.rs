@@ -459,6 +459,32 @@ impl Trace {
     }
 }
 
+fn escaped(at: &Place, index: usize) -> Error {
+    Error::Escaped {
+        at: at.boxed(),
+        component: format!("operand {index}"),
+        home: "a graph or a loop body that is finished, or not begun".into(),
+        fix: "return the value from the body as a carry or a y, and use what the loop returns".into(),
+    }
+}
+
+fn name_error(at: &Place, component: &str, name: &str, rule: &str) -> Error {
+    Error::Name {
+        at: at.boxed(),
+        component: component.to_string(),
+        name: format!("`{name}`"),
+        rule: rule.to_string(),
+        fix: "use a new name of letters, digits and `_` that does not begin with a digit".into(),
+    }
+}
+
+/// Whether a name can stand in the text form.
+pub(crate) fn is_identifier(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 /// Ops that fail when a test says so, wherever they are added.
 #[cfg(test)]
 pub(crate) mod failing {
@@ -487,30 +513,4 @@ pub(crate) mod failing {
             }
         }
     }
-}
-
-fn escaped(at: &Place, index: usize) -> Error {
-    Error::Escaped {
-        at: at.boxed(),
-        component: format!("operand {index}"),
-        home: "a graph or a loop body that is finished, or not begun".into(),
-        fix: "return the value from the body as a carry or a y, and use what the loop returns".into(),
-    }
-}
-
-fn name_error(at: &Place, component: &str, name: &str, rule: &str) -> Error {
-    Error::Name {
-        at: at.boxed(),
-        component: component.to_string(),
-        name: format!("`{name}`"),
-        rule: rule.to_string(),
-        fix: "use a new name of letters, digits and `_` that does not begin with a digit".into(),
-    }
-}
-
-/// Whether a name can stand in the text form.
-pub(crate) fn is_identifier(name: &str) -> bool {
-    let mut chars = name.chars();
-    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

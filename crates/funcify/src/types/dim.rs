@@ -426,7 +426,7 @@ mod tests {
             assert_eq!((dim.constant(), dim.as_symbol(), dim.solve(3)), (None, None, None));
             assert_eq!((dim.is_at_least(&t()), t().is_at_least(&dim)), (None, None));
             assert_eq!(dim.value(&Sizes::new()), Err(SizeError::TooLarge(dim.clone())));
-            assert!((dim.clone() - &dim).is_beyond_range() && (dim.clone() * 0).is_beyond_range());
+            assert!((dim.clone() - &dim).is_beyond_range() && (dim.clone() * Dim::from(0)).is_beyond_range());
             assert_eq!(t().divided_by(&dim), None);
         }
         assert_eq!(largest.clone() - i64::MAX, Dim::from(0));

@@ -136,7 +136,9 @@ impl Cost {
         function.call_host(arguments).unwrap();
         backend.taken();
         let read = |count: &AtomicUsize| count.swap(0, Ordering::Relaxed);
-        (read(&backend.0.uploads), read(&backend.0.stacked), read(&backend.0.peak));
+        for counter in [&backend.0.uploads, &backend.0.stacked, &backend.0.peak] {
+            read(counter);
+        }
         let before = backend.0.held.load(Ordering::Relaxed);
         function.call_host(arguments).unwrap();
         Cost {

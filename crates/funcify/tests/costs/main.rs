@@ -133,7 +133,7 @@ fn early(g: &funcify::Builder) -> (Value, Value) {
 
 #[test]
 fn a_loop_that_ends_early_runs_no_further_step() {
-    let graph = Graph::build("model", |g| early(g)).unwrap();
+    let graph = Graph::build("model", early).unwrap();
     for strategy in BOTH {
         let cost = Cost::of(&graph, strategy, &[ramp(&[100])]);
         assert_eq!((cost.ran("exp"), cost.ran("sin"), cost.ran("gt")), (3, 3, 3), "{strategy:?}");

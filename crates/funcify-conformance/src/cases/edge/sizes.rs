@@ -3,7 +3,7 @@
 
 use funcify::{Graph, HostTensor};
 
-use super::{Cases, case, empty, outputs_of, row, scalar, tensor};
+use super::{Cases, case, outputs_of, row, scalar, tensor};
 use crate::suite::{Case, Expected};
 
 pub(super) fn cases() -> Cases {

@@ -76,7 +76,7 @@ fn programs() -> Vec<(&'static str, Program, &'static [&'static str], Vec<Lane>)
 }
 
 fn graph(name: &str, program: Program) -> Result<Graph, String> {
-    Graph::build("one", |g| program(g)).map_err(|error| format!("case `edge/{name}`: {error}"))
+    Graph::build("one", program).map_err(|error| format!("case `edge/{name}`: {error}"))
 }
 
 /// The gradient on lanes, and the gradient of the lanes.

@@ -95,6 +95,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use clap::Parser;
     use funcify::dispatch::backend_names;
     use funcify::read_safetensors;
@@ -144,7 +146,9 @@ mod tests {
 
     /// Runs a program from a file with these options.
     fn outcome(name: &str, program: &str, inputs: &Tensors, options: &str) -> Result<Tensors> {
-        let folder = std::env::temp_dir().join(format!("funcify-run-{name}-{}", std::process::id()));
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("funcify-run-{name}-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let [file, given, out] = ["f.fir", "in.safetensors", "out.safetensors"].map(|name| folder.join(name));
         std::fs::write(&file, program).unwrap();

@@ -288,6 +288,10 @@ impl Backend for Burn {
             (DType::Bool, BurnDType::Bool(store))
                 if store != BoolDType::Native && !kinds::sizes(&tensor).contains(&0) =>
             {
+                // Kernels for booleans of 32 bits look at the lowest bit alone, also those that would compare.
+                if store == BoolDType::U32 {
+                    return self.upload(&self.download(&tensor, dtype)?);
+                }
                 let rank = kinds::sizes(&tensor).len();
                 let numbers = Dispatch::bool_into_int(kinds::computable(tensor), IntDType::I32);
                 let flags = Dispatch::int_not_equal_elem(numbers, Scalar::from(0i64), self.bool_dtype);

@@ -38,7 +38,7 @@
 //! composed.
 //!
 //! # What waits for a wgpu device
-//! Kernels are enqueued, and a native loop enqueues its steps. Waiting for the device are: downloads; the conditions of
+//! Kernels are enqueued, and a native loop enqueues its steps. Waiting for the device are: downloads; boolean arguments of a call; the conditions of
 //! `while` loops and of loops that end early, and the choices of `cond` and `switch`; and `sort`, `lgamma`, `digamma`,
 //! `polygamma`, `cbrt`, `erfc`, integer `pow` and float `rem`, which are computed in host memory. Random bits are drawn on
 //! the device, in some 120 small kernels for each draw.

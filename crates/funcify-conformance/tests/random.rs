@@ -148,6 +148,7 @@ fn run(seeds: std::ops::Range<u64>) -> Run {
 const REACHED: [(&str, usize); 29] = [
     // In programs that have a gradient of `digamma` inside; the properties take one of each.
     ("polygamma", 1),
+    ("narrow_float", 4),
     ("scan", 1000),
     ("while", 200),
     ("switch", 250),
@@ -160,9 +161,8 @@ const REACHED: [(&str, usize); 29] = [
     ("several taps of a buffer", 400),
     ("several taps of a sequence", 250),
     ("a row of a sequence read twice", 100),
-    ("while_to_its_bound", 50),
+    ("while_to_its_bound", 20),
     ("downward until", 60),
-    ("downward until with a full buffer", 15),
     ("last rows", 150),
     ("downward", 250),
     ("downward with given rows", 60),

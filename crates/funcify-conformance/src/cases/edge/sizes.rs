@@ -195,13 +195,13 @@ fn huge_step_that_never_runs() -> Result<Case, String> {
 
 /// `B+T` is given before `T` alone.
 fn sum_before_its_terms() -> Result<Case, String> {
-    let text = "fn @f(%x: f64[B+T], %y: f64[T]) {
+    let text = "fn @f(%x: f32[B+T], %y: f32[T]) {
   %0: i64[] = size {dim=10*B+T, dtype=i64}
-  %1: f64[B+T] = neg %x
+  %1: f32[B+T] = neg %x
   return n=%0, x=%1, y=%y
 }";
-    let inputs = [row([1f64, 2., 3., 4., 5.]), row([6f64, 7.])];
-    let outputs = [("n", scalar(32i64)), ("x", row([-1f64, -2., -3., -4., -5.])), ("y", row([6f64, 7.]))];
+    let inputs = [row([1f32, 2., 3., 4., 5.]), row([6f32, 7.])];
+    let outputs = [("n", scalar(32i64)), ("x", row([-1f32, -2., -3., -4., -5.])), ("y", row([6f32, 7.]))];
     gives("sum_before_its_terms", text, inputs, outputs)
 }
 

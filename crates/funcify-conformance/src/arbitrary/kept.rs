@@ -2,7 +2,7 @@
 
 use funcify::{DType, Graph, HostTensor, Scalar, Sizes, Symbol, TensorType};
 
-use super::{Sample, mixed};
+use super::{Rules, Sample, mixed};
 
 /// A program with the sizes and the seed that its arguments follow from: what a `.fir` file of a found disagreement holds.
 #[derive(Clone, Debug)]
@@ -15,11 +15,14 @@ pub struct Kept {
     pub seed: u64,
     /// Whether differences show its derivatives.
     pub is_exact: bool,
+    /// What the derivative rules of its functions are.
+    pub rules: Rules,
 }
 
 impl From<&Sample> for Kept {
     fn from(sample: &Sample) -> Self {
-        Kept { graph: sample.graph.clone(), sizes: sample.sizes.clone(), seed: sample.seed, is_exact: sample.is_exact }
+        let Sample { graph, sizes, seed, is_exact, rules, .. } = sample.clone();
+        Kept { graph, sizes, seed, is_exact, rules }
     }
 }
 
@@ -28,28 +31,35 @@ impl Kept {
     pub fn text(&self) -> String {
         let sizes: Vec<String> = self.sizes.iter().map(|(symbol, size)| format!(" {}={size}", symbol.name())).collect();
         let inexact = if self.is_exact { "" } else { " inexact" };
-        format!("// arguments: seed={}{}{inexact}\n{}", self.seed, sizes.concat(), self.graph)
+        let rules = match self.rules {
+            Rules::Derivatives => "",
+            Rules::Linear => " rules=linear",
+            Rules::Any => " rules=any",
+        };
+        format!("// arguments: seed={}{}{inexact}{rules}\n{}", self.seed, sizes.concat(), self.graph)
     }
 
     /// What a file holds. Lines before the one that begins with `// arguments:` are comments.
     pub fn parse(text: &str) -> Result<Kept, String> {
         let line = text.lines().find_map(|line| line.strip_prefix("// arguments:"));
         let line = line.ok_or("no line that begins with `// arguments:`")?;
-        let (mut sizes, mut seed, mut is_exact) = (Sizes::new(), None, true);
+        let (mut sizes, mut seed, mut is_exact, mut rules) = (Sizes::new(), None, true, Rules::Derivatives);
         for word in line.split_whitespace() {
             match word.split_once('=') {
                 Some(("seed", number)) => {
                     seed = Some(number.parse::<u64>().map_err(|error| format!("{word}: {error}"))?)
                 }
+                Some(("rules", "linear")) => rules = Rules::Linear,
+                Some(("rules", "any")) => rules = Rules::Any,
                 Some((symbol, size)) => {
                     sizes.set(&Symbol::new(symbol), size.parse().map_err(|error| format!("{word}: {error}"))?);
                 }
                 None if word == "inexact" => is_exact = false,
-                None => return Err(format!("`{word}` is neither a size nor `seed=` nor `inexact`")),
+                None => return Err(format!("`{word}` is neither a size nor `seed=`, `rules=` nor `inexact`")),
             }
         }
         let graph = Graph::parse(text).map_err(|error| error.to_string())?;
-        Ok(Kept { graph, sizes, seed: seed.ok_or("no `seed=`")?, is_exact })
+        Ok(Kept { graph, sizes, seed: seed.ok_or("no `seed=`")?, is_exact, rules })
     }
 }
 
@@ -82,10 +92,10 @@ mod tests {
         let graph = Graph::build("twice", |g| g.input("x", "f64[T]") * 2.0).unwrap();
         let mut sizes = Sizes::new();
         sizes.set(&Symbol::new("T"), 3);
-        let text = Kept { graph, sizes, seed: 7, is_exact: false }.text();
+        let text = Kept { graph, sizes, seed: 7, is_exact: false, rules: Rules::Any }.text();
         let kept = Kept::parse(&text).unwrap();
         assert_eq!(kept.text(), text);
-        assert_eq!((kept.seed, kept.is_exact), (7, false));
+        assert_eq!((kept.seed, kept.is_exact, kept.rules), (7, false, Rules::Any));
         assert!(Kept::parse("// arguments: seed=1 T=x\n").unwrap_err().contains("T=x"));
         assert!(Kept::parse("fn @f() {}").is_err());
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use funcify::{Builder, DType, Dim, Error, Shape, Sizes, TensorType, Value, concat};
 
 use super::choices::Choices;
-use super::{control, elementwise, integers, loops, recurrences, structure, transforms};
+use super::{Rules, control, elementwise, integers, loops, recurrences, rules, structure, transforms};
 
 /// What floats are kept below, so that differences are exact enough.
 pub(super) const LIMIT: f64 = 4.0;
@@ -40,6 +40,10 @@ pub(super) struct Maker<'a> {
     pub(super) is_inexact: bool,
     /// Whether the open body is a graph of its own. Loops that bind symbols would bind those of the loops outside.
     pub(super) is_closed: bool,
+    /// What the derivative rules of functions may be.
+    pub(super) rules: Rules,
+    /// Whether forward mode will go through what is made, so that derivative rules must be linear.
+    pub(super) is_linear: bool,
     /// How often each part was made.
     pub(super) parts: BTreeMap<&'static str, usize>,
     /// Why a body that is a graph of its own could not be built.
@@ -60,7 +64,7 @@ const OPS: [(usize, Part); 8] = [
     (10, integers::part),
 ];
 
-const LOOPS: [(usize, Part); 11] = [
+const LOOPS: [(usize, Part); 12] = [
     (16, loops::scan),
     (12, loops::scan_until),
     (22, recurrences::recurrence),
@@ -72,11 +76,17 @@ const LOOPS: [(usize, Part); 11] = [
     (8, control::associative),
     (12, control::partial),
     (16, transforms::transform),
+    (18, rules::function),
 ];
 
 /// Those that bind no symbols.
-const CLOSED: [(usize, Part); 4] =
-    [(16, loops::scan), (14, recurrences::raw_loop), (10, control::choice), (16, transforms::transform)];
+const CLOSED: [(usize, Part); 5] = [
+    (16, loops::scan),
+    (14, recurrences::raw_loop),
+    (10, control::choice),
+    (16, transforms::transform),
+    (8, rules::function),
+];
 
 impl Maker<'_> {
     /// Declares the inputs.
@@ -153,6 +163,14 @@ impl Maker<'_> {
         let result = f(self);
         self.scope.truncate(outside);
         self.depth -= 1;
+        result
+    }
+
+    /// [`within`](Maker::within), where forward mode goes through what is made.
+    pub(super) fn within_linear<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
+        let is_linear = std::mem::replace(&mut self.is_linear, true);
+        let result = self.within(params, f);
+        self.is_linear = is_linear;
         result
     }
 

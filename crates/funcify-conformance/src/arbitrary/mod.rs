@@ -13,6 +13,7 @@ mod kept;
 mod loops;
 mod maker;
 mod recurrences;
+mod rules;
 mod structure;
 mod transforms;
 
@@ -23,6 +24,7 @@ use funcify::{Error, Graph, Sizes, Symbol};
 pub use choices::{Choices, mixed, smallest};
 pub use kept::{Kept, arguments};
 use maker::Maker;
+pub use rules::Rules;
 
 /// A random program, and the sizes that it runs with.
 #[derive(Clone, Debug)]
@@ -36,6 +38,8 @@ pub struct Sample {
     /// Whether its derivatives are those of its values: it has no `stop_gradient` and no narrow floats that differences
     /// would show.
     pub is_exact: bool,
+    /// What the derivative rules of its functions are.
+    pub rules: Rules,
     /// How often each part was made.
     pub parts: BTreeMap<&'static str, usize>,
 }
@@ -49,6 +53,7 @@ impl Sample {
         sizes.set(&Symbol::new("T"), rows);
         sizes.set(&Symbol::new("N"), choices.of(&[2, 3, 1, 2]));
         let is_inexact = choices.one_in(10);
+        let rules = Rules::of(choices.below(6));
         let fuel = [14, 8, 20][choices.below(3)];
         let seed = choices.below(1 << 30) as u64;
         let blocks = 2 + choices.below(8);
@@ -60,6 +65,8 @@ impl Sample {
             depth: 0,
             is_inexact,
             is_closed: false,
+            rules,
+            is_linear: false,
             parts: BTreeMap::new(),
             error: None,
         };
@@ -74,7 +81,7 @@ impl Sample {
         let graph = graph?;
         match error {
             Some(error) => Err(error),
-            None => Ok(Sample { graph, sizes, seed, is_exact: !is_inexact, parts }),
+            None => Ok(Sample { graph, sizes, seed, is_exact: !is_inexact, rules, parts }),
         }
     }
 }

@@ -72,7 +72,7 @@ fn pushed(maker: &mut Maker<'_>) {
     let x = point(maker);
     let tangent = maker.shaped(&x.value.shape());
     let (y, tangent) = jvp(x.value, tangent.value, |value| {
-        maker.within(vec![Maker::entry(value, x.bound)], |maker| {
+        maker.within_linear(vec![Maker::entry(value, x.bound)], |maker| {
             let shape = maker.float().value.shape();
             maker.shaped(&shape).value
         })
@@ -96,7 +96,7 @@ fn matrix(maker: &mut Maker<'_>) {
     }
     maker.count("jacobian");
     let matrix = jacobian(x.value, |value| {
-        maker.within(vec![Maker::entry(value, x.bound)], |maker| {
+        maker.within_linear(vec![Maker::entry(value, x.bound)], |maker| {
             let near = maker.shaped(&x.value.shape());
             near.value * value
         })

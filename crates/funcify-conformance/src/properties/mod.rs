@@ -5,16 +5,18 @@
 
 mod differences;
 mod lanes;
+mod straight;
 
 use std::collections::BTreeMap;
 
 use funcify::dispatch::{CompileOptions, Executor, Reference};
 use funcify::{Disconnected, Error, GradOptions, Graph, HostTensor, Residuals, Sizes, TensorType, evaluate};
 
-use crate::arbitrary::{Kept, arguments, mixed};
+use crate::arbitrary::{Kept, Rules, arguments, mixed};
 use crate::runner::MODES;
 use differences::Difference;
 use lanes::{gradient_of_lanes, lanes};
+use straight::straight;
 
 /// What a program or its derivatives got wrong.
 #[derive(Clone, Debug)]
@@ -78,7 +80,11 @@ fn check_subject(subject: Subject<'_>) -> Checked<Tally> {
     applied(&subject, &results)?;
     modes(&subject, &Reference, &subject.graph, &results, REORDERED, &mut tally)?;
     lanes(&subject, "lanes", &mut tally)?;
-    derivatives(subject, 1, &mut tally)?;
+    straight(&subject, &mut tally)?;
+    match subject.kept.rules {
+        Rules::Any => gradient(subject, &mut tally)?,
+        _ => derivatives(subject, 1, &mut tally)?,
+    }
     Ok(tally)
 }
 
@@ -135,9 +141,20 @@ impl<'a> Subject<'a> {
     }
 
     fn floats(&self) -> Vec<String> {
-        let indices = (0..self.graph.inputs().len()).filter(|index| self.graph.input_type(*index).dtype.is_float());
-        indices.map(|index| self.graph.input_name(index).to_string()).collect()
+        floats_of(&self.graph)
     }
+
+    /// Whether there is something to differentiate.
+    fn is_differentiable(&self) -> bool {
+        let graph = &self.graph;
+        !self.floats().is_empty() && graph.outputs().iter().any(|output| graph.ty(output.value).dtype.is_float())
+    }
+}
+
+/// The inputs by which a graph is differentiated.
+fn floats_of(graph: &Graph) -> Vec<String> {
+    let indices = (0..graph.inputs().len()).filter(|index| graph.input_type(*index).dtype.is_float());
+    indices.map(|index| graph.input_name(index).to_string()).collect()
 }
 
 fn options(residuals: &Residuals) -> GradOptions {
@@ -273,7 +290,7 @@ fn same(
 fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Checked {
     let graph = subject.graph.clone();
     let wrt = subject.floats();
-    if wrt.is_empty() || !graph.outputs().iter().any(|output| graph.ty(output.value).dtype.is_float()) {
+    if !subject.is_differentiable() {
         return Ok(());
     }
     let [forward, reverse, differences] = match level {
@@ -312,7 +329,7 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
         return Err(Disagreement { property: reverse, reason });
     }
     tally.count(reverse);
-    if subject.kept.is_exact {
+    if subject.kept.is_exact && subject.kept.rules == Rules::Derivatives {
         match subject.difference(&graph, &wrt, &tangents, &cotangents, by_forward, scale) {
             Difference::Agrees => tally.count(differences),
             Difference::Kink => tally.count("kinks"),
@@ -340,6 +357,27 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
     Ok(())
 }
 
+/// What holds of the gradient of a program with rules that are not linear, which has no forward mode: what else holds of
+/// gradients, and all that holds of the derivatives of the gradient.
+fn gradient(mut subject: Subject<'_>, tally: &mut Tally) -> Checked {
+    if !subject.is_differentiable() {
+        return Ok(());
+    }
+    let graph = subject.graph.clone();
+    let residuals = policies()[subject.below(6) as usize].clone();
+    let vjp = derived("vjp", &graph, graph.vjp(.., options(&residuals)))?;
+    let values = subject.run("evaluation", &graph)?;
+    let cotangents: Vec<HostTensor> = values.iter().map(|value| subject.another(value)).collect();
+    subject.give(&vjp, &graph, cotangents.iter().filter(|value| value.dtype().is_float()));
+    let pulled = subject.run("vjp", &vjp)?;
+    same("vjp", &graph, &pulled[..values.len()], &values, REORDERED)?;
+    tally.count("vjp that is not linear");
+    others(&mut subject, &graph, &vjp, &pulled, &residuals, tally)?;
+    let names: Vec<&str> = vjp.outputs()[values.len()..].iter().map(|output| output.name.as_str()).collect();
+    let next = derived("only", &graph, vjp.only(&names))?;
+    derivatives(Subject { graph: next, ..subject }, 2, tally)
+}
+
 /// What else holds of a gradient: in every mode, with all that loops may save, on lanes, and of a batched program.
 fn others(
     subject: &mut Subject<'_>,
@@ -359,8 +397,9 @@ fn others(
         same("residuals", &other, &results, pulled, if subject.kept.is_exact { REORDERED } else { 1e-2 })?;
         tally.count("residuals");
     }
+    // Lanes that share a value which a rule that is not linear gives share its cotangent, the sum of theirs.
     match subject.below(3) {
-        0 => {
+        number if number == 0 || subject.kept.rules == Rules::Any => {
             lanes(&Subject { graph: vjp.clone(), ..subject.clone() }, "lanes of the gradient", tally)?;
         }
         _ => gradient_of_lanes(subject, graph, vjp, tally)?,

@@ -9,7 +9,7 @@ use funcify::vmap::Batched;
 use funcify::{
     Dim, Graph, HostTensor, Place, Result, Scalar, Sizes, Symbol, TensorType, Value, apply, custom_op, evaluate, scan,
 };
-use funcify_conformance::arbitrary::Kept;
+use funcify_conformance::arbitrary::{Kept, Rules};
 use funcify_conformance::properties::{check, check_backend};
 
 use super::fake::Fake;
@@ -102,7 +102,7 @@ fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> Kept {
     let mut sizes = Sizes::new();
     // Of one element, whose derivative is not small beside its terms.
     sizes.set(&Symbol::new("T"), 1);
-    Kept { graph: graph.unwrap(), sizes, seed, is_exact }
+    Kept { graph: graph.unwrap(), sizes, seed, is_exact, rules: Rules::Derivatives }
 }
 
 /// The properties that do not hold of programs with an op that is off by so much, and `none` if some have all.

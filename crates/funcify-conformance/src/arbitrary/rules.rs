@@ -1,0 +1,153 @@
+//! Functions with derivative rules of their own: `custom_vjp` and `custom_jvp` of random functions.
+//!
+//! In most programs the rules are the derivatives of their functions, by another way, so that all properties of derivatives
+//! hold. In some they are not, or are not even linear, so that it shows whether they are used, and how often.
+
+use funcify::{DType, Disconnected, GradOptions, Graph, Value, custom_jvp, custom_vjp, jvp, vjp_with};
+
+use super::maker::{Entry, LIMIT, Maker};
+
+/// What the derivative rules in a program are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rules {
+    /// The derivatives of their functions.
+    Derivatives,
+    /// Others, which are linear: both modes have them, and differences of values do not show them.
+    Linear,
+    /// Also some that are not linear: forward mode refuses those.
+    Any,
+}
+
+impl Rules {
+    /// What a program's rules are, by its choices.
+    pub(super) fn of(number: usize) -> Self {
+        [Rules::Derivatives, Rules::Linear, Rules::Any][number.saturating_sub(3).min(2)]
+    }
+}
+
+/// The call of a function that has a derivative rule.
+pub(super) fn function(maker: &mut Maker<'_>) {
+    match maker.choices.below(3) {
+        2 if maker.rules == Rules::Any && !maker.is_linear => clipped(maker),
+        2 => by_tangents(maker),
+        _ => by_cotangents(maker),
+    }
+}
+
+/// Gives what it is given; what comes back is kept small, or has its square added.
+fn clipped(maker: &mut Maker<'_>) {
+    maker.count("custom_vjp that is not linear");
+    let x = maker.float();
+    let limit = maker.choices.of(&[0.5, 0.1, 2.0]);
+    let value = match maker.choices.below(2) {
+        0 => custom_vjp(x.value, |x| x, |x| (x, ()), |(), ct| ct.clamp(-limit, limit)),
+        _ => custom_vjp(x.value, |x| x, |x| (x, x), |x, ct| (ct + ct * ct * limit * x).tanh()),
+    };
+    maker.add(value, x.bound);
+}
+
+/// A random function of some floats as a graph of its own, and what its results are at most.
+fn drawn(maker: &mut Maker<'_>) -> Option<(Graph, Vec<Value>, Vec<f64>)> {
+    let mut arguments: Vec<Entry> = Vec::new();
+    for _ in 0..1 + maker.choices.below(2) {
+        arguments.extend(maker.ranked(0));
+    }
+    if arguments.is_empty() {
+        arguments.push(maker.number());
+    }
+    let outside = std::mem::take(&mut maker.scope);
+    let is_closed = std::mem::replace(&mut maker.is_closed, true);
+    let is_linear = std::mem::replace(&mut maker.is_linear, true);
+    let mut bounds = Vec::new();
+    let graph = Graph::build("function", |g| {
+        let input = |(index, entry): (usize, &Entry)| {
+            Maker::entry(g.input(&format!("a{index}"), entry.value.ty()), entry.bound)
+        };
+        let inputs: Vec<Entry> = arguments.iter().enumerate().map(input).collect();
+        maker.within(inputs.clone(), |maker| {
+            // Each argument has a share.
+            let mut shares = maker.number();
+            for input in &inputs {
+                shares = Maker::entry(shares.value + input.value.sin().sum(..), shares.bound + 3.0);
+            }
+            let (sum, bound) = maker.tamed(shares.value, shares.bound, LIMIT);
+            let mut results = vec![Maker::entry(sum, bound)];
+            if maker.choices.one_in(2) {
+                results.extend(maker.ranked(1));
+            }
+            if maker.choices.one_in(4) {
+                results.push(Maker::entry(maker.integer(), 9.0));
+            }
+            bounds = results.iter().map(|entry| entry.bound).collect();
+            results.iter().map(|entry| entry.value).collect::<Vec<_>>()
+        })
+    });
+    maker.scope = outside;
+    (maker.is_closed, maker.is_linear) = (is_closed, is_linear);
+    match graph {
+        Ok(graph) => Some((graph, arguments.iter().map(|entry| entry.value).collect(), bounds)),
+        Err(error) => {
+            maker.error = Some(error);
+            None
+        }
+    }
+}
+
+/// By how much the derivatives are too large, by the value of a result.
+fn factor(maker: &mut Maker<'_>) -> impl Fn(Value, Value) -> Value + use<> {
+    let (by, of_value) = match maker.rules {
+        Rules::Derivatives => (1.0, 0.0),
+        _ => (maker.choices.of(&[2.0, 0.5, -1.0, 1.0]), maker.choices.of(&[0.0, 0.5, -0.3])),
+    };
+    move |derivative: Value, result: Value| match (derivative.dtype() == DType::F64, by, of_value) {
+        (false, ..) | (true, 1.0, 0.0) => derivative,
+        _ => derivative * (result.tanh() * of_value + by),
+    }
+}
+
+fn by_cotangents(maker: &mut Maker<'_>) {
+    let Some((graph, xs, bounds)) = drawn(maker) else { return };
+    let is_recursive = maker.choices.one_in(3);
+    maker.count(match (maker.rules, is_recursive) {
+        (Rules::Derivatives, false) => "custom_vjp",
+        (Rules::Derivatives, true) => "custom_vjp that calls itself",
+        (_, false) => "custom_vjp that is no derivative",
+        (_, true) => "custom_vjp that calls itself and is no derivative",
+    });
+    let factor = factor(maker);
+    let ys = with_cotangents(&graph, xs, &factor, is_recursive);
+    ys.into_iter().zip(bounds).for_each(|(y, bound)| maker.add(y, bound));
+}
+
+/// A function with a rule whose `forward` calls it, with that rule, or computes what it computes.
+fn with_cotangents(
+    graph: &Graph,
+    xs: Vec<Value>,
+    factor: &impl Fn(Value, Value) -> Value,
+    is_recursive: bool,
+) -> Vec<Value> {
+    let f = |xs: Vec<Value>| graph.apply(&xs);
+    let forward = |xs: Vec<Value>| {
+        let ys = if is_recursive { with_cotangents(graph, xs.clone(), factor, true) } else { f(xs.clone()) };
+        (ys.clone(), (xs, ys))
+    };
+    let backward = |(xs, ys): (Vec<Value>, Vec<Value>), cts: Vec<Value>| {
+        let cts: Vec<Value> = cts.into_iter().zip(ys).map(|(ct, y)| factor(ct, y)).collect();
+        let zeros = GradOptions::new().disconnected(Disconnected::Zeros);
+        vjp_with(zeros, xs, f, |_| cts).1
+    };
+    custom_vjp(xs, f, forward, backward)
+}
+
+fn by_tangents(maker: &mut Maker<'_>) {
+    let Some((graph, xs, bounds)) = drawn(maker) else { return };
+    maker.count(if maker.rules == Rules::Derivatives { "custom_jvp" } else { "custom_jvp that is no derivative" });
+    let factor = factor(maker);
+    let f = |xs: Vec<Value>| graph.apply(&xs);
+    let tangent = |xs: Vec<Value>, ys: Vec<Value>, tangents: Vec<Value>| {
+        let pushed = jvp(xs, tangents, f).1;
+        pushed.into_iter().zip(ys).map(|(tangent, y)| factor(tangent, y)).collect::<Vec<Value>>()
+    };
+    let ys = custom_jvp(xs, f, tangent);
+    ys.into_iter().zip(bounds).for_each(|(y, bound)| maker.add(y, bound));
+}

@@ -1,0 +1,87 @@
+//! A program with loops and choices has the derivatives of the straight line of ops that it runs: of each order, in each
+//! mode, whatever loops keep, and with the derivative rules of functions in its bodies.
+
+use funcify::{Error, Graph};
+
+use super::{Checked, Disagreement, REORDERED, Subject, Tally, derived, floats_of, options, policies, same};
+use crate::arbitrary::Rules;
+
+/// How many ops a straight line has at most: those of its third derivatives are a hundred times as many.
+const MOST_OPS: usize = 150;
+
+/// Compares a program's derivatives with those of what it runs.
+pub(super) fn straight(subject: &Subject<'_>, tally: &mut Tally) -> Checked {
+    let (mut subject, arguments) = (subject.clone(), subject.arguments(&subject.graph));
+    if arguments.iter().any(|argument| argument.shape().contains(&0)) {
+        return Ok(());
+    }
+    let graph = subject.graph.clone();
+    let straight = derived("straight", &graph, graph.straight(&arguments))?;
+    let (found, expected) = (subject.run("straight", &straight)?, subject.run("straight", &graph)?);
+    same("straight", &graph, &found, &expected, REORDERED)?;
+    tally.count("straight");
+    if straight.nodes().len() > MOST_OPS || !subject.is_differentiable() {
+        return Ok(());
+    }
+    derivatives(&mut subject, &graph, &straight, 1, tally)
+}
+
+/// Compares the derivatives of two programs that are one.
+fn derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level: usize, tally: &mut Tally) -> Checked {
+    let property = ["straight derivative", "second straight derivative", "third straight derivative"][level - 1];
+    let is_forward = subject.below(3) == 0;
+    let residuals = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();
+    let derive = |graph: &Graph| match is_forward {
+        true => graph.jvp(..),
+        false => graph.vjp(.., options(&residuals)),
+    };
+    let (of_graph, of_straight) = match (derive(graph), derive(straight)) {
+        (Ok(of_graph), Ok(of_straight)) => (of_graph, of_straight),
+        // A rule that is not linear, in a branch that is not taken or in a step that does not run.
+        (Err(Error::NoDerivative { .. }), _) if is_forward && level == 1 && subject.kept.rules == Rules::Any => {
+            tally.count("not linear");
+            return Ok(());
+        }
+        (Err(one), Err(other)) if one.kind() == other.kind() => return Ok(()),
+        (of_graph, of_straight) => {
+            let show = |of: funcify::Result<Graph>| of.map_or_else(|error| error.to_string(), |_| "accepted".into());
+            let reason = format!("{}\nand in a straight line\n{}\nin\n{graph}", show(of_graph), show(of_straight));
+            return Err(Disagreement { property, reason });
+        }
+    };
+    let of_graph = derived(property, graph, Ok(of_graph))?;
+    let of_straight = derived(property, straight, Ok(of_straight))?;
+    let values = subject.run(property, graph)?;
+    let names: Vec<String> = match is_forward {
+        true => floats_of(graph),
+        false => Vec::new(),
+    };
+    let like: Vec<_> = match is_forward {
+        true => names.iter().map(|name| subject.inputs[name].clone()).collect(),
+        false => values.iter().filter(|value| value.dtype().is_float()).cloned().collect(),
+    };
+    let directions: Vec<_> = like.iter().map(|like| subject.another(like)).collect();
+    subject.give(&of_graph, graph, directions.iter());
+    let (found, expected) = (subject.run(property, &of_graph)?, subject.run(property, &of_straight)?);
+    if !expected.iter().all(super::is_finite) {
+        tally.count("straight derivative not finite");
+        return Ok(());
+    }
+    let tolerance = if subject.kept.is_exact { 10.0 * REORDERED } else { 1e-2 };
+    same(property, &of_graph, &found, &expected, tolerance)?;
+    tally.count(property);
+    // Of programs whose rules are no derivatives, nothing else tells the second ones.
+    let has_rules = subject.kept.rules != Rules::Derivatives;
+    let is_next = match level {
+        1 => subject.below(3) == 0 || has_rules,
+        2 => subject.below(6) == 0,
+        _ => false,
+    };
+    if is_next {
+        let outputs: Vec<&str> = of_graph.outputs()[values.len()..].iter().map(|output| output.name.as_str()).collect();
+        let next = derived(property, &of_graph, of_graph.only(&outputs))?;
+        let next_straight = derived(property, &of_straight, of_straight.only(&outputs))?;
+        derivatives(subject, &next, &next_straight, level + 1, tally)?;
+    }
+    Ok(())
+}

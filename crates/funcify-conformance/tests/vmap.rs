@@ -7,6 +7,9 @@ use funcify::{Error, Graph, HostTensor, VmapOptions, evaluate};
 use funcify_conformance::lanes::{arguments, one_by_one, operands, stacked, varied};
 use funcify_conformance::{Case, Expected, ExpectedOutput, all_cases, compare};
 
+/// The cases with a branch that no machine can run, and that is not taken.
+const HUGE: [&str; 1] = ["edge/huge_branch_that_is_not_taken"];
+
 /// What came of a batched case.
 #[derive(PartialEq, Debug)]
 enum Outcome {
@@ -14,6 +17,8 @@ enum Outcome {
     Equal,
     /// It was refused, because the lanes run different numbers of steps and a trace would be ragged.
     Ragged,
+    /// It was refused: lanes that choose for themselves run every branch, and one is beyond the memory budget.
+    OverBudget,
 }
 
 /// Batches a case over the inputs that `mapped` names.
@@ -43,7 +48,10 @@ fn check(case: &Case, mapped: &[bool]) -> Outcome {
     let text = batched.to_string();
     assert_eq!(Graph::parse(&text).unwrap().to_string(), text, "{}", what());
     let arguments = arguments(&lanes, mapped);
-    let results = evaluate(&batched, &arguments).unwrap_or_else(|error| panic!("{}: {error}\n{batched}", what()));
+    let results = match evaluate(&batched, &arguments) {
+        Err(Error::OverBudget { .. }) if HUGE.contains(&&*case.name) => return Outcome::OverBudget,
+        results => results.unwrap_or_else(|error| panic!("{}: {error}\n{batched}", what())),
+    };
     compare(&batched, &results, &expected).unwrap_or_else(|reason| panic!("{}: {reason}\n{batched}", what()));
     Outcome::Equal
 }
@@ -98,6 +106,7 @@ fn every_program() {
                     assert!(text.contains("0..$") || text.contains("until"), "{} has no counted loop", case.name);
                     ragged += 1;
                 }
+                Outcome::OverBudget => {}
             }
         }
     }
@@ -112,7 +121,10 @@ fn lanes_of_lanes() {
     for case in programs() {
         let Ok(inner) = case.graph.vmap("INNER", VmapOptions::new()) else { continue };
         let inputs: Vec<HostTensor> = case.inputs.iter().map(|input| stacked(&[input, input])).collect();
-        let Ok(results) = evaluate(&inner, &inputs) else { panic!("{}: the lanes fail", case.name) };
+        let results = match evaluate(&inner, &inputs) {
+            Err(Error::OverBudget { .. }) if HUGE.contains(&&*case.name) => continue,
+            results => results.unwrap_or_else(|error| panic!("{}: the lanes fail: {error}", case.name)),
+        };
         let outputs = inner.outputs().iter().zip(results).map(|(output, values)| {
             let name = output.name.clone();
             ExpectedOutput { name, ty: values.ty(), values, rtol: 0.0, atol: 0.0 }

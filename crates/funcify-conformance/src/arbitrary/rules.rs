@@ -3,7 +3,7 @@
 //! In most programs the rules are the derivatives of their functions, by another way, so that all properties of derivatives
 //! hold. In some they are not, or are not even linear, so that it shows whether they are used, and how often.
 
-use funcify::{DType, Disconnected, GradOptions, Graph, Value, custom_jvp, custom_vjp, jvp, vjp_with};
+use funcify::{DType, Disconnected, GradOptions, Graph, TensorType, Value, custom_jvp, custom_vjp, jvp, vjp_with};
 
 use super::maker::{Entry, LIMIT, Maker};
 
@@ -46,11 +46,16 @@ fn clipped(maker: &mut Maker<'_>) {
     maker.add(value, x.bound);
 }
 
+/// Whether an argument of the type tells every symbol of it: `T`, not `T+1`.
+fn tells_its_sizes(ty: &TensorType) -> bool {
+    ty.shape.dims().iter().all(|dim| dim.constant().is_some() || dim.as_symbol().is_some())
+}
+
 /// A random function of some floats as a graph of its own, and what its results are at most.
 fn drawn(maker: &mut Maker<'_>) -> Option<(Graph, Vec<Value>, Vec<f64>)> {
     let mut arguments: Vec<Entry> = Vec::new();
     for _ in 0..1 + maker.choices.below(2) {
-        arguments.extend(maker.ranked(0));
+        arguments.extend(maker.ranked(0).filter(|entry| tells_its_sizes(&entry.value.ty())));
     }
     if arguments.is_empty() {
         arguments.push(maker.number());
@@ -58,12 +63,12 @@ fn drawn(maker: &mut Maker<'_>) -> Option<(Graph, Vec<Value>, Vec<f64>)> {
     let outside = std::mem::take(&mut maker.scope);
     let is_closed = std::mem::replace(&mut maker.is_closed, true);
     let is_linear = std::mem::replace(&mut maker.is_linear, true);
+    let declared: Vec<_> = arguments.iter().map(|entry| (entry.value.ty(), entry.bound)).collect();
     let mut bounds = Vec::new();
     let graph = Graph::build("function", |g| {
-        let input = |(index, entry): (usize, &Entry)| {
-            Maker::entry(g.input(&format!("a{index}"), entry.value.ty()), entry.bound)
-        };
-        let inputs: Vec<Entry> = arguments.iter().enumerate().map(input).collect();
+        let inputs = declared.into_iter().enumerate();
+        let inputs: Vec<Entry> =
+            inputs.map(|(index, (ty, bound))| Maker::entry(g.input(&format!("a{index}"), ty), bound)).collect();
         maker.within(inputs.clone(), |maker| {
             // Each argument has a share.
             let mut shares = maker.number();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::live::{binds, uses_any};
 use super::{Graph, work};
 use crate::ops::scan::Start;
-use crate::ops::{Op, Scan, Switch, While};
+use crate::ops::{AssociativeScan, Op, Scan, Switch, While};
 use crate::types::Symbol;
 
 impl Graph {
@@ -133,6 +133,7 @@ impl Need {
                 Op::Scan(scan) => scan_operands(scan, &results, &mut bodies[0]),
                 Op::Switch(switch) => switch_operands(switch, &results, bodies),
                 Op::While(op) => while_operands(op, &results, bodies),
+                Op::AssociativeScan(op) => associative_operands(op, &results, &mut bodies[0]),
                 _ => vec![true; node.inputs.len()],
             };
             for (input, _) in node.inputs.iter().zip(operands).filter(|(_, needed)| *needed) {
@@ -224,6 +225,24 @@ fn while_operands(op: &While, results: &[bool], bodies: &mut [Need]) -> Vec<bool
     }
 }
 
+/// Which leaves are needed: their results are, or a combination that is needed reads them.
+fn needed_leaves(op: &AssociativeScan, results: &[bool], combine: &Need) -> Vec<bool> {
+    let is_read = |leaf| combine.has(&op.combine, leaf) || combine.has(&op.combine, op.leaves + leaf);
+    results.iter().enumerate().map(|(leaf, result)| *result || is_read(leaf)).collect()
+}
+
+fn associative_operands(op: &AssociativeScan, results: &[bool], combine: &mut Need) -> Vec<bool> {
+    let mut leaves = results.to_vec();
+    loop {
+        let params = combine.add(&op.combine, &leaves);
+        let more = needed_leaves(op, results, combine);
+        if more == leaves {
+            return [leaves.as_slice(), &params[2 * op.leaves..]].concat();
+        }
+        leaves = more;
+    }
+}
+
 /// What is left of an op if only these results are needed, and of its bodies that. `None` if it stays as it is: a function
 /// with a derivative rule does, for its rule is for all its results.
 fn slim(op: &Op, results: &[bool], bodies: &[Need]) -> Option<Option<Slim>> {
@@ -231,6 +250,7 @@ fn slim(op: &Op, results: &[bool], bodies: &[Need]) -> Option<Option<Slim>> {
         Op::Scan(scan) => Some(slim_scan(scan, results, &bodies[0])),
         Op::Switch(switch) => Some(slim_switch(switch, results, bodies)),
         Op::While(op) => Some(slim_while(op, results, bodies)),
+        Op::AssociativeScan(op) => Some(slim_associative(op, results, &bodies[0])),
         _ => None,
     }
 }
@@ -308,4 +328,16 @@ fn slim_while(op: &While, results: &[bool], bodies: &[Need]) -> Option<Slim> {
     let body = op.body.kept(&Keep { inputs: inputs(&of_body), outputs: needed.clone() }, &bodies[1])?;
     let op = While { condition: Arc::new(condition), body: Arc::new(body), bound: op.bound.clone() };
     Some(Slim { op: op.into(), operands, results: carries })
+}
+
+fn slim_associative(op: &AssociativeScan, results: &[bool], need: &Need) -> Option<Slim> {
+    let (needed, used) = (needed_leaves(op, results, need), need.inputs(&op.combine));
+    let captured = &used[2 * op.leaves..];
+    let operands = [needed.as_slice(), captured].concat();
+    let kept = Keep { inputs: [needed.as_slice(), &needed, captured].concat(), outputs: needed.clone() };
+    let combine = Arc::new(op.combine.kept(&kept, need)?);
+    let chosen = |flags: &[bool]| (0..flags.len()).filter(|index| flags[*index]).collect::<Vec<usize>>();
+    let results = chosen(&needed);
+    let op = AssociativeScan { combine, leaves: results.len(), reverse: op.reverse };
+    Some(Slim { op: op.into(), operands: chosen(&operands), results })
 }

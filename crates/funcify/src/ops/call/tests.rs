@@ -3,7 +3,7 @@
 use crate::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use crate::{
     Builder, DType, Error, GradOptions, Graph, HostTensor, Residuals, ScanOptions, Tree, Value, checkpoint, cond,
-    custom_jvp, custom_vjp, evaluate, grad, hvp, jvp, scan, scan_with, value_and_grad, vjp, vmap,
+    custom_jvp, custom_vjp, evaluate, grad, hvp, jvp, scan, scan_with, stack, value_and_grad, vjp, vmap,
 };
 
 /// The square of x. In reverse mode its derivative is 10 x.
@@ -200,6 +200,17 @@ fn a_rule_that_is_not_linear_has_one_mode() {
     let squared = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| tangent.square());
     check(|x| jvp(x, x, squared).1, 3.0, &[&[9.]]);
     refused(|g| grad(g.input("x", "f64[]"), squared), "NoDerivative", "not linear in the tangents");
+}
+
+/// The tangents of a running product are an associative scan of pairs: what it transposes to reads the running products,
+/// which need no tangents. So the pairs' first halves alone are left of it.
+#[test]
+fn a_tangent_with_an_associative_scan_has_a_transpose() {
+    let product = |x: Value| x.cumprod(0).sum(..);
+    let by_rule = |x: Value| custom_jvp(x, product, |x, _, tangent| jvp(x, tangent, product).1);
+    let numbers = |x: Value| stack(&[x, x + 1.0, x * 2.0], 0);
+    check(|x| grad(x, |x| by_rule(numbers(x))), 3.0, &[&[1. + 7. + 66.]]);
+    check(|x| hvp(x, x.ones_like(), |x| by_rule(numbers(x))), 3.0, &[&[2. + 40.]]);
 }
 
 /// Rules with loops of their own, whose numbers of steps are known late.

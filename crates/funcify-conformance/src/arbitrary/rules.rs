@@ -3,7 +3,9 @@
 //! In most programs the rules are the derivatives of their functions, by another way, so that all properties of derivatives
 //! hold. In some they are not, or are not even linear, so that it shows whether they are used, and how often.
 
-use funcify::{DType, Disconnected, GradOptions, Graph, TensorType, Value, custom_jvp, custom_vjp, jvp, vjp_with};
+use funcify::{
+    DType, Dim, Disconnected, GradOptions, Graph, Shape, TensorType, Value, custom_jvp, custom_vjp, jvp, vjp_with,
+};
 
 use super::maker::{Entry, LIMIT, Maker};
 
@@ -57,9 +59,8 @@ fn drawn(maker: &mut Maker<'_>) -> Option<(Graph, Vec<Value>, Vec<f64>)> {
     for _ in 0..1 + maker.choices.below(2) {
         arguments.extend(maker.ranked(0).filter(|entry| tells_its_sizes(&entry.value.ty())));
     }
-    if arguments.is_empty() {
-        arguments.push(maker.number());
-    }
+    // Its ops may ask for both sizes.
+    arguments.push(maker.shaped(&Shape::from([Dim::from("T"), Dim::from("N")])));
     let outside = std::mem::take(&mut maker.scope);
     let is_closed = std::mem::replace(&mut maker.is_closed, true);
     let is_linear = std::mem::replace(&mut maker.is_linear, true);

@@ -49,10 +49,11 @@ impl Transpose {
             let inputs: Vec<Value> = inputs.iter().map(|input| input.unwrap_or_else(&mut next)).collect();
             let given = cotangents(params);
             let pulled = Tape::record(graph, &inputs, &wanted, residuals).pull(&given);
+            let needed = graph.needed_inputs(&given.iter().map(Option::is_some).collect::<Vec<bool>>());
             let mut outputs = Vec::new();
             for (passes, index) in passes.iter_mut().zip(&linear) {
                 *passes = pulled[*index].is_some();
-                is_linear &= *passes || !leads(graph, *index, &given);
+                is_linear &= *passes || !needed[*index];
                 outputs.extend(pulled[*index].map(|value| (format!("ct_{}", graph.input_name(*index)), value)));
             }
             outputs
@@ -79,17 +80,4 @@ pub(crate) fn transposed(
         Err(NoTranspose::NotLinear) => None,
         Err(NoTranspose::Failed) => Some(vec![None; inputs.iter().filter(|input| input.is_none()).count()]),
     }
-}
-
-/// Whether an output with a cotangent depends on an input, through whatever ops.
-fn leads(graph: &Graph, input: usize, cotangents: &[Option<Value>]) -> bool {
-    let mut depends = vec![false; graph.values().count()];
-    depends[graph.inputs()[input].value.index()] = true;
-    for node in graph.nodes() {
-        if node.inputs.iter().any(|input| depends[input.index()]) {
-            node.outputs.iter().for_each(|output| depends[output.index()] = true);
-        }
-    }
-    let mut outputs = graph.outputs().iter().zip(cotangents);
-    outputs.any(|(output, cotangent)| cotangent.is_some() && depends[output.value.index()])
 }

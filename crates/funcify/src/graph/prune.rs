@@ -29,6 +29,11 @@ impl Graph {
         self.kept(&keep, &need)
     }
 
+    /// Which inputs these outputs need.
+    pub(crate) fn needed_inputs(&self, outputs: &[bool]) -> Vec<bool> {
+        Need::of(self).add(self, outputs)
+    }
+
     /// With these inputs and outputs alone, and what they need. `None` if an output needs an input that is left out.
     fn kept(&self, keep: &Keep, need: &Need) -> Option<Graph> {
         let mut graph = Graph::new(self.name());

@@ -3,7 +3,7 @@
 use crate::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use crate::{
     Builder, DType, Error, GradOptions, Graph, HostTensor, Residuals, ScanOptions, Tree, Value, checkpoint, cond,
-    custom_jvp, custom_vjp, evaluate, grad, hvp, jvp, scan, scan_with, stack, value_and_grad, vjp, vmap,
+    custom_jvp, custom_vjp, evaluate, grad, hvp, iota, jvp, scan, scan_with, stack, value_and_grad, vjp, vmap,
 };
 
 /// The square of x. In reverse mode its derivative is 10 x.
@@ -206,11 +206,19 @@ fn a_rule_that_is_not_linear_has_one_mode() {
 /// which need no tangents. So the pairs' first halves alone are left of it.
 #[test]
 fn a_tangent_with_an_associative_scan_has_a_transpose() {
-    let product = |x: Value| x.cumprod(0).sum(..);
+    let product = |x: Value| x.cumprod(0, false).sum(..);
     let by_rule = |x: Value| custom_jvp(x, product, |x, _, tangent| jvp(x, tangent, product).1);
     let numbers = |x: Value| stack(&[x, x + 1.0, x * 2.0], 0);
     check(|x| grad(x, |x| by_rule(numbers(x))), 3.0, &[&[1. + 7. + 66.]]);
     check(|x| hvp(x, x.ones_like(), |x| by_rule(numbers(x))), 3.0, &[&[2. + 40.]]);
+}
+
+/// A tangent that a result without a cotangent alone needs, beside others in one loop, gets none.
+#[test]
+fn a_tangent_that_leads_elsewhere_in_a_loop_has_no_cotangent() {
+    let powers = |(x, y): (Value, Value)| scan((x, y), iota(3, DType::F64), |(x, y), _| ((x * 2.0, y * 3.0), ())).0;
+    let by_rule = |x: (Value, Value)| custom_jvp(x, powers, |_, _, tangents| powers(tangents));
+    check(|x| grad(x, |x| by_rule((x, x * 0.5)).0), 3.0, &[&[8.]]);
 }
 
 /// Rules with loops of their own, whose numbers of steps are known late.

@@ -21,8 +21,6 @@ import numpy_workloads
 from workloads import WORKLOADS
 
 TOLERANCE = 1e-4
-SINGLE = {"kalman"}
-"""Workloads that lose digits in f32, in any library: 1 - k of a gain next to 1. The expected results lose the same ones."""
 PYTHON_SUBJECTS = ("jax", "torch-eager", "torch-compile", "pytensor")
 
 SIZES = {
@@ -86,7 +84,7 @@ def expect(cases, folder):
     for workload in dict.fromkeys(workload for workload, _ in cases):
         arrays = inputs(workload, SIZES[workload], np.random.default_rng(7))
         save_file(arrays, folder / f"{workload}.safetensors")
-        expected[workload, "forward"] = numpy_workloads.forward(workload, SIZES[workload], widened(workload, arrays))
+        expected[workload, "forward"] = numpy_workloads.forward(workload, SIZES[workload], widened(arrays))
     training = [workload for workload, phase in cases if phase == "train" and WORKLOADS[workload].differentiated]
     if training:
         subprocess.run([sys.executable, "-c", "import check, sys; check.write_gradients(*sys.argv[1:])", str(folder), *training],
@@ -94,10 +92,8 @@ def expect(cases, folder):
     return expected | {(workload, "train"): load_file(folder / f"{workload}.train") for workload in training}
 
 
-def widened(workload, arrays):
+def widened(arrays):
     """The inputs in the precision of the expected results."""
-    if workload in SINGLE:
-        return arrays
     return {name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in arrays.items()}
 
 
@@ -110,7 +106,7 @@ def write_gradients(folder, *workloads):
 
     for workload in workloads:
         arrays = load_file(f"{folder}/{workload}.safetensors")
-        program = jax_workloads.Program(workload, SIZES[workload], "train", widened(workload, arrays))
+        program = jax_workloads.Program(workload, SIZES[workload], "train", widened(arrays))
         save_file(program.read(program.run()), f"{folder}/{workload}.train")
 
 

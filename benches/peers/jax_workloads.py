@@ -137,7 +137,7 @@ def kalman(sizes, ys, log_q, log_r):
         v = y - m
         k = p / f
         cost = 0.5 * (jnp.log(2 * jnp.pi) + jnp.log(f) + v * v / f)
-        return (m + k * v, p * (1 - k) + q, nll + cost), None
+        return (m + k * v, p * r / f + q, nll + cost), None
 
     start = tuple(jnp.asarray(value, ys.dtype) for value in (0, KALMAN_DIFFUSE, 0))
     return {"nll": lax.scan(step, start, ys)[0][2]}

@@ -77,7 +77,7 @@ def kalman(sizes, ys, log_q, log_r):
         v = y - m
         k = p / f
         nll += 0.5 * (np.log(2 * np.pi) + np.log(f) + v * v / f)
-        m, p = m + k * v, p * (1 - k) + q
+        m, p = m + k * v, p * r / f + q
     return {"nll": np.asarray(nll)}
 
 

@@ -137,7 +137,7 @@ def kalman(sizes, ys, log_q, log_r):
         v = y - m
         k = p / f
         cost = scalar(0.5) * (scalar(np.log(2 * np.pi)) + pt.log(f) + v * v / f)
-        return m + k * v, p * (1 - k) + q, nll + cost
+        return m + k * v, p * r / f + q, nll + cost
 
     start = [scalar(0), scalar(KALMAN_DIFFUSE), scalar(0)]
     *_, nll = scan(step, start, [ys], [pt.exp(log_q), pt.exp(log_r)])

@@ -223,7 +223,7 @@ def kalman(loops, sizes, ys, log_q, log_r):
         v = y - m
         k = p / f
         cost = 0.5 * (math.log(2 * math.pi) + f.log() + v * v / f)
-        return (m + k * v, p * (1 - k) + q, nll + cost), None
+        return (m + k * v, p * r / f + q, nll + cost), None
 
     start = (torch.zeros(()), torch.full((), KALMAN_DIFFUSE), torch.zeros(()))
     (_, _, nll), _ = loops.scan(step, start, (ys,))

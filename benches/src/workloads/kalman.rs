@@ -49,7 +49,7 @@ fn graph(_: &Sizes) -> funcify::Result<Graph> {
             let v = y - m;
             let k = p / f;
             let cost = ((2.0 * PI).ln() + f.log() + v * v / f) * 0.5;
-            ((m + k * v, p * (1.0 - k) + q, nll + cost), ())
+            ((m + k * v, p * r / f + q, nll + cost), ())
         });
         Outputs { nll }
     })
@@ -64,8 +64,8 @@ fn candle(_: &Sizes, inputs: &CandleInputs) -> candle_core::Result<Vec<Tensor>> 
         let v = (ys.get(t)? - &m)?;
         let k = (&p / &f)?;
         nll = (nll + (((f.log()? + (v.sqr()? / &f)?)? + (2.0 * PI).ln())? * 0.5)?)?;
-        m = (m + (&k * v)?)?;
-        p = ((p * (1.0 - k)?)? + &q)?;
+        m = (m + (k * v)?)?;
+        p = (((p * &r)? / f)? + &q)?;
     }
     Ok(vec![nll])
 }
@@ -78,9 +78,9 @@ fn burn(_: &Sizes, inputs: &BurnInputs) -> Vec<burn::tensor::Tensor<1>> {
         let f = p.clone() + r.clone();
         let v = y - m.clone();
         let k = p.clone() / f.clone();
-        nll = nll + (f.clone().log() + v.clone() * v.clone() / f + (2.0 * PI).ln()) * 0.5;
-        m = m + k.clone() * v;
-        p = p * (-k + 1.0) + q.clone();
+        nll = nll + (f.clone().log() + v.clone() * v.clone() / f.clone() + (2.0 * PI).ln()) * 0.5;
+        m = m + k * v;
+        p = p * r.clone() / f + q.clone();
     }
     vec![nll]
 }

@@ -1,7 +1,7 @@
 """Checks the peers: every subject runs every workload through the protocol on small random inputs, and must agree.
 
-`python check.py [--only NAME ...] [--workload NAME ...] [NAME=COMMAND ...]`, with the Python of the peers' environment. A
-command adds a subject that is no Python peer: `rlx=/path/to/rlx-peer`. Forward results are compared with NumPy's in float64,
+`python check.py [NAME=COMMAND ...] [--only NAME ...] [--workload NAME ...]`, with the Python of the peers' environment. A
+command adds a subject that is no Python peer: `rlx=/path/to/rlx-worker`. Forward results are compared with NumPy's in float64,
 training with JAX's in float64, within 1e-4 of the largest value. Prints a table, and exits with 1 where one is wrong.
 """
 

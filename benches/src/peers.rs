@@ -31,7 +31,7 @@ impl Peers {
         let manifest = source(root).join("rlx/Cargo.toml");
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         let mut build = Command::new(cargo);
-        build.args(["build", "--release", "--quiet", "--manifest-path"]).arg(manifest);
+        build.args(["build", "--release", "--locked", "--quiet", "--manifest-path"]).arg(manifest);
         let rlx = run(build.env("CARGO_TARGET_DIR", &target)).map(|()| target.join("release/rlx-worker"));
         for (what, made) in [("Python's peers", &python), ("rlx", &rlx)] {
             if let Err(why) = made {

@@ -1,0 +1,121 @@
+//! rlx as a worker of the benchmarks: answers the requests of PROTOCOL.md.
+
+mod memory;
+mod program;
+mod tensors;
+mod value;
+mod workloads;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::memory::{Held, processor_time};
+use crate::program::{Declined, Program};
+use crate::workloads::Sizes;
+
+/// rlx walks some graphs by recursion.
+const STACK: usize = 1 << 30;
+
+#[derive(Deserialize)]
+#[serde(tag = "do", rename_all = "lowercase")]
+enum Request {
+    Prepare { workload: String, sizes: BTreeMap<String, usize>, phase: String, inputs: String, outputs: String },
+    Run { count: usize },
+    Peak,
+    Quit,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer {
+    Made { make_s: f64, make_cpu_s: f64 },
+    Ran { wall_s: Vec<f64>, cpu_s: Vec<f64> },
+    Memory { allocator_bytes: usize, system_bytes: Option<usize> },
+    Declined { declined: String },
+    Failed { failed: String },
+}
+
+/// A program, and what the process held before it was made.
+struct Prepared {
+    program: Program,
+    before: Held,
+}
+
+fn main() -> Result<()> {
+    let worker = std::thread::Builder::new().stack_size(STACK).spawn(answer_all)?;
+    worker.join().map_err(|_| anyhow::anyhow!("the worker panicked"))?
+}
+
+fn answer_all() -> Result<()> {
+    let mut prepared = None;
+    for line in std::io::stdin().lock().lines() {
+        let request: Request = serde_json::from_str(&line?).context("a request is a line of JSON")?;
+        if matches!(request, Request::Quit) {
+            break;
+        }
+        // What rlx cannot do is a panic.
+        let answer = catch_unwind(AssertUnwindSafe(|| answer(request, &mut prepared)));
+        let answer = match answer {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => match error.downcast_ref::<Declined>() {
+                Some(declined) => Answer::Declined { declined: declined.to_string() },
+                None => Answer::Failed { failed: format!("{error:#}") },
+            },
+            Err(panic) => Answer::Failed { failed: first_line(&*panic) },
+        };
+        let mut output = std::io::stdout().lock();
+        writeln!(output, "{}", serde_json::to_string(&answer)?)?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
+    match request {
+        Request::Prepare { workload, sizes, phase, inputs, outputs } => {
+            *prepared = None;
+            let tensors = tensors::read(&inputs)?;
+            let before = Held::now();
+            let (start, cpu) = (Instant::now(), processor_time());
+            let mut program = Program::make(&workload, Sizes(sizes), &phase, &tensors)?;
+            let results = program.run()?;
+            let (make_s, make_cpu_s) = (start.elapsed().as_secs_f64(), (processor_time() - cpu).as_secs_f64());
+            tensors::write(&outputs, &program.named(results))?;
+            *prepared = Some(Prepared { program, before });
+            Ok(Answer::Made { make_s, make_cpu_s })
+        }
+        Request::Run { count } => {
+            let program = &mut prepared.as_mut().context("nothing is prepared")?.program;
+            let (mut wall_s, mut cpu_s) = (Vec::with_capacity(count), Vec::with_capacity(count));
+            for _ in 0..count {
+                let (start, cpu) = (Instant::now(), processor_time());
+                let results = program.run()?;
+                wall_s.push(start.elapsed().as_secs_f64());
+                cpu_s.push((processor_time() - cpu).as_secs_f64());
+                drop(results);
+            }
+            Ok(Answer::Ran { wall_s, cpu_s })
+        }
+        // rlx lays out the memory of a program when it is compiled, and keeps it. So that counts which was not held before the
+        // program was made. The program holds a copy of the inputs, and those that were read before are gone: they cancel.
+        Request::Peak => {
+            let Prepared { program, before } = prepared.as_mut().context("nothing is prepared")?;
+            let system_watches = Held::watch();
+            program.run()?;
+            let system_bytes = before.resident_since().filter(|_| system_watches);
+            Ok(Answer::Memory { allocator_bytes: before.allocated_since(), system_bytes })
+        }
+        Request::Quit => anyhow::bail!("to quit has no answer"),
+    }
+}
+
+/// What a panic said.
+fn first_line(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("rlx panicked").lines().next().unwrap_or_default().to_string()
+}

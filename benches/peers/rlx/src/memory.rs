@@ -1,0 +1,51 @@
+//! Memory and processor time of this process.
+
+use std::time::Duration;
+
+use cpu_time::ProcessTime;
+use peak_alloc::PeakAlloc;
+
+/// Counts the bytes that Rust code holds.
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+/// The processor time of all threads of this process so far.
+pub(crate) fn processor_time() -> Duration {
+    ProcessTime::now().as_duration()
+}
+
+/// What the process holds at one moment, in bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Held {
+    allocated: usize,
+    resident: Option<usize>,
+}
+
+impl Held {
+    pub(crate) fn now() -> Held {
+        Held { allocated: ALLOCATOR.current_usage(), resident: status("VmRSS:") }
+    }
+
+    /// Begins to watch for the peak. Whether the system does too (Linux, proc_pid_clear_refs(5)).
+    pub(crate) fn watch() -> bool {
+        ALLOCATOR.reset_peak_usage();
+        std::fs::write("/proc/self/clear_refs", "5").is_ok()
+    }
+
+    /// The most that the allocator gave at once since the watch began, beyond this.
+    pub(crate) fn allocated_since(&self) -> usize {
+        ALLOCATOR.peak_usage().saturating_sub(self.allocated)
+    }
+
+    /// The same as the system counts it: pages. `None` where the system does not say.
+    pub(crate) fn resident_since(&self) -> Option<usize> {
+        Some(status("VmHWM:")?.saturating_sub(self.resident?))
+    }
+}
+
+/// A line of the process's status, in bytes.
+fn status(name: &str) -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok()? * 1024)
+}

@@ -1,0 +1,259 @@
+//! Values of a graph of rlx under construction, with operators, so that a step reads as the table of PROTOCOL.md.
+
+use std::cell::RefCell;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use rlx::ir::op::CmpOp;
+use rlx::ir::shape::compare_shape;
+use rlx::{DType, Graph, GraphExt, NodeId, Op, Shape};
+
+/// A graph that is being built.
+pub(crate) struct Builder(RefCell<Graph>);
+
+impl Builder {
+    pub(crate) fn new(name: &str) -> Builder {
+        Builder(RefCell::new(Graph::new(name)))
+    }
+
+    /// A tensor that is uploaded once, before the runs.
+    pub(crate) fn param(&self, name: &str, dims: &[usize]) -> Value<'_> {
+        self.value(|graph| graph.param(name, Shape::new(dims, DType::F32)))
+    }
+
+    /// The graph with these outputs.
+    pub(crate) fn finish(&self, outputs: &[Value]) -> Graph {
+        let mut graph = self.0.borrow().clone();
+        graph.set_outputs(outputs.iter().map(|output| output.id).collect());
+        graph
+    }
+
+    fn input(&self, name: &str, shape: Shape) -> Value<'_> {
+        self.value(|graph| graph.input(name, shape))
+    }
+
+    /// The value of the node that `add` makes.
+    fn value(&self, add: impl FnOnce(&mut Graph) -> NodeId) -> Value<'_> {
+        Value { builder: self, id: add(&mut self.0.borrow_mut()) }
+    }
+}
+
+/// A tensor of f32, or of truths where it is a comparison.
+#[derive(Clone, Copy)]
+pub(crate) struct Value<'g> {
+    builder: &'g Builder,
+    pub(crate) id: NodeId,
+}
+
+impl<'g> Value<'g> {
+    fn map(self, add: impl FnOnce(&mut Graph, NodeId) -> NodeId) -> Value<'g> {
+        self.builder.value(|graph| add(graph, self.id))
+    }
+
+    fn shape(self) -> Shape {
+        self.builder.0.borrow().shape(self.id).clone()
+    }
+
+    pub(crate) fn dims(self) -> Vec<usize> {
+        self.shape().dims().iter().map(|dim| dim.unwrap_static()).collect()
+    }
+
+    /// A tensor of these numbers in the same graph.
+    pub(crate) fn constant(self, numbers: &[f32], dims: &[usize]) -> Value<'g> {
+        let data = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        self.builder.value(|graph| graph.add_node(Op::Constant { data }, vec![], Shape::new(dims, DType::F32)))
+    }
+
+    pub(crate) fn zeros(self, dims: &[usize]) -> Value<'g> {
+        self.constant(&vec![0.0; dims.iter().product()], dims)
+    }
+
+    pub(crate) fn exp(self) -> Value<'g> {
+        self.map(GraphExt::exp)
+    }
+
+    pub(crate) fn log(self) -> Value<'g> {
+        self.map(GraphExt::log)
+    }
+
+    pub(crate) fn tanh(self) -> Value<'g> {
+        self.map(GraphExt::tanh)
+    }
+
+    pub(crate) fn sigmoid(self) -> Value<'g> {
+        self.map(GraphExt::sigmoid)
+    }
+
+    pub(crate) fn matmul(self, other: Value<'g>) -> Value<'g> {
+        self.map(|graph, id| graph.mm(id, other.id))
+    }
+
+    pub(crate) fn reshape(self, dims: &[usize]) -> Value<'g> {
+        self.map(|graph, id| graph.reshape_(id, dims.iter().map(|&dim| dim as i64).collect()))
+    }
+
+    pub(crate) fn transpose(self, axes: &[usize]) -> Value<'g> {
+        self.map(|graph, id| graph.transpose_(id, axes.to_vec()))
+    }
+
+    pub(crate) fn narrow(self, axis: usize, start: usize, length: usize) -> Value<'g> {
+        self.map(|graph, id| graph.narrow_(id, axis, start, length))
+    }
+
+    /// The sum along an axis, which is dropped.
+    pub(crate) fn sum(self, axis: usize) -> Value<'g> {
+        self.map(|graph, id| graph.sum(id, vec![axis], false))
+    }
+
+    /// The mean of the squares of all elements, as a vector of one.
+    pub(crate) fn mean_square(self) -> Value<'g> {
+        let count = self.dims().iter().product();
+        let flat = self.reshape(&[count]);
+        (flat * flat).map(|graph, id| graph.mean(id, vec![0], true))
+    }
+
+    /// The index of the largest element along an axis, which is dropped. It is an f32, as rlx's indices are.
+    pub(crate) fn argmax(self, axis: usize) -> Value<'g> {
+        let mut dims = self.dims();
+        dims.remove(axis);
+        self.map(|graph, id| graph.argmax(id, axis, false, Shape::new(&dims, DType::F32)))
+    }
+
+    /// The rows of these numbers.
+    pub(crate) fn rows(self, indices: Value<'g>) -> Value<'g> {
+        self.map(|graph, id| graph.gather_(id, indices.id, 0))
+    }
+
+    /// The cross entropies of rows of logits, by the number of the right class of each.
+    pub(crate) fn cross_entropies(self, labels: Value<'g>) -> Value<'g> {
+        self.map(|graph, id| graph.softmax_cross_entropy_with_logits(id, labels.id))
+    }
+
+    /// Where the elements compare so.
+    pub(crate) fn compare(self, how: CmpOp, other: Value<'g>) -> Value<'g> {
+        let shape = compare_shape(&self.shape(), &other.shape()).expect("the shapes broadcast");
+        self.map(|graph, id| graph.add_node(Op::Compare(how), vec![id, other.id], shape))
+    }
+
+    /// `yes` where this is true and `no` elsewhere, which have its shape.
+    pub(crate) fn select(self, yes: Value<'g>, no: Value<'g>) -> Value<'g> {
+        let shape = yes.shape();
+        self.map(|graph, id| graph.add_node(Op::Where, vec![id, yes.id, no.id], shape))
+    }
+}
+
+/// Tensors one after the other along an axis.
+pub(crate) fn concat<'g>(values: &[Value<'g>], axis: usize) -> Value<'g> {
+    values[0].map(|graph, _| graph.concat_(values.iter().map(|value| value.id).collect(), axis))
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident),*) => {
+        $(
+            impl<'g> $trait for Value<'g> {
+                type Output = Value<'g>;
+
+                fn $method(self, other: Value<'g>) -> Value<'g> {
+                    self.map(|graph, id| GraphExt::$method(graph, id, other.id))
+                }
+            }
+
+            impl<'g> $trait<f32> for Value<'g> {
+                type Output = Value<'g>;
+
+                fn $method(self, other: f32) -> Value<'g> {
+                    self.$method(self.constant(&[other], &[1]))
+                }
+            }
+        )*
+    };
+}
+
+operators!(Add add, Sub sub, Mul mul, Div div);
+
+impl<'g> Neg for Value<'g> {
+    type Output = Value<'g>;
+
+    fn neg(self) -> Value<'g> {
+        self.map(GraphExt::neg)
+    }
+}
+
+/// The state after each step of a scan, stacked. A step has the state, what is the same in all steps, and its rows.
+pub(crate) fn scan<'g, const F: usize, const R: usize>(
+    length: usize,
+    start: Value<'g>,
+    fixed: [Value<'g>; F],
+    rows: [Value<'g>; R],
+    step: impl for<'b> FnOnce(Value<'b>, [Value<'b>; F], [Value<'b>; R]) -> Value<'b>,
+) -> Value<'g> {
+    let mut dims = start.dims();
+    dims.insert(0, length);
+    loop_of(length, true, Shape::new(&dims, DType::F32), start, fixed, rows, step)
+}
+
+/// The state after the last step of a scan.
+pub(crate) fn fold<'g, const F: usize, const R: usize>(
+    length: usize,
+    start: Value<'g>,
+    fixed: [Value<'g>; F],
+    rows: [Value<'g>; R],
+    step: impl for<'b> FnOnce(Value<'b>, [Value<'b>; F], [Value<'b>; R]) -> Value<'b>,
+) -> Value<'g> {
+    loop_of(length, false, start.shape(), start, fixed, rows, step)
+}
+
+fn loop_of<'g, const F: usize, const R: usize>(
+    length: usize,
+    save_trajectory: bool,
+    shape: Shape,
+    start: Value<'g>,
+    fixed: [Value<'g>; F],
+    rows: [Value<'g>; R],
+    step: impl for<'b> FnOnce(Value<'b>, [Value<'b>; F], [Value<'b>; R]) -> Value<'b>,
+) -> Value<'g> {
+    let body = Builder::new("step");
+    let state = body.input("state", start.shape());
+    let mut number = 0;
+    let mut inputs = |shape| {
+        number += 1;
+        body.input(&format!("input_{number}"), shape)
+    };
+    let body_fixed = fixed.map(|value| inputs(value.shape()));
+    let body_rows = rows.map(|value| inputs(Shape::new(&value.dims()[1..], DType::F32)));
+    let next = step(state, body_fixed, body_rows);
+    let op = Op::Scan {
+        body: Box::new(body.finish(&[next])),
+        length: length as u32,
+        save_trajectory,
+        num_bcast: F as u32,
+        num_xs: R as u32,
+        num_checkpoints: 0,
+    };
+    let all = [start].into_iter().chain(fixed).chain(rows).map(|value| value.id).collect();
+    start.map(|graph, _| graph.add_node(op, all, shape))
+}
+
+/// The first part of the state after a loop that goes on while a condition holds, at most `limit` steps. What the step reads
+/// is part of the state.
+pub(crate) fn while_loop<'g, const N: usize>(
+    limit: usize,
+    start: [Value<'g>; N],
+    goes_on: impl for<'b> FnOnce([Value<'b>; N]) -> Value<'b>,
+    step: impl for<'b> FnOnce([Value<'b>; N]) -> [Value<'b>; N],
+) -> Value<'g> {
+    let (condition, body) = (Builder::new("goes_on"), Builder::new("step"));
+    let holds = goes_on(parts(&condition, &start));
+    let next = step(parts(&body, &start));
+    let op = Op::While {
+        cond: Box::new(condition.finish(&[holds])),
+        body: Box::new(body.finish(&next)),
+        max_iterations: Some(limit),
+    };
+    let (all, shape) = (start.iter().map(|value| value.id).collect(), start[0].shape());
+    start[0].map(|graph, _| graph.add_node(op, all, shape))
+}
+
+/// Inputs of a loop's graph that are like the state at the start.
+fn parts<'b, const N: usize>(builder: &'b Builder, start: &[Value; N]) -> [Value<'b>; N] {
+    std::array::from_fn(|index| builder.input(&format!("state_{index}"), start[index].shape()))
+}

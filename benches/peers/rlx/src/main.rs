@@ -18,9 +18,6 @@ use crate::memory::{Held, processor_time};
 use crate::program::{Declined, Program};
 use crate::workloads::Sizes;
 
-/// rlx walks some graphs by recursion.
-const STACK: usize = 1 << 30;
-
 #[derive(Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
 enum Request {
@@ -47,11 +44,6 @@ struct Prepared {
 }
 
 fn main() -> Result<()> {
-    let worker = std::thread::Builder::new().stack_size(STACK).spawn(answer_all)?;
-    worker.join().map_err(|_| anyhow::anyhow!("the worker panicked"))?
-}
-
-fn answer_all() -> Result<()> {
     let mut prepared = None;
     for line in std::io::stdin().lock().lines() {
         let request: Request = serde_json::from_str(&line?).context("a request is a line of JSON")?;

@@ -47,7 +47,8 @@ struct Arguments {
     /// Beside the sizes of the tables those of the plots, at which time and memory grow.
     #[arg(long)]
     growth: bool,
-    /// Also JAX, PyTorch, PyTensor and rlx. The first time this makes a Python environment and rlx's worker under `target/bench`, in minutes.
+    /// Also JAX, PyTorch, PyTensor and rlx. The first time this makes a Python environment and rlx's worker under
+    /// `target/bench`, in minutes.
     #[arg(long)]
     peers: bool,
     /// How often each subject has its turn.

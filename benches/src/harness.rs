@@ -24,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     /// How long a turn lasts, in which a fast program runs many times.
     pub(crate) turn: Duration,
+    /// Who ran three times, and for so long in all, has no further turn.
+    pub(crate) enough: Duration,
     /// How long making a program and running it once may take.
     pub(crate) patience: Duration,
     /// A file for inputs and results.
@@ -108,7 +110,8 @@ impl Item<'_> {
         for _ in 0..self.plan.rounds {
             let mut still = Vec::with_capacity(ready.len());
             for mut each in ready {
-                match self.turn(&mut each) {
+                let is_enough = each.samples.count() >= 3 && each.samples.total() > self.plan.enough.as_secs_f64();
+                match if is_enough { Ok(()) } else { self.turn(&mut each) } {
                     Ok(()) => still.push(each),
                     Err(error) => self.leave(found, each.subject, &format!("{error:#}"), false),
                 }

@@ -150,7 +150,7 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
     };
     let items = workloads().filter(|workload| !of_workloads || named(workload.name));
     let items = items.flat_map(|workload| sizes_of(workload).into_iter().map(move |sizes| (workload, sizes))).collect();
-    // In software, wgpu takes most of the time of a run and tells little: it has its turn where it is asked for.
+    // In software, wgpu takes most of the time of a run and tells little: a quick run has it where it is asked for.
     let on_wgpu = |subject: &Subject| {
         matches!(
             subject.kind,
@@ -161,12 +161,13 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
         true => named(subject.name) || (arguments.peers && subject.is_peer()),
         false => (arguments.peers || !subject.is_peer()) && !(arguments.quick && on_wgpu(subject)),
     };
-    let (rounds, turn, patience) = if arguments.quick { (3, 50, 30) } else { (7, 150, 30) };
+    let (rounds, turn, enough, patience) = if arguments.quick { (3, 50, 1, 30) } else { (7, 150, 10, 30) };
     Ok(Plan {
         items,
         subjects: subjects().filter(wanted).collect(),
         rounds: if arguments.values { 0 } else { arguments.rounds.unwrap_or(rounds) },
         turn: Duration::from_millis(turn),
+        enough: Duration::from_secs(enough),
         patience: Duration::from_secs(patience),
         folder: folder.to_path_buf(),
     })

@@ -61,6 +61,11 @@ impl Samples {
         self.wall.len()
     }
 
+    /// How long all runs took.
+    pub(crate) fn total(&self) -> f64 {
+        self.wall.iter().sum()
+    }
+
     /// The shortest time.
     pub(crate) fn low(&self) -> Option<f64> {
         self.wall.iter().copied().reduce(f64::min)

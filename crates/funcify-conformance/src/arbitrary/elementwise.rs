@@ -7,7 +7,7 @@ use super::maker::{Entry, Maker};
 /// A function of an element that is at most the bound, and what its results are at most.
 type Smooth = (&'static str, fn(Value, f64) -> (Value, f64));
 
-const SMOOTH: [Smooth; 39] = [
+const SMOOTH: [Smooth; 40] = [
     ("neg", |x, b| (-x, b)),
     ("tanh", |x, _| (x.tanh(), 1.0)),
     ("sin", |x, _| (x.sin(), 1.0)),
@@ -35,6 +35,7 @@ const SMOOTH: [Smooth; 39] = [
     ("erf_inv", |x, _| ((x.sin() * 0.7).erf_inv(), 0.8)),
     ("lgamma", |x, b| ((x.square() + 1.2).lgamma(), b * b)),
     ("digamma", |x, b| ((x.square() + 1.2).digamma(), b + 1.0)),
+    ("polygamma", |x, _| ((x.square() + 1.2).polygamma(1), 1.3)),
     ("cbrt", |x, b| ((x.square() + 0.6).cbrt(), 1.0 + b)),
     ("softplus", |x, b| (x.softplus(), 1.0 + b)),
     ("gelu", |x, b| (x.gelu(), b)),

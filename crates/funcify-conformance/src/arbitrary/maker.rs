@@ -76,7 +76,7 @@ const LOOPS: [(usize, Part); 12] = [
     (8, control::associative),
     (12, control::partial),
     (16, transforms::transform),
-    (18, rules::function),
+    (8, rules::function),
 ];
 
 /// Those that bind no symbols.
@@ -85,7 +85,7 @@ const CLOSED: [(usize, Part); 5] = [
     (14, recurrences::raw_loop),
     (10, control::choice),
     (16, transforms::transform),
-    (8, rules::function),
+    (4, rules::function),
 ];
 
 impl Maker<'_> {

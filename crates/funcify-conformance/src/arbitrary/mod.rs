@@ -53,7 +53,7 @@ impl Sample {
         sizes.set(&Symbol::new("T"), rows);
         sizes.set(&Symbol::new("N"), choices.of(&[2, 3, 1, 2]));
         let is_inexact = choices.one_in(10);
-        let rules = Rules::of(choices.below(6));
+        let rules = Rules::of(choices.below(8));
         let fuel = [14, 8, 20][choices.below(3)];
         let seed = choices.below(1 << 30) as u64;
         let blocks = 2 + choices.below(8);

@@ -23,7 +23,7 @@ pub enum Rules {
 impl Rules {
     /// What a program's rules are, by its choices.
     pub(super) fn of(number: usize) -> Self {
-        [Rules::Derivatives, Rules::Linear, Rules::Any][number.saturating_sub(3).min(2)]
+        [Rules::Derivatives, Rules::Linear, Rules::Any][number.saturating_sub(5).min(2)]
     }
 }
 

@@ -332,6 +332,7 @@ impl Backend for Burn {
             | Op::Binary(_)
             | Op::Bits(_)
             | Op::Compare(_)
+            | Op::Predicate(_)
             | Op::Cast(_)
             | Op::Bitcast(_)
             | Op::NextAfter(_)

@@ -13,6 +13,9 @@ use funcify::{DType, Graph, HostTensor, Result, Sizes, Storage, TensorType};
 
 use super::Fault;
 
+/// More elements than any tensor of the suite has.
+const MOST_ELEMENTS: i64 = 1 << 24;
+
 /// One run of a graph.
 pub(super) struct Interpreter {
     fault: Fault,
@@ -55,6 +58,7 @@ impl Interpreter {
             let results = match &node.op {
                 Op::Scan(scan) => self.scan(scan, at, &operands)?,
                 op => {
+                    graph.types(&node.outputs).iter().try_for_each(|ty| self.affordable(&at, ty))?;
                     let mut context = EvalContext { at, sizes: &mut self.sizes };
                     op.eval(&mut context, &operands, &graph.types(&node.outputs))?
                 }
@@ -65,6 +69,15 @@ impl Interpreter {
         }
         let at = Place::new(graph.name(), Site::Unknown);
         graph.outputs().iter().map(|output| values[output.value.index()].clone().ok_or_else(|| missing(&at))).collect()
+    }
+
+    /// Refuses what a step asks for that only a fault runs.
+    fn affordable(&self, at: &Place, ty: &TensorType) -> Result<()> {
+        let elements = ty.shape.elements().value(&self.sizes);
+        match elements.is_ok_and(|elements| elements > MOST_ELEMENTS) {
+            true => Err(at.mismatch("a result", "a tensor that a case needs", ty, "run the steps that there are")),
+            false => Ok(()),
+        }
     }
 
     fn rounded(&self, result: HostTensor) -> HostTensor {

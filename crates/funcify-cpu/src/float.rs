@@ -1,0 +1,378 @@
+//! Element types as vectors: what the kernels ask of `f32` and `f64` on every instruction set.
+//!
+//! The kernels are written once, over a [`Float`] and an instruction set `S` of `pulp`. `S` is a token that proves that
+//! the processor has these instructions. All methods are inlined into a function that `S::vectorize` compiles for `S`.
+
+use pulp::Simd;
+use pulp::bytemuck::{self, Pod};
+
+/// An element type of the engine: `f32` or `f64`.
+pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + Default {
+    /// A register full of elements.
+    type Vector<S: Simd>: Copy;
+    /// One truth value an element.
+    type Mask<S: Simd>: Copy;
+    /// The elements as unsigned integers of the same width.
+    type Bits<S: Simd>: Copy;
+
+    /// Elements a register.
+    fn lanes<S: Simd>() -> usize;
+    /// The number nearest to `value`.
+    fn from_f64(value: f64) -> Self;
+    /// The same number in f64.
+    fn to_f64(self) -> f64;
+
+    /// The sum of two elements.
+    fn plus(self, other: Self) -> Self;
+    /// The product of two elements.
+    fn times(self, other: Self) -> Self;
+    /// Whether it is no number.
+    fn is_nan(self) -> bool;
+    /// a * b + c, rounded once where the processor can.
+    fn mul_add_element<S: Simd>(a: Self, b: Self, c: Self) -> Self;
+
+    /// The slice as registers, and the elements after the last full one.
+    fn as_vectors<S: Simd>(slice: &[Self]) -> (&[Self::Vector<S>], &[Self]);
+    /// The slice as registers to write, and the elements after the last full one.
+    fn as_vectors_mut<S: Simd>(slice: &mut [Self]) -> (&mut [Self::Vector<S>], &mut [Self]);
+    /// The elements of registers.
+    fn elements<S: Simd>(vectors: &mut [Self::Vector<S>]) -> &mut [Self];
+    /// Loads fewer elements than a register has; the others are 0.
+    fn load_part<S: Simd>(simd: S, slice: &[Self]) -> Self::Vector<S>;
+    /// Stores the first elements, as many as the slice has.
+    fn store_part<S: Simd>(simd: S, slice: &mut [Self], values: Self::Vector<S>);
+
+    /// `value` in every element.
+    fn splat<S: Simd>(simd: S, value: Self) -> Self::Vector<S>;
+    /// a + b.
+    fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// a - b.
+    fn sub<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// a * b.
+    fn mul<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// a / b.
+    fn div<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// a * b + c, rounded once where the processor can.
+    fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
+    /// The square root.
+    fn sqrt<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
+
+    /// a < b; false for NaN.
+    fn less<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Mask<S>;
+    /// a <= b; false for NaN.
+    fn less_equal<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Mask<S>;
+    /// a == b; false for NaN.
+    fn equal<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Mask<S>;
+    /// `a` where the mask is true, else `b`.
+    fn select<S: Simd>(simd: S, mask: Self::Mask<S>, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+
+    /// The bits of the elements.
+    fn bits<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Bits<S>;
+    /// The elements with these bits.
+    fn of_bits<S: Simd>(simd: S, a: Self::Bits<S>) -> Self::Vector<S>;
+    /// An integer in every element.
+    fn splat_word<S: Simd>(simd: S, value: u64) -> Self::Bits<S>;
+    /// a & b.
+    fn and<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
+    /// a | b.
+    fn or<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
+    /// a ^ b.
+    fn xor<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
+    /// a + b, wrapping.
+    fn add_words<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
+    /// a - b, wrapping.
+    fn sub_words<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
+    /// n shifted to where an element has its exponent, for whole n between -2000 and 2000.
+    fn to_exponent<S: Simd>(simd: S, n: Self::Vector<S>) -> Self::Bits<S>;
+    /// The stored exponent of elements that are not negative, as a number.
+    fn exponent_field<S: Simd>(simd: S, bits: Self::Bits<S>) -> Self::Vector<S>;
+
+    /// The sum of the elements of a register, in an order that depends on the instruction set.
+    fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
+    /// The product of the elements of a register.
+    fn product<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
+
+    /// |a|, NaN included.
+    #[inline(always)]
+    fn abs<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S> {
+        Self::of_bits(simd, Self::and(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN - 1)))
+    }
+
+    /// -a, NaN included.
+    #[inline(always)]
+    fn neg<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S> {
+        Self::of_bits(simd, Self::xor(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN)))
+    }
+
+    /// `magnitude`, which is not negative, with the sign of `sign`.
+    #[inline(always)]
+    fn with_sign<S: Simd>(simd: S, magnitude: Self::Vector<S>, sign: Self::Vector<S>) -> Self::Vector<S> {
+        let sign = Self::and(simd, Self::bits(simd, sign), Self::splat_word(simd, Self::SIGN));
+        Self::of_bits(simd, Self::or(simd, Self::bits(simd, magnitude), sign))
+    }
+
+    /// The larger; NaN if either is.
+    #[inline(always)]
+    fn max<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
+        let larger = Self::select(simd, Self::less(simd, b, a), a, b);
+        Self::select(simd, Self::equal(simd, a, a), larger, a)
+    }
+
+    /// The smaller; NaN if either is.
+    #[inline(always)]
+    fn min<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
+        let smaller = Self::select(simd, Self::less(simd, a, b), a, b);
+        Self::select(simd, Self::equal(simd, a, a), smaller, a)
+    }
+}
+
+/// Numbers that an element type brings along.
+pub trait Constants: Copy {
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+    /// Infinity.
+    const INFINITY: Self;
+    /// A quiet NaN.
+    const NAN: Self;
+    /// The sign bit.
+    const SIGN: u64;
+    /// Bits of the fraction.
+    const FRACTION_BITS: u64;
+    /// What is added to an exponent to store it.
+    const EXPONENT_BIAS: u64;
+    /// 1.5 times 2 to the bits of the fraction: added to a small number, it leaves it rounded in the low bits.
+    const ROUNDER: Self;
+    /// 2 to the bits of the fraction: from here on, all numbers are whole.
+    const WHOLE: Self;
+}
+
+macro_rules! float {
+    (
+        $float:ident, $word:ident: $vector:ident, $mask:ident, $bits:ident; sign $sign:expr, fraction $fraction:expr, bias $bias:expr;
+        slices: $as_vectors:ident, $as_vectors_mut:ident, $load_part:ident, $store_part:ident;
+        splats: $splat:ident, $splat_word:ident;
+        unary: $($unary:ident = $pulp_unary:ident),*;
+        binary: $($binary:ident = $pulp_binary:ident),*;
+        mul_add: $mul_add:ident;
+        compare: $($compare:ident = $pulp_compare:ident),*;
+        select: $select:ident;
+        casts: $to_bits:ident, $from_bits:ident;
+        words: $($words:ident = $pulp_words:ident),*;
+        exponents: $to_exponent:ident, $exponent_field:ident;
+        reduce: $sum:ident, $product:ident;
+    ) => {
+        impl Constants for $float {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const INFINITY: Self = $float::INFINITY;
+            const NAN: Self = $float::NAN;
+            const SIGN: u64 = $sign;
+            const FRACTION_BITS: u64 = $fraction;
+            const EXPONENT_BIAS: u64 = $bias;
+            const ROUNDER: Self = 1.5 * (1u64 << $fraction) as $float;
+            const WHOLE: Self = (1u64 << $fraction) as $float;
+        }
+
+        impl Float for $float {
+            type Vector<S: Simd> = S::$vector;
+            type Mask<S: Simd> = S::$mask;
+            type Bits<S: Simd> = S::$bits;
+
+            #[inline(always)]
+            fn lanes<S: Simd>() -> usize {
+                size_of::<S::$vector>() / size_of::<$float>()
+            }
+            #[inline(always)]
+            fn from_f64(value: f64) -> Self {
+                value as $float
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self.is_nan()
+            }
+            #[inline(always)]
+            fn mul_add_element<S: Simd>(a: Self, b: Self, c: Self) -> Self {
+                if S::IS_SCALAR { a * b + c } else { a.mul_add(b, c) }
+            }
+
+            #[inline(always)]
+            fn as_vectors<S: Simd>(slice: &[Self]) -> (&[S::$vector], &[Self]) {
+                S::$as_vectors(slice)
+            }
+            #[inline(always)]
+            fn as_vectors_mut<S: Simd>(slice: &mut [Self]) -> (&mut [S::$vector], &mut [Self]) {
+                S::$as_vectors_mut(slice)
+            }
+            #[inline(always)]
+            fn elements<S: Simd>(vectors: &mut [S::$vector]) -> &mut [Self] {
+                bytemuck::cast_slice_mut(vectors)
+            }
+            #[inline(always)]
+            fn load_part<S: Simd>(simd: S, slice: &[Self]) -> S::$vector {
+                simd.$load_part(slice)
+            }
+            #[inline(always)]
+            fn store_part<S: Simd>(simd: S, slice: &mut [Self], values: S::$vector) {
+                simd.$store_part(slice, values);
+            }
+
+            #[inline(always)]
+            fn splat<S: Simd>(simd: S, value: Self) -> S::$vector {
+                simd.$splat(value)
+            }
+            $(
+                #[inline(always)]
+                fn $unary<S: Simd>(simd: S, a: S::$vector) -> S::$vector {
+                    simd.$pulp_unary(a)
+                }
+            )*
+            $(
+                #[inline(always)]
+                fn $binary<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                    simd.$pulp_binary(a, b)
+                }
+            )*
+            #[inline(always)]
+            fn mul_add<S: Simd>(simd: S, a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector {
+                simd.$mul_add(a, b, c)
+            }
+
+            $(
+                #[inline(always)]
+                fn $compare<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$mask {
+                    simd.$pulp_compare(a, b)
+                }
+            )*
+            #[inline(always)]
+            fn select<S: Simd>(simd: S, mask: S::$mask, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$select(mask, a, b)
+            }
+
+            #[inline(always)]
+            fn bits<S: Simd>(simd: S, a: S::$vector) -> S::$bits {
+                simd.$to_bits(a)
+            }
+            #[inline(always)]
+            fn of_bits<S: Simd>(simd: S, a: S::$bits) -> S::$vector {
+                simd.$from_bits(a)
+            }
+            #[inline(always)]
+            fn splat_word<S: Simd>(simd: S, value: u64) -> S::$bits {
+                simd.$splat_word(value as $word)
+            }
+            $(
+                #[inline(always)]
+                fn $words<S: Simd>(simd: S, a: S::$bits, b: S::$bits) -> S::$bits {
+                    simd.$pulp_words(a, b)
+                }
+            )*
+            #[inline(always)]
+            fn to_exponent<S: Simd>(simd: S, n: S::$vector) -> S::$bits {
+                $to_exponent(simd, n)
+            }
+            #[inline(always)]
+            fn exponent_field<S: Simd>(simd: S, bits: S::$bits) -> S::$vector {
+                $exponent_field(simd, bits)
+            }
+
+            #[inline(always)]
+            fn sum<S: Simd>(simd: S, a: S::$vector) -> Self {
+                simd.$sum(a)
+            }
+            #[inline(always)]
+            fn product<S: Simd>(simd: S, a: S::$vector) -> Self {
+                simd.$product(a)
+            }
+        }
+    };
+}
+
+float! {
+    f32, u32: f32s, m32s, u32s; sign 1 << 31, fraction 23, bias 127;
+    slices: as_simd_f32s, as_mut_simd_f32s, partial_load_f32s, partial_store_f32s;
+    splats: splat_f32s, splat_u32s;
+    unary: sqrt = sqrt_f32s;
+    binary: add = add_f32s, sub = sub_f32s, mul = mul_f32s, div = div_f32s;
+    mul_add: mul_add_e_f32s;
+    compare: less = less_than_f32s, less_equal = less_than_or_equal_f32s, equal = equal_f32s;
+    select: select_f32s;
+    casts: transmute_u32s_f32s, transmute_f32s_u32s;
+    words: and = and_u32s, or = or_u32s, xor = xor_u32s, add_words = add_u32s, sub_words = sub_u32s;
+    exponents: to_exponent_f32, exponent_field_f32;
+    reduce: reduce_sum_f32s, reduce_product_f32s;
+}
+
+float! {
+    f64, u64: f64s, m64s, u64s; sign 1 << 63, fraction 52, bias 1023;
+    slices: as_simd_f64s, as_mut_simd_f64s, partial_load_f64s, partial_store_f64s;
+    splats: splat_f64s, splat_u64s;
+    unary: sqrt = sqrt_f64s;
+    binary: add = add_f64s, sub = sub_f64s, mul = mul_f64s, div = div_f64s;
+    mul_add: mul_add_e_f64s;
+    compare: less = less_than_f64s, less_equal = less_than_or_equal_f64s, equal = equal_f64s;
+    select: select_f64s;
+    casts: transmute_u64s_f64s, transmute_f64s_u64s;
+    words: and = and_u64s, or = or_u64s, xor = xor_u64s, add_words = add_u64s, sub_words = sub_u64s;
+    exponents: to_exponent_f64, exponent_field_f64;
+    reduce: reduce_sum_f64s, reduce_product_f64s;
+}
+
+/// Adding 1.5 * 2^23 leaves n in the low bits; the shift drops all else.
+#[inline(always)]
+fn to_exponent_f32<S: Simd>(simd: S, n: S::f32s) -> S::u32s {
+    let low = simd.transmute_u32s_f32s(simd.add_f32s(n, simd.splat_f32s(f32::ROUNDER)));
+    simd.wrapping_dyn_shl_u32s(low, simd.splat_u32s(23))
+}
+
+/// Whole numbers below 2^23 become the fraction of a number between 2^23 and 2^24.
+#[inline(always)]
+fn exponent_field_f32<S: Simd>(simd: S, bits: S::u32s) -> S::f32s {
+    let field = simd.wrapping_dyn_shr_u32s(bits, simd.splat_u32s(23));
+    let number = simd.or_u32s(field, simd.splat_u32s(f32::WHOLE.to_bits()));
+    simd.sub_f32s(simd.transmute_f32s_u32s(number), simd.splat_f32s(f32::WHOLE))
+}
+
+/// A number whose fraction counts ones from bit 32 on, and so in the upper half of a word.
+const UPPER_HALF: f64 = (1u64 << 20) as f64;
+
+/// Adding 1.5 * 2^20 leaves n in the low bits of the upper half; the shift of the halves drops all else.
+#[inline(always)]
+fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
+    let upper = simd.transmute_u64s_f64s(simd.add_f64s(n, simd.splat_f64s(1.5 * UPPER_HALF)));
+    if S::IS_SCALAR {
+        let word: u64 = bytemuck::cast(upper);
+        return bytemuck::cast(word << 20);
+    }
+    let halves: S::u32s = bytemuck::cast(upper);
+    bytemuck::cast(simd.wrapping_dyn_shl_u32s(halves, simd.splat_u32s(20)))
+}
+
+/// The field goes to the lowest bits of the upper half, and there is the fraction of a number.
+#[inline(always)]
+fn exponent_field_f64<S: Simd>(simd: S, bits: S::u64s) -> S::f64s {
+    let shifted: S::u64s = if S::IS_SCALAR {
+        let word: u64 = bytemuck::cast(bits);
+        bytemuck::cast(word >> 20)
+    } else {
+        let halves: S::u32s = bytemuck::cast(bits);
+        bytemuck::cast(simd.wrapping_dyn_shr_u32s(halves, simd.splat_u32s(20)))
+    };
+    let field = simd.and_u64s(shifted, simd.splat_u64s(0xfff << 32));
+    let number = simd.or_u64s(field, simd.splat_u64s(UPPER_HALF.to_bits()));
+    simd.sub_f64s(simd.transmute_f64s_u64s(number), simd.splat_f64s(UPPER_HALF))
+}

@@ -1,0 +1,157 @@
+//! Elementwise ops of two and of three operands: tables of name, meaning and kernel.
+//!
+//! Comparisons give masks: 1 where they hold and 0 elsewhere. `And` and `Or` of masks are `Mul` and `Max`, `Xor` is
+//! `NotEqual`.
+
+use pulp::Simd;
+
+use super::map::{Function2, Function3, Map2, Map3, Target};
+use super::math::{self, MathTable};
+use super::source::Source;
+use crate::float::Float;
+
+macro_rules! binary_table {
+    (
+        registers { $($op:ident, $doc:literal, |$simd:ident, $x:ident, $y:ident| $value:expr;)* }
+        elements { $($scalar:ident, $scalar_doc:literal, |$e:ident, $f:ident| $scalar_value:expr;)* }
+    ) => {
+        /// An elementwise op of two operands.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Binary {
+            $(#[doc = $doc] $op,)*
+            $(#[doc = $scalar_doc] $scalar,)*
+        }
+
+        impl Binary {
+            /// All of them.
+            pub const ALL: &'static [Binary] = &[$(Binary::$op,)* $(Binary::$scalar,)*];
+        }
+
+        $(
+            struct $op;
+
+            impl<T: MathTable> Function2<T> for $op {
+                #[inline(always)]
+                fn apply<S: Simd>($simd: S, $x: T::Vector<S>, $y: T::Vector<S>) -> T::Vector<S> {
+                    $value
+                }
+            }
+        )*
+
+        /// Runs an op over a target.
+        pub(crate) fn run2<T: MathTable, S: Simd>(
+            simd: S,
+            op: Binary,
+            target: Target<'_, T>,
+            sources: [Source<'_, T>; 2],
+        ) {
+            match op {
+                $(Binary::$op => simd.vectorize(Map2 { target, sources, function: $op }),)*
+                $(Binary::$scalar => each(target, sources, |$e: f64, $f: f64| $scalar_value),)*
+            }
+        }
+    };
+}
+
+binary_table! {
+    registers {
+    Add, "x + y.", |simd, x, y| T::add(simd, x, y);
+    Sub, "x - y.", |simd, x, y| T::sub(simd, x, y);
+    Mul, "x * y.", |simd, x, y| T::mul(simd, x, y);
+    Div, "x / y.", |simd, x, y| T::div(simd, x, y);
+    Max, "The larger; NaN if either is.", |simd, x, y| T::max(simd, x, y);
+    Min, "The smaller; NaN if either is.", |simd, x, y| T::min(simd, x, y);
+    Less, "1 where x < y.", |simd, x, y| mask::<T, S>(simd, T::less(simd, x, y));
+    LessEqual, "1 where x <= y.", |simd, x, y| mask::<T, S>(simd, T::less_equal(simd, x, y));
+    Equal, "1 where x = y.", |simd, x, y| mask::<T, S>(simd, T::equal(simd, x, y));
+    NotEqual, "1 where x and y differ, or either is NaN.",
+        |simd, x, y| T::sub(simd, T::splat(simd, T::ONE), mask::<T, S>(simd, T::equal(simd, x, y)));
+    Copysign, "|x| with the sign of y.", |simd, x, y| T::with_sign(simd, T::abs(simd, x), y);
+    ExpOfProduct, "exp(x * y).", |simd, x, y| math::exp::<T, S>(simd, T::mul(simd, x, y));
+    TanhAdjoint, "x * (1 - y * y): what a cotangent x becomes at y = tanh(u).",
+        |simd, x, y| T::mul(simd, x, T::mul_add(simd, T::neg(simd, y), y, T::splat(simd, T::ONE)));
+    SigmoidAdjoint, "x * y * (1 - y): what a cotangent x becomes at y = sigmoid(u).",
+        |simd, x, y| T::mul(simd, T::mul(simd, x, y), T::sub(simd, T::splat(simd, T::ONE), y));
+    }
+    elements {
+    Pow, "x to the power y, element by element.", |x, y| x.powf(y);
+    Rem, "The remainder of x / y with the sign of x, element by element.", |x, y| x % y;
+    Atan2, "The angle of the point (y, x), element by element.", |x, y| x.atan2(y);
+    }
+}
+
+/// An elementwise op of three operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ternary {
+    /// x * y + z.
+    MulAdd,
+    /// x * y - z.
+    MulSub,
+    /// z - x * y.
+    NegMulAdd,
+    /// y where x is not 0, else z.
+    Select,
+}
+
+impl Ternary {
+    /// All of them.
+    pub const ALL: &'static [Ternary] = &[Ternary::MulAdd, Ternary::MulSub, Ternary::NegMulAdd, Ternary::Select];
+}
+
+struct MulAdd;
+struct MulSub;
+struct NegMulAdd;
+struct Select;
+
+impl<T: Float> Function3<T> for MulAdd {
+    #[inline(always)]
+    fn apply<S: Simd>(simd: S, x: T::Vector<S>, y: T::Vector<S>, z: T::Vector<S>) -> T::Vector<S> {
+        T::mul_add(simd, x, y, z)
+    }
+}
+
+impl<T: Float> Function3<T> for MulSub {
+    #[inline(always)]
+    fn apply<S: Simd>(simd: S, x: T::Vector<S>, y: T::Vector<S>, z: T::Vector<S>) -> T::Vector<S> {
+        T::mul_add(simd, x, y, T::neg(simd, z))
+    }
+}
+
+impl<T: Float> Function3<T> for NegMulAdd {
+    #[inline(always)]
+    fn apply<S: Simd>(simd: S, x: T::Vector<S>, y: T::Vector<S>, z: T::Vector<S>) -> T::Vector<S> {
+        T::mul_add(simd, T::neg(simd, x), y, z)
+    }
+}
+
+impl<T: Float> Function3<T> for Select {
+    #[inline(always)]
+    fn apply<S: Simd>(simd: S, x: T::Vector<S>, y: T::Vector<S>, z: T::Vector<S>) -> T::Vector<S> {
+        T::select(simd, T::equal(simd, x, T::splat(simd, T::ZERO)), z, y)
+    }
+}
+
+/// Runs an op of three operands over a target.
+pub(crate) fn run3<T: Float, S: Simd>(simd: S, op: Ternary, target: Target<'_, T>, sources: [Source<'_, T>; 3]) {
+    match op {
+        Ternary::MulAdd => simd.vectorize(Map3 { target, sources, function: MulAdd }),
+        Ternary::MulSub => simd.vectorize(Map3 { target, sources, function: MulSub }),
+        Ternary::NegMulAdd => simd.vectorize(Map3 { target, sources, function: NegMulAdd }),
+        Ternary::Select => simd.vectorize(Map3 { target, sources, function: Select }),
+    }
+}
+
+#[inline(always)]
+fn mask<T: Float, S: Simd>(simd: S, mask: T::Mask<S>) -> T::Vector<S> {
+    T::select(simd, mask, T::splat(simd, T::ONE), T::splat(simd, T::ZERO))
+}
+
+/// A function in f64, element by element.
+fn each<T: Float>(mut target: Target<'_, T>, [a, b]: [Source<'_, T>; 2], function: impl Fn(f64, f64) -> f64) {
+    for row in 0..target.rows {
+        for (lane, to) in target.row(row).iter_mut().enumerate() {
+            let (x, y) = (a.element(row, lane, *to), b.element(row, lane, *to));
+            *to = T::from_f64(function(x.to_f64(), y.to_f64()));
+        }
+    }
+}

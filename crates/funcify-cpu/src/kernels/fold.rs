@@ -1,0 +1,262 @@
+//! Folds: over the rows of an operand, lane by lane, and over the lanes of each row.
+//!
+//! Either may fold products of two operands: a sum of products. A fold starts from the identity (sum 0, product 1,
+//! maximum -inf, minimum inf) or from what the target holds. NaN wins in maximum and minimum.
+
+use pulp::{Simd, WithSimd};
+
+use super::map::Target;
+use super::source::{ElementRows, LaneRows, Row, Rows, Source};
+use crate::float::Float;
+
+/// What is folded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fold {
+    /// The sum.
+    Sum,
+    /// The product.
+    Product,
+    /// The largest.
+    Max,
+    /// The smallest.
+    Min,
+}
+
+impl Fold {
+    /// All of them.
+    pub const ALL: [Fold; 4] = [Fold::Sum, Fold::Product, Fold::Max, Fold::Min];
+
+    /// The fold of nothing.
+    pub fn identity<T: Float>(self) -> T {
+        match self {
+            Fold::Sum => T::ZERO,
+            Fold::Product => T::ONE,
+            Fold::Max => T::from_f64(f64::NEG_INFINITY),
+            Fold::Min => T::INFINITY,
+        }
+    }
+
+    #[inline(always)]
+    fn combine<T: Float, S: Simd>(self, simd: S, a: T::Vector<S>, b: T::Vector<S>) -> T::Vector<S> {
+        match self {
+            Fold::Sum => T::add(simd, a, b),
+            Fold::Product => T::mul(simd, a, b),
+            Fold::Max => T::max(simd, a, b),
+            Fold::Min => T::min(simd, a, b),
+        }
+    }
+
+    /// Two elements.
+    #[inline(always)]
+    pub(crate) fn combine_elements<T: Float>(self, a: T, b: T) -> T {
+        match self {
+            Fold::Sum => a.plus(b),
+            Fold::Product => a.times(b),
+            Fold::Max | Fold::Min if a.is_nan() => a,
+            Fold::Max => if a > b { a } else { b },
+            Fold::Min => if a < b { a } else { b },
+        }
+    }
+}
+
+/// Folds `a`, or the products of `a` and `b`, over `rows` rows into one row of lanes.
+pub(crate) struct FoldRows<'a, T> {
+    pub(crate) fold: Fold,
+    pub(crate) to: &'a mut [T],
+    pub(crate) rows: usize,
+    pub(crate) a: Source<'a, T>,
+    pub(crate) b: Option<Source<'a, T>>,
+    /// Whether the fold goes on from what the target holds.
+    pub(crate) accumulate: bool,
+}
+
+impl<T: Float> WithSimd for FoldRows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let vectors = T::as_vectors::<S>(self.to).0.len();
+        let mut at = 0;
+        while at + 8 <= vectors {
+            self.columns::<S, 8>(simd, at);
+            at += 8;
+        }
+        while at + 2 <= vectors {
+            self.columns::<S, 2>(simd, at);
+            at += 2;
+        }
+        if at < vectors {
+            self.columns::<S, 1>(simd, at);
+        }
+        let first = vectors * T::lanes::<S>();
+        if first < self.to.len() {
+            self.tail(simd, first);
+        }
+    }
+}
+
+impl<T: Float> FoldRows<'_, T> {
+    /// `WIDTH` registers of lanes from register `at` on.
+    #[inline(always)]
+    fn columns<S: Simd, const WIDTH: usize>(&mut self, simd: S, at: usize) {
+        let (first, lanes) = (at * T::lanes::<S>(), WIDTH * T::lanes::<S>());
+        let to = &mut T::as_vectors_mut::<S>(&mut self.to[first..][..lanes]).0[..WIDTH];
+        let mut sums = [T::splat(simd, self.fold.identity()); WIDTH];
+        if self.accumulate {
+            sums.copy_from_slice(to);
+        }
+        let a_rows = |row| vectors_of::<T, S>(self.a, row, first, lanes);
+        match (self.fold, self.b) {
+            (Fold::Sum, Some(Source::Element { data, stride })) => {
+                for row in 0..self.rows {
+                    let (a, b) = (&a_rows(row)[..WIDTH], T::splat(simd, data[row * stride]));
+                    for (sum, a) in sums.iter_mut().zip(a) {
+                        *sum = T::mul_add(simd, *a, b, *sum);
+                    }
+                }
+            }
+            (Fold::Sum, Some(b)) => {
+                for row in 0..self.rows {
+                    let (a, b) = (&a_rows(row)[..WIDTH], &vectors_of::<T, S>(b, row, first, lanes)[..WIDTH]);
+                    for index in 0..WIDTH {
+                        sums[index] = T::mul_add(simd, a[index], b[index], sums[index]);
+                    }
+                }
+            }
+            (fold, _) => {
+                for row in 0..self.rows {
+                    for (sum, a) in sums.iter_mut().zip(&a_rows(row)[..WIDTH]) {
+                        *sum = fold.combine::<T, S>(simd, *sum, *a);
+                    }
+                }
+            }
+        }
+        to.copy_from_slice(&sums);
+    }
+
+    /// The lanes after the last full register.
+    #[inline(always)]
+    fn tail<S: Simd>(&mut self, simd: S, first: usize) {
+        let to = &mut self.to[first..];
+        let lanes = to.len();
+        let mut sum = if self.accumulate { T::load_part(simd, to) } else { T::splat(simd, self.fold.identity()) };
+        for row in 0..self.rows {
+            let part = |source| match source {
+                Source::Lanes { data, stride } => T::load_part(simd, &data[row * stride + first..][..lanes]),
+                Source::Element { data, stride } => T::splat(simd, data[row * stride]),
+                Source::Same => T::splat(simd, T::ZERO),
+            };
+            let a = part(self.a);
+            sum = match self.b {
+                Some(b) if self.fold == Fold::Sum => T::mul_add(simd, a, part(b), sum),
+                _ => self.fold.combine::<T, S>(simd, sum, a),
+            };
+        }
+        T::store_part(simd, to, sum);
+    }
+}
+
+/// Registers of one row of lanes.
+#[inline(always)]
+fn vectors_of<'a, T: Float, S: Simd>(
+    source: Source<'a, T>,
+    row: usize,
+    first: usize,
+    lanes: usize,
+) -> &'a [T::Vector<S>] {
+    match source {
+        Source::Lanes { data, stride } => T::as_vectors::<S>(&data[row * stride + first..][..lanes]).0,
+        Source::Element { .. } | Source::Same => &[],
+    }
+}
+
+/// Folds the lanes of `a`, or of the products of `a` and `b`, into one element a row: `to[row * stride]`.
+pub(crate) struct FoldLanes<'a, T> {
+    pub(crate) fold: Fold,
+    pub(crate) to: Target<'a, T>,
+    pub(crate) lanes: usize,
+    pub(crate) a: Source<'a, T>,
+    pub(crate) b: Option<Source<'a, T>>,
+    /// Whether the fold goes on from what the target holds.
+    pub(crate) accumulate: bool,
+}
+
+impl<T: Float> WithSimd for FoldLanes<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match (self.a, self.b) {
+            (Source::Lanes { data, stride }, None) => {
+                self.rows::<S, _, ElementRows<'_, T>>(simd, LaneRows { data, stride }, None);
+            }
+            (Source::Lanes { data, stride }, Some(Source::Lanes { data: b, stride: b_stride })) => {
+                let b = LaneRows { data: b, stride: b_stride };
+                self.rows::<S, _, _>(simd, LaneRows { data, stride }, Some(b));
+            }
+            (Source::Lanes { data, stride }, Some(Source::Element { data: b, stride: b_stride })) => {
+                let b = ElementRows { data: b, stride: b_stride };
+                self.rows::<S, _, _>(simd, LaneRows { data, stride }, Some(b));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<T: Float> FoldLanes<'_, T> {
+    #[inline(always)]
+    fn rows<S: Simd, A: Rows<T, S>, B: Rows<T, S>>(mut self, simd: S, a: A, b: Option<B>) {
+        let (fold, lanes) = (self.fold, self.lanes);
+        let identity = T::splat(simd, fold.identity());
+        let full = lanes / T::lanes::<S>();
+        for row in 0..self.to.rows {
+            let a = a.row(simd, row, lanes);
+            let b = b.map(|b| b.row(simd, row, lanes));
+            let add = |sum, index| match b {
+                Some(b) if fold == Fold::Sum => {
+                    T::mul_add(simd, a.vector(index, identity), b.vector(index, identity), sum)
+                }
+                _ => fold.combine::<T, S>(simd, sum, a.vector(index, identity)),
+            };
+            let mut sums = [identity; 4];
+            let mut at = 0;
+            while at + 4 <= full {
+                for part in 0..4 {
+                    sums[part] = add(sums[part], at + part);
+                }
+                at += 4;
+            }
+            for index in at..full {
+                sums[0] = add(sums[0], index);
+            }
+            let join = |a, b| fold.combine::<T, S>(simd, a, b);
+            let mut all = [join(join(sums[0], sums[1]), join(sums[2], sums[3]))];
+            let mut value = match fold {
+                Fold::Sum => T::sum(simd, all[0]),
+                Fold::Product => T::product(simd, all[0]),
+                _ => {
+                    let elements = T::elements::<S>(&mut all);
+                    elements.iter().copied().fold(fold.identity(), |x, y| fold.combine_elements(x, y))
+                }
+            };
+            if full * T::lanes::<S>() < lanes {
+                value = fold.combine_elements(value, self.tail_of::<S>(simd, row, full * T::lanes::<S>()));
+            }
+            let to = &mut self.to.row(row)[0];
+            *to = if self.accumulate { fold.combine_elements(*to, value) } else { value };
+        }
+    }
+
+    /// The fold of the elements after the last full register.
+    #[inline(always)]
+    fn tail_of<S: Simd>(&self, _: S, row: usize, first: usize) -> T {
+        let mut value = self.fold.identity::<T>();
+        for lane in first..self.lanes {
+            let a = self.a.element(row, lane, T::ZERO);
+            let factor = self.b.map_or(T::ONE, |b| b.element(row, lane, T::ZERO));
+            let term = if self.fold == Fold::Sum { a.times(factor) } else { a };
+            value = self.fold.combine_elements(value, term);
+        }
+        value
+    }
+}

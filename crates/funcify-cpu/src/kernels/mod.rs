@@ -1,0 +1,18 @@
+//! The kernels: what runs on registers, once for all instruction sets and both element types.
+
+pub(crate) mod binary;
+pub(crate) mod fold;
+pub(crate) mod map;
+pub(crate) mod math;
+pub(crate) mod movement;
+pub(crate) mod product;
+pub(crate) mod recurrence;
+pub(crate) mod sink;
+pub(crate) mod source;
+pub(crate) mod unary;
+
+pub use binary::{Binary, Ternary};
+pub use fold::Fold;
+pub use product::packed_len;
+pub use recurrence::Recurrence;
+pub use unary::Unary;

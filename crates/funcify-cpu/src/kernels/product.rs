@@ -1,0 +1,221 @@
+//! Products with a right side that was packed in advance: target = init + Σ left · right.
+//!
+//! A tile of up to 12 rows and two registers of columns (6 rows where there are 16 registers) stays in registers over
+//! the whole inner axis. The right side is packed as panels `[k][two registers]`, so that it is read in order; the left
+//! side is read in place, an element at a time. Rows are split evenly: 16 are 8 and 8, not 12 and 4.
+
+use pulp::{Simd, WithSimd};
+
+use super::map::Target;
+use super::source::Source;
+use crate::float::Float;
+
+/// Elements of a packed right side with `k` rows and `n` columns, on any instruction set.
+pub const fn packed_len<T>(k: usize, n: usize) -> usize {
+    const BYTES_OF_WIDEST_PANEL: usize = 128;
+    k * n.next_multiple_of(BYTES_OF_WIDEST_PANEL / size_of::<T>())
+}
+
+/// One left side with its packed right side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Factor<'a, T> {
+    /// Row r is `left[r * stride..][..k]`.
+    pub(crate) left: &'a [T],
+    pub(crate) stride: usize,
+    /// The inner axis.
+    pub(crate) k: usize,
+    /// What [`pack`] made of the right side.
+    pub(crate) packed: &'a [T],
+}
+
+/// Packs a matrix of `k` rows and `n` columns, whose element (i, j) is `from[i * rows + j * columns]`.
+pub(crate) fn pack<T: Float, S: Simd>(
+    _: S,
+    to: &mut [T],
+    from: &[T],
+    [k, n]: [usize; 2],
+    [rows, columns]: [usize; 2],
+) {
+    let width = 2 * T::lanes::<S>();
+    for (panel, to) in to.chunks_exact_mut(k * width).take(n.div_ceil(width)).enumerate() {
+        let first = panel * width;
+        let used = width.min(n - first);
+        for (i, to) in to.chunks_exact_mut(width).enumerate() {
+            for (j, to) in to[..used].iter_mut().enumerate() {
+                *to = from[i * rows + (first + j) * columns];
+            }
+            to[used..].fill(T::ZERO);
+        }
+    }
+}
+
+/// The product; `init` is what the sums start from, 0 if there is none.
+pub(crate) fn product<T: Float, S: Simd>(
+    simd: S,
+    mut target: Target<'_, T>,
+    factors: &[Factor<'_, T>],
+    init: Option<Source<'_, T>>,
+) {
+    if target.rows == 1 {
+        return simd.vectorize(OneRow { to: target.row(0), factors, init });
+    }
+    let most = if S::REGISTER_COUNT >= 32 { 12 } else { 6 };
+    let tiles = target.rows.div_ceil(most);
+    for first_column in (0..target.lanes).step_by(2 * T::lanes::<S>()) {
+        let mut first_row = 0;
+        for tile in 0..tiles {
+            let rows = (target.rows - first_row).div_ceil(tiles - tile);
+            let target = &mut target;
+            let place = TilePlace { first_row, first_column };
+            match rows {
+                1 => simd.vectorize(Tile::<T, 1> { target, factors, init, place }),
+                2 => simd.vectorize(Tile::<T, 2> { target, factors, init, place }),
+                3 => simd.vectorize(Tile::<T, 3> { target, factors, init, place }),
+                4 => simd.vectorize(Tile::<T, 4> { target, factors, init, place }),
+                5 => simd.vectorize(Tile::<T, 5> { target, factors, init, place }),
+                6 => simd.vectorize(Tile::<T, 6> { target, factors, init, place }),
+                7 => simd.vectorize(Tile::<T, 7> { target, factors, init, place }),
+                8 => simd.vectorize(Tile::<T, 8> { target, factors, init, place }),
+                9 => simd.vectorize(Tile::<T, 9> { target, factors, init, place }),
+                10 => simd.vectorize(Tile::<T, 10> { target, factors, init, place }),
+                11 => simd.vectorize(Tile::<T, 11> { target, factors, init, place }),
+                _ => simd.vectorize(Tile::<T, 12> { target, factors, init, place }),
+            }
+            first_row += rows;
+        }
+    }
+}
+
+/// Where a tile lies.
+#[derive(Clone, Copy)]
+struct TilePlace {
+    first_row: usize,
+    first_column: usize,
+}
+
+/// `ROWS` rows and one panel of columns.
+struct Tile<'t, 'to, 'a, T, const ROWS: usize> {
+    target: &'t mut Target<'to, T>,
+    factors: &'t [Factor<'a, T>],
+    init: Option<Source<'a, T>>,
+    place: TilePlace,
+}
+
+impl<T: Float, const ROWS: usize> WithSimd for Tile<'_, '_, '_, T, ROWS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Tile { target, factors, init, place: TilePlace { first_row, first_column } } = self;
+        let width = 2 * T::lanes::<S>();
+        let columns = width.min(target.lanes - first_column);
+        let mut sums = [[T::splat(simd, T::ZERO); 2]; ROWS];
+        if let Some(init) = init {
+            for (row, sums) in sums.iter_mut().enumerate() {
+                let at = (first_row + row, first_column);
+                *sums = match init {
+                    Source::Lanes { data, stride } => load_pair::<T, S>(simd, &data[at.0 * stride + at.1..][..columns]),
+                    Source::Element { data, stride } => [T::splat(simd, data[at.0 * stride]); 2],
+                    Source::Same => load_pair::<T, S>(simd, &target.row(at.0)[at.1..][..columns]),
+                };
+            }
+        }
+        for factor in factors {
+            let k = factor.k;
+            let rows: [&[T]; ROWS] = std::array::from_fn(|row| &factor.left[(first_row + row) * factor.stride..][..k]);
+            let panel = &panels::<T, S>(factor.packed)[first_column / width * k..][..k];
+            for i in 0..k {
+                let [left_half, right_half] = panel[i];
+                for row in 0..ROWS {
+                    let x = T::splat(simd, rows[row][i]);
+                    sums[row][0] = T::mul_add(simd, x, left_half, sums[row][0]);
+                    sums[row][1] = T::mul_add(simd, x, right_half, sums[row][1]);
+                }
+            }
+        }
+        for (row, sums) in sums.into_iter().enumerate() {
+            store_pair::<T, S>(simd, &mut target.row(first_row + row)[first_column..][..columns], sums);
+        }
+    }
+}
+
+/// A single row: four sums for each register of columns, so that no addition waits for the one before it.
+struct OneRow<'t, 'a, T> {
+    to: &'t mut [T],
+    factors: &'t [Factor<'a, T>],
+    init: Option<Source<'a, T>>,
+}
+
+impl<T: Float> WithSimd for OneRow<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let width = 2 * T::lanes::<S>();
+        let zero = T::splat(simd, T::ZERO);
+        for (index, to) in self.to.chunks_mut(width).enumerate() {
+            let first = index * width;
+            let mut sums = [[zero; 2]; 4];
+            sums[0] = match self.init {
+                None => [zero; 2],
+                Some(Source::Lanes { data, .. }) => load_pair::<T, S>(simd, &data[first..][..to.len()]),
+                Some(Source::Element { data, .. }) => [T::splat(simd, data[0]); 2],
+                Some(Source::Same) => load_pair::<T, S>(simd, to),
+            };
+            for factor in self.factors {
+                let k = factor.k;
+                let (fours, rest) = factor.left[..k].as_chunks::<4>();
+                let panel = &panels::<T, S>(factor.packed)[index * k..][..k];
+                let (panel_fours, panel_rest) = panel.as_chunks::<4>();
+                for (x, right) in fours.iter().zip(panel_fours) {
+                    for part in 0..4 {
+                        add_row::<T, S>(simd, &mut sums[part], x[part], right[part]);
+                    }
+                }
+                for (part, (x, right)) in rest.iter().zip(panel_rest).enumerate() {
+                    add_row::<T, S>(simd, &mut sums[part], *x, *right);
+                }
+            }
+            let add = |a, b| T::add(simd, a, b);
+            let sum: [_; 2] =
+                std::array::from_fn(|half| add(add(sums[0][half], sums[1][half]), add(sums[2][half], sums[3][half])));
+            store_pair::<T, S>(simd, to, sum);
+        }
+    }
+}
+
+#[inline(always)]
+fn add_row<T: Float, S: Simd>(simd: S, sums: &mut [T::Vector<S>; 2], x: T, right: [T::Vector<S>; 2]) {
+    let x = T::splat(simd, x);
+    sums[0] = T::mul_add(simd, x, right[0], sums[0]);
+    sums[1] = T::mul_add(simd, x, right[1], sums[1]);
+}
+
+/// Packed elements as pairs of registers.
+#[inline(always)]
+fn panels<T: Float, S: Simd>(packed: &[T]) -> &[[T::Vector<S>; 2]] {
+    T::as_vectors::<S>(packed).0.as_chunks::<2>().0
+}
+
+/// Up to two registers of elements; the missing ones are 0.
+#[inline(always)]
+pub(crate) fn load_pair<T: Float, S: Simd>(simd: S, from: &[T]) -> [T::Vector<S>; 2] {
+    match T::as_vectors::<S>(from) {
+        ([a, b], _) => [*a, *b],
+        ([a], tail) => [*a, T::load_part(simd, tail)],
+        (_, tail) => [T::load_part(simd, tail), T::splat(simd, T::ZERO)],
+    }
+}
+
+/// Stores as many of the elements of two registers as the slice has.
+#[inline(always)]
+pub(crate) fn store_pair<T: Float, S: Simd>(simd: S, to: &mut [T], values: [T::Vector<S>; 2]) {
+    match T::as_vectors_mut::<S>(to) {
+        ([a, b], _) => [*a, *b] = values,
+        ([a], tail) => {
+            *a = values[0];
+            T::store_part(simd, tail, values[1]);
+        }
+        (_, tail) => T::store_part(simd, tail, values[0]),
+    }
+}

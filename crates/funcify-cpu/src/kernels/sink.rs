@@ -1,0 +1,117 @@
+//! Sums of outer products, added to the target: target += Σ leftᵀ · right, over rows in blocks.
+//!
+//! This is the gradient of a weight over a strip of steps. Each tile of the target is summed from 0 in registers, and
+//! then added: sums that start from the target would be one chain over all steps of the loop. The rows of a step are a
+//! block; the blocks of a strip may lie anywhere.
+
+use pulp::{Simd, WithSimd};
+
+use super::map::Target;
+use super::product::{load_pair, store_pair};
+use crate::float::Float;
+
+/// The rows of one side: each block has `rows` rows, `stride` elements apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Side<'a, T> {
+    pub(crate) blocks: &'a [&'a [T]],
+    pub(crate) stride: usize,
+}
+
+/// Adds Σ leftᵀ · right. The target has a row for each column of the left side, `rows` is that of each block.
+pub(crate) fn sink<T: Float, S: Simd>(
+    simd: S,
+    mut target: Target<'_, T>,
+    rows: usize,
+    left: Side<'_, T>,
+    right: Side<'_, T>,
+) {
+    let most = if S::REGISTER_COUNT >= 32 { 12 } else { 6 };
+    let tiles = target.rows.div_ceil(most);
+    for first_column in (0..target.lanes).step_by(2 * T::lanes::<S>()) {
+        let mut first_row = 0;
+        for tile in 0..tiles {
+            let height = (target.rows - first_row).div_ceil(tiles - tile);
+            let target = &mut target;
+            let work = Sums { rows, left, right, first_row, first_column };
+            match height {
+                1 => simd.vectorize(Tile::<T, 1> { target, work }),
+                2 => simd.vectorize(Tile::<T, 2> { target, work }),
+                3 => simd.vectorize(Tile::<T, 3> { target, work }),
+                4 => simd.vectorize(Tile::<T, 4> { target, work }),
+                5 => simd.vectorize(Tile::<T, 5> { target, work }),
+                6 => simd.vectorize(Tile::<T, 6> { target, work }),
+                7 => simd.vectorize(Tile::<T, 7> { target, work }),
+                8 => simd.vectorize(Tile::<T, 8> { target, work }),
+                9 => simd.vectorize(Tile::<T, 9> { target, work }),
+                10 => simd.vectorize(Tile::<T, 10> { target, work }),
+                11 => simd.vectorize(Tile::<T, 11> { target, work }),
+                _ => simd.vectorize(Tile::<T, 12> { target, work }),
+            }
+            first_row += height;
+        }
+    }
+}
+
+/// What a tile sums.
+#[derive(Clone, Copy)]
+struct Sums<'a, T> {
+    rows: usize,
+    left: Side<'a, T>,
+    right: Side<'a, T>,
+    first_row: usize,
+    first_column: usize,
+}
+
+/// `ROWS` rows of the target and two registers of columns.
+struct Tile<'t, 'a, T, const ROWS: usize> {
+    target: &'t mut Target<'a, T>,
+    work: Sums<'t, T>,
+}
+
+impl<T: Float, const ROWS: usize> WithSimd for Tile<'_, '_, T, ROWS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Tile { target, work } = self;
+        let width = 2 * T::lanes::<S>();
+        let columns = width.min(target.lanes - work.first_column);
+        let sums = if columns == width {
+            work.sum::<S, ROWS>(simd, |row| match T::as_vectors::<S>(&row[..width]) {
+                ([a, b], _) => [*a, *b],
+                _ => [T::splat(simd, T::ZERO); 2],
+            })
+        } else {
+            work.sum::<S, ROWS>(simd, |row| load_pair::<T, S>(simd, &row[..columns]))
+        };
+        for (row, sums) in sums.into_iter().enumerate() {
+            let to = &mut target.row(work.first_row + row)[work.first_column..][..columns];
+            let old = load_pair::<T, S>(simd, to);
+            store_pair::<T, S>(simd, to, [T::add(simd, old[0], sums[0]), T::add(simd, old[1], sums[1])]);
+        }
+    }
+}
+
+impl<T: Float> Sums<'_, T> {
+    /// The sums of a tile, from 0. `load` reads the tile's columns of a row of the right side.
+    #[inline(always)]
+    fn sum<S: Simd, const ROWS: usize>(
+        self,
+        simd: S,
+        load: impl Fn(&[T]) -> [T::Vector<S>; 2],
+    ) -> [[T::Vector<S>; 2]; ROWS] {
+        let mut sums = [[T::splat(simd, T::ZERO); 2]; ROWS];
+        for (left, right) in self.left.blocks.iter().zip(self.right.blocks) {
+            for row in 0..self.rows {
+                let (left, _) = left[row * self.left.stride + self.first_row..].as_chunks::<ROWS>();
+                let [left_half, right_half] = load(&right[row * self.right.stride + self.first_column..]);
+                for (sums, x) in sums.iter_mut().zip(left[0]) {
+                    let x = T::splat(simd, x);
+                    sums[0] = T::mul_add(simd, x, left_half, sums[0]);
+                    sums[1] = T::mul_add(simd, x, right_half, sums[1]);
+                }
+            }
+        }
+        sums
+    }
+}

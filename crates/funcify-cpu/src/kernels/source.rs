@@ -1,0 +1,150 @@
+//! Where an elementwise kernel reads: lanes, one element for all lanes, or the place it writes.
+
+use pulp::Simd;
+
+use crate::float::Float;
+
+/// An operand of a kernel, over the rows of an instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source<'a, T> {
+    /// Row r is `data[r * stride..]`, as many elements as there are lanes. Stride 0 reads one row for all.
+    Lanes { data: &'a [T], stride: usize },
+    /// Row r is `data[r * stride]` in all lanes.
+    Element { data: &'a [T], stride: usize },
+    /// What the destination holds before the instruction.
+    Same,
+}
+
+impl<T: Float> Source<'_, T> {
+    /// One element; `old` is what the destination has there.
+    pub(crate) fn element(&self, row: usize, lane: usize, old: T) -> T {
+        match self {
+            Source::Lanes { data, stride } => data[row * stride + lane],
+            Source::Element { data, stride } => data[row * stride],
+            Source::Same => old,
+        }
+    }
+}
+
+/// The rows of an operand whose kind is known when the kernel is compiled.
+pub(crate) trait Rows<T: Float, S: Simd>: Copy {
+    /// One row.
+    type Row: Row<T, S>;
+
+    /// Row `row`, of `lanes` elements.
+    fn row(self, simd: S, row: usize, lanes: usize) -> Self::Row;
+}
+
+/// One row of an operand.
+pub(crate) trait Row<T: Float, S: Simd>: Copy {
+    /// Register `index`; `old` is what the destination has there.
+    fn vector(self, index: usize, old: T::Vector<S>) -> T::Vector<S>;
+    /// The elements after the last full register.
+    fn tail(self, simd: S, old: T::Vector<S>) -> T::Vector<S>;
+}
+
+/// Rows of lanes.
+#[derive(Clone, Copy)]
+pub(crate) struct LaneRows<'a, T> {
+    pub(crate) data: &'a [T],
+    pub(crate) stride: usize,
+}
+
+/// One row of lanes.
+pub(crate) struct LaneRow<'a, T: Float, S: Simd> {
+    vectors: &'a [T::Vector<S>],
+    tail: &'a [T],
+}
+
+impl<T: Float, S: Simd> Copy for LaneRow<'_, T, S> {}
+
+impl<T: Float, S: Simd> Clone for LaneRow<'_, T, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<'a, T: Float, S: Simd> Rows<T, S> for LaneRows<'a, T> {
+    type Row = LaneRow<'a, T, S>;
+
+    #[inline(always)]
+    fn row(self, _: S, row: usize, lanes: usize) -> Self::Row {
+        let (vectors, tail) = T::as_vectors::<S>(&self.data[row * self.stride..][..lanes]);
+        LaneRow { vectors, tail }
+    }
+}
+
+impl<T: Float, S: Simd> Row<T, S> for LaneRow<'_, T, S> {
+    #[inline(always)]
+    fn vector(self, index: usize, _: T::Vector<S>) -> T::Vector<S> {
+        self.vectors[index]
+    }
+    #[inline(always)]
+    fn tail(self, simd: S, _: T::Vector<S>) -> T::Vector<S> {
+        T::load_part(simd, self.tail)
+    }
+}
+
+/// Rows of one element.
+#[derive(Clone, Copy)]
+pub(crate) struct ElementRows<'a, T> {
+    pub(crate) data: &'a [T],
+    pub(crate) stride: usize,
+}
+
+/// One element in all lanes.
+pub(crate) struct ElementRow<T: Float, S: Simd>(T::Vector<S>);
+
+impl<T: Float, S: Simd> Copy for ElementRow<T, S> {}
+
+impl<T: Float, S: Simd> Clone for ElementRow<T, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Float, S: Simd> Rows<T, S> for ElementRows<'_, T> {
+    type Row = ElementRow<T, S>;
+
+    #[inline(always)]
+    fn row(self, simd: S, row: usize, _: usize) -> Self::Row {
+        ElementRow(T::splat(simd, self.data[row * self.stride]))
+    }
+}
+
+impl<T: Float, S: Simd> Row<T, S> for ElementRow<T, S> {
+    #[inline(always)]
+    fn vector(self, _: usize, _: T::Vector<S>) -> T::Vector<S> {
+        self.0
+    }
+    #[inline(always)]
+    fn tail(self, _: S, _: T::Vector<S>) -> T::Vector<S> {
+        self.0
+    }
+}
+
+/// The destination itself.
+#[derive(Clone, Copy)]
+pub(crate) struct SameRows;
+
+impl<T: Float, S: Simd> Rows<T, S> for SameRows {
+    type Row = SameRows;
+
+    #[inline(always)]
+    fn row(self, _: S, _: usize, _: usize) -> SameRows {
+        SameRows
+    }
+}
+
+impl<T: Float, S: Simd> Row<T, S> for SameRows {
+    #[inline(always)]
+    fn vector(self, _: usize, old: T::Vector<S>) -> T::Vector<S> {
+        old
+    }
+    #[inline(always)]
+    fn tail(self, _: S, old: T::Vector<S>) -> T::Vector<S> {
+        old
+    }
+}

@@ -1,0 +1,120 @@
+//! Elementwise ops of one operand: a table of name, meaning and kernel.
+
+use pulp::Simd;
+
+use super::map::{Function1, Map1, Target};
+use super::math::{self, MathTable};
+use super::source::Source;
+use crate::float::Float;
+
+macro_rules! unary_table {
+    (
+        registers { $($op:ident, $doc:literal, |$simd:ident, $x:ident| $value:expr;)* }
+        elements { $($scalar:ident, $scalar_doc:literal, |$e:ident| $scalar_value:expr;)* }
+    ) => {
+        /// An elementwise op of one operand.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Unary {
+            $(#[doc = $doc] $op,)*
+            $(#[doc = $scalar_doc] $scalar,)*
+        }
+
+        impl Unary {
+            /// All of them.
+            pub const ALL: &'static [Unary] = &[$(Unary::$op,)* $(Unary::$scalar,)*];
+        }
+
+        $(
+            struct $op;
+
+            impl<T: MathTable> Function1<T> for $op {
+                #[inline(always)]
+                fn apply<S: Simd>($simd: S, $x: T::Vector<S>) -> T::Vector<S> {
+                    $value
+                }
+            }
+        )*
+
+        /// Runs an op over a target.
+        pub(crate) fn run<T: MathTable, S: Simd>(simd: S, op: Unary, target: Target<'_, T>, source: Source<'_, T>) {
+            match op {
+                $(Unary::$op => simd.vectorize(Map1 { target, source, function: $op }),)*
+                $(Unary::$scalar => each(target, source, |$e: f64| $scalar_value),)*
+            }
+        }
+    };
+}
+
+unary_table! {
+    registers {
+    Copy, "x itself: a copy, or a broadcast.", |_simd, x| x;
+    Neg, "-x.", |simd, x| T::neg(simd, x);
+    Abs, "|x|.", |simd, x| T::abs(simd, x);
+    Sign, "-1, 0 or 1; NaN and signed zeros stay themselves.", |simd, x| sign::<T, S>(simd, x);
+    Square, "x * x.", |simd, x| T::mul(simd, x, x);
+    Recip, "1 / x.", |simd, x| T::div(simd, T::splat(simd, T::ONE), x);
+    Sqrt, "The square root; NaN below zero.", |simd, x| T::sqrt(simd, x);
+    Rsqrt, "1 / sqrt(x), both rounded.", |simd, x| T::div(simd, T::splat(simd, T::ONE), T::sqrt(simd, x));
+    Exp, "e to the power x.", |simd, x| math::exp::<T, S>(simd, x);
+    Expm1, "exp(x) - 1, exact near zero.", |simd, x| math::expm1::<T, S>(simd, x);
+    Log, "The natural logarithm.", |simd, x| math::log::<T, S>(simd, x);
+    Log1p, "log(1 + x), exact near zero.", |simd, x| math::log1p::<T, S>(simd, x);
+    Tanh, "The hyperbolic tangent.", |simd, x| math::tanh::<T, S>(simd, x);
+    Sigmoid, "1 / (1 + exp(-x)).", |simd, x| math::sigmoid::<T, S>(simd, x);
+    Floor, "The largest whole number that is not above x.", |simd, x| math::floor::<T, S>(simd, x);
+    Ceil, "The smallest whole number that is not below x.", |simd, x| math::ceil::<T, S>(simd, x);
+    Round, "The nearest whole number; the even one of two.", |simd, x| math::round::<T, S>(simd, x);
+    Trunc, "The whole number next to x toward zero.", |simd, x| math::trunc::<T, S>(simd, x);
+    Sin, "The sine of x radians.", |simd, x| turns::<T, S>(simd, x, 0.0, f64::sin);
+    Cos, "The cosine of x radians.", |simd, x| turns::<T, S>(simd, x, 1.0, f64::cos);
+    Not, "1 for 0 and 0 for every other number: not, of a mask.", |simd, x| not::<T, S>(simd, x);
+    }
+    elements {
+    Tan, "The tangent of x radians, element by element.", |x| x.tan();
+    Asin, "The arc sine, element by element.", |x| x.asin();
+    Acos, "The arc cosine, element by element.", |x| x.acos();
+    Atan, "The arc tangent, element by element.", |x| x.atan();
+    Sinh, "The hyperbolic sine, element by element.", |x| x.sinh();
+    Cosh, "The hyperbolic cosine, element by element.", |x| x.cosh();
+    Cbrt, "The cube root, element by element.", |x| x.cbrt();
+    }
+}
+
+#[inline(always)]
+fn sign<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
+    let zero = T::splat(simd, T::ZERO);
+    let one = T::with_sign(simd, T::splat(simd, T::ONE), x);
+    let y = T::select(simd, T::equal(simd, x, zero), x, one);
+    T::select(simd, T::equal(simd, x, x), y, x)
+}
+
+#[inline(always)]
+fn not<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
+    let (zero, one) = (T::splat(simd, T::ZERO), T::splat(simd, T::ONE));
+    T::select(simd, T::equal(simd, x, zero), one, zero)
+}
+
+/// Sine or cosine: on registers if all elements are within a few turns, else element by element.
+#[inline(always)]
+fn turns<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, quarter: f64, function: fn(f64) -> f64) -> T::Vector<S> {
+    let few = T::less_equal(simd, T::abs(simd, x), T::splat(simd, T::FEW_TURNS));
+    let outside = T::select(simd, few, T::splat(simd, T::ZERO), T::splat(simd, T::ONE));
+    if T::sum(simd, outside) == T::ZERO {
+        return math::sin_of_few_turns::<T, S>(simd, x, quarter);
+    }
+    let mut elements = [x];
+    let lanes: &mut [T] = T::elements::<S>(&mut elements);
+    for element in lanes {
+        *element = T::from_f64(function(element.to_f64()));
+    }
+    elements[0]
+}
+
+/// A function in f64, element by element.
+fn each<T: Float>(mut target: Target<'_, T>, source: Source<'_, T>, function: impl Fn(f64) -> f64) {
+    for row in 0..target.rows {
+        for (lane, to) in target.row(row).iter_mut().enumerate() {
+            *to = T::from_f64(function(source.element(row, lane, *to).to_f64()));
+        }
+    }
+}

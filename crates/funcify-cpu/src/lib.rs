@@ -1,0 +1,22 @@
+//! Whole loops of tensor programs in host memory: an interpreter of tiles, planned ahead, over SIMD kernels.
+//!
+//! A [`Plan`](plan::Plan) says everything that a call does: regions of memory, loops, and instructions over rows and
+//! lanes. [`plan`] documents the instruction set. An [`Executor`] checks a plan, holds its scratch memory, and runs it
+//! on slices of the caller. The kernels are in [`kernels`], compiled for each instruction set of [`Machine`].
+//!
+//! The way through it: `plan` (what is computed, and the proof that it stays within its memory), `run` (views, loops,
+//! addresses, threads), `kernels` (registers). **Invariant:** an instruction allocates nothing. **Invariant:** results do
+//! not depend on the number of threads.
+
+#![forbid(unsafe_code)]
+
+mod float;
+pub mod kernels;
+mod machine;
+pub mod plan;
+mod run;
+
+pub use float::{Constants, Float};
+pub use kernels::math::MathTable;
+pub use machine::Machine;
+pub use run::{CallError, Executor};

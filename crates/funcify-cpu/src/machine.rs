@@ -1,0 +1,67 @@
+//! Which instruction set runs the kernels: found out once, or chosen for a test.
+
+use pulp::{Arch, Scalar, Simd};
+
+/// An instruction set that this processor has.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine(Arch);
+
+impl Machine {
+    /// The widest vectors that the processor has.
+    pub fn detect() -> Self {
+        Machine(Arch::new())
+    }
+
+    /// No vectors at all: what processors without AVX2 or NEON run.
+    pub fn plain() -> Self {
+        Machine(Arch::Scalar)
+    }
+
+    /// Every instruction set that the engine has kernels for and this processor runs, the plain one first.
+    pub fn all() -> Vec<Self> {
+        let mut all = vec![Machine::plain()];
+        #[cfg(target_arch = "x86_64")]
+        all.extend(pulp::x86::V3::try_new().map(|token| Machine(Arch::V3(token))));
+        if !matches!(Arch::new(), Arch::Scalar) && !all.iter().any(|machine| machine.name() == Machine::detect().name()) {
+            all.push(Machine::detect());
+        }
+        all
+    }
+
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Arch::Scalar => "plain",
+            #[cfg(target_arch = "x86_64")]
+            Arch::V3(_) => "AVX2",
+            #[cfg(target_arch = "x86_64")]
+            Arch::V4(_) => "AVX-512",
+            #[cfg(target_arch = "aarch64")]
+            Arch::Neon(_) => "NEON",
+            _ => "vectors",
+        }
+    }
+
+    /// Runs `work` with the token of the instruction set. `work` itself is compiled without it: what it passes to
+    /// `Simd::vectorize` is compiled with it.
+    pub(crate) fn run<W: Work>(self, work: W) -> W::Output {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Arch::V3(token) => work.run(token),
+            #[cfg(target_arch = "x86_64")]
+            Arch::V4(token) => work.run(token),
+            #[cfg(target_arch = "aarch64")]
+            Arch::Neon(token) => work.run(token),
+            _ => work.run(Scalar::new()),
+        }
+    }
+}
+
+/// Something to run on any instruction set.
+pub(crate) trait Work {
+    /// What it gives.
+    type Output;
+
+    /// Runs it.
+    fn run<S: Simd>(self, simd: S) -> Self::Output;
+}

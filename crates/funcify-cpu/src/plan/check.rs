@@ -1,0 +1,336 @@
+//! What a plan must fulfil before it runs.
+//!
+//! Units of operands are sums over loops, so the smallest and the largest follow from the first and the last iteration
+//! of each loop. An operand may have the region of what is written only if it is the same place in every iteration, or
+//! never meets it.
+
+use std::fmt;
+
+use super::{Across, BLOCKS, DEPTH, FACTORS, Instruction, Node, Op, Operand, Part, Place, Plan, Region, Split, Stage};
+use crate::float::Float;
+use crate::kernels::{Fold, Recurrence, packed_len};
+
+/// Why a plan cannot run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlanError {
+    /// The stage, the part, and the places in the lists of nodes down to the instruction.
+    pub place: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.reason)
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl Plan {
+    /// Checks that the plan can run on elements of type `T`.
+    pub fn check<T: Float>(&self) -> Result<(), PlanError> {
+        let in_regions = |reason| PlanError { place: "regions".to_string(), reason };
+        self.check_regions().map_err(in_regions)?;
+        for (number, stage) in self.stages.iter().enumerate() {
+            let at = |what: &str, reason| PlanError { place: format!("stage {number}{what}"), reason };
+            self.check_stage(stage).map_err(|reason| at("", reason))?;
+            for (part_number, part) in stage.parts.iter().enumerate() {
+                let in_part = Checker { plan: self, stage, part: *part, bytes: size_of::<T>() };
+                let mut path = Vec::new();
+                in_part
+                    .nodes(&stage.programs[part.program], &mut Vec::new(), &mut path)
+                    .map_err(|reason| at(&format!(", part {part_number}, node {path:?}"), reason))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_regions(&self) -> Result<(), String> {
+        for (index, region) in self.regions.iter().enumerate() {
+            let same = self.regions[..index].iter().any(|other| other.place == region.place);
+            match (region.place, region.split) {
+                (Place::Output(output), _) if same => return Err(format!("two regions are output {output}")),
+                (Place::Input(_) | Place::Output(_), Split::Parts(_)) => {
+                    return Err(format!("region {index} is the caller's, and cannot be one for each part"));
+                }
+                (_, Split::Columns(width)) if width == 0 || region.pitch % width != 0 => {
+                    return Err(format!("region {index}: units of {} elements have no columns of {width}", region.pitch));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn check_stage(&self, stage: &Stage) -> Result<(), String> {
+        if stage.parts.is_empty() {
+            return Err("no parts".to_string());
+        }
+        match stage.parts.iter().find(|part| part.program >= stage.programs.len()) {
+            Some(part) => Err(format!("no program {}", part.program)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The instructions of one part.
+struct Checker<'a> {
+    plan: &'a Plan,
+    stage: &'a Stage,
+    part: Part,
+    bytes: usize,
+}
+
+/// What an operand touches: the smallest and the largest unit, and elements from the start of the unit on.
+#[derive(Clone, Copy)]
+struct Touched {
+    units: [isize; 2],
+    offset: usize,
+    span: usize,
+}
+
+impl Checker<'_> {
+    /// Checks nodes in loops of `times`; `path` is left at what is wrong.
+    fn nodes(&self, nodes: &[Node], times: &mut Vec<usize>, path: &mut Vec<usize>) -> Result<(), String> {
+        for (index, node) in nodes.iter().enumerate() {
+            path.push(index);
+            match node {
+                Node::Do(instruction) => self.instruction(instruction, times)?,
+                Node::Loop { .. } if times.len() == DEPTH => return Err(format!("more than {DEPTH} loops deep")),
+                Node::Loop { times: 0, .. } => {}
+                Node::Loop { times: count, body } => {
+                    times.push(*count);
+                    self.nodes(body, times, path)?;
+                    times.pop();
+                }
+            }
+            path.pop();
+        }
+        Ok(())
+    }
+
+    fn instruction(&self, instruction: &Instruction, times: &[usize]) -> Result<(), String> {
+        let Instruction { op, rows, lanes, to, from } = instruction;
+        if *rows == 0 || *lanes == 0 {
+            return Err("nothing to write".to_string());
+        }
+        let spans = self.spans(instruction)?;
+        if spans.len() != from.len() + 1 {
+            return Err(format!("{} operands instead of {}", from.len(), spans.len() - 1));
+        }
+        let steps = |index: usize| match (op, index) {
+            (Op::Sink { blocks, block_steps, .. }, 1 | 2) => (*blocks, block_steps[index - 1]),
+            _ => (1, 0),
+        };
+        let mut all = Vec::new();
+        for (index, operand) in std::iter::once(to).chain(from).enumerate() {
+            let touched = self.touched(operand, spans[index], times, steps(index))?;
+            self.within(operand, touched).map_err(|reason| format!("operand {index}: {reason}"))?;
+            all.push(touched);
+        }
+        self.writable(to)?;
+        for (index, operand) in from.iter().enumerate() {
+            if operand.region == to.region {
+                let here = (operand, all[index + 1]);
+                let in_place = match op {
+                    Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) => true,
+                    Op::Product { init, .. } => *init && index == 0,
+                    Op::Recur { .. } => index == 1,
+                    _ => false,
+                };
+                self.apart(in_place, (to, all[0]), here, times).map_err(|why| format!("operand {}: {why}", index + 1))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Elements from the first to the last of each operand, what is written first.
+    fn spans(&self, instruction: &Instruction) -> Result<Vec<usize>, String> {
+        let Instruction { op, rows, lanes, to, from } = instruction;
+        let (rows, lanes) = (*rows, *lanes);
+        let span = |operand: &Operand, rows: usize, lanes: usize| {
+            (rows - 1) * operand.row + if operand.across == Across::Lanes { lanes } else { 1 }
+        };
+        let all = |count: usize| -> Vec<usize> {
+            std::iter::once(to).chain(from).take(count + 1).map(|operand| span(operand, rows, lanes)).collect()
+        };
+        let lanes_of = |operand: Option<&Operand>| match operand {
+            Some(operand) if operand.across == Across::Lanes => Ok(()),
+            _ => Err("an operand that must have lanes has none".to_string()),
+        };
+        if !matches!(op, Op::FoldLanes { .. }) {
+            lanes_of(Some(to))?;
+        }
+        if to.row < lanes && rows > 1 && !matches!(op, Op::FoldRows { .. } | Op::FoldLanes { .. } | Op::Pack { .. }) {
+            return Err("rows to write overlap".to_string());
+        }
+        match op {
+            Op::Fill(_) => Ok(all(0)),
+            Op::Unary(_) => Ok(all(1)),
+            Op::Binary(_) => Ok(all(2)),
+            Op::Ternary(_) => Ok(all(3)),
+            Op::FoldRows { fold, .. } | Op::FoldLanes { fold, .. } => {
+                lanes_of(from.first())?;
+                if from.len() == 2 && *fold != Fold::Sum {
+                    return Err("only sums fold products".to_string());
+                }
+                let mut spans = all(from.len().clamp(1, 2));
+                spans[0] = match op {
+                    Op::FoldRows { .. } => lanes,
+                    _ if to.across == Across::Lanes => return Err("each row gives one element".to_string()),
+                    _ => span(to, rows, 1),
+                };
+                Ok(spans)
+            }
+            Op::Product { inner, init, .. } => {
+                if inner.is_empty() || inner.len() > FACTORS {
+                    return Err(format!("a product of {} factors, not 1 to {FACTORS}", inner.len()));
+                }
+                let mut spans = all(usize::from(*init));
+                for (index, k) in inner.iter().enumerate() {
+                    let left = from.get(usize::from(*init) + 2 * index);
+                    lanes_of(left)?;
+                    spans.extend(left.map(|left| span(left, rows, *k)));
+                    spans.push(if self.bytes == 4 { packed_len::<f32>(*k, lanes) } else { packed_len::<f64>(*k, lanes) });
+                }
+                Ok(spans)
+            }
+            Op::Sink { blocks, block_rows, .. } => {
+                if *blocks == 0 || *blocks > BLOCKS || *block_rows == 0 {
+                    return Err(format!("{blocks} blocks of {block_rows} rows"));
+                }
+                let mut spans = all(0);
+                for (operand, width) in from.iter().zip([rows, lanes]) {
+                    lanes_of(Some(operand))?;
+                    spans.push(span(operand, *block_rows, width));
+                }
+                Ok(spans)
+            }
+            Op::Pack { column } => {
+                lanes_of(from.first())?;
+                let packed = if self.bytes == 4 { packed_len::<f32>(rows, lanes) } else { packed_len::<f64>(rows, lanes) };
+                let matrix = from.iter().map(|matrix| (rows - 1) * matrix.row + (lanes - 1) * column + 1);
+                Ok(std::iter::once(packed).chain(matrix.take(1)).collect())
+            }
+            Op::Transpose => {
+                lanes_of(from.first())?;
+                let mut spans = all(0);
+                spans.extend(from.iter().take(1).map(|x| span(x, lanes, rows)));
+                Ok(spans)
+            }
+            Op::Recur { recurrence, .. } => {
+                let mut spans = all(if *recurrence == Recurrence::Linear { 3 } else { 2 });
+                if let (Some(initial), Some(span)) = (from.first(), spans.get_mut(1)) {
+                    *span = if initial.across == Across::Lanes { lanes } else { 1 };
+                }
+                Ok(spans)
+            }
+        }
+    }
+
+    /// The smallest and the largest unit over all iterations.
+    fn touched(
+        &self,
+        operand: &Operand,
+        span: usize,
+        times: &[usize],
+        (blocks, block_step): (usize, isize),
+    ) -> Result<Touched, String> {
+        if operand.region >= self.plan.regions.len() {
+            return Err(format!("no region {}", operand.region));
+        }
+        let mut units = [operand.unit as isize; 2];
+        let moves = operand.steps.iter().copied().zip(times.iter().copied());
+        for (step, times) in moves.chain([(block_step, blocks)]) {
+            let furthest = step * (times as isize - 1);
+            units[usize::from(furthest > 0)] += furthest;
+        }
+        Ok(Touched { units, offset: operand.offset, span })
+    }
+
+    fn region(&self, operand: &Operand) -> Region {
+        self.plan.regions[operand.region]
+    }
+
+    /// Whether a part sees the region as columns, each unit on its own.
+    fn in_columns(&self, region: Region) -> bool {
+        matches!(region.split, Split::Columns(_)) && self.stage.parts.len() > 1
+    }
+
+    fn within(&self, operand: &Operand, touched: Touched) -> Result<(), String> {
+        let region = self.region(operand);
+        let parts = self.stage.parts.len();
+        let units = match region.split {
+            Split::Parts(count) if parts == 1 => region.units * count,
+            Split::Parts(count) if parts != count => {
+                return Err(format!("a region for {count} parts in a stage of {parts}"));
+            }
+            _ => region.units,
+        };
+        if let Split::Columns(width) = region.split {
+            let axis: usize = self.stage.parts.iter().map(|part| part.len).sum();
+            if parts > 1 && axis * width != region.pitch {
+                return Err(format!("{axis} columns of {width} elements in units of {}", region.pitch));
+            }
+            if parts > 1 && touched.offset + touched.span > self.part.len * width {
+                return Err("reaches beyond the part's columns".to_string());
+            }
+        }
+        let [first, last] = touched.units;
+        let end = last * region.pitch as isize + (touched.offset + touched.span) as isize;
+        let beyond = if self.in_columns(region) {
+            last >= units as isize
+        } else {
+            end > (units * region.pitch) as isize
+        };
+        if first < 0 || beyond {
+            return Err(format!("units {first} to {last}, of {units}, or the elements after them, are not there"));
+        }
+        Ok(())
+    }
+
+    fn writable(&self, to: &Operand) -> Result<(), String> {
+        let region = self.region(to);
+        match (region.place, region.split) {
+            (Place::Input(input), _) => Err(format!("input {input} is written")),
+            (_, Split::Whole) if self.stage.parts.len() > 1 => {
+                Err(format!("region {} is written by several parts", to.region))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An operand in the region that is written must be the same place, or lie apart in each iteration.
+    fn apart(
+        &self,
+        in_place: bool,
+        (to, to_touched): (&Operand, Touched),
+        (from, from_touched): (&Operand, Touched),
+        times: &[usize],
+    ) -> Result<(), String> {
+        let pitch = self.region(to).pitch as isize;
+        let columns = self.in_columns(self.region(to));
+        let moves_alike = to.steps[..times.len()] == from.steps[..times.len()]
+            && to_touched.units[1] - to_touched.units[0] == from_touched.units[1] - from_touched.units[0];
+        let start = |operand: &Operand, unit: isize| unit * pitch + operand.offset as isize;
+        let (to_span, from_span) = (to_touched.span as isize, from_touched.span as isize);
+        if moves_alike {
+            let (a, b) = (start(to, to.unit as isize), start(from, from.unit as isize));
+            let same = a == b && to.row == from.row && to_span == from_span && from.across == Across::Lanes;
+            if same && in_place {
+                return Ok(());
+            }
+            let apart = a + to_span <= b || b + from_span <= a;
+            let units_apart = columns && to.unit != from.unit;
+            if apart || units_apart {
+                return Ok(());
+            }
+        }
+        let [to_first, to_last] = to_touched.units;
+        let [from_first, from_last] = from_touched.units;
+        let never = start(to, to_last) + to_span <= start(from, from_first)
+            || start(from, from_last) + from_span <= start(to, to_first);
+        if never { Ok(()) } else { Err("meets what is written".to_string()) }
+    }
+}

@@ -1,0 +1,252 @@
+//! The instruction set: what a planner writes and the [`Executor`](crate::Executor) runs.
+//!
+//! A [`Plan`] computes results from inputs, all of one element type, with every size known. It is a list of stages that
+//! run one after the other. A stage runs a [`Program`] on each part of a parallel axis; parts may run at the same time,
+//! and do not see what the others write. How a stage is divided is part of the plan and not of the machine, so results
+//! do not depend on the number of threads.
+//!
+//! # Regions
+//!
+//! Programs read and write regions: inputs, outputs and scratch memory. A [`Region`] is a matrix of `units` rows with
+//! `pitch` elements each; for a sequence or a trace a unit is one step. [`Split`] says what a part sees of it:
+//!
+//! - `Whole`: everything. Several parts may only read it. Weights, packed weights, constants.
+//! - `Columns(width)`: of each unit, `width` elements for each index of the parallel axis. A part sees its own columns,
+//!   and counts offsets from the first of them. Sequences, traces, final values.
+//! - `Parts(count)`: each of `count` parts has a region of its own. Registers, strips, partial sums. A later stage with
+//!   one part sees all of them, one after the other, as `count * units` units: so it adds partial sums.
+//!
+//! Scratch memory starts at 64-byte boundaries and is kept between calls with what it holds; only what a plan has
+//! written in the same call means anything. All registers of a program may be one scratch region.
+//!
+//! # Programs
+//!
+//! A program is a list of nodes: an [`Instruction`], or a loop around nodes, up to [`DEPTH`] loops deep. Each operand
+//! moves by a fixed number of units with each iteration of each loop around it, so
+//!
+//! - a loop over steps reads its sequences and writes its traces in place; a loop that goes down has negative steps;
+//! - taps and carries read the trace's other units, as operands that start elsewhere;
+//! - first steps, which read initial values, are instructions before the loop (the peel);
+//! - strips are a loop over strips around a loop over steps, with instructions before and after the inner loop;
+//! - a remainder is another loop behind.
+//!
+//! The innermost loop is the fast path: addresses are found once for all its iterations, and then only added to.
+//!
+//! # Instructions
+//!
+//! An instruction writes `rows` rows of `lanes` elements, from operands with their own distances between rows. Distance
+//! 0 reads one row for all; an operand across [`Across::Element`] has one element a row, for all lanes. See [`Op`] for
+//! what each does with its operands.
+//!
+//! An operand may be the very place that the instruction writes, with the same rows; no other overlap is allowed. In the
+//! rows of a distance larger than the lanes, what lies between counts as touched.
+//!
+//! Masks are numbers: 1 is true and 0 false.
+//!
+//! [`Plan::check`] proves for the first and the last iteration of all loops that each operand lies within its region,
+//! and that nothing overlaps; the executor runs only what passed.
+
+mod build;
+mod check;
+
+pub use build::repeat;
+pub use check::PlanError;
+
+use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary};
+
+/// How deep loops nest in a program.
+pub const DEPTH: usize = 3;
+
+/// Everything that a call does.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// What programs read and write. Operands name a region by its place in this list.
+    pub regions: Vec<Region>,
+    /// What runs, in this order.
+    pub stages: Vec<Stage>,
+}
+
+/// A matrix of elements that programs read or write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Where it lies.
+    pub place: Place,
+    /// How many units it has: steps of a sequence. Of [`Split::Parts`], in each part.
+    pub units: usize,
+    /// Elements a unit.
+    pub pitch: usize,
+    /// What a part sees of it.
+    pub split: Split,
+}
+
+/// Where a region lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The caller's, read only. Several regions may be the same input.
+    Input(usize),
+    /// The caller's, to be written. One region an output.
+    Output(usize),
+    /// The executor's.
+    Scratch,
+}
+
+/// What a part sees of a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Split {
+    /// All of it.
+    Whole,
+    /// So many elements of each unit for each index of the parallel axis.
+    Columns(usize),
+    /// One of so many regions, in scratch memory.
+    Parts(usize),
+}
+
+/// Programs over the parts of an axis.
+#[derive(Clone, Debug, Default)]
+pub struct Stage {
+    /// The parts, in the order of the axis.
+    pub parts: Vec<Part>,
+    /// What they run. Parts of one length may share a program.
+    pub programs: Vec<Program>,
+    /// Whether the parts are worth threads. They are from some 100 microseconds of work on.
+    pub concurrent: bool,
+}
+
+/// A part of the parallel axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// How many indices of the axis it has.
+    pub len: usize,
+    /// Which of the stage's programs it runs.
+    pub program: usize,
+}
+
+/// Instructions and loops, run in order.
+pub type Program = Vec<Node>;
+
+/// An instruction or a loop.
+#[derive(Clone, Debug)]
+pub enum Node {
+    /// One instruction.
+    Do(Instruction),
+    /// Nodes that run `times` times.
+    Loop {
+        /// How often.
+        times: usize,
+        /// What.
+        body: Vec<Node>,
+    },
+}
+
+/// One op over rows and lanes.
+#[derive(Clone, Debug)]
+pub struct Instruction {
+    /// What it computes.
+    pub op: Op,
+    /// Rows that it writes; for folds and recurrences see [`Op`].
+    pub rows: usize,
+    /// Elements a row.
+    pub lanes: usize,
+    /// Where it writes.
+    pub to: Operand,
+    /// What it reads, as its op says.
+    pub from: Vec<Operand>,
+}
+
+/// What an instruction computes. `to[r][l]` is element `l` of row `r`.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Op {
+    /// `to[r][l] = value`. From nothing.
+    Fill(f64),
+    /// `to[r][l] = op(x[r][l])`. From x.
+    Unary(Unary),
+    /// `to[r][l] = op(x[r][l], y[r][l])`. From x, y.
+    Binary(Binary),
+    /// `to[r][l] = op(x[r][l], y[r][l], z[r][l])`. From x, y, z.
+    Ternary(Ternary),
+    /// `to[0][l]` = the fold over r of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). From x, or x and y; x has lanes.
+    /// `rows` are those that are folded. With `accumulate`, from what `to` holds.
+    FoldRows {
+        /// What is folded.
+        fold: Fold,
+        /// Whether `to` is part of it.
+        accumulate: bool,
+    },
+    /// `to[r]` = the fold over l of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). From x, or x and y; x has lanes.
+    /// `to` is across [`Across::Element`]. With `accumulate`, from what `to` holds.
+    FoldLanes {
+        /// What is folded.
+        fold: Fold,
+        /// Whether `to` is part of it.
+        accumulate: bool,
+    },
+    /// `to[r][l] = then(init[r][l] + Σ_f Σ_i left_f[r][i] * right_f[i][l])`. From init, if there is one, and then for
+    /// each factor its left side, with rows of `inner[f]` elements, and its right side, which [`Op::Pack`] wrote.
+    Product {
+        /// The inner axis of each factor. At most [`FACTORS`].
+        inner: Vec<usize>,
+        /// Whether the first operand is what the sums start from. It may be `to` itself.
+        init: bool,
+        /// What is done with each sum.
+        then: Option<Unary>,
+    },
+    /// `to[i][l] += Σ_b Σ_r left[b][r][i] * right[b][r][l]`: AᵀB, over blocks of rows. From left, with rows of as many
+    /// elements as `to` has rows, and right, with rows of as many as `to` has lanes. The sum is made from 0, and then added.
+    Sink {
+        /// How many blocks.
+        blocks: usize,
+        /// Rows a block, with the operands' distance between rows.
+        block_rows: usize,
+        /// Units from one block to the next: of left, of right.
+        block_steps: [isize; 2],
+    },
+    /// `to` = the matrix with `rows` rows and `lanes` columns, in the order that [`Op::Product`] reads, which depends on the
+    /// machine. `to` has [`packed_len`](crate::kernels::packed_len) elements. From the matrix: element (i, j) is
+    /// `i * row + j * column` elements after its start, where `row` is the operand's.
+    Pack {
+        /// Elements between columns.
+        column: usize,
+    },
+    /// `to[r][l] = x[l][r]`. From x.
+    Transpose,
+    /// `to[r][l] = step(to[r-1][l], x[r][l], a[r][l])` for all rows, where `to[-1]` is the initial row. From the initial
+    /// row, x and, for [`Recurrence::Linear`], a. Rows are steps: a whole loop in one instruction.
+    Recur {
+        /// What a row does with the one before it.
+        recurrence: Recurrence,
+        /// Whether the last row is the first step.
+        down: bool,
+    },
+}
+
+/// How many factors a product may have.
+pub const FACTORS: usize = 3;
+
+/// How many blocks a sink may have.
+pub const BLOCKS: usize = 256;
+
+/// A place in a region, for each iteration of the loops around it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Operand {
+    /// Which region.
+    pub region: usize,
+    /// The unit in the first iteration of all loops.
+    pub unit: usize,
+    /// How many units it moves with each iteration, the outermost loop first.
+    pub steps: [isize; DEPTH],
+    /// Elements between the start of the unit, as the part sees it, and the first one.
+    pub offset: usize,
+    /// Elements from one row to the next.
+    pub row: usize,
+    /// Whether a row is lanes, or one element for all lanes.
+    pub across: Across,
+}
+
+/// What a row of an operand is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Across {
+    /// As many elements as there are lanes.
+    Lanes,
+    /// One element, for all lanes.
+    Element,
+}

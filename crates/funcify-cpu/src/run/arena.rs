@@ -1,0 +1,43 @@
+//! Scratch memory: one allocation, kept between calls, whose regions start at cache lines.
+
+use crate::float::Float;
+
+const LINE_BYTES: usize = 64;
+
+/// The memory of all scratch regions.
+#[derive(Debug)]
+pub(crate) struct Arena<T> {
+    memory: Vec<T>,
+    sizes: Vec<usize>,
+}
+
+impl<T: Float> Arena<T> {
+    /// Memory for regions of these sizes, all 0.
+    pub(crate) fn new(sizes: impl Iterator<Item = usize>) -> Self {
+        let sizes: Vec<usize> = sizes.collect();
+        let all: usize = sizes.iter().map(|size| whole_lines::<T>(*size)).sum();
+        Arena { memory: vec![T::ZERO; all + LINE_BYTES / size_of::<T>()], sizes }
+    }
+}
+
+impl<T> Arena<T> {
+    /// The regions, in order.
+    pub(crate) fn slices(&mut self) -> impl Iterator<Item = &mut [T]> {
+        let skipped = self.memory.as_ptr().align_offset(LINE_BYTES);
+        let mut rest = &mut self.memory[skipped..];
+        self.sizes.iter().map(move |size| {
+            let (slice, after) = std::mem::take(&mut rest).split_at_mut(whole_lines::<T>(*size));
+            rest = after;
+            &mut slice[..*size]
+        })
+    }
+
+    /// Bytes of all regions.
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.len() * size_of::<T>()
+    }
+}
+
+fn whole_lines<T>(elements: usize) -> usize {
+    elements.next_multiple_of(LINE_BYTES / size_of::<T>())
+}

@@ -1,0 +1,172 @@
+//! The executor: a checked plan with its memory, run on slices of the caller.
+
+mod arena;
+mod program;
+mod step;
+mod view;
+
+use std::fmt;
+
+use ndarray::ArrayViewMut2;
+use pulp::Simd;
+use smallvec::SmallVec;
+
+use crate::kernels::math::MathTable;
+use crate::machine::{Machine, Work};
+use crate::plan::{Part, Place, Plan, PlanError, Split, Stage};
+use arena::Arena;
+use view::Wide;
+
+/// All regions, on the stack unless a plan has many.
+type Regions<'a, T> = SmallVec<[Wide<'a, T>; 16]>;
+
+/// A plan that passed its check, with its scratch memory.
+#[derive(Debug)]
+pub struct Executor<T> {
+    plan: Plan,
+    machine: Machine,
+    arena: Arena<T>,
+}
+
+/// A slice that does not fit its region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CallError {
+    /// Input or output, and which.
+    pub place: Place,
+    /// How many elements the plan has there.
+    pub expected: usize,
+    /// How many the slice has; `None` if there is no such slice.
+    pub found: Option<usize>,
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} has {} elements in the plan, and {:?} in the call", self.place, self.expected, self.found)
+    }
+}
+
+impl std::error::Error for CallError {}
+
+impl<T: MathTable> Executor<T> {
+    /// Checks the plan and allocates its scratch memory.
+    pub fn new(plan: Plan, machine: Machine) -> Result<Self, PlanError> {
+        plan.check::<T>()?;
+        let sizes = plan.regions.iter().map(|region| match (region.place, region.split) {
+            (Place::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
+            (Place::Scratch, _) => region.units * region.pitch,
+            _ => 0,
+        });
+        let arena = Arena::new(sizes);
+        Ok(Executor { plan, machine, arena })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Bytes of scratch memory.
+    pub fn scratch_bytes(&self) -> usize {
+        self.arena.bytes()
+    }
+
+    /// Runs the plan. Concurrent stages use rayon's threads, those of the pool that the caller is in.
+    pub fn call(&mut self, inputs: &[&[T]], outputs: &mut [&mut [T]]) -> Result<(), CallError> {
+        for region in &self.plan.regions {
+            let expected = region.units * region.pitch;
+            let found = match region.place {
+                Place::Input(index) => inputs.get(index).map(|slice| slice.len()),
+                Place::Output(index) => outputs.get(index).map(|slice| slice.len()),
+                Place::Scratch => Some(expected),
+            };
+            if found != Some(expected) {
+                return Err(CallError { place: region.place, expected, found });
+            }
+        }
+        let Executor { plan, machine, arena } = self;
+        for stage in &plan.stages {
+            let regions = regions_of(plan, stage, arena, inputs, outputs);
+            let threads = stage.concurrent && stage.parts.len() > 1 && rayon::current_num_threads() > 1;
+            machine.run(RunParts { plan, stage, parts: &stage.parts, regions, threads });
+        }
+        Ok(())
+    }
+}
+
+/// The regions as a stage sees them.
+fn regions_of<'a, T>(
+    plan: &Plan,
+    stage: &Stage,
+    arena: &'a mut Arena<T>,
+    inputs: &[&'a [T]],
+    outputs: &'a mut [&mut [T]],
+) -> Regions<'a, T> {
+    let one_part = stage.parts.len() == 1;
+    let mut scratch = arena.slices();
+    let mut regions: Regions<'a, T> = plan.regions.iter().map(|_| Wide::None).collect();
+    let width = |split| match split {
+        Split::Columns(width) => width,
+        Split::Whole | Split::Parts(_) => 0,
+    };
+    let wide = |data: &'a mut [T], units: usize, pitch: usize, split| match split {
+        _ if one_part => Wide::Own(data),
+        Split::Parts(_) => Wide::Parts(data, units * pitch),
+        Split::Whole => Wide::Read(data, 0),
+        Split::Columns(width) => match ArrayViewMut2::from_shape((units, pitch), data) {
+            Ok(array) => Wide::Columns(array, width),
+            Err(_) => Wide::None,
+        },
+    };
+    for (region, place) in plan.regions.iter().zip(&mut regions) {
+        let own = scratch.next().unwrap_or_default();
+        match region.place {
+            Place::Input(index) => *place = Wide::Read(inputs[index], width(region.split)),
+            Place::Scratch => *place = wide(own, region.units, region.pitch, region.split),
+            Place::Output(_) => {}
+        }
+    }
+    for (index, data) in outputs.iter_mut().enumerate() {
+        if let Some(at) = plan.regions.iter().position(|region| region.place == Place::Output(index)) {
+            let region = plan.regions[at];
+            regions[at] = wide(data, region.units, region.pitch, region.split);
+        }
+    }
+    regions
+}
+
+/// The parts of a stage, halved until one is left.
+struct RunParts<'p, 'a, T> {
+    plan: &'p Plan,
+    stage: &'p Stage,
+    parts: &'p [Part],
+    regions: Regions<'a, T>,
+    threads: bool,
+}
+
+impl<T: MathTable> Work for RunParts<'_, '_, T> {
+    type Output = ();
+
+    fn run<S: Simd>(self, simd: S) {
+        let RunParts { plan, stage, parts, regions, threads } = self;
+        if let [part] = parts {
+            let views = regions.into_iter().map(Wide::into_view).collect::<SmallVec<[_; 16]>>();
+            return program::run(simd, plan, &stage.programs[part.program], views);
+        }
+        let (first, rest) = parts.split_at(parts.len() / 2);
+        let indices = first.iter().map(|part| part.len).sum();
+        let (mut first_regions, mut rest_regions) = (Regions::new(), Regions::new());
+        for region in regions {
+            let (left, right) = region.split(first.len(), indices);
+            first_regions.push(left);
+            rest_regions.push(right);
+        }
+        let first = RunParts { plan, stage, parts: first, regions: first_regions, threads };
+        let rest = RunParts { plan, stage, parts: rest, regions: rest_regions, threads };
+        if threads {
+            rayon::join(|| first.run(simd), || rest.run(simd));
+        } else {
+            first.run(simd);
+            rest.run(simd);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A program on the views of one part: loops, and the addresses of their instructions.
+
+use pulp::Simd;
+use smallvec::SmallVec;
+
+use super::step::{Cursor, step};
+use super::view::View;
+use crate::kernels::math::MathTable;
+use crate::plan::{DEPTH, Instruction, Node, Op, Operand, Plan, Program};
+
+/// Runs a program. Addresses are kept on the stack for up to some ten instructions a loop.
+pub(crate) fn run<T: MathTable, S: Simd>(
+    simd: S,
+    plan: &Plan,
+    program: &Program,
+    views: SmallVec<[View<'_, T>; 16]>,
+) {
+    let mut runner = Runner { simd, plan, views, cursors: SmallVec::new() };
+    runner.nodes(program, [0; DEPTH], 0);
+}
+
+struct Runner<'p, 'a, T, S> {
+    simd: S,
+    plan: &'p Plan,
+    views: SmallVec<[View<'a, T>; 16]>,
+    cursors: SmallVec<[Cursor; 64]>,
+}
+
+impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
+    /// Runs nodes inside `level` loops, whose counters are known.
+    fn nodes(&mut self, nodes: &[Node], counters: [isize; DEPTH], level: usize) {
+        for node in nodes {
+            match node {
+                Node::Do(_) => self.innermost(std::slice::from_ref(node), 1, counters, level),
+                Node::Loop { times, body } if body.iter().all(|node| matches!(node, Node::Do(_))) => {
+                    self.innermost(body, *times, counters, level);
+                }
+                Node::Loop { times, body } => {
+                    for counter in 0..*times {
+                        let mut counters = counters;
+                        counters[level] = counter as isize;
+                        self.nodes(body, counters, level + 1);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs a loop of instructions: finds their addresses, and then only adds to them.
+    fn innermost(&mut self, body: &[Node], times: usize, counters: [isize; DEPTH], level: usize) {
+        self.cursors.clear();
+        for node in body {
+            if let Node::Do(instruction) = node {
+                self.find(instruction, counters, level);
+            }
+        }
+        for _ in 0..times {
+            let mut cursors = self.cursors.as_slice();
+            for node in body {
+                if let Node::Do(instruction) = node {
+                    let (own, rest) = cursors.split_at(1 + instruction.from.len());
+                    step(self.simd, instruction, own, &mut self.views);
+                    cursors = rest;
+                }
+            }
+            for cursor in &mut self.cursors {
+                cursor.at += cursor.step;
+            }
+        }
+    }
+
+    /// Adds the cursors of an instruction in the first iteration of the loop at `level`.
+    fn find(&mut self, instruction: &Instruction, counters: [isize; DEPTH], level: usize) {
+        let blocks = match &instruction.op {
+            Op::Sink { block_steps: [left, right], .. } => [0, *left, *right],
+            _ => [0; 3],
+        };
+        for (index, operand) in std::iter::once(&instruction.to).chain(&instruction.from).enumerate() {
+            let cursor = self.cursor(operand, counters, level, blocks.get(index).copied().unwrap_or_default());
+            self.cursors.push(cursor);
+        }
+    }
+
+    fn cursor(&self, operand: &Operand, counters: [isize; DEPTH], level: usize, block: isize) -> Cursor {
+        let mut unit = operand.unit as isize;
+        for (counter, step) in counters.iter().zip(operand.steps).take(level) {
+            unit += counter * step;
+        }
+        let step = operand.steps.get(level).copied().unwrap_or_default();
+        let region = self.plan.regions[operand.region];
+        if matches!(self.views[operand.region], View::Columns(_)) {
+            return Cursor { at: unit, step, block };
+        }
+        let pitch = region.pitch as isize;
+        Cursor { at: unit * pitch + operand.offset as isize, step: step * pitch, block: block * pitch }
+    }
+}

@@ -1,0 +1,106 @@
+//! Plans made by hand, as a planner would make them, each with a plain loop in f64 that says what it must give.
+
+mod lstm;
+mod rnn;
+mod ssm;
+mod sums;
+
+use funcify_cpu::plan::Plan;
+use funcify_cpu::{CallError, Executor, Machine, MathTable};
+
+pub use lstm::lstm;
+pub use rnn::{Sizes, rnn, rnn_training};
+pub use ssm::ssm;
+pub use sums::{running_sum, running_sum_of_one};
+
+/// A plan with its data.
+pub struct Workload {
+    /// What it is.
+    pub name: String,
+    /// What the engine runs.
+    pub plan: Plan,
+    /// In the order of the plan.
+    pub inputs: Vec<Vec<f64>>,
+    /// Elements of each output.
+    pub outputs: Vec<usize>,
+    /// The plain loop: outputs from inputs.
+    pub reference: Box<dyn Fn(&[Vec<f64>]) -> Vec<Vec<f64>>>,
+}
+
+/// A workload in one element type, ready to be called.
+pub struct Ready<T> {
+    executor: Executor<T>,
+    inputs: Vec<Vec<T>>,
+    outputs: Vec<Vec<T>>,
+}
+
+impl Workload {
+    /// The executor and the data in an element type.
+    pub fn ready<T: MathTable>(&self, machine: Machine) -> Ready<T> {
+        let executor = Executor::new(self.plan.clone(), machine).unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        let inputs = self.inputs.iter().map(|input| input.iter().map(|x| T::from_f64(*x)).collect()).collect();
+        let outputs = self.outputs.iter().map(|len| vec![T::NAN; *len]).collect();
+        Ready { executor, inputs, outputs }
+    }
+
+    /// What the plain loop gives for the data as an element type holds it.
+    pub fn expected<T: MathTable>(&self) -> Vec<Vec<f64>> {
+        let rounded = |input: &Vec<f64>| input.iter().map(|x| T::from_f64(*x).to_f64()).collect();
+        (self.reference)(&self.inputs.iter().map(rounded).collect::<Vec<_>>())
+    }
+}
+
+impl<T: MathTable> Ready<T> {
+    /// One call.
+    pub fn call(&mut self) -> Result<(), CallError> {
+        let inputs: Vec<&[T]> = self.inputs.iter().map(Vec::as_slice).collect();
+        let mut outputs: Vec<&mut [T]> = self.outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        self.executor.call(&inputs, &mut outputs)
+    }
+
+    /// What the last call gave.
+    pub fn outputs(&self) -> &[Vec<T>] {
+        &self.outputs
+    }
+
+    /// The largest difference to the plain loop, for each output relative to its largest value.
+    pub fn error(&self, expected: &[Vec<f64>]) -> f64 {
+        let of = |(found, expected): (&Vec<T>, &Vec<f64>)| {
+            let scale = expected.iter().fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));
+            let differences = found.iter().zip(expected).map(|(x, y)| (x.to_f64() - y).abs());
+            // NaN is larger than every difference.
+            differences.fold(0.0, |most: f64, x| if x.is_nan() { f64::INFINITY } else { most.max(x) }) / scale
+        };
+        self.outputs.iter().zip(expected).map(of).fold(0.0, f64::max)
+    }
+}
+
+/// Numbers between -`scale` and `scale`, the same ones for the same seed.
+pub fn numbers(count: usize, scale: f64, seed: u64) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    };
+    std::iter::repeat_with(next).take(count).map(|x| x * scale).collect()
+}
+
+/// `a[m, k] · b[k, n]`, added to `to`.
+pub fn add_product(to: &mut [f64], a: &[f64], b: &[f64], k: usize, n: usize) {
+    for (to, a) in to.chunks_mut(n).zip(a.chunks(k)) {
+        for (x, b) in a.iter().zip(b.chunks(n)) {
+            to.iter_mut().zip(b).for_each(|(to, y)| *to += x * y);
+        }
+    }
+}
+
+/// `a[m, k]ᵀ · b[m, n]`, added to `to`.
+pub fn add_outer(to: &mut [f64], a: &[f64], b: &[f64], k: usize, n: usize) {
+    for (a, b) in a.chunks(k).zip(b.chunks(n)) {
+        for (to, x) in to.chunks_mut(n).zip(a) {
+            to.iter_mut().zip(b).for_each(|(to, y)| *to += x * y);
+        }
+    }
+}

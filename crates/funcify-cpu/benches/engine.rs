@@ -1,10 +1,16 @@
-//! Times of whole loops and of kernels.
+//! Times of whole loops and of kernels: `cargo bench -p funcify-cpu [-- loops|kernels]`.
+//!
+//! Low and median of many runs; for loops also the low of the processor time, which a busy machine disturbs less.
 
+mod kernels;
+
+#[allow(unreachable_pub, dead_code, reason = "tests share these files")]
 #[path = "../tests/plans/mod.rs"]
 mod plans;
 
 use std::time::Instant;
 
+use cpu_time::ThreadTime;
 use funcify_cpu::Machine;
 use plans::{Sizes, Workload};
 
@@ -21,7 +27,17 @@ fn time(mut call: impl FnMut(), runs: usize) -> [f64; 2] {
     [times[0], times[times.len() / 2]]
 }
 
-fn main() {
+/// Low of the processor time of this thread, in milliseconds.
+fn processor_time(mut call: impl FnMut(), runs: usize) -> f64 {
+    let once = |_| {
+        let start = ThreadTime::now();
+        call();
+        start.elapsed().as_secs_f64() * 1e3
+    };
+    (0..runs).map(once).fold(f64::INFINITY, f64::min)
+}
+
+fn loops() {
     let rnn = |steps, batch, width, rows, strip| Sizes { steps, batch, width, rows, strip };
     let workloads: Vec<(Workload, usize)> = vec![
         (plans::rnn(rnn(1000, 1, 32, 1, 200)), 2000),
@@ -40,11 +56,30 @@ fn main() {
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let two = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let machine = Machine::detect();
-    println!("{}", machine.name());
+    println!("ms a call, f32, {}: processor time and wall time of one thread, wall time of two", machine.name());
+    println!("{:<36}{:>8} {:>8} {:>8} {:>8} {:>8}", "", "low", "low", "median", "low", "median");
     for (workload, runs) in workloads {
         let mut ready = workload.ready::<f32>(machine);
-        let [low, median] = one.install(|| time(|| ready.call().unwrap(), runs));
-        let [low2, median2] = two.install(|| time(|| ready.call().unwrap(), runs));
-        println!("{:<36} {low:8.3} {median:8.3}   {low2:8.3} {median2:8.3}", workload.name);
+        let mut call = || {
+            if let Err(error) = ready.call() {
+                panic!("{}: {error}", workload.name);
+            }
+        };
+        let processor = one.install(|| processor_time(&mut call, runs));
+        let [low, median] = one.install(|| time(&mut call, runs));
+        let [low2, median2] = two.install(|| time(&mut call, runs));
+        println!("{:<36}{processor:8.3} {low:8.3} {median:8.3} {low2:8.3} {median2:8.3}", workload.name);
+    }
+}
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let wants = |what: &str| wanted.is_empty() || wanted.iter().any(|word| word == what);
+    if wants("loops") {
+        loops();
+    }
+    if wants("kernels") {
+        kernels::print::<f32>(Machine::detect());
+        kernels::print::<f64>(Machine::detect());
     }
 }

@@ -16,7 +16,6 @@ mod machine;
 pub mod plan;
 mod run;
 
-pub use float::{Constants, Float};
-pub use kernels::math::MathTable;
+pub use float::Float;
 pub use machine::Machine;
-pub use run::{CallError, Executor};
+pub use run::{CallError, Element, Executor};

@@ -1,11 +1,12 @@
 //! Whole loops by hand-made plans, against plain loops in f64.
 
+#[allow(unreachable_pub, reason = "benches share these files")]
 mod plans;
 
-use funcify_cpu::{Machine, MathTable};
+use funcify_cpu::{Machine, Element};
 use plans::{Sizes, Workload};
 
-fn check<T: MathTable>(workload: &Workload, tolerance: f64) {
+fn check<T: Element>(workload: &Workload, tolerance: f64) {
     let expected = workload.expected::<T>();
     for machine in Machine::all() {
         let mut ready = workload.ready::<T>(machine);

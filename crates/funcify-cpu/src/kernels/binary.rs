@@ -3,6 +3,8 @@
 //! Comparisons give masks: 1 where they hold and 0 elsewhere. `And` and `Or` of masks are `Mul` and `Max`, `Xor` is
 //! `NotEqual`.
 
+use std::marker::PhantomData;
+
 use pulp::Simd;
 
 use super::map::{Function2, Function3, Map2, Map3, Target};
@@ -12,7 +14,7 @@ use crate::float::Float;
 
 macro_rules! binary_table {
     (
-        registers { $($op:ident, $doc:literal, |$simd:ident, $x:ident, $y:ident| $value:expr;)* }
+        registers { $($op:ident$(, light $light:literal)?, $doc:literal, |$simd:ident, $x:ident, $y:ident| $value:expr;)* }
         elements { $($scalar:ident, $scalar_doc:literal, |$e:ident, $f:ident| $scalar_value:expr;)* }
     ) => {
         /// An elementwise op of two operands.
@@ -31,6 +33,8 @@ macro_rules! binary_table {
             struct $op;
 
             impl<T: MathTable> Function2<T> for $op {
+                $(const LIGHT: bool = $light;)?
+
                 #[inline(always)]
                 fn apply<S: Simd>($simd: S, $x: T::Vector<S>, $y: T::Vector<S>) -> T::Vector<S> {
                     $value
@@ -46,7 +50,7 @@ macro_rules! binary_table {
             sources: [Source<'_, T>; 2],
         ) {
             match op {
-                $(Binary::$op => simd.vectorize(Map2 { target, sources, function: $op }),)*
+                $(Binary::$op => simd.vectorize(&mut Map2 { target, sources, function: PhantomData::<$op> }),)*
                 $(Binary::$scalar => each(target, sources, |$e: f64, $f: f64| $scalar_value),)*
             }
         }
@@ -55,9 +59,9 @@ macro_rules! binary_table {
 
 binary_table! {
     registers {
-    Add, "x + y.", |simd, x, y| T::add(simd, x, y);
-    Sub, "x - y.", |simd, x, y| T::sub(simd, x, y);
-    Mul, "x * y.", |simd, x, y| T::mul(simd, x, y);
+    Add, light true, "x + y.", |simd, x, y| T::add(simd, x, y);
+    Sub, light true, "x - y.", |simd, x, y| T::sub(simd, x, y);
+    Mul, light true, "x * y.", |simd, x, y| T::mul(simd, x, y);
     Div, "x / y.", |simd, x, y| T::div(simd, x, y);
     Max, "The larger; NaN if either is.", |simd, x, y| T::max(simd, x, y);
     Min, "The smaller; NaN if either is.", |simd, x, y| T::min(simd, x, y);
@@ -104,6 +108,8 @@ struct NegMulAdd;
 struct Select;
 
 impl<T: Float> Function3<T> for MulAdd {
+    const LIGHT: bool = true;
+
     #[inline(always)]
     fn apply<S: Simd>(simd: S, x: T::Vector<S>, y: T::Vector<S>, z: T::Vector<S>) -> T::Vector<S> {
         T::mul_add(simd, x, y, z)
@@ -134,10 +140,10 @@ impl<T: Float> Function3<T> for Select {
 /// Runs an op of three operands over a target.
 pub(crate) fn run3<T: Float, S: Simd>(simd: S, op: Ternary, target: Target<'_, T>, sources: [Source<'_, T>; 3]) {
     match op {
-        Ternary::MulAdd => simd.vectorize(Map3 { target, sources, function: MulAdd }),
-        Ternary::MulSub => simd.vectorize(Map3 { target, sources, function: MulSub }),
-        Ternary::NegMulAdd => simd.vectorize(Map3 { target, sources, function: NegMulAdd }),
-        Ternary::Select => simd.vectorize(Map3 { target, sources, function: Select }),
+        Ternary::MulAdd => simd.vectorize(&mut Map3 { target, sources, function: PhantomData::<MulAdd> }),
+        Ternary::MulSub => simd.vectorize(&mut Map3 { target, sources, function: PhantomData::<MulSub> }),
+        Ternary::NegMulAdd => simd.vectorize(&mut Map3 { target, sources, function: PhantomData::<NegMulAdd> }),
+        Ternary::Select => simd.vectorize(&mut Map3 { target, sources, function: PhantomData::<Select> }),
     }
 }
 

@@ -70,11 +70,11 @@ pub(crate) struct FoldRows<'a, T> {
     pub(crate) accumulate: bool,
 }
 
-impl<T: Float> WithSimd for FoldRows<'_, T> {
+impl<T: Float> WithSimd for &mut FoldRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let vectors = T::as_vectors::<S>(self.to).0.len();
         let mut at = 0;
         while at + 8 <= vectors {
@@ -105,11 +105,10 @@ impl<T: Float> FoldRows<'_, T> {
         if self.accumulate {
             sums.copy_from_slice(to);
         }
-        let a_rows = |row| vectors_of::<T, S>(self.a, row, first, lanes);
         match (self.fold, self.b) {
             (Fold::Sum, Some(Source::Element { data, stride })) => {
                 for row in 0..self.rows {
-                    let (a, b) = (&a_rows(row)[..WIDTH], T::splat(simd, data[row * stride]));
+                    let (a, b) = (&vectors_of::<T, S>(self.a, row, first, lanes)[..WIDTH], T::splat(simd, data[row * stride]));
                     for (sum, a) in sums.iter_mut().zip(a) {
                         *sum = T::mul_add(simd, *a, b, *sum);
                     }
@@ -117,7 +116,7 @@ impl<T: Float> FoldRows<'_, T> {
             }
             (Fold::Sum, Some(b)) => {
                 for row in 0..self.rows {
-                    let (a, b) = (&a_rows(row)[..WIDTH], &vectors_of::<T, S>(b, row, first, lanes)[..WIDTH]);
+                    let (a, b) = (&vectors_of::<T, S>(self.a, row, first, lanes)[..WIDTH], &vectors_of::<T, S>(b, row, first, lanes)[..WIDTH]);
                     for index in 0..WIDTH {
                         sums[index] = T::mul_add(simd, a[index], b[index], sums[index]);
                     }
@@ -125,7 +124,7 @@ impl<T: Float> FoldRows<'_, T> {
             }
             (fold, _) => {
                 for row in 0..self.rows {
-                    for (sum, a) in sums.iter_mut().zip(&a_rows(row)[..WIDTH]) {
+                    for (sum, a) in sums.iter_mut().zip(&vectors_of::<T, S>(self.a, row, first, lanes)[..WIDTH]) {
                         *sum = fold.combine::<T, S>(simd, *sum, *a);
                     }
                 }
@@ -141,18 +140,23 @@ impl<T: Float> FoldRows<'_, T> {
         let lanes = to.len();
         let mut sum = if self.accumulate { T::load_part(simd, to) } else { T::splat(simd, self.fold.identity()) };
         for row in 0..self.rows {
-            let part = |source| match source {
-                Source::Lanes { data, stride } => T::load_part(simd, &data[row * stride + first..][..lanes]),
-                Source::Element { data, stride } => T::splat(simd, data[row * stride]),
-                Source::Same => T::splat(simd, T::ZERO),
-            };
-            let a = part(self.a);
+            let a = part_of::<T, S>(simd, self.a, row, first, lanes);
             sum = match self.b {
-                Some(b) if self.fold == Fold::Sum => T::mul_add(simd, a, part(b), sum),
+                Some(b) if self.fold == Fold::Sum => T::mul_add(simd, a, part_of::<T, S>(simd, b, row, first, lanes), sum),
                 _ => self.fold.combine::<T, S>(simd, sum, a),
             };
         }
         T::store_part(simd, to, sum);
+    }
+}
+
+/// The lanes after the last full register, of one row.
+#[inline(always)]
+fn part_of<T: Float, S: Simd>(simd: S, source: Source<'_, T>, row: usize, first: usize, lanes: usize) -> T::Vector<S> {
+    match source {
+        Source::Lanes { data, stride } => T::load_part(simd, &data[row * stride + first..][..lanes]),
+        Source::Element { data, stride } => T::splat(simd, data[row * stride]),
+        Source::Same => T::splat(simd, T::ZERO),
     }
 }
 
@@ -181,7 +185,7 @@ pub(crate) struct FoldLanes<'a, T> {
     pub(crate) accumulate: bool,
 }
 
-impl<T: Float> WithSimd for FoldLanes<'_, T> {
+impl<T: Float> WithSimd for &mut FoldLanes<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -205,38 +209,37 @@ impl<T: Float> WithSimd for FoldLanes<'_, T> {
 
 impl<T: Float> FoldLanes<'_, T> {
     #[inline(always)]
-    fn rows<S: Simd, A: Rows<T, S>, B: Rows<T, S>>(mut self, simd: S, a: A, b: Option<B>) {
+    fn rows<S: Simd, A: Rows<T, S>, B: Rows<T, S>>(&mut self, simd: S, a: A, b: Option<B>) {
         let (fold, lanes) = (self.fold, self.lanes);
         let identity = T::splat(simd, fold.identity());
         let full = lanes / T::lanes::<S>();
         for row in 0..self.to.rows {
             let a = a.row(simd, row, lanes);
-            let b = b.map(|b| b.row(simd, row, lanes));
-            let add = |sum, index| match b {
-                Some(b) if fold == Fold::Sum => {
-                    T::mul_add(simd, a.vector(index, identity), b.vector(index, identity), sum)
-                }
-                _ => fold.combine::<T, S>(simd, sum, a.vector(index, identity)),
+            let b = match b {
+                Some(b) => Some(b.row(simd, row, lanes)),
+                None => None,
             };
             let mut sums = [identity; 4];
-            let mut at = 0;
-            while at + 4 <= full {
-                for part in 0..4 {
-                    sums[part] = add(sums[part], at + part);
-                }
-                at += 4;
+            for index in 0..full {
+                let sum = &mut sums[index % 4];
+                let x = a.vector(index, identity);
+                *sum = match &b {
+                    Some(b) if fold == Fold::Sum => T::mul_add(simd, x, b.vector(index, identity), *sum),
+                    _ => fold.combine::<T, S>(simd, *sum, x),
+                };
             }
-            for index in at..full {
-                sums[0] = add(sums[0], index);
-            }
-            let join = |a, b| fold.combine::<T, S>(simd, a, b);
-            let mut all = [join(join(sums[0], sums[1]), join(sums[2], sums[3]))];
+            let left = fold.combine::<T, S>(simd, sums[0], sums[1]);
+            let right = fold.combine::<T, S>(simd, sums[2], sums[3]);
+            let mut all = [fold.combine::<T, S>(simd, left, right)];
             let mut value = match fold {
                 Fold::Sum => T::sum(simd, all[0]),
                 Fold::Product => T::product(simd, all[0]),
                 _ => {
-                    let elements = T::elements::<S>(&mut all);
-                    elements.iter().copied().fold(fold.identity(), |x, y| fold.combine_elements(x, y))
+                    let mut value = fold.identity();
+                    for element in T::elements::<S>(&mut all) {
+                        value = fold.combine_elements(value, *element);
+                    }
+                    value
                 }
             };
             if full * T::lanes::<S>() < lanes {

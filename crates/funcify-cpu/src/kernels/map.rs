@@ -1,11 +1,16 @@
 //! Elementwise kernels: one function of one, two or three registers, over the rows and lanes of a destination.
 //!
+//! A function that costs no more than a load is compiled for each kind of its operands. The others are compiled once
+//! for lanes and elements, which keeps the code small, and once for each operand that is the place they write.
+//!
 //! A function is a type with an inlined method, not a closure: closures do not take over the instruction set of the
 //! function that they are in.
 
+use std::marker::PhantomData;
+
 use pulp::{Simd, WithSimd};
 
-use super::source::{ElementRows, LaneRows, Row, Rows, SameRows, Source};
+use super::source::{ElementRows, LaneOrElementRows, LaneRows, Row, Rows, SameRows, Source};
 use crate::float::Float;
 
 /// The rows and lanes that a kernel writes.
@@ -37,17 +42,23 @@ pub(crate) trait Function1<T: Float> {
 
 /// A function of two registers.
 pub(crate) trait Function2<T: Float> {
+    /// Whether it costs no more than a load.
+    const LIGHT: bool = false;
+
     /// Its value.
     fn apply<S: Simd>(simd: S, a: T::Vector<S>, b: T::Vector<S>) -> T::Vector<S>;
 }
 
 /// A function of three registers.
 pub(crate) trait Function3<T: Float> {
+    /// Whether it costs no more than a load.
+    const LIGHT: bool = false;
+
     /// Its value.
     fn apply<S: Simd>(simd: S, a: T::Vector<S>, b: T::Vector<S>, c: T::Vector<S>) -> T::Vector<S>;
 }
 
-/// Runs `$run` with the operands' kinds as types.
+/// Runs `$run` with the kind of an operand as a type.
 macro_rules! by_kind {
     ($source:expr, |$rows:ident| $run:expr) => {
         match $source {
@@ -67,24 +78,34 @@ macro_rules! by_kind {
     };
 }
 
+/// Rows that are not the place that is written.
+#[inline(always)]
+fn lanes_or_element<T>(source: Source<'_, T>) -> LaneOrElementRows<'_, T> {
+    match source {
+        Source::Lanes { data, stride } => LaneOrElementRows { data, stride, element: false },
+        Source::Element { data, stride } => LaneOrElementRows { data, stride, element: true },
+        Source::Same => LaneOrElementRows { data: &[], stride: 0, element: true },
+    }
+}
+
 /// A function of one operand, to be run by `Simd::vectorize`.
 pub(crate) struct Map1<'a, T, F> {
     pub(crate) target: Target<'a, T>,
     pub(crate) source: Source<'a, T>,
-    pub(crate) function: F,
+    pub(crate) function: PhantomData<F>,
 }
 
-impl<T: Float, F: Function1<T>> WithSimd for Map1<'_, T, F> {
+impl<T: Float, F: Function1<T>> WithSimd for &mut Map1<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        by_kind!(self.source, |a| rows1::<T, S, F, _>(simd, self.target, a));
+        by_kind!(self.source, |a| rows1::<T, S, F, _>(simd, &mut self.target, a));
     }
 }
 
 #[inline(always)]
-fn rows1<T: Float, S: Simd, F: Function1<T>, A: Rows<T, S>>(simd: S, mut target: Target<'_, T>, a: A) {
+fn rows1<T: Float, S: Simd, F: Function1<T>, A: Rows<T, S>>(simd: S, target: &mut Target<'_, T>, a: A) {
     for row in 0..target.rows {
         let a = a.row(simd, row, target.lanes);
         let (vectors, tail) = T::as_vectors_mut::<S>(target.row(row));
@@ -102,23 +123,33 @@ fn rows1<T: Float, S: Simd, F: Function1<T>, A: Rows<T, S>>(simd: S, mut target:
 pub(crate) struct Map2<'a, T, F> {
     pub(crate) target: Target<'a, T>,
     pub(crate) sources: [Source<'a, T>; 2],
-    pub(crate) function: F,
+    pub(crate) function: PhantomData<F>,
 }
 
-impl<T: Float, F: Function2<T>> WithSimd for Map2<'_, T, F> {
+impl<T: Float, F: Function2<T>> WithSimd for &mut Map2<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let [a, b] = self.sources;
-        by_kind!(a, |a| by_kind!(b, |b| rows2::<T, S, F, _, _>(simd, self.target, a, b)));
+        let ([a, b], target) = (self.sources, &mut self.target);
+        if F::LIGHT {
+            by_kind!(a, |a| by_kind!(b, |b| rows2::<T, S, F, _, _>(simd, target, a, b)));
+            return;
+        }
+        let any = lanes_or_element;
+        match (a, b) {
+            (Source::Same, Source::Same) => rows2::<T, S, F, _, _>(simd, target, SameRows, SameRows),
+            (Source::Same, b) => rows2::<T, S, F, _, _>(simd, target, SameRows, any(b)),
+            (a, Source::Same) => rows2::<T, S, F, _, _>(simd, target, any(a), SameRows),
+            (a, b) => rows2::<T, S, F, _, _>(simd, target, any(a), any(b)),
+        }
     }
 }
 
 #[inline(always)]
 fn rows2<T: Float, S: Simd, F: Function2<T>, A: Rows<T, S>, B: Rows<T, S>>(
     simd: S,
-    mut target: Target<'_, T>,
+    target: &mut Target<'_, T>,
     a: A,
     b: B,
 ) {
@@ -139,23 +170,33 @@ fn rows2<T: Float, S: Simd, F: Function2<T>, A: Rows<T, S>, B: Rows<T, S>>(
 pub(crate) struct Map3<'a, T, F> {
     pub(crate) target: Target<'a, T>,
     pub(crate) sources: [Source<'a, T>; 3],
-    pub(crate) function: F,
+    pub(crate) function: PhantomData<F>,
 }
 
-impl<T: Float, F: Function3<T>> WithSimd for Map3<'_, T, F> {
+impl<T: Float, F: Function3<T>> WithSimd for &mut Map3<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let [a, b, c] = self.sources;
-        by_kind!(a, |a| by_kind!(b, |b| by_kind!(c, |c| rows3::<T, S, F, _, _, _>(simd, self.target, a, b, c))));
+        let ([a, b, c], target) = (self.sources, &mut self.target);
+        if F::LIGHT {
+            by_kind!(a, |a| by_kind!(b, |b| by_kind!(c, |c| rows3::<T, S, F, _, _, _>(simd, target, a, b, c))));
+            return;
+        }
+        let any = lanes_or_element;
+        match (a, b, c) {
+            (Source::Same, b, c) => rows3::<T, S, F, _, _, _>(simd, target, SameRows, any(b), any(c)),
+            (a, Source::Same, c) => rows3::<T, S, F, _, _, _>(simd, target, any(a), SameRows, any(c)),
+            (a, b, Source::Same) => rows3::<T, S, F, _, _, _>(simd, target, any(a), any(b), SameRows),
+            (a, b, c) => rows3::<T, S, F, _, _, _>(simd, target, any(a), any(b), any(c)),
+        }
     }
 }
 
 #[inline(always)]
 fn rows3<T: Float, S: Simd, F: Function3<T>, A: Rows<T, S>, B: Rows<T, S>, C: Rows<T, S>>(
     simd: S,
-    mut target: Target<'_, T>,
+    target: &mut Target<'_, T>,
     a: A,
     b: B,
     c: C,

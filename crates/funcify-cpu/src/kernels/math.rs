@@ -135,10 +135,9 @@ pub(crate) fn nearest<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<
 /// x as n ln 2 + r, and exp(r) - 1.
 #[inline(always)]
 fn reduced_expm1<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> (T::Vector<S>, T::Vector<S>) {
-    let splat = |value| T::splat(simd, value);
-    let n = nearest::<T, S>(simd, T::mul(simd, x, splat(T::LOG2_E)));
-    let r = T::mul_add(simd, n, T::neg(simd, splat(T::LN_2[0])), x);
-    let r = T::mul_add(simd, n, T::neg(simd, splat(T::LN_2[1])), r);
+    let n = nearest::<T, S>(simd, T::mul(simd, x, T::splat(simd, T::LOG2_E)));
+    let r = T::mul_add(simd, n, T::neg(simd, T::splat(simd, T::LN_2[0])), x);
+    let r = T::mul_add(simd, n, T::neg(simd, T::splat(simd, T::LN_2[1])), r);
     let series = polynomial::<T, S>(simd, r, T::EXP_SERIES);
     (n, T::mul_add(simd, T::mul(simd, r, r), series, r))
 }
@@ -146,16 +145,15 @@ fn reduced_expm1<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> (T::Vector<
 /// exp(x).
 #[inline(always)]
 pub(crate) fn exp<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let splat = |value| T::splat(simd, value);
     let [high, subnormal, low] = T::EXP_RANGE;
     let (n, fraction) = reduced_expm1::<T, S>(simd, x);
-    let fraction = T::add(simd, fraction, splat(T::ONE));
-    let small = T::less(simd, x, splat(subnormal));
-    let n = T::select(simd, small, T::add(simd, n, splat(T::from_f64(64.0))), n);
+    let fraction = T::add(simd, fraction, T::splat(simd, T::ONE));
+    let small = T::less(simd, x, T::splat(simd, subnormal));
+    let n = T::select(simd, small, T::add(simd, n, T::splat(simd, T::from_f64(64.0))), n);
     let y = T::of_bits(simd, T::add_words(simd, T::bits(simd, fraction), T::to_exponent(simd, n)));
-    let y = T::select(simd, small, T::mul(simd, y, splat(T::from_f64(2f64.powi(-64)))), y);
-    let y = T::select(simd, T::less(simd, x, splat(low)), splat(T::ZERO), y);
-    let y = T::select(simd, T::less(simd, splat(high), x), splat(T::INFINITY), y);
+    let y = T::select(simd, small, T::mul(simd, y, T::splat(simd, T::from_f64(2f64.powi(-64)))), y);
+    let y = T::select(simd, T::less(simd, x, T::splat(simd, low)), T::splat(simd, T::ZERO), y);
+    let y = T::select(simd, T::less(simd, T::splat(simd, high), x), T::splat(simd, T::INFINITY), y);
     T::select(simd, T::equal(simd, x, x), y, x)
 }
 
@@ -171,24 +169,22 @@ fn middle_expm1<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S>
 /// exp(x) - 1.
 #[inline(always)]
 pub(crate) fn expm1<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let splat = |value| T::splat(simd, value);
-    let lowest = splat(T::from_f64(-50.0));
+    let lowest = T::splat(simd, T::from_f64(-50.0));
     let bounded = T::select(simd, T::less(simd, x, lowest), lowest, x);
     let y = middle_expm1::<T, S>(simd, bounded);
-    let y = T::select(simd, T::less(simd, splat(T::from_f64(40.0)), x), exp::<T, S>(simd, x), y);
-    let y = T::select(simd, T::equal(simd, x, splat(T::ZERO)), x, y);
+    let y = T::select(simd, T::less(simd, T::splat(simd, T::from_f64(40.0)), x), exp::<T, S>(simd, x), y);
+    let y = T::select(simd, T::equal(simd, x, T::splat(simd, T::ZERO)), x, y);
     T::select(simd, T::equal(simd, x, x), y, x)
 }
 
 /// The hyperbolic tangent.
 #[inline(always)]
 pub(crate) fn tanh<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let splat = |value| T::splat(simd, value);
-    let lowest = splat(T::from_f64(-50.0));
+    let lowest = T::splat(simd, T::from_f64(-50.0));
     let magnitude = T::abs(simd, x);
-    let doubled = T::mul(simd, magnitude, splat(T::from_f64(-2.0)));
+    let doubled = T::mul(simd, magnitude, T::splat(simd, T::from_f64(-2.0)));
     let t = middle_expm1::<T, S>(simd, T::select(simd, T::less(simd, doubled, lowest), lowest, doubled));
-    let y = T::div(simd, T::sub(simd, splat(T::ZERO), t), T::add(simd, t, splat(T::from_f64(2.0))));
+    let y = T::div(simd, T::sub(simd, T::splat(simd, T::ZERO), t), T::add(simd, t, T::splat(simd, T::from_f64(2.0))));
     T::with_sign(simd, y, x)
 }
 
@@ -204,87 +200,84 @@ pub(crate) fn sigmoid<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vec
 /// The natural logarithm of a positive, finite number.
 #[inline(always)]
 fn positive_log<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let splat = |value| T::splat(simd, value);
-    let word = |value| T::splat_word(simd, value);
     let bias = T::from_f64(T::EXPONENT_BIAS as f64);
     // A subnormal number becomes a normal one.
     let lift = 2 + T::FRACTION_BITS as i32;
-    let small = T::less(simd, x, splat(T::MIN_NORMAL));
-    let x = T::select(simd, small, T::mul(simd, x, splat(T::from_f64(2f64.powi(lift)))), x);
-    let bias = T::select(simd, small, splat(T::from_f64(bias.to_f64() + f64::from(lift))), splat(bias));
+    let small = T::less(simd, x, T::splat(simd, T::MIN_NORMAL));
+    let x = T::select(simd, small, T::mul(simd, x, T::splat(simd, T::from_f64(2f64.powi(lift)))), x);
+    let bias = T::select(simd, small, T::splat(simd, T::from_f64(bias.to_f64() + f64::from(lift))), T::splat(simd, bias));
     // x = 2^e m with m between sqrt(1/2) and sqrt(2).
     let one = T::EXPONENT_BIAS << T::FRACTION_BITS;
-    let bits = T::add_words(simd, T::bits(simd, x), word(one - T::ROOT_HALF));
+    let bits = T::add_words(simd, T::bits(simd, x), T::splat_word(simd, one - T::ROOT_HALF));
     let e = T::sub(simd, T::exponent_field(simd, bits), bias);
-    let fraction = T::and(simd, bits, word((1 << T::FRACTION_BITS) - 1));
-    let m = T::of_bits(simd, T::add_words(simd, fraction, word(T::ROOT_HALF)));
-    let f = T::sub(simd, m, splat(T::ONE));
-    let s = T::div(simd, f, T::add(simd, f, splat(T::from_f64(2.0))));
+    let fraction = T::and(simd, bits, T::splat_word(simd, (1 << T::FRACTION_BITS) - 1));
+    let m = T::of_bits(simd, T::add_words(simd, fraction, T::splat_word(simd, T::ROOT_HALF)));
+    let f = T::sub(simd, m, T::splat(simd, T::ONE));
+    let s = T::div(simd, f, T::add(simd, f, T::splat(simd, T::from_f64(2.0))));
     let z = T::mul(simd, s, s);
     let series = T::mul(simd, z, polynomial::<T, S>(simd, z, T::LOG_SERIES));
-    let half_square = T::mul(simd, T::mul(simd, f, f), splat(T::from_f64(0.5)));
+    let half_square = T::mul(simd, T::mul(simd, f, f), T::splat(simd, T::from_f64(0.5)));
     let small_terms = T::mul_add(
         simd,
         s,
         T::add(simd, half_square, series),
-        T::mul(simd, e, splat(T::LOG_LN_2[1])),
+        T::mul(simd, e, T::splat(simd, T::LOG_LN_2[1])),
     );
     let rest = T::sub(simd, T::sub(simd, half_square, small_terms), f);
-    T::sub(simd, T::mul(simd, e, splat(T::LOG_LN_2[0])), rest)
+    T::sub(simd, T::mul(simd, e, T::splat(simd, T::LOG_LN_2[0])), rest)
 }
 
 /// The natural logarithm.
 #[inline(always)]
 pub(crate) fn log<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let splat = |value| T::splat(simd, value);
     let y = positive_log::<T, S>(simd, x);
     // Infinity and NaN are their own logarithms.
-    let y = T::select(simd, T::less(simd, x, splat(T::INFINITY)), y, x);
-    let y = T::select(simd, T::equal(simd, x, splat(T::ZERO)), T::neg(simd, splat(T::INFINITY)), y);
-    T::select(simd, T::less(simd, x, splat(T::ZERO)), splat(T::NAN), y)
+    let y = T::select(simd, T::less(simd, x, T::splat(simd, T::INFINITY)), y, x);
+    let y = T::select(simd, T::equal(simd, x, T::splat(simd, T::ZERO)), T::neg(simd, T::splat(simd, T::INFINITY)), y);
+    T::select(simd, T::less(simd, x, T::splat(simd, T::ZERO)), T::splat(simd, T::NAN), y)
 }
 
 /// log(1 + x).
 #[inline(always)]
 pub(crate) fn log1p<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let splat = |value| T::splat(simd, value);
-    let one = splat(T::ONE);
+    let one = T::splat(simd, T::ONE);
     let sum = T::add(simd, x, one);
     let lost = T::div(simd, T::sub(simd, x, T::sub(simd, sum, one)), sum);
     let y = T::add(simd, positive_log::<T, S>(simd, sum), lost);
-    let y = T::select(simd, T::less(simd, x, splat(T::INFINITY)), y, x);
-    let y = T::select(simd, T::equal(simd, x, splat(T::ZERO)), x, y);
+    let y = T::select(simd, T::less(simd, x, T::splat(simd, T::INFINITY)), y, x);
+    let y = T::select(simd, T::equal(simd, x, T::splat(simd, T::ZERO)), x, y);
     let minus_one = T::neg(simd, one);
-    let y = T::select(simd, T::equal(simd, x, minus_one), T::neg(simd, splat(T::INFINITY)), y);
-    T::select(simd, T::less(simd, x, minus_one), splat(T::NAN), y)
+    let y = T::select(simd, T::equal(simd, x, minus_one), T::neg(simd, T::splat(simd, T::INFINITY)), y);
+    T::select(simd, T::less(simd, x, minus_one), T::splat(simd, T::NAN), y)
+}
+
+/// What is left of a whole number when the nearest even one is taken away: 0, 1 or -1.
+#[inline(always)]
+fn oddness<T: Float, S: Simd>(simd: S, n: T::Vector<S>) -> T::Vector<S> {
+    let pairs = nearest::<T, S>(simd, T::mul(simd, n, T::splat(simd, T::from_f64(0.5))));
+    T::sub(simd, n, T::add(simd, pairs, pairs))
 }
 
 /// The sine (`quarter` 0) or the cosine (`quarter` 1) of x, for abs(x) up to [`FEW_TURNS`](MathTable::FEW_TURNS).
 #[inline(always)]
 pub(crate) fn sin_of_few_turns<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, quarter: f64) -> T::Vector<S> {
-    let splat = |value| T::splat(simd, value);
-    let zero = splat(T::ZERO);
-    let half = splat(T::from_f64(0.5));
-    // What is left of a whole number when the nearest even one is taken away: 0, 1 or -1.
-    let oddness = |n| {
-        let pairs = nearest::<T, S>(simd, T::mul(simd, n, half));
-        T::sub(simd, n, T::add(simd, pairs, pairs))
-    };
-    let n = nearest::<T, S>(simd, T::mul(simd, x, splat(T::from_f64(std::f64::consts::FRAC_2_PI))));
+    let zero = T::splat(simd, T::ZERO);
+    let half = T::splat(simd, T::from_f64(0.5));
+    let n = nearest::<T, S>(simd, T::mul(simd, x, T::splat(simd, T::from_f64(std::f64::consts::FRAC_2_PI))));
     let mut r = x;
     for part in T::HALF_PI {
-        r = T::mul_add(simd, n, T::neg(simd, splat(part)), r);
+        r = T::mul_add(simd, n, T::neg(simd, T::splat(simd, part)), r);
     }
     let square = T::mul(simd, r, r);
     let sine = T::mul(simd, square, polynomial::<T, S>(simd, square, T::SIN_SERIES));
     let sine = T::mul_add(simd, sine, r, r);
     let cosine = T::mul(simd, T::mul(simd, square, square), polynomial::<T, S>(simd, square, T::COS_SERIES));
-    let cosine = T::add(simd, T::sub(simd, splat(T::ONE), T::mul(simd, square, half)), cosine);
-    let quadrant = T::add(simd, n, splat(T::from_f64(quarter)));
-    let odd = T::abs(simd, oddness(quadrant));
+    let cosine = T::add(simd, T::sub(simd, T::splat(simd, T::ONE), T::mul(simd, square, half)), cosine);
+    let quadrant = T::add(simd, n, T::splat(simd, T::from_f64(quarter)));
+    let odd = T::abs(simd, oddness::<T, S>(simd, quadrant));
     let y = T::select(simd, T::equal(simd, odd, zero), sine, cosine);
     let half_turns = T::mul(simd, T::sub(simd, quadrant, odd), half);
-    T::select(simd, T::equal(simd, oddness(half_turns), zero), y, T::neg(simd, y))
+    T::select(simd, T::equal(simd, oddness::<T, S>(simd, half_turns), zero), y, T::neg(simd, y))
 }
 
 /// The nearest whole number, the even one of two.

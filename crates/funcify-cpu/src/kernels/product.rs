@@ -52,7 +52,7 @@ pub(crate) fn pack<T: Float, S: Simd>(
 /// The product; `init` is what the sums start from, 0 if there is none.
 pub(crate) fn product<T: Float, S: Simd>(
     simd: S,
-    mut target: Target<'_, T>,
+    target: &mut Target<'_, T>,
     factors: &[Factor<'_, T>],
     init: Option<Source<'_, T>>,
 ) {
@@ -65,7 +65,7 @@ pub(crate) fn product<T: Float, S: Simd>(
         let mut first_row = 0;
         for tile in 0..tiles {
             let rows = (target.rows - first_row).div_ceil(tiles - tile);
-            let target = &mut target;
+            let target = &mut *target;
             let place = TilePlace { first_row, first_column };
             match rows {
                 1 => simd.vectorize(Tile::<T, 1> { target, factors, init, place }),
@@ -176,12 +176,16 @@ impl<T: Float> WithSimd for OneRow<'_, '_, T> {
                     add_row::<T, S>(simd, &mut sums[part], *x, *right);
                 }
             }
-            let add = |a, b| T::add(simd, a, b);
-            let sum: [_; 2] =
-                std::array::from_fn(|half| add(add(sums[0][half], sums[1][half]), add(sums[2][half], sums[3][half])));
-            store_pair::<T, S>(simd, to, sum);
+            let [first, second, third, fourth] = sums;
+            let (left, right) = (add_pairs::<T, S>(simd, first, second), add_pairs::<T, S>(simd, third, fourth));
+            store_pair::<T, S>(simd, to, add_pairs::<T, S>(simd, left, right));
         }
     }
+}
+
+#[inline(always)]
+pub(crate) fn add_pairs<T: Float, S: Simd>(simd: S, a: [T::Vector<S>; 2], b: [T::Vector<S>; 2]) -> [T::Vector<S>; 2] {
+    [T::add(simd, a[0], b[0]), T::add(simd, a[1], b[1])]
 }
 
 #[inline(always)]

@@ -32,11 +32,11 @@ pub(crate) struct Recur<'a, T> {
     pub(crate) down: bool,
 }
 
-impl<T: Float> WithSimd for Recur<'_, T> {
+impl<T: Float> WithSimd for &mut Recur<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         if self.target.lanes == 1 {
             return self.single(simd);
         }
@@ -87,8 +87,8 @@ fn part_of<T: Float, S: Simd>(simd: S, source: Source<'_, T>, row: usize, first:
 impl<T: Float> Recur<'_, T> {
     /// One lane: elements in scalar registers.
     #[inline(always)]
-    fn single<S: Simd>(self, _: S) {
-        let Recur { recurrence, target, initial, x, a, down } = self;
+    fn single<S: Simd>(&mut self, _: S) {
+        let Recur { recurrence, ref mut target, initial, x, a, down } = *self;
         let (rows, to_stride) = (target.rows, target.stride);
         let mut carry = initial.element(0, 0, T::ZERO);
         for step in 0..rows {

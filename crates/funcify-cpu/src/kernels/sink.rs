@@ -7,7 +7,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::map::Target;
-use super::product::{load_pair, store_pair};
+use super::product::{add_pairs, load_pair, store_pair};
 use crate::float::Float;
 
 /// The rows of one side: each block has `rows` rows, `stride` elements apart.
@@ -77,34 +77,31 @@ impl<T: Float, const ROWS: usize> WithSimd for Tile<'_, '_, T, ROWS> {
         let width = 2 * T::lanes::<S>();
         let columns = width.min(target.lanes - work.first_column);
         let sums = if columns == width {
-            work.sum::<S, ROWS>(simd, |row| match T::as_vectors::<S>(&row[..width]) {
-                ([a, b], _) => [*a, *b],
-                _ => [T::splat(simd, T::ZERO); 2],
-            })
+            work.sum::<S, ROWS, true>(simd, width)
         } else {
-            work.sum::<S, ROWS>(simd, |row| load_pair::<T, S>(simd, &row[..columns]))
+            work.sum::<S, ROWS, false>(simd, columns)
         };
         for (row, sums) in sums.into_iter().enumerate() {
             let to = &mut target.row(work.first_row + row)[work.first_column..][..columns];
             let old = load_pair::<T, S>(simd, to);
-            store_pair::<T, S>(simd, to, [T::add(simd, old[0], sums[0]), T::add(simd, old[1], sums[1])]);
+            store_pair::<T, S>(simd, to, add_pairs::<T, S>(simd, old, sums));
         }
     }
 }
 
 impl<T: Float> Sums<'_, T> {
-    /// The sums of a tile, from 0. `load` reads the tile's columns of a row of the right side.
+    /// The sums of a tile, from 0. `WHOLE` if it has two full registers of columns.
     #[inline(always)]
-    fn sum<S: Simd, const ROWS: usize>(
-        self,
-        simd: S,
-        load: impl Fn(&[T]) -> [T::Vector<S>; 2],
-    ) -> [[T::Vector<S>; 2]; ROWS] {
+    fn sum<S: Simd, const ROWS: usize, const WHOLE: bool>(self, simd: S, columns: usize) -> [[T::Vector<S>; 2]; ROWS] {
         let mut sums = [[T::splat(simd, T::ZERO); 2]; ROWS];
         for (left, right) in self.left.blocks.iter().zip(self.right.blocks) {
             for row in 0..self.rows {
                 let (left, _) = left[row * self.left.stride + self.first_row..].as_chunks::<ROWS>();
-                let [left_half, right_half] = load(&right[row * self.right.stride + self.first_column..]);
+                let right = &right[row * self.right.stride + self.first_column..][..columns];
+                let [left_half, right_half] = match T::as_vectors::<S>(right).0 {
+                    [a, b] if WHOLE => [*a, *b],
+                    _ => load_pair::<T, S>(simd, right),
+                };
                 for (sums, x) in sums.iter_mut().zip(left[0]) {
                     let x = T::splat(simd, x);
                     sums[0] = T::mul_add(simd, x, left_half, sums[0]);

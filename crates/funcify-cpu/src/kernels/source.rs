@@ -36,11 +36,11 @@ pub(crate) trait Rows<T: Float, S: Simd>: Copy {
 }
 
 /// One row of an operand.
-pub(crate) trait Row<T: Float, S: Simd>: Copy {
+pub(crate) trait Row<T: Float, S: Simd> {
     /// Register `index`; `old` is what the destination has there.
-    fn vector(self, index: usize, old: T::Vector<S>) -> T::Vector<S>;
+    fn vector(&self, index: usize, old: T::Vector<S>) -> T::Vector<S>;
     /// The elements after the last full register.
-    fn tail(self, simd: S, old: T::Vector<S>) -> T::Vector<S>;
+    fn tail(&self, simd: S, old: T::Vector<S>) -> T::Vector<S>;
 }
 
 /// Rows of lanes.
@@ -56,15 +56,6 @@ pub(crate) struct LaneRow<'a, T: Float, S: Simd> {
     tail: &'a [T],
 }
 
-impl<T: Float, S: Simd> Copy for LaneRow<'_, T, S> {}
-
-impl<T: Float, S: Simd> Clone for LaneRow<'_, T, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
 impl<'a, T: Float, S: Simd> Rows<T, S> for LaneRows<'a, T> {
     type Row = LaneRow<'a, T, S>;
 
@@ -77,11 +68,11 @@ impl<'a, T: Float, S: Simd> Rows<T, S> for LaneRows<'a, T> {
 
 impl<T: Float, S: Simd> Row<T, S> for LaneRow<'_, T, S> {
     #[inline(always)]
-    fn vector(self, index: usize, _: T::Vector<S>) -> T::Vector<S> {
+    fn vector(&self, index: usize, _: T::Vector<S>) -> T::Vector<S> {
         self.vectors[index]
     }
     #[inline(always)]
-    fn tail(self, simd: S, _: T::Vector<S>) -> T::Vector<S> {
+    fn tail(&self, simd: S, _: T::Vector<S>) -> T::Vector<S> {
         T::load_part(simd, self.tail)
     }
 }
@@ -96,15 +87,6 @@ pub(crate) struct ElementRows<'a, T> {
 /// One element in all lanes.
 pub(crate) struct ElementRow<T: Float, S: Simd>(T::Vector<S>);
 
-impl<T: Float, S: Simd> Copy for ElementRow<T, S> {}
-
-impl<T: Float, S: Simd> Clone for ElementRow<T, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
 impl<T: Float, S: Simd> Rows<T, S> for ElementRows<'_, T> {
     type Row = ElementRow<T, S>;
 
@@ -116,11 +98,11 @@ impl<T: Float, S: Simd> Rows<T, S> for ElementRows<'_, T> {
 
 impl<T: Float, S: Simd> Row<T, S> for ElementRow<T, S> {
     #[inline(always)]
-    fn vector(self, _: usize, _: T::Vector<S>) -> T::Vector<S> {
+    fn vector(&self, _: usize, _: T::Vector<S>) -> T::Vector<S> {
         self.0
     }
     #[inline(always)]
-    fn tail(self, _: S, _: T::Vector<S>) -> T::Vector<S> {
+    fn tail(&self, _: S, _: T::Vector<S>) -> T::Vector<S> {
         self.0
     }
 }
@@ -140,11 +122,49 @@ impl<T: Float, S: Simd> Rows<T, S> for SameRows {
 
 impl<T: Float, S: Simd> Row<T, S> for SameRows {
     #[inline(always)]
-    fn vector(self, _: usize, old: T::Vector<S>) -> T::Vector<S> {
+    fn vector(&self, _: usize, old: T::Vector<S>) -> T::Vector<S> {
         old
     }
     #[inline(always)]
-    fn tail(self, _: S, old: T::Vector<S>) -> T::Vector<S> {
+    fn tail(&self, _: S, old: T::Vector<S>) -> T::Vector<S> {
         old
+    }
+}
+
+/// Rows of lanes or of one element, told apart when the kernel runs. For functions that cost more than that.
+#[derive(Clone, Copy)]
+pub(crate) struct LaneOrElementRows<'a, T> {
+    pub(crate) data: &'a [T],
+    pub(crate) stride: usize,
+    pub(crate) element: bool,
+}
+
+/// One row of lanes, or one element in all lanes: then `vectors` is not read.
+pub(crate) struct LaneOrElementRow<'a, T: Float, S: Simd> {
+    lanes: LaneRow<'a, T, S>,
+    splat: [T::Vector<S>; 1],
+    element: bool,
+}
+
+impl<'a, T: Float, S: Simd> Rows<T, S> for LaneOrElementRows<'a, T> {
+    type Row = LaneOrElementRow<'a, T, S>;
+
+    #[inline(always)]
+    fn row(self, simd: S, row: usize, lanes: usize) -> Self::Row {
+        let data = &self.data[row * self.stride..];
+        let (vectors, tail) = T::as_vectors::<S>(if self.element { &[] } else { &data[..lanes] });
+        LaneOrElementRow { lanes: LaneRow { vectors, tail }, splat: [T::splat(simd, data[0])], element: self.element }
+    }
+}
+
+impl<T: Float, S: Simd> Row<T, S> for LaneOrElementRow<'_, T, S> {
+    #[inline(always)]
+    fn vector(&self, index: usize, _: T::Vector<S>) -> T::Vector<S> {
+        let (vectors, mask) = if self.element { (&self.splat[..], 0) } else { (self.lanes.vectors, usize::MAX) };
+        vectors[index & mask]
+    }
+    #[inline(always)]
+    fn tail(&self, simd: S, old: T::Vector<S>) -> T::Vector<S> {
+        if self.element { self.splat[0] } else { self.lanes.tail(simd, old) }
     }
 }

@@ -1,5 +1,7 @@
 //! Elementwise ops of one operand: a table of name, meaning and kernel.
 
+use std::marker::PhantomData;
+
 use pulp::Simd;
 
 use super::map::{Function1, Map1, Target};
@@ -38,7 +40,7 @@ macro_rules! unary_table {
         /// Runs an op over a target.
         pub(crate) fn run<T: MathTable, S: Simd>(simd: S, op: Unary, target: Target<'_, T>, source: Source<'_, T>) {
             match op {
-                $(Unary::$op => simd.vectorize(Map1 { target, source, function: $op }),)*
+                $(Unary::$op => simd.vectorize(&mut Map1 { target, source, function: PhantomData::<$op> }),)*
                 $(Unary::$scalar => each(target, source, |$e: f64| $scalar_value),)*
             }
         }

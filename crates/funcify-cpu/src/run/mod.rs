@@ -47,7 +47,7 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
-impl<T: MathTable> Executor<T> {
+impl<T: Element> Executor<T> {
     /// Checks the plan and allocates its scratch memory.
     pub fn new(plan: Plan, machine: Machine) -> Result<Self, PlanError> {
         plan.check::<T>()?;
@@ -87,9 +87,37 @@ impl<T: MathTable> Executor<T> {
         for stage in &plan.stages {
             let regions = regions_of(plan, stage, arena, inputs, outputs);
             let threads = stage.concurrent && stage.parts.len() > 1 && rayon::current_num_threads() > 1;
-            machine.run(RunParts { plan, stage, parts: &stage.parts, regions, threads });
+            T::run_parts(*machine, RunParts { plan, stage, parts: &stage.parts, regions, threads });
         }
         Ok(())
+    }
+}
+
+/// The element types of the engine. All code that depends on them is compiled here, and not in the crates that use it.
+pub trait Element: MathTable + sealed::Sealed {}
+
+impl Element for f32 {}
+impl Element for f64 {}
+
+mod sealed {
+    use super::{Machine, RunParts};
+
+    /// What an element type brings along for the executor.
+    pub trait Sealed: Sized {
+        /// Runs the parts of a stage.
+        fn run_parts(machine: Machine, parts: RunParts<'_, '_, Self>);
+    }
+
+    impl Sealed for f32 {
+        fn run_parts(machine: Machine, parts: RunParts<'_, '_, f32>) {
+            machine.run(parts);
+        }
+    }
+
+    impl Sealed for f64 {
+        fn run_parts(machine: Machine, parts: RunParts<'_, '_, f64>) {
+            machine.run(parts);
+        }
     }
 }
 
@@ -135,7 +163,7 @@ fn regions_of<'a, T>(
 }
 
 /// The parts of a stage, halved until one is left.
-struct RunParts<'p, 'a, T> {
+pub struct RunParts<'p, 'a, T> {
     plan: &'p Plan,
     stage: &'p Stage,
     parts: &'p [Part],

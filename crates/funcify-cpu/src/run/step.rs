@@ -12,7 +12,7 @@ use crate::kernels::recurrence::Recur;
 use crate::kernels::sink::{Side, sink};
 use crate::kernels::source::Source;
 use crate::kernels::{binary, movement, packed_len, unary};
-use crate::plan::{Across, Instruction, Op, Operand};
+use crate::plan::{Across, BLOCKS, FACTORS, Instruction, Op, Operand};
 
 /// Where an operand is now, and how far it moves with each iteration of the innermost loop: of columns in units, else
 /// in elements.
@@ -31,30 +31,27 @@ struct Access<'i, 'v, 'a, T> {
     others: Others<'v, 'a, T>,
 }
 
-fn range(operand: &Operand, cursor: Cursor, span: usize) -> Range {
-    Range { at: cursor.at as usize, offset: operand.offset, span }
-}
-
+#[inline(always)]
 fn span(operand: &Operand, rows: usize, lanes: usize) -> usize {
     (rows - 1) * operand.row + if operand.across == Across::Lanes { lanes } else { 1 }
 }
 
-impl<T> Access<'_, '_, '_, T> {
+impl<'v, T> Access<'_, 'v, '_, T> {
     /// Operand `index` as rows and lanes.
-    #[inline]
-    fn source(&self, index: usize, rows: usize, lanes: usize) -> Source<'_, T> {
+    #[inline(always)]
+    fn source(&self, index: usize, rows: usize, lanes: usize) -> Source<'v, T> {
         let operand = &self.instruction.from[index];
-        let range = range(operand, self.cursors[index + 1], span(operand, rows, lanes));
+        let at = self.cursors[index + 1].at as usize;
+        let range = Range { at, offset: operand.offset, span: span(operand, rows, lanes) };
         self.others.source(operand.region, range, operand.row, operand.across == Across::Element)
     }
 
     /// `span` elements of operand `index`, which is not the place that is written; of block `block`.
-    #[inline]
-    fn slice(&self, index: usize, span: usize, block: usize) -> &[T] {
+    fn slice(&self, index: usize, span: usize, block: usize) -> &'v [T] {
         let operand = &self.instruction.from[index];
-        let mut range = range(operand, self.cursors[index + 1], span);
-        range.at = (self.cursors[index + 1].at + block as isize * self.cursors[index + 1].block) as usize;
-        self.others.read(operand.region, range).unwrap_or_default()
+        let cursor = self.cursors[index + 1];
+        let at = (cursor.at + block as isize * cursor.block) as usize;
+        self.others.read(operand.region, Range { at, offset: operand.offset, span }).unwrap_or_default()
     }
 }
 
@@ -73,56 +70,67 @@ pub(crate) fn step<T: MathTable, S: Simd>(
         Op::Pack { .. } => packed_len::<T>(rows, lanes),
         _ => span(to, rows, lanes),
     };
-    let (data, others) = borrow(views, to.region, range(to, cursors[0], written));
+    let range = Range { at: cursors[0].at as usize, offset: to.offset, span: written };
+    let mut columns = None;
+    let (data, others) = borrow(views, to.region, range, &mut columns);
     let access = Access { instruction, cursors, others };
-    let source = |index| access.source(index, rows, lanes);
-    let mut target = Target { data, rows, lanes, stride: to.row };
+    let target = Target { data, rows, lanes, stride: to.row };
+    let elementwise = matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Ternary(_));
+    if !elementwise {
+        return heavy_step(simd, access, target);
+    }
+    let mut sources = [Source::Same; 3];
+    for (index, source) in sources.iter_mut().enumerate().take(from.len()) {
+        *source = access.source(index, rows, lanes);
+    }
+    let [x, y, _] = sources;
     match op {
-        Op::Unary(op) => unary::run(simd, *op, target, source(0)),
-        Op::Binary(op) => binary::run2(simd, *op, target, [source(0), source(1)]),
-        Op::Ternary(op) => binary::run3(simd, *op, target, [source(0), source(1), source(2)]),
+        Op::Unary(op) => unary::run(simd, *op, target, x),
+        Op::Binary(op) => binary::run2(simd, *op, target, [x, y]),
+        Op::Ternary(op) => binary::run3(simd, *op, target, sources),
+        _ => {}
+    }
+}
+
+/// Runs an instruction that is not elementwise.
+#[inline(never)]
+fn heavy_step<T: MathTable, S: Simd>(simd: S, access: Access<'_, '_, '_, T>, mut target: Target<'_, T>) {
+    let Instruction { op, rows, lanes, from, .. } = access.instruction;
+    let (rows, lanes) = (*rows, *lanes);
+    match op {
         Op::Product { inner, init, then } => {
             let first = usize::from(*init);
-            let mut factors = SmallVec::<[Factor<'_, T>; 3]>::new();
+            let mut factors = SmallVec::<[Factor<'_, T>; FACTORS]>::new();
             for (index, k) in inner.iter().enumerate() {
                 let left = first + 2 * index;
-                let stride = from[left].row;
                 factors.push(Factor {
                     left: access.slice(left, span(&from[left], rows, *k), 0),
-                    stride,
+                    stride: from[left].row,
                     k: *k,
                     packed: access.slice(left + 1, packed_len::<T>(*k, lanes), 0),
                 });
             }
-            let init = init.then(|| source(0));
-            product(simd, Target { data: &mut *target.data, ..target }, &factors, init);
+            let init = if *init { Some(access.source(0, rows, lanes)) } else { None };
+            product(simd, &mut target, &factors, init);
             if let Some(then) = then {
                 unary::run(simd, *then, target, Source::Same);
             }
         }
-        Op::FoldRows { fold, accumulate } => {
-            let b = (from.len() == 2).then(|| source(1));
-            simd.vectorize(FoldRows { fold: *fold, to: target.data, rows, a: source(0), b, accumulate: *accumulate });
+        Op::FoldRows { fold, accumulate } | Op::FoldLanes { fold, accumulate } => {
+            let (fold, accumulate, a) = (*fold, *accumulate, access.source(0, rows, lanes));
+            let b = if from.len() == 2 { Some(access.source(1, rows, lanes)) } else { None };
+            if matches!(op, Op::FoldRows { .. }) {
+                simd.vectorize(&mut FoldRows { fold, to: target.data, rows, a, b, accumulate });
+            } else {
+                target.lanes = 1;
+                simd.vectorize(&mut FoldLanes { fold, to: target, lanes, a, b, accumulate });
+            }
         }
-        Op::FoldLanes { fold, accumulate } => {
-            target.lanes = 1;
-            let b = (from.len() == 2).then(|| source(1));
-            let to = target;
-            simd.vectorize(FoldLanes { fold: *fold, to, lanes, a: source(0), b, accumulate: *accumulate });
-        }
-        Op::Sink { blocks, block_rows, .. } => {
-            let sides = [(0, rows), (1, lanes)].map(|(index, width)| {
-                let span = span(&from[index], *block_rows, width);
-                (0..*blocks).map(|block| access.slice(index, span, block)).collect::<SmallVec<[&[T]; 256]>>()
-            });
-            let [left, right] = [0, 1].map(|index: usize| Side { blocks: &sides[index], stride: from[index].row });
-            sink(simd, target, *block_rows, left, right);
-        }
+        Op::Sink { blocks, block_rows, .. } => sink_blocks(simd, &access, target, *blocks, *block_rows),
         Op::Recur { recurrence, down } => {
-            let a = (from.len() == 3).then(|| source(2));
-            let initial = access.source(0, 1, lanes);
-            let (recurrence, down) = (*recurrence, *down);
-            simd.vectorize(Recur { recurrence, target, initial, x: source(1), a, down });
+            let (initial, x) = (access.source(0, 1, lanes), access.source(1, rows, lanes));
+            let a = if from.len() == 3 { Some(access.source(2, rows, lanes)) } else { None };
+            simd.vectorize(&mut Recur { recurrence: *recurrence, target, initial, x, a, down: *down });
         }
         Op::Fill(value) => {
             for row in 0..rows {
@@ -136,5 +144,26 @@ pub(crate) fn step<T: MathTable, S: Simd>(
         Op::Transpose => {
             movement::transpose(target, access.slice(0, span(&from[0], lanes, rows), 0), from[0].row);
         }
+        Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) => {}
     }
+}
+
+/// Finds the blocks of both sides, and adds their sums of outer products.
+#[inline(never)]
+fn sink_blocks<T: MathTable, S: Simd>(
+    simd: S,
+    access: &Access<'_, '_, '_, T>,
+    target: Target<'_, T>,
+    blocks: usize,
+    block_rows: usize,
+) {
+    let from = &access.instruction.from;
+    let (mut left, mut right) = (SmallVec::<[&[T]; BLOCKS]>::new(), SmallVec::<[&[T]; BLOCKS]>::new());
+    for block in 0..blocks {
+        left.push(access.slice(0, span(&from[0], block_rows, target.rows), block));
+        right.push(access.slice(1, span(&from[1], block_rows, target.lanes), block));
+    }
+    let left = Side { blocks: &left, stride: from[0].row };
+    let right = Side { blocks: &right, stride: from[1].row };
+    sink(simd, target, block_rows, left, right);
 }

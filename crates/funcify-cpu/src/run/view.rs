@@ -79,34 +79,13 @@ pub(crate) struct Range {
 
 impl<T> View<'_, T> {
     /// The elements of a range.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(&self, range: Range) -> &[T] {
         match self {
             View::Read(data) => &data[range.at..][..range.span],
             View::Own(data) => &data[range.at..][..range.span],
             View::Columns(array) => unit_of(array.view(), range.at, range),
             View::None => &[],
-        }
-    }
-
-    /// The elements of a range to write, and what lies around them to read.
-    #[inline]
-    pub(crate) fn write(&mut self, range: Range) -> (&mut [T], Around<'_, T>) {
-        match self {
-            View::Own(data) => {
-                let (before, rest) = data.split_at_mut(range.at);
-                let (to, after) = rest.split_at_mut(range.span);
-                (to, Around::Flat { before, after, range })
-            }
-            View::Columns(array) => {
-                let (before, rest) = array.view_mut().split_at(Axis(0), range.at);
-                let (unit, after) = rest.split_at(Axis(0), 1);
-                let unit = unit.into_slice().unwrap_or_default();
-                let (left, rest) = unit.split_at_mut(range.offset);
-                let (to, right) = rest.split_at_mut(range.span);
-                (to, Around::Columns(Columns { before, left, right, after, range }))
-            }
-            View::Read(_) | View::None => (&mut [], Around::None),
         }
     }
 }
@@ -118,79 +97,60 @@ fn unit_of<T>(array: ArrayView2<'_, T>, unit: usize, range: Range) -> &[T] {
     &unit[range.offset..][..range.span]
 }
 
-/// What lies around a place that is written.
-pub(crate) enum Around<'a, T> {
-    None,
-    Flat { before: &'a [T], after: &'a [T], range: Range },
-    Columns(Columns<'a, T>),
+/// The units before and after a unit of columns that is written.
+pub(crate) struct Columns<'v, T> {
+    before: ArrayViewMut2<'v, T>,
+    after: ArrayViewMut2<'v, T>,
 }
 
-/// The units before and after a unit that is written, and what is left and right of the place in it.
-pub(crate) struct Columns<'a, T> {
-    before: ArrayViewMut2<'a, T>,
-    left: &'a [T],
-    right: &'a [T],
-    after: ArrayViewMut2<'a, T>,
-    range: Range,
-}
-
-impl<T> Around<'_, T> {
-    /// The elements of a range; `None` if they are the place that is written.
-    #[inline]
-    pub(crate) fn read(&self, from: Range) -> Option<&[T]> {
-        match self {
-            Around::None => None,
-            Around::Flat { before, after, range } => {
-                let end = range.at + range.span;
-                if from.at == range.at {
-                    None
-                } else if from.at < range.at {
-                    Some(&before[from.at..][..from.span])
-                } else {
-                    Some(&after[from.at - end..][..from.span])
-                }
-            }
-            Around::Columns(Columns { before, left, right, after, range }) => {
-                if from.at < range.at {
-                    Some(unit_of(before.view(), from.at, from))
-                } else if from.at > range.at {
-                    Some(unit_of(after.view(), from.at - range.at - 1, from))
-                } else if from.offset == range.offset {
-                    None
-                } else if from.offset < range.offset {
-                    Some(&left[from.offset..][..from.span])
-                } else {
-                    Some(&right[from.offset - range.offset - range.span..][..from.span])
-                }
-            }
-        }
-    }
-}
-
-/// All other regions, while one is written.
+/// Everything that is not written.
 pub(crate) struct Others<'v, 'a, T> {
-    pub(crate) below: &'v [View<'a, T>],
-    pub(crate) above: &'v [View<'a, T>],
-    pub(crate) around: Around<'v, T>,
+    below: &'v [View<'a, T>],
+    above: &'v [View<'a, T>],
+    /// What is written.
+    range: Range,
+    /// The elements before and after it, of columns those of the unit.
+    before: &'v [T],
+    after: &'v [T],
+    columns: Option<&'v Columns<'v, T>>,
 }
 
-impl<T> Others<'_, '_, T> {
+impl<'v, T> Others<'v, '_, T> {
     /// The elements of a range of a region; `None` if they are the place that is written.
-    #[inline]
-    pub(crate) fn read(&self, region: usize, range: Range) -> Option<&[T]> {
+    #[inline(always)]
+    pub(crate) fn read(&self, region: usize, from: Range) -> Option<&'v [T]> {
         let written = self.below.len();
         if region < written {
-            Some(self.below[region].read(range))
+            Some(self.below[region].read(from))
         } else if region > written {
-            Some(self.above[region - written - 1].read(range))
+            Some(self.above[region - written - 1].read(from))
         } else {
-            self.around.read(range)
+            self.read_around(from)
+        }
+    }
+
+    #[inline(always)]
+    fn read_around(&self, from: Range) -> Option<&'v [T]> {
+        let (from_start, start) = match self.columns {
+            None => (from.at, self.range.at),
+            Some(columns) if from.at < self.range.at => return Some(unit_of(columns.before.view(), from.at, from)),
+            Some(columns) if from.at > self.range.at => {
+                return Some(unit_of(columns.after.view(), from.at - self.range.at - 1, from));
+            }
+            Some(_) => (from.offset, self.range.offset),
+        };
+        if from_start < start {
+            Some(&self.before[from_start..][..from.span])
+        } else if from_start > start {
+            Some(&self.after[from_start - start - self.range.span..][..from.span])
+        } else {
+            None
         }
     }
 
     /// An operand of an elementwise kernel.
-    #[inline]
-    pub(crate) fn source(&self, region: usize, range: Range, stride: usize, element: bool) -> Source<'_, T> {
+    #[inline(always)]
+    pub(crate) fn source(&self, region: usize, range: Range, stride: usize, element: bool) -> Source<'v, T> {
         match self.read(region, range) {
             None => Source::Same,
             Some(data) if element => Source::Element { data, stride },
@@ -199,15 +159,27 @@ impl<T> Others<'_, '_, T> {
     }
 }
 
-/// Borrows a place to write, and everything else to read.
-#[inline]
+/// Borrows a place to write, and everything else to read. `columns` is where the other units of columns are kept.
+#[inline(always)]
 pub(crate) fn borrow<'v, 'a, T>(
     views: &'v mut [View<'a, T>],
     region: usize,
     range: Range,
+    columns: &'v mut Option<Columns<'v, T>>,
 ) -> (&'v mut [T], Others<'v, 'a, T>) {
     let (below, rest) = views.split_at_mut(region);
     let (written, above) = rest.split_at_mut(1);
-    let (to, around) = written[0].write(range);
-    (to, Others { below, above, around })
+    let (unit, start): (&mut [T], usize) = match &mut written[0] {
+        View::Own(data) => (data, range.at),
+        View::Columns(array) => {
+            let (before, rest) = array.view_mut().split_at(Axis(0), range.at);
+            let (unit, after) = rest.split_at(Axis(0), 1);
+            *columns = Some(Columns { before, after });
+            (unit.index_axis_move(Axis(0), 0).into_slice().unwrap_or_default(), range.offset)
+        }
+        View::Read(_) | View::None => (&mut [], 0),
+    };
+    let (before, rest) = unit.split_at_mut(start);
+    let (to, after) = rest.split_at_mut(range.span);
+    (to, Others { below, above, range, before, after, columns: columns.as_ref() })
 }

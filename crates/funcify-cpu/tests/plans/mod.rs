@@ -6,7 +6,7 @@ mod ssm;
 mod sums;
 
 use funcify_cpu::plan::Plan;
-use funcify_cpu::{CallError, Executor, Machine, MathTable};
+use funcify_cpu::{CallError, Executor, Machine, Element};
 
 pub use lstm::lstm;
 pub use rnn::{Sizes, rnn, rnn_training};
@@ -36,7 +36,7 @@ pub struct Ready<T> {
 
 impl Workload {
     /// The executor and the data in an element type.
-    pub fn ready<T: MathTable>(&self, machine: Machine) -> Ready<T> {
+    pub fn ready<T: Element>(&self, machine: Machine) -> Ready<T> {
         let executor = Executor::new(self.plan.clone(), machine).unwrap_or_else(|error| panic!("{}: {error}", self.name));
         let inputs = self.inputs.iter().map(|input| input.iter().map(|x| T::from_f64(*x)).collect()).collect();
         let outputs = self.outputs.iter().map(|len| vec![T::NAN; *len]).collect();
@@ -44,13 +44,13 @@ impl Workload {
     }
 
     /// What the plain loop gives for the data as an element type holds it.
-    pub fn expected<T: MathTable>(&self) -> Vec<Vec<f64>> {
+    pub fn expected<T: Element>(&self) -> Vec<Vec<f64>> {
         let rounded = |input: &Vec<f64>| input.iter().map(|x| T::from_f64(*x).to_f64()).collect();
         (self.reference)(&self.inputs.iter().map(rounded).collect::<Vec<_>>())
     }
 }
 
-impl<T: MathTable> Ready<T> {
+impl<T: Element> Ready<T> {
     /// One call.
     pub fn call(&mut self) -> Result<(), CallError> {
         let inputs: Vec<&[T]> = self.inputs.iter().map(Vec::as_slice).collect();

@@ -1,0 +1,72 @@
+//! Nanoseconds an instruction and an element, for each op: a loop of one instruction on registers in cache.
+
+use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary, packed_len};
+use funcify_cpu::plan::{Node, Op, Operand, Plan, repeat};
+use funcify_cpu::{Element, Executor, Machine};
+
+use crate::time;
+
+const TIMES: usize = 2000;
+
+/// Low of some runs of a loop of one instruction, in nanoseconds an instruction. `fill` is in all registers.
+fn cost<T: Element>(machine: Machine, elements: usize, fill: f64, make: impl Fn(Operand) -> Node) -> f64 {
+    let mut plan = Plan::default();
+    let registers = Operand::of(plan.registers(1, elements));
+    let fill = Op::Fill(fill).over([1, elements], registers, &[]);
+    plan.once(vec![fill, repeat(TIMES, vec![make(registers)])]);
+    let mut executor = match Executor::<T>::new(plan, machine) {
+        Ok(executor) => executor,
+        Err(error) => panic!("{error}"),
+    };
+    let [low, _] = time(|| executor.call(&[], &mut []).unwrap_or_default(), 30);
+    low * 1e6 / TIMES as f64
+}
+
+/// Prints the cost of all ops.
+pub(crate) fn print<T: Element>(machine: Machine) {
+    println!("{} {}", std::any::type_name::<T>(), machine.name());
+    println!("ns an instruction with 16, 64, 256, 1024 lanes; ns an element of the last");
+    let row = |name: &str, make: &dyn Fn(usize, Operand) -> Node| {
+        let costs = [16, 64, 256, 1024].map(|lanes| cost::<T>(machine, 4 * lanes, 0.5, |at| make(lanes, at)));
+        println!(
+            "{name:<16}{:8.1}{:8.1}{:8.1}{:8.1}{:8.3}",
+            costs[0],
+            costs[1],
+            costs[2],
+            costs[3],
+            costs[3] / 1024.0
+        );
+    };
+    for op in Unary::ALL {
+        row(&format!("{op:?}"), &|lanes, at| Op::Unary(*op).over([1, lanes], at.at(lanes), &[at]));
+    }
+    for op in Binary::ALL {
+        row(&format!("{op:?}"), &|lanes, at| Op::Binary(*op).over([1, lanes], at.at(lanes), &[at, at.at(2 * lanes)]));
+    }
+    for op in Ternary::ALL {
+        let from = |lanes, at: Operand| [at, at.at(2 * lanes), at.at(3 * lanes)];
+        row(&format!("{op:?}"), &|lanes, at| Op::Ternary(*op).over([1, lanes], at.at(lanes), &from(lanes, at)));
+    }
+    for fold in Fold::ALL {
+        row(&format!("FoldLanes {fold:?}"), &|lanes, at| {
+            let op = Op::FoldLanes { fold, accumulate: false };
+            op.over([1, lanes], at.at(lanes).element(), &[at])
+        });
+    }
+    println!("{:<16}{:>8}{:>8}", "", "ns", "Gflop/s");
+    for [m, k, n] in [[1, 32, 32], [1, 32, 128], [16, 128, 128], [32, 128, 128], [64, 256, 256], [1000, 32, 32]] {
+        let packed = packed_len::<T>(k, n);
+        let ns = cost::<T>(machine, m * k + packed + m * n, 0.001, |at| {
+            let op = Op::Product { inner: vec![k], init: false, then: None };
+            op.over([m, n], at.at(m * k + packed).rows(n), &[at.rows(k), at.at(m * k)])
+        });
+        println!("{:<16}{ns:8.0}{:8.0}", format!("[{m},{k}][{k},{n}]"), (2 * m * k * n) as f64 / ns);
+    }
+    for [rows, m, n] in [[200, 32, 32], [256, 128, 128], [256, 256, 256]] {
+        let ns = cost::<T>(machine, rows * (m + n) + m * n, 0.001, |at| {
+            let op = Op::Sink { blocks: 1, block_rows: rows, block_steps: [0, 0] };
+            op.over([m, n], at.at(rows * (m + n)).rows(n), &[at.rows(m), at.at(rows * m).rows(n)])
+        });
+        println!("{:<16}{ns:8.0}{:8.0}", format!("sink {rows}x{m}x{n}"), (2 * rows * m * n) as f64 / ns);
+    }
+}

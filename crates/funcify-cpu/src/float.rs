@@ -111,6 +111,11 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
         Self::of_bits(simd, Self::or(simd, Self::bits(simd, magnitude), sign))
     }
 
+    /// `x`, or `low` where x is less; NaN stays.
+    fn at_least<S: Simd>(simd: S, low: Self::Vector<S>, x: Self::Vector<S>) -> Self::Vector<S>;
+    /// `x`, or `high` where x is more; NaN stays.
+    fn at_most<S: Simd>(simd: S, high: Self::Vector<S>, x: Self::Vector<S>) -> Self::Vector<S>;
+
     /// The larger; NaN if either is.
     #[inline(always)]
     fn max<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
@@ -156,6 +161,7 @@ macro_rules! float {
         unary: $($unary:ident = $pulp_unary:ident),*;
         binary: $($binary:ident = $pulp_binary:ident),*;
         mul_add: $mul_add:ident;
+        bounds: $min:ident, $max:ident;
         compare: $($compare:ident = $pulp_compare:ident),*;
         select: $select:ident;
         casts: $to_bits:ident, $from_bits:ident;
@@ -252,6 +258,16 @@ macro_rules! float {
                 simd.$mul_add(a, b, c)
             }
 
+            // A vector instruction gives its second operand, or NaN, if an operand is NaN; the plain one the other operand.
+            #[inline(always)]
+            fn at_least<S: Simd>(simd: S, low: S::$vector, x: S::$vector) -> S::$vector {
+                if S::IS_SCALAR { Self::select(simd, Self::less(simd, x, low), low, x) } else { simd.$max(low, x) }
+            }
+            #[inline(always)]
+            fn at_most<S: Simd>(simd: S, high: S::$vector, x: S::$vector) -> S::$vector {
+                if S::IS_SCALAR { Self::select(simd, Self::less(simd, high, x), high, x) } else { simd.$min(high, x) }
+            }
+
             $(
                 #[inline(always)]
                 fn $compare<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$mask {
@@ -309,6 +325,7 @@ float! {
     unary: sqrt = sqrt_f32s;
     binary: add = add_f32s, sub = sub_f32s, mul = mul_f32s, div = div_f32s;
     mul_add: mul_add_e_f32s;
+    bounds: min_f32s, max_f32s;
     compare: less = less_than_f32s, less_equal = less_than_or_equal_f32s, equal = equal_f32s;
     select: select_f32s;
     casts: transmute_u32s_f32s, transmute_f32s_u32s;
@@ -324,6 +341,7 @@ float! {
     unary: sqrt = sqrt_f64s;
     binary: add = add_f64s, sub = sub_f64s, mul = mul_f64s, div = div_f64s;
     mul_add: mul_add_e_f64s;
+    bounds: min_f64s, max_f64s;
     compare: less = less_than_f64s, less_equal = less_than_or_equal_f64s, equal = equal_f64s;
     select: select_f64s;
     casts: transmute_u64s_f64s, transmute_f64s_u64s;

@@ -43,14 +43,14 @@ macro_rules! binary_table {
         )*
 
         /// Runs an op over a target.
-        pub(crate) fn run2<T: MathTable, S: Simd>(
+        pub(crate) fn run2<'a, T: MathTable, S: Simd>(
             simd: S,
             op: Binary,
-            target: Target<'_, T>,
-            sources: [Source<'_, T>; 2],
+            target: &mut Target<'a, T>,
+            sources: &[Source<'a, T>; 3],
         ) {
             match op {
-                $(Binary::$op => simd.vectorize(&mut Map2 { target, sources, function: PhantomData::<$op> }),)*
+                $(Binary::$op => simd.vectorize(Map2 { target, sources, function: PhantomData::<$op> }),)*
                 $(Binary::$scalar => each(target, sources, |$e: f64, $f: f64| $scalar_value),)*
             }
         }
@@ -138,12 +138,17 @@ impl<T: Float> Function3<T> for Select {
 }
 
 /// Runs an op of three operands over a target.
-pub(crate) fn run3<T: Float, S: Simd>(simd: S, op: Ternary, target: Target<'_, T>, sources: [Source<'_, T>; 3]) {
+pub(crate) fn run3<'a, T: Float, S: Simd>(
+    simd: S,
+    op: Ternary,
+    target: &mut Target<'a, T>,
+    sources: &[Source<'a, T>; 3],
+) {
     match op {
-        Ternary::MulAdd => simd.vectorize(&mut Map3 { target, sources, function: PhantomData::<MulAdd> }),
-        Ternary::MulSub => simd.vectorize(&mut Map3 { target, sources, function: PhantomData::<MulSub> }),
-        Ternary::NegMulAdd => simd.vectorize(&mut Map3 { target, sources, function: PhantomData::<NegMulAdd> }),
-        Ternary::Select => simd.vectorize(&mut Map3 { target, sources, function: PhantomData::<Select> }),
+        Ternary::MulAdd => simd.vectorize(Map3 { target, sources, function: PhantomData::<MulAdd> }),
+        Ternary::MulSub => simd.vectorize(Map3 { target, sources, function: PhantomData::<MulSub> }),
+        Ternary::NegMulAdd => simd.vectorize(Map3 { target, sources, function: PhantomData::<NegMulAdd> }),
+        Ternary::Select => simd.vectorize(Map3 { target, sources, function: PhantomData::<Select> }),
     }
 }
 
@@ -153,7 +158,7 @@ fn mask<T: Float, S: Simd>(simd: S, mask: T::Mask<S>) -> T::Vector<S> {
 }
 
 /// A function in f64, element by element.
-fn each<T: Float>(mut target: Target<'_, T>, [a, b]: [Source<'_, T>; 2], function: impl Fn(f64, f64) -> f64) {
+fn each<T: Float>(target: &mut Target<'_, T>, [a, b, _]: &[Source<'_, T>; 3], function: impl Fn(f64, f64) -> f64) {
     for row in 0..target.rows {
         for (lane, to) in target.row(row).iter_mut().enumerate() {
             let (x, y) = (a.element(row, lane, *to), b.element(row, lane, *to));

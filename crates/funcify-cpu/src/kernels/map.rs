@@ -88,19 +88,19 @@ fn lanes_or_element<T>(source: Source<'_, T>) -> LaneOrElementRows<'_, T> {
     }
 }
 
-/// A function of one operand, to be run by `Simd::vectorize`.
-pub(crate) struct Map1<'a, T, F> {
-    pub(crate) target: Target<'a, T>,
-    pub(crate) source: Source<'a, T>,
+/// The sources after those that a function has are not read. A function of one operand, to be run by `Simd::vectorize`.
+pub(crate) struct Map1<'m, 'a, T, F> {
+    pub(crate) target: &'m mut Target<'a, T>,
+    pub(crate) sources: &'m [Source<'a, T>; 3],
     pub(crate) function: PhantomData<F>,
 }
 
-impl<T: Float, F: Function1<T>> WithSimd for &mut Map1<'_, T, F> {
+impl<T: Float, F: Function1<T>> WithSimd for Map1<'_, '_, T, F> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        by_kind!(self.source, |a| rows1::<T, S, F, _>(simd, &mut self.target, a));
+        by_kind!(self.sources[0], |a| rows1::<T, S, F, _>(simd, self.target, a));
     }
 }
 
@@ -120,18 +120,18 @@ fn rows1<T: Float, S: Simd, F: Function1<T>, A: Rows<T, S>>(simd: S, target: &mu
 }
 
 /// A function of two operands, to be run by `Simd::vectorize`.
-pub(crate) struct Map2<'a, T, F> {
-    pub(crate) target: Target<'a, T>,
-    pub(crate) sources: [Source<'a, T>; 2],
+pub(crate) struct Map2<'m, 'a, T, F> {
+    pub(crate) target: &'m mut Target<'a, T>,
+    pub(crate) sources: &'m [Source<'a, T>; 3],
     pub(crate) function: PhantomData<F>,
 }
 
-impl<T: Float, F: Function2<T>> WithSimd for &mut Map2<'_, T, F> {
+impl<T: Float, F: Function2<T>> WithSimd for Map2<'_, '_, T, F> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let ([a, b], target) = (self.sources, &mut self.target);
+        let ([a, b, _], target) = (*self.sources, self.target);
         if F::LIGHT {
             by_kind!(a, |a| by_kind!(b, |b| rows2::<T, S, F, _, _>(simd, target, a, b)));
             return;
@@ -167,18 +167,18 @@ fn rows2<T: Float, S: Simd, F: Function2<T>, A: Rows<T, S>, B: Rows<T, S>>(
 }
 
 /// A function of three operands, to be run by `Simd::vectorize`.
-pub(crate) struct Map3<'a, T, F> {
-    pub(crate) target: Target<'a, T>,
-    pub(crate) sources: [Source<'a, T>; 3],
+pub(crate) struct Map3<'m, 'a, T, F> {
+    pub(crate) target: &'m mut Target<'a, T>,
+    pub(crate) sources: &'m [Source<'a, T>; 3],
     pub(crate) function: PhantomData<F>,
 }
 
-impl<T: Float, F: Function3<T>> WithSimd for &mut Map3<'_, T, F> {
+impl<T: Float, F: Function3<T>> WithSimd for Map3<'_, '_, T, F> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let ([a, b, c], target) = (self.sources, &mut self.target);
+        let ([a, b, c], target) = (*self.sources, self.target);
         if F::LIGHT {
             by_kind!(a, |a| by_kind!(b, |b| by_kind!(c, |c| rows3::<T, S, F, _, _, _>(simd, target, a, b, c))));
             return;

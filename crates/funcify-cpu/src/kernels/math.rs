@@ -5,7 +5,7 @@
 //!
 //! | function | f32 | f64 | method |
 //! |---|---|---|---|
-//! | `exp` | 1.0 | 1.5 | 2^n times a polynomial; subnormal results are kept |
+//! | `exp` | 1.0 | 1.0 | 2^n times a polynomial; subnormal results are kept |
 //! | `expm1` | 1.5 | 1.5 | 2^n times a polynomial, plus 2^n - 1 |
 //! | `tanh` | 2.5 | 2.5 | -t / (t + 2) with t = expm1(-2 abs(x)) |
 //! | `sigmoid` | 2.5 | 2.5 | through exp(-abs(x)), so that no exponential overflows |
@@ -25,8 +25,8 @@ pub trait MathTable: Float {
     const LN_2: [Self; 2];
     /// 1 / ln 2.
     const LOG2_E: Self;
-    /// From here on exp is infinite, below it is subnormal, and below it is 0.
-    const EXP_RANGE: [Self; 3];
+    /// Below the first exp is 0, above the second it is infinite.
+    const EXP_RANGE: [Self; 2];
     /// (exp(r) - 1 - r) / r^2 for abs(r) up to ln 2 / 2, the lowest power first.
     const EXP_SERIES: &'static [Self];
     /// ln 2 for `log`, whose products with exponents are exact, and the rest.
@@ -50,7 +50,7 @@ pub trait MathTable: Float {
 impl MathTable for f32 {
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
     const LOG2_E: f32 = std::f32::consts::LOG2_E;
-    const EXP_RANGE: [f32; 3] = [88.722_84, -87.336_54, -103.972_084];
+    const EXP_RANGE: [f32; 2] = [-105.0, 90.0];
     const EXP_SERIES: &'static [f32] =
         &[5.000_000_1e-1, 1.666_666_5e-1, 4.166_579_6e-2, 8.333_452e-3, 1.398_199_9e-3, 1.987_569_1e-4];
     const LOG_LN_2: [f32; 2] = [0.693_138_1, 9.058_001e-6];
@@ -66,7 +66,7 @@ impl MathTable for f32 {
 impl MathTable for f64 {
     const LN_2: [f64; 2] = [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10];
     const LOG2_E: f64 = std::f64::consts::LOG2_E;
-    const EXP_RANGE: [f64; 3] = [709.782_712_893_384, -708.396_418_532_264_1, -745.133_219_101_941_2];
+    const EXP_RANGE: [f64; 2] = [-746.0, 711.0];
     const EXP_SERIES: &'static [f64] = &[
         1.0 / 2.0,
         1.0 / 6.0,
@@ -142,48 +142,48 @@ fn reduced_expm1<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> (T::Vector<
     (n, T::mul_add(simd, T::mul(simd, r, r), series, r))
 }
 
-/// exp(x).
+/// 2^n for whole n that give a normal number.
+#[inline(always)]
+fn power_of_two<T: MathTable, S: Simd>(simd: S, n: T::Vector<S>) -> T::Vector<S> {
+    let bias = T::splat(simd, T::from_f64(T::EXPONENT_BIAS as f64));
+    T::of_bits(simd, T::to_exponent(simd, T::add(simd, n, bias)))
+}
+
+/// exp(x). 2^n is the product of two powers, so that subnormal and infinite results are rounded once.
 #[inline(always)]
 pub(crate) fn exp<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let [high, subnormal, low] = T::EXP_RANGE;
+    let [low, high] = T::EXP_RANGE;
+    let x = T::at_most(simd, T::splat(simd, high), T::at_least(simd, T::splat(simd, low), x));
     let (n, fraction) = reduced_expm1::<T, S>(simd, x);
-    let fraction = T::add(simd, fraction, T::splat(simd, T::ONE));
-    let small = T::less(simd, x, T::splat(simd, subnormal));
-    let n = T::select(simd, small, T::add(simd, n, T::splat(simd, T::from_f64(64.0))), n);
-    let y = T::of_bits(simd, T::add_words(simd, T::bits(simd, fraction), T::to_exponent(simd, n)));
-    let y = T::select(simd, small, T::mul(simd, y, T::splat(simd, T::from_f64(2f64.powi(-64)))), y);
-    let y = T::select(simd, T::less(simd, x, T::splat(simd, low)), T::splat(simd, T::ZERO), y);
-    let y = T::select(simd, T::less(simd, T::splat(simd, high), x), T::splat(simd, T::INFINITY), y);
-    T::select(simd, T::equal(simd, x, x), y, x)
+    let half = nearest::<T, S>(simd, T::mul(simd, n, T::splat(simd, T::from_f64(0.5))));
+    let first = power_of_two::<T, S>(simd, half);
+    let second = power_of_two::<T, S>(simd, T::sub(simd, n, half));
+    T::mul(simd, T::mul_add(simd, first, fraction, first), second)
 }
 
 /// exp(x) - 1 for x between -50 and 40.
 #[inline(always)]
 fn middle_expm1<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
     let (n, fraction) = reduced_expm1::<T, S>(simd, x);
-    let one = T::splat(simd, T::ONE);
-    let power = T::of_bits(simd, T::add_words(simd, T::bits(simd, one), T::to_exponent(simd, n)));
-    T::mul_add(simd, power, fraction, T::sub(simd, power, one))
+    let power = power_of_two::<T, S>(simd, n);
+    T::mul_add(simd, power, fraction, T::sub(simd, power, T::splat(simd, T::ONE)))
 }
 
 /// exp(x) - 1.
 #[inline(always)]
 pub(crate) fn expm1<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let lowest = T::splat(simd, T::from_f64(-50.0));
-    let bounded = T::select(simd, T::less(simd, x, lowest), lowest, x);
+    let bounded = T::at_least(simd, T::splat(simd, T::from_f64(-50.0)), x);
     let y = middle_expm1::<T, S>(simd, bounded);
     let y = T::select(simd, T::less(simd, T::splat(simd, T::from_f64(40.0)), x), exp::<T, S>(simd, x), y);
-    let y = T::select(simd, T::equal(simd, x, T::splat(simd, T::ZERO)), x, y);
-    T::select(simd, T::equal(simd, x, x), y, x)
+    T::select(simd, T::equal(simd, x, T::splat(simd, T::ZERO)), x, y)
 }
 
 /// The hyperbolic tangent.
 #[inline(always)]
 pub(crate) fn tanh<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let lowest = T::splat(simd, T::from_f64(-50.0));
     let magnitude = T::abs(simd, x);
     let doubled = T::mul(simd, magnitude, T::splat(simd, T::from_f64(-2.0)));
-    let t = middle_expm1::<T, S>(simd, T::select(simd, T::less(simd, doubled, lowest), lowest, doubled));
+    let t = middle_expm1::<T, S>(simd, T::at_least(simd, T::splat(simd, T::from_f64(-50.0)), doubled));
     let y = T::div(simd, T::sub(simd, T::splat(simd, T::ZERO), t), T::add(simd, t, T::splat(simd, T::from_f64(2.0))));
     T::with_sign(simd, y, x)
 }

@@ -2,6 +2,9 @@
 //!
 //! y[r] = a[r] · y[r-1] + x[r], or a running sum, product, maximum or minimum of x. The carry stays in a register for
 //! all rows, so a loop of one lane costs a few cycles a step and no dispatch.
+//!
+//! A running sum of one lane is made in blocks of eight: the sums within a block do not wait for those of the block
+//! before, so the loop costs one addition a block.
 
 use pulp::{Simd, WithSimd};
 
@@ -91,7 +94,17 @@ impl<T: Float> Recur<'_, T> {
         let Recur { recurrence, ref mut target, initial, x, a, down } = *self;
         let (rows, to_stride) = (target.rows, target.stride);
         let mut carry = initial.element(0, 0, T::ZERO);
-        for step in 0..rows {
+        let mut done = 0;
+        if let (Recurrence::Running(Fold::Sum), Source::Lanes { data, stride: 1 }, 1, false) =
+            (recurrence, x, to_stride, down)
+        {
+            let (blocks, _) = target.data[..rows].as_chunks_mut::<BLOCK>();
+            for (to, x) in blocks.iter_mut().zip(data.as_chunks::<BLOCK>().0) {
+                carry = sum_block(to, x, carry);
+            }
+            done = rows / BLOCK * BLOCK;
+        }
+        for step in done..rows {
             let row = if down { rows - 1 - step } else { step };
             let to = &mut target.data[row * to_stride];
             let term = x.element(row, 0, *to);
@@ -103,4 +116,17 @@ impl<T: Float> Recur<'_, T> {
             *to = carry;
         }
     }
+}
+
+const BLOCK: usize = 8;
+
+/// Running sums of a block after `carry`; gives the last.
+#[inline(always)]
+fn sum_block<T: Float>(to: &mut [T; BLOCK], x: &[T; BLOCK], carry: T) -> T {
+    let mut sum = T::ZERO;
+    for index in 0..BLOCK {
+        sum = if index == 0 { x[0] } else { sum.plus(x[index]) };
+        to[index] = carry.plus(sum);
+    }
+    to[BLOCK - 1]
 }

@@ -38,10 +38,15 @@ macro_rules! unary_table {
         )*
 
         /// Runs an op over a target.
-        pub(crate) fn run<T: MathTable, S: Simd>(simd: S, op: Unary, target: Target<'_, T>, source: Source<'_, T>) {
+        pub(crate) fn run<'a, T: MathTable, S: Simd>(
+            simd: S,
+            op: Unary,
+            target: &mut Target<'a, T>,
+            sources: &[Source<'a, T>; 3],
+        ) {
             match op {
-                $(Unary::$op => simd.vectorize(&mut Map1 { target, source, function: PhantomData::<$op> }),)*
-                $(Unary::$scalar => each(target, source, |$e: f64| $scalar_value),)*
+                $(Unary::$op => simd.vectorize(Map1 { target, sources, function: PhantomData::<$op> }),)*
+                $(Unary::$scalar => each(target, sources[0], |$e: f64| $scalar_value),)*
             }
         }
     };
@@ -113,7 +118,7 @@ fn turns<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, quarter: f64, function
 }
 
 /// A function in f64, element by element.
-fn each<T: Float>(mut target: Target<'_, T>, source: Source<'_, T>, function: impl Fn(f64) -> f64) {
+fn each<T: Float>(target: &mut Target<'_, T>, source: Source<'_, T>, function: impl Fn(f64) -> f64) {
     for row in 0..target.rows {
         for (lane, to) in target.row(row).iter_mut().enumerate() {
             *to = T::from_f64(function(source.element(row, lane, *to).to_f64()));

@@ -74,27 +74,26 @@ pub(crate) fn step<T: MathTable, S: Simd>(
     let mut columns = None;
     let (data, others) = borrow(views, to.region, range, &mut columns);
     let access = Access { instruction, cursors, others };
-    let target = Target { data, rows, lanes, stride: to.row };
+    let mut target = Target { data, rows, lanes, stride: to.row };
     let elementwise = matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Ternary(_));
     if !elementwise {
-        return heavy_step(simd, access, target);
+        return heavy_step(simd, &access, target);
     }
     let mut sources = [Source::Same; 3];
     for (index, source) in sources.iter_mut().enumerate().take(from.len()) {
         *source = access.source(index, rows, lanes);
     }
-    let [x, y, _] = sources;
     match op {
-        Op::Unary(op) => unary::run(simd, *op, target, x),
-        Op::Binary(op) => binary::run2(simd, *op, target, [x, y]),
-        Op::Ternary(op) => binary::run3(simd, *op, target, sources),
+        Op::Unary(op) => unary::run(simd, *op, &mut target, &sources),
+        Op::Binary(op) => binary::run2(simd, *op, &mut target, &sources),
+        Op::Ternary(op) => binary::run3(simd, *op, &mut target, &sources),
         _ => {}
     }
 }
 
 /// Runs an instruction that is not elementwise.
 #[inline(never)]
-fn heavy_step<T: MathTable, S: Simd>(simd: S, access: Access<'_, '_, '_, T>, mut target: Target<'_, T>) {
+fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &Access<'_, 'v, '_, T>, mut target: Target<'v, T>) {
     let Instruction { op, rows, lanes, from, .. } = access.instruction;
     let (rows, lanes) = (*rows, *lanes);
     match op {
@@ -113,7 +112,7 @@ fn heavy_step<T: MathTable, S: Simd>(simd: S, access: Access<'_, '_, '_, T>, mut
             let init = if *init { Some(access.source(0, rows, lanes)) } else { None };
             product(simd, &mut target, &factors, init);
             if let Some(then) = then {
-                unary::run(simd, *then, target, Source::Same);
+                unary::run(simd, *then, &mut target, &[Source::Same; 3]);
             }
         }
         Op::FoldRows { fold, accumulate } | Op::FoldLanes { fold, accumulate } => {
@@ -126,7 +125,7 @@ fn heavy_step<T: MathTable, S: Simd>(simd: S, access: Access<'_, '_, '_, T>, mut
                 simd.vectorize(&mut FoldLanes { fold, to: target, lanes, a, b, accumulate });
             }
         }
-        Op::Sink { blocks, block_rows, .. } => sink_blocks(simd, &access, target, *blocks, *block_rows),
+        Op::Sink { blocks, block_rows, .. } => sink_blocks(simd, access, target, *blocks, *block_rows),
         Op::Recur { recurrence, down } => {
             let (initial, x) = (access.source(0, 1, lanes), access.source(1, rows, lanes));
             let a = if from.len() == 3 { Some(access.source(2, rows, lanes)) } else { None };

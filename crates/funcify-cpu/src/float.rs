@@ -84,6 +84,8 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn sub_words<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
     /// n shifted to where an element has its exponent, for whole n between -2000 and 2000.
     fn to_exponent<S: Simd>(simd: S, n: Self::Vector<S>) -> Self::Bits<S>;
+    /// Two numbers whose product is 2^n, for whole n between -2000 and 2000.
+    fn powers_of_two<S: Simd>(simd: S, n: Self::Vector<S>) -> (Self::Vector<S>, Self::Vector<S>);
     /// The stored exponent of elements that are not negative, as a number.
     fn exponent_field<S: Simd>(simd: S, bits: Self::Bits<S>) -> Self::Vector<S>;
 
@@ -166,7 +168,7 @@ macro_rules! float {
         select: $select:ident;
         casts: $to_bits:ident, $from_bits:ident;
         words: $($words:ident = $pulp_words:ident),*;
-        exponents: $to_exponent:ident, $exponent_field:ident;
+        exponents: $to_exponent:ident, $powers_of_two:ident, $exponent_field:ident;
         reduce: $sum:ident, $product:ident;
     ) => {
         impl Constants for $float {
@@ -302,6 +304,10 @@ macro_rules! float {
                 $to_exponent(simd, n)
             }
             #[inline(always)]
+            fn powers_of_two<S: Simd>(simd: S, n: S::$vector) -> (S::$vector, S::$vector) {
+                $powers_of_two(simd, n)
+            }
+            #[inline(always)]
             fn exponent_field<S: Simd>(simd: S, bits: S::$bits) -> S::$vector {
                 $exponent_field(simd, bits)
             }
@@ -330,7 +336,7 @@ float! {
     select: select_f32s;
     casts: transmute_u32s_f32s, transmute_f32s_u32s;
     words: and = and_u32s, or = or_u32s, xor = xor_u32s, add_words = add_u32s, sub_words = sub_u32s;
-    exponents: to_exponent_f32, exponent_field_f32;
+    exponents: to_exponent_f32, powers_of_two_f32, exponent_field_f32;
     reduce: reduce_sum_f32s, reduce_product_f32s;
 }
 
@@ -346,7 +352,7 @@ float! {
     select: select_f64s;
     casts: transmute_u64s_f64s, transmute_f64s_u64s;
     words: and = and_u64s, or = or_u64s, xor = xor_u64s, add_words = add_u64s, sub_words = sub_u64s;
-    exponents: to_exponent_f64, exponent_field_f64;
+    exponents: to_exponent_f64, powers_of_two_f64, exponent_field_f64;
     reduce: reduce_sum_f64s, reduce_product_f64s;
 }
 
@@ -355,6 +361,18 @@ float! {
 fn to_exponent_f32<S: Simd>(simd: S, n: S::f32s) -> S::u32s {
     let low = simd.transmute_u32s_f32s(simd.add_f32s(n, simd.splat_f32s(f32::ROUNDER)));
     simd.wrapping_dyn_shl_u32s(low, simd.splat_u32s(23))
+}
+
+/// The rounder and the bias in one constant: of its sum with a whole number, the low bits are an exponent to store.
+#[inline(always)]
+fn powers_of_two_f32<S: Simd>(simd: S, n: S::f32s) -> (S::f32s, S::f32s) {
+    const BIASED: f32 = f32::ROUNDER + 127.0;
+    let first = simd.mul_add_e_f32s(n, simd.splat_f32s(0.5), simd.splat_f32s(BIASED));
+    let second = simd.add_f32s(simd.sub_f32s(n, first), simd.splat_f32s(2.0 * BIASED));
+    let shift = simd.splat_u32s(23);
+    let first = simd.wrapping_dyn_shl_u32s(simd.transmute_u32s_f32s(first), shift);
+    let second = simd.wrapping_dyn_shl_u32s(simd.transmute_u32s_f32s(second), shift);
+    (simd.transmute_f32s_u32s(first), simd.transmute_f32s_u32s(second))
 }
 
 /// Whole numbers below 2^23 become the fraction of a number between 2^23 and 2^24.
@@ -378,6 +396,18 @@ fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
     }
     let halves: S::u32s = bytemuck::cast(upper);
     bytemuck::cast(simd.wrapping_dyn_shl_u32s(halves, simd.splat_u32s(20)))
+}
+
+/// Half of n, rounded, and the rest.
+#[inline(always)]
+fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
+    let rounder = simd.splat_f64s(f64::ROUNDER);
+    let bias = simd.splat_f64s(1023.0);
+    let first = simd.sub_f64s(simd.mul_add_e_f64s(n, simd.splat_f64s(0.5), rounder), rounder);
+    let second = simd.sub_f64s(n, first);
+    let first = to_exponent_f64(simd, simd.add_f64s(first, bias));
+    let second = to_exponent_f64(simd, simd.add_f64s(second, bias));
+    (simd.transmute_f64s_u64s(first), simd.transmute_f64s_u64s(second))
 }
 
 /// The field goes to the lowest bits of the upper half, and there is the fraction of a number.

@@ -135,7 +135,8 @@ pub(crate) fn nearest<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<
 /// x as n ln 2 + r, and exp(r) - 1.
 #[inline(always)]
 fn reduced_expm1<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> (T::Vector<S>, T::Vector<S>) {
-    let n = nearest::<T, S>(simd, T::mul(simd, x, T::splat(simd, T::LOG2_E)));
+    let rounder = T::splat(simd, T::ROUNDER);
+    let n = T::sub(simd, T::mul_add(simd, x, T::splat(simd, T::LOG2_E), rounder), rounder);
     let r = T::mul_add(simd, n, T::neg(simd, T::splat(simd, T::LN_2[0])), x);
     let r = T::mul_add(simd, n, T::neg(simd, T::splat(simd, T::LN_2[1])), r);
     let series = polynomial::<T, S>(simd, r, T::EXP_SERIES);
@@ -155,9 +156,7 @@ pub(crate) fn exp<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<
     let [low, high] = T::EXP_RANGE;
     let x = T::at_most(simd, T::splat(simd, high), T::at_least(simd, T::splat(simd, low), x));
     let (n, fraction) = reduced_expm1::<T, S>(simd, x);
-    let half = nearest::<T, S>(simd, T::mul(simd, n, T::splat(simd, T::from_f64(0.5))));
-    let first = power_of_two::<T, S>(simd, half);
-    let second = power_of_two::<T, S>(simd, T::sub(simd, n, half));
+    let (first, second) = T::powers_of_two(simd, n);
     T::mul(simd, T::mul_add(simd, first, fraction, first), second)
 }
 

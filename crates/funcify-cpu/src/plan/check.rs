@@ -6,9 +6,8 @@
 
 use std::fmt;
 
-use super::{Across, BLOCKS, DEPTH, FACTORS, Instruction, Node, Op, Operand, Part, Place, Plan, Region, Split, Stage};
+use super::{Across, DEPTH, Instruction, Node, Op, Operand, Part, Place, Plan, Region, Split, Stage};
 use crate::float::Float;
-use crate::kernels::{Fold, Recurrence, packed_len};
 
 /// Why a plan cannot run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,10 +35,10 @@ impl Plan {
             let at = |what: &str, reason| PlanError { place: format!("stage {number}{what}"), reason };
             self.check_stage(stage).map_err(|reason| at("", reason))?;
             for (part_number, part) in stage.parts.iter().enumerate() {
-                let in_part = Checker { plan: self, stage, part: *part, bytes: size_of::<T>() };
+                let in_part = Checker { plan: self, stage, part: *part };
                 let mut path = Vec::new();
                 in_part
-                    .nodes(&stage.programs[part.program], &mut Vec::new(), &mut path)
+                    .nodes::<T>(&stage.programs[part.program], &mut Vec::new(), &mut path)
                     .map_err(|reason| at(&format!(", part {part_number}, node {path:?}"), reason))?;
             }
         }
@@ -79,7 +78,6 @@ struct Checker<'a> {
     plan: &'a Plan,
     stage: &'a Stage,
     part: Part,
-    bytes: usize,
 }
 
 /// What an operand touches: the smallest and the largest unit, and elements from the start of the unit on.
@@ -92,16 +90,16 @@ struct Touched {
 
 impl Checker<'_> {
     /// Checks nodes in loops of `times`; `path` is left at what is wrong.
-    fn nodes(&self, nodes: &[Node], times: &mut Vec<usize>, path: &mut Vec<usize>) -> Result<(), String> {
+    fn nodes<T: Float>(&self, nodes: &[Node], times: &mut Vec<usize>, path: &mut Vec<usize>) -> Result<(), String> {
         for (index, node) in nodes.iter().enumerate() {
             path.push(index);
             match node {
-                Node::Do(instruction) => self.instruction(instruction, times)?,
+                Node::Do(instruction) => self.instruction::<T>(instruction, times)?,
                 Node::Loop { .. } if times.len() == DEPTH => return Err(format!("more than {DEPTH} loops deep")),
                 Node::Loop { times: 0, .. } => {}
                 Node::Loop { times: count, body } => {
                     times.push(*count);
-                    self.nodes(body, times, path)?;
+                    self.nodes::<T>(body, times, path)?;
                     times.pop();
                 }
             }
@@ -110,12 +108,9 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn instruction(&self, instruction: &Instruction, times: &[usize]) -> Result<(), String> {
-        let Instruction { op, rows, lanes, to, from } = instruction;
-        if *rows == 0 || *lanes == 0 {
-            return Err("nothing to write".to_string());
-        }
-        let spans = self.spans(instruction)?;
+    fn instruction<T: Float>(&self, instruction: &Instruction, times: &[usize]) -> Result<(), String> {
+        let Instruction { op, to, from, .. } = instruction;
+        let spans = instruction.spans::<T>()?;
         if spans.len() != from.len() + 1 {
             return Err(format!("{} operands instead of {}", from.len(), spans.len() - 1));
         }
@@ -143,90 +138,6 @@ impl Checker<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Elements from the first to the last of each operand, what is written first.
-    fn spans(&self, instruction: &Instruction) -> Result<Vec<usize>, String> {
-        let Instruction { op, rows, lanes, to, from } = instruction;
-        let (rows, lanes) = (*rows, *lanes);
-        let span = |operand: &Operand, rows: usize, lanes: usize| {
-            (rows - 1) * operand.row + if operand.across == Across::Lanes { lanes } else { 1 }
-        };
-        let all = |count: usize| -> Vec<usize> {
-            std::iter::once(to).chain(from).take(count + 1).map(|operand| span(operand, rows, lanes)).collect()
-        };
-        let lanes_of = |operand: Option<&Operand>| match operand {
-            Some(operand) if operand.across == Across::Lanes => Ok(()),
-            _ => Err("an operand that must have lanes has none".to_string()),
-        };
-        if !matches!(op, Op::FoldLanes { .. }) {
-            lanes_of(Some(to))?;
-        }
-        if to.row < lanes && rows > 1 && !matches!(op, Op::FoldRows { .. } | Op::FoldLanes { .. } | Op::Pack { .. }) {
-            return Err("rows to write overlap".to_string());
-        }
-        match op {
-            Op::Fill(_) => Ok(all(0)),
-            Op::Unary(_) => Ok(all(1)),
-            Op::Binary(_) => Ok(all(2)),
-            Op::Ternary(_) => Ok(all(3)),
-            Op::FoldRows { fold, .. } | Op::FoldLanes { fold, .. } => {
-                lanes_of(from.first())?;
-                if from.len() == 2 && *fold != Fold::Sum {
-                    return Err("only sums fold products".to_string());
-                }
-                let mut spans = all(from.len().clamp(1, 2));
-                spans[0] = match op {
-                    Op::FoldRows { .. } => lanes,
-                    _ if to.across == Across::Lanes => return Err("each row gives one element".to_string()),
-                    _ => span(to, rows, 1),
-                };
-                Ok(spans)
-            }
-            Op::Product { inner, init, .. } => {
-                if inner.is_empty() || inner.len() > FACTORS {
-                    return Err(format!("a product of {} factors, not 1 to {FACTORS}", inner.len()));
-                }
-                let mut spans = all(usize::from(*init));
-                for (index, k) in inner.iter().enumerate() {
-                    let left = from.get(usize::from(*init) + 2 * index);
-                    lanes_of(left)?;
-                    spans.extend(left.map(|left| span(left, rows, *k)));
-                    spans.push(if self.bytes == 4 { packed_len::<f32>(*k, lanes) } else { packed_len::<f64>(*k, lanes) });
-                }
-                Ok(spans)
-            }
-            Op::Sink { blocks, block_rows, .. } => {
-                if *blocks == 0 || *blocks > BLOCKS || *block_rows == 0 {
-                    return Err(format!("{blocks} blocks of {block_rows} rows"));
-                }
-                let mut spans = all(0);
-                for (operand, width) in from.iter().zip([rows, lanes]) {
-                    lanes_of(Some(operand))?;
-                    spans.push(span(operand, *block_rows, width));
-                }
-                Ok(spans)
-            }
-            Op::Pack { column } => {
-                lanes_of(from.first())?;
-                let packed = if self.bytes == 4 { packed_len::<f32>(rows, lanes) } else { packed_len::<f64>(rows, lanes) };
-                let matrix = from.iter().map(|matrix| (rows - 1) * matrix.row + (lanes - 1) * column + 1);
-                Ok(std::iter::once(packed).chain(matrix.take(1)).collect())
-            }
-            Op::Transpose => {
-                lanes_of(from.first())?;
-                let mut spans = all(0);
-                spans.extend(from.iter().take(1).map(|x| span(x, lanes, rows)));
-                Ok(spans)
-            }
-            Op::Recur { recurrence, .. } => {
-                let mut spans = all(if *recurrence == Recurrence::Linear { 3 } else { 2 });
-                if let (Some(initial), Some(span)) = (from.first(), spans.get_mut(1)) {
-                    *span = if initial.across == Across::Lanes { lanes } else { 1 };
-                }
-                Ok(spans)
-            }
-        }
     }
 
     /// The smallest and the largest unit over all iterations.

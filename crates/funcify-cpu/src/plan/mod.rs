@@ -48,6 +48,7 @@
 
 mod build;
 mod check;
+mod span;
 
 pub use build::repeat;
 pub use check::PlanError;

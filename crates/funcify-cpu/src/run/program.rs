@@ -4,7 +4,7 @@ use pulp::Simd;
 use smallvec::SmallVec;
 
 use super::step::{Cursor, step};
-use super::view::View;
+use super::view::{Range, View};
 use crate::kernels::math::MathTable;
 use crate::plan::{DEPTH, Instruction, Node, Op, Operand, Plan, Program};
 
@@ -64,7 +64,7 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
                 }
             }
             for cursor in &mut self.cursors {
-                cursor.at += cursor.step;
+                cursor.range.at = cursor.range.at.wrapping_add_signed(cursor.step);
             }
         }
     }
@@ -75,23 +75,35 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
             Op::Sink { block_steps: [left, right], .. } => [0, *left, *right],
             _ => [0; 3],
         };
-        for (index, operand) in std::iter::once(&instruction.to).chain(&instruction.from).enumerate() {
-            let cursor = self.cursor(operand, counters, level, blocks.get(index).copied().unwrap_or_default());
+        // The plan was checked, so there is a span for each operand.
+        let spans = instruction.spans::<T>().unwrap_or_default();
+        let operands = std::iter::once(&instruction.to).chain(&instruction.from);
+        for (index, (operand, span)) in operands.zip(spans).enumerate() {
+            let block = blocks.get(index).copied().unwrap_or_default();
+            let cursor = self.cursor(operand, span, counters, level, block);
             self.cursors.push(cursor);
         }
     }
 
-    fn cursor(&self, operand: &Operand, counters: [isize; DEPTH], level: usize, block: isize) -> Cursor {
+    /// The cursor of an operand. Of columns it counts units, else elements.
+    fn cursor(
+        &self,
+        operand: &Operand,
+        span: usize,
+        counters: [isize; DEPTH],
+        level: usize,
+        block: isize,
+    ) -> Cursor {
         let mut unit = operand.unit as isize;
         for (counter, step) in counters.iter().zip(operand.steps).take(level) {
             unit += counter * step;
         }
         let step = operand.steps.get(level).copied().unwrap_or_default();
-        let region = self.plan.regions[operand.region];
+        let range = |at: isize| Range { at: at as usize, offset: operand.offset, span };
         if matches!(self.views[operand.region], View::Columns(_)) {
-            return Cursor { at: unit, step, block };
+            return Cursor { range: range(unit), step, block };
         }
-        let pitch = region.pitch as isize;
-        Cursor { at: unit * pitch + operand.offset as isize, step: step * pitch, block: block * pitch }
+        let pitch = self.plan.regions[operand.region].pitch as isize;
+        Cursor { range: range(unit * pitch + operand.offset as isize), step: step * pitch, block: block * pitch }
     }
 }

@@ -11,16 +11,16 @@ use crate::kernels::product::{Factor, pack, product};
 use crate::kernels::recurrence::Recur;
 use crate::kernels::sink::{Side, sink};
 use crate::kernels::source::Source;
-use crate::kernels::{binary, movement, packed_len, unary};
-use crate::plan::{Across, BLOCKS, FACTORS, Instruction, Op, Operand};
+use crate::kernels::{binary, movement, unary};
+use crate::plan::{Across, BLOCKS, FACTORS, Instruction, Op};
 
-/// Where an operand is now, and how far it moves with each iteration of the innermost loop: of columns in units, else
-/// in elements.
-#[derive(Clone, Copy, Debug, Default)]
+/// What an operand reads or writes now, and how far it moves with each iteration of the innermost loop: of columns in
+/// units, else in elements.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
-    pub(crate) at: isize,
+    pub(crate) range: Range,
     pub(crate) step: isize,
-    /// What the block after this one is away, for sinks.
+    /// How far the next block is, for sinks.
     pub(crate) block: isize,
 }
 
@@ -31,27 +31,21 @@ struct Access<'i, 'v, 'a, T> {
     others: Others<'v, 'a, T>,
 }
 
-#[inline(always)]
-fn span(operand: &Operand, rows: usize, lanes: usize) -> usize {
-    (rows - 1) * operand.row + if operand.across == Across::Lanes { lanes } else { 1 }
-}
-
 impl<'v, T> Access<'_, 'v, '_, T> {
-    /// Operand `index` as rows and lanes.
+    /// Operand `index` as rows.
     #[inline(always)]
-    fn source(&self, index: usize, rows: usize, lanes: usize) -> Source<'v, T> {
+    fn source(&self, index: usize) -> Source<'v, T> {
         let operand = &self.instruction.from[index];
-        let at = self.cursors[index + 1].at as usize;
-        let range = Range { at, offset: operand.offset, span: span(operand, rows, lanes) };
+        let range = self.cursors[index + 1].range;
         self.others.source(operand.region, range, operand.row, operand.across == Across::Element)
     }
 
-    /// `span` elements of operand `index`, which is not the place that is written; of block `block`.
-    fn slice(&self, index: usize, span: usize, block: usize) -> &'v [T] {
-        let operand = &self.instruction.from[index];
-        let cursor = self.cursors[index + 1];
-        let at = (cursor.at + block as isize * cursor.block) as usize;
-        self.others.read(operand.region, Range { at, offset: operand.offset, span }).unwrap_or_default()
+    /// Operand `index` as elements, if it is not the place that is written; of block `block`.
+    #[inline(always)]
+    fn slice(&self, index: usize, block: usize) -> &'v [T] {
+        let Cursor { mut range, block: step, .. } = self.cursors[index + 1];
+        range.at = range.at.wrapping_add_signed(block as isize * step);
+        self.others.read(self.instruction.from[index].region, range).unwrap_or_default()
     }
 }
 
@@ -64,15 +58,8 @@ pub(crate) fn step<T: MathTable, S: Simd>(
 ) {
     let Instruction { op, rows, lanes, to, from } = instruction;
     let (rows, lanes) = (*rows, *lanes);
-    let written = match op {
-        Op::FoldRows { .. } => lanes,
-        Op::FoldLanes { .. } => span(to, rows, 1),
-        Op::Pack { .. } => packed_len::<T>(rows, lanes),
-        _ => span(to, rows, lanes),
-    };
-    let range = Range { at: cursors[0].at as usize, offset: to.offset, span: written };
     let mut columns = None;
-    let (data, others) = borrow(views, to.region, range, &mut columns);
+    let (data, others) = borrow(views, to.region, cursors[0].range, &mut columns);
     let access = Access { instruction, cursors, others };
     let mut target = Target { data, rows, lanes, stride: to.row };
     let elementwise = matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Ternary(_));
@@ -81,7 +68,7 @@ pub(crate) fn step<T: MathTable, S: Simd>(
     }
     let mut sources = [Source::Same; 3];
     for (index, source) in sources.iter_mut().enumerate().take(from.len()) {
-        *source = access.source(index, rows, lanes);
+        *source = access.source(index);
     }
     match op {
         Op::Unary(op) => unary::run(simd, *op, &mut target, &sources),
@@ -103,21 +90,21 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &Access<'_, 'v, '_, T>
             for (index, k) in inner.iter().enumerate() {
                 let left = first + 2 * index;
                 factors.push(Factor {
-                    left: access.slice(left, span(&from[left], rows, *k), 0),
+                    left: access.slice(left, 0),
                     stride: from[left].row,
                     k: *k,
-                    packed: access.slice(left + 1, packed_len::<T>(*k, lanes), 0),
+                    packed: access.slice(left + 1, 0),
                 });
             }
-            let init = if *init { Some(access.source(0, rows, lanes)) } else { None };
+            let init = if *init { Some(access.source(0)) } else { None };
             product(simd, &mut target, &factors, init);
             if let Some(then) = then {
                 unary::run(simd, *then, &mut target, &[Source::Same; 3]);
             }
         }
         Op::FoldRows { fold, accumulate } | Op::FoldLanes { fold, accumulate } => {
-            let (fold, accumulate, a) = (*fold, *accumulate, access.source(0, rows, lanes));
-            let b = if from.len() == 2 { Some(access.source(1, rows, lanes)) } else { None };
+            let (fold, accumulate, a) = (*fold, *accumulate, access.source(0));
+            let b = if from.len() == 2 { Some(access.source(1)) } else { None };
             if matches!(op, Op::FoldRows { .. }) {
                 simd.vectorize(&mut FoldRows { fold, to: target.data, rows, a, b, accumulate });
             } else {
@@ -127,8 +114,8 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &Access<'_, 'v, '_, T>
         }
         Op::Sink { blocks, block_rows, .. } => sink_blocks(simd, access, target, *blocks, *block_rows),
         Op::Recur { recurrence, down } => {
-            let (initial, x) = (access.source(0, 1, lanes), access.source(1, rows, lanes));
-            let a = if from.len() == 3 { Some(access.source(2, rows, lanes)) } else { None };
+            let (initial, x) = (access.source(0), access.source(1));
+            let a = if from.len() == 3 { Some(access.source(2)) } else { None };
             simd.vectorize(&mut Recur { recurrence: *recurrence, target, initial, x, a, down: *down });
         }
         Op::Fill(value) => {
@@ -137,11 +124,10 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &Access<'_, 'v, '_, T>
             }
         }
         Op::Pack { column } => {
-            let matrix = access.slice(0, (rows - 1) * from[0].row + (lanes - 1) * column + 1, 0);
-            pack(simd, target.data, matrix, [rows, lanes], [from[0].row, *column]);
+            pack(simd, target.data, access.slice(0, 0), [rows, lanes], [from[0].row, *column]);
         }
         Op::Transpose => {
-            movement::transpose(target, access.slice(0, span(&from[0], lanes, rows), 0), from[0].row);
+            movement::transpose(target, access.slice(0, 0), from[0].row);
         }
         Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) => {}
     }
@@ -159,8 +145,8 @@ fn sink_blocks<T: MathTable, S: Simd>(
     let from = &access.instruction.from;
     let (mut left, mut right) = (SmallVec::<[&[T]; BLOCKS]>::new(), SmallVec::<[&[T]; BLOCKS]>::new());
     for block in 0..blocks {
-        left.push(access.slice(0, span(&from[0], block_rows, target.rows), block));
-        right.push(access.slice(1, span(&from[1], block_rows, target.lanes), block));
+        left.push(access.slice(0, block));
+        right.push(access.slice(1, block));
     }
     let left = Side { blocks: &left, stride: from[0].row };
     let right = Side { blocks: &right, stride: from[1].row };

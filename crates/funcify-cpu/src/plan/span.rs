@@ -1,0 +1,104 @@
+//! How many elements each operand of an instruction reaches over, and which operands and shapes an op takes.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::{Across, BLOCKS, FACTORS, Instruction, Op, Operand};
+use crate::float::Float;
+use crate::kernels::{Fold, Recurrence, packed_len};
+
+/// Elements from the first to the last of each operand, what is written first.
+pub(crate) type Spans = SmallVec<[usize; 8]>;
+
+/// Elements from the first to the last of an operand's rows.
+fn span(operand: &Operand, rows: usize, lanes: usize) -> usize {
+    (rows - 1) * operand.row + if operand.across == Across::Lanes { lanes } else { 1 }
+}
+
+fn must_have_lanes(operand: Option<&Operand>) -> Result<(), String> {
+    match operand {
+        Some(operand) if operand.across == Across::Element => Err("an operand that must have lanes has none".to_string()),
+        _ => Ok(()),
+    }
+}
+
+impl Instruction {
+    /// Elements that each operand reaches over, for elements of type `T`; or what is wrong with the instruction.
+    pub(crate) fn spans<T: Float>(&self) -> Result<Spans, String> {
+        let Instruction { op, rows, lanes, to, from } = self;
+        let (rows, lanes) = (*rows, *lanes);
+        if rows == 0 || lanes == 0 {
+            return Err("nothing to write".to_string());
+        }
+        let one_element = matches!(op, Op::FoldLanes { .. });
+        if one_element == (to.across == Across::Lanes) {
+            return Err("what is written has lanes, but for a fold of lanes an element a row".to_string());
+        }
+        if to.row < lanes && rows > 1 && !matches!(op, Op::FoldRows { .. } | Op::FoldLanes { .. } | Op::Pack { .. }) {
+            return Err("rows to write overlap".to_string());
+        }
+        // What is written, and the first operands as rows and lanes.
+        let all = |count: usize| -> Spans {
+            std::iter::once(to).chain(from).take(count + 1).map(|operand| span(operand, rows, lanes)).collect()
+        };
+        match op {
+            Op::Fill(_) => Ok(all(0)),
+            Op::Unary(_) => Ok(all(1)),
+            Op::Binary(_) => Ok(all(2)),
+            Op::Ternary(_) => Ok(all(3)),
+            Op::FoldRows { fold, .. } | Op::FoldLanes { fold, .. } => {
+                must_have_lanes(from.first())?;
+                if from.len() == 2 && *fold != Fold::Sum {
+                    return Err("only sums fold products".to_string());
+                }
+                let mut spans = all(from.len().clamp(1, 2));
+                if matches!(op, Op::FoldRows { .. }) {
+                    spans[0] = lanes;
+                }
+                Ok(spans)
+            }
+            Op::Product { inner, init, .. } => {
+                if inner.is_empty() || inner.len() > FACTORS {
+                    return Err(format!("a product of {} factors, not 1 to {FACTORS}", inner.len()));
+                }
+                let mut spans = all(usize::from(*init));
+                for (index, k) in inner.iter().enumerate() {
+                    let left = from.get(usize::from(*init) + 2 * index);
+                    must_have_lanes(left)?;
+                    spans.extend(left.map(|left| span(left, rows, *k)));
+                    spans.push(packed_len::<T>(*k, lanes));
+                }
+                Ok(spans)
+            }
+            Op::Sink { blocks, block_rows, .. } => {
+                if *blocks == 0 || *blocks > BLOCKS || *block_rows == 0 {
+                    return Err(format!("{blocks} blocks of {block_rows} rows"));
+                }
+                let mut spans = all(0);
+                for (operand, width) in from.iter().zip([rows, lanes]) {
+                    must_have_lanes(Some(operand))?;
+                    spans.push(span(operand, *block_rows, width));
+                }
+                Ok(spans)
+            }
+            Op::Pack { column } => {
+                must_have_lanes(from.first())?;
+                let mut spans: Spans = smallvec![packed_len::<T>(rows, lanes)];
+                spans.extend(from.iter().take(1).map(|matrix| (rows - 1) * matrix.row + (lanes - 1) * column + 1));
+                Ok(spans)
+            }
+            Op::Transpose => {
+                must_have_lanes(from.first())?;
+                let mut spans = all(0);
+                spans.extend(from.iter().take(1).map(|x| span(x, lanes, rows)));
+                Ok(spans)
+            }
+            Op::Recur { recurrence, .. } => {
+                let mut spans = all(if *recurrence == Recurrence::Linear { 3 } else { 2 });
+                if let (Some(initial), Some(reached)) = (from.first(), spans.get_mut(1)) {
+                    *reached = span(initial, 1, lanes);
+                }
+                Ok(spans)
+            }
+        }
+    }
+}

@@ -22,7 +22,8 @@ impl Machine {
         let mut all = vec![Machine::plain()];
         #[cfg(target_arch = "x86_64")]
         all.extend(pulp::x86::V3::try_new().map(|token| Machine(Arch::V3(token))));
-        if !matches!(Arch::new(), Arch::Scalar) && !all.iter().any(|machine| machine.name() == Machine::detect().name()) {
+        if !matches!(Arch::new(), Arch::Scalar) && !all.iter().any(|machine| machine.name() == Machine::detect().name())
+        {
             all.push(Machine::detect());
         }
         all

@@ -1,9 +1,9 @@
 //! Whole loops by hand-made plans, against plain loops in f64.
 
-#[allow(unreachable_pub, reason = "benches share these files")]
+#[allow(unreachable_pub, reason = "benches and other tests share these files")]
 mod plans;
 
-use funcify_cpu::{Machine, Element};
+use funcify_cpu::{Element, Machine};
 use plans::{Sizes, Workload};
 
 fn check<T: Element>(workload: &Workload, tolerance: f64) {

@@ -28,14 +28,7 @@ pub(crate) fn print<T: Element>(machine: Machine) {
     println!("ns an instruction with 16, 64, 256, 1024 lanes; ns an element of the last");
     let row = |name: &str, make: &dyn Fn(usize, Operand) -> Node| {
         let costs = [16, 64, 256, 1024].map(|lanes| cost::<T>(machine, 4 * lanes, 0.5, |at| make(lanes, at)));
-        println!(
-            "{name:<16}{:8.1}{:8.1}{:8.1}{:8.1}{:8.3}",
-            costs[0],
-            costs[1],
-            costs[2],
-            costs[3],
-            costs[3] / 1024.0
-        );
+        println!("{name:<16}{:8.1}{:8.1}{:8.1}{:8.1}{:8.3}", costs[0], costs[1], costs[2], costs[3], costs[3] / 1024.0);
     };
     for op in Unary::ALL {
         row(&format!("{op:?}"), &|lanes, at| Op::Unary(*op).over([1, lanes], at.at(lanes), &[at]));

@@ -53,8 +53,20 @@ impl Fold {
             Fold::Sum => a.plus(b),
             Fold::Product => a.times(b),
             Fold::Max | Fold::Min if a.is_nan() => a,
-            Fold::Max => if a > b { a } else { b },
-            Fold::Min => if a < b { a } else { b },
+            Fold::Max => {
+                if a > b {
+                    a
+                } else {
+                    b
+                }
+            }
+            Fold::Min => {
+                if a < b {
+                    a
+                } else {
+                    b
+                }
+            }
         }
     }
 }
@@ -108,7 +120,8 @@ impl<T: Float> FoldRows<'_, T> {
         match (self.fold, self.b) {
             (Fold::Sum, Some(Source::Element { data, stride })) => {
                 for row in 0..self.rows {
-                    let (a, b) = (&vectors_of::<T, S>(self.a, row, first, lanes)[..WIDTH], T::splat(simd, data[row * stride]));
+                    let (a, b) =
+                        (&vectors_of::<T, S>(self.a, row, first, lanes)[..WIDTH], T::splat(simd, data[row * stride]));
                     for (sum, a) in sums.iter_mut().zip(a) {
                         *sum = T::mul_add(simd, *a, b, *sum);
                     }
@@ -116,7 +129,10 @@ impl<T: Float> FoldRows<'_, T> {
             }
             (Fold::Sum, Some(b)) => {
                 for row in 0..self.rows {
-                    let (a, b) = (&vectors_of::<T, S>(self.a, row, first, lanes)[..WIDTH], &vectors_of::<T, S>(b, row, first, lanes)[..WIDTH]);
+                    let (a, b) = (
+                        &vectors_of::<T, S>(self.a, row, first, lanes)[..WIDTH],
+                        &vectors_of::<T, S>(b, row, first, lanes)[..WIDTH],
+                    );
                     for index in 0..WIDTH {
                         sums[index] = T::mul_add(simd, a[index], b[index], sums[index]);
                     }
@@ -142,7 +158,9 @@ impl<T: Float> FoldRows<'_, T> {
         for row in 0..self.rows {
             let a = part_of::<T, S>(simd, self.a, row, first, lanes);
             sum = match self.b {
-                Some(b) if self.fold == Fold::Sum => T::mul_add(simd, a, part_of::<T, S>(simd, b, row, first, lanes), sum),
+                Some(b) if self.fold == Fold::Sum => {
+                    T::mul_add(simd, a, part_of::<T, S>(simd, b, row, first, lanes), sum)
+                }
                 _ => self.fold.combine::<T, S>(simd, sum, a),
             };
         }

@@ -29,13 +29,7 @@ pub(crate) struct Factor<'a, T> {
 }
 
 /// Packs a matrix of `k` rows and `n` columns, whose element (i, j) is `from[i * rows + j * columns]`.
-pub(crate) fn pack<T: Float, S: Simd>(
-    _: S,
-    to: &mut [T],
-    from: &[T],
-    [k, n]: [usize; 2],
-    [rows, columns]: [usize; 2],
-) {
+pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [usize; 2], [rows, columns]: [usize; 2]) {
     let width = 2 * T::lanes::<S>();
     for (panel, to) in to.chunks_exact_mut(k * width).take(n.div_ceil(width)).enumerate() {
         let first = panel * width;

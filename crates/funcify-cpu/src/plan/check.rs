@@ -54,7 +54,10 @@ impl Plan {
                     return Err(format!("region {index} is the caller's, and cannot be one for each part"));
                 }
                 (_, Split::Columns(width)) if width == 0 || region.pitch % width != 0 => {
-                    return Err(format!("region {index}: units of {} elements have no columns of {width}", region.pitch));
+                    return Err(format!(
+                        "region {index}: units of {} elements have no columns of {width}",
+                        region.pitch
+                    ));
                 }
                 _ => {}
             }
@@ -134,7 +137,8 @@ impl Checker<'_> {
                     Op::Recur { .. } => index == 1,
                     _ => false,
                 };
-                self.apart(in_place, (to, all[0]), here, times).map_err(|why| format!("operand {}: {why}", index + 1))?;
+                self.apart(in_place, (to, all[0]), here, times)
+                    .map_err(|why| format!("operand {}: {why}", index + 1))?;
             }
         }
         Ok(())
@@ -190,11 +194,8 @@ impl Checker<'_> {
         }
         let [first, last] = touched.units;
         let end = last * region.pitch as isize + (touched.offset + touched.span) as isize;
-        let beyond = if self.in_columns(region) {
-            last >= units as isize
-        } else {
-            end > (units * region.pitch) as isize
-        };
+        let beyond =
+            if self.in_columns(region) { last >= units as isize } else { end > (units * region.pitch) as isize };
         if first < 0 || beyond {
             return Err(format!("units {first} to {last}, of {units}, or the elements after them, are not there"));
         }

@@ -9,14 +9,16 @@ use crate::kernels::{Fold, Recurrence, packed_len};
 /// Elements from the first to the last of each operand, what is written first.
 pub(crate) type Spans = SmallVec<[usize; 8]>;
 
-/// Elements from the first to the last of an operand's rows.
-fn span(operand: &Operand, rows: usize, lanes: usize) -> usize {
-    (rows - 1) * operand.row + if operand.across == Across::Lanes { lanes } else { 1 }
+/// Elements from the first to the last of an operand's rows; 0 of an operand that is missing.
+fn span(operand: Option<&Operand>, rows: usize, lanes: usize) -> usize {
+    operand.map_or(0, |operand| (rows - 1) * operand.row + if operand.across == Across::Lanes { lanes } else { 1 })
 }
 
 fn must_have_lanes(operand: Option<&Operand>) -> Result<(), String> {
     match operand {
-        Some(operand) if operand.across == Across::Element => Err("an operand that must have lanes has none".to_string()),
+        Some(operand) if operand.across == Across::Element => {
+            Err("an operand that must have lanes has none".to_string())
+        }
         _ => Ok(()),
     }
 }
@@ -38,7 +40,8 @@ impl Instruction {
         }
         // What is written, and the first operands as rows and lanes.
         let all = |count: usize| -> Spans {
-            std::iter::once(to).chain(from).take(count + 1).map(|operand| span(operand, rows, lanes)).collect()
+            let operands = std::iter::once(Some(to)).chain((0..count).map(|index| from.get(index)));
+            operands.map(|operand| span(operand, rows, lanes)).collect()
         };
         match op {
             Op::Fill(_) => Ok(all(0)),
@@ -64,7 +67,7 @@ impl Instruction {
                 for (index, k) in inner.iter().enumerate() {
                     let left = from.get(usize::from(*init) + 2 * index);
                     must_have_lanes(left)?;
-                    spans.extend(left.map(|left| span(left, rows, *k)));
+                    spans.push(span(left, rows, *k));
                     spans.push(packed_len::<T>(*k, lanes));
                 }
                 Ok(spans)
@@ -74,29 +77,26 @@ impl Instruction {
                     return Err(format!("{blocks} blocks of {block_rows} rows"));
                 }
                 let mut spans = all(0);
-                for (operand, width) in from.iter().zip([rows, lanes]) {
-                    must_have_lanes(Some(operand))?;
-                    spans.push(span(operand, *block_rows, width));
+                for (index, width) in [rows, lanes].into_iter().enumerate() {
+                    must_have_lanes(from.get(index))?;
+                    spans.push(span(from.get(index), *block_rows, width));
                 }
                 Ok(spans)
             }
             Op::Pack { column } => {
                 must_have_lanes(from.first())?;
-                let mut spans: Spans = smallvec![packed_len::<T>(rows, lanes)];
-                spans.extend(from.iter().take(1).map(|matrix| (rows - 1) * matrix.row + (lanes - 1) * column + 1));
-                Ok(spans)
+                let matrix = from.first().map_or(0, |matrix| (rows - 1) * matrix.row + (lanes - 1) * column + 1);
+                Ok(smallvec![packed_len::<T>(rows, lanes), matrix])
             }
             Op::Transpose => {
                 must_have_lanes(from.first())?;
                 let mut spans = all(0);
-                spans.extend(from.iter().take(1).map(|x| span(x, lanes, rows)));
+                spans.push(span(from.first(), lanes, rows));
                 Ok(spans)
             }
             Op::Recur { recurrence, .. } => {
                 let mut spans = all(if *recurrence == Recurrence::Linear { 3 } else { 2 });
-                if let (Some(initial), Some(reached)) = (from.first(), spans.get_mut(1)) {
-                    *reached = span(initial, 1, lanes);
-                }
+                spans[1] = span(from.first(), 1, lanes);
                 Ok(spans)
             }
         }

@@ -9,12 +9,7 @@ use crate::kernels::math::MathTable;
 use crate::plan::{DEPTH, Instruction, Node, Op, Operand, Plan, Program};
 
 /// Runs a program. Addresses are kept on the stack for up to some ten instructions a loop.
-pub(crate) fn run<T: MathTable, S: Simd>(
-    simd: S,
-    plan: &Plan,
-    program: &Program,
-    views: SmallVec<[View<'_, T>; 16]>,
-) {
+pub(crate) fn run<T: MathTable, S: Simd>(simd: S, plan: &Plan, program: &Program, views: SmallVec<[View<'_, T>; 16]>) {
     let mut runner = Runner { simd, plan, views, cursors: SmallVec::new() };
     runner.nodes(program, [0; DEPTH], 0);
 }
@@ -86,14 +81,7 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
     }
 
     /// The cursor of an operand. Of columns it counts units, else elements.
-    fn cursor(
-        &self,
-        operand: &Operand,
-        span: usize,
-        counters: [isize; DEPTH],
-        level: usize,
-        block: isize,
-    ) -> Cursor {
+    fn cursor(&self, operand: &Operand, span: usize, counters: [isize; DEPTH], level: usize, block: isize) -> Cursor {
         let mut unit = operand.unit as isize;
         for (counter, step) in counters.iter().zip(operand.steps).take(level) {
             unit += counter * step;

@@ -71,15 +71,15 @@ fn bounded(op: Unary, exact: fn(f64) -> f64, bounds: [f64; 2], intervals: &[[f64
 fn exponentials() {
     let exponents = [[-1.0, 1.0], [-1e-3, 1e-3], [-87.0, 88.7], [-104.5, -86.0], [88.0, 90.0]];
     bounded(Unary::Exp, f64::exp, [1.0, 1.0], &exponents);
-    bounded(Unary::Expm1, f64::exp_m1, [1.5, 1.5], &[[-1.0, 1.0], [-1e-3, 1e-3], [-1e-30, 1e-30], [-110.0, 90.0]]);
+    bounded(Unary::Expm1, f64::exp_m1, [1.5, 2.0], &[[-1.0, 1.0], [-1e-3, 1e-3], [-1e-30, 1e-30], [-110.0, 90.0]]);
     assert!(worst::<f64>(Unary::Exp, f64::exp, &[[-745.5, 709.8], [-746.0, -708.0], [709.0, 711.0]]) <= 1.0);
 }
 
 #[test]
 fn activations() {
     let intervals = [[-1.0, 1.0], [-1e-3, 1e-3], [-1e-30, 1e-30], [-10.0, 10.0], [-110.0, 110.0]];
-    bounded(Unary::Tanh, f64::tanh, [2.5, 2.5], &intervals);
-    bounded(Unary::Sigmoid, |x| 1.0 / (1.0 + (-x).exp()), [2.5, 2.5], &intervals);
+    bounded(Unary::Tanh, f64::tanh, [2.5, 3.0], &intervals);
+    bounded(Unary::Sigmoid, |x| 1.0 / (1.0 + (-x).exp()), [2.5, 3.0], &intervals);
 }
 
 #[test]
@@ -93,14 +93,14 @@ fn logarithms() {
 #[test]
 fn sines_and_cosines() {
     let intervals = [[-0.8, 0.8], [-7.0, 7.0], [-1400.0, 1400.0], [1499.0, 1501.0], [-1e6, 1e6], [1e-30, 1e-29]];
-    bounded(Unary::Sin, f64::sin, [1.5, 1.5], &intervals);
-    bounded(Unary::Cos, f64::cos, [1.5, 1.5], &intervals);
+    bounded(Unary::Sin, f64::sin, [2.5, 2.0], &intervals);
+    bounded(Unary::Cos, f64::cos, [2.5, 2.0], &intervals);
     // Next to the zeros, where the distance to them is all that is left.
     for quadrant in 1..900 {
         let near = f64::from(quadrant) * std::f64::consts::FRAC_PI_2;
         for machine in Machine::all() {
             for (x, sine) in f32::around(near).into_iter().zip(unary(machine, Unary::Sin, &f32::around(near))) {
-                assert!(f32::ulps(sine, f64::from(x).sin()) <= 1.5, "sin({x:?}) = {sine:?} on {}", machine.name());
+                assert!(f32::ulps(sine, f64::from(x).sin()) <= 2.5, "sin({x:?}) = {sine:?} on {}", machine.name());
             }
         }
     }

@@ -118,7 +118,10 @@ fn two_operands() {
                 assert!(same(found, z), "{op:?}({x}, {y}) = {found} in f64 on {}", machine.name());
             }
         }
-        assert_eq!(ternary(machine, Ternary::Select, &[1.0, 0.0, -0.0], &[2.0, NAN, 2.0], &[NAN, 3.0, 3.0]), [2.0, 3.0, 3.0]);
+        assert_eq!(
+            ternary(machine, Ternary::Select, &[1.0, 0.0, -0.0], &[2.0, NAN, 2.0], &[NAN, 3.0, 3.0]),
+            [2.0, 3.0, 3.0]
+        );
     }
 }
 

@@ -53,20 +53,21 @@ pub fn lstm(sizes: Sizes) -> Workload {
         let mut program = vec![zeros, strip_product(x)];
         program.extend(gated(z, y));
         program.push(repeat(strip - 1, step(z.at(1).step(0, 1), y.step(0, 1), y.at(1).step(0, 1))));
-        program.push(repeat(steps / strip - 1, vec![
-            strip_product(x.at(strip).step(0, strip as isize)),
-            repeat(strip, step(z.step(1, 1), both(y.at(strip - 1)), both(y.at(strip)))),
-        ]));
+        program.push(repeat(
+            steps / strip - 1,
+            vec![
+                strip_product(x.at(strip).step(0, strip as isize)),
+                repeat(strip, step(z.step(1, 1), both(y.at(strip - 1)), both(y.at(strip)))),
+            ],
+        ));
         program
     } else {
         let first = product(vec![width]).over([rows, gates], z, &[bias, x, packed_w]);
-        let later = product(vec![width, width]).over([rows, gates], z, &[
-            bias,
-            x.at(1).step(0, 1),
-            packed_w,
-            y.step(0, 1),
-            packed_u,
-        ]);
+        let later = product(vec![width, width]).over(
+            [rows, gates],
+            z,
+            &[bias, x.at(1).step(0, 1), packed_w, y.step(0, 1), packed_u],
+        );
         let mut program = vec![zeros];
         program.extend(with_product(first, z, y));
         program.push(repeat(steps - 1, with_product(later, z, y.at(1).step(0, 1))));

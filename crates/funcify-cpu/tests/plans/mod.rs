@@ -6,7 +6,7 @@ mod ssm;
 mod sums;
 
 use funcify_cpu::plan::Plan;
-use funcify_cpu::{CallError, Executor, Machine, Element};
+use funcify_cpu::{CallError, Element, Executor, Machine};
 
 pub use lstm::lstm;
 pub use rnn::{Sizes, rnn, rnn_training};
@@ -37,7 +37,8 @@ pub struct Ready<T> {
 impl Workload {
     /// The executor and the data in an element type.
     pub fn ready<T: Element>(&self, machine: Machine) -> Ready<T> {
-        let executor = Executor::new(self.plan.clone(), machine).unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        let executor =
+            Executor::new(self.plan.clone(), machine).unwrap_or_else(|error| panic!("{}: {error}", self.name));
         let inputs = self.inputs.iter().map(|input| input.iter().map(|x| T::from_f64(*x)).collect()).collect();
         let outputs = self.outputs.iter().map(|len| vec![T::NAN; *len]).collect();
         Ready { executor, inputs, outputs }

@@ -83,15 +83,20 @@ fn forward(regions: &Regions, Sizes { steps, width, rows, strip, .. }: Sizes) ->
     vec![
         hoisted.clone().over(strip_rows, y, &[bias, x, packed_w]),
         step.clone().over([rows, width], y, &[y, h0, packed_u]),
-        repeat(strip - 1, vec![step.clone().over([rows, width], y.at(1).step(0, 1), &[
-            y.at(1).step(0, 1),
-            y.step(0, 1),
-            packed_u,
-        ])]),
-        repeat(steps / strip - 1, vec![
-            hoisted.over(strip_rows, strip_of(y.at(strip), 1), &[bias, strip_of(x.at(strip), 1), packed_w]),
-            repeat(strip, vec![step.over([rows, width], later(strip), &[later(strip), later(strip - 1), packed_u])]),
-        ]),
+        repeat(
+            strip - 1,
+            vec![step.clone().over([rows, width], y.at(1).step(0, 1), &[y.at(1).step(0, 1), y.step(0, 1), packed_u])],
+        ),
+        repeat(
+            steps / strip - 1,
+            vec![
+                hoisted.over(strip_rows, strip_of(y.at(strip), 1), &[bias, strip_of(x.at(strip), 1), packed_w]),
+                repeat(
+                    strip,
+                    vec![step.over([rows, width], later(strip), &[later(strip), later(strip - 1), packed_u])],
+                ),
+            ],
+        ),
     ]
 }
 
@@ -139,10 +144,11 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
         vec![
             Op::Ternary(Ternary::MulAdd).over([rows, width], buffer, &[y, constant.element(), carry]),
             Op::Binary(Binary::TanhAdjoint).over([rows, width], buffer, &[buffer, y]),
-            Op::Product { inner: vec![width], init: false, then: None }.over([rows, width], carry, &[
-                buffer,
-                packed_transposed,
-            ]),
+            Op::Product { inner: vec![width], init: false, then: None }.over(
+                [rows, width],
+                carry,
+                &[buffer, packed_transposed],
+            ),
         ]
     };
     // The weight gradients of a strip. Its first step's h is in the strip before, or the initial value.
@@ -158,12 +164,15 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
         Op::Fill(0.0).over([width, width], dw, &[]),
         Op::Fill(0.0).over([width, width], du, &[]),
         Op::Fill(0.0).over([1, width], db, &[]),
-        repeat(steps / strip - 1, vec![
-            repeat(strip, step(down(y.at(steps - 1)), buffer.at(strip - 1).step(1, -1))),
-            sink(strip, dw, strip_down(x.at(last)), buffer),
-            sink(strip, du, strip_down(y.at(last - 1)), buffer),
-            bias.clone(),
-        ]),
+        repeat(
+            steps / strip - 1,
+            vec![
+                repeat(strip, step(down(y.at(steps - 1)), buffer.at(strip - 1).step(1, -1))),
+                sink(strip, dw, strip_down(x.at(last)), buffer),
+                sink(strip, du, strip_down(y.at(last - 1)), buffer),
+                bias.clone(),
+            ],
+        ),
         repeat(strip, step(y.at(strip - 1).step(0, -1), buffer.at(strip - 1).step(0, -1))),
         sink(strip, dw, x, buffer),
         sink(1, du, h0, buffer),
@@ -176,11 +185,8 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
         let sums = Operand::of(from).rows(len);
         Op::FoldRows { fold: Fold::Sum, accumulate: false }.over([parts, len], to, &[sums])
     };
-    let last = vec![
-        add(&mut plan, 0, sums[0], matrix),
-        add(&mut plan, 1, sums[1], matrix),
-        add(&mut plan, 2, sums[2], width),
-    ];
+    let last =
+        vec![add(&mut plan, 0, sums[0], matrix), add(&mut plan, 1, sums[1], matrix), add(&mut plan, 2, sums[2], width)];
     plan.once(last);
     Workload {
         name: format!("RNN training T={steps} B={batch} H={width}"),

@@ -22,17 +22,24 @@ pub fn ssm(steps: usize, channels: usize, states: usize, tile: usize) -> Workloa
     let scaled = Operand::of(registers).at(3 * states * tile);
     let shape = [states, tile];
     let now = |operand: Operand| operand.step(0, 1);
-    plan.parts(parts, tile, vec![
-        Op::Transpose.over(shape, transposed, &[a]),
-        Op::Fill(0.0).over(shape, h, &[]),
-        repeat(steps, vec![
-            Op::Binary(Binary::ExpOfProduct).over(shape, decay, &[now(dt), transposed]),
-            Op::Binary(Binary::Mul).over([1, tile], scaled, &[now(dt), now(x)]),
-            Op::Binary(Binary::Mul).over([1, states * tile], h, &[h, decay]),
-            Op::Ternary(Ternary::MulAdd).over(shape, h, &[scaled, now(b), h]),
-            Op::FoldRows { fold: Fold::Sum, accumulate: false }.over(shape, now(y), &[h, now(c)]),
-        ]),
-    ]);
+    plan.parts(
+        parts,
+        tile,
+        vec![
+            Op::Transpose.over(shape, transposed, &[a]),
+            Op::Fill(0.0).over(shape, h, &[]),
+            repeat(
+                steps,
+                vec![
+                    Op::Binary(Binary::ExpOfProduct).over(shape, decay, &[now(dt), transposed]),
+                    Op::Binary(Binary::Mul).over([1, tile], scaled, &[now(dt), now(x)]),
+                    Op::Binary(Binary::Mul).over([1, states * tile], h, &[h, decay]),
+                    Op::Ternary(Ternary::MulAdd).over(shape, h, &[scaled, now(b), h]),
+                    Op::FoldRows { fold: Fold::Sum, accumulate: false }.over(shape, now(y), &[h, now(c)]),
+                ],
+            ),
+        ],
+    );
     let positive = |numbers: Vec<f64>| numbers.into_iter().map(|x| 0.01 + 0.05 * (x + 1.0)).collect::<Vec<_>>();
     let negative = |numbers: Vec<f64>| numbers.into_iter().map(|x| -1.5 - x).collect::<Vec<_>>();
     Workload {

@@ -78,6 +78,9 @@ fn main() {
     if wants("loops") {
         loops();
     }
+    if wanted.iter().any(|word| word == "dispatch") {
+        kernels::dispatch(Machine::detect());
+    }
     if wants("kernels") {
         kernels::print::<f32>(Machine::detect());
         kernels::print::<f64>(Machine::detect());

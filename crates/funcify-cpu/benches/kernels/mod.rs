@@ -63,3 +63,13 @@ pub(crate) fn print<T: Element>(machine: Machine) {
         println!("{:<16}{ns:8.0}{:8.0}", format!("sink {rows}x{m}x{n}"), (2 * rows * m * n) as f64 / ns);
     }
 }
+
+/// A loop of additions of one register, for a profiler.
+pub(crate) fn dispatch(machine: Machine) {
+    let lanes = 16;
+    for _ in 0..400 {
+        cost::<f32>(machine, 4 * lanes, 0.5, |at| {
+            Op::Binary(Binary::Add).over([1, lanes], at.at(lanes), &[at, at.at(2 * lanes)])
+        });
+    }
+}

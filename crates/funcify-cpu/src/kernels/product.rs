@@ -100,17 +100,31 @@ impl<T: Float, const ROWS: usize> WithSimd for Tile<'_, '_, '_, T, ROWS> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
+        if self.target.lanes - self.place.first_column >= 2 * T::lanes::<S>() {
+            self.run::<S, true>(simd);
+        } else {
+            self.run::<S, false>(simd);
+        }
+    }
+}
+
+impl<T: Float, const ROWS: usize> Tile<'_, '_, '_, T, ROWS> {
+    /// `WHOLE` if the panel has two full registers of columns.
+    #[inline(always)]
+    fn run<S: Simd, const WHOLE: bool>(self, simd: S) {
         let Tile { target, factors, init, place: TilePlace { first_row, first_column } } = self;
         let width = 2 * T::lanes::<S>();
-        let columns = width.min(target.lanes - first_column);
+        let columns = if WHOLE { width } else { target.lanes - first_column };
         let mut sums = [[T::splat(simd, T::ZERO); 2]; ROWS];
         if let Some(init) = init {
             for (row, sums) in sums.iter_mut().enumerate() {
                 let at = (first_row + row, first_column);
                 *sums = match init {
-                    Source::Lanes { data, stride } => load_pair::<T, S>(simd, &data[at.0 * stride + at.1..][..columns]),
+                    Source::Lanes { data, stride } => {
+                        load_columns::<T, S, WHOLE>(simd, &data[at.0 * stride + at.1..][..columns])
+                    }
                     Source::Element { data, stride } => [T::splat(simd, data[at.0 * stride]); 2],
-                    Source::Same => load_pair::<T, S>(simd, &target.row(at.0)[at.1..][..columns]),
+                    Source::Same => load_columns::<T, S, WHOLE>(simd, &target.row(at.0)[at.1..][..columns]),
                 };
             }
         }
@@ -128,7 +142,11 @@ impl<T: Float, const ROWS: usize> WithSimd for Tile<'_, '_, '_, T, ROWS> {
             }
         }
         for (row, sums) in sums.into_iter().enumerate() {
-            store_pair::<T, S>(simd, &mut target.row(first_row + row)[first_column..][..columns], sums);
+            let to = &mut target.row(first_row + row)[first_column..][..columns];
+            match T::as_vectors_mut::<S>(to).0 {
+                [a, b] if WHOLE => [*a, *b] = sums,
+                _ => store_pair::<T, S>(simd, to, sums),
+            }
         }
     }
 }
@@ -193,6 +211,15 @@ fn add_row<T: Float, S: Simd>(simd: S, sums: &mut [T::Vector<S>; 2], x: T, right
 #[inline(always)]
 fn panels<T: Float, S: Simd>(packed: &[T]) -> &[[T::Vector<S>; 2]] {
     T::as_vectors::<S>(packed).0.as_chunks::<2>().0
+}
+
+/// The columns of a tile in one row; `WHOLE` if they are two full registers.
+#[inline(always)]
+fn load_columns<T: Float, S: Simd, const WHOLE: bool>(simd: S, from: &[T]) -> [T::Vector<S>; 2] {
+    match T::as_vectors::<S>(from).0 {
+        [a, b] if WHOLE => [*a, *b],
+        _ => load_pair::<T, S>(simd, from),
+    }
 }
 
 /// Up to two registers of elements; the missing ones are 0.

@@ -50,16 +50,13 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
             }
         }
         for _ in 0..times {
-            let mut cursors = self.cursors.as_slice();
+            let mut cursors = self.cursors.as_mut_slice();
             for node in body {
                 if let Node::Do(instruction) = node {
-                    let (own, rest) = cursors.split_at(1 + instruction.from.len());
+                    let (own, rest) = cursors.split_at_mut(1 + instruction.from.len());
                     step(self.simd, instruction, own, &mut self.views);
                     cursors = rest;
                 }
-            }
-            for cursor in &mut self.cursors {
-                cursor.range.at = cursor.range.at.wrapping_add_signed(cursor.step);
             }
         }
     }

@@ -24,47 +24,69 @@ pub(crate) struct Cursor {
     pub(crate) block: isize,
 }
 
+impl Cursor {
+    /// What is read or written now. The cursor moves on to the next iteration.
+    #[inline(always)]
+    fn next(&mut self) -> Range {
+        let range = self.range;
+        self.range.at = range.at.wrapping_add_signed(self.step);
+        range
+    }
+}
+
 /// An instruction's operands while it runs.
 struct Access<'i, 'v, 'a, T> {
     instruction: &'i Instruction,
-    cursors: &'i [Cursor],
+    cursors: &'i mut [Cursor],
     others: Others<'v, 'a, T>,
 }
 
 impl<'v, T> Access<'_, 'v, '_, T> {
-    /// Operand `index` as rows.
+    /// Operand `index` as rows. Its cursor moves on.
     #[inline(always)]
-    fn source(&self, index: usize) -> Source<'v, T> {
+    fn source(&mut self, index: usize) -> Source<'v, T> {
         let operand = &self.instruction.from[index];
-        let range = self.cursors[index + 1].range;
+        let range = self.cursors[index + 1].next();
         self.others.source(operand.region, range, operand.row, operand.across == Across::Element)
     }
 
-    /// Operand `index` as elements, if it is not the place that is written; of block `block`.
+    /// Operand `index` as elements, if it is not the place that is written. Its cursor moves on.
     #[inline(always)]
-    fn slice(&self, index: usize, block: usize) -> &'v [T] {
-        let Cursor { mut range, block: step, .. } = self.cursors[index + 1];
-        range.at = range.at.wrapping_add_signed(block as isize * step);
+    fn slice(&mut self, index: usize) -> &'v [T] {
+        let range = self.cursors[index + 1].next();
         self.others.read(self.instruction.from[index].region, range).unwrap_or_default()
+    }
+
+    /// The blocks of operand `index`. Its cursor moves on.
+    fn blocks(&mut self, index: usize, count: usize) -> SmallVec<[&'v [T]; BLOCKS]> {
+        let step = self.cursors[index + 1].block;
+        let mut range = self.cursors[index + 1].next();
+        let region = self.instruction.from[index].region;
+        let mut blocks = SmallVec::new();
+        for _ in 0..count {
+            blocks.push(self.others.read(region, range).unwrap_or_default());
+            range.at = range.at.wrapping_add_signed(step);
+        }
+        blocks
     }
 }
 
-/// Runs an instruction. `cursors` has what is written first, and then the operands.
+/// Runs an instruction. `cursors` has what is written first, and then the operands; they move on to the next iteration.
 pub(crate) fn step<T: MathTable, S: Simd>(
     simd: S,
     instruction: &Instruction,
-    cursors: &[Cursor],
+    cursors: &mut [Cursor],
     views: &mut [View<'_, T>],
 ) {
     let Instruction { op, rows, lanes, to, from } = instruction;
     let (rows, lanes) = (*rows, *lanes);
     let mut columns = None;
-    let (data, others) = borrow(views, to.region, cursors[0].range, &mut columns);
-    let access = Access { instruction, cursors, others };
+    let (data, others) = borrow(views, to.region, cursors[0].next(), &mut columns);
+    let mut access = Access { instruction, cursors, others };
     let mut target = Target { data, rows, lanes, stride: to.row };
     let elementwise = matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Ternary(_));
     if !elementwise {
-        return heavy_step(simd, &access, target);
+        return heavy_step(simd, &mut access, target);
     }
     let mut sources = [Source::Same; 3];
     for (index, source) in sources.iter_mut().enumerate().take(from.len()) {
@@ -80,23 +102,23 @@ pub(crate) fn step<T: MathTable, S: Simd>(
 
 /// Runs an instruction that is not elementwise.
 #[inline(never)]
-fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &Access<'_, 'v, '_, T>, mut target: Target<'v, T>) {
+fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &mut Access<'_, 'v, '_, T>, mut target: Target<'v, T>) {
     let Instruction { op, rows, lanes, from, .. } = access.instruction;
     let (rows, lanes) = (*rows, *lanes);
     match op {
         Op::Product { inner, init, then } => {
             let first = usize::from(*init);
             let mut factors = SmallVec::<[Factor<'_, T>; FACTORS]>::new();
+            let init = if *init { Some(access.source(0)) } else { None };
             for (index, k) in inner.iter().enumerate() {
                 let left = first + 2 * index;
                 factors.push(Factor {
-                    left: access.slice(left, 0),
+                    left: access.slice(left),
                     stride: from[left].row,
                     k: *k,
-                    packed: access.slice(left + 1, 0),
+                    packed: access.slice(left + 1),
                 });
             }
-            let init = if *init { Some(access.source(0)) } else { None };
             product(simd, &mut target, &factors, init);
             if let Some(then) = then {
                 unary::run(simd, *then, &mut target, &[Source::Same; 3]);
@@ -124,10 +146,10 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &Access<'_, 'v, '_, T>
             }
         }
         Op::Pack { column } => {
-            pack(simd, target.data, access.slice(0, 0), [rows, lanes], [from[0].row, *column]);
+            pack(simd, target.data, access.slice(0), [rows, lanes], [from[0].row, *column]);
         }
         Op::Transpose => {
-            movement::transpose(target, access.slice(0, 0), from[0].row);
+            movement::transpose(target, access.slice(0), from[0].row);
         }
         Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) => {}
     }
@@ -137,17 +159,13 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &Access<'_, 'v, '_, T>
 #[inline(never)]
 fn sink_blocks<T: MathTable, S: Simd>(
     simd: S,
-    access: &Access<'_, '_, '_, T>,
+    access: &mut Access<'_, '_, '_, T>,
     target: Target<'_, T>,
     blocks: usize,
     block_rows: usize,
 ) {
+    let (left, right) = (access.blocks(0, blocks), access.blocks(1, blocks));
     let from = &access.instruction.from;
-    let (mut left, mut right) = (SmallVec::<[&[T]; BLOCKS]>::new(), SmallVec::<[&[T]; BLOCKS]>::new());
-    for block in 0..blocks {
-        left.push(access.slice(0, block));
-        right.push(access.slice(1, block));
-    }
     let left = Side { blocks: &left, stride: from[0].row };
     let right = Side { blocks: &right, stride: from[1].row };
     sink(simd, target, block_rows, left, right);

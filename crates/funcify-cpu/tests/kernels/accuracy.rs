@@ -132,10 +132,13 @@ fn element_by_element() {
     bounded(Unary::Cbrt, f64::cbrt, [0.5, 0.0], &[[-10.0, 10.0]]);
 }
 
+/// A function of two numbers.
+type Exact = fn(f64, f64) -> f64;
+
 #[test]
 fn of_two_operands() {
     let (x, y): (Vec<f32>, Vec<f32>) = (numbers(10_000, 0.1, 9.0, 5), numbers(10_000, -8.0, 8.0, 6));
-    let table: [(Binary, fn(f64, f64) -> f64, f64); 11] = [
+    let table: [(Binary, Exact, f64); 11] = [
         (Binary::Add, |x, y| x + y, 0.5),
         (Binary::Sub, |x, y| x - y, 0.5),
         (Binary::Mul, |x, y| x * y, 0.5),

@@ -37,6 +37,9 @@ const KINDS: [Kind; 4] = [
     ("one element", |x, _| x.element(), |x, _, _, _| x[0]),
 ];
 
+/// A function of three numbers.
+type Exact = fn(f64, f64, f64) -> f64;
+
 /// All kinds of operands of ops of two and of three, also where an operand is the place that is written.
 fn kinds<T: Element>(machine: Machine, lanes: usize) {
     const ROWS: usize = 3;
@@ -82,7 +85,7 @@ fn kinds<T: Element>(machine: Machine, lanes: usize) {
                 });
             }
         }
-        let forms: [(Ternary, fn(f64, f64, f64) -> f64); 4] = [
+        let forms: [(Ternary, Exact); 4] = [
             (Ternary::MulAdd, |x, y, z| x * y + z),
             (Ternary::MulSub, |x, y, z| x * y - z),
             (Ternary::NegMulAdd, |x, y, z| z - x * y),

@@ -23,9 +23,12 @@ pub struct Workload {
     pub inputs: Vec<Vec<f64>>,
     /// Elements of each output.
     pub outputs: Vec<usize>,
-    /// The plain loop: outputs from inputs.
-    pub reference: Box<dyn Fn(&[Vec<f64>]) -> Vec<Vec<f64>>>,
+    /// The plain loop.
+    pub reference: Box<Reference>,
 }
+
+/// Outputs from inputs.
+pub type Reference = dyn Fn(&[Vec<f64>]) -> Vec<Vec<f64>>;
 
 /// A workload in one element type, ready to be called.
 pub struct Ready<T> {

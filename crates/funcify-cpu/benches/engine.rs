@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use cpu_time::ThreadTime;
 use funcify_cpu::Machine;
-use plans::{Sizes, Workload};
+use plans::{Channels, Sizes, Workload};
 
 /// Low and median of many runs, in milliseconds.
 fn time(mut call: impl FnMut(), runs: usize) -> [f64; 2] {
@@ -39,6 +39,7 @@ fn processor_time(mut call: impl FnMut(), runs: usize) -> f64 {
 
 fn loops() {
     let rnn = |steps, batch, width, rows, strip| Sizes { steps, batch, width, rows, strip };
+    let ssm = Channels { steps: 1024, channels: 256, states: 16, tile: 128, segment: 16 };
     let workloads: Vec<(Workload, usize)> = vec![
         (plans::rnn(rnn(1000, 1, 32, 1, 200)), 2000),
         (plans::rnn_training(rnn(1000, 1, 32, 1, 200)), 1000),
@@ -48,7 +49,8 @@ fn loops() {
         (plans::rnn_training(rnn(200, 64, 256, 16, 20)), 20),
         (plans::lstm(rnn(1000, 1, 32, 1, 200)), 1000),
         (plans::lstm(rnn(200, 32, 128, 16, 10)), 30),
-        (plans::ssm(1024, 256, 16, 128), 200),
+        (plans::ssm(ssm), 200),
+        (plans::ssm_training(ssm), 100),
         (plans::running_sum(10_000, 256, 256), 200),
         (plans::running_sum(10_000, 256, 128), 200),
         (plans::running_sum_of_one(100_000), 500),

@@ -4,7 +4,7 @@
 mod plans;
 
 use funcify_cpu::{Element, Machine};
-use plans::{Sizes, Workload};
+use plans::{Channels, Sizes, Workload};
 
 fn check<T: Element>(workload: &Workload, tolerance: f64) {
     let expected = workload.expected::<T>();
@@ -56,6 +56,9 @@ fn long_short_term_memories() {
 
 #[test]
 fn state_space_models() {
-    both(&plans::ssm(40, 256, 16, 128));
-    both(&plans::ssm(20, 39, 5, 13));
+    for (steps, channels, states, tile, segment) in [(40, 256, 16, 128, 8), (20, 39, 5, 13, 5)] {
+        let sizes = Channels { steps, channels, states, tile, segment };
+        both(&plans::ssm(sizes));
+        both(&plans::ssm_training(sizes));
+    }
 }

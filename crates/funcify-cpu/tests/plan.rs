@@ -6,7 +6,7 @@ mod plans;
 use funcify_cpu::kernels::{Binary, Fold, Recurrence, Unary};
 use funcify_cpu::plan::{Node, Op, Operand, Part, Place, Plan, PlanError, Split, Stage, repeat};
 use funcify_cpu::{CallError, Executor, Machine};
-use plans::Sizes;
+use plans::{Channels, Sizes};
 
 /// Ten units of four elements to read, the same to write, and scratch.
 fn regions() -> (Plan, [Operand; 3]) {
@@ -169,7 +169,8 @@ fn columns_around_what_is_written() {
 #[test]
 fn threads_change_nothing() {
     let sizes = Sizes { steps: 12, batch: 48, width: 33, rows: 8, strip: 4 };
-    for workload in [plans::rnn(sizes), plans::rnn_training(sizes), plans::lstm(sizes), plans::ssm(9, 39, 5, 13)] {
+    let channels = Channels { steps: 9, channels: 39, states: 5, tile: 13, segment: 3 };
+    for workload in [plans::rnn(sizes), plans::rnn_training(sizes), plans::lstm(sizes), plans::ssm_training(channels)] {
         let mut answers = Vec::new();
         for threads in [1, 2, 3, 5] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

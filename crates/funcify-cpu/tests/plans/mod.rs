@@ -10,7 +10,7 @@ use funcify_cpu::{CallError, Element, Executor, Machine};
 
 pub use lstm::lstm;
 pub use rnn::{Sizes, rnn, rnn_training};
-pub use ssm::ssm;
+pub use ssm::{Channels, ssm, ssm_training};
 pub use sums::{running_sum, running_sum_of_one};
 
 /// A plan with its data.

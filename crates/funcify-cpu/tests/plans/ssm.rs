@@ -1,60 +1,229 @@
 //! A selective state space model: h = exp(dt A) h + (dt x) B; y = Σ_n h C, with D channels of N states.
 
-use funcify_cpu::kernels::{Binary, Fold, Ternary};
-use funcify_cpu::plan::{Op, Operand, Place, Plan, Split, repeat};
+use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary};
+use funcify_cpu::plan::{Node, Op, Operand, Place, Plan, Split, repeat};
 
 use super::{Workload, numbers};
 
-/// The forward loop over `steps`, in parts of `tile` channels. Inputs x, dt: [T, D]; B, C: [T, N]; A: [D, N].
-pub fn ssm(steps: usize, channels: usize, states: usize, tile: usize) -> Workload {
-    let parts = channels / tile;
+/// Sizes of the loop.
+#[derive(Clone, Copy)]
+pub struct Channels {
+    /// Steps.
+    pub steps: usize,
+    /// Channels.
+    pub channels: usize,
+    /// States of a channel.
+    pub states: usize,
+    /// Channels of a part.
+    pub tile: usize,
+    /// Steps of a segment: the backward loop runs each again.
+    pub segment: usize,
+}
+
+const WEIGHT_OF_LOSS: f64 = 0.01;
+
+/// The operands that both plans have. Channels are the lanes of all registers, so A is transposed once.
+struct Operands {
+    x: Operand,
+    dt: Operand,
+    b: Operand,
+    c: Operand,
+    a: Operand,
+    transposed: Operand,
+    h: Operand,
+    scaled: Operand,
+}
+
+/// Declares the inputs x, dt: [T, D]; B, C: [T, N]; A: [D, N]; and registers.
+fn operands(plan: &mut Plan, sizes: Channels) -> Operands {
+    let Channels { steps, channels, states, tile, .. } = sizes;
+    let mut input = |index, units, pitch, split| Operand::of(plan.region(Place::Input(index), units, pitch, split));
+    let x = input(0, steps, channels, Split::Columns(1));
+    let dt = input(1, steps, channels, Split::Columns(1));
+    let b = input(2, steps, states, Split::Whole).rows(1).element();
+    let c = input(3, steps, states, Split::Whole).rows(1).element();
+    let a = input(4, 1, channels * states, Split::Columns(states)).rows(states);
+    let registers = Operand::of(plan.registers(channels / tile, 2 * states * tile + tile));
+    let transposed = registers.rows(tile);
+    let h = registers.at(states * tile).rows(tile);
+    let scaled = registers.at(2 * states * tile);
+    Operands { x, dt, b, c, a, transposed, h, scaled }
+}
+
+/// From `before` the states after a step: decay = exp(dt A), scaled = dt x, after = decay · before + scaled B.
+fn advance(sizes: Channels, own: &Operands, now: impl Fn(Operand) -> Operand, places: [Operand; 3]) -> Vec<Node> {
+    let Channels { states, tile, .. } = sizes;
+    let ([decay, before, after], shape) = (places, [states, tile]);
+    let all = [1, states * tile];
+    vec![
+        Op::Binary(Binary::ExpOfProduct).over(shape, decay, &[now(own.dt), own.transposed]),
+        Op::Binary(Binary::Mul).over([1, tile], own.scaled, &[now(own.dt), now(own.x)]),
+        Op::Binary(Binary::Mul).over(all, after, &[before, decay]),
+        Op::Ternary(Ternary::MulAdd).over(shape, after, &[own.scaled, now(own.b), after]),
+    ]
+}
+
+fn inputs(Channels { steps, channels, states, .. }: Channels) -> Vec<Vec<f64>> {
+    let positive = |numbers: Vec<f64>| numbers.into_iter().map(|x| 0.01 + 0.05 * (x + 1.0)).collect::<Vec<_>>();
+    let negative = |numbers: Vec<f64>| numbers.into_iter().map(|x| -1.5 - x).collect::<Vec<_>>();
+    vec![
+        numbers(steps * channels, 1.0, 21),
+        positive(numbers(steps * channels, 1.0, 22)),
+        numbers(steps * states, 1.0, 23),
+        numbers(steps * states, 1.0, 24),
+        negative(numbers(channels * states, 1.0, 25)),
+    ]
+}
+
+/// The forward loop, in parts of `tile` channels; the output is y.
+pub fn ssm(sizes: Channels) -> Workload {
+    let Channels { steps, channels, states, tile, .. } = sizes;
     let mut plan = Plan::default();
-    let x = Operand::of(plan.region(Place::Input(0), steps, channels, Split::Columns(1)));
-    let dt = Operand::of(plan.region(Place::Input(1), steps, channels, Split::Columns(1)));
-    let b = Operand::of(plan.region(Place::Input(2), steps, states, Split::Whole)).rows(1).element();
-    let c = Operand::of(plan.region(Place::Input(3), steps, states, Split::Whole)).rows(1).element();
-    let a = Operand::of(plan.region(Place::Input(4), 1, channels * states, Split::Columns(states))).rows(states);
+    let own = operands(&mut plan, sizes);
     let y = Operand::of(plan.region(Place::Output(0), steps, channels, Split::Columns(1)));
-    // Channels are the lanes of all registers, so A is transposed once.
-    let registers = plan.registers(parts, 3 * states * tile + tile);
-    let matrix = |index: usize| Operand::of(registers).at(index * states * tile).rows(tile);
-    let [transposed, h, decay] = [0, 1, 2].map(matrix);
-    let scaled = Operand::of(registers).at(3 * states * tile);
-    let shape = [states, tile];
+    let decay = Operand::of(plan.registers(channels / tile, states * tile)).rows(tile);
     let now = |operand: Operand| operand.step(0, 1);
+    let mut body = advance(sizes, &own, now, [decay, own.h, own.h]);
+    let sum = Op::FoldRows { fold: Fold::Sum, accumulate: false };
+    body.push(sum.over([states, tile], now(y), &[own.h, now(own.c)]));
+    plan.parts(
+        channels / tile,
+        tile,
+        vec![
+            Op::Transpose.over([states, tile], own.transposed, &[own.a]),
+            Op::Fill(0.0).over([states, tile], own.h, &[]),
+            repeat(steps, body),
+        ],
+    );
+    Workload {
+        name: format!("SSM forward T={steps} D={channels} N={states}"),
+        plan,
+        inputs: inputs(sizes),
+        outputs: vec![steps * channels],
+        reference: Box::new(move |inputs| vec![plain(channels, states, inputs)]),
+    }
+}
+
+/// Forward and backward loop of c · Σ y²; the outputs are the gradients by x, dt, B, C and A.
+///
+/// The forward loop keeps the states at the start of each segment. The backward loop runs a segment again, with all
+/// states and decays in a buffer, and then goes down through it.
+pub fn ssm_training(sizes: Channels) -> Workload {
+    let Channels { steps, channels, states, tile, segment } = sizes;
+    let (parts, matrix, segments) = (channels / tile, states * tile, steps / segment);
+    let mut plan = Plan::default();
+    let own = operands(&mut plan, sizes);
+    let mut scratch =
+        |units, pitch| Operand::of(plan.region(Place::Scratch, units, pitch, Split::Parts(parts))).rows(tile);
+    let (y, kept) = (scratch(steps, tile), scratch(segments, matrix));
+    let (h, decay) = (scratch(segment + 1, matrix), scratch(segment, matrix));
+    let [gh, q, da] = [0; 3].map(|_| scratch(1, matrix));
+    let [gy, gs] = [0; 2].map(|_| scratch(1, tile));
+    let [db, dc] = [0; 2].map(|_| scratch(steps, states).rows(1).element());
+    let constant = Operand::of(plan.shared(1)).element();
+    let column =
+        |plan: &mut Plan, index| Operand::of(plan.region(Place::Output(index), steps, channels, Split::Columns(1)));
+    let (dx, ddt) = (column(&mut plan, 0), column(&mut plan, 1));
+    let da_out = Operand::of(plan.region(Place::Output(4), 1, channels * states, Split::Columns(states))).rows(states);
+    plan.once(vec![Op::Fill(2.0 * WEIGHT_OF_LOSS).over([1, 1], Operand { across: own.x.across, ..constant }, &[])]);
+
+    let (shape, row, all) = ([states, tile], [1, tile], [1, matrix]);
+    let up = |operand: Operand| operand.step(0, segment as isize).step(1, 1);
+    let mut forward = advance(sizes, &own, up, [decay, own.h, own.h]);
+    let fold_rows = Op::FoldRows { fold: Fold::Sum, accumulate: false };
+    forward.push(fold_rows.clone().over(shape, up(y), &[own.h, up(own.c)]));
+    // Segments go down; a segment runs up, and then down.
+    let first = steps - segment;
+    let again = |operand: Operand| operand.at(first).step(0, -(segment as isize)).step(1, 1);
+    let places = [decay.step(1, 1), h.step(1, 1), h.at(1).step(1, 1)];
+    let down = |operand: Operand| operand.at(steps - 1).step(0, -(segment as isize)).step(1, -1);
+    let back = |operand: Operand, unit: usize| operand.at(unit).step(1, -1);
+    let fold_lanes = Op::FoldLanes { fold: Fold::Sum, accumulate: false };
+    let mul_add = Op::Ternary(Ternary::MulAdd);
+    let mul = Op::Binary(Binary::Mul);
+    let backward = vec![
+        mul.clone().over(row, gy, &[down(y), constant]),
+        fold_lanes.clone().over(shape, down(dc), &[back(h, segment), gy.rows(0)]),
+        mul_add.clone().over(shape, gh, &[gy.rows(0), down(own.c), gh]),
+        mul.clone().over(row, own.scaled, &[down(own.dt), down(own.x)]),
+        fold_lanes.over(shape, down(db), &[gh, own.scaled]),
+        fold_rows.clone().over(shape, gs, &[gh, down(own.b)]),
+        mul.clone().over(row, down(dx), &[gs, down(own.dt)]),
+        mul.clone().over(all, gh, &[gh, back(decay, segment - 1)]),
+        mul.over(all, q, &[gh, back(h, segment - 1)]),
+        mul_add.clone().over(shape, da, &[q, down(own.dt), da]),
+        fold_rows.over(shape, down(ddt), &[q, own.transposed]),
+        mul_add.over(row, down(ddt), &[gs, down(own.x), down(ddt)]),
+    ];
+    let copy = |to, from| Op::Unary(Unary::Copy).over(all, to, &[from]);
     plan.parts(
         parts,
         tile,
         vec![
-            Op::Transpose.over(shape, transposed, &[a]),
-            Op::Fill(0.0).over(shape, h, &[]),
+            Op::Transpose.over(shape, own.transposed, &[own.a]),
+            Op::Fill(0.0).over(shape, own.h, &[]),
+            repeat(segments, vec![copy(kept.step(0, 1), own.h), repeat(segment, forward)]),
+            Op::Fill(0.0).over(shape, gh, &[]),
+            Op::Fill(0.0).over(shape, da, &[]),
             repeat(
-                steps,
+                segments,
                 vec![
-                    Op::Binary(Binary::ExpOfProduct).over(shape, decay, &[now(dt), transposed]),
-                    Op::Binary(Binary::Mul).over([1, tile], scaled, &[now(dt), now(x)]),
-                    Op::Binary(Binary::Mul).over([1, states * tile], h, &[h, decay]),
-                    Op::Ternary(Ternary::MulAdd).over(shape, h, &[scaled, now(b), h]),
-                    Op::FoldRows { fold: Fold::Sum, accumulate: false }.over(shape, now(y), &[h, now(c)]),
+                    copy(h, kept.at(segments - 1).step(0, -1)),
+                    repeat(segment, advance(sizes, &own, again, places)),
+                    repeat(segment, backward),
                 ],
             ),
+            Op::Transpose.over([tile, states], da_out, &[da]),
         ],
     );
-    let positive = |numbers: Vec<f64>| numbers.into_iter().map(|x| 0.01 + 0.05 * (x + 1.0)).collect::<Vec<_>>();
-    let negative = |numbers: Vec<f64>| numbers.into_iter().map(|x| -1.5 - x).collect::<Vec<_>>();
+    let len = steps * states;
+    let add = |plan: &mut Plan, index, from: Operand| {
+        let to = Operand::of(plan.region(Place::Output(index), 1, len, Split::Whole));
+        let fold = Op::FoldRows { fold: Fold::Sum, accumulate: false };
+        fold.over([parts, len], to, &[Operand::of(from.region).rows(len)])
+    };
+    let sums = vec![add(&mut plan, 2, db), add(&mut plan, 3, dc)];
+    plan.once(sums);
     Workload {
-        name: format!("SSM forward T={steps} D={channels} N={states}"),
+        name: format!("SSM training T={steps} D={channels} N={states}"),
         plan,
-        inputs: vec![
-            numbers(steps * channels, 1.0, 21),
-            positive(numbers(steps * channels, 1.0, 22)),
-            numbers(steps * states, 1.0, 23),
-            numbers(steps * states, 1.0, 24),
-            negative(numbers(channels * states, 1.0, 25)),
-        ],
-        outputs: vec![steps * channels],
-        reference: Box::new(move |inputs| vec![plain(channels, states, inputs)]),
+        inputs: inputs(sizes),
+        outputs: vec![steps * channels, steps * channels, len, len, channels * states],
+        reference: Box::new(move |inputs| plain_training(sizes, inputs)),
     }
+}
+
+fn plain_training(Channels { steps, channels, states, .. }: Channels, inputs: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let [x, dt, b, c, a] = inputs else { panic!("five inputs") };
+    let y = plain(channels, states, inputs);
+    let [mut dx, mut ddt] = [0; 2].map(|_| vec![0.0; steps * channels]);
+    let [mut db, mut dc] = [0; 2].map(|_| vec![0.0; steps * states]);
+    let mut da = vec![0.0; channels * states];
+    for d in 0..channels {
+        for n in 0..states {
+            let rate = a[d * states + n];
+            let mut h = vec![0.0];
+            for t in 0..steps {
+                let (dt, x) = (dt[t * channels + d], x[t * channels + d]);
+                h.push((dt * rate).exp() * h[t] + dt * x * b[t * states + n]);
+            }
+            let mut gh = 0.0;
+            for t in (0..steps).rev() {
+                let (at, state) = (t * channels + d, t * states + n);
+                let gy = 2.0 * WEIGHT_OF_LOSS * y[at];
+                dc[state] += gy * h[t + 1];
+                gh += gy * c[state];
+                db[state] += gh * dt[at] * x[at];
+                let gs = gh * b[state];
+                gh *= (dt[at] * rate).exp();
+                let q = gh * h[t];
+                dx[at] += gs * dt[at];
+                ddt[at] += q * rate + gs * x[at];
+                da[d * states + n] += q * dt[at];
+            }
+        }
+    }
+    vec![dx, ddt, db, dc, da]
 }
 
 fn plain(channels: usize, states: usize, inputs: &[Vec<f64>]) -> Vec<f64> {

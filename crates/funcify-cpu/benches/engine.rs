@@ -1,4 +1,6 @@
-//! Times of whole loops and of kernels: `cargo bench -p funcify-cpu [-- loops|kernels]`.
+//! Times of whole loops and of kernels: `cargo bench -p funcify-cpu [-- loops kernels dispatch plain avx2]`.
+//!
+//! Without words, loops and kernels on the widest vectors; `dispatch` is a loop for a profiler.
 //!
 //! Low and median of many runs; for loops also the low of the processor time, which a busy machine disturbs less.
 
@@ -37,7 +39,7 @@ fn processor_time(mut call: impl FnMut(), runs: usize) -> f64 {
     (0..runs).map(once).fold(f64::INFINITY, f64::min)
 }
 
-fn loops() {
+fn loops(machine: Machine) {
     let rnn = |steps, batch, width, rows, strip| Sizes { steps, batch, width, rows, strip };
     let ssm = Channels { steps: 1024, channels: 256, states: 16, tile: 128, segment: 16 };
     let workloads: Vec<(Workload, usize)> = vec![
@@ -57,7 +59,6 @@ fn loops() {
     ];
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let two = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    let machine = Machine::detect();
     println!("ms a call, f32, {}: processor time and wall time of one thread, wall time of two", machine.name());
     println!("{:<36}{:>8} {:>8} {:>8} {:>8} {:>8}", "", "low", "low", "median", "low", "median");
     for (workload, runs) in workloads {
@@ -76,15 +77,18 @@ fn loops() {
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let wants = |what: &str| wanted.is_empty() || wanted.iter().any(|word| word == what);
-    if wants("loops") {
-        loops();
+    let has = |what: &str| wanted.iter().any(|word| word == what);
+    let all = !["loops", "kernels", "dispatch"].into_iter().any(has);
+    let named = Machine::all().into_iter().find(|machine| has(&machine.name().to_lowercase()));
+    let machine = named.unwrap_or_else(Machine::detect);
+    if all || has("loops") {
+        loops(machine);
     }
-    if wanted.iter().any(|word| word == "dispatch") {
-        kernels::dispatch(Machine::detect());
+    if all || has("kernels") {
+        kernels::print::<f32>(machine);
+        kernels::print::<f64>(machine);
     }
-    if wants("kernels") {
-        kernels::print::<f32>(Machine::detect());
-        kernels::print::<f64>(Machine::detect());
+    if has("dispatch") {
+        kernels::dispatch(machine);
     }
 }

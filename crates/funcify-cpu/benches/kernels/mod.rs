@@ -46,6 +46,7 @@ pub(crate) fn print<T: Element>(machine: Machine) {
             op.over([1, lanes], at.at(lanes).element(), &[at])
         });
     }
+    tile::<T>(machine);
     println!("{:<16}{:>8}{:>8}", "", "ns", "Gflop/s");
     for [m, k, n] in [[1, 32, 32], [1, 32, 128], [16, 128, 128], [32, 128, 128], [64, 256, 256], [1000, 32, 32]] {
         let packed = packed_len::<T>(k, n);
@@ -62,6 +63,35 @@ pub(crate) fn print<T: Element>(machine: Machine) {
         });
         println!("{:<16}{ns:8.0}{:8.0}", format!("sink {rows}x{m}x{n}"), (2 * rows * m * n) as f64 / ns);
     }
+}
+
+/// Prints the cost of ops on 16 rows of 128 lanes, with operands of one row and of one element a row.
+fn tile<T: Element>(machine: Machine) {
+    const LEN: usize = 16 * 128;
+    println!("{:<40}{:>8}{:>12}", "16 rows of 128 lanes", "ns", "ns an element");
+    let row = |name: &str, make: &dyn Fn(Operand) -> Node| {
+        let ns = cost::<T>(machine, 3 * LEN, 0.5, make);
+        println!("{name:<40}{ns:8.1}{:12.3}", ns / LEN as f64);
+    };
+    let (shape, all) = ([16, 128], [1, LEN]);
+    let other = |at: Operand| at.at(LEN).rows(128);
+    let element = |at: Operand| at.at(2 * LEN).rows(1).element();
+    let (mul, mul_add) = (Op::Binary(Binary::Mul), Op::Ternary(Ternary::MulAdd));
+    let sum = Op::FoldRows { fold: Fold::Sum, accumulate: false };
+    let dot = Op::FoldLanes { fold: Fold::Sum, accumulate: false };
+    row("exp(row * tile)", &|at| {
+        Op::Binary(Binary::ExpOfProduct).over(shape, other(at), &[at.at(2 * LEN), at.rows(128)])
+    });
+    row("tile * tile, in place", &|at| mul.clone().over(all, at, &[at, at.at(LEN)]));
+    row("row * element + tile, in place", &|at| {
+        mul_add.clone().over(shape, at.rows(128), &[at.at(LEN), element(at), at.rows(128)])
+    });
+    row("tile * row + tile, in place", &|at| {
+        mul_add.clone().over(shape, at.rows(128), &[other(at), at.at(2 * LEN), at.rows(128)])
+    });
+    row("sum over rows of tile * element", &|at| sum.clone().over(shape, at.at(LEN), &[at.rows(128), element(at)]));
+    row("sum over rows of tile * tile", &|at| sum.clone().over(shape, at.at(2 * LEN), &[at.rows(128), other(at)]));
+    row("sum over lanes of tile * row", &|at| dot.clone().over(shape, element(at), &[at.rows(128), at.at(LEN)]));
 }
 
 /// A loop of additions of one register, for a profiler.

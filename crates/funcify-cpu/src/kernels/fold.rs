@@ -239,13 +239,15 @@ impl<T: Float> FoldLanes<'_, T> {
                 None => None,
             };
             let mut sums = [identity; 4];
-            for index in 0..full {
-                let sum = &mut sums[index % 4];
-                let x = a.vector(index, identity);
-                *sum = match &b {
-                    Some(b) if fold == Fold::Sum => T::mul_add(simd, x, b.vector(index, identity), *sum),
-                    _ => fold.combine::<T, S>(simd, *sum, x),
-                };
+            let mut at = 0;
+            while at + 4 <= full {
+                for (part, sum) in sums.iter_mut().enumerate() {
+                    *sum = with_term(simd, fold, *sum, &a, b.as_ref(), at + part);
+                }
+                at += 4;
+            }
+            for index in at..full {
+                sums[0] = with_term(simd, fold, sums[0], &a, b.as_ref(), index);
             }
             let left = fold.combine::<T, S>(simd, sums[0], sums[1]);
             let right = fold.combine::<T, S>(simd, sums[2], sums[3]);
@@ -280,5 +282,22 @@ impl<T: Float> FoldLanes<'_, T> {
             value = self.fold.combine_elements(value, term);
         }
         value
+    }
+}
+
+/// A fold with one more register, or product of registers.
+#[inline(always)]
+fn with_term<T: Float, S: Simd>(
+    simd: S,
+    fold: Fold,
+    sum: T::Vector<S>,
+    a: &impl Row<T, S>,
+    b: Option<&impl Row<T, S>>,
+    index: usize,
+) -> T::Vector<S> {
+    let x = a.vector(index, sum);
+    match b {
+        Some(b) if fold == Fold::Sum => T::mul_add(simd, x, b.vector(index, sum), sum),
+        _ => fold.combine::<T, S>(simd, sum, x),
     }
 }

@@ -88,10 +88,12 @@ pub(crate) fn step<T: MathTable, S: Simd>(
     if !elementwise {
         return heavy_step(simd, &mut access, target);
     }
-    let mut sources = [Source::Same; 3];
-    for (index, source) in sources.iter_mut().enumerate().take(from.len()) {
-        *source = access.source(index);
-    }
+    // Each count on its own, so that the operands are found without a loop.
+    let sources = match from.len() {
+        1 => [access.source(0), Source::Same, Source::Same],
+        2 => [access.source(0), access.source(1), Source::Same],
+        _ => [access.source(0), access.source(1), access.source(2)],
+    };
     match op {
         Op::Unary(op) => unary::run(simd, *op, &mut target, &sources),
         Op::Binary(op) => binary::run2(simd, *op, &mut target, &sources),

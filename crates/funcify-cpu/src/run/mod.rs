@@ -18,7 +18,7 @@ use arena::Arena;
 use view::Wide;
 
 /// All regions, on the stack unless a plan has many.
-type Regions<'a, T> = SmallVec<[Wide<'a, T>; 16]>;
+type Regions<'a, T> = SmallVec<[Wide<'a, T>; 32]>;
 
 /// A plan that passed its check, with its scratch memory.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ impl<T: MathTable> Work for RunParts<'_, '_, T> {
     fn run<S: Simd>(self, simd: S) {
         let RunParts { plan, stage, parts, regions, threads } = self;
         if let [part] = parts {
-            let views = regions.into_iter().map(Wide::into_view).collect::<SmallVec<[_; 16]>>();
+            let views = regions.into_iter().map(Wide::into_view).collect::<SmallVec<[_; 32]>>();
             return program::run(simd, plan, &stage.programs[part.program], views);
         }
         let (first, rest) = parts.split_at(parts.len() / 2);

@@ -9,7 +9,7 @@ use crate::kernels::math::MathTable;
 use crate::plan::{DEPTH, Instruction, Node, Op, Operand, Plan, Program};
 
 /// Runs a program. Addresses are kept on the stack for up to some ten instructions a loop.
-pub(crate) fn run<T: MathTable, S: Simd>(simd: S, plan: &Plan, program: &Program, views: SmallVec<[View<'_, T>; 16]>) {
+pub(crate) fn run<T: MathTable, S: Simd>(simd: S, plan: &Plan, program: &Program, views: SmallVec<[View<'_, T>; 32]>) {
     let mut runner = Runner { simd, plan, views, cursors: SmallVec::new() };
     runner.nodes(program, [0; DEPTH], 0);
 }
@@ -17,7 +17,7 @@ pub(crate) fn run<T: MathTable, S: Simd>(simd: S, plan: &Plan, program: &Program
 struct Runner<'p, 'a, T, S> {
     simd: S,
     plan: &'p Plan,
-    views: SmallVec<[View<'a, T>; 16]>,
+    views: SmallVec<[View<'a, T>; 32]>,
     cursors: SmallVec<[Cursor; 64]>,
 }
 

@@ -28,7 +28,7 @@ pub struct Workload {
 }
 
 /// Outputs from inputs.
-pub type Reference = dyn Fn(&[Vec<f64>]) -> Vec<Vec<f64>>;
+pub type Reference = dyn Fn(&[Vec<f64>]) -> Vec<Vec<f64>> + Send + Sync;
 
 /// A workload in one element type, ready to be called.
 pub struct Ready<T> {
@@ -55,11 +55,16 @@ impl Workload {
 }
 
 impl<T: Element> Ready<T> {
-    /// One call.
-    pub fn call(&mut self) -> Result<(), CallError> {
+    /// Does something with the executor, the inputs and the outputs.
+    pub fn with<R>(&mut self, act: impl FnOnce(&mut Executor<T>, &[&[T]], &mut [&mut [T]]) -> R) -> R {
         let inputs: Vec<&[T]> = self.inputs.iter().map(Vec::as_slice).collect();
         let mut outputs: Vec<&mut [T]> = self.outputs.iter_mut().map(Vec::as_mut_slice).collect();
-        self.executor.call(&inputs, &mut outputs)
+        act(&mut self.executor, &inputs, &mut outputs)
+    }
+
+    /// One call.
+    pub fn call(&mut self) -> Result<(), CallError> {
+        self.with(|executor, inputs, outputs| executor.call(inputs, outputs))
     }
 
     /// What the last call gave.

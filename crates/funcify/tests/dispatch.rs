@@ -1,7 +1,7 @@
 //! What an unrolled program depends on: numbers that are known of each step, and the values of static inputs.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{DType, Graph, HostTensor, ScanOptions, cond, evaluate, fori_loop, scan_with, switch};
+use funcify::{DType, Graph, HostTensor, Recurrence, ScanOptions, cond, evaluate, fori_loop, scan_with, switch};
 
 fn unrolled(graph: &Graph) -> Function<Reference> {
     let options = CompileOptions { strategy: LoopStrategy::Unroll, ..CompileOptions::default() };
@@ -29,6 +29,31 @@ fn a_branch_is_laid_out_for_what_is_known_of_each_step() {
     let function = unrolled(&graph.unwrap());
     check(&function, &[true.into(), 0.5f64.into()], 6.5);
     check(&function, &[false.into(), 0.5f64.into()], -39.5);
+}
+
+/// Nothing is known of what the branch is given but its size, which is another one in each step.
+#[test]
+fn a_branch_is_laid_out_for_the_sizes_of_each_step() {
+    let graph = Graph::build("branches", |g| {
+        let (p, x) = (g.input("p", "bool[]"), g.input("x", "f64[]"));
+        let start = (funcify::constant(1i64), x);
+        let (last, ()) = scan_with(ScanOptions::new().length(4), start, (), |(k, x), ()| {
+            let mut recurrence = Recurrence::new();
+            let state = recurrence.carry(x);
+            let done = recurrence.steps_value(k).run(|step| {
+                let x = step.read(&state);
+                step.write(&state, x + 1.0);
+                x
+            });
+            // As many rows as the step's number: x, x + 1, ..
+            let next = cond(p, || done.ys.mean(0), || x);
+            ((k + 1, next), ())
+        });
+        last.1
+    });
+    let function = unrolled(&graph.unwrap());
+    check(&function, &[true.into(), 0.5f64.into()], 0.5 + 0.0 + 0.5 + 1.0 + 1.5);
+    check(&function, &[false.into(), 0.5f64.into()], 0.5);
 }
 
 #[test]

@@ -3,10 +3,11 @@
 
 use funcify::dispatch::LoopStrategy::{self, Native, Unroll};
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, Reference};
-use funcify::ops::OpRules;
+use funcify::ops::{ConvOptions, OpRules};
 use funcify::{
-    DType, GradOptions, Graph, HostTensor, Residuals, Scalar, ScanOptions, Value, VmapOptions, associative_scan, cond,
-    fori_loop, grad, linearize, map, scan, scan_until, scan_with, size, switch, vmap, while_loop, while_loop_bounded,
+    DType, GradOptions, Graph, HostTensor, Recurrence, Residuals, Scalar, ScanOptions, Value, VmapOptions,
+    associative_scan, cond, fori_loop, grad, linearize, map, scan, scan_until, scan_with, size, switch, vmap,
+    while_loop, while_loop_bounded,
 };
 
 mod counting;
@@ -200,6 +201,22 @@ fn what_is_saved_is_not_computed_again() {
     assert_eq!(costs, [(20, 20), (20, 40), (40, 40)]);
 }
 
+/// A convolution is one of the products that `SaveDots` saves.
+#[test]
+fn what_is_saved_of_convolutions_is_not_computed_again() {
+    let cost = |residuals: Residuals| {
+        let graph = Graph::build("model", |g| {
+            let (x, w) = (g.input("x", "f64[1,1,6]"), g.input("w", "f64[1,1,3]"));
+            let same = ConvOptions { padding: [(1, 1)], ..ConvOptions::default() };
+            scan_with(ScanOptions::new().length(20), x, (), |c, ()| (c.conv(w, same).sin(), ())).0.sum(..)
+        });
+        let gradient = graph.unwrap().grad("w", GradOptions::new().residuals(residuals)).unwrap();
+        Cost::of(&gradient, Native, &[ramp(&[1, 1, 6]), ramp(&[1, 1, 3])]).ran("conv")
+    };
+    let [all, dots, again] = [Residuals::SaveAll, Residuals::SaveDots, Residuals::Recompute].map(cost);
+    assert_eq!((dots, again), (all, all + 20));
+}
+
 /// By one input of two: the other's derivative is not computed.
 #[test]
 fn a_gradient_has_what_is_asked_for_alone() {
@@ -290,6 +307,25 @@ fn an_unrolled_loop_grows_by_its_step() {
     assert_eq!(ten - two, 8 * 4);
     assert_eq!(instructions(Native, 2), instructions(Native, 10));
     assert_eq!(instructions(Native, 2), 5, "exp, the loop, and three in its body");
+}
+
+/// A row that two taps read, in one step or in two, is read once.
+#[test]
+fn an_unrolled_loop_reads_each_row_once() {
+    let graph = Graph::build("model", |g| {
+        let mut recurrence = Recurrence::new();
+        let x = recurrence.sequence(g.input("xs", "f64[11]"), [0, 1, 0]);
+        let sum = recurrence.carry(g.input("init", "f64[]"));
+        let done = recurrence.steps(10).run(|step| {
+            let ([now, next, again], c) = (step.read(&x), step.read(&sum));
+            step.write(&sum, c * now + next * again);
+        });
+        done.last(&sum)
+    });
+    let options = CompileOptions { strategy: Unroll, ..CompileOptions::default() };
+    let function = Function::compile_with(&graph.unwrap(), &Reference, options).unwrap();
+    function.call_host(&[ramp(&[11]), number(0.5)]).unwrap();
+    assert_eq!(function.report().instructions, 11 + 10 * 3, "the rows; two products and a sum a step");
 }
 
 /// The gradient of a loop, and of its gradient: the ops of a body do not multiply.

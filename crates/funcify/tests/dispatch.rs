@@ -31,7 +31,8 @@ fn a_branch_is_laid_out_for_what_is_known_of_each_step() {
     check(&function, &[false.into(), 0.5f64.into()], -39.5);
 }
 
-/// Nothing is known of what the branch is given but its size, which is another one in each step.
+/// Nothing is known of what the branch is given but its size, which is another one in each step: the loop over its rows
+/// has as many steps. 0.5 becomes 0.5 + 0.5, that 1 + 1 + 2, that 4 + 4 + 5 + 6, that 19 + 19 + 20 + 21 + 22.
 #[test]
 fn a_branch_is_laid_out_for_the_sizes_of_each_step() {
     let graph = Graph::build("branches", |g| {
@@ -46,13 +47,14 @@ fn a_branch_is_laid_out_for_the_sizes_of_each_step() {
                 x
             });
             // As many rows as the step's number: x, x + 1, ..
-            let next = cond(p, || done.ys.mean(0), || x);
+            let sum = || scan_with(ScanOptions::new(), x, done.ys, |sum, row| (sum + row, ())).0;
+            let next = cond(p, sum, || x);
             ((k + 1, next), ())
         });
         last.1
     });
     let function = unrolled(&graph.unwrap());
-    check(&function, &[true.into(), 0.5f64.into()], 0.5 + 0.0 + 0.5 + 1.0 + 1.5);
+    check(&function, &[true.into(), 0.5f64.into()], 101.0);
     check(&function, &[false.into(), 0.5f64.into()], 0.5);
 }
 

@@ -58,9 +58,10 @@ impl Interpreter {
             let results = match &node.op {
                 Op::Scan(scan) => self.scan(scan, at, &operands)?,
                 op => {
-                    graph.types(&node.outputs).iter().try_for_each(|ty| self.affordable(&at, ty))?;
+                    let types = graph.types(&node.outputs);
+                    types.iter().try_for_each(|ty| self.affordable(&at, ty))?;
                     let mut context = EvalContext { at, sizes: &mut self.sizes };
-                    op.eval(&mut context, &operands, &graph.types(&node.outputs))?
+                    op.eval(&mut context, &operands, &types)?
                 }
             };
             for (output, result) in node.outputs.iter().zip(results) {

@@ -346,3 +346,35 @@ fn slim_associative(op: &AssociativeScan, results: &[bool], need: &Need) -> Opti
     let op = AssociativeScan { combine, leaves: results.len(), reverse: op.reverse };
     Some(Slim { op: op.into(), operands: chosen(&operands), results })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HostTensor, evaluate};
+
+    /// The second leaf reads the first one, and nothing reads the third.
+    #[test]
+    fn an_associative_scan_keeps_the_leaves_that_are_read() {
+        let text = "fn @f(%a: f64[3], %b: f64[3], %c: f64[3]) {
+  %0: f64[3], %1: f64[3], %2: f64[3] = associative_scan %a, %b, %c {
+    combine (%a1: f64[], %b1: f64[], %c1: f64[], %a2: f64[], %b2: f64[], %c2: f64[]) {
+      %3: f64[] = mul %a1, %a2
+      %4: f64[] = mul %b1, %a2
+      %5: f64[] = add %4, %b2
+      %6: f64[] = add %c1, %c2
+      give %3, %5, %6
+    }
+  }
+  return y=%1
+}";
+        let graph = Graph::parse(text).unwrap();
+        let pruned = graph.pruned();
+        let shown = pruned.to_string();
+        assert!(shown.contains("= associative_scan %a, %b {"), "{shown}");
+        assert!(!shown.contains("add %c"), "{shown}");
+        let row = |numbers: [f64; 3]| HostTensor::from(numbers);
+        let arguments = [row([2., 3., 4.]), row([1., 1., 1.]), row([5., 6., 7.])];
+        assert_eq!(evaluate(&pruned, &arguments).unwrap(), [row([1., 4., 17.])]);
+        assert_eq!(evaluate(&graph, &arguments).unwrap(), [row([1., 4., 17.])]);
+    }
+}

@@ -10,6 +10,7 @@ mod connection;
 mod harness;
 mod memory;
 mod peers;
+mod profile;
 mod protocol;
 mod report;
 mod rows;
@@ -38,7 +39,7 @@ use crate::workloads::{Sizes, Workload};
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Workloads and subjects whose name has this in it; may be given several times.
+    /// Workloads with their sizes, `rnn T=1000 B=1 H=32`, and subjects whose name has this in it; may be given several times.
     #[arg(long)]
     only: Vec<String>,
     /// Small sizes and short turns: some minutes.
@@ -54,9 +55,16 @@ struct Arguments {
     /// How often each subject has its turn.
     #[arg(long)]
     rounds: Option<usize>,
+    /// Nothing is compared: what one call of each of funcify's programs spends, by op.
+    #[arg(long)]
+    profile: bool,
     /// Nothing is timed: whether all subjects compute the same. Fails if one of this project does not.
     #[arg(long)]
     values: bool,
+    /// Keeps the rows of the last run beside those of this one, so that a long run can be made in parts. Ratios remain
+    /// those within a part.
+    #[arg(long)]
+    add: bool,
     /// Writes the rows here too; they are in `target/bench/rows.json` in any case.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -99,12 +107,14 @@ fn bench(arguments: &Arguments) -> Result<bool> {
     std::fs::create_dir_all(&folder)?;
     let rows = folder.join("rows.json");
     if arguments.report {
-        let text = std::fs::read_to_string(&rows).with_context(|| format!("{}: run a bench first", rows.display()))?;
-        let run: Run = serde_json::from_str(&text)?;
+        let run = Run::read(&rows)?;
         report::write(&run, &folder)?;
         return report::readme::write(&run, &root()).map(|()| true);
     }
     let plan = plan(arguments, &folder)?;
+    if arguments.profile {
+        return profile::print(&plan).map(|()| true);
+    }
     let peers = if arguments.peers { Peers::make(&root()) } else { Peers::none() };
     let Found { rows: found, gone } = harness::run(&plan, &peers)?;
     if arguments.values {
@@ -116,7 +126,10 @@ fn bench(arguments: &Arguments) -> Result<bool> {
         println!("{} programs gave the same values, {} did not", found.len() / 2, failed.len());
         return Ok(failed.is_empty() && !found.is_empty());
     }
-    let run = Run { version: env!("CARGO_PKG_VERSION").into(), machine: report::machine(), rows: found, gone };
+    let mut run = Run { version: env!("CARGO_PKG_VERSION").into(), machine: report::machine(), rows: found, gone };
+    if arguments.add && rows.exists() {
+        run.add(Run::read(&rows)?);
+    }
     let text = serde_json::to_string_pretty(&run)?;
     std::fs::write(&rows, &text)?;
     if let Some(path) = &arguments.json {
@@ -131,16 +144,6 @@ fn bench(arguments: &Arguments) -> Result<bool> {
 }
 
 fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
-    let named = |name: &str| arguments.only.iter().any(|part| name.contains(part.as_str()));
-    let workloads = || workloads::ALL.iter();
-    let subjects = || subjects::ALL.iter();
-    let of_workloads = workloads().any(|workload| named(workload.name));
-    let of_subjects = subjects().any(|subject| named(subject.name));
-    ensure!(
-        arguments.only.is_empty() || of_workloads || of_subjects,
-        "no workload or subject has {:?} in its name",
-        arguments.only
-    );
     let sizes_of = |workload: &'static Workload| -> Vec<Sizes> {
         match (arguments.quick, arguments.growth) {
             (true, _) => workload.quick.to_vec(),
@@ -148,8 +151,17 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
             (false, true) => workload.full.iter().chain(workload.growth).copied().collect(),
         }
     };
-    let items = workloads().filter(|workload| !of_workloads || named(workload.name));
-    let items = items.flat_map(|workload| sizes_of(workload).into_iter().map(move |sizes| (workload, sizes))).collect();
+    let all = workloads::ALL.iter().flat_map(|workload| sizes_of(workload).into_iter().map(move |sizes| (workload, sizes)));
+    let named = |name: &str| arguments.only.iter().any(|part| name.contains(part.as_str()));
+    let is_named = |(workload, sizes): &(&Workload, Sizes)| named(&format!("{} {sizes}", workload.name));
+    let subjects = || subjects::ALL.iter();
+    let (of_workloads, of_subjects) = (all.clone().any(|item| is_named(&item)), subjects().any(|subject| named(subject.name)));
+    ensure!(
+        arguments.only.is_empty() || of_workloads || of_subjects,
+        "no workload or subject has {:?} in its name",
+        arguments.only
+    );
+    let items = all.filter(|item| !of_workloads || is_named(item)).collect();
     // In software, wgpu takes most of the time of a run and tells little: a quick run has it where it is asked for.
     let on_wgpu = |subject: &Subject| {
         matches!(
@@ -161,7 +173,7 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
         true => named(subject.name) || (arguments.peers && subject.is_peer()),
         false => (arguments.peers || !subject.is_peer()) && !(arguments.quick && on_wgpu(subject)),
     };
-    let (rounds, turn, enough, patience) = if arguments.quick { (3, 50, 1, 30) } else { (7, 150, 10, 30) };
+    let (rounds, turn, enough, patience) = if arguments.quick { (3, 50, 1, 30) } else { (5, 150, 4, 30) };
     Ok(Plan {
         items,
         subjects: subjects().filter(wanted).collect(),

@@ -7,6 +7,7 @@ use funcify_conformance::{Expectations, Subject};
 // Linked for their registered conversions.
 use funcify_burn as _;
 use funcify_candle as _;
+use funcify_cpu as _;
 
 /// Where the gaps of each backend are declared; a backend that is not listed declares none.
 pub(crate) const DECLARED: [(&str, &str, &str); 4] = [

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use funcify_conformance::{MODES, Report, Subject, all_cases, run_case, unmatched_gaps};
+use funcify_conformance::{Report, Subject, all_cases, run_case, unmatched_gaps};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::backends;
@@ -36,7 +36,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     }
 
     let mut report = Report::default();
-    let bar = ProgressBar::new((cases.len() * subjects.len() * MODES.len()) as u64);
+    let modes: usize = subjects.iter().map(|subject| subject.modes().len()).sum();
+    let bar = ProgressBar::new((cases.len() * modes) as u64);
     bar.set_style(ProgressStyle::with_template("{bar:32} {pos}/{len} {msg}")?);
     // A panic is a failed row; its message is in the row, not on the screen.
     let hook = std::panic::take_hook();
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
         }
         for case in &cases {
             bar.set_message(format!("{}/{}", subject.name, case.name));
-            for mode in MODES {
+            for mode in subject.modes() {
                 rows.push(run_case(case, subject, mode));
                 bar.inc(1);
             }

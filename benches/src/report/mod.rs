@@ -9,10 +9,11 @@ mod tables;
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::rows::{Gone, Row};
+use crate::workloads;
 
 /// A run as it is kept.
 #[derive(Serialize, Deserialize)]
@@ -25,6 +26,30 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// The last run.
+    pub(crate) fn read(path: &Path) -> Result<Run> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}: run a bench first", path.display()))?;
+        serde_json::from_str(&text).with_context(|| path.display().to_string())
+    }
+
+    /// Adds what an earlier run of the same version measured and this one did not.
+    pub(crate) fn add(&mut self, earlier: Run) {
+        if earlier.version != self.version {
+            return;
+        }
+        let is_new = |workload: &str, subject: &str| {
+            self.rows.iter().any(|row| row.workload == workload && row.subject == subject)
+                || self.gone.iter().any(|gone| gone.workload == workload && gone.subject == subject)
+        };
+        let (rows, gone) = (earlier.rows.into_iter(), earlier.gone.into_iter());
+        let rows: Vec<Row> = rows.filter(|row| !is_new(&row.workload, &row.subject)).collect();
+        let gone: Vec<Gone> = gone.filter(|gone| !is_new(&gone.workload, &gone.subject)).collect();
+        self.rows.extend(rows);
+        self.gone.extend(gone);
+        self.rows.sort_by_key(|row| workloads::place(&row.workload));
+        self.gone.sort_by_key(|gone| workloads::place(&gone.workload));
+    }
+
     /// The rows of that workload in that phase, the fastest first.
     fn of(&self, workload: &str, phase: &str) -> Vec<&Row> {
         let mut rows: Vec<&Row> =
@@ -97,6 +122,27 @@ fn digits(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::Samples;
+    use crate::subjects::Phase;
+
+    #[test]
+    fn a_part_replaces_what_it_measured_again() {
+        let row = |workload: &str, subject: &str, low: f64| {
+            let mut samples = Samples::default();
+            samples.add(vec![low], vec![low]);
+            Row::ran(workload, subject, Phase::Forward, &samples, (None, None), None)
+        };
+        let run = |version: &str, rows| Run { version: version.into(), machine: String::new(), rows, gone: Vec::new() };
+        let earlier = || vec![row("lstm T=30 B=4 H=16", "jax", 1.0), row("rnn T=50 B=4 H=16", "jax", 2.0)];
+        let part = || run("1", vec![row("lstm T=30 B=4 H=16", "jax", 3.0)]);
+        let lows = |run: &Run| run.rows.iter().map(|row| row.low_s).collect::<Vec<_>>();
+        let mut found = part();
+        found.add(run("1", earlier()));
+        assert_eq!(lows(&found), [2.0, 3.0]);
+        let mut found = part();
+        found.add(run("0", earlier()));
+        assert_eq!(lows(&found), [3.0]);
+    }
 
     #[test]
     fn numbers_have_their_unit_and_three_digits() {

@@ -1,7 +1,7 @@
 //! A graph compiled for a backend, called on the backend's own tensors.
 
 use anyhow::{Context, Result};
-use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy};
+use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy, Profile};
 use funcify::{Graph, HostTensor};
 
 use super::Prepared;
@@ -45,5 +45,10 @@ impl<B: Backend> Prepared for Compiled<B> {
             Ok((output.name.clone(), host.context("a result cannot be read")?))
         });
         named.collect()
+    }
+
+    fn profile(&mut self) -> Result<Option<Profile>> {
+        self.function.call(&self.inputs)?;
+        Ok(Some(self.function.profile(&self.inputs)?.1))
     }
 }

@@ -6,9 +6,10 @@ mod plugin;
 
 use anyhow::{Result, bail};
 use funcify::HostTensor;
-use funcify::dispatch::{LoopStrategy, Reference};
+use funcify::dispatch::{LoopStrategy, Profile, Reference};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
+use funcify_cpu::Cpu;
 
 pub(crate) use by_hand::{BurnInputs, CandleInputs};
 
@@ -17,6 +18,7 @@ use crate::workloads::{Loss, Sizes, Workload};
 /// Every subject, in the order of the report. A new one is an entry here.
 pub(crate) const ALL: &[Subject] = &[
     subject("reference", Kind::Compiled(Device::Reference, LoopStrategy::Native), None),
+    subject("cpu", Kind::Compiled(Device::Cpu, LoopStrategy::Compiled), None),
     subject("candle-by-hand", Kind::ByHand(Device::Candle), None),
     subject("candle-native", Kind::Compiled(Device::Candle, LoopStrategy::Native), Some("candle-by-hand")),
     subject("candle-unroll", Kind::Compiled(Device::Candle, LoopStrategy::Unroll), Some("candle-by-hand")),
@@ -93,6 +95,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Device {
     Reference,
+    Cpu,
     Candle,
     Flex,
     Ndarray,
@@ -105,7 +108,7 @@ impl Device {
             Device::Flex => Burn::flex(),
             Device::Ndarray => Burn::ndarray(),
             Device::Wgpu => Burn::wgpu()?,
-            Device::Reference | Device::Candle => bail!("not a device of Burn"),
+            Device::Reference | Device::Cpu | Device::Candle => bail!("not a device of Burn"),
         })
     }
 }
@@ -135,6 +138,11 @@ pub(crate) trait Prepared {
 
     /// Runs it, and gives the results by name.
     fn results(&mut self) -> Result<Vec<(String, HostTensor)>>;
+
+    /// Runs it once more, and tells what it spends, if it is a program of funcify's.
+    fn profile(&mut self) -> Result<Option<Profile>> {
+        Ok(None)
+    }
 }
 
 /// Why a subject does not run a workload.
@@ -165,6 +173,7 @@ pub(crate) fn prepare(
             };
             match device {
                 Device::Reference => compiled::prepare(graph, &Reference, strategy, inputs, |_| Ok(())),
+                Device::Cpu => compiled::prepare(graph, &Cpu::default(), strategy, inputs, |_| Ok(())),
                 Device::Candle => compiled::prepare(graph, &Candle::cpu(), strategy, inputs, |_| Ok(())),
                 _ => compiled::prepare(graph, &device.burn()?, strategy, inputs, |burn: &Burn| {
                     burn.device().sync().map_err(|error| anyhow::anyhow!("{error:?}"))

@@ -103,6 +103,14 @@ impl fmt::Display for Sizes {
     }
 }
 
+/// Where a workload with its sizes, `rnn T=1000 B=1 H=32`, stands in the report.
+pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
+    let (name, numbers) = title.split_once(' ')?;
+    let workload = ALL.iter().position(|workload| workload.name == name)?;
+    let mut sizes = ALL[workload].full.iter().chain(ALL[workload].quick).chain(ALL[workload].growth);
+    Some((workload, sizes.position(|sizes| sizes.to_string() == numbers)?))
+}
+
 impl Workload {
     /// The workload of that name.
     pub(crate) fn named(name: &str) -> Result<&'static Workload> {

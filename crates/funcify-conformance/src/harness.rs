@@ -6,7 +6,7 @@ use funcify::dispatch::Executor;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::expectations::Expectations;
-use crate::runner::{MODES, Status, Subject, run_case, unmatched_gaps};
+use crate::runner::{Status, Subject, run_case, unmatched_gaps};
 use crate::suite::{Case, all_cases};
 
 /// The suite as a test program of its own: put `fn main() { funcify_conformance::run_as_tests(Arc::new(MyBackend), "") }`
@@ -34,7 +34,7 @@ pub fn trials_of(cases: Vec<Case>, subject: &Subject) -> Vec<Trial> {
     let mut trials: Vec<Trial> =
         unmatched_gaps(&cases, subject).into_iter().map(|row| failing(&row.case, row.reason)).collect();
     for case in cases.into_iter().map(Arc::new) {
-        for mode in MODES {
+        for mode in subject.modes() {
             let name = format!("{}/{}/{}", subject.name, case.name, mode.name());
             let (case, subject) = (case.clone(), subject.clone());
             trials.push(Trial::test(name, move || {

@@ -11,8 +11,16 @@ use crate::compare::compare;
 use crate::expectations::Expectations;
 use crate::suite::{Case, Expected};
 
-/// How a case is run.
+/// How a case is run on a backend that does not compile loops.
 pub const MODES: [LoopStrategy; 2] = [LoopStrategy::Unroll, LoopStrategy::Native];
+
+/// How a case is run on a backend: where loops are compiled as a whole, also so, and not unrolled.
+pub fn modes_of(executor: &dyn Executor) -> [LoopStrategy; 2] {
+    match executor.loop_strategy() {
+        LoopStrategy::Compiled => [LoopStrategy::Native, LoopStrategy::Compiled],
+        _ => MODES,
+    }
+}
 
 /// A backend of the suite.
 #[derive(Clone)]
@@ -23,6 +31,13 @@ pub struct Subject {
     pub executor: Result<Arc<dyn Executor>, String>,
     /// What it is declared not to do.
     pub expectations: Expectations,
+}
+
+impl Subject {
+    /// How cases are run on it.
+    pub fn modes(&self) -> [LoopStrategy; 2] {
+        self.executor.as_ref().map_or(MODES, |executor| modes_of(executor.as_ref()))
+    }
 }
 
 /// What came of a case.
@@ -75,7 +90,7 @@ pub fn run_case(case: &Case, subject: &Subject, mode: LoopStrategy) -> Row {
 /// Entries of the declared gaps that match no case, as failed rows.
 pub fn unmatched_gaps(cases: &[Case], subject: &Subject) -> Vec<Row> {
     let matched = |gap: &&crate::expectations::Gap| {
-        cases.iter().any(|case| MODES.iter().any(|mode| gap.covers(&case.name, mode.name())))
+        cases.iter().any(|case| subject.modes().iter().any(|mode| gap.covers(&case.name, mode.name())))
     };
     let unmatched = subject.expectations.expect.iter().filter(|gap| !matched(gap));
     unmatched

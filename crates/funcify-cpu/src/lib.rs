@@ -10,12 +10,16 @@
 
 #![forbid(unsafe_code)]
 
+mod backend;
 mod float;
 pub mod kernels;
 mod machine;
 pub mod plan;
+mod planner;
 mod run;
 
+pub use backend::Cpu;
 pub use float::Float;
 pub use machine::Machine;
+pub use planner::{Division, GraphPlan, plan_graph};
 pub use run::{CallError, Element, Executor};

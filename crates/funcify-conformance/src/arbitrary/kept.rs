@@ -63,6 +63,9 @@ impl Kept {
     }
 }
 
+/// How large the floats of arguments are.
+pub(super) const LARGEST: f64 = 1.2;
+
 /// Arguments of these types: floats between -1.2 and 1.2, integers from 0 to 3, booleans.
 pub fn arguments(types: &[TensorType], sizes: &Sizes, seed: u64) -> Result<Vec<HostTensor>, String> {
     let types = types.iter().enumerate();
@@ -78,7 +81,7 @@ fn tensor(ty: &TensorType, sizes: &Sizes, seed: u64) -> Result<HostTensor, Strin
         match ty.dtype {
             DType::Bool => Scalar::Bool(bits & 1 == 1),
             dtype if dtype.is_int() => Scalar::Int((bits % 4) as i64),
-            _ => Scalar::Float((bits >> 11) as f64 / (1u64 << 53) as f64 * 2.4 - 1.2),
+            _ => Scalar::Float((bits >> 11) as f64 / (1u64 << 53) as f64 * 2.0 * LARGEST - LARGEST),
         }
     }))
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use funcify::{Builder, DType, Dim, Error, Shape, Sizes, TensorType, Value, concat};
 
 use super::choices::Choices;
+use super::kept::LARGEST;
 use super::{Rules, control, elementwise, integers, loops, recurrences, rules, structure, transforms};
 
 /// What floats are kept below, so that differences are exact enough.
@@ -106,11 +107,11 @@ impl Maker<'_> {
         for index in 0..2 + self.choices.below(2) {
             let ty = self.choices.of(&FLOATS);
             let value = builder.input(&format!("x{index}"), ty);
-            self.add(value, 1.0);
+            self.add(value, LARGEST);
         }
         // The symbols are bound, whatever the others are.
         let value = builder.input("rows", "f64[T,N]");
-        self.add(value, 1.0);
+        self.add(value, LARGEST);
         if self.choices.one_in(2) {
             let value = builder.input("n", "i64[]");
             self.add(value, 3.0);

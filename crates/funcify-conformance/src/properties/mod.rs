@@ -9,11 +9,11 @@ mod straight;
 
 use std::collections::BTreeMap;
 
-use funcify::dispatch::{CompileOptions, Executor, Reference};
+use funcify::dispatch::{CompileOptions, Executor, LoopStrategy, Reference};
 use funcify::{Disconnected, Error, GradOptions, Graph, HostTensor, Residuals, Sizes, TensorType, evaluate};
 
 use crate::arbitrary::{Kept, Rules, arguments, mixed};
-use crate::runner::MODES;
+use crate::runner::modes_of;
 use differences::Difference;
 use lanes::{gradient_of_lanes, lanes};
 use straight::straight;
@@ -248,8 +248,12 @@ fn modes(
     tolerance: f64,
     tally: &mut Tally,
 ) -> Checked {
-    for strategy in MODES {
-        let property = if strategy == MODES[0] { "unrolled" } else { "native" };
+    for strategy in modes_of(executor) {
+        let property = match strategy {
+            LoopStrategy::Unroll => "unrolled",
+            LoopStrategy::Compiled => "compiled",
+            LoopStrategy::Auto | LoopStrategy::Native => "native",
+        };
         let compile = CompileOptions { strategy, ..CompileOptions::default() };
         let results = executor.compile(graph, compile).and_then(|f| f.call(&subject.arguments(graph)));
         match results {

@@ -32,6 +32,18 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Elements of scratch memory.
+    pub fn scratch_elements(&self) -> usize {
+        let len = |region: &Region| match (region.place, region.split) {
+            (Place::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
+            (Place::Scratch, _) => region.units * region.pitch,
+            _ => 0,
+        };
+        self.regions.iter().map(len).sum()
+    }
+}
+
 impl Operand {
     /// The start of a region, in every iteration, one row for all.
     pub fn of(region: usize) -> Self {

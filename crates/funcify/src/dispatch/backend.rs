@@ -1,6 +1,7 @@
 //! What a backend is: a tensor type, and the few things that loops and calls need of it beside its kernels.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use smallvec::SmallVec;
@@ -113,11 +114,62 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// waited for.
     fn wait(&self) {}
 
+    /// Compiles a program, or a loop of one, as a whole for sizes that are known; or says which op stands in the way. What
+    /// has no such form runs by the other strategies.
+    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+        let _ = whole;
+        Err(Declined::new(self.name(), "the backend compiles no loops"))
+    }
+
     /// A kernel for ops that have no registered conversion. Only the reference backend has one.
     fn fallback(&self) -> Option<Kernel<Self>> {
         None
     }
 }
+
+/// What [`Backend::compile`] is given.
+#[derive(Clone, Copy, Debug)]
+pub struct Whole<'a> {
+    /// A program; or a loop, as a graph of one node, whose inputs are its operands and whose outputs are the results that
+    /// are used.
+    pub graph: &'a Graph,
+    /// The sizes that it is compiled for.
+    pub sizes: &'a Sizes,
+    /// Whether it is the whole program.
+    pub is_program: bool,
+    /// How many bytes may be held beside arguments and results.
+    pub memory_budget: u64,
+}
+
+/// A program or a loop that runs as a whole.
+pub trait Compiled<T>: Send + Sync {
+    /// Runs it: the graph's inputs in, its outputs out.
+    fn run(&self, operands: &[T]) -> Result<Tensors<T>, BackendError>;
+}
+
+/// Why something was not compiled as a whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Declined {
+    /// The op that stands in the way.
+    pub op: String,
+    /// What it is about it.
+    pub reason: String,
+}
+
+impl Declined {
+    /// An op and what it is about it.
+    pub fn new(op: impl Into<String>, reason: impl Into<String>) -> Self {
+        Declined { op: op.into(), reason: reason.into() }
+    }
+}
+
+impl fmt::Display for Declined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {}", self.op, self.reason)
+    }
+}
+
+impl std::error::Error for Declined {}
 
 /// What [`Backend::call_tracked`] is given of a function.
 pub struct TrackedCall<'a> {
@@ -181,6 +233,8 @@ pub enum LoopStrategy {
     Unroll,
     /// One program for the body, run by a loop; any sizes.
     Native,
+    /// The whole loop compiled by the backend for the sizes of a call, where it can; else as by `Auto`.
+    Compiled,
 }
 
 impl LoopStrategy {
@@ -189,12 +243,13 @@ impl LoopStrategy {
         (self != LoopStrategy::Auto).then_some(self)
     }
 
-    /// The name in tables: `auto`, `unroll`, `native`.
+    /// The name in tables: `auto`, `unroll`, `native`, `compiled`.
     pub fn name(self) -> &'static str {
         match self {
             LoopStrategy::Auto => "auto",
             LoopStrategy::Unroll => "unroll",
             LoopStrategy::Native => "native",
+            LoopStrategy::Compiled => "compiled",
         }
     }
 }

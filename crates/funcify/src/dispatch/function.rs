@@ -27,7 +27,8 @@ use crate::types::{DType, Shape, Sizes, TensorType};
 pub struct CompileOptions {
     /// The strategy of all loops, left to the backend by default. Forced to be unrolled, a loop whose number of steps is not known from sizes, constants
     /// and static inputs is an error, `StepCountNotStatic`; one that ends early, by an `until` or a condition, needs a
-    /// largest number that is.
+    /// largest number that is. Forced to be compiled, a loop that the backend cannot compile runs as it would by default, and
+    /// [`Function::report`] says why.
     pub strategy: LoopStrategy,
     /// How many instructions an unrolled program may have before it is an error.
     pub max_kernels: usize,
@@ -383,7 +384,10 @@ fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool
             Op::Scan(scan) => {
                 // A loop that ends early runs from the host; forced to be unrolled, it asks for its largest count.
                 let is_laid_out = scan.until.is_none() || settings.strategy.is_some();
-                unrolls |= is_laid_out && settings.strategy_of(scan, &at)? == LoopStrategy::Unroll;
+                let strategy = settings.strategy_of(scan, &at)?;
+                unrolls |= is_laid_out && strategy == LoopStrategy::Unroll;
+                // What is compiled as a whole is compiled for sizes.
+                unrolls |= strategy == LoopStrategy::Compiled;
                 unrolls |= validate(settings, &scan.body)?;
             }
             Op::Switch(_) | Op::While(_) => {

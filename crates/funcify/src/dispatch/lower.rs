@@ -16,7 +16,7 @@ use super::associative::AssociativeNode;
 use super::backend::{Backend, LoopStrategy};
 use super::eager::execution_error;
 use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, too_large};
-use super::registry::{Conversion, Conversions};
+use super::registry::{Conversion, Conversions, registered_strategy};
 use super::report::{LoopReport, Steps};
 use super::switch::ChoiceNode;
 use super::while_loop::WhileNode;
@@ -55,6 +55,11 @@ impl<B: Backend> Settings<'_, B> {
             true => Err(over_budget(at, what(), bytes, 0, self.memory_budget)),
             false => Ok(()),
         }
+    }
+
+    /// The strategy of the backend's loops: what is forced, else what its conversion of loops names.
+    pub(super) fn whole_strategy(&self) -> LoopStrategy {
+        self.strategy.or_else(registered_strategy::<B>).unwrap_or(LoopStrategy::Native)
     }
 
     /// The strategy of loops: what is forced, else what the loop's conversion names.
@@ -139,7 +144,13 @@ impl<'a, B: Backend> Lowering<'a, B> {
     }
 
     /// Lowers a whole graph. `statics` are the numbers of its static inputs, by input.
-    pub(super) fn program(self, graph: &Graph, statics: &[(usize, i64)]) -> Result<(Program<B>, Findings)> {
+    pub(super) fn program(mut self, graph: &Graph, statics: &[(usize, i64)]) -> Result<(Program<B>, Findings)> {
+        let inputs: Vec<_> = graph.inputs().iter().map(|input| (self.register(), graph.ty(input.value).clone())).collect();
+        let slots: Vec<Slot> = inputs.iter().map(|(slot, _)| *slot).collect();
+        if let Some(outputs) = self.lower_whole(graph, &slots)? {
+            return Ok((Program::plan(self.instructions, self.registers, inputs, &outputs), self.findings));
+        }
+        self.registers = 0;
         let mut arguments: Vec<_> = graph.inputs().iter().map(|input| (input.value, None)).collect();
         for (index, number) in statics {
             arguments[*index].1 = Some(Known { number: *number, inputs: BTreeSet::from([*index]) });
@@ -197,7 +208,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
     }
 
     /// A new register.
-    fn register(&mut self) -> Slot {
+    pub(super) fn register(&mut self) -> Slot {
         self.registers += 1;
         (self.registers - 1) as Slot
     }
@@ -225,6 +236,11 @@ impl<'a, B: Backend> Lowering<'a, B> {
             }
         }
         Ok(())
+    }
+
+    /// Notes how a loop runs.
+    pub(super) fn report_loop(&mut self, report: LoopReport) {
+        self.findings.add_loop(report);
     }
 
     /// Adds an instruction and gives its results' registers.
@@ -353,7 +369,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
             Some(Ok(bound)) => Steps::AtMost(usize::try_from(bound).unwrap_or(0)),
             _ => Steps::AtRunTime,
         };
-        self.findings.add_loop(LoopReport { op: "while", site: at.site, strategy: LoopStrategy::Native, steps });
+        let strategy = LoopStrategy::Native;
+        self.findings.add_loop(LoopReport { op: "while", site: at.site, strategy, declined: None, steps });
         let places = op.operands();
         let carries = places.carries.len();
         let condition = self.sub_program(&op.condition, carries, &operands[places.condition])?;
@@ -406,6 +423,13 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let at = node.place();
         let types = graph.types(&node.inputs);
         let strategy = self.scan_strategy(scan, &at, operands, &types)?;
+        let mut declined = None;
+        if self.settings.strategy_of(scan, &at)? == LoopStrategy::Compiled {
+            match self.lower_whole_loop(graph, node, scan, operands)? {
+                Ok(results) => return Ok(results),
+                Err(why) => declined = Some(why),
+            }
+        }
         let steps = match strategy {
             LoopStrategy::Unroll => unroll::known_steps(self, scan, &at, operands).ok(),
             _ if scan.steps_operand => None,
@@ -416,7 +440,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             (Some(steps), Some(_)) => Steps::AtMost(steps),
             (None, _) => Steps::AtRunTime,
         };
-        self.findings.add_loop(LoopReport { op: "scan", site: at.site, strategy, steps });
+        self.findings.add_loop(LoopReport { op: "scan", site: at.site, strategy, declined, steps });
         let body = self.lower_invariants(scan, operands)?;
         match strategy {
             LoopStrategy::Unroll => unroll::lower(self, scan, &at, operands, &types, body),
@@ -432,8 +456,12 @@ impl<'a, B: Backend> Lowering<'a, B> {
         operands: &[Slot],
         types: &[TensorType],
     ) -> Result<LoopStrategy> {
-        let forced = self.settings.strategy;
-        let strategy = self.settings.strategy_of(scan, at)?;
+        // What the backend did not compile runs as it would without compiled loops.
+        let forced = self.settings.strategy.filter(|strategy| *strategy != LoopStrategy::Compiled);
+        let strategy = match self.settings.strategy_of(scan, at)? {
+            LoopStrategy::Compiled => registered_strategy::<B>().unwrap_or(LoopStrategy::Native),
+            strategy => strategy,
+        };
         match strategy {
             LoopStrategy::Unroll if scan.until.is_some() && forced.is_none() => Ok(LoopStrategy::Native),
             LoopStrategy::Unroll => {

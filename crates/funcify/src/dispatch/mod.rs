@@ -23,8 +23,11 @@ mod span;
 mod switch;
 mod unroll;
 mod while_loop;
+mod whole;
 
-pub use backend::{Backend, Call, IntoTensors, LoopStrategy, Part, StackType, Tensors, TrackedCall};
+pub use backend::{
+    Backend, Call, Compiled, Declined, IntoTensors, LoopStrategy, Part, StackType, Tensors, TrackedCall, Whole,
+};
 pub use eager::run_op;
 pub use executor::{BackendEntry, Executable, Executor, backend_names, open_backend, run_named};
 pub use function::{CompileCounts, CompileOptions, Function, ordered_inputs};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::associative::AssociativeNode;
-use super::backend::{Backend, Call, Part, StackType, Tensors};
+use super::backend::{Backend, Call, Compiled, Part, StackType, Tensors};
 use super::eager::execution_error;
 use super::ledger::{Ledger, Memory};
 use super::native::NativeLoop;
@@ -49,6 +49,8 @@ pub(super) enum Action<B: Backend> {
     While(Box<WhileNode<B>>),
     /// Runs the programs of an associative scan.
     Associative(Box<AssociativeNode<B>>),
+    /// Runs what the backend compiled as a whole.
+    Whole(WholeNode<B::Tensor>),
     /// Gives a tensor that is part of the program.
     Constant { tensor: B::Tensor, ty: TensorType },
     /// Gives a symbol its size for the instructions that follow: the number of steps of an unrolled loop.
@@ -66,6 +68,13 @@ pub(super) struct KernelNode<B: Backend> {
     pub(super) kernel: Kernel<B>,
     pub(super) op: Op,
     pub(super) inputs: Vec<TensorType>,
+    pub(super) outputs: Vec<TensorType>,
+    pub(super) at: Place,
+}
+
+/// A program or a loop that the backend compiled as a whole.
+pub(super) struct WholeNode<T> {
+    pub(super) compiled: Arc<dyn Compiled<T>>,
     pub(super) outputs: Vec<TensorType>,
     pub(super) at: Place,
 }
@@ -267,6 +276,7 @@ impl<B: Backend> Action<B> {
             Action::Choice(choice) => choice.at.clone(),
             Action::While(node) => node.at.clone(),
             Action::Associative(node) => node.at.clone(),
+            Action::Whole(node) => node.at.clone(),
             Action::Constant { .. } => Place::new("constant", Site::Unknown),
             Action::Bind { .. } => Place::new("scan", Site::Unknown),
             Action::Row { of, .. } | Action::Rows { of, .. } => of.at.clone(),
@@ -282,6 +292,7 @@ impl<B: Backend> Action<B> {
             Action::Choice(choice) => &choice.outputs,
             Action::While(node) => &node.outputs,
             Action::Associative(node) => &node.leaves,
+            Action::Whole(node) => &node.outputs,
             Action::Constant { ty, .. } => std::slice::from_ref(ty),
             Action::Bind { .. } => &[],
             Action::Row { of, .. } => std::slice::from_ref(&of.row),
@@ -311,6 +322,7 @@ impl<B: Backend> Action<B> {
             Action::Choice(choice) => choice.run(run, operands.into_vec()),
             Action::While(node) => node.run(run, operands.into_vec()),
             Action::Associative(node) => node.run(run, operands.into_vec()),
+            Action::Whole(node) => run.fail(&node.at, node.compiled.run(&operands)),
             Action::Bind { symbol, size } => {
                 run.sizes.set(symbol, *size);
                 Ok(Tensors::new())

@@ -6,7 +6,7 @@ use std::mem::size_of;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::backend::{Backend, LoopStrategy};
+use super::backend::{Backend, Declined, LoopStrategy};
 use super::function::CompileCounts;
 use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot};
 use crate::error::Site;
@@ -45,8 +45,10 @@ pub struct LoopReport {
     pub op: &'static str,
     /// The user's line.
     pub site: Site,
-    /// Laid out, or run from the host.
+    /// Laid out, run from the host, or compiled.
     pub strategy: LoopStrategy,
+    /// Why it is not compiled, if it was to be.
+    pub declined: Option<Declined>,
     /// How many steps it runs.
     pub steps: Steps,
 }
@@ -84,7 +86,11 @@ impl fmt::Display for Report {
         writeln!(f, "compile time           {:?}", self.compile_time)?;
         writeln!(f, "compiled, reused       {}, {}", self.counts.compiled, self.counts.reused)?;
         for each in &self.loops {
-            writeln!(f, "{:<22} {}, {} ({})", each.op, each.strategy.name(), each.steps, each.site)?;
+            write!(f, "{:<22} {}, {} ({})", each.op, each.strategy.name(), each.steps, each.site)?;
+            match &each.declined {
+                Some(declined) => writeln!(f, "; not compiled: {declined}")?,
+                None => writeln!(f)?,
+            }
         }
         Ok(())
     }

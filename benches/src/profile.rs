@@ -1,0 +1,36 @@
+//! What a call of funcify's programs spends, by op: where the reasons of gaps come from.
+
+use anyhow::Result;
+use funcify::HostTensor;
+
+use crate::harness::Plan;
+use crate::subjects::{self, Phase};
+use crate::workloads::Loss;
+
+/// How many ops are shown.
+const SHOWN: usize = 8;
+
+/// Runs each program of the plan, profiled, and prints a table.
+pub(crate) fn print(plan: &Plan) -> Result<()> {
+    for (workload, sizes) in &plan.items {
+        let inputs: Vec<(String, HostTensor)> =
+            workload.inputs(sizes).into_iter().map(|(name, tensor)| (name.to_string(), tensor)).collect();
+        for phase in Phase::ALL {
+            for subject in plan.subjects.iter().copied().filter(|subject| subject.is_funcify()) {
+                let is_absent = phase == Phase::Train && workload.loss == Loss::None;
+                if is_absent || subjects::declines(subject, workload, phase).is_some() {
+                    continue;
+                }
+                let mut program = subjects::prepare(subject, workload, *sizes, phase, &inputs)?;
+                let Some(profile) = program.profile()? else { continue };
+                println!("\n{} {sizes}, {}, {}: {:?}", workload.name, phase.name(), subject.name, profile.total);
+                for share in profile.by_op().into_iter().take(SHOWN) {
+                    let part = 100.0 * share.time.as_secs_f64() / profile.total.as_secs_f64();
+                    let each = share.time / u32::try_from(share.count).unwrap_or(u32::MAX).max(1);
+                    println!("  {part:5.1} %  {:24} {:8} x {each:?}", share.name, share.count);
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! What a program costs, roughly, and so into how many parts it is divided.
+//!
+//! The figures are those that `cargo bench -p funcify-cpu` prints on one core of a server. A wrong one makes a plan slower,
+//! and no result different.
+
+use funcify::ops::Op;
+use funcify::types::Sizes;
+use funcify::{Graph, ValueId};
+
+use super::parallel::{Label, Labels};
+
+/// Nanoseconds of an instruction before its first element.
+const OF_AN_INSTRUCTION: f64 = 20.0;
+/// Nanoseconds of an element.
+const OF_AN_ELEMENT: f64 = 0.1;
+/// Nanoseconds of a multiplication and addition of a product.
+const OF_A_TERM: f64 = 0.015;
+/// From how many nanoseconds on a program is worth threads.
+const WORTH_THREADS: f64 = 200_000.0;
+/// How many rows of a product a part has at least.
+const ROWS: usize = 12;
+/// How many elements of a value a part has at most, so that what a step needs stays in the nearest cache.
+const ELEMENTS: usize = 2048;
+/// How many parts there are at most.
+const PARTS: usize = 32;
+
+/// What a program costs.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    nanoseconds: f64,
+    has_products: bool,
+    /// The largest number of elements that a value of a loop has for each index of the axis.
+    width: usize,
+}
+
+/// Into how many parts a program is divided along its axis.
+pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &Labels) -> usize {
+    let mut cost = Cost::default();
+    add(&mut cost, graph, sizes, labels, 1.0, false);
+    if cost.nanoseconds < WORTH_THREADS {
+        return 1;
+    }
+    let divisors = (2..=PARTS.min(labels.size)).filter(|parts| labels.size.is_multiple_of(*parts));
+    match cost.has_products {
+        true => divisors.filter(|parts| labels.size / parts >= ROWS).max().unwrap_or(1),
+        // The fewest that fit, so that rows are long.
+        false => {
+            let fits = |parts: &usize| labels.size / parts * cost.width.max(1) <= ELEMENTS;
+            divisors.clone().find(fits).or_else(|| divisors.max()).unwrap_or(1)
+        }
+    }
+}
+
+fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &Labels, times: f64, is_loop: bool) {
+    let live = graph.live_nodes();
+    for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
+        let shape = |value: ValueId| graph.ty(value).shape.value(sizes).unwrap_or_default();
+        let elements = |value: ValueId| shape(value).iter().product::<usize>() as f64;
+        if let Op::Scan(scan) = &node.op {
+            let steps = scan.steps.value(sizes).unwrap_or(1).max(0) as f64;
+            add(cost, &scan.body, sizes, labels, times * steps, true);
+            continue;
+        }
+        let Some(result) = node.outputs.first().copied() else { continue };
+        let own = match &node.op {
+            Op::MatMul(_) => {
+                cost.has_products |= is_loop;
+                OF_A_TERM * elements(result) * shape(node.inputs[0]).last().copied().unwrap_or(1) as f64
+            }
+            Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Slice(_) | Op::Constant(_) => continue,
+            _ => OF_AN_ELEMENT * elements(result).max(node.inputs.iter().map(|input| elements(*input)).fold(0.0, f64::max)),
+        };
+        cost.nanoseconds += times * (OF_AN_INSTRUCTION + own);
+        if let (true, Label::Axis(axis)) = (is_loop, labels.of(graph, result)) {
+            let shape = shape(result);
+            cost.width = cost.width.max(shape.iter().product::<usize>() / shape[axis].max(1));
+        }
+    }
+}

@@ -1,0 +1,528 @@
+//! From ops on tensors to instructions on rows and lanes.
+//!
+//! Nodes belong to the innermost loop that something of them depends on. Level 0 is before the parts: it is computed once
+//! for all. Level 1 is a part's program, level 2 its outermost loops. Axes along which all operands run alike are one
+//! axis. Of what is left, one axis is the lanes and the longest other one the rows; further axes are a loop, or
+//! instructions of their own.
+
+use funcify::dispatch::Declined;
+
+use super::memory::Memory;
+use super::recurrence::recurrence;
+use super::view::View;
+use crate::kernels::{Binary, Fold, Unary, packed_len};
+use crate::plan::{Across, DEPTH, Node, Op, Operand, Place, Plan, Split};
+
+/// How many instructions a plan may have.
+const MOST_INSTRUCTIONS: usize = 1 << 14;
+
+/// From how many indices on an axis is a loop, and not instructions of their own.
+const LEAST_OF_A_LOOP: usize = 4;
+
+/// A program in the making.
+pub(super) struct Emitter {
+    pub(super) plan: Plan,
+    /// What runs once before the parts, the program of a part, and the loops in it that are open.
+    blocks: Vec<Block>,
+    /// The scratch memory that all parts share, and that of a part.
+    memory: [Memory; 2],
+    /// Their regions.
+    registers: [usize; 2],
+    /// Bytes of an element.
+    element: usize,
+    instructions: usize,
+    /// Registers with one number each.
+    numbers: Vec<(u64, View)>,
+    /// Matrices that were packed outside of all loops, and where.
+    packs: Vec<(View, View)>,
+    /// Registers that have an initial value in the first part, and these values.
+    initial_shares: Vec<(View, View)>,
+    /// Results, and the registers whose sums over the parts they are.
+    sums: Vec<(View, View)>,
+}
+
+#[derive(Default)]
+struct Block {
+    nodes: Vec<Node>,
+    /// What was computed before this loop while it was open, and is needed until it ends.
+    needed: Vec<View>,
+}
+
+/// An axis of an instruction: its size, and the stride of each operand, that of what is written first.
+#[derive(Clone, Debug)]
+struct Axis {
+    size: usize,
+    strides: Vec<usize>,
+}
+
+impl Emitter {
+    pub(super) fn new(element: usize) -> Self {
+        let mut plan = Plan::default();
+        let shared = plan.region(Place::Scratch, 0, 1, Split::Whole);
+        let own = plan.region(Place::Scratch, 0, 1, Split::Parts(1));
+        Emitter {
+            plan,
+            blocks: vec![Block::default(), Block::default()],
+            memory: [Memory::default(), Memory::default()],
+            registers: [shared, own],
+            element,
+            instructions: 0,
+            numbers: Vec::new(),
+            packs: Vec::new(),
+            initial_shares: Vec::new(),
+            sums: Vec::new(),
+        }
+    }
+
+    /// The plan: `parts` parts of `len` indices each run the program.
+    pub(super) fn finish(mut self, parts: usize, len: usize) -> Result<Plan, Declined> {
+        let sums = self.shares(parts)?;
+        for (region, memory) in self.registers.into_iter().zip(&self.memory) {
+            self.plan.regions[region].units = memory.len();
+        }
+        self.plan.regions[self.registers[1]].split = Split::Parts(parts);
+        let mut programs = self.blocks.into_iter().map(|block| block.nodes);
+        let (shared, program) = (programs.next().unwrap_or_default(), programs.next().unwrap_or_default());
+        let mut plan = self.plan;
+        if !shared.is_empty() {
+            plan.once(shared);
+        }
+        if !program.is_empty() {
+            plan.parts(parts, len, program);
+        }
+        if !sums.is_empty() {
+            plan.once(sums);
+        }
+        Ok(plan)
+    }
+
+    /// The level of what is computed now: 1 in no loop.
+    pub(super) fn depth(&self) -> usize {
+        self.blocks.len() - 1
+    }
+
+    /// Opens a loop.
+    pub(super) fn open(&mut self) -> Result<(), Declined> {
+        if self.depth() > DEPTH {
+            return Err(Declined::new("scan", format!("more than {DEPTH} loops inside one another")));
+        }
+        self.blocks.push(Block::default());
+        Ok(())
+    }
+
+    /// Closes the innermost loop, which runs so often.
+    pub(super) fn close(&mut self, times: usize) {
+        if let Some(Block { nodes, .. }) = self.blocks.pop()
+            && times > 0
+            && !nodes.is_empty()
+        {
+            let level = self.depth();
+            let node = recurrence(&self.plan.regions, &nodes, times, level - 1).unwrap_or(Node::Loop { times, body: nodes });
+            self.blocks[level].nodes.push(node);
+        }
+    }
+
+    /// Memory for a tensor that is written at a level.
+    pub(super) fn reserve(&mut self, shape: &[usize], level: usize) -> View {
+        let (is_outside, own) = (level < self.depth(), usize::from(level > 0));
+        let register = self.memory[own].reserve(shape.iter().product(), is_outside);
+        let view = View::whole(self.registers[own], register.start, shape, level);
+        let view = View { register: Some(register), ..view };
+        if is_outside {
+            self.blocks[level + 1].needed.push(view.clone());
+        }
+        view
+    }
+
+    /// A number, as a tensor of rank 0.
+    pub(super) fn number(&mut self, number: f64) -> Result<View, Declined> {
+        if let Some((_, view)) = self.numbers.iter().find(|(bits, _)| *bits == number.to_bits()) {
+            return Ok(view.clone());
+        }
+        let view = self.reserve(&[], 0);
+        self.fill(&view, number)?;
+        self.numbers.push((number.to_bits(), view.clone()));
+        Ok(view)
+    }
+
+    /// Writes one number everywhere.
+    pub(super) fn fill(&mut self, to: &View, number: f64) -> Result<(), Declined> {
+        self.map(Op::Fill(number), to, &[])
+    }
+
+    /// An operand that starts so many elements after the view does, and moves so many more in the loop that is around the
+    /// instruction alone.
+    fn operand(&self, view: &View, start: usize, along: Option<(usize, usize)>, row: usize, across: Across) -> Operand {
+        let (start, mut steps) = (view.start + start, view.steps);
+        if let Some((index, stride)) = along {
+            steps[index] += stride as isize;
+        }
+        let region = self.plan.regions[view.region];
+        let (unit, offset) = match region.split {
+            Split::Columns(_) => {
+                steps.iter_mut().for_each(|step| *step /= region.pitch as isize);
+                (start / region.pitch, start % region.pitch)
+            }
+            Split::Whole | Split::Parts(_) => (start, 0),
+        };
+        Operand { region: view.region, unit, steps, offset, row, across }
+    }
+
+    /// Elements between units of a view that a part sees as columns: instructions stay within a unit.
+    fn unit(&self, view: &View) -> Option<usize> {
+        let region = self.plan.regions[view.region];
+        matches!(region.split, Split::Columns(_)).then_some(region.pitch)
+    }
+
+    /// A sequence whose rows are whole units apart, if a part sees it as columns: itself, or a copy.
+    pub(super) fn in_units(&mut self, sequence: &View) -> Result<View, Declined> {
+        let is_apart = self.unit(sequence).is_none_or(|unit| sequence.strides[0].is_multiple_of(unit));
+        if is_apart { Ok(sequence.clone()) } else { self.copied(sequence) }
+    }
+
+    /// Whether an instruction may go over an axis.
+    fn is_within_units(&self, axis: &Axis, views: &[&View]) -> bool {
+        views.iter().zip(&axis.strides).all(|(view, stride)| self.unit(view).is_none_or(|unit| *stride < unit))
+    }
+
+    /// Adds instructions to the block at a level: one for each index of the axes that are left, the longest of which is a
+    /// loop. `rows` are the distances between rows, and `across` tells whether rows are lanes.
+    fn push(
+        &mut self,
+        level: usize,
+        op: &Op,
+        [rows, lanes]: [usize; 2],
+        views: &[&View],
+        (row, across): (&[usize], &[Across]),
+        rest: &[&Axis],
+    ) -> Result<(), Declined> {
+        let moves_within = |view: &&View| {
+            self.unit(view).is_some_and(|unit| view.steps.iter().any(|step| !step.unsigned_abs().is_multiple_of(unit)))
+        };
+        if views.iter().any(moves_within) {
+            return Err(Declined::new("scan", "rows that share the axis of parts"));
+        }
+        let index = level.saturating_sub(1);
+        let can_loop = |axis: &Axis| {
+            axis.size >= LEAST_OF_A_LOOP
+                && index < DEPTH
+                && views.iter().zip(&axis.strides).all(|(view, stride)| {
+                    self.unit(view).is_none_or(|unit| *stride == 0 || stride % unit == 0)
+                })
+        };
+        let looped = (0..rest.len()).filter(|axis| can_loop(rest[*axis])).max_by_key(|axis| rest[*axis].size);
+        let mut starts = vec![vec![0; views.len()]];
+        for (_, axis) in rest.iter().enumerate().filter(|(axis, _)| Some(*axis) != looped) {
+            let along = |starts: &Vec<usize>| -> Vec<Vec<usize>> {
+                let at = |index: usize| -> Vec<usize> {
+                    starts.iter().zip(&axis.strides).map(|(start, stride)| start + index * stride).collect()
+                };
+                (0..axis.size).map(at).collect()
+            };
+            starts = starts.iter().flat_map(along).collect();
+            if self.instructions + starts.len() > MOST_INSTRUCTIONS {
+                return Err(Declined::new("scan", format!("more than {MOST_INSTRUCTIONS} instructions")));
+            }
+        }
+        self.instructions += starts.len();
+        for start in starts {
+            let operands: Vec<Operand> = (0..views.len())
+                .map(|at| {
+                    let along = looped.map(|axis| (index, rest[axis].strides[at]));
+                    self.operand(views[at], start[at], along, row[at], across[at])
+                })
+                .collect();
+            let node = op.clone().over([rows, lanes], operands[0], &operands[1..]);
+            let node = match looped {
+                Some(axis) => Node::Loop { times: rest[axis].size, body: vec![node] },
+                None => node,
+            };
+            self.blocks[level].nodes.push(node);
+        }
+        Ok(())
+    }
+
+    /// An elementwise op; all have the shape of what is written.
+    pub(super) fn map(&mut self, op: Op, to: &View, from: &[&View]) -> Result<(), Declined> {
+        if to.len() == 0 {
+            return Ok(());
+        }
+        let views: Vec<&View> = [to].into_iter().chain(from.iter().copied()).collect();
+        let axes = merged(&views);
+        let within: Vec<bool> = axes.iter().map(|axis| self.is_within_units(axis, &views)).collect();
+        let side_by_side = |axis: &Axis| axis.strides[0] == 1 && axis.strides.iter().all(|stride| *stride <= 1);
+        let lanes = (0..axes.len()).rev().find(|index| within[*index] && side_by_side(&axes[*index]));
+        if lanes.is_none() && axes.iter().any(|axis| axis.strides[0] == 1) {
+            if let (Op::Unary(Unary::Copy), [from]) = (&op, from) {
+                return self.transpose(to, from, &axes, &within);
+            }
+            // Something runs along another axis than the last: it is laid in order first.
+            let ordered = from.iter().map(|view| self.in_lanes(view)).collect::<Result<Vec<View>, _>>()?;
+            let moved = ordered.iter().zip(from).any(|(ordered, view)| !ordered.is(view));
+            let ordered: Vec<&View> = ordered.iter().collect();
+            if moved {
+                return self.map(op, to, &ordered);
+            }
+            let result = self.reserve(&to.shape, to.level);
+            self.map(op, &result, &ordered)?;
+            return self.copy(to, &result);
+        }
+        let rows = longest(&axes, |index| within[index] && Some(index) != lanes);
+        let size = |index: Option<usize>| index.map_or(1, |index| axes[index].size);
+        let row: Vec<usize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
+        let across: Vec<Across> = (0..views.len())
+            .map(|at| match lanes {
+                Some(lanes) if axes[lanes].strides[at] == 0 => Across::Element,
+                _ => Across::Lanes,
+            })
+            .collect();
+        let rest: Vec<&Axis> = others(&axes, &[rows, lanes]);
+        self.push(to.level, &op, [size(rows), size(lanes)], &views, (&row, &across), &rest)
+    }
+
+    /// A view whose last axis with more than one element has its elements side by side, or is broadcast: itself, or a copy.
+    pub(super) fn in_lanes(&mut self, view: &View) -> Result<View, Declined> {
+        let last = (0..view.shape.len()).rev().find(|axis| view.shape[*axis] > 1);
+        if last.is_none_or(|axis| view.strides[axis] <= 1) { Ok(view.clone()) } else { self.copied(view) }
+    }
+
+    /// A copy of a view with its elements in order.
+    pub(super) fn copied(&mut self, view: &View) -> Result<View, Declined> {
+        let copy = self.reserve(&view.shape, view.level);
+        self.copy(&copy, view)?;
+        Ok(copy)
+    }
+
+    /// A matrix whose rows have their elements side by side: itself, or a copy.
+    pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View, Declined> {
+        if matrix.strides[1] == 1 || matrix.shape[1] == 1 { Ok(matrix.clone()) } else { self.copied(matrix) }
+    }
+
+    /// Copies a tensor.
+    pub(super) fn copy(&mut self, to: &View, from: &View) -> Result<(), Declined> {
+        self.map(Op::Unary(Unary::Copy), to, &[from])
+    }
+
+    /// Copies a tensor whose elements lie along another axis than those of what is written.
+    fn transpose(&mut self, to: &View, from: &View, axes: &[Axis], within: &[bool]) -> Result<(), Declined> {
+        let along = |operand: usize| (0..axes.len()).find(|index| within[*index] && axes[*index].strides[operand] == 1);
+        let views = [to, from];
+        let across = [Across::Lanes; 2];
+        match (along(1), along(0)) {
+            (Some(rows), Some(lanes)) => {
+                let row = [axes[rows].strides[0], axes[lanes].strides[1]];
+                let rest = others(axes, &[Some(rows), Some(lanes)]);
+                let size = [axes[rows].size, axes[lanes].size];
+                self.push(to.level, &Op::Transpose, size, &views, (&row, &across), &rest)
+            }
+            // Elements one by one, along the longest axis.
+            _ => {
+                let rows = longest(axes, |index| within[index]);
+                let row = [0, 1].map(|operand| rows.map_or(0, |rows| axes[rows].strides[operand]));
+                let size = [rows.map_or(1, |rows| axes[rows].size), 1];
+                let rest = others(axes, &[rows]);
+                self.push(to.level, &Op::Unary(Unary::Copy), size, &views, (&row, &across), &rest)
+            }
+        }
+    }
+
+    /// The fold of a tensor over axes, or the sum of the products of two.
+    pub(super) fn fold(&mut self, fold: Fold, to: &View, from: &[&View], folded: &[usize]) -> Result<(), Declined> {
+        if to.len() == 0 {
+            return Ok(());
+        }
+        let shape = from[0].shape.clone();
+        if folded.iter().any(|axis| shape[*axis] == 0) {
+            return self.fill(to, fold.identity::<f64>());
+        }
+        // The folded axes last; what is written does not move along them.
+        let is_folded = |axis: &usize| folded.contains(axis) && shape[*axis] > 1;
+        let is_kept = |axis: &usize| !is_folded(axis);
+        let order: Vec<usize> = (0..shape.len()).filter(is_kept).chain((0..shape.len()).filter(is_folded)).collect();
+        let count = (0..shape.len()).filter(is_kept).count();
+        let mut spread = to.clone();
+        folded.iter().for_each(|axis| spread.strides.insert(*axis, 0));
+        spread.shape.clone_from(&shape);
+        let views: Vec<View> =
+            [&spread].into_iter().chain(from.iter().copied()).map(|view| view.transposed(&order)).collect();
+        let (outer, inner): (Vec<View>, Vec<View>) = views.iter().map(|view| view.halves(count)).unzip();
+        let outer: Vec<&View> = outer.iter().collect();
+        let axes = merged(&outer);
+        let inner = merged(&inner.iter().collect::<Vec<_>>());
+        let is_even = |axis: &Axis| axis.strides[1] == 1 && axis.strides.iter().all(|stride| *stride <= 1);
+        match inner.as_slice() {
+            [] => {
+                let op = if from.len() == 2 { Op::Binary(Binary::Mul) } else { Op::Unary(Unary::Copy) };
+                self.map(op, outer[0], &outer[1..])
+            }
+            [axis] if self.is_within_units(axis, &outer) && is_even(axis) => {
+                self.fold_lanes(fold, &outer, &axes, axis)
+            }
+            [axis] if self.is_within_units(axis, &outer) => {
+                let is_lanes = |kept: &Axis| {
+                    kept.strides[0] == 1 && is_even(kept) && self.is_within_units(kept, &outer)
+                };
+                match axes.iter().rposition(is_lanes) {
+                    Some(lanes) => self.fold_rows(fold, &outer, &axes, lanes, axis),
+                    None => self.fold_ordered(fold, outer[0], &views[1..], count),
+                }
+            }
+            _ => self.fold_ordered(fold, outer[0], &views[1..], count),
+        }
+    }
+
+    /// Folds copies that lie in order, the folded axes last.
+    fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<(), Declined> {
+        let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>, _>>()?;
+        let last: Vec<usize> = (count..copies[0].shape.len()).collect();
+        self.fold(fold, to, &copies.iter().collect::<Vec<_>>(), &last)
+    }
+
+    /// Folds an axis whose elements lie side by side: they are the lanes.
+    fn fold_lanes(&mut self, fold: Fold, views: &[&View], axes: &[Axis], folded: &Axis) -> Result<(), Declined> {
+        let rows = longest(axes, |index| self.is_within_units(&axes[index], views));
+        let row: Vec<usize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
+        let across: Vec<Across> = folded.strides.iter().map(|stride| across(*stride)).collect();
+        let size = [rows.map_or(1, |rows| axes[rows].size), folded.size];
+        let op = Op::FoldLanes { fold, accumulate: false };
+        self.push(views[0].level, &op, size, views, (&row, &across), &others(axes, &[rows]))
+    }
+
+    /// Folds an axis whose elements are rows: another axis is the lanes.
+    fn fold_rows(
+        &mut self,
+        fold: Fold,
+        views: &[&View],
+        axes: &[Axis],
+        lanes: usize,
+        folded: &Axis,
+    ) -> Result<(), Declined> {
+        let across: Vec<Across> = axes[lanes].strides.iter().map(|stride| across(*stride)).collect();
+        let op = Op::FoldRows { fold, accumulate: false };
+        let size = [folded.size, axes[lanes].size];
+        self.push(views[0].level, &op, size, views, (&folded.strides, &across), &others(axes, &[Some(lanes)]))
+    }
+
+    /// A matrix `[k, n]` in the order of products.
+    pub(super) fn packed(&mut self, matrix: &View) -> Result<View, Declined> {
+        let is_outside = matrix.level <= 1;
+        if let Some((_, packed)) = self.packs.iter().find(|(known, _)| is_outside && known.is(matrix)) {
+            return Ok(packed.clone());
+        }
+        let [k, n] = [matrix.shape[0], matrix.shape[1]];
+        let len = if self.element == size_of::<f32>() { packed_len::<f32>(k, n) } else { packed_len::<f64>(k, n) };
+        let to = self.reserve(&[len], matrix.level);
+        let op = Op::Pack { column: matrix.strides[1] };
+        let (row, across) = ([0, matrix.strides[0]], [Across::Lanes; 2]);
+        self.push(matrix.level, &op, [k, n], &[&to, matrix], (&row, &across), &[])?;
+        if is_outside {
+            self.packs.push((matrix.clone(), to.clone()));
+        }
+        Ok(to)
+    }
+
+    /// Adds the product of the transpose of `[k, m]` with `[k, n]` to `[m, n]`.
+    pub(super) fn sink(&mut self, to: &View, left: &View, right: &View) -> Result<(), Declined> {
+        let [m, n, k] = [to.shape[0], to.shape[1], left.shape[0]];
+        let op = Op::Sink { blocks: 1, block_rows: k, block_steps: [0, 0] };
+        let views = [to, left, right];
+        let row = views.map(|view| view.strides[0]);
+        self.push(to.level, &op, [m, n], &views, (&row, &[Across::Lanes; 3]), &[])
+    }
+
+    /// A product: `to [m, n]` from an initial value of that shape and factors, left sides `[m, k]` and packed right sides.
+    pub(super) fn product(
+        &mut self,
+        to: &View,
+        init: Option<&View>,
+        factors: &[(View, View)],
+        then: Option<Unary>,
+    ) -> Result<(), Declined> {
+        let [m, n] = [to.shape[0], to.shape[1]];
+        if m * n == 0 {
+            return Ok(());
+        }
+        let (mut views, mut row, mut lanes) = (vec![to], vec![to.strides[0]], vec![Across::Lanes]);
+        if let Some(init) = init {
+            views.push(init);
+            row.push(init.strides[0]);
+            lanes.push(if n > 1 { across(init.strides[1]) } else { Across::Lanes });
+        }
+        for (left, right) in factors {
+            views.extend([left, right]);
+            row.extend([left.strides[0], 0]);
+            lanes.extend([Across::Lanes; 2]);
+        }
+        let inner = factors.iter().map(|(left, _)| left.shape[1]).collect();
+        let op = Op::Product { inner, init: init.is_some(), then };
+        self.push(to.level, &op, [m, n], &views, (&row, &lanes), &[])
+    }
+
+    /// A register in which the first part has an initial value when it starts, and the others have 0.
+    pub(super) fn initial_share(&mut self, initial: &View) -> View {
+        let register = self.memory[1].reserve(initial.len(), true);
+        let view = View::whole(self.registers[1], register.start, &initial.shape, 1);
+        let view = View { register: Some(register), ..view };
+        self.initial_shares.push((view.clone(), initial.clone()));
+        view
+    }
+
+    /// After all parts `to` is the sum of what each has in a register.
+    pub(super) fn sum_shares(&mut self, to: &View, share: &View) {
+        self.sums.push((to.clone(), share.clone()));
+    }
+
+    /// What runs before and after the parts, so that shares start from an initial value and are summed up. The registers of
+    /// the parts lie one after the other.
+    fn shares(&mut self, parts: usize) -> Result<Vec<Node>, Declined> {
+        let len = self.memory[1].len();
+        for (register, initial) in std::mem::take(&mut self.initial_shares) {
+            if initial.level > 0 {
+                return Err(Declined::new("scan", "an initial share that parts compute"));
+            }
+            let first = View { level: 0, ..register.clone() };
+            self.copy(&first, &initial)?;
+            if parts > 1 {
+                let others = View { start: register.start + len, ..first }.stacked(parts - 1, len);
+                self.fill(&others, 0.0)?;
+            }
+        }
+        let mut sums = Vec::new();
+        for (to, share) in std::mem::take(&mut self.sums) {
+            let to_operand = self.operand(&to, 0, None, 0, Across::Lanes);
+            let share = self.operand(&share, 0, None, len, Across::Lanes);
+            sums.push(Op::FoldRows { fold: Fold::Sum, accumulate: false }.over([parts, to.len()], to_operand, &[share]));
+        }
+        Ok(sums)
+    }
+}
+
+/// What a row of an operand is that has this stride along the lanes.
+fn across(stride: usize) -> Across {
+    if stride == 0 { Across::Element } else { Across::Lanes }
+}
+
+/// The axes of views of one shape: without those of one element, and with those together along which all run alike.
+fn merged(views: &[&View]) -> Vec<Axis> {
+    let mut axes: Vec<Axis> = Vec::new();
+    for (index, size) in views[0].shape.iter().copied().enumerate().filter(|(_, size)| *size != 1) {
+        let axis = Axis { size, strides: views.iter().map(|view| view.strides[index]).collect() };
+        let continues =
+            |last: &Axis| last.strides.iter().zip(&axis.strides).all(|(last, stride)| *last == stride * size);
+        match axes.last_mut() {
+            Some(last) if continues(last) => *last = Axis { size: last.size * size, ..axis },
+            _ => axes.push(axis),
+        }
+    }
+    axes
+}
+
+/// The longest of some axes.
+fn longest(axes: &[Axis], of: impl Fn(usize) -> bool) -> Option<usize> {
+    (0..axes.len()).filter(|index| of(*index)).max_by_key(|index| axes[*index].size)
+}
+
+/// The axes but these.
+fn others<'a>(axes: &'a [Axis], but: &[Option<usize>]) -> Vec<&'a Axis> {
+    axes.iter().enumerate().filter(|(index, _)| !but.contains(&Some(*index))).map(|(_, axis)| axis).collect()
+}

@@ -1,0 +1,365 @@
+//! Loops: sequences are read and traces written in place; what the next step needs is in registers.
+
+use std::ops::Range;
+
+use funcify::dispatch::Declined;
+use funcify::Node;
+use funcify::ops::scan::{Buffer, Scan, Start, Wanted};
+
+use super::ops::Scope;
+use super::view::View;
+use super::Planner;
+
+/// How many rows of a buffer that nobody wants whole are kept at hand.
+const MOST_ROWS_AT_HAND: usize = 64;
+
+/// What a buffer is for.
+enum Use {
+    /// Its rows are a result, which is to be written there if it can be.
+    Result(Option<View>),
+    /// Steps read it.
+    Steps,
+}
+
+/// The rows of a buffer.
+enum Rows {
+    /// Nobody reads them.
+    None,
+    /// All rows, in memory of their own.
+    Trace { all: View, wanted: Range<usize> },
+    /// The last rows in the order of the loop, the oldest first.
+    AtHand { rows: View, wanted: usize },
+}
+
+/// A carry between steps.
+enum Carry {
+    /// In memory of its own.
+    Register(View),
+    /// In the row that the step before has written to a trace, at an offset; the first step reads the initial value.
+    InTrace { initial: View, buffer: usize, offset: usize },
+}
+
+/// Which steps a loop of the plan runs.
+#[derive(Clone, Copy)]
+struct Steps {
+    /// How many the whole loop has.
+    all: usize,
+    /// How many ran before.
+    from: usize,
+}
+
+impl Planner {
+    /// A loop. `wanted` tells which results are used, `places` where they are to be written, `shares` which are shares of
+    /// parts. Gives those that are used.
+    pub(super) fn scan(
+        &mut self,
+        node: &Node,
+        scan: &Scan,
+        operands: Vec<View>,
+        wanted: &[bool],
+        places: Vec<Option<View>>,
+        shares: &[bool],
+    ) -> Result<Vec<Option<View>>, Declined> {
+        let declined = |reason: &str| Declined::new("scan", reason);
+        if scan.until.is_some() {
+            return Err(declined("it ends early"));
+        }
+        let steps = scan.steps.value(&self.sizes).map_err(|_| declined("a number of steps that is not known"))?;
+        let steps = usize::try_from(steps).map_err(|_| declined("a negative number of steps"))?;
+        if scan.check_rows(&node.place(), steps, |operand| operands[operand].shape[0]).is_err() {
+            return Err(declined("too few rows"));
+        }
+        let own = scan.operands();
+        let mut operands = operands;
+        for sequence in own.sequences.clone().filter(|_| steps > 0) {
+            operands[sequence] = self.emitter.in_units(&operands[sequence])?;
+        }
+        let mut buffers = Vec::with_capacity(scan.buffers.len());
+        for (index, (buffer, place)) in scan.buffers.iter().zip(places).enumerate() {
+            let given = own.buffers[index].map(|operand| &operands[operand]);
+            let use_of = if wanted[index] { Use::Result(place) } else { Use::Steps };
+            buffers.push(self.rows(scan, index, buffer, given, steps, use_of)?);
+        }
+        let mut carries = Vec::with_capacity(scan.carries);
+        for (index, operand) in own.carries.clone().enumerate() {
+            let dtype = scan.body.input_type(scan.params().carries.start + index).dtype;
+            if !self.takes(dtype) {
+                return Err(declined(&format!("a carry of {dtype}")));
+            }
+            let is_share = shares[scan.buffers.len() + index];
+            carries.push(self.carry(scan, index, &operands[operand], &buffers, is_share)?);
+        }
+        // What reads carries in traces has another place to read in the first step.
+        let is_first_apart = carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
+        let first = if is_first_apart { steps.min(1) } else { steps };
+        for (from, count) in [(0, first), (first, steps - first)] {
+            self.emitter.open()?;
+            if count > 0 {
+                self.step(scan, &operands, &buffers, &carries, Steps { all: steps, from })?;
+            }
+            self.emitter.close(count);
+        }
+        let mut results = Vec::with_capacity(wanted.len());
+        for (index, carry) in carries.into_iter().enumerate() {
+            let view = match carry {
+                Carry::Register(register) => register,
+                Carry::InTrace { initial, .. } if steps == 0 => initial,
+                Carry::InTrace { buffer, offset, .. } => match &buffers[buffer] {
+                    Rows::Trace { all, .. } => all.at(0, offset + if scan.reverse { 0 } else { steps - 1 }),
+                    Rows::None | Rows::AtHand { .. } => return Err(declined("a carry without a trace")),
+                },
+            };
+            results.push(wanted[scan.buffers.len() + index].then_some(view));
+        }
+        let mut all = Vec::with_capacity(wanted.len());
+        for (index, rows) in buffers.into_iter().enumerate() {
+            let view = self.rows_wanted(scan, rows)?;
+            all.push(view.filter(|_| wanted[index]));
+        }
+        all.extend(results);
+        Ok(all)
+    }
+
+    /// Where a carry is: if a trace that starts empty has the same values, there, else in a register.
+    fn carry(
+        &mut self,
+        scan: &Scan,
+        index: usize,
+        initial: &View,
+        buffers: &[Rows],
+        is_share: bool,
+    ) -> Result<Carry, Declined> {
+        if is_share {
+            return match self.emitter.depth() {
+                1 => Ok(Carry::Register(self.emitter.initial_share(initial))),
+                _ => Err(Declined::new("scan", "shares of a loop inside another one")),
+            };
+        }
+        let results = scan.results();
+        let value = |output: usize| scan.body.outputs()[output].value;
+        let next = value(results.carries.start + index);
+        for (number, buffer) in scan.buffers.iter().enumerate() {
+            let writes = buffer.writes.iter().zip(results.buffers[number].clone());
+            let same = writes.clone().find(|(_, output)| value(*output) == next);
+            if let (Some((offset, _)), Start::Empty, Rows::Trace { .. }) = (same, buffer.start, &buffers[number]) {
+                return Ok(Carry::InTrace { initial: initial.clone(), buffer: number, offset: *offset });
+            }
+        }
+        let carry = self.emitter.reserve(&initial.shape, self.emitter.depth());
+        self.emitter.copy(&carry, initial)?;
+        Ok(Carry::Register(carry))
+    }
+
+    /// Memory for the rows of a buffer, with those that are given.
+    fn rows(
+        &mut self,
+        scan: &Scan,
+        index: usize,
+        buffer: &Buffer,
+        given: Option<&View>,
+        steps: usize,
+        used: Use,
+    ) -> Result<Rows, Declined> {
+        let level = self.emitter.depth();
+        let row = self.row_shape(scan, index)?;
+        let count = given.map_or(0, |given| given.shape[0]);
+        let last = match (buffer.wanted, &used) {
+            (Wanted::Last(last), Use::Result(_)) => last,
+            _ => 0,
+        };
+        let is_trace = matches!((buffer.wanted, &used), (Wanted::All, Use::Result(_)));
+        let is_whole = buffer.start == Start::Full || is_trace;
+        if !is_whole {
+            let at_hand = count.max(last);
+            if at_hand == 0 && matches!(used, Use::Steps) {
+                return Ok(Rows::None);
+            }
+            if at_hand > MOST_ROWS_AT_HAND {
+                return Err(Declined::new("scan", format!("{at_hand} rows of a buffer at hand")));
+            }
+            let rows = self.emitter.reserve(&[&[at_hand], row.as_slice()].concat(), level);
+            if let Some(given) = given {
+                for index in 0..count {
+                    // In the order of the loop a downward one meets the given rows from the last to the first.
+                    let from = if scan.reverse { count - 1 - index } else { index };
+                    self.emitter.copy(&rows.at(0, at_hand - count + index), &given.at(0, from))?;
+                }
+            }
+            return Ok(Rows::AtHand { rows, wanted: last });
+        }
+        let all = if buffer.start == Start::Full { count } else { steps + count };
+        let shape = [&[all], row.as_slice()].concat();
+        let wanted = scan.wanted_rows(buffer, all, 0);
+        let trace = match used {
+            Use::Result(Some(place)) if wanted == (0..all) && place.level == level && place.has_rows_in_order() => place,
+            _ => self.emitter.reserve(&shape, level),
+        };
+        if let Some(given) = given {
+            let first = if buffer.start == Start::Full { 0 } else { scan.first_given_row(steps) };
+            self.emitter.copy(&trace.part(0, first, count, 1), given)?;
+        }
+        Ok(Rows::Trace { all: trace, wanted })
+    }
+
+    fn row_shape(&self, scan: &Scan, buffer: usize) -> Result<Vec<usize>, Declined> {
+        let row = scan.body.outputs()[scan.results().buffers[buffer].start].value;
+        let dtype = scan.body.ty(row).dtype;
+        if !self.takes(dtype) {
+            return Err(Declined::new("scan", format!("a buffer of {dtype}")));
+        }
+        self.shape(&scan.body, row)
+    }
+
+    /// The body of the loop that is open.
+    fn step(
+        &mut self,
+        scan: &Scan,
+        operands: &[View],
+        buffers: &[Rows],
+        carries: &[Carry],
+        steps: Steps,
+    ) -> Result<(), Declined> {
+        let level = self.emitter.depth();
+        let (places, results) = (scan.operands(), scan.results());
+        // In the first iteration `t` is the first of these steps in the order of the loop.
+        let (first, up) = if scan.reverse { (steps.all - 1 - steps.from, -1) } else { (steps.from, 1) };
+        let row_at = |view: &View, offset: usize| view.row(first + offset, level, up);
+        let inside = |view: &View| View { level, ..view.clone() };
+        let mut parameters = Vec::with_capacity(scan.params().count);
+        for (sequence, operand) in scan.sequences.iter().zip(places.sequences.clone()) {
+            parameters.extend(sequence.reads.iter().map(|offset| row_at(&operands[operand], *offset)));
+        }
+        for (buffer, rows) in scan.buffers.iter().zip(buffers) {
+            for offset in &buffer.reads {
+                parameters.push(match rows {
+                    Rows::Trace { all, .. } => row_at(all, *offset),
+                    Rows::AtHand { rows, .. } => {
+                        // scan-c5: the rows before the write, which is at offset 0 of a downward loop.
+                        let given = match buffer.start {
+                            Start::Given(given) => given,
+                            Start::Empty | Start::Full => 0,
+                        };
+                        let back = if scan.reverse { *offset } else { given - offset };
+                        inside(&rows.at(0, rows.shape[0] - back))
+                    }
+                    Rows::None => return Err(Declined::new("scan", "a buffer that is read without rows")),
+                });
+            }
+        }
+        for carry in carries {
+            parameters.push(match carry {
+                Carry::Register(register) => inside(register),
+                Carry::InTrace { initial, .. } if steps.from == 0 => initial.clone(),
+                Carry::InTrace { buffer, offset, .. } => match &buffers[*buffer] {
+                    Rows::Trace { all, .. } => all.row((first + offset).wrapping_add_signed(-up), level, up),
+                    Rows::None | Rows::AtHand { .. } => return Err(Declined::new("scan", "a carry without a trace")),
+                },
+            });
+        }
+        parameters.extend(places.invariants.clone().map(|operand| operands[operand].clone()));
+
+        let mut scope = Scope::new(self, &scan.body, parameters)?;
+        // Rows that no read of a step meets are written where they belong.
+        let mut written = Vec::new();
+        for (buffer, (rows, outputs)) in scan.buffers.iter().zip(buffers.iter().zip(&results.buffers)) {
+            for (offset, output) in buffer.writes.iter().zip(outputs.clone()) {
+                let Rows::Trace { all, .. } = rows else { continue };
+                let row = row_at(all, *offset);
+                if buffer.start != Start::Full {
+                    scope.place(scan.body.outputs()[output].value, row.clone());
+                }
+                written.push((row, output));
+            }
+        }
+        for (index, carry) in carries.iter().enumerate() {
+            if let Carry::Register(register) = carry {
+                let param = scan.body.inputs()[scan.params().carries.start + index].value;
+                let next = scan.body.outputs()[results.carries.start + index].value;
+                scope.state(param, next, inside(register));
+            }
+        }
+        scope.nodes()?;
+        let mut values = Vec::with_capacity(results.count);
+        for output in 0..results.count {
+            values.push(scope.output(output)?);
+        }
+        self.write(scan, buffers, carries, &values, &written)
+    }
+
+    /// Writes what a step gives. Everything that may be what the step read is put aside before anything is written.
+    fn write(
+        &mut self,
+        scan: &Scan,
+        buffers: &[Rows],
+        carries: &[Carry],
+        values: &[View],
+        written: &[(View, usize)],
+    ) -> Result<(), Declined> {
+        let results = scan.results();
+        let level = self.emitter.depth();
+        let mut moves: Vec<(View, View)> = Vec::new();
+        let at_hand = |rows: &View, index: usize| View { level, ..rows.at(0, index) };
+        for (rows, outputs) in buffers.iter().zip(&results.buffers) {
+            if let Rows::AtHand { rows, .. } = rows
+                && rows.shape[0] > 0
+            {
+                for index in 1..rows.shape[0] {
+                    moves.push((at_hand(rows, index - 1), at_hand(rows, index)));
+                }
+                moves.push((at_hand(rows, rows.shape[0] - 1), values[outputs.start].clone()));
+            }
+        }
+        for (row, output) in written.iter().filter(|(row, output)| !values[*output].is(row)) {
+            moves.push((row.clone(), values[*output].clone()));
+        }
+        for (carry, output) in carries.iter().zip(results.carries.clone()) {
+            let Carry::Register(carry) = carry else { continue };
+            let carry = View { level, ..carry.clone() };
+            if !values[output].is(&carry) {
+                moves.push((carry, values[output].clone()));
+            }
+        }
+        // A move is safe as it is if nothing before it has written where it reads from.
+        for index in 0..moves.len() {
+            let (before, rest) = moves.split_at_mut(index);
+            let from = &rest[0].1;
+            let is_overwritten = before.iter().any(|(to, _)| to.region == from.region && meets(to, from));
+            if is_overwritten {
+                let copy = self.emitter.copied(&View { level, ..from.clone() })?;
+                rest[0].1 = copy;
+            }
+        }
+        for (to, from) in &moves {
+            self.emitter.copy(to, from)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of a buffer that are results.
+    fn rows_wanted(&mut self, scan: &Scan, rows: Rows) -> Result<Option<View>, Declined> {
+        Ok(match rows {
+            Rows::None => None,
+            Rows::Trace { all, wanted } => Some(all.part(0, wanted.start, wanted.len(), 1)),
+            Rows::AtHand { rows, wanted } => {
+                let last = rows.part(0, rows.shape[0] - wanted, wanted, 1);
+                if !scan.reverse || wanted <= 1 {
+                    return Ok(Some(last));
+                }
+                let turned = self.emitter.reserve(&last.shape, last.level);
+                for index in 0..wanted {
+                    self.emitter.copy(&turned.at(0, index), &last.at(0, wanted - 1 - index))?;
+                }
+                Some(turned)
+            }
+        })
+    }
+}
+
+/// Whether two views of one region, which move alike or not at all, may have an element in common.
+fn meets(one: &View, other: &View) -> bool {
+    let end = |view: &View| {
+        let reach = view.shape.iter().zip(&view.strides).map(|(size, stride)| size.saturating_sub(1) * stride);
+        view.start + reach.sum::<usize>()
+    };
+    one.steps != other.steps || (one.start <= end(other) && other.start <= end(one))
+}

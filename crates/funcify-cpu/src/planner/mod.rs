@@ -1,0 +1,244 @@
+//! The planner: from a checked graph, with its sizes known, to a [`Plan`].
+//!
+//! `loops` lays out sequences, traces, states and carries and opens the loop; `ops` gives the meaning of each op on
+//! [`View`]s; `emit` makes instructions of rows and lanes of them; `memory` says which registers are free. A view moves
+//! elements only if it must: transposes, slices, broadcasts and rows of a sequence are other addresses. What depends on no
+//! loop is computed before the loops.
+//!
+//! A product waits for what is done with it, so that a sum of products, a bias and an activation are one instruction; and so
+//! does a factor for the sum that it is part of.
+//!
+//! What it cannot take, it declines by the op's name, before anything runs.
+
+mod cost;
+mod emit;
+mod loops;
+mod memory;
+mod ops;
+mod parallel;
+mod recurrence;
+mod view;
+
+use funcify::dispatch::Declined;
+
+use funcify::types::Sizes;
+use funcify::{DType, Graph, HostTensor, ValueId};
+
+use crate::plan::{Place, Plan, Split};
+use emit::Emitter;
+use ops::Scope;
+use parallel::{Label, Labels};
+use view::View;
+
+/// How many elements a tensor of a plan may have.
+const MOST_ELEMENTS: usize = 1 << 40;
+
+/// A graph as a plan.
+#[derive(Clone, Debug)]
+pub struct GraphPlan {
+    /// The plan. Its inputs are the graph's, and then the constants; its outputs are the graph's.
+    pub plan: Plan,
+    /// The element type of the plan. Booleans are numbers of it, 1 and 0.
+    pub dtype: DType,
+    /// Which inputs it reads. Those that it does not read have no region.
+    pub reads: Vec<bool>,
+    /// Tensors that are part of the graph.
+    pub constants: Vec<HostTensor>,
+    /// The types of the results.
+    pub results: Vec<(DType, Vec<usize>)>,
+}
+
+/// When a program is divided into parts of an axis that stays parallel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Division {
+    /// Where parts are worth threads, or fit into a cache better.
+    #[default]
+    Worthwhile,
+    /// Wherever there is such an axis.
+    Always,
+}
+
+/// Plans a graph for sizes that are known.
+pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division) -> Result<GraphPlan, Declined> {
+    if let Some(labels) = Labels::find(graph, sizes) {
+        let parts = match division {
+            Division::Worthwhile => cost::parts(graph, sizes, &labels),
+            Division::Always => (2..=labels.size).find(|parts| labels.size.is_multiple_of(*parts)).unwrap_or(1),
+        };
+        if parts > 1
+            && let Ok(plan) = plan_parts(graph, sizes, labels, parts)
+        {
+            return Ok(plan);
+        }
+    }
+    plan_parts(graph, sizes, Labels::default(), 1)
+}
+
+/// Plans a graph in so many parts.
+fn plan_parts(graph: &Graph, sizes: &Sizes, labels: Labels, parts: usize) -> Result<GraphPlan, Declined> {
+    let dtype = element_type(graph)?;
+    let mut planner = Planner {
+        emitter: Emitter::new(dtype.size()),
+        sizes: sizes.clone(),
+        dtype,
+        constants: Vec::new(),
+        inputs: graph.inputs().len(),
+        part: labels.size / parts,
+        labels,
+    };
+    let mut views = Vec::with_capacity(graph.inputs().len());
+    let mut reads = Vec::with_capacity(views.len());
+    let live = graph.live_values();
+    for (index, input) in graph.inputs().iter().enumerate() {
+        let is_read = live[input.value.index()] && planner.takes(graph.ty(input.value).dtype);
+        reads.push(is_read);
+        views.push(match is_read {
+            true => planner.outside(graph, input.value, Place::Input(index))?,
+            false => View::whole(usize::MAX, 0, &planner.shape(graph, input.value)?, 0),
+        });
+    }
+    let mut outputs = Vec::with_capacity(graph.outputs().len());
+    let mut results = Vec::with_capacity(graph.outputs().len());
+    for (index, output) in graph.outputs().iter().enumerate() {
+        let dtype = graph.ty(output.value).dtype;
+        if !planner.takes(dtype) {
+            return Err(Declined::new("output", format!("elements of {dtype}")));
+        }
+        outputs.push(planner.outside(graph, output.value, Place::Output(index))?);
+        results.push((dtype, planner.whole_shape(graph, output.value)?));
+    }
+    let mut scope = Scope::new(&mut planner, graph, views)?;
+    for (output, place) in graph.outputs().iter().zip(&outputs) {
+        scope.place(output.value, place.clone());
+    }
+    scope.nodes()?;
+    let mut values = Vec::with_capacity(outputs.len());
+    for index in 0..outputs.len() {
+        values.push(scope.output(index)?);
+    }
+    for (output, (value, place)) in graph.outputs().iter().zip(values.iter().zip(&outputs)) {
+        planner.give(graph, output.value, value, place, parts)?;
+    }
+    let Planner { emitter, constants, part, .. } = planner;
+    Ok(GraphPlan { plan: emitter.finish(parts, part.max(1))?, dtype, reads, constants, results })
+}
+
+/// The one float type of a graph and its bodies.
+fn element_type(graph: &Graph) -> Result<DType, Declined> {
+    let mut found = None;
+    let mut graphs = vec![graph];
+    while let Some(graph) = graphs.pop() {
+        for value in graph.values() {
+            let dtype = graph.ty(value).dtype;
+            if dtype.is_float() && *found.get_or_insert(dtype) != dtype {
+                return Err(Declined::new("cast", "floats of two types"));
+            }
+        }
+        graphs.extend(graph.nodes().iter().flat_map(|node| node.op.bodies()).map(|body| &**body));
+    }
+    match found {
+        Some(dtype @ (DType::F32 | DType::F64)) => Ok(dtype),
+        Some(dtype) => Err(Declined::new("input", format!("elements of {dtype}"))),
+        None => Err(Declined::new("input", "no floats")),
+    }
+}
+
+/// A plan in the making.
+struct Planner {
+    emitter: Emitter,
+    sizes: Sizes,
+    /// The element type.
+    dtype: DType,
+    constants: Vec<HostTensor>,
+    /// How many inputs the graph has.
+    inputs: usize,
+    /// Where values have the axis that is divided into parts, and how many of its indices a part has.
+    labels: Labels,
+    part: usize,
+}
+
+impl Planner {
+    /// A tensor of the caller: as much of it as a part sees.
+    fn outside(&mut self, graph: &Graph, value: ValueId, place: Place) -> Result<View, Declined> {
+        let (whole, label) = (self.whole_shape(graph, value)?, self.labels.of(graph, value));
+        if matches!(label, Label::Axis(_)) && whole.contains(&0) {
+            return Err(Declined::new("input", "parts without elements"));
+        }
+        Ok(self.region(place, &whole, label))
+    }
+
+    fn region(&mut self, place: Place, whole: &[usize], label: Label) -> View {
+        let plan = &mut self.emitter.plan;
+        // Without parts there is nothing before them.
+        let level = usize::from(self.labels.size == 0);
+        let Label::Axis(axis) = label else {
+            let region = plan.region(place, whole.iter().product(), 1, Split::Whole);
+            return View::whole(region, 0, whole, level);
+        };
+        let (units, width) = (whole[..axis].iter().product(), whole[axis + 1..].iter().product());
+        let region = plan.region(place, units, whole[axis] * width, Split::Columns(width));
+        let mut view = View::whole(region, 0, whole, 1);
+        view.shape[axis] = self.part;
+        view
+    }
+
+    /// Makes a result an output.
+    fn give(
+        &mut self,
+        graph: &Graph,
+        output: ValueId,
+        value: &View,
+        place: &View,
+        parts: usize,
+    ) -> Result<(), Declined> {
+        let label = self.labels.of(graph, output);
+        if label == Label::Share {
+            let mut share = value.clone();
+            if !share.is_in_order() || share.register.is_none() {
+                share = self.emitter.copied(&View { level: 1, ..share })?;
+            }
+            self.emitter.sum_shares(place, &share);
+            return Ok(());
+        }
+        if parts > 1 && label == Label::None && value.level > 0 {
+            return Err(Declined::new("output", "each part computes it"));
+        }
+        if value.is(place) { Ok(()) } else { self.emitter.copy(place, value) }
+    }
+
+    /// The sizes of a value.
+    fn whole_shape(&self, graph: &Graph, value: ValueId) -> Result<Vec<usize>, Declined> {
+        let ty = graph.ty(value);
+        let shape = ty.shape.value(&self.sizes).map_err(|_| Declined::new("scan", "a size that follows from values"))?;
+        // As if no size were 0: strides are computed of the others, too.
+        let elements = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)));
+        match elements.filter(|elements| *elements <= MOST_ELEMENTS) {
+            Some(_) => Ok(shape),
+            None => Err(Declined::new("input", format!("the size of {ty}"))),
+        }
+    }
+
+    /// The sizes of a value in a part.
+    fn shape(&self, graph: &Graph, value: ValueId) -> Result<Vec<usize>, Declined> {
+        let mut shape = self.whole_shape(graph, value)?;
+        if let Label::Axis(axis) = self.labels.of(graph, value) {
+            shape[axis] = self.part;
+        }
+        Ok(shape)
+    }
+
+    /// A tensor that is part of the program.
+    fn constant(&mut self, tensor: &HostTensor, label: Label) -> Result<View, Declined> {
+        if tensor.len() == 1 {
+            let view = self.emitter.number(tensor.get(0).as_f64())?;
+            return Ok(View { shape: tensor.shape().to_vec(), strides: vec![0; tensor.shape().len()], ..view });
+        }
+        self.constants.push(tensor.cast(self.dtype));
+        Ok(self.region(Place::Input(self.inputs + self.constants.len() - 1), tensor.shape(), label))
+    }
+
+    /// Whether the plan can have values of a dtype.
+    fn takes(&self, dtype: DType) -> bool {
+        dtype == self.dtype || dtype == DType::Bool
+    }
+}

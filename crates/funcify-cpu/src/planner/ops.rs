@@ -1,0 +1,583 @@
+//! What each op means on views.
+
+use funcify::dispatch::Declined;
+use funcify::{DType, Graph, Node, ValueId};
+use funcify::ops::{self, Op as GraphOp, OpRules, ReduceKind};
+
+
+use super::parallel::Label;
+use super::view::{View, in_order};
+use super::Planner;
+use crate::kernels::{Binary, Fold, Ternary, Unary};
+use crate::plan::Op;
+
+/// A value of a body.
+#[derive(Clone, Debug)]
+enum Value {
+    /// A tensor.
+    Tensor(View),
+    /// A sum of products that waits for what is done with it.
+    Products(Products),
+    /// A product of elements that waits for a sum.
+    Times(View, View),
+    /// A product of the transpose of `[k, m]` with `[k, n]` that waits for a sum.
+    Outer(View, View),
+}
+
+/// `[rows, lanes]` elements in order: an initial value and the products of left sides with packed right sides.
+#[derive(Clone, Debug)]
+struct Products {
+    shape: Vec<usize>,
+    rows: usize,
+    lanes: usize,
+    init: Option<View>,
+    factors: Vec<(View, View)>,
+}
+
+/// A graph while its nodes are planned.
+pub(super) struct Scope<'p, 'g> {
+    pub(super) planner: &'p mut Planner,
+    graph: &'g Graph,
+    values: Vec<Option<Value>>,
+    /// How many uses of each value are still to come.
+    uses: Vec<usize>,
+    /// Where values are to be written.
+    places: Vec<Option<View>>,
+    /// Registers of states that only one op reads: the values that come next may be written over them by it.
+    states: Vec<Option<View>>,
+}
+
+impl<'p, 'g> Scope<'p, 'g> {
+    /// A graph whose inputs are these.
+    pub(super) fn new(planner: &'p mut Planner, graph: &'g Graph, inputs: Vec<View>) -> Result<Self, Declined> {
+        let count = graph.values().count();
+        let mut uses = vec![0; count];
+        let live = graph.live_nodes();
+        for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
+            node.inputs.iter().for_each(|input| uses[input.index()] += 1);
+        }
+        graph.outputs().iter().for_each(|output| uses[output.value.index()] += 1);
+        let mut values = vec![None; count];
+        for (input, view) in graph.inputs().iter().zip(inputs) {
+            let dtype = graph.ty(input.value).dtype;
+            if uses[input.value.index()] > 0 && !planner.takes(dtype) {
+                return Err(Declined::new("scan", format!("a value of {dtype} in each step")));
+            }
+            values[input.value.index()] = Some(Value::Tensor(view));
+        }
+        Ok(Scope { planner, graph, values, uses, places: vec![None; count], states: vec![None; count] })
+    }
+
+    /// Says where a value is to be written, if an op computes it.
+    pub(super) fn place(&mut self, value: ValueId, place: View) {
+        self.places[value.index()] = Some(place);
+    }
+
+    /// Says that a state is in a register, and which value comes next.
+    pub(super) fn state(&mut self, state: ValueId, next: ValueId, register: View) {
+        if self.uses[state.index()] == 1 && state != next {
+            self.states[next.index()] = Some(register);
+        }
+    }
+
+    /// Plans all nodes that an output needs.
+    pub(super) fn nodes(&mut self) -> Result<(), Declined> {
+        let graph = self.graph;
+        let live = graph.live_nodes();
+        for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
+            let results = self.node(node)?;
+            for (output, value) in node.outputs.iter().zip(results) {
+                self.values[output.index()] = value;
+            }
+            for input in &node.inputs {
+                let uses = &mut self.uses[input.index()];
+                *uses -= 1;
+                if *uses == 0 {
+                    self.values[input.index()] = None;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An output as a tensor.
+    pub(super) fn output(&mut self, index: usize) -> Result<View, Declined> {
+        self.tensor(self.graph.outputs()[index].value)
+    }
+
+    /// A value as a tensor.
+    fn tensor(&mut self, value: ValueId) -> Result<View, Declined> {
+        let view = match &self.values[value.index()] {
+            Some(Value::Tensor(view)) => return Ok(view.clone()),
+            Some(Value::Products(products)) => {
+                let products = products.clone();
+                self.finish(products, None, value)?
+            }
+            Some(Value::Times(x, y)) => {
+                let (x, y) = (x.clone(), y.clone());
+                self.mapped(Op::Binary(Binary::Mul), &[x, y], value)?
+            }
+            Some(Value::Outer(left, right)) => {
+                let (left, right) = (left.clone(), right.clone());
+                let shape = self.shape_of(value)?;
+                let to = self.target(value, &shape, left.level.max(right.level));
+                self.planner.emitter.fill(&to, 0.0)?;
+                self.planner.emitter.sink(&to, &left, &right)?;
+                to
+            }
+            None => return Err(Declined::new("scan", "a value that was not planned")),
+        };
+        self.values[value.index()] = Some(Value::Tensor(view.clone()));
+        Ok(view)
+    }
+
+    /// Memory for a value that is computed from others inside `level` loops: the place that it should have, if there is one.
+    fn target(&mut self, value: ValueId, shape: &[usize], level: usize) -> View {
+        match &self.places[value.index()] {
+            Some(place) if place.level == level => place.clone(),
+            _ => self.planner.emitter.reserve(shape, level),
+        }
+    }
+
+    /// An elementwise op whose result is `value`.
+    fn mapped(&mut self, op: Op, from: &[View], value: ValueId) -> Result<View, Declined> {
+        let shape = self.shape_of(value)?;
+        let own = self.states[value.index()].clone().filter(|state| from.iter().any(|view| view.is(state)));
+        let to = own.unwrap_or_else(|| self.target(value, &shape, level_of(from)));
+        self.planner.emitter.map(op, &to, &from.iter().collect::<Vec<_>>())?;
+        Ok(to)
+    }
+
+    fn shape_of(&self, value: ValueId) -> Result<Vec<usize>, Declined> {
+        self.planner.shape(self.graph, value)
+    }
+
+    fn node(&mut self, node: &Node) -> Result<Vec<Option<Value>>, Declined> {
+        let name = node.op.name();
+        if let GraphOp::Scan(scan) = &node.op {
+            let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
+            let wanted: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
+            let places = node.outputs.iter().map(|output| self.places[output.index()].clone()).collect();
+            let is_share = |output: &ValueId| self.planner.labels.of(self.graph, *output) == Label::Share;
+            let shares: Vec<bool> = node.outputs.iter().map(is_share).collect();
+            let results = self.planner.scan(node, scan, operands, &wanted, places, &shares)?;
+            return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
+        }
+        let [value] = node.outputs.as_slice() else {
+            return Err(Declined::new(name, "it is not an instruction yet"));
+        };
+        let dtype = self.graph.ty(*value).dtype;
+        if !self.planner.takes(dtype) {
+            return Err(Declined::new(name, format!("a result of {dtype}")));
+        }
+        if let Some(kind) = node.inputs.iter().map(|input| self.graph.ty(*input).dtype).find(|dtype| !self.planner.takes(*dtype)) {
+            return Err(Declined::new(name, format!("an operand of {kind}")));
+        }
+        Ok(vec![Some(self.single(node, *value, name)?)])
+    }
+
+    /// An op with one result.
+    fn single(&mut self, node: &Node, value: ValueId, name: &str) -> Result<Value, Declined> {
+        let shape = self.shape_of(value)?;
+        let declined = || Declined::new(name, "it is not an instruction yet");
+        let view = match &node.op {
+            GraphOp::Constant(constant) => {
+                let label = self.planner.labels.of(self.graph, value);
+                self.planner.constant(&constant.value, label)?
+            }
+            GraphOp::Unary(op) => return self.unary(*op, node, value),
+            GraphOp::Binary(op) => return self.binary(*op, node, value),
+            GraphOp::MatMul(_) => return self.matmul(node, value),
+            GraphOp::Compare(op) => {
+                let [x, y] = self.two(node)?;
+                let (op, operands) = match op {
+                    ops::Compare::Eq => (Binary::Equal, [x, y]),
+                    ops::Compare::Ne => (Binary::NotEqual, [x, y]),
+                    ops::Compare::Lt => (Binary::Less, [x, y]),
+                    ops::Compare::Le => (Binary::LessEqual, [x, y]),
+                    ops::Compare::Gt => (Binary::Less, [y, x]),
+                    ops::Compare::Ge => (Binary::LessEqual, [y, x]),
+                };
+                self.mapped(Op::Binary(op), &operands, value)?
+            }
+            GraphOp::Predicate(op) => {
+                let x = self.tensor(node.inputs[0])?;
+                match op {
+                    ops::Predicate::IsNan => self.mapped(Op::Binary(Binary::NotEqual), &[x.clone(), x], value)?,
+                    ops::Predicate::IsFinite => {
+                        let size = self.planner.emitter.reserve(&shape, x.level);
+                        self.planner.emitter.map(Op::Unary(Unary::Abs), &size, &[&x])?;
+                        let infinity = self.planner.emitter.number(f64::INFINITY)?.broadcast(&shape);
+                        self.mapped(Op::Binary(Binary::Less), &[size, infinity], value)?
+                    }
+                }
+            }
+            GraphOp::Select(_) => {
+                let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
+                self.mapped(Op::Ternary(Ternary::Select), &operands, value)?
+            }
+            GraphOp::Cast(cast) => {
+                let x = self.tensor(node.inputs[0])?;
+                let from = self.graph.ty(node.inputs[0]).dtype;
+                if cast.dtype == DType::Bool && from != DType::Bool {
+                    let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
+                    self.mapped(Op::Binary(Binary::NotEqual), &[x, zero], value)?
+                } else {
+                    x
+                }
+            }
+            GraphOp::Reduce(reduce) => self.reduce(reduce, node, value)?,
+            GraphOp::Broadcast(_) => self.tensor(node.inputs[0])?.broadcast(&shape),
+            GraphOp::Transpose(op) => self.tensor(node.inputs[0])?.transposed(&op.axes),
+            GraphOp::Reshape(_) => return self.reshape(node, &shape),
+            GraphOp::Slice(op) => {
+                let x = self.tensor(node.inputs[0])?;
+                let bound = |dim: &funcify::Dim| dim.value(&self.planner.sizes).map_err(|_| declined());
+                let (start, limit) = (bound(&op.start)?, bound(&op.limit)?);
+                // A slice beyond the end is an error of the program, which is found when it runs.
+                if start < 0 || start > limit || limit > x.shape[op.axis] as i64 {
+                    return Err(Declined::new(name, "bounds beyond the operand"));
+                }
+                x.part(op.axis, start as usize, shape[op.axis], op.step)
+            }
+            GraphOp::Reverse(op) => {
+                let x = self.tensor(node.inputs[0])?;
+                let to = self.target(value, &shape, x.level);
+                let size = shape[op.axis];
+                for index in 0..size {
+                    self.planner.emitter.copy(&to.at(op.axis, size - 1 - index), &x.at(op.axis, index))?;
+                }
+                to
+            }
+            GraphOp::Concat(op) => {
+                let parts = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
+                let to = self.target(value, &shape, level_of(&parts));
+                let mut start = 0;
+                for part in parts {
+                    let count = part.shape[op.axis];
+                    self.planner.emitter.copy(&to.part(op.axis, start, count, 1), &part)?;
+                    start += count;
+                }
+                to
+            }
+            GraphOp::Pad(op) => {
+                let [x, number] = self.two(node)?;
+                let low = op.low.value(&self.planner.sizes).map_err(|_| declined())?;
+                let to = self.target(value, &shape, level_of(&[x.clone(), number.clone()]));
+                self.planner.emitter.copy(&to, &number.broadcast(&shape))?;
+                let inside = to.part(op.axis, usize::try_from(low).map_err(|_| declined())?, x.shape[op.axis], op.interior + 1);
+                self.planner.emitter.copy(&inside, &x)?;
+                to
+            }
+            _ => return Err(declined()),
+        };
+        Ok(Value::Tensor(view))
+    }
+
+    /// Both operands of a node as tensors.
+    fn two(&mut self, node: &Node) -> Result<[View; 2], Declined> {
+        Ok([self.tensor(node.inputs[0])?, self.tensor(node.inputs[1])?])
+    }
+
+    /// Whether a value has one use, which has not come yet.
+    fn is_used_once(&self, value: ValueId) -> bool {
+        self.uses[value.index()] == 1
+    }
+
+    fn unary(&mut self, op: ops::Unary, node: &Node, value: ValueId) -> Result<Value, Declined> {
+        let input = node.inputs[0];
+        let Some(op) = unary_kernel(op) else {
+            return Err(Declined::new(op.name(), "it is not an instruction yet"));
+        };
+        if op == Unary::Copy {
+            return Ok(Value::Tensor(self.tensor(input)?));
+        }
+        if let (Some(Value::Products(products)), true) = (&self.values[input.index()], self.is_used_once(input)) {
+            let products = products.clone();
+            return Ok(Value::Tensor(self.finish(products, Some(op), value)?));
+        }
+        if let (Unary::Exp, Some(Value::Times(x, y)), true) = (op, &self.values[input.index()], self.is_used_once(input)) {
+            let operands = [x.clone(), y.clone()];
+            return Ok(Value::Tensor(self.mapped(Op::Binary(Binary::ExpOfProduct), &operands, value)?));
+        }
+        let x = self.tensor(input)?;
+        Ok(Value::Tensor(self.mapped(Op::Unary(op), &[x], value)?))
+    }
+
+    fn binary(&mut self, op: ops::Binary, node: &Node, value: ValueId) -> Result<Value, Declined> {
+        let [left, right] = [node.inputs[0], node.inputs[1]];
+        let is_bool = self.graph.ty(value).dtype == DType::Bool;
+        let kernel = match op {
+            ops::Binary::Add => {
+                if let Some(value) = self.sum(left, right, value)? {
+                    return Ok(value);
+                }
+                Binary::Add
+            }
+            ops::Binary::Sub => Binary::Sub,
+            ops::Binary::Mul => {
+                let [x, y] = self.two(node)?;
+                if self.is_used_once(value) && !self.is_output(value) {
+                    return Ok(Value::Times(x, y));
+                }
+                Binary::Mul
+            }
+            ops::Binary::Div => Binary::Div,
+            ops::Binary::Rem => Binary::Rem,
+            ops::Binary::Max => Binary::Max,
+            ops::Binary::Min => Binary::Min,
+            ops::Binary::Pow => Binary::Pow,
+            ops::Binary::Atan2 => Binary::Atan2,
+            ops::Binary::Copysign => Binary::Copysign,
+            ops::Binary::And if is_bool => Binary::Mul,
+            ops::Binary::Or if is_bool => Binary::Max,
+            ops::Binary::Xor if is_bool => Binary::NotEqual,
+            _ => return Err(Declined::new(op.name(), "it is not an instruction yet")),
+        };
+        let operands = self.two(node)?;
+        Ok(Value::Tensor(self.mapped(Op::Binary(kernel), &operands, value)?))
+    }
+
+    fn is_output(&self, value: ValueId) -> bool {
+        self.graph.outputs().iter().any(|output| output.value == value)
+    }
+
+    /// A sum with products that wait: they go on waiting, or a product of elements takes the other side.
+    fn sum(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<Value>, Declined> {
+        for (waiting, other) in [(left, right), (right, left)] {
+            if left == right || !self.is_used_once(waiting) {
+                continue;
+            }
+            match self.values[waiting.index()].clone() {
+                Some(Value::Products(mut products)) => {
+                    let most = crate::plan::FACTORS;
+                    if let (Some(Value::Products(more)), true) = (&self.values[other.index()], self.is_used_once(other))
+                        && (products.init.is_none() || more.init.is_none())
+                        && products.factors.len() + more.factors.len() <= most
+                        && (products.rows, products.lanes) == (more.rows, more.lanes)
+                    {
+                        products.factors.extend(more.factors.clone());
+                        products.init = products.init.or(more.init.clone());
+                        return Ok(Some(Value::Products(products)));
+                    }
+                    if products.init.is_some() {
+                        continue;
+                    }
+                    let init = self.tensor(other)?;
+                    let Some(init) = init.reshaped(&[products.rows, products.lanes]) else { continue };
+                    products.init = Some(self.planner.emitter.in_lanes(&init)?);
+                    return Ok(Some(Value::Products(products)));
+                }
+                Some(Value::Outer(x, y)) => {
+                    let z = self.tensor(other)?;
+                    if let Some(state) = self.states[value.index()].clone().filter(|state| z.is(state)) {
+                        self.planner.emitter.sink(&state, &x, &y)?;
+                        return Ok(Some(Value::Tensor(state)));
+                    }
+                }
+                Some(Value::Times(x, y)) => {
+                    let z = self.tensor(other)?;
+                    let view = self.mapped(Op::Ternary(Ternary::MulAdd), &[x, y, z], value)?;
+                    return Ok(Some(Value::Tensor(view)));
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Products as a tensor, which `value` is.
+    fn finish(&mut self, products: Products, then: Option<Unary>, value: ValueId) -> Result<View, Declined> {
+        let Products { shape, rows, lanes, init, factors } = products;
+        let levels = factors.iter().flat_map(|(left, right)| [left.level, right.level]);
+        let level = levels.chain(init.iter().map(|init| init.level)).max().unwrap_or(0);
+        let to = self.target(value, &shape, level);
+        let matrix = to.reshaped(&[rows, lanes]).ok_or_else(|| Declined::new("matmul", "its result is not in order"))?;
+        self.planner.emitter.product(&matrix, init.as_ref(), &factors, then)?;
+        Ok(to)
+    }
+
+    /// A product of matrices, one for each index of the axes before them.
+    fn matmul(&mut self, node: &Node, value: ValueId) -> Result<Value, Declined> {
+        let [left, right] = self.two(node)?;
+        let shape = self.shape_of(value)?;
+        let axes = shape.len() - 2;
+        let level = level_of(&[left.clone(), right.clone()]);
+        if left.len() == 0 || right.len() == 0 {
+            let to = self.target(value, &shape, level);
+            self.planner.emitter.fill(&to, 0.0)?;
+            return Ok(Value::Tensor(to));
+        }
+        if shape[..axes].iter().all(|size| *size == 1) {
+            let matrix = |view: &View| (0..axes).fold(view.clone(), |view, _| view.at(0, 0));
+            return self.matrices(&matrix(&left), &matrix(&right), &shape, value);
+        }
+        let to = self.target(value, &shape, level);
+        for index in indices(&shape[..axes]) {
+            let matrix = |view: &View| index.iter().fold(view.clone(), |view, index| view.at(0, *index));
+            let (left, right, to) = (matrix(&left), matrix(&right), matrix(&to));
+            match self.factors(&left, &right)? {
+                Factors::Packed(left, right) => self.planner.emitter.product(&to, None, &[(left, right)], None)?,
+                Factors::Turned(..) | Factors::None => self.folded(&to, &left, &right)?,
+            }
+        }
+        Ok(Value::Tensor(to))
+    }
+
+    /// One product of matrices; its result has the shape of `value`.
+    fn matrices(&mut self, left: &View, right: &View, shape: &[usize], value: ValueId) -> Result<Value, Declined> {
+        let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
+        // The left side lies with the rows that are summed over one after the other.
+        if left.strides[0] == 1 && (left.strides[1] != 1 || k == 1) && right.strides[1] == 1 && m > 1 && n > 1 && shape.len() == 2 {
+            return Ok(Value::Outer(left.transposed(&[1, 0]), right.clone()));
+        }
+        let waiting = |rows, lanes, factor| Products { shape: shape.to_vec(), rows, lanes, init: None, factors: vec![factor] };
+        match self.factors(left, right)? {
+            Factors::Packed(left, right) => Ok(Value::Products(waiting(m, n, (left, right)))),
+            Factors::Turned(left, right) if n == 1 => Ok(Value::Products(waiting(1, m, (left, right)))),
+            Factors::Turned(left, right) => {
+                let level = left.level.max(right.level);
+                let turned = self.planner.emitter.reserve(&[n, m], level);
+                self.planner.emitter.product(&turned, None, &[(left, right)], None)?;
+                let mut view = turned.transposed(&[1, 0]);
+                view.strides = [vec![0; shape.len() - 2], view.strides].concat();
+                view.shape = shape.to_vec();
+                Ok(Value::Tensor(view))
+            }
+            Factors::None => {
+                let to = self.target(value, shape, left.level.max(right.level));
+                let matrix = (0..shape.len() - 2).fold(to.clone(), |view, _| view.at(0, 0));
+                self.folded(&matrix, left, right)?;
+                Ok(Value::Tensor(to))
+            }
+        }
+    }
+
+    /// The sides of a product of which one is packed: the one that changes least. A product of a vector with what changes
+    /// in each step is not worth the packing.
+    fn factors(&mut self, left: &View, right: &View) -> Result<Factors, Declined> {
+        let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
+        let emitter = &mut self.planner.emitter;
+        let is_vector = m == 1 || n == 1;
+        if k == 1 || (is_vector && left.level == right.level && left.level > 0) {
+            return Ok(Factors::None);
+        }
+        let [lefts, rights] = [left, right].map(|view| view.transposed(&[1, 0]));
+        if (n == 1 && m > 1) || (left.level < right.level && m > 1) {
+            return Ok(Factors::Turned(emitter.in_rows(&rights)?, emitter.packed(&lefts)?));
+        }
+        Ok(Factors::Packed(emitter.in_rows(left)?, emitter.packed(right)?))
+    }
+
+    /// A product as sums of products of elements.
+    fn folded(&mut self, to: &View, left: &View, right: &View) -> Result<(), Declined> {
+        let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
+        let mut lefts = left.clone();
+        (lefts.shape, lefts.strides) = (vec![m, n, k], vec![left.strides[0], 0, left.strides[1]]);
+        let mut rights = right.clone();
+        (rights.shape, rights.strides) = (vec![m, n, k], vec![0, right.strides[1], right.strides[0]]);
+        // What is folded first has lanes.
+        let from = if n > 1 || right.strides[0] == 1 { [&rights, &lefts] } else { [&lefts, &rights] };
+        self.planner.emitter.fold(Fold::Sum, to, &from, &[2])
+    }
+
+    fn reduce(&mut self, reduce: &ops::Reduce, node: &Node, value: ValueId) -> Result<View, Declined> {
+        let input = node.inputs[0];
+        let fold = match reduce.kind {
+            ReduceKind::Sum => Fold::Sum,
+            ReduceKind::Prod => Fold::Product,
+            ReduceKind::Max | ReduceKind::Any => Fold::Max,
+            ReduceKind::Min | ReduceKind::All => Fold::Min,
+        };
+        let shape = self.shape_of(value)?;
+        let from = match (&self.values[input.index()], fold) {
+            (Some(Value::Times(x, y)), Fold::Sum) if self.is_used_once(input) => vec![x.clone(), y.clone()],
+            _ => vec![self.tensor(input)?],
+        };
+        let to = self.target(value, &shape, level_of(&from));
+        let is_empty = reduce.axes.iter().any(|axis| from[0].shape[*axis] == 0);
+        match reduce.kind {
+            ReduceKind::Any if is_empty => self.planner.emitter.fill(&to, 0.0)?,
+            ReduceKind::All if is_empty => self.planner.emitter.fill(&to, 1.0)?,
+            _ => self.planner.emitter.fold(fold, &to, &from.iter().collect::<Vec<_>>(), &reduce.axes)?,
+        }
+        Ok(to)
+    }
+
+    fn reshape(&mut self, node: &Node, shape: &[usize]) -> Result<Value, Declined> {
+        let input = node.inputs[0];
+        if let (Some(Value::Products(products)), true) = (&self.values[input.index()], self.is_used_once(input)) {
+            return Ok(Value::Products(Products { shape: shape.to_vec(), ..products.clone() }));
+        }
+        let x = self.tensor(input)?;
+        if x.len() != shape.iter().product::<usize>() {
+            return Err(Declined::new("reshape", "another number of elements"));
+        }
+        let view = match x.reshaped(shape) {
+            Some(view) => view,
+            None => {
+                let copy = self.planner.emitter.copied(&x)?;
+                View { shape: shape.to_vec(), strides: in_order(shape), ..copy }
+            }
+        };
+        Ok(Value::Tensor(view))
+    }
+}
+
+/// The sides of a product.
+enum Factors {
+    /// The left side, and the right side packed.
+    Packed(View, View),
+    /// The right side transposed, and the left side transposed and packed: the product is the transpose.
+    Turned(View, View),
+    /// None is packed.
+    None,
+}
+
+/// All indices of a shape, in order.
+fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
+    shape.iter().fold(vec![Vec::new()], |all, size| {
+        let next = |index: &Vec<usize>| (0..*size).map(|last| [index.as_slice(), &[last]].concat()).collect::<Vec<_>>();
+        all.iter().flat_map(next).collect()
+    })
+}
+
+/// The kernel of an op; a copy of one that changes nothing.
+fn unary_kernel(op: ops::Unary) -> Option<Unary> {
+    Some(match op {
+        ops::Unary::Neg => Unary::Neg,
+        ops::Unary::Abs => Unary::Abs,
+        ops::Unary::Sign => Unary::Sign,
+        ops::Unary::Square => Unary::Square,
+        ops::Unary::Exp => Unary::Exp,
+        ops::Unary::Expm1 => Unary::Expm1,
+        ops::Unary::Log => Unary::Log,
+        ops::Unary::Log1p => Unary::Log1p,
+        ops::Unary::Tanh => Unary::Tanh,
+        ops::Unary::Sigmoid => Unary::Sigmoid,
+        ops::Unary::Sin => Unary::Sin,
+        ops::Unary::Cos => Unary::Cos,
+        ops::Unary::Sqrt => Unary::Sqrt,
+        ops::Unary::Rsqrt => Unary::Rsqrt,
+        ops::Unary::Recip => Unary::Recip,
+        ops::Unary::Tan => Unary::Tan,
+        ops::Unary::Asin => Unary::Asin,
+        ops::Unary::Acos => Unary::Acos,
+        ops::Unary::Atan => Unary::Atan,
+        ops::Unary::Sinh => Unary::Sinh,
+        ops::Unary::Cosh => Unary::Cosh,
+        ops::Unary::Cbrt => Unary::Cbrt,
+        ops::Unary::Floor => Unary::Floor,
+        ops::Unary::Ceil => Unary::Ceil,
+        ops::Unary::Round => Unary::Round,
+        ops::Unary::Trunc => Unary::Trunc,
+        ops::Unary::Not => Unary::Not,
+        ops::Unary::StopGradient => Unary::Copy,
+        _ => return None,
+    })
+}
+
+/// The innermost loop that something of these depends on.
+fn level_of(views: &[View]) -> usize {
+    views.iter().map(|view| view.level).max().unwrap_or(0)
+}

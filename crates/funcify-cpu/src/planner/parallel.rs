@@ -1,0 +1,427 @@
+//! Which axis stays parallel through a whole program, bodies included.
+//!
+//! Parts of such an axis may run on different threads without waiting for each other. An elementwise op keeps it, and so do
+//! rows of a product's left side, columns of its right side, reductions over other axes, rows of sequences, and what only
+//! moves axes. A sum over the axis gives each part its share of the result: such shares may be added and scaled, and are
+//! summed up at the end. What mixes the indices of the axis in another way ends the search.
+
+use std::collections::HashMap;
+
+use funcify::ops::scan::{Scan, Start};
+use funcify::ops::{self, Op, ReduceKind};
+use funcify::types::Sizes;
+use funcify::{Graph, Node, ValueId};
+
+/// Where a value has the axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Label {
+    /// Nothing says so yet.
+    Unknown,
+    /// Nowhere: all parts have the same value.
+    None,
+    /// There.
+    Axis(usize),
+    /// Nowhere, and each part has its share of the value, which is the sum over the parts.
+    Share,
+}
+
+/// The labels of the values of a graph and of its bodies, by the graph's address.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Labels {
+    graphs: HashMap<usize, Vec<Label>>,
+    pub(super) size: usize,
+}
+
+/// The indices of the axis are mixed.
+struct Mixed;
+
+impl Labels {
+    /// An axis of this program that stays parallel: the first one of a carry, a buffer or a sequence of its outermost loops
+    /// for which the labels agree.
+    pub(super) fn find(graph: &Graph, sizes: &Sizes) -> Option<Labels> {
+        let mut tried = Vec::new();
+        for node in graph.nodes() {
+            let Op::Scan(scan) = &node.op else { continue };
+            let params = scan.params();
+            let rows = params.buffers.iter().chain(&params.sequences).cloned().flatten();
+            for param in params.carries.clone().chain(rows) {
+                let shape = scan.body.input_type(param).shape.value(sizes).ok()?;
+                let Some(size) = shape.first().copied().filter(|size| *size > 1) else { continue };
+                if tried.contains(&(param, size)) {
+                    continue;
+                }
+                tried.push((param, size));
+                let mut labels = Labels { size, ..Labels::default() };
+                labels.start(graph, sizes);
+                labels.start(&scan.body, sizes);
+                labels.set(&scan.body, scan.body.inputs()[param].value, Label::Axis(0));
+                if labels.spread(graph, sizes).is_ok() {
+                    return Some(labels);
+                }
+            }
+        }
+        None
+    }
+
+    /// The label of a value. What nothing has labelled has none.
+    pub(super) fn of(&self, graph: &Graph, value: ValueId) -> Label {
+        match self.graphs.get(&address(graph)).map(|labels| labels[value.index()]) {
+            Some(Label::Unknown) | None => Label::None,
+            Some(label) => label,
+        }
+    }
+
+    fn start(&mut self, graph: &Graph, _: &Sizes) {
+        self.graphs.entry(address(graph)).or_insert_with(|| vec![Label::Unknown; graph.values().count()]);
+        for body in graph.nodes().iter().flat_map(|node| node.op.bodies()) {
+            self.start(body, &Sizes::new());
+        }
+    }
+
+    fn get(&self, graph: &Graph, value: ValueId) -> Label {
+        self.graphs[&address(graph)][value.index()]
+    }
+
+    fn set(&mut self, graph: &Graph, value: ValueId, label: Label) {
+        if let Some(labels) = self.graphs.get_mut(&address(graph)) {
+            labels[value.index()] = label;
+        }
+    }
+
+    /// Labels all values, until nothing changes.
+    fn spread(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
+        loop {
+            let before = self.graphs.clone();
+            self.pass(graph, sizes)?;
+            if before == self.graphs {
+                break;
+            }
+        }
+        self.check(graph, sizes)
+    }
+
+    fn pass(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
+        for node in graph.nodes() {
+            self.node(graph, node, sizes)?;
+        }
+        for node in graph.nodes().iter().rev() {
+            self.node(graph, node, sizes)?;
+        }
+        Ok(())
+    }
+
+    /// Gives two values of a graph the same label, if one of them has one.
+    fn unify(&mut self, graph: &Graph, one: ValueId, other: ValueId) -> Result<(), Mixed> {
+        match (self.get(graph, one), self.get(graph, other)) {
+            (Label::Unknown, label) => self.set(graph, one, label),
+            (label, Label::Unknown) => self.set(graph, other, label),
+            (one, other) if one == other => {}
+            _ => return Err(Mixed),
+        }
+        Ok(())
+    }
+
+    /// Gives a value a label, which must not have another one.
+    fn demand(&mut self, graph: &Graph, value: ValueId, label: Label) -> Result<(), Mixed> {
+        match self.get(graph, value) {
+            Label::Unknown => self.set(graph, value, label),
+            found if found == label => {}
+            _ => return Err(Mixed),
+        }
+        Ok(())
+    }
+
+    /// Labels an operand and a result whose axes correspond: `there` gives the axis of the result, `back` that of the
+    /// operand. `None` is an axis that the other side does not have.
+    fn map(
+        &mut self,
+        graph: &Graph,
+        (operand, result): (ValueId, ValueId),
+        there: impl Fn(usize) -> Option<usize>,
+        back: impl Fn(usize) -> Option<usize>,
+        lost: Label,
+    ) -> Result<(), Mixed> {
+        match self.get(graph, operand) {
+            Label::Axis(axis) => {
+                self.demand(graph, result, there(axis).map_or(lost, Label::Axis))?;
+            }
+            Label::Share => self.demand(graph, result, Label::Share)?,
+            Label::None | Label::Unknown => {}
+        }
+        match self.get(graph, result) {
+            Label::Axis(axis) => self.demand(graph, operand, back(axis).map_or(Label::None, Label::Axis)),
+            _ => Ok(()),
+        }
+    }
+
+    fn node(&mut self, graph: &Graph, node: &Node, sizes: &Sizes) -> Result<(), Mixed> {
+        if let Op::Scan(scan) = &node.op {
+            return self.scan(graph, node, scan, sizes);
+        }
+        let inputs = &node.inputs;
+        let Some(result) = node.outputs.first().copied() else {
+            return inputs.iter().try_for_each(|input| self.demand(graph, *input, Label::None));
+        };
+        let shape = |value: ValueId| graph.ty(value).shape.value(sizes).map_err(|_| Mixed);
+        match &node.op {
+            Op::Unary(ops::Unary::Neg | ops::Unary::StopGradient) | Op::Cast(_) => self.unify(graph, inputs[0], result)?,
+            Op::Unary(_) | Op::Compare(_) | Op::Predicate(_) | Op::Select(_) | Op::NextAfter(_) | Op::Bits(_) => {
+                self.elementwise(graph, node)?;
+            }
+            Op::Binary(ops::Binary::Add | ops::Binary::Sub) => {
+                for input in inputs {
+                    self.unify(graph, *input, result)?;
+                }
+            }
+            Op::Binary(ops::Binary::Mul | ops::Binary::Div) => self.scaled(graph, node)?,
+            Op::Binary(_) => self.elementwise(graph, node)?,
+            Op::Broadcast(_) => {
+                let (from, to) = (shape(inputs[0])?, shape(result)?);
+                let added = to.len() - from.len();
+                let back = |axis: usize| axis.checked_sub(added).filter(|own| from[*own] == to[axis]);
+                self.map(graph, (inputs[0], result), |axis| Some(axis + added), back, Label::None)?;
+            }
+            Op::Transpose(op) => {
+                let there = |axis: usize| op.axes.iter().position(|from| *from == axis);
+                self.map(graph, (inputs[0], result), there, |axis| Some(op.axes[axis]), Label::None)?;
+            }
+            Op::Reshape(_) => {
+                let (from, to) = (shape(inputs[0])?, shape(result)?);
+                let there = |axis: usize| same_axis(&from, &to, axis);
+                let back = |axis: usize| same_axis(&to, &from, axis);
+                for (value, way) in [(inputs[0], &there as &dyn Fn(usize) -> Option<usize>), (result, &back)] {
+                    if let Label::Axis(axis) = self.get(graph, value) {
+                        way(axis).ok_or(Mixed)?;
+                    }
+                }
+                self.map(graph, (inputs[0], result), there, back, Label::None)?;
+            }
+            Op::Slice(ops::Slice { axis, .. }) | Op::Reverse(ops::Reverse { axis }) => {
+                self.unify(graph, inputs[0], result)?;
+                self.not_along(graph, result, *axis)?;
+            }
+            Op::Pad(op) => {
+                self.unify(graph, inputs[0], result)?;
+                self.demand(graph, inputs[1], Label::None)?;
+                self.not_along(graph, result, op.axis)?;
+                self.not_shared(graph, result)?;
+            }
+            Op::Concat(op) => {
+                for input in inputs {
+                    self.unify(graph, *input, result)?;
+                }
+                self.not_along(graph, result, op.axis)?;
+            }
+            Op::Reduce(op) => {
+                let there = |axis: usize| {
+                    (!op.axes.contains(&axis)).then(|| axis - op.axes.iter().filter(|folded| **folded < axis).count())
+                };
+                let rank = shape(inputs[0])?.len();
+                let back = |axis: usize| (0..rank).filter(|axis| !op.axes.contains(axis)).nth(axis);
+                let is_folded = matches!(self.get(graph, inputs[0]), Label::Axis(axis) if op.axes.contains(&axis));
+                if op.kind != ReduceKind::Sum {
+                    if is_folded {
+                        return Err(Mixed);
+                    }
+                    self.not_shared(graph, inputs[0])?;
+                }
+                self.map(graph, (inputs[0], result), there, back, Label::Share)?;
+            }
+            Op::MatMul(_) => self.matmul(graph, node, shape(result)?.len())?,
+            Op::Constant(_) => {}
+            _ => {
+                for value in inputs.iter().chain(&node.outputs) {
+                    self.demand(graph, *value, Label::None)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All operands and the result have the axis at one place, and no shares.
+    fn elementwise(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
+        for input in &node.inputs {
+            self.not_shared(graph, *input)?;
+            self.unify(graph, *input, node.outputs[0])?;
+        }
+        Ok(())
+    }
+
+    /// A product or quotient: shares are scaled by what is the same for all parts.
+    fn scaled(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
+        let [left, right, result] = [node.inputs[0], node.inputs[1], node.outputs[0]];
+        let is_product = matches!(node.op, Op::Binary(ops::Binary::Mul));
+        match (self.get(graph, left), self.get(graph, right)) {
+            (Label::Share, _) => {
+                self.demand(graph, right, Label::None)?;
+                self.demand(graph, result, Label::Share)
+            }
+            (_, Label::Share) if is_product => {
+                self.demand(graph, left, Label::None)?;
+                self.demand(graph, result, Label::Share)
+            }
+            (_, Label::Share) => Err(Mixed),
+            _ if self.get(graph, result) == Label::Share => Ok(()),
+            _ => self.elementwise(graph, node),
+        }
+    }
+
+    fn not_along(&self, graph: &Graph, value: ValueId, axis: usize) -> Result<(), Mixed> {
+        if self.get(graph, value) == Label::Axis(axis) { Err(Mixed) } else { Ok(()) }
+    }
+
+    fn not_shared(&self, graph: &Graph, value: ValueId) -> Result<(), Mixed> {
+        if self.get(graph, value) == Label::Share { Err(Mixed) } else { Ok(()) }
+    }
+
+    fn matmul(&mut self, graph: &Graph, node: &Node, rank: usize) -> Result<(), Mixed> {
+        let [left, right, result] = [node.inputs[0], node.inputs[1], node.outputs[0]];
+        let (rows, columns) = (rank - 2, rank - 1);
+        match self.get(graph, left) {
+            Label::Axis(axis) if axis < rows => {
+                self.demand(graph, right, Label::Axis(axis))?;
+                self.demand(graph, result, Label::Axis(axis))?;
+            }
+            Label::Axis(axis) if axis == rows => {
+                self.demand(graph, right, Label::None)?;
+                self.demand(graph, result, Label::Axis(rows))?;
+            }
+            Label::Axis(_) => {
+                self.demand(graph, right, Label::Axis(rows))?;
+                self.demand(graph, result, Label::Share)?;
+            }
+            Label::Share => {
+                self.demand(graph, right, Label::None)?;
+                self.demand(graph, result, Label::Share)?;
+            }
+            Label::None | Label::Unknown => {}
+        }
+        match self.get(graph, right) {
+            Label::Axis(axis) if axis < rows => self.demand(graph, left, Label::Axis(axis))?,
+            Label::Axis(axis) if axis == columns => {
+                self.demand(graph, left, Label::None)?;
+                self.demand(graph, result, Label::Axis(columns))?;
+            }
+            Label::Axis(_) => self.demand(graph, left, Label::Axis(columns))?,
+            Label::Share => {
+                self.demand(graph, left, Label::None)?;
+                self.demand(graph, result, Label::Share)?;
+            }
+            Label::None | Label::Unknown => {}
+        }
+        match self.get(graph, result) {
+            Label::Axis(axis) if axis < rows => self.demand(graph, left, Label::Axis(axis)),
+            Label::Axis(axis) if axis == rows => self.demand(graph, left, Label::Axis(rows)),
+            Label::Axis(_) => self.demand(graph, right, Label::Axis(columns)),
+            _ => Ok(()),
+        }
+    }
+
+    fn scan(&mut self, graph: &Graph, node: &Node, scan: &Scan, sizes: &Sizes) -> Result<(), Mixed> {
+        let (places, params, results) = (scan.operands(), scan.params(), scan.results());
+        let body = &*scan.body;
+        let param = |index: usize| body.inputs()[index].value;
+        let written = |index: usize| body.outputs()[index].value;
+        if let Some(steps) = places.steps {
+            self.demand(graph, node.inputs[steps], Label::None)?;
+        }
+        for (operand, reads) in places.sequences.zip(&params.sequences) {
+            for read in reads.clone() {
+                self.row(graph, node.inputs[operand], body, param(read))?;
+            }
+        }
+        for (index, buffer) in scan.buffers.iter().enumerate() {
+            let whole = node.outputs[index];
+            let rows: Vec<ValueId> =
+                params.buffers[index].clone().map(param).chain(results.buffers[index].clone().map(written)).collect();
+            for row in rows {
+                self.row(graph, whole, body, row)?;
+                if let Some(operand) = places.buffers[index] {
+                    self.row(graph, node.inputs[operand], body, row)?;
+                }
+            }
+            // What a step adds to the rows that are given would be added by each part.
+            if buffer.start != Start::Empty {
+                self.not_shared(graph, whole)?;
+            }
+        }
+        for (index, carry) in params.carries.clone().enumerate() {
+            let (initial, last) = (node.inputs[places.carries.start + index], node.outputs[scan.buffers.len() + index]);
+            let next = written(results.carries.start + index);
+            for value in [next, param(carry)] {
+                let (inside, outside) = (self.get(body, value), self.get(graph, last));
+                match (inside, outside) {
+                    (Label::Unknown, label) => self.set(body, value, label),
+                    (label, Label::Unknown) => self.set(graph, last, label),
+                    (inside, outside) if inside == outside => {}
+                    // A sum of shares starts from what is no share: its first part does.
+                    (Label::None, Label::Share) | (Label::Share, Label::None) => return Err(Mixed),
+                    _ => return Err(Mixed),
+                }
+            }
+            match self.get(graph, last) {
+                Label::Share => self.demand(graph, initial, Label::None)?,
+                _ => self.unify(graph, initial, last)?,
+            }
+        }
+        for (operand, index) in places.invariants.zip(params.invariants) {
+            let (outside, inside) = (self.get(graph, node.inputs[operand]), self.get(body, param(index)));
+            match (outside, inside) {
+                (Label::Unknown, label) => self.set(graph, node.inputs[operand], label),
+                (label, Label::Unknown) => self.set(body, param(index), label),
+                (outside, inside) if outside == inside => {}
+                _ => return Err(Mixed),
+            }
+        }
+        if let Some(until) = results.until {
+            self.demand(body, written(until), Label::None)?;
+        }
+        self.pass(body, sizes)
+    }
+
+    /// A tensor and its row.
+    fn row(&mut self, graph: &Graph, whole: ValueId, body: &Graph, row: ValueId) -> Result<(), Mixed> {
+        match self.get(graph, whole) {
+            Label::Axis(0) => return Err(Mixed),
+            Label::Axis(axis) => self.demand(body, row, Label::Axis(axis - 1))?,
+            Label::Unknown => {}
+            label => self.demand(body, row, label)?,
+        }
+        match self.get(body, row) {
+            Label::Axis(axis) => self.demand(graph, whole, Label::Axis(axis + 1)),
+            Label::Unknown => Ok(()),
+            label => self.demand(graph, whole, label),
+        }
+    }
+
+    /// Whether what is left unlabelled agrees with what is labelled, too, and every labelled axis has the size.
+    fn check(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
+        for labels in self.graphs.values_mut() {
+            labels.iter_mut().filter(|label| **label == Label::Unknown).for_each(|label| *label = Label::None);
+        }
+        self.pass(graph, sizes)?;
+        self.sized(graph, sizes)
+    }
+
+    fn sized(&self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
+        for value in graph.values() {
+            if let Label::Axis(axis) = self.get(graph, value) {
+                let shape = graph.ty(value).shape.value(sizes).map_err(|_| Mixed)?;
+                if shape.get(axis) != Some(&self.size) {
+                    return Err(Mixed);
+                }
+            }
+        }
+        graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.sized(body, sizes))
+    }
+}
+
+fn address(graph: &Graph) -> usize {
+    std::ptr::from_ref(graph) as usize
+}
+
+/// The axis of another shape that has the same elements as this one: as many before it, and as many along it.
+fn same_axis(from: &[usize], to: &[usize], axis: usize) -> Option<usize> {
+    let before: usize = from[..axis].iter().product();
+    (0..to.len()).find(|other| to[*other] == from[axis] && to[..*other].iter().product::<usize>() == before)
+}

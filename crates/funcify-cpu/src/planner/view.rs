@@ -1,0 +1,195 @@
+//! Tensors while a plan is made: which elements of a region they are, in each iteration of the loops around.
+
+use std::rc::Rc;
+
+use super::memory::Register;
+use crate::plan::DEPTH;
+
+/// A tensor in a region. Broadcasts, transposes, slices and rows of a sequence are views of the same elements.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) region: usize,
+    /// The first element, in the first iteration of all loops.
+    pub(super) start: usize,
+    /// Elements that it moves with each iteration of each loop, the outermost first.
+    pub(super) steps: [isize; DEPTH],
+    pub(super) shape: Vec<usize>,
+    /// Elements between neighbours along each axis; 0 along an axis that is broadcast.
+    pub(super) strides: Vec<usize>,
+    /// Where it is computed: 0 is before the parts, 1 in a part, 2 in its outermost loops.
+    pub(super) level: usize,
+    /// What keeps its memory from being used again.
+    pub(super) register: Option<Rc<Register>>,
+}
+
+/// The strides of a tensor whose elements lie in order.
+pub(super) fn in_order(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis].max(1);
+    }
+    strides
+}
+
+impl View {
+    /// All of a region, or of the memory of a register, in order.
+    pub(super) fn whole(region: usize, start: usize, shape: &[usize], level: usize) -> View {
+        let strides = in_order(shape);
+        View { region, start, steps: [0; DEPTH], shape: shape.to_vec(), strides, level, register: None }
+    }
+
+    /// How many elements it has.
+    pub(super) fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Row `row` of axis 0 in the first iteration of the loop whose body is at `level`, and `step` rows further with each
+    /// iteration.
+    pub(super) fn row(&self, row: usize, level: usize, step: isize) -> View {
+        let stride = self.strides[0];
+        let mut view = self.clone();
+        view.start += row * stride;
+        view.steps[level - 2] += step * stride as isize;
+        view.shape.remove(0);
+        view.strides.remove(0);
+        view.level = level;
+        view
+    }
+
+    /// Over the first `count` axes and over the others.
+    pub(super) fn halves(&self, count: usize) -> (View, View) {
+        let (shape, strides) = (self.shape.split_at(count), self.strides.split_at(count));
+        let of = |shape: &[usize], strides: &[usize]| View {
+            shape: shape.to_vec(),
+            strides: strides.to_vec(),
+            ..self.clone()
+        };
+        (of(shape.0, strides.0), of(shape.1, strides.1))
+    }
+
+    /// So many of it, one after the other at a distance.
+    pub(super) fn stacked(&self, count: usize, distance: usize) -> View {
+        let mut view = self.clone();
+        view.shape.insert(0, count);
+        view.strides.insert(0, distance);
+        view
+    }
+
+    /// Rows `start..start + count` of an axis, each `step` from the one before.
+    pub(super) fn part(&self, axis: usize, start: usize, count: usize, step: usize) -> View {
+        let mut view = self.clone();
+        if count > 0 {
+            view.start += start * self.strides[axis];
+        }
+        view.shape[axis] = count;
+        view.strides[axis] *= step;
+        view
+    }
+
+    /// One index of an axis, which disappears.
+    pub(super) fn at(&self, axis: usize, index: usize) -> View {
+        let mut view = self.part(axis, index, 1, 1);
+        view.shape.remove(axis);
+        view.strides.remove(axis);
+        view
+    }
+
+    /// With axes in this order.
+    pub(super) fn transposed(&self, axes: &[usize]) -> View {
+        let pick = |all: &[usize]| axes.iter().map(|axis| all[*axis]).collect();
+        View { shape: pick(&self.shape), strides: pick(&self.strides), ..self.clone() }
+    }
+
+    /// Repeated along the axes that are missing or have one element.
+    pub(super) fn broadcast(&self, shape: &[usize]) -> View {
+        let added = shape.len() - self.shape.len();
+        let stride = |axis: usize| match axis.checked_sub(added) {
+            Some(own) if self.shape[own] == shape[axis] => self.strides[own],
+            _ => 0,
+        };
+        View { shape: shape.to_vec(), strides: (0..shape.len()).map(stride).collect(), ..self.clone() }
+    }
+
+    /// The same elements in another shape, if no element has to move.
+    pub(super) fn reshaped(&self, shape: &[usize]) -> Option<View> {
+        let strides = if self.len() == 0 { in_order(shape) } else { reshaped_strides(self, shape)? };
+        Some(View { shape: shape.to_vec(), strides, ..self.clone() })
+    }
+
+    /// Whether another view is of the same elements in the same order.
+    pub(super) fn is(&self, other: &View) -> bool {
+        let moves = |axis: &usize| self.shape[*axis] > 1;
+        (self.region, self.start, self.steps, &self.shape) == (other.region, other.start, other.steps, &other.shape)
+            && (0..self.shape.len()).filter(moves).all(|axis| self.strides[axis] == other.strides[axis])
+    }
+
+    /// Whether the elements of each row of axis 0 lie one after the other.
+    pub(super) fn has_rows_in_order(&self) -> bool {
+        self.halves(1.min(self.shape.len())).1.is_in_order()
+    }
+
+    /// Whether the elements lie one after the other.
+    pub(super) fn is_in_order(&self) -> bool {
+        let ordered = in_order(&self.shape);
+        (0..self.shape.len()).all(|axis| self.shape[axis] == 1 || self.strides[axis] == ordered[axis])
+    }
+}
+
+/// The strides that the same elements have in another shape. Axes of the new shape are matched with runs of old ones that
+/// lie in each other's order.
+fn reshaped_strides(view: &View, shape: &[usize]) -> Option<Vec<usize>> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for (size, stride) in view.shape.iter().copied().zip(view.strides.iter().copied()).filter(|(size, _)| *size != 1) {
+        match runs.last_mut() {
+            Some(last) if last.1 == stride * size => *last = (last.0 * size, stride),
+            _ => runs.push((size, stride)),
+        }
+    }
+    let mut strides = vec![0; shape.len()];
+    let mut run = runs.pop();
+    for axis in (0..shape.len()).rev().filter(|axis| shape[*axis] != 1) {
+        let (size, stride) = match run {
+            Some((1, _)) | None => runs.pop()?,
+            Some(run) => run,
+        };
+        if size % shape[axis] != 0 {
+            return None;
+        }
+        strides[axis] = stride;
+        run = Some((size / shape[axis], stride * shape[axis]));
+    }
+    Some(strides)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strides_of(shape: &[usize], strides: &[usize], new: &[usize]) -> Option<Vec<usize>> {
+        let view = View { strides: strides.to_vec(), ..View::whole(0, 0, shape, 0) };
+        Some(view.reshaped(new)?.strides)
+    }
+
+    #[test]
+    fn a_reshape_moves_no_element_where_runs_of_axes_allow_it() {
+        assert_eq!(strides_of(&[2, 3, 4], &[12, 4, 1], &[6, 4]), Some(vec![4, 1]));
+        assert_eq!(strides_of(&[6, 4], &[4, 1], &[2, 3, 1, 4]), Some(vec![12, 4, 0, 1]));
+        assert_eq!(strides_of(&[3, 4], &[1, 3], &[12]), None);
+        assert_eq!(strides_of(&[3, 4], &[1, 3], &[3, 1, 4]), Some(vec![1, 0, 3]));
+        assert_eq!(strides_of(&[3, 4], &[0, 1], &[3, 2, 2]), Some(vec![0, 2, 1]));
+        assert_eq!(strides_of(&[3, 4], &[0, 0], &[12]), Some(vec![0]));
+        assert_eq!(strides_of(&[3, 4], &[8, 1], &[4, 3]), None);
+        assert_eq!(strides_of(&[1], &[1], &[]), Some(vec![]));
+    }
+
+    #[test]
+    fn rows_parts_and_broadcasts_are_of_the_same_elements() {
+        let whole = View::whole(0, 0, &[5, 3, 4], 0);
+        let row = whole.row(4, 2, -1);
+        assert_eq!((row.start, row.steps[0], row.shape, row.strides, row.level), (48, -12, vec![3, 4], vec![4, 1], 2));
+        let part = whole.part(2, 1, 2, 2);
+        assert_eq!((part.start, &part.shape[..], &part.strides[..]), (1, &[5, 3, 2][..], &[12, 4, 2][..]));
+        let broadcast = whole.at(0, 1).part(0, 2, 1, 1).broadcast(&[2, 7, 4]);
+        assert_eq!((broadcast.start, broadcast.strides), (20, vec![0, 0, 1]));
+    }
+}

@@ -1,0 +1,61 @@
+//! The conformance suite on the backend `cpu`: every case gives what it should, compiled and not, and what is declined is
+//! declined by name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use funcify::dispatch::{CompileOptions, Executor, Function, LoopStrategy};
+use funcify_conformance::{Expectations, Status, Subject, all_cases, run_case};
+use funcify_cpu::Cpu;
+
+#[test]
+fn every_case_passes_compiled() {
+    passes(Cpu::default());
+}
+
+#[test]
+fn every_case_passes_in_parts() {
+    passes(Cpu::dividing_all());
+}
+
+fn passes(cpu: Cpu) {
+    let executor: Arc<dyn Executor> = Arc::new(cpu);
+    let subject = Subject { name: "cpu".into(), executor: Ok(executor), expectations: Expectations::default() };
+    let mut failed = Vec::new();
+    for case in all_cases().unwrap() {
+        let row = run_case(&case, &subject, LoopStrategy::Compiled);
+        if row.status != Status::Pass {
+            failed.push(format!("{}: {}", row.case, row.reason.lines().take(3).collect::<Vec<_>>().join(" | ")));
+        }
+    }
+    assert!(failed.is_empty(), "{} cases fail:\n{}", failed.len(), failed.join("\n"));
+}
+
+/// No plan is refused by its check: that would be a fault of the planner. `FUNCIFY_SHOW=1` shows what is declined.
+#[test]
+fn what_is_declined_has_a_reason() {
+    let (mut compiled, mut declined) = (0, BTreeMap::<String, usize>::new());
+    for case in all_cases().unwrap() {
+        let options = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
+        let Ok(function) = Function::compile_with(&case.graph, &Cpu::default(), options) else { continue };
+        if function.call_host(&case.inputs).is_err() {
+            continue;
+        }
+        for each in function.report().loops {
+            match each.declined {
+                None if each.strategy == LoopStrategy::Compiled => compiled += 1,
+                None => *declined.entry(format!("{}, not asked", each.op)).or_default() += 1,
+                Some(why) => *declined.entry(why.to_string()).or_default() += 1,
+            }
+        }
+    }
+    let faults: Vec<_> = declined.keys().filter(|why| why.contains("a fault of the planner")).collect();
+    if std::env::var_os("FUNCIFY_SHOW").is_some() {
+        let mut sorted: Vec<_> = declined.iter().collect();
+        sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        println!("{compiled} loops compiled");
+        sorted.iter().for_each(|(why, count)| println!("{count:6} {why}"));
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+    assert!(compiled > 0);
+}

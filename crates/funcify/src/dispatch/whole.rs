@@ -1,0 +1,112 @@
+//! What a backend compiles as a whole: the program, or loops of it.
+
+use std::sync::Arc;
+
+use super::backend::{Backend, Compiled, Declined, LoopStrategy, Whole};
+use super::lower::Lowering;
+use super::program::{Action, Slot, WholeNode};
+use super::report::{LoopReport, Steps};
+use crate::error::{Place, Result, Site};
+use crate::graph::{Graph, Node, Output};
+use crate::ops::scan::Scan;
+use crate::ops::{Op, OpRules};
+
+impl<B: Backend> Lowering<'_, B> {
+    /// The whole program, if all its loops are to be compiled and the backend can compile it.
+    pub(super) fn lower_whole(&mut self, graph: &Graph, inputs: &[Slot]) -> Result<Option<Vec<Slot>>> {
+        if self.settings.whole_strategy() != LoopStrategy::Compiled {
+            return Ok(None);
+        }
+        let Ok(compiled) = self.compile_whole(graph, true) else { return Ok(None) };
+        let at = Place::new(graph.name(), Site::Unknown);
+        self.report_loops(graph);
+        let outputs: Vec<_> = (0..graph.outputs().len()).map(|index| graph.output_type(index).clone()).collect();
+        let node = WholeNode { compiled, outputs: outputs.clone(), at: at.clone() };
+        self.push(&at, Action::Whole(node), inputs, outputs.len()).map(Some)
+    }
+
+    /// Notes that the loops of a graph are compiled.
+    fn report_loops(&mut self, graph: &Graph) {
+        let live = graph.live_nodes();
+        for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
+            if let Op::Scan(scan) = &node.op {
+                let steps = scan.steps.value(&self.sizes).ok().and_then(|steps| usize::try_from(steps).ok());
+                let steps = steps.map_or(Steps::AtRunTime, Steps::Exactly);
+                let (op, strategy) = (node.op.name(), LoopStrategy::Compiled);
+                self.report_loop(LoopReport { op, site: node.site, strategy, declined: None, steps });
+            }
+            node.op.bodies().into_iter().for_each(|body| self.report_loops(body));
+        }
+    }
+
+    /// A loop, if the backend can compile it; else why it cannot.
+    pub(super) fn lower_whole_loop(
+        &mut self,
+        graph: &Graph,
+        node: &Node,
+        scan: &Scan,
+        operands: &[Slot],
+    ) -> Result<std::result::Result<Vec<Slot>, Declined>> {
+        let at = node.place();
+        if scan.binds().next().is_some() {
+            // What comes after the loop uses it.
+            return Ok(Err(Declined::new(scan.name(), "its number of steps follows from values")));
+        }
+        let (alone, used) = alone(graph, node)?;
+        let compiled = match self.compile_whole(&alone, false) {
+            Ok(compiled) => compiled,
+            Err(declined) => return Ok(Err(declined)),
+        };
+        let steps = scan.steps.value(&self.sizes).ok().and_then(|steps| usize::try_from(steps).ok());
+        self.report_loop(LoopReport {
+            op: scan.name(),
+            site: node.site,
+            strategy: LoopStrategy::Compiled,
+            declined: None,
+            steps: steps.map_or(Steps::AtRunTime, Steps::Exactly),
+        });
+        let outputs: Vec<_> = (0..alone.outputs().len()).map(|index| alone.output_type(index).clone()).collect();
+        let node_results = node.outputs.len();
+        let count = outputs.len();
+        let whole = WholeNode { compiled, outputs, at: at.clone() };
+        let mut results = self.push(&at, Action::Whole(whole), operands, count)?.into_iter();
+        // Results that nobody uses have a register that nothing sets.
+        let registers: Vec<Slot> = (0..node_results)
+            .map(|index| if used[index] { results.next() } else { None })
+            .map(|slot| slot.unwrap_or_else(|| self.register()))
+            .collect();
+        Ok(Ok(registers))
+    }
+
+    fn compile_whole(
+        &self,
+        graph: &Graph,
+        is_program: bool,
+    ) -> std::result::Result<Arc<dyn Compiled<B::Tensor>>, Declined> {
+        let memory_budget = self.settings.memory_budget;
+        self.settings.backend.compile(Whole { graph, sizes: &self.sizes, is_program, memory_budget })
+    }
+}
+
+/// A graph of one node: its inputs are the node's operands, its outputs those results that the graph uses. Tells which
+/// they are.
+fn alone(graph: &Graph, node: &Node) -> Result<(Graph, Vec<bool>)> {
+    let live = graph.live_nodes();
+    let uses = |value| {
+        let users = graph.nodes().iter().zip(&live).filter(|(_, live)| **live);
+        graph.outputs().iter().any(|output| output.value == value)
+            || users.flat_map(|(node, _)| &node.inputs).any(|input| *input == value)
+    };
+    let used: Vec<bool> = node.outputs.iter().map(|output| uses(*output)).collect();
+    let mut alone = Graph::new(node.op.name());
+    let inputs: Vec<_> = node
+        .inputs
+        .iter()
+        .enumerate()
+        .map(|(index, input)| alone.push_input(&format!("operand{index}"), graph.ty(*input).clone(), false))
+        .collect();
+    let results = alone.push_node(node.op.clone(), &inputs, node.site)?;
+    let outputs = results.into_iter().enumerate().filter(|(index, _)| used[*index]);
+    let outputs = outputs.map(|(index, value)| Output { name: format!("result{index}"), value }).collect();
+    Ok((alone.with_outputs(outputs), used))
+}

@@ -151,11 +151,13 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
             (false, true) => workload.full.iter().chain(workload.growth).copied().collect(),
         }
     };
-    let all = workloads::ALL.iter().flat_map(|workload| sizes_of(workload).into_iter().map(move |sizes| (workload, sizes)));
+    let all =
+        workloads::ALL.iter().flat_map(|workload| sizes_of(workload).into_iter().map(move |sizes| (workload, sizes)));
     let named = |name: &str| arguments.only.iter().any(|part| name.contains(part.as_str()));
     let is_named = |(workload, sizes): &(&Workload, Sizes)| named(&format!("{} {sizes}", workload.name));
     let subjects = || subjects::ALL.iter();
-    let (of_workloads, of_subjects) = (all.clone().any(|item| is_named(&item)), subjects().any(|subject| named(subject.name)));
+    let (of_workloads, of_subjects) =
+        (all.clone().any(|item| is_named(&item)), subjects().any(|subject| named(subject.name)));
     ensure!(
         arguments.only.is_empty() || of_workloads || of_subjects,
         "no workload or subject has {:?} in its name",
@@ -169,8 +171,9 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
             Kind::Compiled(Device::Wgpu, _) | Kind::Plugin(Device::Wgpu) | Kind::ByHand(Device::Wgpu)
         )
     };
+    let of_peers = subjects().any(|subject| subject.is_peer() && named(subject.name));
     let wanted = |subject: &&Subject| match of_subjects {
-        true => named(subject.name) || (arguments.peers && subject.is_peer()),
+        true => named(subject.name) || (arguments.peers && subject.is_peer() && !of_peers),
         false => (arguments.peers || !subject.is_peer()) && !(arguments.quick && on_wgpu(subject)),
     };
     let (rounds, turn, enough, patience) = if arguments.quick { (3, 50, 1, 30) } else { (5, 150, 4, 30) };

@@ -9,8 +9,8 @@ use super::{Run, digits, time};
 use crate::rows::Row;
 use crate::subjects::Subject;
 
-/// How many are listed.
-const LISTED: usize = 10;
+/// How many are listed: the largest of each workload at each size.
+const LISTED: usize = 12;
 
 /// Why a library's ways are behind on a workload.
 #[derive(Deserialize)]
@@ -63,7 +63,13 @@ fn gaps(run: &Run) -> Vec<Gap<'_>> {
 pub(super) fn table(run: &Run) -> Table {
     let reasons: Vec<Reason> =
         toml::from_str::<Reasons>(include_str!("../../reasons.toml")).map_or_else(|_| Vec::new(), |found| found.reason);
-    let rows = gaps(run).into_iter().take(LISTED).map(|gap| {
+    let mut seen: Vec<&str> = Vec::new();
+    let largest = gaps(run).into_iter().filter(|gap| {
+        let is_first = !seen.contains(&gap.own.workload.as_str());
+        seen.push(&gap.own.workload);
+        is_first
+    });
+    let rows = largest.take(LISTED).map(|gap| {
         let same = |reason: &&Reason| {
             reason.workload == gap.own.workload && reason.phase == gap.own.phase && reason.library == gap.library
         };

@@ -49,6 +49,7 @@ const COLUMNS: &[Column] = &[
     Column { title: "PyTorch", wanted: |subject| subject.name.starts_with("torch") },
     Column { title: "PyTensor", wanted: |subject| subject.name == "pytensor" },
     Column { title: "rlx", wanted: |subject| subject.name == "rlx" },
+    Column { title: "funcify alone", wanted: |subject| subject.name == "cpu" },
     Column { title: "Candle by hand", wanted: |subject| subject.name == "candle-by-hand" },
     Column { title: "funcify on Candle", wanted: |subject| subject.is_funcify() && subject.name.starts_with("candle") },
     Column { title: "Burn by hand", wanted: |subject| subject.name == "burn-flex-by-hand" },
@@ -69,14 +70,13 @@ pub(super) fn overview(run: &Run) -> Table {
             if found.is_empty() {
                 continue;
             }
-            let jax = found.iter().find(|row| row.subject == "jax").map(|row| row.low_s);
             let cell = |column: &Column| {
                 let of = |row: &&&Row| Subject::named(&row.subject).is_ok_and(|subject| (column.wanted)(subject));
                 let Some(row) = found.iter().find(of) else {
                     return String::new();
                 };
-                match jax {
-                    Some(jax) if row.subject != "jax" => format!("{} ({} ×)", time(row.low_s), digits(row.low_s / jax)),
+                match row.ratio_to_jax {
+                    Some(ratio) if row.subject != "jax" => format!("{} ({} ×)", time(row.low_s), digits(ratio)),
                     _ => time(row.low_s),
                 }
             };

@@ -116,7 +116,11 @@ fn executor<T: Element>(plan: &GraphPlan) -> Result<Executor<T>, Declined> {
 }
 
 impl<T: Number> Compiled<Arc<HostTensor>> for Engine<T> {
-    fn run(&self, operands: &[Arc<HostTensor>]) -> Result<Tensors<Arc<HostTensor>>, BackendError> {
+    fn run(
+        &self,
+        operands: &[Arc<HostTensor>],
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<Tensors<Arc<HostTensor>>>, BackendError> {
         let kept = self.executors.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut executor = match kept {
             Some(executor) => executor,
@@ -137,14 +141,14 @@ impl<T: Number> Compiled<Arc<HostTensor>> for Engine<T> {
         let mut results: Vec<Vec<T>> =
             self.plan.results.iter().map(|(_, shape)| vec![T::default(); len(shape)]).collect();
         let mut outputs: Vec<&mut [T]> = results.iter_mut().map(Vec::as_mut_slice).collect();
-        executor.call(&inputs, &mut outputs)?;
+        let is_done = executor.call_until(&inputs, &mut outputs, stop)?;
         self.executors.lock().unwrap_or_else(PoisonError::into_inner).push(executor);
         let typed = results.into_iter().zip(&self.plan.results);
         let tensors = typed.map(|(elements, (dtype, shape))| {
             let tensor = HostTensor::from_vec(elements, shape.clone()).ok_or("a result of another size")?;
             Ok(Arc::new(if tensor.dtype() == *dtype { tensor } else { tensor.cast(*dtype) }))
         });
-        tensors.collect()
+        if is_done { tensors.collect::<Result<_, _>>().map(Some) } else { Ok(None) }
     }
 }
 

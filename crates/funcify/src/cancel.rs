@@ -152,13 +152,16 @@ pub enum Ran {
     Steps(usize),
     /// The ops of a straight line that were done: of a program without loops, or of loops that are unrolled.
     Ops(usize),
+    /// Part of what runs as a whole, which does not count its steps.
+    Part,
 }
 
 impl Ran {
-    /// The number.
+    /// The number; 0 of what does not count.
     pub fn count(self) -> usize {
         match self {
             Ran::Steps(count) | Ran::Ops(count) => count,
+            Ran::Part => 0,
         }
     }
 }
@@ -168,6 +171,7 @@ impl fmt::Display for Ran {
         let (count, unit) = match self {
             Ran::Steps(count) => (count, "step"),
             Ran::Ops(count) => (count, "op"),
+            Ran::Part => return f.write_str("some of its steps"),
         };
         write!(f, "{count} {unit}{}", if *count == 1 { "" } else { "s" })
     }

@@ -68,7 +68,10 @@ fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &Labels, times: f6
                 OF_A_TERM * elements(result) * shape(node.inputs[0]).last().copied().unwrap_or(1) as f64
             }
             Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Slice(_) | Op::Constant(_) => continue,
-            _ => OF_AN_ELEMENT * elements(result).max(node.inputs.iter().map(|input| elements(*input)).fold(0.0, f64::max)),
+            _ => {
+                OF_AN_ELEMENT
+                    * elements(result).max(node.inputs.iter().map(|input| elements(*input)).fold(0.0, f64::max))
+            }
         };
         cost.nanoseconds += times * (OF_AN_INSTRUCTION + own);
         if let (true, Label::Axis(axis)) = (is_loop, labels.of(graph, result)) {

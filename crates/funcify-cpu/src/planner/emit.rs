@@ -117,7 +117,8 @@ impl Emitter {
             && !nodes.is_empty()
         {
             let level = self.depth();
-            let node = recurrence(&self.plan.regions, &nodes, times, level - 1).unwrap_or(Node::Loop { times, body: nodes });
+            let node =
+                recurrence(&self.plan.regions, &nodes, times, level - 1).unwrap_or(Node::Loop { times, body: nodes });
             self.blocks[level].nodes.push(node);
         }
     }
@@ -206,9 +207,10 @@ impl Emitter {
         let can_loop = |axis: &Axis| {
             axis.size >= LEAST_OF_A_LOOP
                 && index < DEPTH
-                && views.iter().zip(&axis.strides).all(|(view, stride)| {
-                    self.unit(view).is_none_or(|unit| *stride == 0 || stride % unit == 0)
-                })
+                && views
+                    .iter()
+                    .zip(&axis.strides)
+                    .all(|(view, stride)| self.unit(view).is_none_or(|unit| *stride == 0 || stride % unit == 0))
         };
         let looped = (0..rest.len()).filter(|axis| can_loop(rest[*axis])).max_by_key(|axis| rest[*axis].size);
         let mut starts = vec![vec![0; views.len()]];
@@ -355,13 +357,10 @@ impl Emitter {
                 let op = if from.len() == 2 { Op::Binary(Binary::Mul) } else { Op::Unary(Unary::Copy) };
                 self.map(op, outer[0], &outer[1..])
             }
-            [axis] if self.is_within_units(axis, &outer) && is_even(axis) => {
-                self.fold_lanes(fold, &outer, &axes, axis)
-            }
+            [axis] if self.is_within_units(axis, &outer) && is_even(axis) => self.fold_lanes(fold, &outer, &axes, axis),
             [axis] if self.is_within_units(axis, &outer) => {
-                let is_lanes = |kept: &Axis| {
-                    kept.strides[0] == 1 && is_even(kept) && self.is_within_units(kept, &outer)
-                };
+                let is_lanes =
+                    |kept: &Axis| kept.strides[0] == 1 && is_even(kept) && self.is_within_units(kept, &outer);
                 match axes.iter().rposition(is_lanes) {
                     Some(lanes) => self.fold_rows(fold, &outer, &axes, lanes, axis),
                     None => self.fold_ordered(fold, outer[0], &views[1..], count),
@@ -491,7 +490,11 @@ impl Emitter {
         for (to, share) in std::mem::take(&mut self.sums) {
             let to_operand = self.operand(&to, 0, None, 0, Across::Lanes);
             let share = self.operand(&share, 0, None, len, Across::Lanes);
-            sums.push(Op::FoldRows { fold: Fold::Sum, accumulate: false }.over([parts, to.len()], to_operand, &[share]));
+            sums.push(Op::FoldRows { fold: Fold::Sum, accumulate: false }.over(
+                [parts, to.len()],
+                to_operand,
+                &[share],
+            ));
         }
         Ok(sums)
     }

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use funcify::dispatch::Declined;
 use funcify::Node;
+use funcify::dispatch::Declined;
 use funcify::ops::scan::{Buffer, Scan, Start, Wanted};
 
+use super::Planner;
 use super::ops::Scope;
 use super::view::View;
-use super::Planner;
 
 /// How many rows of a buffer that nobody wants whole are kept at hand.
 const MOST_ROWS_AT_HAND: usize = 64;
@@ -191,7 +191,9 @@ impl Planner {
         let shape = [&[all], row.as_slice()].concat();
         let wanted = scan.wanted_rows(buffer, all, 0);
         let trace = match used {
-            Use::Result(Some(place)) if wanted == (0..all) && place.level == level && place.has_rows_in_order() => place,
+            Use::Result(Some(place)) if wanted == (0..all) && place.level == level && place.has_rows_in_order() => {
+                place
+            }
             _ => self.emitter.reserve(&shape, level),
         };
         if let Some(given) = given {

@@ -209,7 +209,8 @@ impl Planner {
     /// The sizes of a value.
     fn whole_shape(&self, graph: &Graph, value: ValueId) -> Result<Vec<usize>, Declined> {
         let ty = graph.ty(value);
-        let shape = ty.shape.value(&self.sizes).map_err(|_| Declined::new("scan", "a size that follows from values"))?;
+        let shape =
+            ty.shape.value(&self.sizes).map_err(|_| Declined::new("scan", "a size that follows from values"))?;
         // As if no size were 0: strides are computed of the others, too.
         let elements = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)));
         match elements.filter(|elements| *elements <= MOST_ELEMENTS) {

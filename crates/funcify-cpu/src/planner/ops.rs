@@ -1,13 +1,12 @@
 //! What each op means on views.
 
 use funcify::dispatch::Declined;
-use funcify::{DType, Graph, Node, ValueId};
 use funcify::ops::{self, Op as GraphOp, OpRules, ReduceKind};
+use funcify::{DType, Graph, Node, ValueId};
 
-
+use super::Planner;
 use super::parallel::Label;
 use super::view::{View, in_order};
-use super::Planner;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::plan::Op;
 
@@ -170,7 +169,9 @@ impl<'p, 'g> Scope<'p, 'g> {
         if !self.planner.takes(dtype) {
             return Err(Declined::new(name, format!("a result of {dtype}")));
         }
-        if let Some(kind) = node.inputs.iter().map(|input| self.graph.ty(*input).dtype).find(|dtype| !self.planner.takes(*dtype)) {
+        if let Some(kind) =
+            node.inputs.iter().map(|input| self.graph.ty(*input).dtype).find(|dtype| !self.planner.takes(*dtype))
+        {
             return Err(Declined::new(name, format!("an operand of {kind}")));
         }
         Ok(vec![Some(self.single(node, *value, name)?)])
@@ -265,7 +266,8 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let low = op.low.value(&self.planner.sizes).map_err(|_| declined())?;
                 let to = self.target(value, &shape, level_of(&[x.clone(), number.clone()]));
                 self.planner.emitter.copy(&to, &number.broadcast(&shape))?;
-                let inside = to.part(op.axis, usize::try_from(low).map_err(|_| declined())?, x.shape[op.axis], op.interior + 1);
+                let inside =
+                    to.part(op.axis, usize::try_from(low).map_err(|_| declined())?, x.shape[op.axis], op.interior + 1);
                 self.planner.emitter.copy(&inside, &x)?;
                 to
             }
@@ -296,7 +298,9 @@ impl<'p, 'g> Scope<'p, 'g> {
             let products = products.clone();
             return Ok(Value::Tensor(self.finish(products, Some(op), value)?));
         }
-        if let (Unary::Exp, Some(Value::Times(x, y)), true) = (op, &self.values[input.index()], self.is_used_once(input)) {
+        if let (Unary::Exp, Some(Value::Times(x, y)), true) =
+            (op, &self.values[input.index()], self.is_used_once(input))
+        {
             let operands = [x.clone(), y.clone()];
             return Ok(Value::Tensor(self.mapped(Op::Binary(Binary::ExpOfProduct), &operands, value)?));
         }
@@ -392,7 +396,8 @@ impl<'p, 'g> Scope<'p, 'g> {
         let levels = factors.iter().flat_map(|(left, right)| [left.level, right.level]);
         let level = levels.chain(init.iter().map(|init| init.level)).max().unwrap_or(0);
         let to = self.target(value, &shape, level);
-        let matrix = to.reshaped(&[rows, lanes]).ok_or_else(|| Declined::new("matmul", "its result is not in order"))?;
+        let matrix =
+            to.reshaped(&[rows, lanes]).ok_or_else(|| Declined::new("matmul", "its result is not in order"))?;
         self.planner.emitter.product(&matrix, init.as_ref(), &factors, then)?;
         Ok(to)
     }
@@ -428,10 +433,17 @@ impl<'p, 'g> Scope<'p, 'g> {
     fn matrices(&mut self, left: &View, right: &View, shape: &[usize], value: ValueId) -> Result<Value, Declined> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
         // The left side lies with the rows that are summed over one after the other.
-        if left.strides[0] == 1 && (left.strides[1] != 1 || k == 1) && right.strides[1] == 1 && m > 1 && n > 1 && shape.len() == 2 {
+        if left.strides[0] == 1
+            && (left.strides[1] != 1 || k == 1)
+            && right.strides[1] == 1
+            && m > 1
+            && n > 1
+            && shape.len() == 2
+        {
             return Ok(Value::Outer(left.transposed(&[1, 0]), right.clone()));
         }
-        let waiting = |rows, lanes, factor| Products { shape: shape.to_vec(), rows, lanes, init: None, factors: vec![factor] };
+        let waiting =
+            |rows, lanes, factor| Products { shape: shape.to_vec(), rows, lanes, init: None, factors: vec![factor] };
         match self.factors(left, right)? {
             Factors::Packed(left, right) => Ok(Value::Products(waiting(m, n, (left, right)))),
             Factors::Turned(left, right) if n == 1 => Ok(Value::Products(waiting(1, m, (left, right)))),

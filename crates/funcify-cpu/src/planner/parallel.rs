@@ -164,7 +164,9 @@ impl Labels {
         };
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).map_err(|_| Mixed);
         match &node.op {
-            Op::Unary(ops::Unary::Neg | ops::Unary::StopGradient) | Op::Cast(_) => self.unify(graph, inputs[0], result)?,
+            Op::Unary(ops::Unary::Neg | ops::Unary::StopGradient) | Op::Cast(_) => {
+                self.unify(graph, inputs[0], result)?
+            }
             Op::Unary(_) | Op::Compare(_) | Op::Predicate(_) | Op::Select(_) | Op::NextAfter(_) | Op::Bits(_) => {
                 self.elementwise(graph, node)?;
             }

@@ -15,6 +15,7 @@ use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
 use crate::plan::{Part, Place, Plan, PlanError, Split, Stage};
 use arena::Arena;
+use program::Stop;
 use view::Wide;
 
 /// All regions, on the stack unless a plan has many.
@@ -72,6 +73,16 @@ impl<T: Element> Executor<T> {
 
     /// Runs the plan. Concurrent stages use rayon's threads, those of the pool that the caller is in.
     pub fn call(&mut self, inputs: &[&[T]], outputs: &mut [&mut [T]]) -> Result<(), CallError> {
+        self.call_until(inputs, outputs, &|| false).map(|_| ())
+    }
+
+    /// Runs the plan until `stop` says true, which it is asked every thousand iterations or so. Whether all of it ran.
+    pub fn call_until(
+        &mut self,
+        inputs: &[&[T]],
+        outputs: &mut [&mut [T]],
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<bool, CallError> {
         for region in &self.plan.regions {
             let expected = region.units * region.pitch;
             let found = match region.place {
@@ -87,9 +98,12 @@ impl<T: Element> Executor<T> {
         for stage in &plan.stages {
             let regions = regions_of(plan, stage, arena, inputs, outputs);
             let threads = stage.concurrent && stage.parts.len() > 1 && rayon::current_num_threads() > 1;
-            T::run_parts(*machine, RunParts { plan, stage, parts: &stage.parts, regions, threads });
+            T::run_parts(*machine, RunParts { plan, stage, parts: &stage.parts, regions, threads, stop });
+            if stop() {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -169,16 +183,17 @@ pub struct RunParts<'p, 'a, T> {
     parts: &'p [Part],
     regions: Regions<'a, T>,
     threads: bool,
+    stop: Stop<'p>,
 }
 
 impl<T: MathTable> Work for RunParts<'_, '_, T> {
     type Output = ();
 
     fn run<S: Simd>(self, simd: S) {
-        let RunParts { plan, stage, parts, regions, threads } = self;
+        let RunParts { plan, stage, parts, regions, threads, stop } = self;
         if let [part] = parts {
             let views = regions.into_iter().map(Wide::into_view).collect::<SmallVec<[_; 32]>>();
-            return program::run(simd, plan, &stage.programs[part.program], views);
+            return program::run(simd, plan, &stage.programs[part.program], views, stop);
         }
         let (first, rest) = parts.split_at(parts.len() / 2);
         let indices = first.iter().map(|part| part.len).sum();
@@ -188,8 +203,8 @@ impl<T: MathTable> Work for RunParts<'_, '_, T> {
             first_regions.push(left);
             rest_regions.push(right);
         }
-        let first = RunParts { plan, stage, parts: first, regions: first_regions, threads };
-        let rest = RunParts { plan, stage, parts: rest, regions: rest_regions, threads };
+        let first = RunParts { plan, stage, parts: first, regions: first_regions, threads, stop };
+        let rest = RunParts { plan, stage, parts: rest, regions: rest_regions, threads, stop };
         if threads {
             rayon::join(|| first.run(simd), || rest.run(simd));
         } else {

@@ -143,8 +143,9 @@ pub struct Whole<'a> {
 
 /// A program or a loop that runs as a whole.
 pub trait Compiled<T>: Send + Sync {
-    /// Runs it: the graph's inputs in, its outputs out.
-    fn run(&self, operands: &[T]) -> Result<Tensors<T>, BackendError>;
+    /// Runs it: the graph's inputs in, its outputs out. `None` if it ended early, because `stop` said true, which it asks
+    /// between steps, every so often.
+    fn run(&self, operands: &[T], stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Tensors<T>>, BackendError>;
 }
 
 /// Why something was not compiled as a whole.

@@ -145,7 +145,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
 
     /// Lowers a whole graph. `statics` are the numbers of its static inputs, by input.
     pub(super) fn program(mut self, graph: &Graph, statics: &[(usize, i64)]) -> Result<(Program<B>, Findings)> {
-        let inputs: Vec<_> = graph.inputs().iter().map(|input| (self.register(), graph.ty(input.value).clone())).collect();
+        let inputs: Vec<_> =
+            graph.inputs().iter().map(|input| (self.register(), graph.ty(input.value).clone())).collect();
         let slots: Vec<Slot> = inputs.iter().map(|(slot, _)| *slot).collect();
         if let Some(outputs) = self.lower_whole(graph, &slots)? {
             return Ok((Program::plan(self.instructions, self.registers, inputs, &outputs), self.findings));

@@ -322,7 +322,7 @@ impl<B: Backend> Action<B> {
             Action::Choice(choice) => choice.run(run, operands.into_vec()),
             Action::While(node) => node.run(run, operands.into_vec()),
             Action::Associative(node) => node.run(run, operands.into_vec()),
-            Action::Whole(node) => run.fail(&node.at, node.compiled.run(&operands)),
+            Action::Whole(node) => node.run(run, &operands),
             Action::Bind { symbol, size } => {
                 run.sizes.set(symbol, *size);
                 Ok(Tensors::new())

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::backend::{Backend, Compiled, Declined, LoopStrategy, Whole};
+use super::backend::{Backend, Compiled, Declined, LoopStrategy, Tensors, Whole};
 use super::lower::Lowering;
-use super::program::{Action, Slot, WholeNode};
+use super::program::{Action, Run, Slot, WholeNode};
 use super::report::{LoopReport, Steps};
+use crate::cancel::Ran;
 use crate::error::{Place, Result, Site};
 use crate::graph::{Graph, Node, Output};
 use crate::ops::scan::Scan;
@@ -85,6 +86,19 @@ impl<B: Backend> Lowering<'_, B> {
     ) -> std::result::Result<Arc<dyn Compiled<B::Tensor>>, Declined> {
         let memory_budget = self.settings.memory_budget;
         self.settings.backend.compile(Whole { graph, sizes: &self.sizes, is_program, memory_budget })
+    }
+}
+
+impl<T> WholeNode<T> {
+    /// Runs what was compiled, unless it is cancelled.
+    pub(super) fn run<B: Backend<Tensor = T>>(&self, run: &Run<'_, B>, operands: &[T]) -> Result<Tensors<T>> {
+        let ran = || run.watch.check(&self.at, Ran::Part);
+        loop {
+            if let Some(results) = run.fail(&self.at, self.compiled.run(operands, &|| ran().is_err()))? {
+                return Ok(results);
+            }
+            ran()?;
+        }
     }
 }
 

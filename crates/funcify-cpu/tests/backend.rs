@@ -1,0 +1,106 @@
+//! What a user of the backend `cpu` relies on: loops are compiled, say why if not, can be stopped, and give the same bits
+//! whatever runs beside them.
+
+use std::time::{Duration, Instant};
+
+use funcify::dispatch::{Function, LoopStrategy};
+use funcify::{Cancellation, Error, Graph, HostTensor, scan, scan_until};
+use funcify_cpu::Cpu;
+
+/// `h <- tanh(x W + h U + b)` over T rows of B by H, and the gradients of a loss.
+fn network() -> Graph {
+    let forward = Graph::build("network", |g| {
+        let [x, h] = [g.input("x", "f32[T,B,3]"), g.input("h", "f32[B,3]")];
+        let [w, u, b] = [g.input("w", "f32[3,3]"), g.input("u", "f32[3,3]"), g.input("b", "f32[3]")];
+        let step = |h: funcify::Value, x: funcify::Value| {
+            let next = (x.matmul(w) + h.matmul(u) + b).tanh();
+            (next, next)
+        };
+        scan(h, x, step).1.square().sum(..)
+    });
+    forward.unwrap().value_and_grad(&["w", "u", "b", "h"][..], funcify::GradOptions::new()).unwrap()
+}
+
+fn numbers(shape: &[usize], seed: u64) -> HostTensor {
+    let mut state = seed;
+    HostTensor::from_fn(funcify::DType::F32, shape, |_| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        funcify::Scalar::Float((state >> 40) as f64 / (1u64 << 23) as f64 - 1.0)
+    })
+}
+
+fn inputs() -> Vec<HostTensor> {
+    let shapes: [&[usize]; 5] = [&[20, 6, 3], &[6, 3], &[3, 3], &[3, 3], &[3]];
+    shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect()
+}
+
+#[test]
+fn loops_and_their_gradients_are_compiled() {
+    let (graph, inputs) = (network(), inputs());
+    let expected = funcify::evaluate(&graph, &inputs).unwrap();
+    for cpu in [Cpu::default(), Cpu::dividing_all()] {
+        let function = Function::compile(&graph, &cpu).unwrap();
+        for (found, expected) in function.call_host(&inputs).unwrap().iter().zip(&expected) {
+            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
+                assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "{x} and {y}");
+            }
+        }
+        let report = function.report();
+        assert!(report.loops.len() >= 2 && report.instructions == 1, "{report}");
+        assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
+    }
+}
+
+#[test]
+fn a_loop_that_is_not_compiled_says_which_op_stands_in_the_way() {
+    let graph = Graph::build("early", |g| {
+        let xs = g.input("xs", "f32[T]");
+        scan_until(g.input("start", "f32[]"), xs, |sum, x| (sum + x, sum + x, (sum + x).gt(2.0))).0
+    });
+    let function = Function::compile(&graph.unwrap(), &Cpu::default()).unwrap();
+    let sum = function.call_host(&[[1f32, 1.5, 9.0].into(), HostTensor::scalar(0f32)]).unwrap();
+    assert_eq!(sum, [HostTensor::scalar(2.5f32)]);
+    let report = function.report();
+    assert_eq!(report.loops[0].strategy, LoopStrategy::Native);
+    assert!(report.to_string().contains("not compiled: `scan`: its number of steps follows from values"), "{report}");
+}
+
+#[test]
+fn a_compiled_loop_can_be_stopped() {
+    let text = "fn @long(%x: f32[8]) {
+          %last: f32[8] = scan @step for t in 0..4000000000 {
+            carry %c: f32[8] = %last from %x
+            %0: f32[8] = cos %c
+            %last = %0
+          }
+          return last=%last
+        }";
+    let function = Function::compile(&Graph::parse(text).unwrap(), &Cpu::default()).unwrap();
+    let (start, limit) = (Instant::now(), Cancellation::after(Duration::from_millis(50)));
+    let error = limit.scope(|| function.call_host(&[numbers(&[8], 1)])).unwrap_err();
+    assert!(matches!(error, Error::Cancelled { .. }), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    let (graph, inputs) = (network(), inputs());
+    let function = Function::compile(&graph, &Cpu::dividing_all()).unwrap();
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| function.call_host(&inputs).unwrap())
+    };
+    assert_eq!(run(1), run(3));
+}
+
+#[test]
+fn many_threads_call_one_function() {
+    let (graph, inputs) = (network(), inputs());
+    let function = Function::compile(&graph, &Cpu::default()).unwrap();
+    let expected = function.call_host(&inputs).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..20).for_each(|_| assert_eq!(function.call_host(&inputs).unwrap(), expected)));
+        }
+    });
+}

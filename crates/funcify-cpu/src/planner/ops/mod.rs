@@ -1,14 +1,17 @@
 //! What each op means on views.
 
+mod products;
+
 use funcify::dispatch::Declined;
 use funcify::ops::{self, Op as GraphOp, OpRules, ReduceKind};
-use funcify::{DType, Graph, Node, ValueId};
+use funcify::{DType, Graph, Node, Source, ValueId};
 
 use super::Planner;
 use super::parallel::Label;
 use super::view::{View, in_order};
 use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::plan::Op;
+use products::Products;
 
 /// A value of a body.
 #[derive(Clone, Debug)]
@@ -21,16 +24,6 @@ enum Value {
     Times(View, View),
     /// A product of the transpose of `[k, m]` with `[k, n]` that waits for a sum.
     Outer(View, View),
-}
-
-/// `[rows, lanes]` elements in order: an initial value and the products of left sides with packed right sides.
-#[derive(Clone, Debug)]
-struct Products {
-    shape: Vec<usize>,
-    rows: usize,
-    lanes: usize,
-    init: Option<View>,
-    factors: Vec<(View, View)>,
 }
 
 /// A graph while its nodes are planned.
@@ -165,16 +158,39 @@ impl<'p, 'g> Scope<'p, 'g> {
         let [value] = node.outputs.as_slice() else {
             return Err(Declined::new(name, "it is not an instruction yet"));
         };
+        if let GraphOp::Size(size) = &node.op {
+            return Ok(vec![Some(Value::Tensor(self.size(size)?))]);
+        }
         let dtype = self.graph.ty(*value).dtype;
         if !self.planner.takes(dtype) {
             return Err(Declined::new(name, format!("a result of {dtype}")));
         }
-        if let Some(kind) =
-            node.inputs.iter().map(|input| self.graph.ty(*input).dtype).find(|dtype| !self.planner.takes(*dtype))
-        {
-            return Err(Declined::new(name, format!("an operand of {kind}")));
+        // A size is a number of the plan's type, and only casts take it.
+        let is_size = |input: &ValueId| match self.graph.source(*input) {
+            Source::Node(source, _) => matches!(self.graph.node(source).op, GraphOp::Size(_)),
+            Source::Input(_) => false,
+        };
+        let is_cast = matches!(node.op, GraphOp::Cast(_));
+        let is_unfit =
+            |input: &&ValueId| !self.planner.takes(self.graph.ty(**input).dtype) && !(is_cast && is_size(input));
+        if let Some(input) = node.inputs.iter().find(is_unfit) {
+            return Err(Declined::new(name, format!("an operand of {}", self.graph.ty(*input).dtype)));
         }
         Ok(vec![Some(self.single(node, *value, name)?)])
+    }
+
+    /// A size as a number, if the plan's type has it exactly.
+    fn size(&mut self, size: &ops::Size) -> Result<View, Declined> {
+        let number =
+            size.dim.value(&self.planner.sizes).map_err(|_| Declined::new("size", "it follows from values"))?;
+        let is_exact = match self.planner.dtype {
+            DType::F64 => number.unsigned_abs() < 1 << 53,
+            _ => number.unsigned_abs() < 1 << 24,
+        };
+        if !is_exact {
+            return Err(Declined::new("size", format!("{number}, which floats do not have")));
+        }
+        self.planner.emitter.number(number as f64)
     }
 
     /// An op with one result.
@@ -346,153 +362,6 @@ impl<'p, 'g> Scope<'p, 'g> {
         self.graph.outputs().iter().any(|output| output.value == value)
     }
 
-    /// A sum with products that wait: they go on waiting, or a product of elements takes the other side.
-    fn sum(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<Value>, Declined> {
-        for (waiting, other) in [(left, right), (right, left)] {
-            if left == right || !self.is_used_once(waiting) {
-                continue;
-            }
-            match self.values[waiting.index()].clone() {
-                Some(Value::Products(mut products)) => {
-                    let most = crate::plan::FACTORS;
-                    if let (Some(Value::Products(more)), true) = (&self.values[other.index()], self.is_used_once(other))
-                        && (products.init.is_none() || more.init.is_none())
-                        && products.factors.len() + more.factors.len() <= most
-                        && (products.rows, products.lanes) == (more.rows, more.lanes)
-                    {
-                        products.factors.extend(more.factors.clone());
-                        products.init = products.init.or(more.init.clone());
-                        return Ok(Some(Value::Products(products)));
-                    }
-                    if products.init.is_some() {
-                        continue;
-                    }
-                    let init = self.tensor(other)?;
-                    let Some(init) = init.reshaped(&[products.rows, products.lanes]) else { continue };
-                    products.init = Some(self.planner.emitter.in_lanes(&init)?);
-                    return Ok(Some(Value::Products(products)));
-                }
-                Some(Value::Outer(x, y)) => {
-                    let z = self.tensor(other)?;
-                    if let Some(state) = self.states[value.index()].clone().filter(|state| z.is(state)) {
-                        self.planner.emitter.sink(&state, &x, &y)?;
-                        return Ok(Some(Value::Tensor(state)));
-                    }
-                }
-                Some(Value::Times(x, y)) => {
-                    let z = self.tensor(other)?;
-                    let view = self.mapped(Op::Ternary(Ternary::MulAdd), &[x, y, z], value)?;
-                    return Ok(Some(Value::Tensor(view)));
-                }
-                _ => {}
-            }
-        }
-        Ok(None)
-    }
-
-    /// Products as a tensor, which `value` is.
-    fn finish(&mut self, products: Products, then: Option<Unary>, value: ValueId) -> Result<View, Declined> {
-        let Products { shape, rows, lanes, init, factors } = products;
-        let levels = factors.iter().flat_map(|(left, right)| [left.level, right.level]);
-        let level = levels.chain(init.iter().map(|init| init.level)).max().unwrap_or(0);
-        let to = self.target(value, &shape, level);
-        let matrix =
-            to.reshaped(&[rows, lanes]).ok_or_else(|| Declined::new("matmul", "its result is not in order"))?;
-        self.planner.emitter.product(&matrix, init.as_ref(), &factors, then)?;
-        Ok(to)
-    }
-
-    /// A product of matrices, one for each index of the axes before them.
-    fn matmul(&mut self, node: &Node, value: ValueId) -> Result<Value, Declined> {
-        let [left, right] = self.two(node)?;
-        let shape = self.shape_of(value)?;
-        let axes = shape.len() - 2;
-        let level = level_of(&[left.clone(), right.clone()]);
-        if left.len() == 0 || right.len() == 0 {
-            let to = self.target(value, &shape, level);
-            self.planner.emitter.fill(&to, 0.0)?;
-            return Ok(Value::Tensor(to));
-        }
-        if shape[..axes].iter().all(|size| *size == 1) {
-            let matrix = |view: &View| (0..axes).fold(view.clone(), |view, _| view.at(0, 0));
-            return self.matrices(&matrix(&left), &matrix(&right), &shape, value);
-        }
-        let to = self.target(value, &shape, level);
-        for index in indices(&shape[..axes]) {
-            let matrix = |view: &View| index.iter().fold(view.clone(), |view, index| view.at(0, *index));
-            let (left, right, to) = (matrix(&left), matrix(&right), matrix(&to));
-            match self.factors(&left, &right)? {
-                Factors::Packed(left, right) => self.planner.emitter.product(&to, None, &[(left, right)], None)?,
-                Factors::Turned(..) | Factors::None => self.folded(&to, &left, &right)?,
-            }
-        }
-        Ok(Value::Tensor(to))
-    }
-
-    /// One product of matrices; its result has the shape of `value`.
-    fn matrices(&mut self, left: &View, right: &View, shape: &[usize], value: ValueId) -> Result<Value, Declined> {
-        let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
-        // The left side lies with the rows that are summed over one after the other.
-        if left.strides[0] == 1
-            && (left.strides[1] != 1 || k == 1)
-            && right.strides[1] == 1
-            && m > 1
-            && n > 1
-            && shape.len() == 2
-        {
-            return Ok(Value::Outer(left.transposed(&[1, 0]), right.clone()));
-        }
-        let waiting =
-            |rows, lanes, factor| Products { shape: shape.to_vec(), rows, lanes, init: None, factors: vec![factor] };
-        match self.factors(left, right)? {
-            Factors::Packed(left, right) => Ok(Value::Products(waiting(m, n, (left, right)))),
-            Factors::Turned(left, right) if n == 1 => Ok(Value::Products(waiting(1, m, (left, right)))),
-            Factors::Turned(left, right) => {
-                let level = left.level.max(right.level);
-                let turned = self.planner.emitter.reserve(&[n, m], level);
-                self.planner.emitter.product(&turned, None, &[(left, right)], None)?;
-                let mut view = turned.transposed(&[1, 0]);
-                view.strides = [vec![0; shape.len() - 2], view.strides].concat();
-                view.shape = shape.to_vec();
-                Ok(Value::Tensor(view))
-            }
-            Factors::None => {
-                let to = self.target(value, shape, left.level.max(right.level));
-                let matrix = (0..shape.len() - 2).fold(to.clone(), |view, _| view.at(0, 0));
-                self.folded(&matrix, left, right)?;
-                Ok(Value::Tensor(to))
-            }
-        }
-    }
-
-    /// The sides of a product of which one is packed: the one that changes least. A product of a vector with what changes
-    /// in each step is not worth the packing.
-    fn factors(&mut self, left: &View, right: &View) -> Result<Factors, Declined> {
-        let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
-        let emitter = &mut self.planner.emitter;
-        let is_vector = m == 1 || n == 1;
-        if k == 1 || (is_vector && left.level == right.level && left.level > 0) {
-            return Ok(Factors::None);
-        }
-        let [lefts, rights] = [left, right].map(|view| view.transposed(&[1, 0]));
-        if (n == 1 && m > 1) || (left.level < right.level && m > 1) {
-            return Ok(Factors::Turned(emitter.in_rows(&rights)?, emitter.packed(&lefts)?));
-        }
-        Ok(Factors::Packed(emitter.in_rows(left)?, emitter.packed(right)?))
-    }
-
-    /// A product as sums of products of elements.
-    fn folded(&mut self, to: &View, left: &View, right: &View) -> Result<(), Declined> {
-        let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
-        let mut lefts = left.clone();
-        (lefts.shape, lefts.strides) = (vec![m, n, k], vec![left.strides[0], 0, left.strides[1]]);
-        let mut rights = right.clone();
-        (rights.shape, rights.strides) = (vec![m, n, k], vec![0, right.strides[1], right.strides[0]]);
-        // What is folded first has lanes.
-        let from = if n > 1 || right.strides[0] == 1 { [&rights, &lefts] } else { [&lefts, &rights] };
-        self.planner.emitter.fold(Fold::Sum, to, &from, &[2])
-    }
-
     fn reduce(&mut self, reduce: &ops::Reduce, node: &Node, value: ValueId) -> Result<View, Declined> {
         let input = node.inputs[0];
         let fold = match reduce.kind {
@@ -519,7 +388,7 @@ impl<'p, 'g> Scope<'p, 'g> {
     fn reshape(&mut self, node: &Node, shape: &[usize]) -> Result<Value, Declined> {
         let input = node.inputs[0];
         if let (Some(Value::Products(products)), true) = (&self.values[input.index()], self.is_used_once(input)) {
-            return Ok(Value::Products(Products { shape: shape.to_vec(), ..products.clone() }));
+            return Ok(Value::Products(products.reshaped(shape)));
         }
         let x = self.tensor(input)?;
         if x.len() != shape.iter().product::<usize>() {
@@ -534,24 +403,6 @@ impl<'p, 'g> Scope<'p, 'g> {
         };
         Ok(Value::Tensor(view))
     }
-}
-
-/// The sides of a product.
-enum Factors {
-    /// The left side, and the right side packed.
-    Packed(View, View),
-    /// The right side transposed, and the left side transposed and packed: the product is the transpose.
-    Turned(View, View),
-    /// None is packed.
-    None,
-}
-
-/// All indices of a shape, in order.
-fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
-    shape.iter().fold(vec![Vec::new()], |all, size| {
-        let next = |index: &Vec<usize>| (0..*size).map(|last| [index.as_slice(), &[last]].concat()).collect::<Vec<_>>();
-        all.iter().flat_map(next).collect()
-    })
 }
 
 /// The kernel of an op; a copy of one that changes nothing.

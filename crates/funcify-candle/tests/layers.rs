@@ -128,12 +128,13 @@ fn every_layer() {
         let mut optimiser = candle_nn::AdamW::new_lr(vars, 0.01).unwrap();
         let target = tensor(2, &[BATCH, STEPS, 4], DType::F64);
         let mut losses = Vec::new();
-        for _ in 0..15 {
+        // The initial values are random, and some are near a minimum.
+        for _ in 0..80 {
             let loss = candle_nn::loss::mse(&seq(&xs.detach(), None).unwrap().0, &target).unwrap();
             optimiser.backward_step(&loss).unwrap();
             losses.push(loss.to_scalar::<f64>().unwrap());
         }
-        assert!(losses[14] < 0.95 * losses[0], "{name} learns nothing: {losses:?}");
+        assert!(losses[79] < 0.95 * losses[0], "{name} learns nothing: {losses:?}");
     }
 }
 

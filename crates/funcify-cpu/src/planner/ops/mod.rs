@@ -171,9 +171,8 @@ impl<'p, 'g> Scope<'p, 'g> {
             Source::Input(_) => false,
         };
         let is_cast = matches!(node.op, GraphOp::Cast(_));
-        let is_unfit =
-            |input: &&ValueId| !self.planner.takes(self.graph.ty(**input).dtype) && !(is_cast && is_size(input));
-        if let Some(input) = node.inputs.iter().find(is_unfit) {
+        let is_fit = |input: &ValueId| self.planner.takes(self.graph.ty(*input).dtype) || is_cast && is_size(input);
+        if let Some(input) = node.inputs.iter().find(|input| !is_fit(input)) {
             return Err(Declined::new(name, format!("an operand of {}", self.graph.ty(*input).dtype)));
         }
         Ok(vec![Some(self.single(node, *value, name)?)])

@@ -154,7 +154,7 @@ impl Scope<'_, '_> {
             return Ok(Factors::None);
         }
         let [lefts, rights] = [left, right].map(|view| view.transposed(&[1, 0]));
-        if (n == 1 && m > 1) || (left.level < right.level && m > 1) {
+        if m > 1 && (n == 1 || left.level < right.level) {
             return Ok(Factors::Turned(emitter.in_rows(&rights)?, emitter.packed(&lefts)?));
         }
         Ok(Factors::Packed(emitter.in_rows(left)?, emitter.packed(right)?))

@@ -24,8 +24,14 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
 
     /// The sum of two elements.
     fn plus(self, other: Self) -> Self;
+    /// The difference of two elements.
+    fn minus(self, other: Self) -> Self;
     /// The product of two elements.
     fn times(self, other: Self) -> Self;
+    /// The quotient of two elements.
+    fn over(self, other: Self) -> Self;
+    /// The element with the other sign.
+    fn negated(self) -> Self;
     /// Whether it is no number.
     fn is_nan(self) -> bool;
     /// a * b + c, rounded once where the processor can.
@@ -206,8 +212,20 @@ macro_rules! float {
                 self + other
             }
             #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                self - other
+            }
+            #[inline(always)]
             fn times(self, other: Self) -> Self {
                 self * other
+            }
+            #[inline(always)]
+            fn over(self, other: Self) -> Self {
+                self / other
+            }
+            #[inline(always)]
+            fn negated(self) -> Self {
+                -self
             }
             #[inline(always)]
             fn is_nan(self) -> bool {

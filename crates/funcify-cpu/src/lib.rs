@@ -17,6 +17,7 @@ mod machine;
 pub mod plan;
 mod planner;
 mod run;
+mod scalar;
 
 pub use backend::Cpu;
 pub use float::Float;

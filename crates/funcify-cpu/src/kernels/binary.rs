@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use pulp::Simd;
 
-use super::map::{Function2, Function3, Map2, Map3, Target};
+use super::map::{Function2, Function3, Map2, Map3, One, Target};
 use super::math::{self, MathTable};
 use super::source::Source;
 use crate::float::Float;
@@ -52,6 +52,17 @@ macro_rules! binary_table {
             match op {
                 $(Binary::$op => simd.vectorize(Map2 { target, sources, function: PhantomData::<$op> }),)*
                 $(Binary::$scalar => each(target, sources, |$e: f64, $f: f64| $scalar_value),)*
+            }
+        }
+
+        /// The value of an op at one element of each operand.
+        pub(crate) fn of_elements<T: MathTable, S: Simd>(simd: S, op: Binary, x: T, y: T) -> T {
+            match op {
+                $(Binary::$op => simd.vectorize(One { from: [x, y], function: PhantomData::<$op> }),)*
+                $(Binary::$scalar => {
+                    let ($e, $f) = (x.to_f64(), y.to_f64());
+                    T::from_f64($scalar_value)
+                })*
             }
         }
     };

@@ -119,6 +119,32 @@ fn rows1<T: Float, S: Simd, F: Function1<T>, A: Rows<T, S>>(simd: S, target: &mu
     }
 }
 
+/// A function of one or two single elements, to be run by `Simd::vectorize`: in a register that has them everywhere.
+pub(crate) struct One<T, F, const N: usize> {
+    pub(crate) from: [T; N],
+    pub(crate) function: PhantomData<F>,
+}
+
+impl<T: Float, F: Function1<T>> WithSimd for One<T, F, 1> {
+    type Output = T;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> T {
+        let [x] = self.from;
+        T::elements::<S>(&mut [F::apply(simd, T::splat(simd, x))])[0]
+    }
+}
+
+impl<T: Float, F: Function2<T>> WithSimd for One<T, F, 2> {
+    type Output = T;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> T {
+        let [x, y] = self.from;
+        T::elements::<S>(&mut [F::apply(simd, T::splat(simd, x), T::splat(simd, y))])[0]
+    }
+}
+
 /// A function of two operands, to be run by `Simd::vectorize`.
 pub(crate) struct Map2<'m, 'a, T, F> {
     pub(crate) target: &'m mut Target<'a, T>,

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use pulp::Simd;
 
-use super::map::{Function1, Map1, Target};
+use super::map::{Function1, Map1, One, Target};
 use super::math::{self, MathTable};
 use super::source::Source;
 use crate::float::Float;
@@ -47,6 +47,17 @@ macro_rules! unary_table {
             match op {
                 $(Unary::$op => simd.vectorize(Map1 { target, sources, function: PhantomData::<$op> }),)*
                 $(Unary::$scalar => each(target, sources[0], |$e: f64| $scalar_value),)*
+            }
+        }
+
+        /// The value of an op at one element.
+        pub(crate) fn of_element<T: MathTable, S: Simd>(simd: S, op: Unary, x: T) -> T {
+            match op {
+                $(Unary::$op => simd.vectorize(One { from: [x], function: PhantomData::<$op> }),)*
+                $(Unary::$scalar => {
+                    let $e = x.to_f64();
+                    T::from_f64($scalar_value)
+                })*
             }
         }
     };

@@ -3,7 +3,7 @@
 mod arena;
 mod program;
 mod step;
-mod view;
+pub(crate) mod view;
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
 use crate::plan::{Part, Place, Plan, PlanError, Split, Stage};
 use arena::Arena;
-use program::Stop;
+use program::{Prepared, Stop};
 use view::Wide;
 
 /// All regions, on the stack unless a plan has many.
@@ -25,6 +25,8 @@ type Regions<'a, T> = SmallVec<[Wide<'a, T>; 32]>;
 #[derive(Debug)]
 pub struct Executor<T> {
     plan: Plan,
+    /// The programs of each stage as they run.
+    programs: Vec<Vec<Prepared<T>>>,
     machine: Machine,
     arena: Arena<T>,
 }
@@ -58,7 +60,11 @@ impl<T: Element> Executor<T> {
             _ => 0,
         });
         let arena = Arena::new(sizes);
-        Ok(Executor { plan, machine, arena })
+        let prepare = |stage: &Stage| {
+            stage.programs.iter().map(|program| program::prepared(&plan.regions, program, &mut Vec::new())).collect()
+        };
+        let programs = plan.stages.iter().map(prepare).collect();
+        Ok(Executor { plan, programs, machine, arena })
     }
 
     /// The plan.
@@ -94,11 +100,11 @@ impl<T: Element> Executor<T> {
                 return Err(CallError { place: region.place, expected, found });
             }
         }
-        let Executor { plan, machine, arena } = self;
-        for stage in &plan.stages {
+        let Executor { plan, programs, machine, arena } = self;
+        for (stage, programs) in plan.stages.iter().zip(programs) {
             let regions = regions_of(plan, stage, arena, inputs, outputs);
             let threads = stage.concurrent && stage.parts.len() > 1 && rayon::current_num_threads() > 1;
-            T::run_parts(*machine, RunParts { plan, stage, parts: &stage.parts, regions, threads, stop });
+            T::run_parts(*machine, RunParts { plan, programs, parts: &stage.parts, regions, threads, stop });
             if stop() {
                 return Ok(false);
             }
@@ -179,7 +185,7 @@ fn regions_of<'a, T>(
 /// The parts of a stage, halved until one is left.
 pub struct RunParts<'p, 'a, T> {
     plan: &'p Plan,
-    stage: &'p Stage,
+    programs: &'p [Prepared<T>],
     parts: &'p [Part],
     regions: Regions<'a, T>,
     threads: bool,
@@ -190,10 +196,10 @@ impl<T: MathTable> Work for RunParts<'_, '_, T> {
     type Output = ();
 
     fn run<S: Simd>(self, simd: S) {
-        let RunParts { plan, stage, parts, regions, threads, stop } = self;
+        let RunParts { plan, programs, parts, regions, threads, stop } = self;
         if let [part] = parts {
             let views = regions.into_iter().map(Wide::into_view).collect::<SmallVec<[_; 32]>>();
-            return program::run(simd, plan, &stage.programs[part.program], views, stop);
+            return program::run(simd, plan, &programs[part.program], views, stop);
         }
         let (first, rest) = parts.split_at(parts.len() / 2);
         let indices = first.iter().map(|part| part.len).sum();
@@ -203,8 +209,8 @@ impl<T: MathTable> Work for RunParts<'_, '_, T> {
             first_regions.push(left);
             rest_regions.push(right);
         }
-        let first = RunParts { plan, stage, parts: first, regions: first_regions, threads, stop };
-        let rest = RunParts { plan, stage, parts: rest, regions: rest_regions, threads, stop };
+        let first = RunParts { plan, programs, parts: first, regions: first_regions, threads, stop };
+        let rest = RunParts { plan, programs, parts: rest, regions: rest_regions, threads, stop };
         if threads {
             rayon::join(|| first.run(simd), || rest.run(simd));
         } else {

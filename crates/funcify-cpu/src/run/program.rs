@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 use super::step::{Cursor, step};
 use super::view::{Range, View};
 use crate::kernels::math::MathTable;
-use crate::plan::{DEPTH, Instruction, Node, Op, Operand, Plan, Program};
+use crate::plan::{DEPTH, Instruction, Node, Op, Operand, Plan, Region};
+use crate::scalar::{self, Address, Code};
 
 /// Whether a call is to end early.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
@@ -14,16 +15,89 @@ pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 /// How many iterations run before it is asked again whether the call is to end.
 const ASKED_AFTER: usize = 1024;
 
+/// A program as it runs.
+pub(crate) type Prepared<T> = Vec<Run<T>>;
+
+/// Something that runs so often.
+#[derive(Clone, Debug)]
+pub(crate) enum Run<T> {
+    /// Instructions over rows and lanes.
+    Tiles(usize, Vec<Instruction>),
+    /// Code for single elements.
+    Elements(usize, Code<T>),
+    /// A loop with loops in it.
+    Nest(usize, Vec<Run<T>>),
+}
+
+/// Nodes inside loops with these numbers of iterations, as they run.
+pub(crate) fn prepared<T: MathTable>(regions: &[Region], nodes: &[Node], times: &mut Vec<usize>) -> Prepared<T> {
+    let mut runs = Vec::new();
+    for node in nodes {
+        match node {
+            Node::Do(instruction) => match runs.last_mut() {
+                Some(Run::Tiles(1, instructions)) => instructions.push(instruction.clone()),
+                _ => runs.push(Run::Tiles(1, vec![instruction.clone()])),
+            },
+            Node::Loop { times: 0, .. } => {}
+            Node::Loop { times: own, body } => {
+                times.push(*own);
+                runs.push(match instructions(body) {
+                    None => Run::Nest(*own, prepared(regions, body, times)),
+                    Some(body) => match scalar::code(regions, &body, times) {
+                        Some(code) => Run::Elements(*own, code),
+                        None => Run::Tiles(*own, body),
+                    },
+                });
+                times.pop();
+            }
+        }
+    }
+    runs
+}
+
+/// The instructions of a body without loops.
+fn instructions(body: &[Node]) -> Option<Vec<Instruction>> {
+    let instruction = |node: &Node| match node {
+        Node::Do(instruction) => Some(instruction.clone()),
+        Node::Loop { .. } => None,
+    };
+    body.iter().map(instruction).collect()
+}
+
 /// Runs a program. Addresses are kept on the stack for up to some ten instructions a loop.
 pub(crate) fn run<T: MathTable, S: Simd>(
     simd: S,
     plan: &Plan,
-    program: &Program,
+    program: &Prepared<T>,
     views: SmallVec<[View<'_, T>; 32]>,
     stop: Stop<'_>,
 ) {
-    let mut runner = Runner { simd, plan, views, cursors: SmallVec::new(), stop, left: ASKED_AFTER, is_stopped: false };
-    runner.nodes(program, [0; DEPTH], 0);
+    let asked = Asked { stop, left: ASKED_AFTER, is_stopped: false };
+    let mut runner = Runner { simd, plan, views, cursors: SmallVec::new(), addresses: SmallVec::new(), asked };
+    runner.all(program, [0; DEPTH], 0);
+}
+
+/// How many iterations run before it is asked whether to stop.
+struct Asked<'p> {
+    stop: Stop<'p>,
+    left: usize,
+    is_stopped: bool,
+}
+
+impl Asked<'_> {
+    /// How many of the iterations that are left may run now.
+    fn some_of(&self, left: usize) -> usize {
+        if self.is_stopped { 0 } else { left.min(self.left) }
+    }
+
+    /// So many more iterations ran, no more than may run.
+    fn count(&mut self, iterations: usize) {
+        self.left -= iterations;
+        if self.left == 0 {
+            self.left = ASKED_AFTER;
+            self.is_stopped = (self.stop)();
+        }
+    }
 }
 
 struct Runner<'p, 'a, T, S> {
@@ -31,33 +105,29 @@ struct Runner<'p, 'a, T, S> {
     plan: &'p Plan,
     views: SmallVec<[View<'a, T>; 32]>,
     cursors: SmallVec<[Cursor; 64]>,
-    stop: Stop<'p>,
-    /// How many iterations run before `stop` is asked.
-    left: usize,
-    is_stopped: bool,
+    addresses: SmallVec<[Address; 32]>,
+    asked: Asked<'p>,
 }
 
 impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
-    /// Runs nodes inside `level` loops, whose counters are known.
-    fn nodes(&mut self, nodes: &[Node], counters: [isize; DEPTH], level: usize) {
-        for node in nodes {
-            if self.is_stopped {
+    /// Runs everything inside `level` loops, whose counters are known.
+    fn all(&mut self, runs: &[Run<T>], counters: [isize; DEPTH], level: usize) {
+        for run in runs {
+            if self.asked.is_stopped {
                 return;
             }
-            match node {
-                Node::Do(_) => self.innermost(std::slice::from_ref(node), 1, counters, level),
-                Node::Loop { times, body } if body.iter().all(|node| matches!(node, Node::Do(_))) => {
-                    self.innermost(body, *times, counters, level);
-                }
-                Node::Loop { times, body } => {
+            match run {
+                Run::Tiles(times, body) => self.tiles(body, *times, counters, level),
+                Run::Elements(times, code) => self.elements(code, *times, counters, level),
+                Run::Nest(times, body) => {
                     for counter in 0..*times {
-                        self.count(1);
-                        if self.is_stopped {
+                        self.asked.count(1);
+                        if self.asked.is_stopped {
                             return;
                         }
                         let mut counters = counters;
                         counters[level] = counter as isize;
-                        self.nodes(body, counters, level + 1);
+                        self.all(body, counters, level + 1);
                     }
                 }
             }
@@ -65,38 +135,51 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
     }
 
     /// Runs a loop of instructions: finds their addresses, and then only adds to them.
-    fn innermost(&mut self, body: &[Node], times: usize, counters: [isize; DEPTH], level: usize) {
+    fn tiles(&mut self, body: &[Instruction], times: usize, counters: [isize; DEPTH], level: usize) {
         self.cursors.clear();
-        for node in body {
-            if let Node::Do(instruction) = node {
-                self.find(instruction, counters, level);
-            }
+        for instruction in body {
+            self.find(instruction, counters, level);
         }
         let mut left = times;
-        while left > 0 && !self.is_stopped {
-            let count = left.min(self.left);
+        loop {
+            let count = self.asked.some_of(left);
+            if count == 0 {
+                return;
+            }
             for _ in 0..count {
                 let mut cursors = self.cursors.as_mut_slice();
-                for node in body {
-                    if let Node::Do(instruction) = node {
-                        let (own, rest) = cursors.split_at_mut(1 + instruction.from.len());
-                        step(self.simd, instruction, own, &mut self.views);
-                        cursors = rest;
-                    }
+                for instruction in body {
+                    let (own, rest) = cursors.split_at_mut(1 + instruction.from.len());
+                    step(self.simd, instruction, own, &mut self.views);
+                    cursors = rest;
                 }
             }
             left -= count;
-            self.count(count);
+            self.asked.count(count);
         }
     }
 
-    /// So many more iterations ran, no more than are left before it is asked whether to stop.
-    fn count(&mut self, iterations: usize) {
-        self.left -= iterations;
-        if self.left == 0 {
-            self.left = ASKED_AFTER;
-            self.is_stopped = (self.stop)();
+    /// Runs a loop of code for single elements.
+    fn elements(&mut self, code: &Code<T>, times: usize, counters: [isize; DEPTH], level: usize) {
+        self.addresses.clear();
+        for element in code.elements() {
+            let operand = Operand { unit: 0, steps: element.steps, ..Operand::of(element.region) };
+            let pitch = self.plan.regions[element.region].pitch;
+            let is_columns = matches!(self.views[element.region], View::Columns(_));
+            let (unit, offset) = if is_columns { (element.at / pitch, element.at % pitch) } else { (0, element.at) };
+            let cursor = self.cursor(&operand.at(unit).offset(offset), 1, counters, level, 0);
+            let Range { at, offset, .. } = cursor.range;
+            self.addresses.push(Address { region: element.region, at, offset, step: cursor.step });
         }
+        let (asked, mut left, mut ran) = (&mut self.asked, times, 0);
+        scalar::run(self.simd, code, &mut self.views, &mut self.addresses, || {
+            if ran > 0 {
+                asked.count(ran);
+            }
+            ran = asked.some_of(left);
+            left -= ran;
+            ran
+        });
     }
 
     /// Adds the cursors of an instruction in the first iteration of the loop at `level`.

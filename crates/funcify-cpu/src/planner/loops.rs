@@ -7,7 +7,7 @@ use funcify::dispatch::Declined;
 use funcify::ops::scan::{Buffer, Scan, Start, Wanted};
 
 use super::Planner;
-use super::ops::Scope;
+use super::ops::{Argument, Scope};
 use super::view::View;
 
 /// How many rows of a buffer that nobody wants whole are kept at hand.
@@ -55,7 +55,7 @@ impl Planner {
         &mut self,
         node: &Node,
         scan: &Scan,
-        operands: Vec<View>,
+        operands: Vec<Argument>,
         wanted: &[bool],
         places: Vec<Option<View>>,
         shares: &[bool],
@@ -66,11 +66,14 @@ impl Planner {
         }
         let steps = scan.steps.value(&self.sizes).map_err(|_| declined("a number of steps that is not known"))?;
         let steps = usize::try_from(steps).map_err(|_| declined("a negative number of steps"))?;
+        let own = scan.operands();
+        // Integers that are known are invariants alone.
+        let invariants: Vec<Argument> = operands[own.invariants.clone()].to_vec();
+        let tensors = operands[..own.invariants.start].iter().map(|operand| operand.view().cloned());
+        let mut operands = tensors.collect::<Result<Vec<View>, _>>()?;
         if scan.check_rows(&node.place(), steps, |operand| operands[operand].shape[0]).is_err() {
             return Err(declined("too few rows"));
         }
-        let own = scan.operands();
-        let mut operands = operands;
         for sequence in own.sequences.clone().filter(|_| steps > 0) {
             operands[sequence] = self.emitter.in_units(&operands[sequence])?;
         }
@@ -95,7 +98,7 @@ impl Planner {
         for (from, count) in [(0, first), (first, steps - first)] {
             self.emitter.open()?;
             if count > 0 {
-                self.step(scan, &operands, &buffers, &carries, Steps { all: steps, from })?;
+                self.step(scan, (&operands, &invariants), &buffers, &carries, Steps { all: steps, from })?;
             }
             self.emitter.close(count);
         }
@@ -216,7 +219,7 @@ impl Planner {
     fn step(
         &mut self,
         scan: &Scan,
-        operands: &[View],
+        (operands, invariants): (&[View], &[Argument]),
         buffers: &[Rows],
         carries: &[Carry],
         steps: Steps,
@@ -258,7 +261,8 @@ impl Planner {
                 },
             });
         }
-        parameters.extend(places.invariants.clone().map(|operand| operands[operand].clone()));
+        let mut parameters: Vec<Argument> = parameters.into_iter().map(Argument::Tensor).collect();
+        parameters.extend(invariants.iter().cloned());
 
         let mut scope = Scope::new(self, &scan.body, parameters)?;
         // Rows that no read of a step meets are written where they belong.

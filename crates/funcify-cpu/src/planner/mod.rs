@@ -26,7 +26,7 @@ use funcify::{DType, Graph, HostTensor, ValueId};
 
 use crate::plan::{Place, Plan, Split};
 use emit::Emitter;
-use ops::Scope;
+use ops::{Argument, Scope};
 use parallel::{Label, Labels};
 use view::View;
 
@@ -92,10 +92,10 @@ fn plan_parts(graph: &Graph, sizes: &Sizes, labels: Labels, parts: usize) -> Res
     for (index, input) in graph.inputs().iter().enumerate() {
         let is_read = live[input.value.index()] && planner.takes(graph.ty(input.value).dtype);
         reads.push(is_read);
-        views.push(match is_read {
+        views.push(Argument::Tensor(match is_read {
             true => planner.outside(graph, input.value, Place::Input(index))?,
             false => View::whole(usize::MAX, 0, &planner.shape(graph, input.value)?, 0),
-        });
+        }));
     }
     let mut outputs = Vec::with_capacity(graph.outputs().len());
     let mut results = Vec::with_capacity(graph.outputs().len());

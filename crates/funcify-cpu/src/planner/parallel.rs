@@ -198,6 +198,11 @@ impl Labels {
                 }
                 self.map(graph, (inputs[0], result), there, back, Label::None)?;
             }
+            Op::Take(op) if shape(inputs[1])?.len() == 1 => {
+                self.unify(graph, inputs[0], result)?;
+                self.demand(graph, inputs[1], Label::None)?;
+                self.not_along(graph, result, op.axis)?;
+            }
             Op::Slice(ops::Slice { axis, .. }) | Op::Reverse(ops::Reverse { axis }) => {
                 self.unify(graph, inputs[0], result)?;
                 self.not_along(graph, result, *axis)?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::backend::{Backend, LoopStrategy, TrackedCall};
+use super::backend::{Backend, Declined, LoopStrategy, TrackedCall};
 use super::eager::execution_error;
 use super::ledger::Memory;
 use super::lower::{Lowering, Settings};
@@ -96,6 +96,7 @@ struct Entry<B: Backend> {
 struct Compiled<B: Backend> {
     program: Program<B>,
     loops: Vec<LoopReport>,
+    declined: Option<Declined>,
     time: Duration,
     /// The most that its plan holds at once with the sizes of the last call, if they are known.
     peak: Mutex<Option<(Sizes, Option<u64>)>>,
@@ -334,8 +335,13 @@ impl<B: Backend> Function<B> {
         let start = Instant::now();
         let lowered = Lowering::new(settings, sizes.clone()).program(&self.runnable, statics);
         let (program, findings) = lowered.map_err(|error| error.in_graph(&self.graph))?;
-        let compiled =
-            Arc::new(Compiled { program, loops: findings.loops, time: start.elapsed(), peak: Mutex::new(None) });
+        let compiled = Arc::new(Compiled {
+            program,
+            loops: findings.loops,
+            declined: findings.declined,
+            time: start.elapsed(),
+            peak: Mutex::new(None),
+        });
         self.compiled.fetch_add(1, Ordering::Relaxed);
         if cache.len() >= self.options.max_programs.max(1) {
             cache.remove(0);
@@ -358,6 +364,7 @@ impl<B: Backend> Function<B> {
         if let Some(compiled) = last.as_ref().map(|(compiled, _)| compiled.clone()).or(made) {
             report.instructions = compiled.program.len();
             report.loops = compiled.loops.clone();
+            report.declined = compiled.declined.clone();
             report.compile_time = compiled.time;
             report.program_bytes = compiled.program.bytes(&mut HashSet::new());
         }
@@ -366,9 +373,10 @@ impl<B: Backend> Function<B> {
     }
 }
 
-/// Checks that every op has a conversion and every type fits the device; tells whether any loop is unrolled.
+/// Checks that every op has a conversion and every type fits the device; tells whether programs are made for sizes: where a
+/// loop is unrolled, or the program compiled as a whole.
 fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool> {
-    let mut unrolls = false;
+    let mut unrolls = settings.whole_strategy() == LoopStrategy::Compiled;
     let inputs = graph.inputs().iter().map(|input| (Place::new(graph.name(), Site::Unknown), input.value));
     for (at, value) in inputs {
         check_type(settings.backend, &at, graph.ty(value))?;
@@ -386,8 +394,6 @@ fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool
                 let is_laid_out = scan.until.is_none() || settings.strategy.is_some();
                 let strategy = settings.strategy_of(scan, &at)?;
                 unrolls |= is_laid_out && strategy == LoopStrategy::Unroll;
-                // What is compiled as a whole is compiled for sizes.
-                unrolls |= strategy == LoopStrategy::Compiled;
                 unrolls |= validate(settings, &scan.body)?;
             }
             Op::Switch(_) | Op::While(_) => {

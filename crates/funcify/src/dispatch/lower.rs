@@ -13,7 +13,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::associative::AssociativeNode;
-use super::backend::{Backend, LoopStrategy};
+use super::backend::{Backend, Declined, LoopStrategy};
 use super::eager::execution_error;
 use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, too_large};
 use super::registry::{Conversion, Conversions, registered_strategy};
@@ -106,6 +106,8 @@ pub(super) struct Findings {
     pub(super) statics: BTreeSet<usize>,
     /// How each loop runs.
     pub(super) loops: Vec<LoopReport>,
+    /// Why the program is not compiled as a whole, if it was to be.
+    pub(super) declined: Option<Declined>,
 }
 
 impl Findings {
@@ -237,6 +239,11 @@ impl<'a, B: Backend> Lowering<'a, B> {
             }
         }
         Ok(())
+    }
+
+    /// Notes why the program is not compiled as a whole.
+    pub(super) fn declined(&mut self, declined: Declined) {
+        self.findings.declined = Some(declined);
     }
 
     /// Notes how a loop runs.

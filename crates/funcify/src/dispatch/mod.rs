@@ -20,6 +20,7 @@ mod registry;
 mod report;
 mod sizes;
 mod span;
+mod stepwise;
 mod switch;
 mod unroll;
 mod while_loop;

@@ -24,6 +24,8 @@ pub struct Report {
     pub instructions: usize,
     /// The loops of the program, each once.
     pub loops: Vec<LoopReport>,
+    /// Why the program is not compiled as a whole, if it was to be.
+    pub declined: Option<Declined>,
     /// How long the program took to make from the graph.
     pub compile_time: Duration,
     /// The bytes that the program's instructions take in host memory. What is shared counts once; the elements of
@@ -85,6 +87,9 @@ impl fmt::Display for Report {
         }
         writeln!(f, "compile time           {:?}", self.compile_time)?;
         writeln!(f, "compiled, reused       {}, {}", self.counts.compiled, self.counts.reused)?;
+        if let Some(declined) = &self.declined {
+            writeln!(f, "not compiled as a whole: {declined}")?;
+        }
         for each in &self.loops {
             write!(f, "{:<22} {}, {} ({})", each.op, each.strategy.name(), each.steps, each.site)?;
             match &each.declined {

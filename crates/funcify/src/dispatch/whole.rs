@@ -6,6 +6,7 @@ use super::backend::{Backend, Compiled, Declined, LoopStrategy, Tensors, Whole};
 use super::lower::Lowering;
 use super::program::{Action, Run, Slot, WholeNode};
 use super::report::{LoopReport, Steps};
+use super::stepwise::stepwise;
 use crate::cancel::Ran;
 use crate::error::{Place, Result, Site};
 use crate::graph::{Graph, Node, Output};
@@ -18,7 +19,13 @@ impl<B: Backend> Lowering<'_, B> {
         if self.settings.whole_strategy() != LoopStrategy::Compiled {
             return Ok(None);
         }
-        let Ok(compiled) = self.compile_whole(graph, true) else { return Ok(None) };
+        let compiled = match self.compile_whole(graph, true) {
+            Ok(compiled) => compiled,
+            Err(declined) => {
+                self.declined(declined);
+                return Ok(None);
+            }
+        };
         let at = Place::new(graph.name(), Site::Unknown);
         self.report_loops(graph);
         let outputs: Vec<_> = (0..graph.outputs().len()).map(|index| graph.output_type(index).clone()).collect();
@@ -85,6 +92,8 @@ impl<B: Backend> Lowering<'_, B> {
         is_program: bool,
     ) -> std::result::Result<Arc<dyn Compiled<B::Tensor>>, Declined> {
         let memory_budget = self.settings.memory_budget;
+        let graph = &*stepwise(graph, &self.sizes)
+            .map_err(|error| Declined::new("associative_scan", format!("as a loop: {error}")))?;
         self.settings.backend.compile(Whole { graph, sizes: &self.sizes, is_program, memory_budget })
     }
 }

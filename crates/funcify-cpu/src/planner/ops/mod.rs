@@ -1,10 +1,11 @@
 //! What each op means on views.
 
+mod known;
 mod products;
 
 use funcify::dispatch::Declined;
 use funcify::ops::{self, Op as GraphOp, OpRules, ReduceKind};
-use funcify::{DType, Graph, Node, Source, ValueId};
+use funcify::{DType, Graph, HostTensor, Node, ValueId};
 
 use super::Planner;
 use super::parallel::Label;
@@ -18,12 +19,33 @@ use products::Products;
 enum Value {
     /// A tensor.
     Tensor(View),
+    /// A tensor of integers that is known.
+    Known(HostTensor),
     /// A sum of products that waits for what is done with it.
     Products(Products),
     /// A product of elements that waits for a sum.
     Times(View, View),
     /// A product of the transpose of `[k, m]` with `[k, n]` that waits for a sum.
     Outer(View, View),
+}
+
+/// What a graph's input is.
+#[derive(Clone, Debug)]
+pub(super) enum Argument {
+    /// A tensor.
+    Tensor(View),
+    /// A tensor of integers that is known.
+    Known(HostTensor),
+}
+
+impl Argument {
+    /// The tensor, which it must be.
+    pub(super) fn view(&self) -> Result<&View, Declined> {
+        match self {
+            Argument::Tensor(view) => Ok(view),
+            Argument::Known(tensor) => Err(Declined::new("scan", format!("values of {}", tensor.dtype()))),
+        }
+    }
 }
 
 /// A graph while its nodes are planned.
@@ -41,7 +63,7 @@ pub(super) struct Scope<'p, 'g> {
 
 impl<'p, 'g> Scope<'p, 'g> {
     /// A graph whose inputs are these.
-    pub(super) fn new(planner: &'p mut Planner, graph: &'g Graph, inputs: Vec<View>) -> Result<Self, Declined> {
+    pub(super) fn new(planner: &'p mut Planner, graph: &'g Graph, inputs: Vec<Argument>) -> Result<Self, Declined> {
         let count = graph.values().count();
         let mut uses = vec![0; count];
         let live = graph.live_nodes();
@@ -50,12 +72,19 @@ impl<'p, 'g> Scope<'p, 'g> {
         }
         graph.outputs().iter().for_each(|output| uses[output.value.index()] += 1);
         let mut values = vec![None; count];
-        for (input, view) in graph.inputs().iter().zip(inputs) {
+        for (input, argument) in graph.inputs().iter().zip(inputs) {
             let dtype = graph.ty(input.value).dtype;
-            if uses[input.value.index()] > 0 && !planner.takes(dtype) {
-                return Err(Declined::new("scan", format!("a value of {dtype} in each step")));
-            }
-            values[input.value.index()] = Some(Value::Tensor(view));
+            let is_read = uses[input.value.index()] > 0;
+            values[input.value.index()] = Some(match argument {
+                Argument::Tensor(_) if is_read && !planner.takes(dtype) => {
+                    return Err(Declined::new("scan", format!("a value of {dtype} in each step")));
+                }
+                Argument::Tensor(view) => Value::Tensor(view),
+                Argument::Known(tensor) if planner.takes(dtype) => {
+                    Value::Tensor(planner.constant(&tensor, Label::None)?)
+                }
+                Argument::Known(tensor) => Value::Known(tensor),
+            });
         }
         Ok(Scope { planner, graph, values, uses, places: vec![None; count], states: vec![None; count] })
     }
@@ -117,6 +146,9 @@ impl<'p, 'g> Scope<'p, 'g> {
                 self.planner.emitter.sink(&to, &left, &right)?;
                 to
             }
+            Some(Value::Known(tensor)) => {
+                return Err(Declined::new("scan", format!("values of {}", tensor.dtype())));
+            }
             None => return Err(Declined::new("scan", "a value that was not planned")),
         };
         self.values[value.index()] = Some(Value::Tensor(view.clone()));
@@ -147,7 +179,7 @@ impl<'p, 'g> Scope<'p, 'g> {
     fn node(&mut self, node: &Node) -> Result<Vec<Option<Value>>, Declined> {
         let name = node.op.name();
         if let GraphOp::Scan(scan) = &node.op {
-            let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
+            let operands = node.inputs.iter().map(|input| self.argument(*input)).collect::<Result<Vec<_>, _>>()?;
             let wanted: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
             let places = node.outputs.iter().map(|output| self.places[output.index()].clone()).collect();
             let is_share = |output: &ValueId| self.planner.labels.of(self.graph, *output) == Label::Share;
@@ -158,38 +190,27 @@ impl<'p, 'g> Scope<'p, 'g> {
         let [value] = node.outputs.as_slice() else {
             return Err(Declined::new(name, "it is not an instruction yet"));
         };
-        if let GraphOp::Size(size) = &node.op {
-            return Ok(vec![Some(Value::Tensor(self.size(size)?))]);
+        if let Some(known) = self.known(node, *value)? {
+            return Ok(vec![Some(known)]);
         }
         let dtype = self.graph.ty(*value).dtype;
         if !self.planner.takes(dtype) {
             return Err(Declined::new(name, format!("a result of {dtype}")));
         }
-        // A size is a number of the plan's type, and only casts take it.
-        let is_size = |input: &ValueId| match self.graph.source(*input) {
-            Source::Node(source, _) => matches!(self.graph.node(source).op, GraphOp::Size(_)),
-            Source::Input(_) => false,
-        };
-        let is_cast = matches!(node.op, GraphOp::Cast(_));
-        let is_fit = |input: &ValueId| self.planner.takes(self.graph.ty(*input).dtype) || is_cast && is_size(input);
-        if let Some(input) = node.inputs.iter().find(|input| !is_fit(input)) {
+        let is_taken =
+            |input: &ValueId| self.planner.takes(self.graph.ty(*input).dtype) || matches!(node.op, GraphOp::Take(_));
+        if let Some(input) = node.inputs.iter().find(|input| !is_taken(input)) {
             return Err(Declined::new(name, format!("an operand of {}", self.graph.ty(*input).dtype)));
         }
         Ok(vec![Some(self.single(node, *value, name)?)])
     }
 
-    /// A size as a number, if the plan's type has it exactly.
-    fn size(&mut self, size: &ops::Size) -> Result<View, Declined> {
-        let number =
-            size.dim.value(&self.planner.sizes).map_err(|_| Declined::new("size", "it follows from values"))?;
-        let is_exact = match self.planner.dtype {
-            DType::F64 => number.unsigned_abs() < 1 << 53,
-            _ => number.unsigned_abs() < 1 << 24,
-        };
-        if !is_exact {
-            return Err(Declined::new("size", format!("{number}, which floats do not have")));
+    /// A value as an input of a body.
+    fn argument(&mut self, value: ValueId) -> Result<Argument, Declined> {
+        match self.known_tensor(value) {
+            Some(tensor) => Ok(Argument::Known(tensor)),
+            None => Ok(Argument::Tensor(self.tensor(value)?)),
         }
-        self.planner.emitter.number(number as f64)
     }
 
     /// An op with one result.
@@ -242,6 +263,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                     x
                 }
             }
+            GraphOp::Take(op) => self.take(op.axis, node, value)?,
             GraphOp::Reduce(reduce) => self.reduce(reduce, node, value)?,
             GraphOp::Broadcast(_) => self.tensor(node.inputs[0])?.broadcast(&shape),
             GraphOp::Transpose(op) => self.tensor(node.inputs[0])?.transposed(&op.axes),

@@ -19,6 +19,7 @@ mod batch;
 mod build;
 mod grad;
 mod halves;
+mod stepwise;
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub(crate) use halves::Halves;
 use super::scan::stack_rows;
 use super::{Attributes, EvalContext, OpRules};
 use crate::derivative::{Dual, Primals, active_params};
-use crate::error::{Place, Result};
+use crate::error::{Place, Result, Site};
 use crate::eval::evaluate_in;
 use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
@@ -48,6 +49,11 @@ pub struct AssociativeScan {
 }
 
 impl AssociativeScan {
+    /// Adds a loop of one combination a step to the open trace; gives its results. There must be an element.
+    pub(crate) fn emit_loop(&self, operands: &[Value], site: Site) -> Vec<Value> {
+        stepwise::emit_loop(self, operands, site)
+    }
+
     /// Which parameters of `combine` an operand that is wanted leads to.
     pub(crate) fn active_params(&self, wanted: &[bool]) -> Vec<bool> {
         let (of_leaves, of_captured) = wanted.split_at(self.leaves);

@@ -1,0 +1,59 @@
+//! Associative scans as loops, for backends that compile loops.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::error::{Result, Site};
+use crate::graph::{Graph, Value, at_site, emit, tracer};
+use crate::ops::Op;
+use crate::types::Sizes;
+use crate::vmap::Named;
+
+/// A program with loops in the place of associative scans, but for those without elements at these sizes.
+pub(super) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Graph>> {
+    if !has_associative(graph) {
+        return Ok(Cow::Borrowed(graph));
+    }
+    let live = graph.live_nodes();
+    let with_loops = |op: &Op| -> Result<Op> {
+        let body = |body: &Arc<Graph>| Ok(Arc::new(stepwise(body, sizes)?.into_owned()));
+        if op.bodies().into_iter().any(|body| has_associative(body)) {
+            return Ok(op.with_bodies(op.bodies().into_iter().map(body).collect::<Result<_>>()?));
+        }
+        Ok(op.clone())
+    };
+    let ops = graph.nodes().iter().map(|node| with_loops(&node.op)).collect::<Result<Vec<Op>>>()?;
+    let built = tracer::build(graph.name(), Site::Unknown, |_| {
+        tracer::reserve_symbols(graph);
+        let mut values: Vec<Option<Value>> = vec![None; graph.values().count()];
+        for (index, input) in graph.inputs().iter().enumerate() {
+            let (name, ty) = (graph.input_name(index), graph.input_type(index).clone());
+            values[input.value.index()] = Some(tracer::input(name, ty, input.is_static, Site::Unknown));
+        }
+        let of = |values: &[Option<Value>], id: crate::ValueId| values[id.index()].unwrap_or_else(Value::poison);
+        for ((node, op), _) in graph.nodes().iter().zip(&ops).zip(&live).filter(|(_, live)| **live) {
+            let operands: Vec<Value> = node.inputs.iter().map(|input| of(&values, *input)).collect();
+            let results = at_site(node.site, || match op {
+                Op::AssociativeScan(op) if has_elements(graph, node, sizes) => op.emit_loop(&operands, node.site),
+                op => emit(op.clone(), &operands, node.site),
+            });
+            for (output, result) in node.outputs.iter().zip(results) {
+                values[output.index()] = Some(result);
+            }
+        }
+        let outputs = graph.outputs().iter();
+        Named(outputs.map(|output| (output.name.clone(), of(&values, output.value))).collect())
+    })?;
+    Ok(Cow::Owned(built.pruned()))
+}
+
+/// Whether a graph or a body in it has an associative scan.
+fn has_associative(graph: &Graph) -> bool {
+    graph.nodes().iter().any(|node| {
+        matches!(node.op, Op::AssociativeScan(_)) || node.op.bodies().into_iter().any(|body| has_associative(body))
+    })
+}
+
+fn has_elements(graph: &Graph, node: &crate::Node, sizes: &Sizes) -> bool {
+    graph.ty(node.inputs[0]).shape[0].value(sizes).is_ok_and(|count| count > 0)
+}

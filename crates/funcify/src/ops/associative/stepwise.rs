@@ -1,0 +1,54 @@
+//! The associative scan as a loop, one combination a step: what is fastest where steps cost next to nothing.
+
+use std::sync::Arc;
+
+use super::AssociativeScan;
+use crate::derivative::inline;
+use crate::error::Site;
+use crate::graph::{Value, emit};
+use crate::ops::Scan;
+use crate::ops::scan::{Buffer, Sequence, Start, Wanted};
+use crate::types::TensorType;
+use crate::vmap::trace_body;
+
+/// Adds the loop to the open trace; gives its results. There must be an element.
+///
+/// The first row of each result is given, that of the elements, and step t reads the row that was written before it.
+pub(super) fn emit_loop(op: &AssociativeScan, operands: &[Value], site: Site) -> Vec<Value> {
+    let (xs, _) = operands.split_at(op.leaves);
+    let count = xs[0].dim(0);
+    let (leaves, combine) = (op.leaves, &op.combine);
+    // Parameters of the loop's body: the second elements, the first ones, what is captured.
+    let order = (leaves..2 * leaves).chain(0..leaves).chain(2 * leaves..combine.inputs().len());
+    let params: Vec<(String, TensorType)> =
+        order.map(|index| (combine.input_name(index).to_string(), combine.input_type(index).clone())).collect();
+    let closed = trace_body("associative_scan", combine.name(), &params, |values| {
+        let (seconds, rest) = values.split_at(leaves);
+        let (firsts, captured) = rest.split_at(leaves);
+        let results = inline(combine, &[firsts, seconds, captured].concat());
+        combine.outputs().iter().map(|output| output.name.clone()).zip(results).collect()
+    });
+    let Some(closed) = closed else { return Vec::new() };
+    // A downward loop reads the row behind the one that it writes.
+    let (before, own) = if op.reverse { (1, 0) } else { (0, 1) };
+    let first = if op.reverse { count.clone() - 1..count.clone() } else { 0.into()..1.into() };
+    let buffer = || Buffer { start: Start::Given(1), reads: vec![before], writes: vec![own], wanted: Wanted::All };
+    let scan = Scan {
+        body: Arc::new(closed.graph),
+        steps: count - 1,
+        steps_operand: false,
+        until: None,
+        reverse: op.reverse,
+        sequences: vec![Sequence { reads: vec![own] }; leaves],
+        buffers: (0..leaves).map(|_| buffer()).collect(),
+        carries: 0,
+        invariants: operands.len() - leaves,
+        unroll: 1,
+        residuals: None,
+        truncate: None,
+    };
+    let given = xs.iter().map(|x| x.slice(0, first.clone()));
+    let operands: Vec<Value> =
+        xs.iter().copied().chain(given).chain(operands[leaves..].iter().copied()).chain(closed.captures).collect();
+    emit(scan, &operands, site)
+}

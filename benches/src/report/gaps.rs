@@ -41,7 +41,7 @@ impl Gap<'_> {
 
 fn gaps(run: &Run) -> Vec<Gap<'_>> {
     let mut gaps = Vec::new();
-    for workload in run.workloads() {
+    for workload in run.compared() {
         for phase in ["forward", "train"] {
             let found = run.of(workload, phase);
             for library in ["candle", "burn-flex"] {

@@ -68,6 +68,11 @@ impl Run {
         }
         names
     }
+
+    /// Those that stand in the overview and among the gaps: sizes for plots do not.
+    fn compared(&self) -> Vec<&str> {
+        self.workloads().into_iter().filter(|workload| !workloads::is_growth(workload)).collect()
+    }
 }
 
 /// Writes the report into a folder; gives the summary for the terminal.

@@ -64,7 +64,7 @@ pub(super) fn overview(run: &Run) -> Table {
     let mut head = vec!["low of many runs".to_string()];
     head.extend(COLUMNS.iter().map(|column| column.title.to_string()));
     let mut rows = Vec::new();
-    for workload in run.workloads() {
+    for workload in run.compared() {
         for phase in ["forward", "train"] {
             let found = run.of(workload, phase);
             if found.is_empty() {

@@ -111,6 +111,13 @@ pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
     Some((workload, sizes.position(|sizes| sizes.to_string() == numbers)?))
 }
 
+/// Whether a workload with its sizes is there for the plots alone.
+pub(crate) fn is_growth(title: &str) -> bool {
+    let Some((name, numbers)) = title.split_once(' ') else { return false };
+    let of_plots = |workload: &Workload| workload.growth.iter().any(|sizes| sizes.to_string() == numbers);
+    ALL.iter().any(|workload| workload.name == name && of_plots(workload))
+}
+
 impl Workload {
     /// The workload of that name.
     pub(crate) fn named(name: &str) -> Result<&'static Workload> {

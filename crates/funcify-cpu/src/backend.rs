@@ -19,7 +19,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// The processor, which divides programs however small they are. For tests of the division.
+    /// The processor, which divides programs however small they are, and makes strips of few steps. For tests.
     pub fn dividing_all() -> Self {
         Cpu { division: Division::Always }
     }

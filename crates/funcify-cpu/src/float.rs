@@ -212,12 +212,12 @@ macro_rules! float {
                 self + other
             }
             #[inline(always)]
-            fn minus(self, other: Self) -> Self {
-                self - other
-            }
-            #[inline(always)]
             fn times(self, other: Self) -> Self {
                 self * other
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                self - other
             }
             #[inline(always)]
             fn over(self, other: Self) -> Self {

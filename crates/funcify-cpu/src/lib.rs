@@ -14,10 +14,10 @@ mod backend;
 mod float;
 pub mod kernels;
 mod machine;
+mod narrow;
 pub mod plan;
 mod planner;
 mod run;
-mod scalar;
 
 pub use backend::Cpu;
 pub use float::Float;

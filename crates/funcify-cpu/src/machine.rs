@@ -1,6 +1,10 @@
 //! Which instruction set runs the kernels: found out once, or chosen for a test.
 
+use std::marker::PhantomData;
+
 use pulp::{Arch, Scalar, Simd};
+
+use crate::float::Float;
 
 /// An instruction set that this processor has.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +45,19 @@ impl Machine {
             Arch::Neon(_) => "NEON",
             _ => "vectors",
         }
+    }
+
+    /// How many elements a vector has.
+    pub(crate) fn lanes<T: Float>(self) -> usize {
+        struct Lanes<T>(PhantomData<T>);
+        impl<T: Float> Work for Lanes<T> {
+            type Output = usize;
+
+            fn run<S: Simd>(self, _: S) -> usize {
+                T::lanes::<S>()
+            }
+        }
+        self.run(Lanes::<T>(PhantomData))
     }
 
     /// Runs `work` with the token of the instruction set. `work` itself is compiled without it: what it passes to

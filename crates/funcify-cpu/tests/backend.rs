@@ -4,8 +4,10 @@
 use std::time::{Duration, Instant};
 
 use funcify::dispatch::{Function, LoopStrategy};
+use funcify::types::{Sizes, Symbol};
 use funcify::{Cancellation, Error, Graph, HostTensor, scan, scan_until};
-use funcify_cpu::Cpu;
+use funcify_cpu::plan::{Instruction, Node, Op};
+use funcify_cpu::{Cpu, Division, plan_graph};
 
 /// `h <- tanh(x W + h U + b)` over T rows of B by H, and the gradients of a loss.
 fn network() -> Graph {
@@ -48,6 +50,59 @@ fn loops_and_their_gradients_are_compiled() {
         let report = function.report();
         assert_eq!(report.instructions, 1, "{report}");
         assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
+    }
+}
+
+/// The products of a strip of steps are one instruction, for whole strips, the steps that are left, and the first one.
+#[test]
+fn weight_gradients_are_summed_in_strips() {
+    let graph = network();
+    let shapes: [&[usize]; 5] = [&[301, 4, 3], &[4, 3], &[3, 3], &[3, 3], &[3]];
+    let inputs: Vec<HostTensor> = shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
+    let mut sizes = Sizes::new();
+    sizes.set(&Symbol::new("T"), 301);
+    sizes.set(&Symbol::new("B"), 4);
+    let plan = plan_graph(&graph, &sizes, Division::Worthwhile).unwrap().plan;
+    let blocks = |node: &Node| match node {
+        Node::Do(Instruction { op: Op::Sink { blocks, .. }, .. }) => Some(*blocks),
+        _ => None,
+    };
+    let nested = |node: &Node| match node {
+        Node::Loop { times, body } => body.iter().filter_map(blocks).map(|blocks| (*times, blocks)).collect(),
+        Node::Do(_) => Vec::new(),
+    };
+    let programs = plan.stages.iter().flat_map(|stage| &stage.programs);
+    let sinks: Vec<(usize, usize)> = programs.flatten().flat_map(nested).collect();
+    assert_eq!(sinks.iter().filter(|sink| **sink == (4, 64)).count(), 2, "{sinks:?}");
+
+    let expected = funcify::evaluate(&graph, &inputs).unwrap();
+    let found = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
+    for (found, expected) in found.iter().zip(&expected) {
+        for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
+            assert!((x - y).abs() < 2e-4 * (1.0 + y.abs()), "{x} and {y}");
+        }
+    }
+}
+
+/// What all parts know is added once to a sum over the axis that is divided.
+#[test]
+fn what_all_parts_have_is_added_once() {
+    let graph = Graph::build("layer", |g| {
+        let (u, decay) = (g.input("u", "f32[T,3]"), g.input("decay", "f32[6]"));
+        let (b, c, d) = (g.input("b", "f32[3,6]"), g.input("c", "f32[6,3]"), g.input("d", "f32[3]"));
+        let (_, states) = scan(decay.zeros_like(), u.matmul(b), |x, v| {
+            let x = decay * x + v;
+            (x, x)
+        });
+        states.matmul(c) + d * u
+    })
+    .unwrap();
+    let shapes: [&[usize]; 5] = [&[9, 3], &[6], &[3, 6], &[6, 3], &[3]];
+    let inputs: Vec<HostTensor> = shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
+    let expected = funcify::evaluate(&graph, &inputs).unwrap()[0].to_f64_vec();
+    let found = Function::compile(&graph, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap()[0].to_f64_vec();
+    for (x, y) in found.iter().zip(&expected) {
+        assert!((x - y).abs() < 1e-5 * (1.0 + y.abs()), "{x} and {y}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use pulp::Simd;
 
-use super::map::{Function2, Function3, Map2, Map3, One, Target};
+use super::map::{Function2, Function3, Map2, Map3, One, OneVector, Target};
 use super::math::{self, MathTable};
 use super::source::Source;
 use crate::float::Float;
@@ -62,6 +62,28 @@ macro_rules! binary_table {
                 $(Binary::$scalar => {
                     let ($e, $f) = (x.to_f64(), y.to_f64());
                     T::from_f64($scalar_value)
+                })*
+            }
+        }
+
+        /// The values of an op at the elements of two registers.
+        pub(crate) fn of_vectors<T: MathTable, S: Simd>(
+            simd: S,
+            op: Binary,
+            x: T::Vector<S>,
+            y: T::Vector<S>,
+        ) -> T::Vector<S> {
+            match op {
+                $(Binary::$op => {
+                    simd.vectorize(OneVector::<T, S, $op, 2> { simd, from: [x, y], function: PhantomData })
+                })*
+                $(Binary::$scalar => {
+                    let (mut x, mut y) = ([x], [y]);
+                    for (x, y) in T::elements::<S>(&mut x).iter_mut().zip(T::elements::<S>(&mut y)) {
+                        let ($e, $f) = (x.to_f64(), y.to_f64());
+                        *x = T::from_f64($scalar_value);
+                    }
+                    x[0]
                 })*
             }
         }

@@ -119,7 +119,7 @@ fn rows1<T: Float, S: Simd, F: Function1<T>, A: Rows<T, S>>(simd: S, target: &mu
     }
 }
 
-/// A function of one or two single elements, to be run by `Simd::vectorize`: in a register that has them everywhere.
+/// A function of one or two elements, to be run by `Simd::vectorize`: in registers that have them in all lanes.
 pub(crate) struct One<T, F, const N: usize> {
     pub(crate) from: [T; N],
     pub(crate) function: PhantomData<F>,
@@ -142,6 +142,33 @@ impl<T: Float, F: Function2<T>> WithSimd for One<T, F, 2> {
     fn with_simd<S: Simd>(self, simd: S) -> T {
         let [x, y] = self.from;
         T::elements::<S>(&mut [F::apply(simd, T::splat(simd, x), T::splat(simd, y))])[0]
+    }
+}
+
+/// A function of one or two registers, to be run by `Simd::vectorize`: compiled once, and called.
+pub(crate) struct OneVector<T: Float, S: Simd, F, const N: usize> {
+    pub(crate) simd: S,
+    pub(crate) from: [T::Vector<S>; N],
+    pub(crate) function: PhantomData<F>,
+}
+
+impl<T: Float, S: Simd, F: Function1<T>> WithSimd for OneVector<T, S, F, 1> {
+    type Output = T::Vector<S>;
+
+    #[inline(always)]
+    fn with_simd<R: Simd>(self, _: R) -> T::Vector<S> {
+        let [x] = self.from;
+        F::apply(self.simd, x)
+    }
+}
+
+impl<T: Float, S: Simd, F: Function2<T>> WithSimd for OneVector<T, S, F, 2> {
+    type Output = T::Vector<S>;
+
+    #[inline(always)]
+    fn with_simd<R: Simd>(self, _: R) -> T::Vector<S> {
+        let [x, y] = self.from;
+        F::apply(self.simd, x, y)
     }
 }
 

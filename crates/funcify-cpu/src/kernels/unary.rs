@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use pulp::Simd;
 
-use super::map::{Function1, Map1, One, Target};
+use super::map::{Function1, Map1, One, OneVector, Target};
 use super::math::{self, MathTable};
 use super::source::Source;
 use crate::float::Float;
@@ -57,6 +57,21 @@ macro_rules! unary_table {
                 $(Unary::$scalar => {
                     let $e = x.to_f64();
                     T::from_f64($scalar_value)
+                })*
+            }
+        }
+
+        /// The values of an op at the elements of a register.
+        pub(crate) fn of_vector<T: MathTable, S: Simd>(simd: S, op: Unary, x: T::Vector<S>) -> T::Vector<S> {
+            match op {
+                $(Unary::$op => simd.vectorize(OneVector::<T, S, $op, 1> { simd, from: [x], function: PhantomData }),)*
+                $(Unary::$scalar => {
+                    let mut x = [x];
+                    for element in T::elements::<S>(&mut x) {
+                        let $e = element.to_f64();
+                        *element = T::from_f64($scalar_value);
+                    }
+                    x[0]
                 })*
             }
         }

@@ -16,8 +16,9 @@ use crate::plan::{Across, DEPTH, Node, Op, Operand, Place, Plan, Split};
 /// How many instructions a plan may have.
 const MOST_INSTRUCTIONS: usize = 1 << 14;
 
-/// From how many indices on an axis is a loop, and not instructions of their own.
-const LEAST_OF_A_LOOP: usize = 4;
+/// From how many indices on an axis is a loop, and not instructions of their own: outside of loops, and in them, where a loop
+/// in a loop finds its addresses again each time.
+const LEAST_OF_A_LOOP: [usize; 2] = [4, 33];
 
 /// A program in the making.
 pub(super) struct Emitter {
@@ -35,6 +36,8 @@ pub(super) struct Emitter {
     numbers: Vec<(u64, View)>,
     /// Matrices that were packed outside of all loops, and where.
     packs: Vec<(View, View)>,
+    /// Tensors that were laid out in another way outside of all loops, and so.
+    copies: Vec<(View, View)>,
     /// Registers that have an initial value in the first part, and these values.
     initial_shares: Vec<(View, View)>,
     /// Results, and the registers whose sums over the parts they are.
@@ -69,6 +72,7 @@ impl Emitter {
             instructions: 0,
             numbers: Vec::new(),
             packs: Vec::new(),
+            copies: Vec::new(),
             initial_shares: Vec::new(),
             sums: Vec::new(),
         }
@@ -133,6 +137,41 @@ impl Emitter {
             self.blocks[level + 1].needed.push(view.clone());
         }
         view
+    }
+
+    /// Memory for a tensor of which one axis lies innermost.
+    pub(super) fn reserve_as(&mut self, shape: &[usize], level: usize, innermost: Option<usize>) -> View {
+        let view = self.reserve(shape, level);
+        let Some(innermost) = innermost else { return view };
+        let order: Vec<usize> = (0..shape.len()).filter(|axis| *axis != innermost).chain([innermost]).collect();
+        laid(view, &order, |_| true)
+    }
+
+    /// A tensor laid out as another one of its shape is, but for the axes along which it is broadcast.
+    fn laid_like(&mut self, view: &View, like: &View) -> Result<View, Declined> {
+        let is_outside = view.level <= 1;
+        let has_order = |copy: &View| {
+            (0..copy.shape.len())
+                .all(|axis| copy.strides[axis] == 0 || like.strides[axis] != 1 || copy.strides[axis] == 1)
+        };
+        let is_known = |(from, copy): &&(View, View)| is_outside && from.is(view) && has_order(copy);
+        if let Some((_, copy)) = self.copies.iter().find(is_known) {
+            return Ok(copy.clone());
+        }
+        let mut order: Vec<usize> = (0..view.shape.len()).collect();
+        order.sort_by_key(|axis| std::cmp::Reverse(like.strides[*axis]));
+        let is_own = |axis: usize| view.strides[axis] != 0;
+        let own: Vec<usize> =
+            (0..view.shape.len()).map(|axis| if is_own(axis) { view.shape[axis] } else { 1 }).collect();
+        let register = self.reserve(&own, view.level);
+        let own_elements = laid(register.clone(), &order, is_own);
+        let from = View { shape: own, ..view.clone() };
+        self.copy(&own_elements, &from)?;
+        let copy = View { shape: view.shape.clone(), ..own_elements };
+        if is_outside {
+            self.copies.push((view.clone(), copy.clone()));
+        }
+        Ok(copy)
     }
 
     /// A number, as a tensor of rank 0.
@@ -205,7 +244,7 @@ impl Emitter {
         }
         let index = level.saturating_sub(1);
         let can_loop = |axis: &Axis| {
-            axis.size >= LEAST_OF_A_LOOP
+            axis.size >= LEAST_OF_A_LOOP[usize::from(level > 1)]
                 && index < DEPTH
                 && views
                     .iter()
@@ -258,15 +297,19 @@ impl Emitter {
             if let (Op::Unary(Unary::Copy), [from]) = (&op, from) {
                 return self.transpose(to, from, &axes, &within);
             }
-            // Something runs along another axis than the last: it is laid in order first.
-            let ordered = from.iter().map(|view| self.in_lanes(view)).collect::<Result<Vec<View>, _>>()?;
-            let moved = ordered.iter().zip(from).any(|(ordered, view)| !ordered.is(view));
-            let ordered: Vec<&View> = ordered.iter().collect();
-            if moved {
-                return self.map(op, to, &ordered);
+            // Something runs along another axis than what is written: it is laid like that first.
+            let runs_across = |at: usize| axes.iter().any(|axis| axis.strides[0] == 1 && axis.strides[at] > 1);
+            let crossing: Vec<bool> = (1..views.len()).map(runs_across).collect();
+            if crossing.contains(&true) {
+                let mut laid = Vec::with_capacity(from.len());
+                for (view, crosses) in from.iter().zip(&crossing) {
+                    laid.push(if *crosses { self.laid_like(view, to)? } else { (*view).clone() });
+                }
+                return self.map(op, to, &laid.iter().collect::<Vec<_>>());
             }
+            let ordered = from.iter().map(|view| self.in_lanes(view)).collect::<Result<Vec<View>, _>>()?;
             let result = self.reserve(&to.shape, to.level);
-            self.map(op, &result, &ordered)?;
+            self.map(op, &result, &ordered.iter().collect::<Vec<_>>())?;
             return self.copy(to, &result);
         }
         let rows = longest(&axes, |index| within[index] && Some(index) != lanes);
@@ -420,10 +463,17 @@ impl Emitter {
         Ok(to)
     }
 
-    /// Adds the product of the transpose of `[k, m]` with `[k, n]` to `[m, n]`.
-    pub(super) fn sink(&mut self, to: &View, left: &View, right: &View) -> Result<(), Declined> {
+    /// Adds products of the transpose of `[k, m]` with `[k, n]` to `[m, n]`: so many, whose sides lie so many elements apart.
+    pub(super) fn sink(
+        &mut self,
+        to: &View,
+        (left, right): (&View, &View),
+        (count, apart): (usize, [isize; 2]),
+    ) -> Result<(), Declined> {
         let [m, n, k] = [to.shape[0], to.shape[1], left.shape[0]];
-        let op = Op::Sink { blocks: 1, block_rows: k, block_steps: [0, 0] };
+        let units = |view: &View, apart: isize| apart / self.unit(view).unwrap_or(1) as isize;
+        let block_steps = [units(left, apart[0]), units(right, apart[1])];
+        let op = Op::Sink { blocks: count, block_rows: k, block_steps };
         let views = [to, left, right];
         let row = views.map(|view| view.strides[0]);
         self.push(to.level, &op, [m, n], &views, (&row, &[Across::Lanes; 3]), &[])
@@ -498,6 +548,17 @@ impl Emitter {
         }
         Ok(sums)
     }
+}
+
+/// A tensor's memory with its axes in another order, the last one innermost; 0 between neighbours along the others.
+fn laid(view: View, order: &[usize], is_own: impl Fn(usize) -> bool) -> View {
+    let mut strides = vec![0; view.shape.len()];
+    let mut stride = 1;
+    for axis in order.iter().rev().copied().filter(|axis| is_own(*axis)) {
+        strides[axis] = stride;
+        stride *= view.shape[axis].max(1);
+    }
+    View { strides, ..view }
 }
 
 /// What a row of an operand is that has this stride along the lanes.

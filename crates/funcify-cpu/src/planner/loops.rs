@@ -46,6 +46,8 @@ struct Steps {
     all: usize,
     /// How many ran before.
     from: usize,
+    /// How many a strip has, if there is a loop over strips around it.
+    strip: Option<usize>,
 }
 
 impl Planner {
@@ -92,16 +94,20 @@ impl Planner {
             let is_share = shares[scan.buffers.len() + index];
             carries.push(self.carry(scan, index, &operands[operand], &buffers, is_share)?);
         }
-        // What reads carries in traces has another place to read in the first step.
+        // What reads carries in traces has another place to read in the first step. Strips are whole.
         let is_first_apart = carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
-        let first = if is_first_apart { steps.min(1) } else { steps };
-        for (from, count) in [(0, first), (first, steps - first)] {
-            self.emitter.open()?;
-            if count > 0 {
-                self.step(scan, (&operands, &invariants), &buffers, &carries, Steps { all: steps, from })?;
-            }
-            self.emitter.close(count);
+        let first = steps.min(usize::from(is_first_apart));
+        let strip = self.strip_of(scan, steps - first);
+        let in_strips = strip.map_or(0, |strip| (steps - first) / strip * strip);
+        let (operands, all) = ((operands.as_slice(), invariants.as_slice()), steps);
+        self.steps(scan, operands, &buffers, &carries, Steps { all, from: 0, strip: None }, first)?;
+        if let Some(strip) = strip {
+            self.open_strips(strip)?;
+            self.steps(scan, operands, &buffers, &carries, Steps { all, from: first, strip: Some(strip) }, strip)?;
+            self.close_strips(in_strips / strip)?;
         }
+        let (from, rest) = (first + in_strips, steps - first - in_strips);
+        self.steps(scan, operands, &buffers, &carries, Steps { all, from, strip: None }, rest)?;
         let mut results = Vec::with_capacity(wanted.len());
         for (index, carry) in carries.into_iter().enumerate() {
             let view = match carry {
@@ -148,7 +154,8 @@ impl Planner {
                 return Ok(Carry::InTrace { initial: initial.clone(), buffer: number, offset: *offset });
             }
         }
-        let carry = self.emitter.reserve(&initial.shape, self.emitter.depth());
+        let innermost = self.innermost(&scan.body, scan.body.inputs()[scan.params().carries.start + index].value);
+        let carry = self.emitter.reserve_as(&initial.shape, self.emitter.depth(), innermost);
         self.emitter.copy(&carry, initial)?;
         Ok(Carry::Register(carry))
     }
@@ -165,6 +172,8 @@ impl Planner {
     ) -> Result<Rows, Declined> {
         let level = self.emitter.depth();
         let row = self.row_shape(scan, index)?;
+        let value = scan.body.outputs()[scan.results().buffers[index].start].value;
+        let innermost = self.innermost(&scan.body, value).map(|axis| axis + 1);
         let count = given.map_or(0, |given| given.shape[0]);
         let last = match (buffer.wanted, &used) {
             (Wanted::Last(last), Use::Result(_)) => last,
@@ -180,7 +189,7 @@ impl Planner {
             if at_hand > MOST_ROWS_AT_HAND {
                 return Err(Declined::new("scan", format!("{at_hand} rows of a buffer at hand")));
             }
-            let rows = self.emitter.reserve(&[&[at_hand], row.as_slice()].concat(), level);
+            let rows = self.emitter.reserve_as(&[&[at_hand], row.as_slice()].concat(), level, innermost);
             if let Some(given) = given {
                 for index in 0..count {
                     // In the order of the loop a downward one meets the given rows from the last to the first.
@@ -197,7 +206,7 @@ impl Planner {
             Use::Result(Some(place)) if wanted == (0..all) && place.level == level && place.has_rows_in_order() => {
                 place
             }
-            _ => self.emitter.reserve(&shape, level),
+            _ => self.emitter.reserve_as(&shape, level, innermost),
         };
         if let Some(given) = given {
             let first = if buffer.start == Start::Full { 0 } else { scan.first_given_row(steps) };
@@ -215,6 +224,24 @@ impl Planner {
         self.shape(&scan.body, row)
     }
 
+    /// The loop over so many steps.
+    fn steps(
+        &mut self,
+        scan: &Scan,
+        operands: (&[View], &[Argument]),
+        buffers: &[Rows],
+        carries: &[Carry],
+        steps: Steps,
+        count: usize,
+    ) -> Result<(), Declined> {
+        if count > 0 {
+            self.emitter.open()?;
+            self.step(scan, operands, buffers, carries, steps)?;
+            self.emitter.close(count);
+        }
+        Ok(())
+    }
+
     /// The body of the loop that is open.
     fn step(
         &mut self,
@@ -228,7 +255,15 @@ impl Planner {
         let (places, results) = (scan.operands(), scan.results());
         // In the first iteration `t` is the first of these steps in the order of the loop.
         let (first, up) = if scan.reverse { (steps.all - 1 - steps.from, -1) } else { (steps.from, 1) };
-        let row_at = |view: &View, offset: usize| view.row(first + offset, level, up);
+        // In a loop over strips rows move by the steps of a strip, too.
+        let row_of = |view: &View, row: usize| {
+            let mut own = view.row(row, level, up);
+            if let Some(strip) = steps.strip {
+                own.steps[level - 3] += up * (strip * view.strides[0]) as isize;
+            }
+            own
+        };
+        let row_at = |view: &View, offset: usize| row_of(view, first + offset);
         let inside = |view: &View| View { level, ..view.clone() };
         let mut parameters = Vec::with_capacity(scan.params().count);
         for (sequence, operand) in scan.sequences.iter().zip(places.sequences.clone()) {
@@ -256,7 +291,7 @@ impl Planner {
                 Carry::Register(register) => inside(register),
                 Carry::InTrace { initial, .. } if steps.from == 0 => initial.clone(),
                 Carry::InTrace { buffer, offset, .. } => match &buffers[*buffer] {
-                    Rows::Trace { all, .. } => all.row((first + offset).wrapping_add_signed(-up), level, up),
+                    Rows::Trace { all, .. } => row_of(all, (first + offset).wrapping_add_signed(-up)),
                     Rows::None | Rows::AtHand { .. } => return Err(Declined::new("scan", "a carry without a trace")),
                 },
             });

@@ -17,6 +17,7 @@ mod memory;
 mod ops;
 mod parallel;
 mod recurrence;
+mod strips;
 mod view;
 
 use funcify::dispatch::Declined;
@@ -54,8 +55,26 @@ pub enum Division {
     /// Where parts are worth threads, or fit into a cache better.
     #[default]
     Worthwhile,
-    /// Wherever there is such an axis.
+    /// Wherever there is such an axis; what is done for large programs alone is done for all. For tests.
     Always,
+}
+
+impl Division {
+    /// How long an axis is at least to lie innermost in loops.
+    fn least_lanes(self) -> usize {
+        match self {
+            Division::Worthwhile => 8,
+            Division::Always => 2,
+        }
+    }
+
+    /// How many rows the products of a strip of steps have.
+    fn rows_of_strip(self) -> usize {
+        match self {
+            Division::Worthwhile => 256,
+            Division::Always => 6,
+        }
+    }
 }
 
 /// Plans a graph for sizes that are known.
@@ -65,17 +84,23 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division) -> Result<Gr
             Division::Worthwhile => cost::parts(graph, sizes, &labels),
             Division::Always => (2..=labels.size).find(|parts| labels.size.is_multiple_of(*parts)).unwrap_or(1),
         };
-        if parts > 1
-            && let Ok(plan) = plan_parts(graph, sizes, labels, parts)
+        if (parts > 1 || labels.is_innermost(graph, sizes, division.least_lanes()))
+            && let Ok(plan) = plan_parts(graph, sizes, labels, parts, division)
         {
             return Ok(plan);
         }
     }
-    plan_parts(graph, sizes, Labels::default(), 1)
+    plan_parts(graph, sizes, Labels::default(), 1, division)
 }
 
 /// Plans a graph in so many parts.
-fn plan_parts(graph: &Graph, sizes: &Sizes, labels: Labels, parts: usize) -> Result<GraphPlan, Declined> {
+fn plan_parts(
+    graph: &Graph,
+    sizes: &Sizes,
+    labels: Labels,
+    parts: usize,
+    division: Division,
+) -> Result<GraphPlan, Declined> {
     let dtype = element_type(graph)?;
     let mut planner = Planner {
         emitter: Emitter::new(dtype.size()),
@@ -84,6 +109,10 @@ fn plan_parts(graph: &Graph, sizes: &Sizes, labels: Labels, parts: usize) -> Res
         constants: Vec::new(),
         inputs: graph.inputs().len(),
         part: labels.size / parts,
+        is_divided: parts > 1,
+        is_innermost: labels.is_innermost(graph, sizes, division.least_lanes()),
+        division,
+        strip: None,
         labels,
     };
     let mut views = Vec::with_capacity(graph.inputs().len());
@@ -152,15 +181,21 @@ struct Planner {
     constants: Vec<HostTensor>,
     /// How many inputs the graph has.
     inputs: usize,
-    /// Where values have the axis that is divided into parts, and how many of its indices a part has.
+    /// Where values have the axis that stays parallel, how many of its indices a part has, and whether there are parts.
     labels: Labels,
     part: usize,
+    is_divided: bool,
+    /// Whether values in loops have that axis innermost.
+    is_innermost: bool,
+    division: Division,
+    /// The strip of steps that is planned.
+    strip: Option<strips::Strip>,
 }
 
 impl Planner {
     /// A tensor of the caller: as much of it as a part sees.
     fn outside(&mut self, graph: &Graph, value: ValueId, place: Place) -> Result<View, Declined> {
-        let (whole, label) = (self.whole_shape(graph, value)?, self.labels.of(graph, value));
+        let (whole, label) = (self.whole_shape(graph, value)?, self.label(graph, value));
         if matches!(label, Label::Axis(_)) && whole.contains(&0) {
             return Err(Declined::new("input", "parts without elements"));
         }
@@ -170,7 +205,7 @@ impl Planner {
     fn region(&mut self, place: Place, whole: &[usize], label: Label) -> View {
         let plan = &mut self.emitter.plan;
         // Without parts there is nothing before them.
-        let level = usize::from(self.labels.size == 0);
+        let level = usize::from(!self.is_divided);
         let Label::Axis(axis) = label else {
             let region = plan.region(place, whole.iter().product(), 1, Split::Whole);
             return View::whole(region, 0, whole, level);
@@ -182,6 +217,25 @@ impl Planner {
         view
     }
 
+    /// Where a value has the axis that is divided.
+    fn label(&self, graph: &Graph, value: ValueId) -> Label {
+        if self.is_divided { self.labels.of(graph, value) } else { Label::None }
+    }
+
+    /// The axis that a value in a loop has innermost, if that is not the order of its axes.
+    fn innermost(&self, graph: &Graph, value: ValueId) -> Option<usize> {
+        match self.labels.of(graph, value) {
+            Label::Axis(axis) if self.is_innermost => Some(axis),
+            _ => None,
+        }
+    }
+
+    /// Memory for a value that is written at a level.
+    fn reserve(&mut self, graph: &Graph, value: ValueId, shape: &[usize], level: usize) -> View {
+        let innermost = if level > 1 { self.innermost(graph, value) } else { None };
+        self.emitter.reserve_as(shape, level, innermost)
+    }
+
     /// Makes a result an output.
     fn give(
         &mut self,
@@ -191,7 +245,7 @@ impl Planner {
         place: &View,
         parts: usize,
     ) -> Result<(), Declined> {
-        let label = self.labels.of(graph, output);
+        let label = self.label(graph, output);
         if label == Label::Share {
             let mut share = value.clone();
             if !share.is_in_order() || share.register.is_none() {
@@ -222,7 +276,7 @@ impl Planner {
     /// The sizes of a value in a part.
     fn shape(&self, graph: &Graph, value: ValueId) -> Result<Vec<usize>, Declined> {
         let mut shape = self.whole_shape(graph, value)?;
-        if let Label::Axis(axis) = self.labels.of(graph, value) {
+        if let Label::Axis(axis) = self.label(graph, value) {
             shape[axis] = self.part;
         }
         Ok(shape)

@@ -12,6 +12,9 @@ use funcify::ops::{self, Op, ReduceKind};
 use funcify::types::Sizes;
 use funcify::{Graph, Node, ValueId};
 
+/// How many products of elements a product of matrices has at most for each index of an axis that lies innermost.
+const MOST_TERMS: usize = 64;
+
 /// Where a value has the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Label {
@@ -69,6 +72,36 @@ impl Labels {
             Some(Label::Unknown) | None => Label::None,
             Some(label) => label,
         }
+    }
+
+    /// Whether values in loops are better laid out with the axis innermost: it has at least so many indices and is not their
+    /// last one everywhere, and all products are so small that they are sums of rows.
+    pub(super) fn is_innermost(&self, graph: &Graph, sizes: &Sizes, least: usize) -> bool {
+        let mut moves = false;
+        self.size >= least && self.allows_innermost(graph, sizes, false, &mut moves) && moves
+    }
+
+    fn allows_innermost(&self, graph: &Graph, sizes: &Sizes, is_body: bool, moves: &mut bool) -> bool {
+        graph.nodes().iter().all(|node| {
+            let labels = |value: &ValueId| (self.of(graph, *value), graph.ty(*value).rank());
+            if is_body {
+                let is_moved = |value| matches!(labels(value), (Label::Axis(axis), rank) if axis + 1 < rank);
+                *moves |= node.outputs.iter().any(is_moved);
+            }
+            if matches!(node.op, Op::MatMul(_)) {
+                let values = [node.inputs[0], node.inputs[1], node.outputs[0]];
+                let is_labelled = values.iter().any(|value| matches!(labels(value).0, Label::Axis(_)));
+                return !is_labelled || self.products(graph, node, sizes).is_some_and(|terms| terms <= MOST_TERMS);
+            }
+            node.op.bodies().into_iter().all(|body| self.allows_innermost(body, sizes, true, moves))
+        })
+    }
+
+    /// How many products of elements a product of matrices has for each index of the axis.
+    fn products(&self, graph: &Graph, node: &Node, sizes: &Sizes) -> Option<usize> {
+        let shape = |value: ValueId| graph.ty(value).shape.value(sizes).ok();
+        let terms = shape(node.outputs[0])?.iter().product::<usize>() * shape(node.inputs[0])?.last()?;
+        Some(terms / self.size.max(1))
     }
 
     fn start(&mut self, graph: &Graph, _: &Sizes) {
@@ -407,7 +440,37 @@ impl Labels {
             labels.iter_mut().filter(|label| **label == Label::Unknown).for_each(|label| *label = Label::None);
         }
         self.pass(graph, sizes)?;
+        if graph.inputs().iter().any(|input| self.get(graph, input.value) == Label::Share) {
+            return Err(Mixed);
+        }
+        self.made(graph)?;
         self.sized(graph, sizes)
+    }
+
+    /// Whether each share is made by a sum over the axis, or of shares alone: what is the same for all parts would be added
+    /// by each of them.
+    fn made(&self, graph: &Graph) -> Result<(), Mixed> {
+        for node in graph.nodes() {
+            let of = |index: usize| self.get(graph, node.inputs[index]);
+            let is_share = |value: &ValueId| self.get(graph, *value) == Label::Share;
+            let is_made = match &node.op {
+                Op::Scan(_) => true,
+                Op::Reduce(op) => {
+                    is_share(&node.inputs[0]) || matches!(of(0), Label::Axis(axis) if op.axes.contains(&axis))
+                }
+                Op::MatMul(_) => {
+                    let columns = graph.ty(node.inputs[0]).rank() - 1;
+                    node.inputs.iter().any(is_share) || of(0) == Label::Axis(columns)
+                }
+                Op::Binary(ops::Binary::Mul | ops::Binary::Div) => node.inputs.iter().any(is_share),
+                Op::Take(_) => is_share(&node.inputs[0]),
+                _ => !node.inputs.is_empty() && node.inputs.iter().all(is_share),
+            };
+            if !is_made && node.outputs.iter().any(is_share) {
+                return Err(Mixed);
+            }
+        }
+        graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.made(body))
     }
 
     fn sized(&self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {

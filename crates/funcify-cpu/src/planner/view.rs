@@ -56,6 +56,13 @@ impl View {
         view
     }
 
+    /// What is here in the first iteration of the loop whose body is at `level`, and elements to the next iteration.
+    pub(super) fn strip(&self, level: usize) -> (View, isize) {
+        let mut view = View { level: level - 1, ..self.clone() };
+        let step = std::mem::take(&mut view.steps[level - 2]);
+        (view, step)
+    }
+
     /// Over the first `count` axes and over the others.
     pub(super) fn halves(&self, count: usize) -> (View, View) {
         let (shape, strides) = (self.shape.split_at(count), self.strides.split_at(count));

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
-use crate::plan::{Part, Place, Plan, PlanError, Split, Stage};
+use crate::plan::{Part, Place, Plan, PlanError, Program, Split, Stage};
 use arena::Arena;
 use program::{Prepared, Stop};
 use view::Wide;
@@ -60,8 +60,10 @@ impl<T: Element> Executor<T> {
             _ => 0,
         });
         let arena = Arena::new(sizes);
+        let width = machine.lanes::<T>();
         let prepare = |stage: &Stage| {
-            stage.programs.iter().map(|program| program::prepared(&plan.regions, program, &mut Vec::new())).collect()
+            let prepared = |program: &Program| program::prepared(&plan.regions, program, &mut Vec::new(), width);
+            stage.programs.iter().map(prepared).collect()
         };
         let programs = plan.stages.iter().map(prepare).collect();
         Ok(Executor { plan, programs, machine, arena })

@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use super::step::{Cursor, step};
 use super::view::{Range, View};
 use crate::kernels::math::MathTable;
+use crate::narrow::{self, Address, Code};
 use crate::plan::{DEPTH, Instruction, Node, Op, Operand, Plan, Region};
-use crate::scalar::{self, Address, Code};
 
 /// Whether a call is to end early.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
@@ -23,14 +23,19 @@ pub(crate) type Prepared<T> = Vec<Run<T>>;
 pub(crate) enum Run<T> {
     /// Instructions over rows and lanes.
     Tiles(usize, Vec<Instruction>),
-    /// Code for single elements.
-    Elements(usize, Code<T>),
+    /// Code for registers.
+    Narrow(usize, Code<T>),
     /// A loop with loops in it.
     Nest(usize, Vec<Run<T>>),
 }
 
-/// Nodes inside loops with these numbers of iterations, as they run.
-pub(crate) fn prepared<T: MathTable>(regions: &[Region], nodes: &[Node], times: &mut Vec<usize>) -> Prepared<T> {
+/// Nodes inside loops with these numbers of iterations, as they run on vectors of `width` elements.
+pub(crate) fn prepared<T: MathTable>(
+    regions: &[Region],
+    nodes: &[Node],
+    times: &mut Vec<usize>,
+    width: usize,
+) -> Prepared<T> {
     let mut runs = Vec::new();
     for node in nodes {
         match node {
@@ -42,9 +47,9 @@ pub(crate) fn prepared<T: MathTable>(regions: &[Region], nodes: &[Node], times: 
             Node::Loop { times: own, body } => {
                 times.push(*own);
                 runs.push(match instructions(body) {
-                    None => Run::Nest(*own, prepared(regions, body, times)),
-                    Some(body) => match scalar::code(regions, &body, times) {
-                        Some(code) => Run::Elements(*own, code),
+                    None => Run::Nest(*own, prepared(regions, body, times, width)),
+                    Some(body) => match narrow::code(regions, &body, times, width) {
+                        Some(code) => Run::Narrow(*own, code),
                         None => Run::Tiles(*own, body),
                     },
                 });
@@ -118,7 +123,7 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
             }
             match run {
                 Run::Tiles(times, body) => self.tiles(body, *times, counters, level),
-                Run::Elements(times, code) => self.elements(code, *times, counters, level),
+                Run::Narrow(times, code) => self.narrow(code, *times, counters, level),
                 Run::Nest(times, body) => {
                     for counter in 0..*times {
                         self.asked.count(1);
@@ -159,20 +164,19 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
         }
     }
 
-    /// Runs a loop of code for single elements.
-    fn elements(&mut self, code: &Code<T>, times: usize, counters: [isize; DEPTH], level: usize) {
+    /// Runs a loop of code for registers.
+    fn narrow(&mut self, code: &Code<T>, times: usize, counters: [isize; DEPTH], level: usize) {
         self.addresses.clear();
-        for element in code.elements() {
-            let operand = Operand { unit: 0, steps: element.steps, ..Operand::of(element.region) };
-            let pitch = self.plan.regions[element.region].pitch;
-            let is_columns = matches!(self.views[element.region], View::Columns(_));
-            let (unit, offset) = if is_columns { (element.at / pitch, element.at % pitch) } else { (0, element.at) };
-            let cursor = self.cursor(&operand.at(unit).offset(offset), 1, counters, level, 0);
-            let Range { at, offset, .. } = cursor.range;
-            self.addresses.push(Address { region: element.region, at, offset, step: cursor.step });
+        for piece in code.pieces() {
+            let pitch = self.plan.regions[piece.region].pitch;
+            let is_columns = matches!(self.views[piece.region], View::Columns(_));
+            let (unit, offset) = if is_columns { (piece.at / pitch, piece.at % pitch) } else { (0, piece.at) };
+            let operand = Operand { steps: piece.steps, ..Operand::of(piece.region).at(unit).offset(offset) };
+            let Cursor { range, step, .. } = self.cursor(&operand, piece.len, counters, level, 0);
+            self.addresses.push(Address { region: piece.region, range, step });
         }
         let (asked, mut left, mut ran) = (&mut self.asked, times, 0);
-        scalar::run(self.simd, code, &mut self.views, &mut self.addresses, || {
+        narrow::run(self.simd, code, &mut self.views, &mut self.addresses, || {
             if ran > 0 {
                 asked.count(ran);
             }

@@ -90,6 +90,21 @@ impl<T> View<'_, T> {
     }
 }
 
+impl<T> View<'_, T> {
+    /// The elements of a range, to write them.
+    #[inline(always)]
+    pub(crate) fn write(&mut self, range: Range) -> &mut [T] {
+        match self {
+            View::Own(data) => &mut data[range.at..][..range.span],
+            View::Columns(array) => {
+                let unit = array.view_mut().index_axis_move(Axis(0), range.at).into_slice().unwrap_or_default();
+                &mut unit[range.offset..][..range.span]
+            }
+            View::Read(_) | View::None => &mut [],
+        }
+    }
+}
+
 /// Part of a unit of columns. The units are counted from the first of `array`.
 #[inline]
 fn unit_of<T>(array: ArrayView2<'_, T>, unit: usize, range: Range) -> &[T] {

@@ -35,7 +35,7 @@ impl Scope<'_, '_> {
         let results = node.op.eval(&mut context, &inputs, std::slice::from_ref(self.graph.ty(value)));
         let Some(result) = results.ok().and_then(|results| results.into_iter().next()) else { return Ok(None) };
         if fits(&value) {
-            let label = self.planner.labels.of(self.graph, value);
+            let label = self.planner.label(self.graph, value);
             return Ok(Some(Value::Tensor(self.planner.constant(&result, label)?)));
         }
         Ok(Some(Value::Known(result)))

@@ -143,7 +143,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let shape = self.shape_of(value)?;
                 let to = self.target(value, &shape, left.level.max(right.level));
                 self.planner.emitter.fill(&to, 0.0)?;
-                self.planner.emitter.sink(&to, &left, &right)?;
+                self.planner.emitter.sink(&to, (&left, &right), (1, [0, 0]))?;
                 to
             }
             Some(Value::Known(tensor)) => {
@@ -159,7 +159,7 @@ impl<'p, 'g> Scope<'p, 'g> {
     fn target(&mut self, value: ValueId, shape: &[usize], level: usize) -> View {
         match &self.places[value.index()] {
             Some(place) if place.level == level => place.clone(),
-            _ => self.planner.emitter.reserve(shape, level),
+            _ => self.planner.reserve(self.graph, value, shape, level),
         }
     }
 
@@ -182,7 +182,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             let operands = node.inputs.iter().map(|input| self.argument(*input)).collect::<Result<Vec<_>, _>>()?;
             let wanted: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
             let places = node.outputs.iter().map(|output| self.places[output.index()].clone()).collect();
-            let is_share = |output: &ValueId| self.planner.labels.of(self.graph, *output) == Label::Share;
+            let is_share = |output: &ValueId| self.planner.label(self.graph, *output) == Label::Share;
             let shares: Vec<bool> = node.outputs.iter().map(is_share).collect();
             let results = self.planner.scan(node, scan, operands, &wanted, places, &shares)?;
             return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
@@ -219,7 +219,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         let declined = || Declined::new(name, "it is not an instruction yet");
         let view = match &node.op {
             GraphOp::Constant(constant) => {
-                let label = self.planner.labels.of(self.graph, value);
+                let label = self.planner.label(self.graph, value);
                 self.planner.constant(&constant.value, label)?
             }
             GraphOp::Unary(op) => return self.unary(*op, node, value),

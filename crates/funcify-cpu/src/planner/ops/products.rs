@@ -3,6 +3,7 @@
 use funcify::dispatch::Declined;
 use funcify::{Node, ValueId};
 
+use super::super::parallel::Label;
 use super::super::view::View;
 use super::{Scope, Value, level_of};
 use crate::kernels::{Fold, Ternary, Unary};
@@ -54,7 +55,7 @@ impl Scope<'_, '_> {
                 Some(Value::Outer(x, y)) => {
                     let z = self.tensor(other)?;
                     if let Some(state) = self.states[value.index()].clone().filter(|state| z.is(state)) {
-                        self.planner.emitter.sink(&state, &x, &y)?;
+                        self.planner.sink(state.clone(), [x, y])?;
                         return Ok(Some(Value::Tensor(state)));
                     }
                 }
@@ -77,6 +78,13 @@ impl Scope<'_, '_> {
         let to = self.target(value, &shape, level);
         let matrix =
             to.reshaped(&[rows, lanes]).ok_or_else(|| Declined::new("matmul", "its result is not in order"))?;
+        // A product writes rows of lanes.
+        if lanes > 1 && matrix.strides[1] != 1 {
+            let ordered = self.planner.emitter.reserve(&[rows, lanes], level);
+            self.planner.emitter.product(&ordered, init.as_ref(), &factors, then)?;
+            self.planner.emitter.copy(&matrix, &ordered)?;
+            return Ok(to);
+        }
         self.planner.emitter.product(&matrix, init.as_ref(), &factors, then)?;
         Ok(to)
     }
@@ -92,6 +100,11 @@ impl Scope<'_, '_> {
             self.planner.emitter.fill(&to, 0.0)?;
             return Ok(Value::Tensor(to));
         }
+        if self.planner.is_innermost && level > 1 && self.is_labelled(node) {
+            let to = self.target(value, &shape, level);
+            self.sums(&to, &left, &right)?;
+            return Ok(Value::Tensor(to));
+        }
         if shape[..axes].iter().all(|size| *size == 1) {
             let matrix = |view: &View| (0..axes).fold(view.clone(), |view, _| view.at(0, 0));
             return self.matrices(&matrix(&left), &matrix(&right), &shape, value);
@@ -102,7 +115,7 @@ impl Scope<'_, '_> {
             let (left, right, to) = (matrix(&left), matrix(&right), matrix(&to));
             match self.factors(&left, &right)? {
                 Factors::Packed(left, right) => self.planner.emitter.product(&to, None, &[(left, right)], None)?,
-                Factors::Turned(..) | Factors::None => self.folded(&to, &left, &right)?,
+                Factors::Turned(..) | Factors::None => self.sums(&to, &left, &right)?,
             }
         }
         Ok(Value::Tensor(to))
@@ -138,7 +151,7 @@ impl Scope<'_, '_> {
             Factors::None => {
                 let to = self.target(value, shape, left.level.max(right.level));
                 let matrix = (0..shape.len() - 2).fold(to.clone(), |view, _| view.at(0, 0));
-                self.folded(&matrix, left, right)?;
+                self.sums(&matrix, left, right)?;
                 Ok(Value::Tensor(to))
             }
         }
@@ -160,16 +173,31 @@ impl Scope<'_, '_> {
         Ok(Factors::Packed(emitter.in_rows(left)?, emitter.packed(right)?))
     }
 
-    /// A product as sums of products of elements.
-    fn folded(&mut self, to: &View, left: &View, right: &View) -> Result<(), Declined> {
-        let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
-        let mut lefts = left.clone();
-        (lefts.shape, lefts.strides) = (vec![m, n, k], vec![left.strides[0], 0, left.strides[1]]);
-        let mut rights = right.clone();
-        (rights.shape, rights.strides) = (vec![m, n, k], vec![0, right.strides[1], right.strides[0]]);
-        // What is folded first has lanes.
-        let from = if n > 1 || right.strides[0] == 1 { [&rights, &lefts] } else { [&lefts, &rights] };
-        self.planner.emitter.fold(Fold::Sum, to, &from, &[2])
+    /// Whether something of a product has the axis that stays parallel.
+    fn is_labelled(&self, node: &Node) -> bool {
+        let values = node.inputs.iter().chain(&node.outputs);
+        let labels = &self.planner.labels;
+        values.into_iter().any(|value| matches!(labels.of(self.graph, *value), Label::Axis(_)))
+    }
+
+    /// Products of matrices, one for each index of the axes before them, as sums of products of elements.
+    fn sums(&mut self, to: &View, left: &View, right: &View) -> Result<(), Declined> {
+        let axes = to.shape.len() - 2;
+        let k = left.shape[axes + 1];
+        let shape = [to.shape.as_slice(), &[k]].concat();
+        let spread = |view: &View, last: [usize; 3]| View {
+            shape: shape.clone(),
+            strides: [&view.strides[..axes], &last].concat(),
+            ..view.clone()
+        };
+        let lefts = spread(left, [left.strides[axes], 0, left.strides[axes + 1]]);
+        let rights = spread(right, [0, right.strides[axes + 1], right.strides[axes]]);
+        // What is folded first has lanes: along what is written, or along what is summed.
+        let last = shape.len() - 1;
+        let lanes = (0..last).find(|axis| to.strides[*axis] == 1 && shape[*axis] > 1).unwrap_or(last);
+        let runs = |view: &View| [view.strides[lanes] == 1, view.strides[last] == 1];
+        let from = if runs(&lefts) > runs(&rights) { [&lefts, &rights] } else { [&rights, &lefts] };
+        self.planner.emitter.fold(Fold::Sum, to, &from, &[last])
     }
 }
 

@@ -1,10 +1,13 @@
-//! Loops of few elements as code for single elements.
+//! Loops of few elements as code for registers of the processor.
 //!
 //! An instruction over rows and lanes costs some 20 ns before its first element. A loop whose instructions have a few
-//! elements each is cheaper as code for registers of one element: 1 to 2 ns a word, exponentials and the like more.
+//! elements each is cheaper as code for registers: 1 to 3 ns a word, exponentials and the like more.
 //!
 //! What lies at the same place in every iteration is in a register from the first iteration to the last; what moves with
-//! the iterations is loaded and stored through a [`Stream`]. So carries of scalars never reach memory while the loop runs.
+//! the iterations is loaded and stored. So small carries never reach memory while the loop runs.
+//!
+//! A register holds a [`Piece`]: up to a vector of elements side by side, or one element in all lanes. Lanes that a piece does
+//! not have hold anything; they are computed along and never stored.
 //!
 //! **Invariant:** the code computes what the instructions do, element for element; sums are made in the order of the lanes.
 
@@ -15,6 +18,7 @@ pub(crate) use lower::code;
 pub(crate) use run::{Address, run};
 
 use crate::kernels::{Binary, Unary};
+use crate::plan::DEPTH;
 
 /// How many registers there are: as many as a byte names.
 const REGISTERS: usize = 256;
@@ -25,23 +29,20 @@ pub(crate) struct Code<T> {
     /// What runs in each iteration.
     words: Vec<Word>,
     /// What is loaded before the first iteration.
-    loads: Vec<(u8, Element)>,
+    loads: Vec<(u8, Piece)>,
     /// Numbers that are in registers from the start.
     numbers: Vec<(u8, T)>,
     /// What is stored after the last iteration.
-    stores: Vec<(u8, Element)>,
+    stores: Vec<(u8, Piece)>,
     /// What moves with the iterations.
-    streams: Vec<Element>,
+    streams: Vec<Piece>,
 }
 
 impl<T> Code<T> {
-    /// What is read or written: what stays in registers first, and then the streams.
-    pub(crate) fn elements(&self) -> impl Iterator<Item = &Element> {
-        self.loads
-            .iter()
-            .map(|(_, element)| element)
-            .chain(self.stores.iter().map(|(_, element)| element))
-            .chain(&self.streams)
+    /// What is loaded before the loop, what is stored behind it, and what moves.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        let kept = self.loads.iter().chain(&self.stores).map(|(_, piece)| piece);
+        kept.chain(&self.streams)
     }
 }
 
@@ -53,7 +54,8 @@ struct Word {
     from: [u8; 3],
 }
 
-/// What a word does. `Load` reads the stream `from[0]`, `Store` writes register `from[0]` to the stream `to`.
+/// What a word does. `Load` reads the stream `from[0]`, `Store` writes register `from[0]` to the stream `to`. The folds give
+/// that of the first lanes of `from[0]`, as many as `from[1]` says, in all lanes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Verb {
     Load,
@@ -71,16 +73,19 @@ enum Verb {
     MulSub,
     NegMulAdd,
     Select,
+    FoldLanes(crate::kernels::Fold),
     Unary(Unary),
     Binary(Binary),
 }
 
-/// An element of a region, for each iteration of the loops around.
+/// Elements of a region, for each iteration of the loops around.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Element {
+pub(crate) struct Piece {
     pub(crate) region: usize,
-    /// Elements from the start of the region, in the first iteration of all loops.
+    /// Elements from the start of the region to the first one, in the first iteration of all loops.
     pub(crate) at: usize,
     /// Units that it moves with each iteration, the outermost loop first.
-    pub(crate) steps: [isize; crate::plan::DEPTH],
+    pub(crate) steps: [isize; DEPTH],
+    /// How many elements; of one it has the only one in all lanes.
+    pub(crate) len: usize,
 }

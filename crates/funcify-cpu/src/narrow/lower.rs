@@ -1,0 +1,335 @@
+//! From instructions to code for registers.
+
+use std::collections::HashMap;
+
+use super::{Code, Piece, REGISTERS, Verb, Word};
+use crate::float::Float;
+use crate::kernels::{Binary, Fold, Ternary, Unary};
+use crate::plan::{Across, Instruction, Op, Operand, Region};
+
+/// How many words a loop may have.
+const MOST_WORDS: usize = 512;
+/// Nanoseconds of a word, of one with a function in it, and of an instruction over rows and lanes and each of its vectors.
+const OF_A_WORD: f64 = 2.0;
+const OF_A_FUNCTION: f64 = 7.0;
+const OF_AN_INSTRUCTION: f64 = 20.0;
+const OF_A_VECTOR: f64 = 0.6;
+/// From how many iterations on it is worth to fill registers.
+const LEAST_TIMES: usize = 4;
+
+/// The instructions of a loop as code for vectors of `width` elements, if it is faster so. `times` are the iterations of the
+/// loops around, and of this one last.
+pub(crate) fn code<T: Float>(
+    regions: &[Region],
+    body: &[Instruction],
+    times: &[usize],
+    width: usize,
+) -> Option<Code<T>> {
+    let (own, level) = (*times.last()?, times.len() - 1);
+    let vectors = |instruction: &Instruction| instruction.rows * instruction.lanes.div_ceil(width);
+    let all: usize = body.iter().map(vectors).sum();
+    if own < LEAST_TIMES || all > MOST_WORDS {
+        return None;
+    }
+    let slicer = Slicer { regions, width };
+    let mut lowering = Lowering::new(slicer, level, slicer.places(body, times)?)?;
+    for instruction in body {
+        lowering.instruction(instruction)?;
+    }
+    let cost =
+        |word: &Word| if matches!(word.verb, Verb::Unary(_) | Verb::Binary(_)) { OF_A_FUNCTION } else { OF_A_WORD };
+    let own: f64 = lowering.code.words.iter().map(cost).sum();
+    let tiles = OF_AN_INSTRUCTION * body.len() as f64 + OF_A_VECTOR * all as f64;
+    (own < tiles).then_some(lowering.code)
+}
+
+/// Cuts operands into pieces.
+#[derive(Clone, Copy)]
+struct Slicer<'r> {
+    regions: &'r [Region],
+    width: usize,
+}
+
+impl Slicer<'_> {
+    /// The pieces of an operand, row by row.
+    fn pieces(self, operand: &Operand, rows: usize, lanes: usize) -> Vec<Piece> {
+        let start = operand.unit * self.regions[operand.region].pitch + operand.offset;
+        let piece = |at, len| Piece { region: operand.region, at, steps: operand.steps, len };
+        let mut pieces = Vec::new();
+        for row in 0..rows {
+            let at = start + row * operand.row;
+            for first in (0..lanes).step_by(self.width) {
+                pieces.push(match operand.across {
+                    Across::Lanes => piece(at + first, self.width.min(lanes - first)),
+                    Across::Element => piece(at, 1),
+                });
+            }
+        }
+        pieces
+    }
+
+    /// Which pieces the loop touches, and whether it writes them; `None` if two of them may meet now and then.
+    fn places(self, body: &[Instruction], times: &[usize]) -> Option<HashMap<Piece, bool>> {
+        let mut all: HashMap<Piece, bool> = HashMap::new();
+        for instruction in body {
+            let Instruction { op, rows, lanes, to, from } = instruction;
+            let written = match op {
+                Op::FoldRows { .. } => self.pieces(to, 1, *lanes),
+                Op::FoldLanes { .. } => self.pieces(to, *rows, 1),
+                _ => self.pieces(to, *rows, *lanes),
+            };
+            for piece in written {
+                all.insert(piece, true);
+            }
+            for piece in from.iter().flat_map(|operand| self.pieces(operand, *rows, *lanes)) {
+                all.entry(piece).or_insert(false);
+            }
+            if all.len() > 2 * MOST_WORDS {
+                return None;
+            }
+        }
+        // The first and the last place of each in all iterations.
+        let reach = |piece: &Piece| {
+            let pitch = self.regions[piece.region].pitch as isize;
+            let mut ends = [piece.at as isize, (piece.at + piece.len - 1) as isize];
+            for (step, times) in piece.steps.iter().zip(times) {
+                let furthest = step * pitch * (*times as isize - 1);
+                ends[usize::from(furthest > 0)] += furthest;
+            }
+            ends
+        };
+        let moves = |piece: &Piece| piece.steps[times.len() - 1] != 0;
+        let mut sorted: Vec<(&Piece, bool, [isize; 2])> =
+            all.iter().map(|(piece, is_written)| (piece, *is_written, reach(piece))).collect();
+        sorted.sort_unstable_by_key(|(piece, _, reach)| (piece.region, reach[0]));
+        // What stays in a register must not be met by anything else. What moves is loaded and stored in order.
+        for (index, (one, is_written, [_, end])) in sorted.iter().enumerate() {
+            let later = &sorted[index + 1..];
+            let met = later.iter().take_while(|(other, _, reach)| other.region == one.region && reach[0] <= *end);
+            for (other, is_other_written, _) in met {
+                if (*is_written || *is_other_written) && !(moves(one) && moves(other)) {
+                    return None;
+                }
+            }
+        }
+        Some(all)
+    }
+}
+
+/// Code in the making.
+struct Lowering<'r, T> {
+    slicer: Slicer<'r>,
+    level: usize,
+    code: Code<T>,
+    /// The registers of what does not move.
+    kept: HashMap<Piece, u8>,
+    /// The registers in which pieces that move are in this iteration.
+    loaded: HashMap<Piece, u8>,
+    streams: HashMap<Piece, u8>,
+    numbers: HashMap<u64, u8>,
+    /// How many registers are used.
+    used: usize,
+}
+
+impl<'r, T: Float> Lowering<'r, T> {
+    fn new(slicer: Slicer<'r>, level: usize, places: HashMap<Piece, bool>) -> Option<Self> {
+        let mut lowering = Lowering {
+            slicer,
+            level,
+            code: Code {
+                words: Vec::new(),
+                loads: Vec::new(),
+                numbers: Vec::new(),
+                stores: Vec::new(),
+                streams: Vec::new(),
+            },
+            kept: HashMap::new(),
+            loaded: HashMap::new(),
+            streams: HashMap::new(),
+            numbers: HashMap::new(),
+            used: 0,
+        };
+        let mut fixed: Vec<(Piece, bool)> = places.into_iter().filter(|(piece, _)| piece.steps[level] == 0).collect();
+        fixed.sort_unstable_by_key(|(piece, _)| (piece.region, piece.at, piece.len));
+        for (piece, is_written) in fixed {
+            let register = lowering.register()?;
+            lowering.kept.insert(piece, register);
+            lowering.code.loads.push((register, piece));
+            if is_written {
+                lowering.code.stores.push((register, piece));
+            }
+        }
+        Some(lowering)
+    }
+
+    /// A register that nothing uses.
+    fn register(&mut self) -> Option<u8> {
+        self.used += 1;
+        u8::try_from(self.used - 1).ok().filter(|_| self.used <= REGISTERS)
+    }
+
+    /// The register that has a piece now.
+    fn read(&mut self, piece: Piece) -> Option<u8> {
+        if let Some(register) = self.kept.get(&piece).or_else(|| self.loaded.get(&piece)) {
+            return Some(*register);
+        }
+        let (stream, register) = (self.stream(piece)?, self.register()?);
+        self.word(Verb::Load, register, [stream, 0, 0]);
+        self.loaded.insert(piece, register);
+        Some(register)
+    }
+
+    fn stream(&mut self, piece: Piece) -> Option<u8> {
+        if let Some(stream) = self.streams.get(&piece) {
+            return Some(*stream);
+        }
+        let stream = u8::try_from(self.code.streams.len()).ok()?;
+        self.code.streams.push(piece);
+        self.streams.insert(piece, stream);
+        Some(stream)
+    }
+
+    /// The register of a number.
+    fn number(&mut self, number: f64) -> Option<u8> {
+        if let Some(register) = self.numbers.get(&number.to_bits()) {
+            return Some(*register);
+        }
+        let register = self.register()?;
+        self.code.numbers.push((register, T::from_f64(number)));
+        self.numbers.insert(number.to_bits(), register);
+        Some(register)
+    }
+
+    fn word(&mut self, verb: Verb, to: u8, from: [u8; 3]) {
+        self.code.words.push(Word { verb, to, from });
+    }
+
+    /// Writes what a verb gives to a piece. What moves is stored, and every other piece of its region may have changed.
+    fn write(&mut self, verb: Verb, to: Piece, from: [u8; 3]) -> Option<()> {
+        let moves = to.steps[self.level] != 0;
+        let register = match self.kept.get(&to) {
+            Some(register) => *register,
+            // A copy to what moves needs no register of its own.
+            None if verb == Verb::Copy => from[0],
+            None => self.register()?,
+        };
+        if !(moves && verb == Verb::Copy) {
+            self.word(verb, register, from);
+        }
+        if moves {
+            let stream = self.stream(to)?;
+            self.word(Verb::Store, stream, [register, 0, 0]);
+            self.loaded.retain(|other, _| other.region != to.region);
+            self.loaded.insert(to, register);
+        }
+        Some(())
+    }
+
+    fn instruction(&mut self, instruction: &Instruction) -> Option<()> {
+        let Instruction { op, rows, lanes, to, from } = instruction;
+        let slicer = self.slicer;
+        let verb = match op {
+            Op::Fill(number) => {
+                let number = self.number(*number)?;
+                let mut pieces = slicer.pieces(to, *rows, *lanes).into_iter();
+                return pieces.try_for_each(|to| self.write(Verb::Copy, to, [number, 0, 0]));
+            }
+            Op::FoldRows { fold, accumulate } => return self.fold_rows(instruction, *fold, *accumulate),
+            Op::FoldLanes { fold, accumulate } => return self.fold_lanes(instruction, *fold, *accumulate),
+            Op::Unary(Unary::Copy) => Verb::Copy,
+            Op::Unary(Unary::Neg) => Verb::Neg,
+            Op::Unary(Unary::Square) => Verb::Square,
+            Op::Unary(op) => Verb::Unary(*op),
+            Op::Binary(Binary::Add) => Verb::Add,
+            Op::Binary(Binary::Sub) => Verb::Sub,
+            Op::Binary(Binary::Mul) => Verb::Mul,
+            Op::Binary(Binary::Div) => Verb::Div,
+            Op::Binary(Binary::Less) => Verb::Less,
+            Op::Binary(Binary::LessEqual) => Verb::LessEqual,
+            Op::Binary(op) => Verb::Binary(*op),
+            Op::Ternary(Ternary::MulAdd) => Verb::MulAdd,
+            Op::Ternary(Ternary::MulSub) => Verb::MulSub,
+            Op::Ternary(Ternary::NegMulAdd) => Verb::NegMulAdd,
+            Op::Ternary(Ternary::Select) => Verb::Select,
+            Op::Product { .. } | Op::Sink { .. } | Op::Pack { .. } | Op::Transpose | Op::Recur { .. } => return None,
+        };
+        let from: Vec<Vec<Piece>> = from.iter().map(|operand| slicer.pieces(operand, *rows, *lanes)).collect();
+        for (index, to) in slicer.pieces(to, *rows, *lanes).into_iter().enumerate() {
+            let mut registers = [0; 3];
+            for (register, from) in registers.iter_mut().zip(&from) {
+                *register = self.read(from[index])?;
+            }
+            self.write(verb, to, registers)?;
+        }
+        Some(())
+    }
+
+    /// Folds rows: each vector of lanes on its own.
+    fn fold_rows(&mut self, instruction: &Instruction, fold: Fold, accumulate: bool) -> Option<()> {
+        let Instruction { rows, lanes, to, from, .. } = instruction;
+        let from: Vec<Vec<Piece>> = from.iter().map(|operand| self.slicer.pieces(operand, *rows, *lanes)).collect();
+        let to = self.slicer.pieces(to, 1, *lanes);
+        let vectors = to.len();
+        for (index, to) in to.into_iter().enumerate() {
+            let mut sum = if accumulate { Some(self.read(to)?) } else { None };
+            for row in 0..*rows {
+                let at = row * vectors + index;
+                let x = self.read(from[0][at])?;
+                let y = if from.len() == 2 { Some(self.read(from[1][at])?) } else { None };
+                sum = Some(match (sum, y) {
+                    (None, None) => x,
+                    (None, Some(y)) => self.combined(Verb::Mul, [x, y, 0])?,
+                    (Some(sum), None) => self.combined(verb_of(fold), [sum, x, 0])?,
+                    (Some(sum), Some(y)) => self.combined(Verb::MulAdd, [x, y, sum])?,
+                });
+            }
+            self.write(Verb::Copy, to, [sum?, 0, 0])?;
+        }
+        Some(())
+    }
+
+    /// Folds lanes: each vector of a row, and then the results.
+    fn fold_lanes(&mut self, instruction: &Instruction, fold: Fold, accumulate: bool) -> Option<()> {
+        let Instruction { rows, lanes, to, from, .. } = instruction;
+        let from: Vec<Vec<Piece>> = from.iter().map(|operand| self.slicer.pieces(operand, *rows, *lanes)).collect();
+        let vectors = lanes.div_ceil(self.slicer.width);
+        for (row, to) in self.slicer.pieces(to, *rows, 1).into_iter().enumerate() {
+            let mut sum = if accumulate { Some(self.read(to)?) } else { None };
+            for index in 0..vectors {
+                let at = row * vectors + index;
+                let mut x = self.read(from[0][at])?;
+                if from.len() == 2 {
+                    let y = self.read(from[1][at])?;
+                    x = self.combined(Verb::Mul, [x, y, 0])?;
+                }
+                let len = self.slicer.width.min(lanes - index * self.slicer.width);
+                let folded = match len {
+                    1 => x,
+                    len => self.combined(Verb::FoldLanes(fold), [x, u8::try_from(len).ok()?, 0])?,
+                };
+                sum = Some(match sum {
+                    None => folded,
+                    Some(sum) => self.combined(verb_of(fold), [sum, folded, 0])?,
+                });
+            }
+            self.write(Verb::Copy, to, [sum?, 0, 0])?;
+        }
+        Some(())
+    }
+
+    fn combined(&mut self, verb: Verb, from: [u8; 3]) -> Option<u8> {
+        let register = self.register()?;
+        self.word(verb, register, from);
+        Some(register)
+    }
+}
+
+/// What folds one element into another.
+fn verb_of(fold: Fold) -> Verb {
+    match fold {
+        Fold::Sum => Verb::Add,
+        Fold::Product => Verb::Mul,
+        Fold::Max => Verb::Binary(Binary::Max),
+        Fold::Min => Verb::Binary(Binary::Min),
+    }
+}

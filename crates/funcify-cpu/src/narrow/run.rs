@@ -1,0 +1,300 @@
+//! The loop over words.
+
+use std::marker::PhantomData;
+
+use pulp::{Simd, WithSimd};
+
+use super::{Code, REGISTERS, Verb};
+use crate::float::Float;
+use crate::kernels::math::MathTable;
+use crate::kernels::{Binary, Fold, Unary, binary, unary};
+use crate::run::view::{Range, View};
+
+/// Where a piece is now, and how far it moves with each iteration: of columns in units, else in elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub(crate) region: usize,
+    pub(crate) range: Range,
+    pub(crate) step: isize,
+}
+
+/// Runs code so often that `more` gives 0: it says for how many iterations to go on. `addresses` are those of
+/// [`Code::pieces`].
+pub(crate) fn run<T: MathTable, S: Simd>(
+    simd: S,
+    code: &Code<T>,
+    views: &mut [View<'_, T>],
+    addresses: &mut [Address],
+    more: impl FnMut() -> usize,
+) {
+    if code.pieces().all(|piece| piece.len == 1) {
+        simd.vectorize(Loop { simd, code, views, addresses, more, register: PhantomData::<Single<T>> });
+    } else {
+        simd.vectorize(Loop { simd, code, views, addresses, more, register: PhantomData::<Vector<T, S>> });
+    }
+}
+
+/// What a register holds, and what words do with it.
+trait Register<T: MathTable, S: Simd>: Copy {
+    /// A number, in all lanes.
+    fn splat(simd: S, number: T) -> Self;
+    /// A piece in a register.
+    fn load(simd: S, data: &[T]) -> Self;
+    /// The elements of a piece, out of a register.
+    fn store(self, simd: S, data: &mut [T]);
+    fn neg(self, simd: S) -> Self;
+    fn add(self, simd: S, other: Self) -> Self;
+    fn sub(self, simd: S, other: Self) -> Self;
+    fn mul(self, simd: S, other: Self) -> Self;
+    fn div(self, simd: S, other: Self) -> Self;
+    /// 1 where it is less, else 0.
+    fn less(self, simd: S, other: Self) -> Self;
+    /// 1 where it is not more, else 0.
+    fn less_equal(self, simd: S, other: Self) -> Self;
+    /// self * other + sum, rounded once where the processor can.
+    fn mul_add(self, simd: S, other: Self, sum: Self) -> Self;
+    /// `yes` where it is not 0, else `no`.
+    fn select(self, simd: S, yes: Self, no: Self) -> Self;
+    /// The fold of the first lanes, in all of them.
+    fn fold(self, simd: S, fold: Fold, lanes: usize) -> Self;
+    fn unary(self, simd: S, op: Unary) -> Self;
+    fn binary(self, simd: S, op: Binary, other: Self) -> Self;
+}
+
+/// A vector.
+#[derive(Clone, Copy)]
+struct Vector<T: Float, S: Simd>(T::Vector<S>);
+
+impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
+    #[inline(always)]
+    fn splat(simd: S, number: T) -> Self {
+        Vector(T::splat(simd, number))
+    }
+    #[inline(always)]
+    fn load(simd: S, data: &[T]) -> Self {
+        if let [one] = data {
+            return Vector(T::splat(simd, *one));
+        }
+        match T::as_vectors::<S>(data) {
+            ([vector], []) => Vector(*vector),
+            _ => Vector(T::load_part(simd, data)),
+        }
+    }
+    #[inline(always)]
+    fn store(self, simd: S, data: &mut [T]) {
+        match T::as_vectors_mut::<S>(data) {
+            ([vector], []) => *vector = self.0,
+            (_, part) => T::store_part(simd, part, self.0),
+        }
+    }
+    #[inline(always)]
+    fn neg(self, simd: S) -> Self {
+        Vector(T::neg(simd, self.0))
+    }
+    #[inline(always)]
+    fn add(self, simd: S, other: Self) -> Self {
+        Vector(T::add(simd, self.0, other.0))
+    }
+    #[inline(always)]
+    fn sub(self, simd: S, other: Self) -> Self {
+        Vector(T::sub(simd, self.0, other.0))
+    }
+    #[inline(always)]
+    fn mul(self, simd: S, other: Self) -> Self {
+        Vector(T::mul(simd, self.0, other.0))
+    }
+    #[inline(always)]
+    fn div(self, simd: S, other: Self) -> Self {
+        Vector(T::div(simd, self.0, other.0))
+    }
+    #[inline(always)]
+    fn less(self, simd: S, other: Self) -> Self {
+        let mask = T::less(simd, self.0, other.0);
+        Vector(T::select(simd, mask, T::splat(simd, T::ONE), T::splat(simd, T::ZERO)))
+    }
+    #[inline(always)]
+    fn less_equal(self, simd: S, other: Self) -> Self {
+        let mask = T::less_equal(simd, self.0, other.0);
+        Vector(T::select(simd, mask, T::splat(simd, T::ONE), T::splat(simd, T::ZERO)))
+    }
+    #[inline(always)]
+    fn mul_add(self, simd: S, other: Self, sum: Self) -> Self {
+        Vector(T::mul_add(simd, self.0, other.0, sum.0))
+    }
+    #[inline(always)]
+    fn select(self, simd: S, yes: Self, no: Self) -> Self {
+        Vector(T::select(simd, T::equal(simd, self.0, T::splat(simd, T::ZERO)), no.0, yes.0))
+    }
+    #[inline(always)]
+    fn fold(self, simd: S, fold: Fold, lanes: usize) -> Self {
+        let mut elements = [self.0];
+        let elements = &T::elements::<S>(&mut elements)[..lanes];
+        let folded = elements[1..].iter().fold(elements[0], |sum, x| fold.combine_elements(sum, *x));
+        Vector(T::splat(simd, folded))
+    }
+    #[inline(always)]
+    fn unary(self, simd: S, op: Unary) -> Self {
+        Vector(unary::of_vector::<T, S>(simd, op, self.0))
+    }
+    #[inline(always)]
+    fn binary(self, simd: S, op: Binary, other: Self) -> Self {
+        Vector(binary::of_vectors::<T, S>(simd, op, self.0, other.0))
+    }
+}
+
+/// One element, where no piece has more.
+#[derive(Clone, Copy)]
+struct Single<T>(T);
+
+impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
+    #[inline(always)]
+    fn splat(_: S, number: T) -> Self {
+        Single(number)
+    }
+    #[inline(always)]
+    fn load(_: S, data: &[T]) -> Self {
+        Single(data.first().copied().unwrap_or_default())
+    }
+    #[inline(always)]
+    fn store(self, _: S, data: &mut [T]) {
+        data.iter_mut().for_each(|to| *to = self.0);
+    }
+    #[inline(always)]
+    fn neg(self, _: S) -> Self {
+        Single(self.0.negated())
+    }
+    #[inline(always)]
+    fn add(self, _: S, other: Self) -> Self {
+        Single(self.0.plus(other.0))
+    }
+    #[inline(always)]
+    fn sub(self, _: S, other: Self) -> Self {
+        Single(self.0.minus(other.0))
+    }
+    #[inline(always)]
+    fn mul(self, _: S, other: Self) -> Self {
+        Single(self.0.times(other.0))
+    }
+    #[inline(always)]
+    fn div(self, _: S, other: Self) -> Self {
+        Single(self.0.over(other.0))
+    }
+    #[inline(always)]
+    fn less(self, _: S, other: Self) -> Self {
+        Single(if self.0 < other.0 { T::ONE } else { T::ZERO })
+    }
+    #[inline(always)]
+    fn less_equal(self, _: S, other: Self) -> Self {
+        Single(if self.0 <= other.0 { T::ONE } else { T::ZERO })
+    }
+    #[inline(always)]
+    fn mul_add(self, _: S, other: Self, sum: Self) -> Self {
+        Single(T::mul_add_element::<S>(self.0, other.0, sum.0))
+    }
+    #[inline(always)]
+    fn select(self, _: S, yes: Self, no: Self) -> Self {
+        if self.0 == T::ZERO { no } else { yes }
+    }
+    #[inline(always)]
+    fn fold(self, _: S, _: Fold, _: usize) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn unary(self, simd: S, op: Unary) -> Self {
+        Single(unary::of_element(simd, op, self.0))
+    }
+    #[inline(always)]
+    fn binary(self, simd: S, op: Binary, other: Self) -> Self {
+        Single(binary::of_elements(simd, op, self.0, other.0))
+    }
+}
+
+/// Registers that start at a cache line.
+#[repr(align(64))]
+struct File<R>([R; REGISTERS]);
+
+/// All iterations. The instruction set is that of the registers.
+struct Loop<'c, 'a, T, S, M, R> {
+    simd: S,
+    code: &'c Code<T>,
+    views: &'c mut [View<'a, T>],
+    addresses: &'c mut [Address],
+    more: M,
+    register: PhantomData<R>,
+}
+
+impl<T: MathTable, S: Simd, M: FnMut() -> usize, R: Register<T, S>> WithSimd for Loop<'_, '_, T, S, M, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<A: Simd>(self, _: A) {
+        let Loop { simd, code, views, addresses, mut more, .. } = self;
+        let mut registers = File([R::splat(simd, T::ZERO); REGISTERS]);
+        let (kept, streams) = addresses.split_at_mut(code.loads.len() + code.stores.len());
+        let (loads, stores) = kept.split_at(code.loads.len());
+        for ((register, _), address) in code.loads.iter().zip(loads) {
+            registers.0[usize::from(*register)] = R::load(simd, views[address.region].read(address.range));
+        }
+        for (register, number) in &code.numbers {
+            registers.0[usize::from(*register)] = R::splat(simd, *number);
+        }
+        loop {
+            let times = more();
+            if times == 0 {
+                break;
+            }
+            for _ in 0..times {
+                iteration(simd, code, views, streams, &mut registers.0);
+                for stream in &mut *streams {
+                    stream.range.at = stream.range.at.wrapping_add_signed(stream.step);
+                }
+            }
+        }
+        for ((register, _), address) in code.stores.iter().zip(stores) {
+            registers.0[usize::from(*register)].store(simd, views[address.region].write(address.range));
+        }
+    }
+}
+
+#[inline(always)]
+fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
+    simd: S,
+    code: &Code<T>,
+    views: &mut [View<'_, T>],
+    streams: &[Address],
+    registers: &mut [R; REGISTERS],
+) {
+    for word in &code.words {
+        // Only what a verb reads is loaded.
+        let operand = |index: usize| registers[usize::from(word.from[index])];
+        let (a, b, c) = (|| operand(0), || operand(1), || operand(2));
+        let value = match word.verb {
+            Verb::Load => {
+                let address = &streams[usize::from(word.from[0])];
+                R::load(simd, views[address.region].read(address.range))
+            }
+            Verb::Store => {
+                let address = &streams[usize::from(word.to)];
+                a().store(simd, views[address.region].write(address.range));
+                continue;
+            }
+            Verb::Copy => a(),
+            Verb::Neg => a().neg(simd),
+            Verb::Square => a().mul(simd, a()),
+            Verb::Add => a().add(simd, b()),
+            Verb::Sub => a().sub(simd, b()),
+            Verb::Mul => a().mul(simd, b()),
+            Verb::Div => a().div(simd, b()),
+            Verb::Less => a().less(simd, b()),
+            Verb::LessEqual => a().less_equal(simd, b()),
+            Verb::MulAdd => a().mul_add(simd, b(), c()),
+            Verb::MulSub => a().mul_add(simd, b(), c().neg(simd)),
+            Verb::NegMulAdd => a().neg(simd).mul_add(simd, b(), c()),
+            Verb::Select => a().select(simd, b(), c()),
+            Verb::FoldLanes(fold) => a().fold(simd, fold, usize::from(word.from[1])),
+            Verb::Unary(op) => a().unary(simd, op),
+            Verb::Binary(op) => a().binary(simd, op, b()),
+        };
+        registers[usize::from(word.to)] = value;
+    }
+}

@@ -1,0 +1,104 @@
+//! Strips of steps: sums of products over steps are made for many steps at once.
+//!
+//! A loop that adds the product of a step to a state, as backward loops do for each weight, reads and writes all of the state
+//! in each step. In a loop over strips around the loop over steps the products of a strip are one instruction behind its
+//! steps. What they multiply stays where it is, if it lies in a sequence or a trace, and else is kept for the strip.
+
+use funcify::dispatch::Declined;
+use funcify::ops::scan::Scan;
+use funcify::ops::{Binary, Op};
+use funcify::{Graph, ValueId};
+
+use super::Planner;
+use super::view::View;
+use crate::plan::{BLOCKS, DEPTH};
+
+/// The strip that is planned, and the sums that wait for its end.
+#[derive(Debug)]
+pub(super) struct Strip {
+    steps: usize,
+    /// The level of what a step computes.
+    level: usize,
+    /// Sums, and the two sides of the products that are added to them.
+    waiting: Vec<(View, [View; 2])>,
+    /// What a step computes and is kept, and where.
+    kept: Vec<(View, View)>,
+}
+
+impl Planner {
+    /// How many steps a strip of a loop has, if it is worth it.
+    pub(super) fn strip_of(&self, scan: &Scan, steps: usize) -> Option<usize> {
+        if self.strip.is_some() || self.emitter.depth() + 1 > DEPTH {
+            return None;
+        }
+        let rows = scan.body.outputs()[scan.results().carries.clone()]
+            .iter()
+            .zip(scan.params().carries.clone())
+            .filter_map(|(next, param)| self.rows_of_sum(&scan.body, scan.body.inputs()[param].value, next.value))
+            .max()?;
+        let strip = (self.division.rows_of_strip() / rows.max(1)).min(BLOCKS);
+        (strip > 1 && steps >= 2 * strip).then_some(strip)
+    }
+
+    /// How many rows the product has that a step adds to a state, if it does so.
+    fn rows_of_sum(&self, body: &Graph, state: ValueId, next: ValueId) -> Option<usize> {
+        let node = |value| match body.source(value) {
+            funcify::Source::Node(node, _) => Some(body.node(node)),
+            funcify::Source::Input(_) => None,
+        };
+        let add = node(next).filter(|add| matches!(add.op, Op::Binary(Binary::Add)) && add.inputs.contains(&state))?;
+        let product =
+            add.inputs.iter().filter_map(|input| node(*input)).find(|node| matches!(node.op, Op::MatMul(_)))?;
+        let shape = self.shape(body, product.inputs[0]).ok()?;
+        (shape.len() == 2).then(|| shape[1])
+    }
+
+    /// Opens the loop over strips.
+    pub(super) fn open_strips(&mut self, steps: usize) -> Result<(), Declined> {
+        self.emitter.open()?;
+        self.strip = Some(Strip { steps, level: self.emitter.depth() + 1, waiting: Vec::new(), kept: Vec::new() });
+        Ok(())
+    }
+
+    /// Closes the loop over `count` strips, behind whose steps the sums are.
+    pub(super) fn close_strips(&mut self, count: usize) -> Result<(), Declined> {
+        let Some(Strip { steps, level, waiting, .. }) = self.strip.take() else { return Ok(()) };
+        for (state, sides) in waiting {
+            let [(left, left_step), (right, right_step)] = sides.map(|side| side.strip(level));
+            let state = View { level: level - 1, ..state };
+            self.emitter.sink(&state, (&left, &right), (steps, [left_step, right_step]))?;
+        }
+        self.emitter.close(count);
+        Ok(())
+    }
+
+    /// Adds the product of the transpose of `[k, m]` with `[k, n]` to a state that nothing else reads in the step: now, or at
+    /// the end of the strip.
+    pub(super) fn sink(&mut self, state: View, sides: [View; 2]) -> Result<(), Declined> {
+        let Some(level) = self.strip.as_ref().map(|strip| strip.level).filter(|level| state.level == *level) else {
+            return self.emitter.sink(&state, (&sides[0], &sides[1]), (1, [0, 0]));
+        };
+        let mut kept = Vec::with_capacity(2);
+        for side in sides {
+            let moves = side.steps[level - 2] != 0;
+            kept.push(if moves || side.level < level { side } else { self.kept_for_strip(side)? });
+        }
+        if let (Some(strip), Ok(sides)) = (&mut self.strip, <[View; 2]>::try_from(kept)) {
+            strip.waiting.push((state, sides));
+        }
+        Ok(())
+    }
+
+    /// A copy of what a step computes, for all steps of a strip.
+    fn kept_for_strip(&mut self, side: View) -> Result<View, Declined> {
+        let Some(strip) = &mut self.strip else { return Ok(side) };
+        if let Some((_, row)) = strip.kept.iter().find(|(known, _)| known.is(&side)) {
+            return Ok(row.clone());
+        }
+        let shape = [&[strip.steps], side.shape.as_slice()].concat();
+        let row = self.emitter.reserve(&shape, strip.level - 1).row(0, strip.level, 1);
+        self.emitter.copy(&row, &side)?;
+        strip.kept.push((side, row.clone()));
+        Ok(row)
+    }
+}

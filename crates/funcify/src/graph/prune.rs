@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::certain::{certain_values, is_certain};
 use super::live::{binds, uses_any};
-use super::{Graph, ValueId, work};
+use super::{Graph, Node, ValueId, work};
 use crate::ops::scan::Start;
 use crate::ops::{AssociativeScan, Op, Scan, Switch, While};
 use crate::types::{Sizes, Symbol};
@@ -29,6 +29,15 @@ impl Graph {
         need.is_strict = true;
         need.add(self, &keep.outputs);
         if need.is_all(self) { None } else { self.kept(&keep, &need) }
+    }
+
+    /// How much there is to a graph: its nodes with their operands and results, also inside of bodies. Pruning leaves less.
+    fn extent(&self) -> usize {
+        let of_node = |node: &Node| {
+            let bodies = node.op.bodies().into_iter().map(|body| body.extent());
+            1 + node.inputs.len() + node.outputs.len() + bodies.sum::<usize>()
+        };
+        self.inputs.len() + self.outputs.len() + self.nodes.iter().map(of_node).sum::<usize>()
     }
 
     /// [`pruned`](Graph::pruned), without these inputs. `None` if an output needs one of them.
@@ -139,7 +148,7 @@ impl Need {
         let mut nodes = graph.nodes.iter().enumerate();
         nodes.all(|(index, node)| {
             let results: Vec<bool> = node.outputs.iter().map(|output| self.values[output.index()]).collect();
-            self.nodes[index] && (self.whole[index] || all_of_op(&node.op, &results, &self.bodies[index]))
+            self.nodes[index] && (self.whole[index] || all_of_op(node, &results, &self.bodies[index]))
         })
     }
 
@@ -285,16 +294,12 @@ fn associative_operands(op: &AssociativeScan, results: &[bool], combine: &mut Ne
 }
 
 /// Whether nothing is left out of an op if only these results are needed, and of its bodies that.
-fn all_of_op(op: &Op, results: &[bool], bodies: &[Need]) -> bool {
-    let states = match op {
-        Op::Scan(scan) => needed_states(scan, results, &bodies[0]),
-        Op::Switch(_) => results.to_vec(),
-        Op::While(op) => needed_carries(op, results, bodies),
-        Op::AssociativeScan(op) => needed_leaves(op, results, &bodies[0]),
-        _ => return true,
-    };
-    let mut bodies = op.bodies().into_iter().zip(bodies);
-    !states.contains(&false) && bodies.all(|(body, need)| !need.inputs(body).contains(&false) && need.is_all(body))
+fn all_of_op(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
+    let Some(Some(slim)) = slim(&node.op, results, bodies) else { return true };
+    let pairs = node.op.bodies().into_iter().zip(slim.op.bodies());
+    slim.operands.len() == node.inputs.len()
+        && slim.results.len() == node.outputs.len()
+        && pairs.into_iter().all(|(before, after)| before.extent() == after.extent())
 }
 
 /// What is left of an op if only these results are needed, and of its bodies that. `None` if it stays as it is: a function

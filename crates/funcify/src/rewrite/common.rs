@@ -24,7 +24,10 @@ pub(super) struct Key(&'static str, SmallVec<[u32; 4]>);
 
 /// The ops of a body so far.
 #[derive(Default)]
-pub(super) struct Known(HashMap<Key, SmallVec<[(NodeId, Option<String>); 1]>>);
+pub(super) struct Known(HashMap<Key, Vec<Placed>>);
+
+/// An op that was placed, and its text once it was asked for.
+type Placed = (NodeId, Option<String>);
 
 impl Known {
     /// The results of an op that was placed and computes the same.

@@ -1,7 +1,7 @@
 //! Rewrites: a program arranged as an expert would have arranged it, with the values that it had.
 //!
-//! A rewrite is a named rule, which looks at one op with its operands and gives a [patch](rule::Patch): values that are there
-//! already, or a small program that takes the op's place. The [driver](driver) puts a graph together again, op by op, and
+//! A rewrite is a named rule, which looks at one op with its operands and gives a patch: values that are there
+//! already, or a small program that takes the op's place. The driver puts a graph together again, op by op, and
 //! asks each rule at each op, bodies first, until none has anything to say. So a graph is read in order and never changed in
 //! place: what a rule sees before an op is rewritten already, and a chain of ops takes one pass.
 //!

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use funcify_conformance::{Report, Subject, all_cases, run_case, unmatched_gaps};
+use funcify_conformance::{Report, Subject, all_cases, run_case, run_rewritten, unmatched_gaps};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::backends;
@@ -51,6 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
             bar.set_message(format!("{}/{}", subject.name, case.name));
             for mode in subject.modes() {
                 rows.push(run_case(case, subject, mode));
+                rows.extend(run_rewritten(case, subject, mode));
                 bar.inc(1);
             }
         }

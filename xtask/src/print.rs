@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use funcify::rewrite::RewriteOptions;
 use funcify::{Graph, to_dot};
 
 use crate::transforms::Transforms;
@@ -13,6 +14,12 @@ pub(crate) struct Arguments {
     file: PathBuf,
     #[command(flatten)]
     transforms: Transforms,
+    /// Rewrite it after that.
+    #[arg(long)]
+    rewrite: bool,
+    /// Print first what each rule changed: the op before, and what took its place.
+    #[arg(long, requires = "rewrite")]
+    log: bool,
     /// Print it in the language of Graphviz.
     #[arg(long)]
     dot: bool,
@@ -31,7 +38,24 @@ fn text(arguments: &Arguments) -> Result<String> {
     };
     graph.check().map_err(broken)?;
     let graph = arguments.transforms.apply(graph)?.graph;
-    Ok(if arguments.dot { to_dot(&graph) } else { graph.to_string() })
+    if !arguments.rewrite {
+        return Ok(shown(arguments, &graph));
+    }
+    let options = RewriteOptions::from_environment();
+    let rewritten = graph.rewritten_with(&if arguments.log { options.texts() } else { options })?;
+    let log: String = match arguments.log {
+        true => rewritten
+            .patches
+            .iter()
+            .map(|patch| format!("// {}\n", patch.to_string().trim_end().replace('\n', "\n// ")))
+            .collect(),
+        false => String::new(),
+    };
+    Ok(log + &shown(arguments, &rewritten.graph))
+}
+
+fn shown(arguments: &Arguments, graph: &Graph) -> String {
+    if arguments.dot { to_dot(graph) } else { graph.to_string() }
 }
 
 #[cfg(test)]
@@ -63,6 +87,10 @@ mod tests {
 ";
         assert_eq!(printed(&["--grad"]), expected);
         assert!(printed(&["--grad", "x", "--grad", "--vmap"]).contains("return grad_x="));
+        let rewritten = "fn @f(%x: f64[]) {\n  %0: f64[] = cos %x\n  return grad_x=%0\n}\n";
+        assert_eq!(printed(&["--grad", "--rewrite"]), rewritten);
+        let logged = printed(&["--grad", "--rewrite", "--log"]);
+        assert!(logged.starts_with("// identity (") && logged.ends_with(rewritten), "{logged}");
         let drawing = printed(&["--grad", "--dot"]);
         assert!(drawing.starts_with("digraph \"f\" {") && drawing.contains("label=\"cos\""), "{drawing}");
         std::fs::remove_file(file).unwrap();

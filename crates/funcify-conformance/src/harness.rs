@@ -6,7 +6,7 @@ use funcify::dispatch::Executor;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::expectations::Expectations;
-use crate::runner::{Status, Subject, run_case, unmatched_gaps};
+use crate::runner::{Status, Subject, run_case, run_rewritten, unmatched_gaps};
 use crate::suite::{Case, all_cases};
 
 /// The suite as a test program of its own: put `fn main() { funcify_conformance::run_as_tests(Arc::new(MyBackend), "") }`
@@ -21,7 +21,7 @@ pub fn run_as_tests(executor: Arc<dyn Executor>, expectations: &str) {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// One test for each case and mode of the suite, named `my-backend/scan/cumsum/native`.
+/// One test for each case and mode of the suite, as it is written and rewritten, named `my-backend/scan/cumsum/native`.
 pub fn trials(subject: &Subject) -> Vec<Trial> {
     match all_cases() {
         Ok(cases) => trials_of(cases, subject),
@@ -38,8 +38,9 @@ pub fn trials_of(cases: Vec<Case>, subject: &Subject) -> Vec<Trial> {
             let name = format!("{}/{}/{}", subject.name, case.name, mode.name());
             let (case, subject) = (case.clone(), subject.clone());
             trials.push(Trial::test(name, move || {
-                let row = run_case(&case, &subject, mode);
-                if row.status == Status::Fail { Err(Failed::from(row.reason)) } else { Ok(()) }
+                let rows = [Some(run_case(&case, &subject, mode)), run_rewritten(&case, &subject, mode)];
+                let failed = rows.into_iter().flatten().find(|row| row.status == Status::Fail);
+                failed.map_or(Ok(()), |row| Err(Failed::from(format!("{}: {}", row.mode, row.reason))))
             }));
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Cases are values ([`Case`]): a graph, inputs, and what must come out, from golden values that were computed
 //! independently ([`golden`]) and from the reference evaluation. Backends are parameters ([`Subject`]) with declared gaps
-//! ([`Expectations`]). Each case runs with its loops unrolled and native. The author of a backend runs the suite as
+//! ([`Expectations`]). Each case runs with its loops unrolled and native, as it is written and rewritten. The author of a backend runs the suite as
 //! tests of their own with [`run_as_tests`].
 
 pub mod arbitrary;
@@ -24,5 +24,5 @@ pub use compare::compare;
 pub use expectations::Expectations;
 pub use harness::{run_as_tests, trials, trials_of};
 pub use report::Report;
-pub use runner::{MODES, Row, Status, Subject, modes_of, run_case, unmatched_gaps};
+pub use runner::{MODES, Row, Status, Subject, modes_of, run_case, run_rewritten, unmatched_gaps};
 pub use suite::{Case, Expected, ExpectedOutput, all_cases, all_golden_cases};

@@ -26,6 +26,7 @@
 //! - [`custom_vjp`], [`custom_jvp`]: functions with derivative rules of their own. [`linearize`]: one derivative, many tangents.
 //! - [`ops`]: every op with its type rule and its meaning; [`ops::scan`]: the loop and its invariants.
 //! - [`nn`]: layers with loops, with the parameters that PyTorch's have.
+//! - [`rewrite`]: programs arranged anew, [`Graph::rewritten`].
 //! - [`dispatch`]: backends, how ops are converted for them, and [`Function`](dispatch::Function).
 //! - [`evaluate`]: the reference evaluation, slow and obvious.
 //! - [`Cancellation`]: stopping what runs, by a handle or a deadline.
@@ -50,6 +51,7 @@ mod memory;
 pub mod nn;
 pub mod ops;
 pub mod random;
+pub mod rewrite;
 mod straight;
 mod text;
 pub mod tree;

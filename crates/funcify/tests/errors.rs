@@ -484,7 +484,8 @@ fn compilation() {
     check("missing_conversion", Function::compile(&model(), &OneOp));
     check("unknown_backend", open_backend("cuda"));
     let unrolled = |graph: &Graph, max_kernels: usize| {
-        let options = CompileOptions { strategy: LoopStrategy::Unroll, max_kernels, ..CompileOptions::default() };
+        let options =
+            CompileOptions { strategy: LoopStrategy::Unroll, max_kernels, rewrites: None, ..CompileOptions::default() };
         Function::compile_with(graph, &Reference, options).unwrap()
     };
     let dynamic = Graph::build("model", |g| {

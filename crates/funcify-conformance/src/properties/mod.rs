@@ -10,6 +10,7 @@ mod straight;
 use std::collections::BTreeMap;
 
 use funcify::dispatch::{CompileOptions, Executor, LoopStrategy, Reference};
+use funcify::rewrite::RewriteOptions;
 use funcify::{Disconnected, Error, GradOptions, Graph, HostTensor, Residuals, Sizes, TensorType, evaluate};
 
 use crate::arbitrary::{Kept, Rules, arguments, mixed};
@@ -254,7 +255,9 @@ fn modes(
             LoopStrategy::Compiled => "compiled",
             LoopStrategy::Auto | LoopStrategy::Native => "native",
         };
-        let compile = CompileOptions { strategy, ..CompileOptions::default() };
+        // Half of the programs as they are written, half rewritten.
+        let rewrites = subject.kept.seed.is_multiple_of(2).then(RewriteOptions::new);
+        let compile = CompileOptions { strategy, rewrites, ..CompileOptions::default() };
         let results = executor.compile(graph, compile).and_then(|f| f.call(&subject.arguments(graph)));
         match results {
             Err(error) if property == "unrolled" && error.kind() == "StepCountNotStatic" => tally.count("not unrolled"),

@@ -20,6 +20,7 @@ use crate::error::{Error, Place, Result, Site};
 use crate::graph::Graph;
 use crate::host::HostTensor;
 use crate::ops::{Op, OpRules, While};
+use crate::rewrite::RewriteOptions;
 use crate::types::{DType, Shape, Sizes, TensorType};
 
 /// How a graph is compiled.
@@ -37,11 +38,19 @@ pub struct CompileOptions {
     /// How many bytes of tensors a call may hold at once before it is an error, `OverBudget`; without a number, as many as
     /// [`memory_budget`](crate::memory_budget) says.
     pub memory_budget: Option<u64>,
+    /// How the graph is [rewritten](crate::rewrite) before it is compiled; by default it is compiled as it is.
+    pub rewrites: Option<RewriteOptions>,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { strategy: LoopStrategy::Auto, max_kernels: 1 << 20, max_programs: 32, memory_budget: None }
+        CompileOptions {
+            strategy: LoopStrategy::Auto,
+            max_kernels: 1 << 20,
+            max_programs: 32,
+            memory_budget: None,
+            rewrites: None,
+        }
     }
 }
 
@@ -68,8 +77,10 @@ pub struct CompileCounts {
 /// that decide how a program is laid out.
 pub struct Function<B: Backend> {
     graph: Arc<Graph>,
-    /// What is compiled: the graph without derivative rules.
+    /// What is compiled: the graph without derivative rules, rewritten.
     runnable: Arc<Graph>,
+    /// How often each rule rewrote it.
+    rewrites: BTreeMap<&'static str, usize>,
     backend: B,
     options: CompileOptions,
     conversions: Conversions<B>,
@@ -125,11 +136,26 @@ impl<B: Backend> Function<B> {
             memory_budget: options.budget(),
         };
         let stored = Arc::new(graph.clone());
-        let runnable = graph.without_rules()?.map_or_else(|| stored.clone(), Arc::new);
-        let unrolls = validate(settings, &runnable).map_err(|error| error.in_graph(graph))?;
+        let plain = graph.without_rules()?.map_or_else(|| stored.clone(), Arc::new);
+        let arranged = match &options.rewrites {
+            Some(rewrites) => {
+                Some(plain.rewritten_as(&at, rewrites)?).filter(|rewritten| !rewritten.patches.is_empty())
+            }
+            None => None,
+        };
+        // What a device cannot hold or has no conversion for is asked of the graph as it was written.
+        let arranged = arranged.and_then(|rewritten| Some((validate(settings, &rewritten.graph).ok()?, rewritten)));
+        let (unrolls, runnable, rewrites) = match arranged {
+            Some((unrolls, rewritten)) => (unrolls, Arc::new(rewritten.graph.clone()), rewritten.counts()),
+            None => {
+                let unrolls = validate(settings, &plain).map_err(|error| error.in_graph(graph))?;
+                (unrolls, plain, BTreeMap::new())
+            }
+        };
         let function = Function {
             graph: stored,
             runnable,
+            rewrites,
             backend: backend.clone(),
             options,
             conversions,
@@ -358,7 +384,12 @@ impl<B: Backend> Function<B> {
 
     /// What the graph became: its size as a program, how its loops run, the memory of its plan.
     pub fn report(&self) -> Report {
-        let mut report = Report { graph_ops: count_ops(&self.graph), counts: self.counts(), ..Report::default() };
+        let mut report = Report {
+            graph_ops: count_ops(&self.graph),
+            rewrites: self.rewrites.clone(),
+            counts: self.counts(),
+            ..Report::default()
+        };
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let made = self.lock().last().map(|entry| entry.compiled.clone());
         if let Some(compiled) = last.as_ref().map(|(compiled, _)| compiled.clone()).or(made) {

@@ -23,7 +23,7 @@ use super::while_loop::WhileNode;
 use super::{native, unroll};
 use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Place, Result};
-use crate::graph::{Graph, Node, ValueId, uses_any, work};
+use crate::graph::{Graph, Node, ValueId, is_certain, uses_any, work};
 use crate::host::HostTensor;
 use crate::memory::over_budget;
 use crate::ops::scan::Scan;
@@ -510,7 +510,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let mut stepwise: Vec<&Symbol> = Vec::new();
         for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let depends = node.inputs.iter().any(|input| !invariant[input.index()]);
-            fixed[index] = !depends && !uses_any(body, node, &stepwise) && self.is_certain(body, node);
+            fixed[index] = !depends && !uses_any(body, node, &stepwise) && is_certain(body, node, &self.sizes);
             if let Op::Scan(inner) = &node.op
                 && !fixed[index]
             {
@@ -521,31 +521,6 @@ impl<'a, B: Backend> Lowering<'a, B> {
         self.lower_nodes(body, &mut registers, |index| fixed[index])?;
         let step = (0..live.len()).map(|index| live[index] && !fixed[index]).collect();
         Ok(Body { registers, step })
-    }
-
-    /// Whether an op certainly ends, and is not refused when it runs: no size that it makes can be negative, no axis that
-    /// it indexes is empty. One that may not must not run before a loop, which may have no steps.
-    fn is_certain(&self, graph: &Graph, node: &Node) -> bool {
-        let is_at_least = |dim: &Dim, least: i64| match dim.value(&self.sizes) {
-            Ok(size) => size >= least,
-            Err(_) => dim.is_at_least(&Dim::from(least)) == Some(true),
-        };
-        let dims = |values: &[ValueId]| -> Vec<Dim> {
-            values.iter().flat_map(|value| graph.ty(*value).shape.dims()).cloned().collect()
-        };
-        let given = dims(&node.inputs);
-        let indexed = match &node.op {
-            Op::Take(op) => Some(op.axis),
-            Op::Gather(op) => Some(op.axis),
-            Op::ArgMax(op) => Some(op.axis),
-            _ => None,
-        };
-        let has_elements = |axis: usize| is_at_least(&graph.ty(node.inputs[0]).shape.dims()[axis], 1);
-        let is_bounded = !matches!(node.op, Op::While(While { bound: None, .. }));
-        is_bounded
-            && dims(&node.outputs).iter().all(|dim| given.contains(dim) || is_at_least(dim, 0))
-            && indexed.is_none_or(has_elements)
-            && node.op.bodies().iter().all(|body| body.nodes().iter().all(|node| self.is_certain(body, node)))
     }
 }
 

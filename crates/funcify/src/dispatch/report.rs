@@ -1,6 +1,6 @@
 //! What a compiled function is made of: its size, its loops, the memory that its plan needs.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::mem::size_of;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ use crate::types::{Sizes, TensorType};
 pub struct Report {
     /// The ops of the graph, those of bodies, branches and conditions included.
     pub graph_ops: usize,
+    /// How often each rule rewrote the graph before it was compiled, by the rules' names.
+    pub rewrites: BTreeMap<&'static str, usize>,
     /// The instructions of the program. A body that a native loop runs counts once, one that is unrolled for each step;
     /// what steps share counts for each of them.
     pub instructions: usize,
@@ -79,6 +81,10 @@ impl fmt::Display for Steps {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "ops in the graph       {}", self.graph_ops)?;
+        if !self.rewrites.is_empty() {
+            let rewrites: Vec<String> = self.rewrites.iter().map(|(rule, count)| format!("{rule} {count}")).collect();
+            writeln!(f, "rewrites               {}", rewrites.join(", "))?;
+        }
         writeln!(f, "instructions           {}", self.instructions)?;
         writeln!(f, "program                {} bytes", self.program_bytes)?;
         match self.peak_bytes {

@@ -3,6 +3,7 @@
 mod activations;
 mod apply;
 mod build;
+mod certain;
 mod check;
 mod compositions;
 mod difference;
@@ -26,6 +27,7 @@ use std::fmt;
 
 pub(crate) use activations::magnitude;
 pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
+pub(crate) use certain::{has_its_rows, is_certain};
 pub use compositions::{eye, tri_mask};
 pub(crate) use live::{binds, uses_any};
 pub use operand::{Axes, Operand, SliceRange};
@@ -196,6 +198,11 @@ impl Graph {
     /// The nodes, each after what it uses.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// The node that was added last.
+    pub(crate) fn last_node(&self) -> Option<NodeId> {
+        self.nodes.len().checked_sub(1).map(|index| NodeId(index as u32))
     }
 
     /// One node.

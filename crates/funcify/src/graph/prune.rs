@@ -8,16 +8,36 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::certain::{certain_values, is_certain};
 use super::live::{binds, uses_any};
-use super::{Graph, work};
+use super::{Graph, Node, ValueId, work};
 use crate::ops::scan::Start;
 use crate::ops::{AssociativeScan, Op, Scan, Switch, While};
-use crate::types::Symbol;
+use crate::types::{Sizes, Symbol};
 
 impl Graph {
     /// The graph with the same inputs and outputs, without what no output needs.
     pub(crate) fn pruned(&self) -> Graph {
         self.pruned_without(0..0).unwrap_or_else(|| self.clone())
+    }
+
+    /// [`pruned`](Graph::pruned), but loops and choices that may be refused when they run stay as they are, and so does what
+    /// they take: an error that a program gives, it gives without its dead parts, too. `None` if nothing is left out.
+    pub(crate) fn pruned_certain(&self) -> Option<Graph> {
+        let keep = Keep { inputs: vec![true; self.inputs.len()], outputs: vec![true; self.outputs.len()] };
+        let mut need = Need::of(self);
+        need.is_strict = true;
+        need.add(self, &keep.outputs);
+        if need.is_all(self) { None } else { self.kept(&keep, &need) }
+    }
+
+    /// How much there is to a graph: its nodes with their operands and results, also inside of bodies. Pruning leaves less.
+    fn extent(&self) -> usize {
+        let of_node = |node: &Node| {
+            let bodies = node.op.bodies().into_iter().map(|body| body.extent());
+            1 + node.inputs.len() + node.outputs.len() + bodies.sum::<usize>()
+        };
+        self.inputs.len() + self.outputs.len() + self.nodes.iter().map(of_node).sum::<usize>()
     }
 
     /// [`pruned`](Graph::pruned), without these inputs. `None` if an output needs one of them.
@@ -45,8 +65,8 @@ impl Graph {
         for (index, node) in self.nodes.iter().enumerate().filter(|(index, _)| need.nodes[*index]) {
             let results: Vec<bool> = node.outputs.iter().map(|output| need.values[output.index()]).collect();
             let slim = match slim(&node.op, &results, &need.bodies[index]) {
-                Some(slim) => slim?,
-                None => Slim::whole(node.op.clone(), node.inputs.len(), node.outputs.len()),
+                Some(slim) if !need.whole[index] => slim?,
+                _ => Slim::whole(node.op.clone(), node.inputs.len(), node.outputs.len()),
             };
             let operands = slim.operands.iter().map(|operand| ids[node.inputs[*operand].index()]);
             let results = graph.push_node(slim.op, &operands.collect::<Option<Vec<_>>>()?, node.site).ok()?;
@@ -92,6 +112,10 @@ struct Need {
     /// What is needed of the bodies of each node.
     bodies: Vec<Vec<Need>>,
     is_asked: bool,
+    /// Whether what may be refused stays as it is.
+    is_strict: bool,
+    /// The nodes that stay as they are.
+    whole: Vec<bool>,
 }
 
 impl Need {
@@ -101,6 +125,8 @@ impl Need {
             nodes: vec![false; graph.nodes.len()],
             bodies: graph.nodes.iter().map(|_| Vec::new()).collect(),
             is_asked: false,
+            is_strict: false,
+            whole: vec![false; graph.nodes.len()],
         }
     }
 
@@ -117,10 +143,20 @@ impl Need {
         graph.inputs.iter().map(|input| self.values[input.value.index()]).collect()
     }
 
+    /// Whether all of a graph is needed: its nodes, with all that they take and give.
+    fn is_all(&self, graph: &Graph) -> bool {
+        let mut nodes = graph.nodes.iter().enumerate();
+        nodes.all(|(index, node)| {
+            let results: Vec<bool> = node.outputs.iter().map(|output| self.values[output.index()]).collect();
+            self.nodes[index] && (self.whole[index] || all_of_op(node, &results, &self.bodies[index]))
+        })
+    }
+
     fn follow(&mut self, graph: &Graph) {
         // A loop is also needed for the size of a symbol that it binds.
         let bound: BTreeSet<&Symbol> = graph.nodes.iter().flat_map(|node| binds(&node.op)).collect();
         let mut sizes: BTreeSet<&Symbol> = BTreeSet::new();
+        let certain = if self.is_strict { certain_values(graph) } else { Vec::new() };
         for (index, node) in graph.nodes.iter().enumerate().rev() {
             work::count();
             let results: Vec<bool> = node.outputs.iter().map(|output| self.values[output.index()]).collect();
@@ -132,15 +168,24 @@ impl Need {
             binds(&node.op).for_each(|symbol| _ = sizes.remove(symbol));
             let bodies = &mut self.bodies[index];
             if bodies.is_empty() {
-                *bodies = node.op.bodies().into_iter().map(|body| Need::of(body)).collect();
+                let of = |body: &Arc<Graph>| Need { is_strict: self.is_strict, ..Need::of(body) };
+                *bodies = node.op.bodies().into_iter().map(of).collect();
             }
-            let operands = match &node.op {
+            let mut operands = match &node.op {
                 Op::Scan(scan) => scan_operands(scan, &results, &mut bodies[0]),
                 Op::Switch(switch) => switch_operands(switch, &results, bodies),
                 Op::While(op) => while_operands(op, &results, bodies),
                 Op::AssociativeScan(op) => associative_operands(op, &results, &mut bodies[0]),
                 _ => vec![true; node.inputs.len()],
             };
+            let is_lost = |(input, needed): (&ValueId, &bool)| !needed && !certain[input.index()];
+            if self.is_strict
+                && !node.op.bodies().is_empty()
+                && (!is_certain(graph, node, &Sizes::new()) || node.inputs.iter().zip(&operands).any(is_lost))
+            {
+                self.whole[index] = true;
+                operands.fill(true);
+            }
             for (input, _) in node.inputs.iter().zip(operands).filter(|(_, needed)| *needed) {
                 self.values[input.index()] = true;
             }
@@ -246,6 +291,15 @@ fn associative_operands(op: &AssociativeScan, results: &[bool], combine: &mut Ne
         }
         leaves = more;
     }
+}
+
+/// Whether nothing is left out of an op if only these results are needed, and of its bodies that.
+fn all_of_op(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
+    let Some(Some(slim)) = slim(&node.op, results, bodies) else { return true };
+    let pairs = node.op.bodies().into_iter().zip(slim.op.bodies());
+    slim.operands.len() == node.inputs.len()
+        && slim.results.len() == node.outputs.len()
+        && pairs.into_iter().all(|(before, after)| before.extent() == after.extent())
 }
 
 /// What is left of an op if only these results are needed, and of its bodies that. `None` if it stays as it is: a function

@@ -37,6 +37,12 @@ impl Graph {
         Cow::Owned(self.resized(&symbols.into_iter().map(|symbol| (symbol, Dim::symbol(&fresh_symbol()))).collect()))
     }
 
+    /// Whether a loop binds a symbol, also inside of bodies.
+    pub(crate) fn binds_any(&self) -> bool {
+        let mut nodes = self.nodes.iter();
+        nodes.any(|node| binds(&node.op).next().is_some() || node.op.bodies().into_iter().any(|body| body.binds_any()))
+    }
+
     /// The symbols that loops bind, also inside of bodies.
     fn bound_symbols(&self) -> Vec<Symbol> {
         let mut bound = Vec::new();

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use funcify::dispatch::{Backend, CompileOptions, Function, Kernel, LoopStrategy, Part, Reference, StackType, Tensors};
 use funcify::error::BackendError;
 use funcify::ops::{EvalContext, OpRules};
+use funcify::rewrite::RewriteOptions;
 use funcify::{DType, Graph, HostTensor, funcify, ops};
 
 /// The reference backend, counting.
@@ -130,8 +131,18 @@ pub(crate) struct Cost {
 impl Cost {
     /// Of the second call with these arguments.
     pub(crate) fn of(graph: &Graph, strategy: LoopStrategy, arguments: &[HostTensor]) -> Cost {
+        Self::rewritten(graph, strategy, arguments, None)
+    }
+
+    /// The same of the graph when it is rewritten.
+    pub(crate) fn rewritten(
+        graph: &Graph,
+        strategy: LoopStrategy,
+        arguments: &[HostTensor],
+        rewrites: Option<RewriteOptions>,
+    ) -> Cost {
         let backend = Counting::default();
-        let options = CompileOptions { strategy, ..CompileOptions::default() };
+        let options = CompileOptions { strategy, rewrites, ..CompileOptions::default() };
         let function = Function::compile_with(graph, &backend, options).unwrap();
         function.call_host(arguments).unwrap();
         backend.taken();

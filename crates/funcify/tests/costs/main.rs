@@ -4,6 +4,7 @@
 use funcify::dispatch::LoopStrategy::{self, Native, Unroll};
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, Reference};
 use funcify::ops::{ConvOptions, OpRules};
+use funcify::rewrite::RewriteOptions;
 use funcify::{
     DType, GradOptions, Graph, HostTensor, Recurrence, Residuals, Scalar, ScanOptions, Value, VmapOptions,
     associative_scan, cond, fori_loop, grad, linearize, map, scan, scan_until, scan_with, size, switch, vmap,
@@ -113,7 +114,7 @@ fn a_choice_by_a_size_is_its_branch() {
         cond(size("T", DType::I64).gt(3), || x.exp(), || x.sin())
     });
     let function = |sizes: usize| {
-        let options = CompileOptions { strategy: Unroll, ..CompileOptions::default() };
+        let options = CompileOptions { strategy: Unroll, rewrites: None, ..CompileOptions::default() };
         let function = Function::compile_with(graph.as_ref().unwrap(), &Reference, options).unwrap();
         function.call_host(&[ramp(&[sizes])]).unwrap();
         function.report()
@@ -258,8 +259,11 @@ fn programs_are_compiled_for_the_sizes_that_they_depend_on() {
     });
     let graph = graph.unwrap();
     let counts = |strategy: LoopStrategy| {
-        let function =
-            Function::compile_with(&graph, &Reference, CompileOptions { strategy, ..CompileOptions::default() });
+        let function = Function::compile_with(
+            &graph,
+            &Reference,
+            CompileOptions { strategy, rewrites: None, ..CompileOptions::default() },
+        );
         let function = function.unwrap();
         for (steps, columns) in [(3, 2), (3, 2), (4, 2), (3, 5), (4, 2)] {
             function.call_host(&[ramp(&[steps]), ramp(&[columns])]).unwrap();
@@ -278,7 +282,7 @@ fn programs_are_compiled_for_the_static_inputs_that_they_depend_on() {
         fori_loop(0, n * m, g.input("x", "f64[]"), |_, x| x + 1.0)
     });
     for strategy in BOTH {
-        let options = CompileOptions { strategy, ..CompileOptions::default() };
+        let options = CompileOptions { strategy, rewrites: None, ..CompileOptions::default() };
         let function = Function::compile_with(graph.as_ref().unwrap(), &Reference, options).unwrap();
         let steps = |n: i64, m: i64| {
             let inputs = [HostTensor::scalar(n), HostTensor::scalar(m), number(0.0)];
@@ -297,7 +301,7 @@ fn an_unrolled_loop_grows_by_its_step() {
     });
     let graph = graph.unwrap();
     let instructions = |strategy: LoopStrategy, steps: usize| {
-        let options = CompileOptions { strategy, ..CompileOptions::default() };
+        let options = CompileOptions { strategy, rewrites: None, ..CompileOptions::default() };
         let function = Function::compile_with(&graph, &Reference, options).unwrap();
         function.call_host(&[ramp(&[steps]), number(0.5)]).unwrap();
         function.report().instructions
@@ -322,7 +326,7 @@ fn an_unrolled_loop_reads_each_row_once() {
         });
         done.last(&sum)
     });
-    let options = CompileOptions { strategy: Unroll, ..CompileOptions::default() };
+    let options = CompileOptions { strategy: Unroll, rewrites: None, ..CompileOptions::default() };
     let function = Function::compile_with(&graph.unwrap(), &Reference, options).unwrap();
     function.call_host(&[ramp(&[11]), number(0.5)]).unwrap();
     assert_eq!(function.report().instructions, 11 + 10 * 3, "the rows; two products and a sum a step");
@@ -404,4 +408,32 @@ fn the_planned_peak_is_that_of_a_call() {
             );
         }
     }
+}
+
+/// A recurrent network is trained with a product a step in each direction: those of the inputs, and those of the gradients of the
+/// weights, are one for all steps. Its report says so.
+#[test]
+fn what_is_the_same_for_all_steps_is_one_product() {
+    let loss = Graph::build("loss", |g| {
+        let (xs, h) = (g.input("xs", "f64[10,2,3]"), g.input("h", "f64[2,3]"));
+        let (w, u) = (g.input("w", "f64[3,3]"), g.input("u", "f64[3,3]"));
+        let (_, hs) = scan(h, xs, |h, x| {
+            let h = (x.matmul(w) + h.matmul(u)).tanh();
+            (h, h)
+        });
+        hs.square().sum(..)
+    });
+    let gradient = loss.unwrap().grad(["w", "u"], GradOptions::new().residuals(Residuals::SaveAll)).unwrap();
+    let arguments = [ramp(&[10, 2, 3]), ramp(&[2, 3]), ramp(&[3, 3]), ramp(&[3, 3])];
+    for strategy in BOTH {
+        assert_eq!(Cost::of(&gradient, strategy, &arguments).ran("matmul"), 50, "{strategy:?}");
+        let rewritten = Cost::rewritten(&gradient, strategy, &arguments, Some(RewriteOptions::new()));
+        assert_eq!(rewritten.ran("matmul"), 23, "{strategy:?}");
+    }
+    let options = CompileOptions { rewrites: Some(RewriteOptions::new()), ..CompileOptions::default() };
+    let function = Function::compile_with(&gradient, &Reference, options).unwrap();
+    assert_eq!(function.report().rewrites["sums_over_steps"], 1);
+    assert!(function.report().to_string().contains("sums_over_steps 1"), "{}", function.report());
+    let plain = CompileOptions { rewrites: None, ..CompileOptions::default() };
+    assert!(Function::compile_with(&gradient, &Reference, plain).unwrap().report().rewrites.is_empty());
 }

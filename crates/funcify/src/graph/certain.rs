@@ -1,0 +1,116 @@
+//! Which ops certainly end, and are not refused when they run.
+//!
+//! One that may be must not run where it would not have (before a loop, which may have no steps), and must not be left out
+//! where it would have: the error would become a value.
+
+use smallvec::SmallVec;
+
+use super::{Graph, Node};
+use crate::ops::scan::{Start, Wanted};
+use crate::ops::{Attribute, Op, OpRules, Scan, While};
+use crate::types::{Dim, Sizes, TensorType};
+
+/// Whether an op is not refused when it runs, whatever its operands hold: no size that it makes can be negative, no axis
+/// that it indexes is empty, the rows that it reads are there, and it ends. `sizes` are those that are known.
+pub(crate) fn is_certain(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
+    let (known, op) = (Known(sizes), &node.op);
+    let operands: SmallVec<[&TensorType; 4]> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
+    let is_given = |dim: &Dim| operands.iter().any(|ty| ty.shape.dims().contains(dim));
+    let mut made = node.outputs.iter().flat_map(|output| graph.ty(*output).shape.dims());
+    made.all(|dim| known.is_natural(dim) || is_given(dim))
+        && attributes_are_natural(op, &known)
+        && reads_what_is_there(op, &operands, &known)
+        && op.bodies().iter().all(|body| body.nodes().iter().all(|node| is_certain(body, node, sizes)))
+}
+
+/// Whether the rows that a loop on operands of these types reads and gives are surely there, and its steps are no negative
+/// number. Its steps may be refused all the same.
+pub(crate) fn has_its_rows(scan: &Scan, operands: &[&TensorType]) -> bool {
+    rows_are_there(scan, operands, &Known(&Sizes::new()))
+}
+
+/// What is known of sizes.
+struct Known<'a>(&'a Sizes);
+
+impl Known<'_> {
+    fn is_at_least(&self, large: &Dim, small: &Dim) -> bool {
+        if let (Some(large), Some(small)) = (large.constant(), small.constant()) {
+            return large >= small;
+        }
+        large.substitute(self.0).is_at_least(&small.substitute(self.0)) == Some(true)
+    }
+
+    fn is_natural(&self, dim: &Dim) -> bool {
+        match dim.constant() {
+            Some(number) => number >= 0,
+            None => dim.as_symbol().is_some() || self.is_at_least(dim, &Dim::from(0)),
+        }
+    }
+
+    fn has_elements(&self, ty: &TensorType, axis: usize) -> bool {
+        self.is_at_least(&ty.shape[axis], &Dim::from(1))
+    }
+}
+
+fn attributes_are_natural(op: &Op, known: &Known<'_>) -> bool {
+    if matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Reshape(_) | Op::Broadcast(_) | Op::Transpose(_)) {
+        // Their sizes are those of their results.
+        return true;
+    }
+    op.attributes().iter().all(|(_, attribute)| match attribute {
+        Attribute::Dim(dim) => known.is_natural(dim),
+        Attribute::List(dims) => dims.iter().all(|dim| known.is_natural(dim)),
+    })
+}
+
+/// Whether what an op takes of its operands surely lies in them.
+fn reads_what_is_there(op: &Op, operands: &[&TensorType], known: &Known<'_>) -> bool {
+    let size = |axis: usize| &operands[0].shape[axis];
+    match op {
+        Op::Take(op) => known.has_elements(operands[0], op.axis),
+        Op::Gather(op) => known.has_elements(operands[0], op.axis),
+        Op::ArgMax(op) => known.has_elements(operands[0], op.axis),
+        Op::Slice(op) => known.is_at_least(size(op.axis), &op.limit) && known.is_at_least(&op.limit, &op.start),
+        Op::DynamicSlice(op) => known.is_at_least(size(op.axis), &op.size),
+        Op::DynamicUpdate(op) => known.is_at_least(size(op.axis), &operands[1].shape[op.axis]),
+        Op::While(While { bound, .. }) => bound.is_some(),
+        Op::Scan(scan) => rows_are_there(scan, operands, known),
+        _ => true,
+    }
+}
+
+/// scan-c3, scan-c6 and scan-c7.
+fn rows_are_there(scan: &Scan, operands: &[&TensorType], known: &Known<'_>) -> bool {
+    let places = scan.operands();
+    let reach_is_there =
+        |operand: usize, reach: usize| known.is_at_least(&operands[operand].shape[0], &(scan.steps.clone() + reach));
+    let mut sequences = scan.sequences.iter().zip(places.sequences);
+    let mut buffers = scan.buffers.iter().zip(places.buffers);
+    !scan.steps_operand
+        && known.is_natural(&scan.steps)
+        && sequences
+            .all(|(sequence, operand)| reach_is_there(operand, sequence.reads.iter().copied().max().unwrap_or(0)))
+        && buffers.all(|(buffer, operand)| {
+            let given = operand.map(|operand| &operands[operand].shape[0]);
+            let is_wanted_there = match buffer.wanted {
+                Wanted::All => true,
+                // A loop that ends early may have fewer.
+                Wanted::Last(count) => {
+                    let steps = if scan.until.is_some() { Dim::from(0) } else { scan.steps.clone() };
+                    known.is_at_least(&buffer.rows(&steps, given), &Dim::from(count))
+                }
+            };
+            let is_full = buffer.start == Start::Full;
+            is_wanted_there && operand.is_none_or(|operand| !is_full || reach_is_there(operand, buffer.reach()))
+        })
+}
+
+/// Which values of a graph are certainly computed: no op that they depend on may be refused.
+pub(super) fn certain_values(graph: &Graph) -> Vec<bool> {
+    let mut certain = vec![true; graph.values.len()];
+    for node in &graph.nodes {
+        let is_so = node.inputs.iter().all(|input| certain[input.index()]) && is_certain(graph, node, &Sizes::new());
+        node.outputs.iter().for_each(|output| certain[output.index()] = is_so);
+    }
+    certain
+}

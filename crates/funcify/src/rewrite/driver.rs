@@ -1,0 +1,257 @@
+//! The driver: it puts a graph together again, op by op, and asks each rule at each op.
+//!
+//! What a rule gives is placed as ops are, so that other rules see it at once. A body is gone through before the op that runs
+//! it. The driver goes through a graph until nothing changes; a rule makes a program smaller, or moves work out of a loop, so
+//! that comes to an end, which `MOST_PASSES` only guards.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::common::{self, Known};
+use super::rule::{COMMON, DEAD_CODE, Here, Patch, RULES, Rule, TRIMMED};
+use super::trim::trimmed;
+use super::{Patched, RewriteOptions, Rewritten};
+use crate::error::Site;
+use crate::graph::{Graph, ValueId, is_certain};
+use crate::ops::{Op, OpRules};
+use crate::types::{Sizes, TensorType};
+
+/// How often a graph is gone through at most. The tests ask that no program needs as many.
+pub(super) const MOST_PASSES: usize = 64;
+
+/// How deep patches are rewritten in each other before the next pass does it.
+const DEEPEST_PATCH: usize = 32;
+
+/// Rewrites a graph until nothing changes.
+pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
+    let is_on = |rule: &&Rule| options.has(rule.name);
+    let mut driver = Driver {
+        rules: RULES.iter().filter(is_on).collect(),
+        merges: options.has(COMMON),
+        left: options.stop_after.unwrap_or(usize::MAX),
+        texts: options.texts,
+        patches: Vec::new(),
+        settled: HashMap::new(),
+    };
+    let mut graph = graph.clone();
+    for passes in 1..=MOST_PASSES {
+        let before = driver.patches.len();
+        if let Some(next) = driver.without_dead_code(&graph) {
+            graph = next;
+        }
+        if let Some(next) = driver.pass(&graph) {
+            graph = next;
+        }
+        if driver.patches.len() == before {
+            return Rewritten { graph, patches: driver.patches, passes };
+        }
+    }
+    Rewritten { graph, patches: driver.patches, passes: MOST_PASSES }
+}
+
+struct Driver {
+    /// The rules that are on.
+    rules: Vec<&'static Rule>,
+    /// Whether equal ops are to be one.
+    merges: bool,
+    /// How many patches may be made.
+    left: usize,
+    texts: bool,
+    patches: Vec<Patched>,
+    /// The bodies in which nothing changes any more, by where they lie.
+    settled: HashMap<*const Graph, Arc<Graph>>,
+}
+
+impl Driver {
+    fn has(&self, name: &str) -> bool {
+        self.left > 0 && self.rules.iter().any(|rule| rule.name == name)
+    }
+
+    fn log(&mut self, rule: &'static str, site: Site, texts: impl FnOnce() -> [String; 2]) {
+        self.left -= 1;
+        let [before, after] = if self.texts { texts() } else { Default::default() };
+        self.patches.push(Patched { rule, site, before, after });
+    }
+
+    /// The graph without what no output needs, if there is something.
+    fn without_dead_code(&mut self, graph: &Graph) -> Option<Graph> {
+        let pruned = self.has(DEAD_CODE).then(|| graph.pruned_certain())??;
+        self.log(DEAD_CODE, Site::Unknown, || [graph.to_string(), pruned.to_string()]);
+        Some(pruned)
+    }
+
+    /// Goes through a graph once. `None` if nothing changes, or if nothing may.
+    fn pass(&mut self, graph: &Graph) -> Option<Graph> {
+        if self.left == 0 {
+            return None;
+        }
+        let before = self.patches.len();
+        let trimmed = if self.has(TRIMMED) { trimmed(graph) } else { None };
+        if let Some((with, site)) = &trimmed {
+            self.log(TRIMMED, *site, || [graph.to_string(), with.to_string()]);
+        }
+        let placed = self.place_all(trimmed.as_ref().map_or(graph, |(trimmed, _)| trimmed));
+        if placed.is_none() {
+            // A graph that cannot be put together again stays as it is.
+            self.left += self.patches.len() - before;
+            self.patches.truncate(before);
+        }
+        placed.filter(|_| self.patches.len() > before)
+    }
+
+    fn place_all(&mut self, graph: &Graph) -> Option<Graph> {
+        let mut to = Placing { graph: Graph::new(graph.name()), known: Known::default(), certain: Vec::new() };
+        let mut ids: Vec<Option<ValueId>> = vec![None; graph.values().count()];
+        for (index, input) in graph.inputs().iter().enumerate() {
+            let ty = graph.input_type(index).clone();
+            ids[input.value.index()] = Some(to.input(graph.input_name(index), ty, input.is_static));
+        }
+        for node in graph.nodes() {
+            let op = self.with_bodies(&node.op);
+            let operands: Vec<ValueId> = node.inputs.iter().map(|input| ids[input.index()]).collect::<Option<_>>()?;
+            let results = self.place(&mut to, op, &operands, node.site, 0)?;
+            for (output, id) in node.outputs.iter().zip(results) {
+                ids[output.index()] = Some(id);
+                if let Some(name) = graph.value_name(*output).filter(|_| to.graph.value_name(id).is_none()) {
+                    to.graph.set_value_name(id, name);
+                }
+            }
+        }
+        for output in graph.outputs() {
+            to.graph.push_output(&output.name, ids[output.value.index()]?);
+        }
+        Some(to.graph)
+    }
+
+    /// The op with its bodies gone through. A function with a derivative rule stays: its rule is for what it is.
+    fn with_bodies(&mut self, op: &Op) -> Op {
+        if op.bodies().is_empty() || matches!(op, Op::Call(_)) {
+            return op.clone();
+        }
+        let bodies = op.bodies().into_iter().map(|body| {
+            if self.settled.contains_key(&Arc::as_ptr(body)) {
+                return body.clone();
+            }
+            match self.pass(body) {
+                Some(changed) => Arc::new(changed),
+                None => {
+                    self.settled.insert(Arc::as_ptr(body), body.clone());
+                    body.clone()
+                }
+            }
+        });
+        let bodies: Vec<Arc<Graph>> = bodies.collect();
+        op.with_bodies(bodies)
+    }
+
+    /// Places an op, or what a rule makes of it; gives the results.
+    fn place(
+        &mut self,
+        to: &mut Placing,
+        op: Op,
+        operands: &[ValueId],
+        site: Site,
+        depth: usize,
+    ) -> Option<Vec<ValueId>> {
+        let here = Here { graph: &to.graph, op: &op, operands, site, certain: &to.certain };
+        let key = if self.merges && self.left > 0 { common::key(&here) } else { None };
+        if let Some(same) = key.as_ref().and_then(|key| to.known.find(key, &here)) {
+            let is_constant = matches!(op, Op::Constant(_));
+            self.log(COMMON, site, || [here.text(), if is_constant { String::new() } else { names(&here, &same) }]);
+            return Some(same);
+        }
+        if let Some((rule, patch)) = self.patch(&here).filter(|_| depth < DEEPEST_PATCH) {
+            let after = |patch: &Patch| match patch {
+                Patch::Values(values) => names(&here, values),
+                Patch::Program(_, program) => program.to_string(),
+            };
+            self.log(rule, site, || [here.text(), after(&patch)]);
+            let results = match patch {
+                Patch::Values(values) => values,
+                Patch::Program(operands, program) => self.place_program(to, &program, &operands, depth + 1)?,
+            };
+            return Some(results);
+        }
+        let results = to.node(op, operands, site)?;
+        if let Some((key, node)) = key.zip(to.graph.last_node()) {
+            to.known.add(key, node);
+        }
+        Some(results)
+    }
+
+    /// What the first rule that has something to say makes of an op.
+    fn patch(&self, here: &Here<'_>) -> Option<(&'static str, Patch)> {
+        if self.left == 0 {
+            return None;
+        }
+        let (rule, patch) = self.rules.iter().find_map(|rule| Some((rule.name, (rule.apply?)(here)?)))?;
+        let (types, kept) = match &patch {
+            Patch::Values(values) => (here.graph.types(values), values),
+            Patch::Program(operands, program) => {
+                (program.outputs().iter().map(|output| program.ty(output.value).clone()).collect(), operands)
+            }
+        };
+        // rewrite-c1
+        let is_right = here.results() == Some(types);
+        debug_assert!(is_right, "{rule} changes the type of {}", here.text());
+        let loses_nothing = here.operands.iter().all(|operand| here.may_leave_out(*operand, kept));
+        (is_right && loses_nothing).then_some((rule, patch))
+    }
+
+    fn place_program(
+        &mut self,
+        to: &mut Placing,
+        program: &Graph,
+        operands: &[ValueId],
+        depth: usize,
+    ) -> Option<Vec<ValueId>> {
+        let mut ids: Vec<Option<ValueId>> = vec![None; program.values().count()];
+        for (input, operand) in program.inputs().iter().zip(operands) {
+            ids[input.value.index()] = Some(*operand);
+        }
+        for node in program.nodes() {
+            let operands: Vec<ValueId> = node.inputs.iter().map(|input| ids[input.index()]).collect::<Option<_>>()?;
+            let results = self.place(to, node.op.clone(), &operands, node.site, depth)?;
+            for (output, id) in node.outputs.iter().zip(results) {
+                ids[output.index()] = Some(id);
+                if let Some(name) = program.value_name(*output).filter(|_| to.graph.value_name(id).is_none()) {
+                    to.graph.set_value_name(id, name);
+                }
+            }
+        }
+        program.outputs().iter().map(|output| ids[output.value.index()]).collect()
+    }
+}
+
+/// A graph that is being put together.
+struct Placing {
+    graph: Graph,
+    known: Known,
+    /// Which values are certainly computed.
+    certain: Vec<bool>,
+}
+
+impl Placing {
+    fn input(&mut self, name: &str, ty: TensorType, is_static: bool) -> ValueId {
+        self.certain.push(true);
+        self.graph.push_input(name, ty, is_static)
+    }
+
+    fn node(&mut self, op: Op, operands: &[ValueId], site: Site) -> Option<Vec<ValueId>> {
+        let results = self.graph.push_node(op, operands, site).ok()?;
+        let is_new_certain = operands.iter().all(|operand| self.certain[operand.index()])
+            && self.graph.nodes().last().is_none_or(|node| is_certain(&self.graph, node, &Sizes::new()));
+        self.certain.resize(self.certain.len() + results.len(), is_new_certain);
+        Some(results)
+    }
+}
+
+/// Values as the log shows them: by the ops that made them.
+fn names(here: &Here<'_>, values: &[ValueId]) -> String {
+    let name = |value: &ValueId| match (here.graph.value_name(*value), here.node(*value)) {
+        (Some(name), _) => format!("%{name}: {}", here.graph.ty(*value)),
+        (None, Some(node)) => format!("the {} before: {}", node.op.name(), here.graph.ty(*value)),
+        (None, None) => here.graph.ty(*value).to_string(),
+    };
+    values.iter().map(name).collect::<Vec<_>>().join(", ")
+}

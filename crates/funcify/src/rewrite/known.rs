@@ -1,0 +1,78 @@
+//! What is known of a value from the ops that make it.
+
+use std::sync::Arc;
+
+use super::rule::Here;
+use crate::graph::{Graph, Source, ValueId};
+use crate::host::{HostTensor, Scalar};
+use crate::ops::Op;
+
+/// How many elements of a constant are looked at.
+const MOST_ELEMENTS: usize = 1 << 12;
+
+impl Here<'_> {
+    /// The tensor that a value is, if a constant.
+    pub(super) fn constant(&self, value: ValueId) -> Option<&Arc<HostTensor>> {
+        match &self.node(value)?.op {
+            Op::Constant(constant) => Some(&constant.value),
+            _ => None,
+        }
+    }
+
+    /// The one number that all elements of a value are.
+    pub(super) fn splat(&self, value: ValueId) -> Option<Scalar> {
+        splat(self.graph, value)
+    }
+}
+
+/// The one number that all elements of a value are: of a constant, or of one that is repeated.
+pub(super) fn splat(graph: &Graph, mut value: ValueId) -> Option<Scalar> {
+    loop {
+        let Source::Node(node, _) = graph.source(value) else { return None };
+        let node = graph.node(node);
+        match &node.op {
+            Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) => value = node.inputs[0],
+            Op::Constant(constant) => {
+                let tensor = &constant.value;
+                let first = (1..=MOST_ELEMENTS).contains(&tensor.len()).then(|| tensor.get(0))?;
+                return tensor.scalars().all(|scalar| is_same(scalar, first)).then_some(first);
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// Whether two numbers are the same to the bit; no NaN is.
+pub(super) fn is_same(left: Scalar, right: Scalar) -> bool {
+    match (left, right) {
+        (Scalar::Float(left), Scalar::Float(right)) => left.to_bits() == right.to_bits() && !left.is_nan(),
+        (left, right) => left == right,
+    }
+}
+
+/// Whether a number is the one that adds nothing to any: of floats -0, as 0 + -0 is 0.
+pub(super) fn adds_nothing(scalar: Scalar) -> bool {
+    match scalar {
+        Scalar::Float(value) => value == 0.0 && value.is_sign_negative(),
+        Scalar::Int(value) => value == 0,
+        Scalar::Bool(_) => false,
+    }
+}
+
+/// Whether a number is zero, of floats the positive one.
+pub(super) fn is_zero(scalar: Scalar) -> bool {
+    match scalar {
+        Scalar::Float(value) => value == 0.0 && value.is_sign_positive(),
+        Scalar::Int(value) => value == 0,
+        Scalar::Bool(_) => false,
+    }
+}
+
+/// Whether a number is 1.
+pub(super) fn is_one(scalar: Scalar) -> bool {
+    match scalar {
+        Scalar::Float(value) => value == 1.0,
+        Scalar::Int(value) => value == 1,
+        Scalar::Bool(_) => false,
+    }
+}

@@ -1,0 +1,40 @@
+//! What a rule may keep for all steps: traces are bounded by what the loop reads and writes anyway.
+//!
+//! Sizes that are symbols are compared as polynomials: what is not surely bounded is taken for large.
+
+use crate::graph::{Graph, ValueId};
+use crate::ops::scan::Scan;
+use crate::types::{Dim, TensorType};
+
+/// How many times what a loop reads and writes may be kept for products, and for sums over steps.
+pub(super) const FACTOR: i64 = 8;
+
+/// What is small enough in any case, in bytes of all steps.
+const SMALL: i64 = 1 << 16;
+
+/// The bytes of a tensor.
+pub(super) fn bytes(ty: &TensorType) -> Dim {
+    ty.shape.elements() * ty.dtype.size()
+}
+
+/// The bytes that a step reads of sequences, and writes to and reads from buffers.
+pub(super) fn bytes_of_step(scan: &Scan) -> Dim {
+    let (params, results) = (scan.params(), scan.results());
+    // Rows of one sequence are counted once.
+    let of_sequences = params.sequences.iter().filter_map(|range| range.clone().next());
+    let of_sequences = of_sequences.map(|param| bytes(scan.body.input_type(param)));
+    let of_buffers = results.buffers.iter().filter_map(|range| range.clone().next());
+    let of_buffers = of_buffers.map(|result| bytes(scan.body.output_type(result)));
+    of_sequences.chain(of_buffers).fold(Dim::from(0), |sum, bytes| sum + bytes)
+}
+
+/// Whether `new` bytes a step may be kept where a step moves `present` bytes already, `factor` times.
+pub(super) fn is_bounded(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
+    let is_small = (new.clone() * steps).constant().is_some_and(|bytes| bytes <= SMALL);
+    is_small || (present.clone() * factor).is_at_least(new) == Some(true)
+}
+
+/// The bytes of several values of a body.
+pub(super) fn bytes_of(body: &Graph, values: &[ValueId]) -> Dim {
+    values.iter().map(|value| bytes(body.ty(*value))).fold(Dim::from(0), |sum, bytes| sum + bytes)
+}

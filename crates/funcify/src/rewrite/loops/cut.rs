@@ -1,0 +1,129 @@
+//! Which values of a body can be computed for all steps at once, and the programs that do it: an op for all steps is the op on
+//! lanes, by the batching rules.
+
+use super::{Loop, rows};
+use crate::graph::{Graph, Value, ValueId, binds, is_certain, uses_any};
+use crate::ops::Op;
+use crate::ops::scan::Scan;
+use crate::types::{Dim, Sizes, Symbol};
+use crate::vmap::{Batched, inline};
+
+/// On what a value of a body depends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Class {
+    /// On nothing, or on invariants only: it is the same in each step.
+    Shared,
+    /// On rows of sequences, too, by ops that may run before the loop.
+    Steady,
+    /// On states, or on what must not run outside of the loop.
+    Stepwise,
+}
+
+/// The class of each value of a loop's body. `may_lift` has the last word on an op.
+pub(super) fn classes(scan: &Scan, may_lift: impl Fn(usize, &[Class]) -> bool) -> Vec<Class> {
+    let (body, layout) = (&scan.body, scan.params());
+    let mut classes = vec![Class::Stepwise; body.values().count()];
+    for params in layout.sequences {
+        params.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Steady);
+    }
+    layout.invariants.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Shared);
+    // The sizes that each step gives anew: the numbers of steps of inner loops.
+    let stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| binds(&node.op)).collect();
+    for (index, node) in body.nodes().iter().enumerate() {
+        let operands: Vec<Class> = node.inputs.iter().map(|input| classes[input.index()]).collect();
+        if operands.contains(&Class::Stepwise)
+            || !node.op.bodies().is_empty()
+            || matches!(node.op, Op::Custom(_))
+            || uses_any(body, node, &stepwise)
+            || !is_certain(body, node, &Sizes::new())
+            || !may_lift(index, &operands)
+        {
+            continue;
+        }
+        let class = if operands.contains(&Class::Steady) { Class::Steady } else { Class::Shared };
+        node.outputs.iter().for_each(|output| classes[output.index()] = class);
+    }
+    classes
+}
+
+/// Whether an op only puts elements elsewhere, so that there is no work to be saved.
+pub(super) fn is_movement(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Reshape(_)
+            | Op::Transpose(_)
+            | Op::Broadcast(_)
+            | Op::Slice(_)
+            | Op::Reverse(_)
+            | Op::Pad(_)
+            | Op::Concat(_)
+            | Op::Constant(_)
+            | Op::Iota(_)
+            | Op::Size(_)
+            | Op::Bitcast(_)
+    )
+}
+
+/// Values of the body of a loop for all steps: computed from the rows of the sequences, the invariants, and traces of
+/// other values. `None` if one needs something else.
+pub(super) fn lifted(
+    parts: &Loop,
+    steps: &Dim,
+    traces: &[(ValueId, Value)],
+    outputs: &[ValueId],
+) -> Option<Vec<Value>> {
+    let mut given: Vec<(ValueId, Batched)> = Vec::new();
+    for (value, trace) in traces {
+        given.push((*value, Batched::lanes(*trace)));
+    }
+    let body = &parts.body;
+    let cut: Vec<ValueId> = traces.iter().map(|(value, _)| *value).collect();
+    let needed = needed(body, outputs, &cut);
+    for part in &parts.sequences {
+        for (offset, param) in part.reads.iter().filter(|(_, param)| needed[param.index()]) {
+            given.push((*param, Batched::lanes(rows(part.value, *offset, steps))));
+        }
+    }
+    given.extend(parts.invariants.iter().map(|(value, param)| (*param, Batched::shared(*value))));
+    let params: Vec<ValueId> = given.iter().map(|(param, _)| *param).collect();
+    let program = cone(body, &params, outputs)?;
+    let inputs: Vec<Batched> = given.iter().map(|(_, value)| *value).collect();
+    Some(inline(&program, steps, &inputs).into_iter().map(|result| result.spread(steps)).collect())
+}
+
+/// What some values need, down to those at which it is cut.
+fn needed(body: &Graph, outputs: &[ValueId], cut: &[ValueId]) -> Vec<bool> {
+    let mut needed = vec![false; body.values().count()];
+    outputs.iter().for_each(|output| needed[output.index()] = true);
+    for node in body.nodes().iter().rev() {
+        if node.outputs.iter().any(|output| needed[output.index()] && !cut.contains(output)) {
+            node.inputs.iter().for_each(|input| needed[input.index()] = true);
+        }
+    }
+    needed
+}
+
+/// The program from some values of a body to others.
+fn cone(body: &Graph, params: &[ValueId], outputs: &[ValueId]) -> Option<Graph> {
+    let needed = needed(body, outputs, params);
+    let mut graph = Graph::new("step");
+    let mut ids: Vec<Option<ValueId>> = vec![None; needed.len()];
+    for (number, param) in params.iter().enumerate() {
+        let name = body.value_name(*param).map_or_else(|| format!("x{number}"), str::to_string);
+        ids[param.index()] = Some(graph.push_input(&name, body.ty(*param).clone(), false));
+    }
+    for node in body.nodes() {
+        if !node.outputs.iter().any(|output| needed[output.index()] && ids[output.index()].is_none()) {
+            continue;
+        }
+        let operands: Vec<ValueId> = node.inputs.iter().map(|input| ids[input.index()]).collect::<Option<_>>()?;
+        let results = graph.push_node(node.op.clone(), &operands, node.site).ok()?;
+        for (output, id) in node.outputs.iter().zip(results) {
+            ids[output.index()] = ids[output.index()].or(Some(id));
+        }
+    }
+    for (index, output) in outputs.iter().enumerate() {
+        graph.push_output(&format!("y{index}"), ids[output.index()]?);
+    }
+    Some(graph)
+}

@@ -1,0 +1,175 @@
+//! Work that depends on sequences only leaves the loop as one op for all steps (PyTensor's `push_out_seq`, whose products stay
+//! inside; Appleyard, Kociský, Blunsom 2016 do it for products: `x_t W` is one product).
+//!
+//! An op for all steps is the op on lanes, one a step, by the batching rules. What the loop then reads is a row of the result.
+//! A trace whose rows are computed so is no part of the loop any more.
+//!
+//! Precondition: the loop runs all its steps, whose number is known before it; the ops are certain, as there may be no step; a
+//! product has the same right operand in each step, so that it is one product. What is kept for all steps is bounded: each
+//! value is at most [`FACTOR`] times what a step moves anyway, and one that the loop still reads is made by a product, or no
+//! larger than what it is made of.
+
+use super::cost::{FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
+use super::cut::{Class, classes, is_movement, lifted};
+use super::{Loop, SequencePart, made_by, uses, whole_loop};
+use crate::graph::{Graph, NodeId, Source, Value, ValueId};
+use crate::ops::Op;
+use crate::ops::scan::{Scan, Start, Wanted};
+use crate::rewrite::rule::{Here, Patch};
+use crate::types::Dim;
+
+/// Work of a loop, done before it.
+pub(in crate::rewrite) fn hoist(here: &Here<'_>) -> Option<Patch> {
+    let scan = whole_loop(here).filter(|scan| !scan.sequences.is_empty())?;
+    let plan = Plan::of(scan)?;
+    here.build(here.operands, |operands| plan.moved(scan, operands))
+}
+
+/// What is moved.
+struct Plan {
+    /// Values that the rest of the loop reads.
+    read: Vec<ValueId>,
+    /// Buffers whose rows are all moved.
+    buffers: Vec<usize>,
+}
+
+impl Plan {
+    fn of(scan: &Scan) -> Option<Plan> {
+        let body = &scan.body;
+        let present = bytes_of_step(scan);
+        let may_lift = |node: usize, operands: &[Class]| {
+            let node = &body.nodes()[node];
+            let is_steady = operands.contains(&Class::Steady);
+            let is_one_product = match &node.op {
+                Op::MatMul(_) => operands == [Class::Steady, Class::Shared] && body.ty(node.inputs[0]).rank() == 2,
+                Op::Conv(_) => operands == [Class::Steady, Class::Shared],
+                _ => true,
+            };
+            let size = bytes_of(body, &node.outputs);
+            !is_steady || (is_one_product && is_bounded(&size, &present, FACTOR, &scan.steps))
+        };
+        let classes = classes(scan, may_lift);
+        let uses = uses(body);
+        let mut moved: Vec<bool> = body.nodes().iter().map(|node| is_moved(&classes, node.outputs.first())).collect();
+        let buffers = whole_buffers(scan, &classes);
+        loop {
+            let read = self::read(scan, &moved, &buffers, &uses);
+            let refused: Vec<NodeId> = read
+                .iter()
+                .filter(|value| !pays(scan, &classes, **value))
+                .filter_map(|value| node_of(body, *value))
+                .collect();
+            if refused.is_empty() {
+                let plan = Plan { read: within(scan, &present, read), buffers };
+                let has_work = !plan.read.is_empty() || !plan.buffers.is_empty();
+                return has_work.then_some(plan);
+            }
+            refused.into_iter().for_each(|node| moved[node.index()] = false);
+        }
+    }
+
+    fn moved(&self, scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
+        let mut parts = Loop::of(scan, operands);
+        let written = |buffer: &usize| parts.buffers[*buffer].written[0];
+        let outputs: Vec<ValueId> = self.read.iter().copied().chain(self.buffers.iter().map(written)).collect();
+        let mut values = lifted(&parts, &scan.steps, &[], &outputs)?;
+        let traces = values.split_off(self.read.len());
+        for (value, rows) in self.read.iter().zip(values) {
+            let name = parts.body.value_name(*value).unwrap_or("moved").to_string();
+            let ty = parts.body.ty(*value).clone();
+            let param = parts.param(&name, ty);
+            parts.instead.insert(*value, param);
+            parts.sequences.push(SequencePart { value: rows, reads: vec![(0, param)] });
+        }
+        let is_moved = |number: &Option<usize>| number.is_some_and(|number| self.buffers.contains(&number));
+        parts.buffers.retain(|part| !is_moved(&part.number));
+        let mut results = match parts.is_empty() {
+            true => vec![None; self.buffers.len()],
+            false => parts.emit()?.old,
+        };
+        for (buffer, trace) in self.buffers.iter().zip(traces) {
+            results[*buffer] = Some(trace);
+        }
+        results.into_iter().collect()
+    }
+}
+
+fn is_moved(classes: &[Class], output: Option<&ValueId>) -> bool {
+    output.is_some_and(|output| classes[output.index()] == Class::Steady)
+}
+
+fn node_of(body: &Graph, value: ValueId) -> Option<NodeId> {
+    match body.source(value) {
+        Source::Node(node, _) => Some(node),
+        Source::Input(_) => None,
+    }
+}
+
+/// The traces of all rows whose rows are moved: from the values that are steady themselves.
+fn whole_buffers(scan: &Scan, classes: &[Class]) -> Vec<usize> {
+    let results = scan.results().buffers;
+    let is_whole = |number: &usize| {
+        let buffer = &scan.buffers[*number];
+        let written = scan.body.outputs()[results[*number].start].value;
+        let is_trace = buffer.start == Start::Empty && buffer.wanted == Wanted::All;
+        is_trace && classes[written.index()] == Class::Steady
+    };
+    (0..scan.buffers.len()).filter(is_whole).collect()
+}
+
+/// The values of moved nodes that the rest of a loop reads.
+fn read(scan: &Scan, moved: &[bool], buffers: &[usize], uses: &[usize]) -> Vec<ValueId> {
+    let body = &scan.body;
+    let mut left = uses.to_vec();
+    for (_, node) in body.nodes().iter().enumerate().filter(|(index, _)| moved[*index]) {
+        if node.outputs.iter().any(|output| uses[output.index()] > 0) {
+            node.inputs.iter().for_each(|input| left[input.index()] = left[input.index()].saturating_sub(1));
+        }
+    }
+    for buffer in buffers {
+        let written = body.outputs()[scan.results().buffers[*buffer].start].value;
+        left[written.index()] = left[written.index()].saturating_sub(1);
+    }
+    let outputs =
+        body.nodes().iter().enumerate().filter(|(index, _)| moved[*index]).flat_map(|(_, node)| &node.outputs);
+    outputs.copied().filter(|output| left[output.index()] > 0).collect()
+}
+
+/// Whether a value is worth being kept for all steps: it is work, and made by a product or no larger than its operands.
+fn pays(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
+    let body = &scan.body;
+    let Some((op, _)) = made_by(body, value) else { return true };
+    if is_movement(op) {
+        return false;
+    }
+    let (mut sources, mut has_product) = (Vec::new(), false);
+    let mut pending = vec![value];
+    let mut seen = vec![false; body.values().count()];
+    while let Some(value) = pending.pop() {
+        if std::mem::replace(&mut seen[value.index()], true) || classes[value.index()] != Class::Steady {
+            continue;
+        }
+        match made_by(body, value) {
+            Some((op, operands)) => {
+                has_product |= matches!(op, Op::MatMul(_) | Op::Conv(_));
+                pending.extend_from_slice(operands);
+            }
+            None => sources.push(value),
+        }
+    }
+    has_product || is_bounded(&bytes(body.ty(value)), &bytes_of(body, &sources), 1, &scan.steps)
+}
+
+/// The first of these values that together are bounded.
+fn within(scan: &Scan, present: &Dim, read: Vec<ValueId>) -> Vec<ValueId> {
+    let mut sum = Dim::from(0);
+    let mut kept = Vec::with_capacity(read.len());
+    for value in read {
+        let with = sum.clone() + bytes(scan.body.ty(value));
+        if is_bounded(&with, present, FACTOR, &scan.steps) {
+            sum = with;
+            kept.push(value);
+        }
+    }
+    kept
+}

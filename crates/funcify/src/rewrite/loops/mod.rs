@@ -1,0 +1,276 @@
+//! Rules for loops: each takes a [`Loop`] apart, changes what a step reads, writes or carries, and puts it together again.
+//!
+//! What a rule moves out of a loop must be certain (rewrite-c3), as a loop may have no steps. Traces that a rule makes are
+//! bounded by what the loop reads and writes anyway: [`cost`]. Loops that end early keep what depends on their steps, and
+//! loops that are truncated (scan-c8) are left as they are.
+
+mod constants;
+mod cost;
+mod cut;
+mod hoist;
+mod sink;
+mod states;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub(super) use constants::constants;
+pub(super) use hoist::hoist;
+pub(super) use sink::sink;
+pub(super) use states::states;
+
+use super::rule::Here;
+use crate::error::Site;
+use crate::graph::{Graph, Source, Value, ValueId, binds, emit, has_its_rows, is_certain};
+use crate::host::{HostTensor, Scalar};
+use crate::ops::scan::{Buffer, Scan, Sequence, Start, Wanted};
+use crate::ops::{Broadcast, Constant, Op, Slice};
+use crate::types::{Dim, Sizes, TensorType};
+
+/// A loop in parts. Values of the body are those of the body that it had, with the parameters that were added.
+struct Loop {
+    scan: Scan,
+    body: Graph,
+    count: Option<Value>,
+    sequences: Vec<SequencePart>,
+    buffers: Vec<BufferPart>,
+    carries: Vec<CarryPart>,
+    invariants: Vec<(Value, ValueId)>,
+    until: Option<ValueId>,
+    /// Parameters that are no operands any more, but one number each in all their elements.
+    constants: Vec<(ValueId, Scalar)>,
+    /// What stands for a value of the body.
+    instead: HashMap<ValueId, ValueId>,
+    /// How many results it had.
+    results: usize,
+}
+
+struct SequencePart {
+    value: Value,
+    /// The offsets, and what they are in the body.
+    reads: Vec<(usize, ValueId)>,
+}
+
+struct BufferPart {
+    buffer: Buffer,
+    value: Option<Value>,
+    reads: Vec<ValueId>,
+    written: Vec<ValueId>,
+    /// Which result it was.
+    number: Option<usize>,
+}
+
+struct CarryPart {
+    value: Value,
+    param: ValueId,
+    next: ValueId,
+    /// Which result it was.
+    number: Option<usize>,
+}
+
+/// The results of a loop that was put together.
+struct Results {
+    /// By the numbers that they had.
+    old: Vec<Option<Value>>,
+    /// Those of the buffers, in order.
+    buffers: Vec<Value>,
+}
+
+impl Loop {
+    /// The parts of a loop on these operands.
+    fn of(scan: &Scan, operands: &[Value]) -> Loop {
+        let (layout, results, places, body) = (scan.params(), scan.results(), scan.operands(), &scan.body);
+        let param = |index: usize| body.inputs()[index].value;
+        let result = |index: usize| body.outputs()[index].value;
+        let sequences = scan.sequences.iter().zip(places.sequences).zip(&layout.sequences);
+        let buffers = scan.buffers.iter().zip(&places.buffers).enumerate();
+        let carries = places.carries.zip(layout.carries).zip(results.carries).enumerate();
+        Loop {
+            count: places.steps.map(|index| operands[index]),
+            sequences: sequences
+                .map(|((sequence, operand), params)| SequencePart {
+                    value: operands[operand],
+                    reads: sequence.reads.iter().copied().zip(params.clone().map(param)).collect(),
+                })
+                .collect(),
+            buffers: buffers
+                .map(|(number, (buffer, operand))| BufferPart {
+                    buffer: buffer.clone(),
+                    value: operand.map(|operand| operands[operand]),
+                    reads: layout.buffers[number].clone().map(param).collect(),
+                    written: results.buffers[number].clone().map(result).collect(),
+                    number: Some(number),
+                })
+                .collect(),
+            carries: carries
+                .map(|(number, ((operand, of), next))| CarryPart {
+                    value: operands[operand],
+                    param: param(of),
+                    next: result(next),
+                    number: Some(scan.buffers.len() + number),
+                })
+                .collect(),
+            invariants: places
+                .invariants
+                .zip(layout.invariants)
+                .map(|(place, of)| (operands[place], param(of)))
+                .collect(),
+            until: results.until.map(result),
+            constants: Vec::new(),
+            instead: HashMap::new(),
+            results: scan.buffers.len() + scan.carries,
+            body: (**body).clone(),
+            scan: scan.clone(),
+        }
+    }
+
+    /// A new parameter of the body.
+    fn param(&mut self, name: &str, ty: TensorType) -> ValueId {
+        self.body.push_input(name, ty, false)
+    }
+
+    /// Adds a trace of a value of the body.
+    fn trace(&mut self, value: ValueId) {
+        let buffer = Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: Wanted::All };
+        self.buffers.push(BufferPart { buffer, value: None, reads: vec![], written: vec![value], number: None });
+    }
+
+    fn resolved(&self, mut value: ValueId) -> ValueId {
+        while let Some(other) = self.instead.get(&value) {
+            value = *other;
+        }
+        value
+    }
+
+    /// The body with the parameters and results of the parts, and what these need.
+    fn body(&self) -> Option<Graph> {
+        let written = self.buffers.iter().flat_map(|part| part.written.iter().copied());
+        let outputs: Vec<ValueId> = written
+            .chain(self.carries.iter().map(|part| part.next))
+            .chain(self.until)
+            .map(|value| self.resolved(value))
+            .collect();
+        let mut needed = vec![false; self.body.values().count()];
+        outputs.iter().for_each(|output| needed[output.index()] = true);
+        // A loop inside may be needed for the size that it binds.
+        let live = self.body.live_nodes();
+        let mut kept = vec![false; live.len()];
+        for (index, node) in self.body.nodes().iter().enumerate().rev() {
+            let is_used = node.outputs.iter().any(|output| needed[output.index()]);
+            if is_used || (live[index] && binds(&node.op).next().is_some()) {
+                kept[index] = true;
+                node.inputs.iter().for_each(|input| needed[self.resolved(*input).index()] = true);
+            }
+        }
+        let mut graph = Graph::new(self.body.name());
+        let mut ids: Vec<Option<ValueId>> = vec![None; needed.len()];
+        let sequences = self.sequences.iter().flat_map(|part| part.reads.iter().map(|(_, param)| *param));
+        let buffers = self.buffers.iter().flat_map(|part| part.reads.iter().copied());
+        let carries = self.carries.iter().map(|part| part.param);
+        let invariants = self.invariants.iter().map(|(_, param)| *param);
+        for param in sequences.chain(buffers).chain(carries).chain(invariants) {
+            let name = self.body.value_name(param).unwrap_or("x").to_string();
+            ids[param.index()] = Some(graph.push_input(&name, self.body.ty(param).clone(), false));
+        }
+        for (param, number) in self.constants.iter().filter(|(param, _)| needed[param.index()]) {
+            let ty = self.body.ty(*param);
+            let value = Arc::new(HostTensor::from_fn(ty.dtype, &[], |_| *number));
+            let mut id = graph.push_node(Constant { value }.into(), &[], Site::Unknown).ok()?;
+            if ty.rank() > 0 {
+                id = graph.push_node(Broadcast { shape: ty.shape.clone() }.into(), &id, Site::Unknown).ok()?;
+            }
+            ids[param.index()] = id.pop();
+        }
+        for (_, node) in self.body.nodes().iter().enumerate().filter(|(index, _)| kept[*index]) {
+            let operands: Option<Vec<ValueId>> =
+                node.inputs.iter().map(|input| ids[self.resolved(*input).index()]).collect();
+            let results = graph.push_node(node.op.clone(), &operands?, node.site).ok()?;
+            for (output, id) in node.outputs.iter().zip(results) {
+                ids[output.index()] = Some(id);
+                if let Some(name) = self.body.value_name(*output) {
+                    graph.set_value_name(id, name);
+                }
+            }
+        }
+        for (index, output) in outputs.into_iter().enumerate() {
+            graph.push_output(&format!("r{index}"), ids[output.index()]?);
+        }
+        Some(graph)
+    }
+
+    /// Adds the loop to the open trace. `None` if a step needs what is no part any more.
+    fn emit(self) -> Option<Results> {
+        let body = self.body()?;
+        let mut operands: Vec<Value> = self.count.into_iter().collect();
+        operands.extend(self.sequences.iter().map(|part| part.value));
+        operands.extend(self.buffers.iter().filter_map(|part| part.value));
+        operands.extend(self.carries.iter().map(|part| part.value));
+        operands.extend(self.invariants.iter().map(|(value, _)| *value));
+        let scan = Scan {
+            body: Arc::new(body),
+            sequences: (self.sequences.iter())
+                .map(|part| Sequence { reads: part.reads.iter().map(|(offset, _)| *offset).collect() })
+                .collect(),
+            buffers: self.buffers.iter().map(|part| part.buffer.clone()).collect(),
+            carries: self.carries.len(),
+            invariants: self.invariants.len(),
+            ..self.scan
+        };
+        let results = emit(scan, &operands, Site::Unknown);
+        if results.iter().any(|result| result.is_poison()) {
+            return None;
+        }
+        let mut old = vec![None; self.results];
+        let numbers = self.buffers.iter().map(|part| part.number).chain(self.carries.iter().map(|part| part.number));
+        for (number, result) in numbers.zip(&results) {
+            number.into_iter().for_each(|number| old[number] = Some(*result));
+        }
+        Some(Results { old, buffers: results[..self.buffers.len()].to_vec() })
+    }
+
+    /// Whether nothing is left that a loop would give.
+    fn is_empty(&self) -> bool {
+        self.buffers.is_empty() && self.carries.is_empty() && self.scan.binds().next().is_none()
+    }
+}
+
+/// The loop of an op, if it runs all its steps, is not truncated (scan-c8), and is certain: what is left of it may be dead code,
+/// with which no error must be lost.
+fn whole_loop<'a>(here: &Here<'a>) -> Option<&'a Scan> {
+    match here.op {
+        Op::Scan(scan) if scan.until.is_none() && scan.truncate.is_none() && is_certain_loop(here, scan) => Some(scan),
+        _ => None,
+    }
+}
+
+fn is_certain_loop(here: &Here<'_>, scan: &Scan) -> bool {
+    let mut nodes = scan.body.nodes().iter();
+    has_its_rows(scan, &here.types()) && nodes.all(|node| is_certain(&scan.body, node, &Sizes::new()))
+}
+
+/// How often each value of a body is used, by its outputs and by the nodes that these need.
+fn uses(body: &Graph) -> Vec<usize> {
+    let mut uses = vec![0; body.values().count()];
+    let live = body.live_nodes();
+    let nodes = body.nodes().iter().enumerate().filter(|(index, _)| live[*index]);
+    nodes.flat_map(|(_, node)| &node.inputs).for_each(|input| uses[input.index()] += 1);
+    body.outputs().iter().for_each(|output| uses[output.value.index()] += 1);
+    uses
+}
+
+/// The op that gives a value of a body, with its operands.
+fn made_by(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
+    match body.source(value) {
+        Source::Node(node, _) => Some((&body.node(node).op, &body.node(node).inputs)),
+        Source::Input(_) => None,
+    }
+}
+
+/// The rows of a sequence that the steps read at an offset.
+fn rows(value: Value, offset: usize, steps: &Dim) -> Value {
+    if offset == 0 && value.dim(0) == *steps {
+        return value;
+    }
+    let slice = Slice { axis: 0, start: Dim::from(offset), limit: steps.clone() + offset, step: 1 };
+    emit(slice, &[value], Site::Unknown)[0]
+}

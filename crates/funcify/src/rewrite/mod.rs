@@ -1,0 +1,182 @@
+//! Rewrites: a program arranged as an expert would have arranged it, with the values that it had.
+//!
+//! A rewrite is a named rule, which looks at one op with its operands and gives a patch: values that are there
+//! already, or a small program that takes the op's place. The driver puts a graph together again, op by op, and
+//! asks each rule at each op, bodies first, until none has anything to say. So a graph is read in order and never changed in
+//! place: what a rule sees before an op is rewritten already, and a chain of ops takes one pass.
+//!
+//! - **rewrite-c1** types, names of inputs and outputs, and the lines of ops stay.
+//! - **rewrite-c2** no rule changes a value, a NaN, an infinity or the sign of a zero. The rules that add in another order
+//!   than a loop does ([`RULES`] says which) give sums within rounding.
+//! - **rewrite-c3** an error stays an error, and none is added: what may be refused when it runs is neither left out nor run
+//!   where it would not have run.
+//! - **rewrite-c4** it ends, and rewriting what was rewritten changes nothing.
+//!
+//! Rewrites come after derivatives: what was moved out of a loop is outside of it for a derivative, too. Loops that say
+//! where their derivative ends (scan-c8) are left as they are.
+
+mod common;
+mod driver;
+mod fold;
+mod identity;
+mod known;
+mod loops;
+mod movement;
+mod rule;
+#[cfg(test)]
+mod tests;
+mod trim;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::OnceLock;
+
+pub use rule::{RULES, Rule};
+
+use crate::error::{Place, Result, Site};
+use crate::graph::Graph;
+
+/// How a graph is rewritten.
+#[derive(Clone, Debug, Default)]
+pub struct RewriteOptions {
+    without: Vec<String>,
+    only: Option<Vec<String>>,
+    stop_after: Option<usize>,
+    texts: bool,
+}
+
+/// The variable that holds how many patches are made, to find the one that changes an answer: `FUNCIFY_STOP_AFTER=12`.
+pub const STOP_AFTER_VARIABLE: &str = "FUNCIFY_STOP_AFTER";
+
+impl RewriteOptions {
+    /// All rules, to the end, without texts.
+    pub fn new() -> Self {
+        RewriteOptions::default()
+    }
+
+    /// As the environment says: `FUNCIFY_STOP_AFTER`, if it is a number. It is read once.
+    pub fn from_environment() -> Self {
+        static STOP_AFTER: OnceLock<Option<usize>> = OnceLock::new();
+        let read = || std::env::var(STOP_AFTER_VARIABLE).ok().and_then(|text| text.parse().ok());
+        RewriteOptions { stop_after: *STOP_AFTER.get_or_init(read), ..RewriteOptions::default() }
+    }
+
+    /// Without the rule of that name.
+    pub fn without(mut self, rule: &str) -> Self {
+        self.without.push(rule.to_string());
+        self
+    }
+
+    /// With these rules alone.
+    pub fn only(mut self, rules: &[&str]) -> Self {
+        self.only = Some(rules.iter().map(|rule| rule.to_string()).collect());
+        self
+    }
+
+    fn has(&self, rule: &str) -> bool {
+        let is_it = |name: &String| name == rule;
+        !self.without.iter().any(is_it) && self.only.as_ref().is_none_or(|only| only.iter().any(is_it))
+    }
+
+    /// Only the first patches, so many.
+    pub fn stop_after(mut self, patches: usize) -> Self {
+        self.stop_after = Some(patches);
+        self
+    }
+
+    /// With the texts of what was there before and after each patch.
+    pub fn texts(mut self) -> Self {
+        self.texts = true;
+        self
+    }
+}
+
+/// A patch that was made.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Patched {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// The line of the op that it was made of.
+    pub site: Site,
+    /// The op before, as a text; empty unless [`RewriteOptions::texts`] asks for it.
+    pub before: String,
+    /// What took its place.
+    pub after: String,
+}
+
+impl fmt::Display for Patched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} ({})", self.rule, self.site)?;
+        for (mark, text) in [("-", &self.before), ("+", &self.after)] {
+            text.lines().try_for_each(|line| writeln!(f, "  {mark} {line}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// What became of a graph.
+#[derive(Clone, Debug)]
+pub struct Rewritten {
+    /// The graph.
+    pub graph: Graph,
+    /// The patches, in the order in which they were made.
+    pub patches: Vec<Patched>,
+    /// How often the driver went through the graph, the last time in vain.
+    pub passes: usize,
+}
+
+impl Rewritten {
+    /// How often each rule made a patch, by the rules' names.
+    pub fn counts(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        self.patches.iter().for_each(|patch| *counts.entry(patch.rule).or_default() += 1);
+        counts
+    }
+}
+
+impl Graph {
+    /// The same program, arranged anew by all [`rules`](RULES).
+    ///
+    /// ```
+    /// use funcify::Graph;
+    ///
+    /// let graph = Graph::build("twice", |g| {
+    ///     let x = g.input("x", "f32[2,3]");
+    ///     x.t().t() * 1.0
+    /// })?;
+    /// assert_eq!(graph.rewritten().to_string(), "fn @twice(%x: f32[2,3]) {\n  return out=%x\n}\n");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    pub fn rewritten(&self) -> Graph {
+        driver::rewrite(self, &RewriteOptions::default()).graph
+    }
+
+    /// [`rewritten`](Graph::rewritten) with options, and with the list of patches.
+    ///
+    /// # Errors
+    /// A name of no rule; what is wrong with the graph.
+    #[track_caller]
+    pub fn rewritten_with(&self, options: &RewriteOptions) -> Result<Rewritten> {
+        let at = Place::new("rewrite", Site::caller());
+        match self.check() {
+            Err(errors) => {
+                Err(errors.into_iter().next().unwrap_or_else(|| at.mismatch("the graph", "a graph", "none", "")))
+            }
+            Ok(()) => self.rewritten_as(&at, options),
+        }
+    }
+
+    /// [`rewritten_with`](Graph::rewritten_with), of a graph that is sound.
+    pub(crate) fn rewritten_as(&self, at: &Place, options: &RewriteOptions) -> Result<Rewritten> {
+        let is_rule = |name: &&String| RULES.iter().any(|rule| rule.name == name.as_str());
+        let mut named = options.without.iter().chain(options.only.iter().flatten());
+        match named.find(|name| !is_rule(name)) {
+            None => Ok(driver::rewrite(self, options)),
+            Some(unknown) => {
+                let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
+                let (expected, found) = (format!("one of {}", names.join(", ")), format!("`{unknown}`"));
+                Err(at.mismatch("the name of a rule", expected, found, "name a rule that there is"))
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What a rule is: a name, a reason, and a function from an op in its place to a patch.
+
+use crate::error::{Place, Site};
+use crate::graph::{Graph, Node, Source, Value, ValueId, at_site, is_certain, tracer};
+use crate::ops::{Op, OpRules};
+use crate::types::{Sizes, TensorType};
+use crate::vmap::Named;
+
+use super::{fold, identity, loops, movement};
+
+/// A named rewrite.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Its name, by which it is logged and left out.
+    pub name: &'static str,
+    /// Why, in a line.
+    pub reason: &'static str,
+    /// Whether what it makes of floats adds in another order, so that sums differ by rounding.
+    pub reorders_sums: bool,
+    /// What it does to an op; none for those that are about a whole graph, which the driver does.
+    pub(super) apply: Option<fn(&Here<'_>) -> Option<Patch>>,
+}
+
+const fn exact(name: &'static str, reason: &'static str, apply: fn(&Here<'_>) -> Option<Patch>) -> Rule {
+    Rule { name, reason, reorders_sums: false, apply: Some(apply) }
+}
+
+const fn reordering(name: &'static str, reason: &'static str, apply: fn(&Here<'_>) -> Option<Patch>) -> Rule {
+    Rule { name, reason, reorders_sums: true, apply: Some(apply) }
+}
+
+const fn of_graph(name: &'static str, reason: &'static str) -> Rule {
+    Rule { name, reason, reorders_sums: false, apply: None }
+}
+
+/// The rule that leaves out what no output needs.
+pub(super) const DEAD_CODE: &str = "dead_code";
+
+/// The rule that trims traces to the rows that are read.
+pub(super) const TRIMMED: &str = "trimmed_traces";
+
+/// The rule that lets equal ops be one.
+pub(super) const COMMON: &str = "common_subexpression";
+
+/// All rules, in the order in which they are tried.
+pub const RULES: &[Rule] = &[
+    of_graph(DEAD_CODE, "what no output needs is not computed"),
+    of_graph(TRIMMED, "a trace of which only last rows are read has only those"),
+    of_graph(COMMON, "the same op on the same operands is computed once"),
+    exact("constant_folding", "an op on small constants is a constant", fold::fold),
+    exact("identity", "an op that gives its operand is that operand", identity::identity),
+    exact("known_choice", "a choice whose index is known is its branch", identity::known_choice),
+    exact("movement", "two moves of the same elements are one, and none where they cancel", movement::movement),
+    exact("constant_operands", "an operand of a loop that is one number is that number in each step", loops::constants),
+    exact("states", "a carry that stays is an invariant, and equal carries and operands are one", loops::states),
+    exact(
+        "hoisting",
+        "work that depends on sequences only is done for all steps at once, before the loop",
+        loops::hoist,
+    ),
+    reordering(
+        "sums_over_steps",
+        "a sum over steps is taken after the loop: a sum of products is one product",
+        loops::sink,
+    ),
+];
+
+/// What takes the place of an op.
+pub(super) enum Patch {
+    /// Values that are there already, one a result.
+    Values(Vec<ValueId>),
+    /// A program of these operands, whose outputs are the results.
+    Program(Vec<ValueId>, Graph),
+}
+
+/// An op that is about to be placed behind what a graph has already.
+pub(super) struct Here<'a> {
+    /// The graph so far.
+    pub(super) graph: &'a Graph,
+    pub(super) op: &'a Op,
+    pub(super) operands: &'a [ValueId],
+    pub(super) site: Site,
+    /// Which values so far are certainly computed: nothing that they depend on may be refused.
+    pub(super) certain: &'a [bool],
+}
+
+impl Here<'_> {
+    /// The type of an operand.
+    pub(super) fn ty(&self, operand: usize) -> &TensorType {
+        self.graph.ty(self.operands[operand])
+    }
+
+    /// The types of the operands.
+    pub(super) fn types(&self) -> Vec<&TensorType> {
+        self.operands.iter().map(|operand| self.graph.ty(*operand)).collect()
+    }
+
+    /// The types of the results.
+    pub(super) fn results(&self) -> Option<Vec<TensorType>> {
+        self.op.infer(&Place::new(self.op.name(), self.site), &self.graph.types(self.operands)).ok()
+    }
+
+    /// The node that a value comes from, if it is no input.
+    pub(super) fn node(&self, value: ValueId) -> Option<&Node> {
+        match self.graph.source(value) {
+            Source::Node(node, _) => Some(self.graph.node(node)),
+            Source::Input(_) => None,
+        }
+    }
+
+    /// Whether the op that gives a value certainly runs, so that leaving it out loses no error (rewrite-c3).
+    pub(super) fn is_certain(&self, value: ValueId) -> bool {
+        self.node(value).is_none_or(|node| is_certain(self.graph, node, &Sizes::new()))
+    }
+
+    /// Whether a value can be left out: what may be refused on the way to it is kept (rewrite-c3).
+    pub(super) fn may_leave_out(&self, value: ValueId, kept: &[ValueId]) -> bool {
+        if kept.contains(&value) || self.certain[value.index()] {
+            return true;
+        }
+        let node = self.node(value).filter(|node| is_certain(self.graph, node, &Sizes::new()));
+        node.is_some_and(|node| node.inputs.iter().all(|input| kept.contains(input) || self.certain[input.index()]))
+    }
+
+    /// A patch that is an operand, or another value that is there.
+    pub(super) fn value(&self, value: ValueId) -> Option<Patch> {
+        Some(Patch::Values(vec![value]))
+    }
+
+    /// A patch that is built of these values. `None` if it does not fit, or `build` says so.
+    pub(super) fn build(
+        &self,
+        operands: &[ValueId],
+        build: impl FnOnce(&[Value]) -> Option<Vec<Value>>,
+    ) -> Option<Patch> {
+        let mut is_built = false;
+        let built = tracer::build("patch", self.site, |_| {
+            self.op.bodies().into_iter().for_each(|body| tracer::reserve_symbols(body));
+            let inputs: Vec<Value> = (operands.iter().enumerate())
+                .map(|(index, operand)| {
+                    let ty = self.graph.ty(*operand).clone();
+                    tracer::input(&format!("v{index}"), ty, false, self.site)
+                })
+                .collect();
+            let outputs = at_site(self.site, || build(&inputs));
+            is_built = outputs.is_some();
+            let outputs = outputs.unwrap_or_default().into_iter().enumerate();
+            Named(outputs.map(|(index, value)| (format!("r{index}"), value)).collect())
+        });
+        let graph = built.ok().filter(|_| is_built)?;
+        Some(Patch::Program(operands.to_vec(), graph))
+    }
+
+    /// A patch that is one op on these values.
+    pub(super) fn one(&self, op: impl Into<Op>, operands: &[ValueId]) -> Option<Patch> {
+        let mut graph = Graph::new("patch");
+        let input = |(index, operand): (usize, &ValueId)| {
+            graph.push_input(&format!("v{index}"), self.graph.ty(*operand).clone(), false)
+        };
+        let inputs: Vec<ValueId> = operands.iter().enumerate().map(input).collect();
+        let results = graph.push_node(op.into(), &inputs, self.site).ok()?;
+        results.iter().enumerate().for_each(|(index, result)| graph.push_output(&format!("r{index}"), *result));
+        Some(Patch::Program(operands.to_vec(), graph))
+    }
+
+    /// The op in its place as a program, for the log.
+    pub(super) fn text(&self) -> String {
+        match self.one(self.op.clone(), self.operands) {
+            Some(Patch::Program(_, graph)) => graph.to_string(),
+            _ => String::new(),
+        }
+    }
+}

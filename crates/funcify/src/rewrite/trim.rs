@@ -1,0 +1,122 @@
+//! Traces hold the rows that anyone reads (PyTensor's `scan_save_mem`): one of which only last rows are read keeps those alone
+//! (scan-c7).
+//!
+//! Precondition: every use of the trace is a slice of last rows, so many that it is a number, and the trace surely has as many:
+//! else a loop of few steps would be refused otherwise than the slice. What a graph gives is used.
+
+use std::collections::BTreeMap;
+
+use crate::error::Site;
+use crate::graph::{Graph, Node, Source, ValueId, is_certain};
+use crate::ops::scan::{Scan, Wanted};
+use crate::ops::{Op, Slice};
+use crate::types::{Dim, Sizes};
+
+/// The graph with its traces trimmed, and the line of the first loop whose are; `None` if none is.
+pub(super) fn trimmed(graph: &Graph) -> Option<(Graph, Site)> {
+    if !graph.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
+        return None;
+    }
+    let wanted = wanted(graph);
+    let loops: BTreeMap<usize, Vec<(usize, usize)>> =
+        wanted.iter().fold(BTreeMap::new(), |mut loops, (value, count)| {
+            if let Source::Node(node, result) = graph.source(*value) {
+                loops.entry(node.index()).or_insert_with(Vec::new).push((result, *count));
+            }
+            loops
+        });
+    if loops.is_empty() {
+        return None;
+    }
+    let op = |index: usize, node: &Node| match &node.op {
+        Op::Scan(scan) if loops.contains_key(&index) => {
+            let mut scan = scan.clone();
+            for (buffer, count) in &loops[&index] {
+                scan.buffers[*buffer].wanted = Wanted::Last(*count);
+            }
+            scan.into()
+        }
+        Op::Slice(slice) => match (node.inputs.first(), node.inputs.first().and_then(|of| wanted.get(of))) {
+            (Some(of), Some(count)) => Op::from(moved(graph, *of, slice, *count)),
+            _ => node.op.clone(),
+        },
+        op => op.clone(),
+    };
+    let site = graph.nodes()[*loops.keys().next()?].site;
+    Some((with_ops(graph, op)?, site))
+}
+
+/// The traces of which only last rows are read, and how many.
+fn wanted(graph: &Graph) -> BTreeMap<ValueId, usize> {
+    let mut wanted: BTreeMap<ValueId, Option<usize>> = BTreeMap::new();
+    let live = graph.live_nodes();
+    for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
+        for input in &node.inputs {
+            if let Some(scan) = loop_of(graph, *input) {
+                let count = last_rows(graph, scan, *input, node);
+                let most = wanted.entry(*input).or_insert(Some(0));
+                *most = most.zip(count).map(|(most, count)| most.max(count));
+            }
+        }
+    }
+    graph.outputs().iter().for_each(|output| _ = wanted.remove(&output.value));
+    let surely = |(value, count): (ValueId, Option<usize>)| {
+        let (rows, count) = (&graph.ty(value).shape[0], count.filter(|count| *count > 0)?);
+        let has_more = *rows != Dim::from(count) && rows.is_at_least(&Dim::from(count)) == Some(true);
+        has_more.then_some((value, count))
+    };
+    wanted.into_iter().filter_map(surely).collect()
+}
+
+/// The loop of which a value is a buffer whose rows are all wanted.
+fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
+    let Source::Node(node, result) = graph.source(value) else { return None };
+    let Op::Scan(scan) = &graph.node(node).op else { return None };
+    scan.buffers.get(result).filter(|buffer| buffer.wanted == Wanted::All).map(|_| scan)
+}
+
+/// How many last rows of a trace an op reads, if it is a slice of them.
+fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<usize> {
+    let Op::Slice(Slice { axis: 0, start, limit, step: 1 }) = &node.op else { return None };
+    if !is_certain(graph, node, &Sizes::new()) {
+        return None;
+    }
+    let rows = match scan.reverse {
+        true => limit.clone(),
+        false => graph.ty(trace).shape[0].clone() - start,
+    };
+    rows.constant().and_then(|rows| usize::try_from(rows).ok())
+}
+
+/// A slice of a trace, of its last rows.
+fn moved(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Slice {
+    if loop_of(graph, trace).is_some_and(|scan| scan.reverse) {
+        return slice.clone();
+    }
+    let left_out = graph.ty(trace).shape[0].clone() - count;
+    Slice { start: slice.start.clone() - &left_out, limit: slice.limit.clone() - &left_out, ..slice.clone() }
+}
+
+/// A graph with other ops in the places of its nodes.
+fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
+    let mut result = Graph::new(graph.name());
+    let mut ids: Vec<Option<ValueId>> = vec![None; graph.values().count()];
+    for (index, input) in graph.inputs().iter().enumerate() {
+        let ty = graph.input_type(index).clone();
+        ids[input.value.index()] = Some(result.push_input(graph.input_name(index), ty, input.is_static));
+    }
+    for (index, node) in graph.nodes().iter().enumerate() {
+        let operands: Option<Vec<ValueId>> = node.inputs.iter().map(|input| ids[input.index()]).collect();
+        let results = result.push_node(op(index, node), &operands?, node.site).ok()?;
+        for (output, id) in node.outputs.iter().zip(results) {
+            ids[output.index()] = Some(id);
+            if let Some(name) = graph.value_name(*output) {
+                result.set_value_name(id, name);
+            }
+        }
+    }
+    for output in graph.outputs() {
+        result.push_output(&output.name, ids[output.value.index()]?);
+    }
+    Some(result)
+}

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use funcify::dispatch::{Function, LoopStrategy};
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
 use funcify::types::{Sizes, Symbol};
-use funcify::{Cancellation, Error, Graph, HostTensor, scan, scan_until};
+use funcify::{Cancellation, Error, Graph, HostTensor, ScanOptions, scan, scan_until, scan_with};
 use funcify_cpu::plan::{Instruction, Node, Op};
 use funcify_cpu::{Cpu, Division, plan_graph};
 
@@ -135,6 +135,22 @@ fn a_compiled_loop_can_be_stopped() {
     let error = limit.scope(|| function.call_host(&[numbers(&[8], 1)])).unwrap_err();
     assert!(matches!(error, Error::Cancelled { .. }), "{error}");
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_plan_beyond_the_memory_budget_is_not_made() {
+    let graph = Graph::build("rows", |g| {
+        let steps = ScanOptions::new().length(1000);
+        scan_with(steps, g.input("x", "f32[]"), (), |c, ()| (c.cos(), c)).1.square().sum(0)
+    });
+    let graph = graph.unwrap();
+    let call = |bytes: u64| {
+        let options = CompileOptions { memory_budget: Some(bytes), ..CompileOptions::default() };
+        Function::compile_with(&graph, &Cpu::default(), options)?.call_host(&[HostTensor::scalar(1f32)])
+    };
+    assert!(call(1 << 20).is_ok());
+    let error = call(3000).unwrap_err();
+    assert!(matches!(error, Error::OverBudget { .. }), "{error}");
 }
 
 #[test]

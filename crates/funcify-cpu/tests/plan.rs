@@ -46,6 +46,12 @@ fn units_stay_within_the_region() {
     refuses("are not there", |[x, y, _]| vec![COPY.over([1, 4], y, &[x.at(9).offset(1)])]);
     refuses("are not there", |[x, y, _]| vec![COPY.over([3, 4], y.rows(4), &[x.at(8).rows(4)])]);
     refuses("units -1 to 3", |[x, y, _]| vec![repeat(5, vec![COPY.over([1, 4], y, &[x.at(3).step(0, -1)])])]);
+    let pack =
+        |column| move |[x, _, scratch]: [Operand; 3]| vec![Op::Pack { column }.over([2, 10], scratch, &[x.rows(1)])];
+    let (mut plan, operands) = regions();
+    plan.once(pack(4)(operands));
+    assert_eq!(plan.check::<f32>(), Ok(()));
+    refuses("are not there", pack(5));
     refuses("no region 7", |[_, y, _]| vec![COPY.over([1, 4], y, &[Operand::of(7)])]);
 }
 
@@ -53,15 +59,19 @@ fn units_stay_within_the_region() {
 fn what_is_written_meets_nothing_that_is_read() {
     let before = |from: fn(Operand) -> Operand| {
         let (mut plan, [_, y, _]) = regions();
-        plan.once(vec![repeat(9, vec![COPY.over([1, 4], y.at(1).step(0, 1), &[from(y)])])]);
+        plan.once(vec![repeat(8, vec![COPY.over([1, 4], y.at(1).step(0, 1), &[from(y)])])]);
         plan.check::<f32>().map_err(|error| error.reason)
     };
+    let meets = || Err("operand 1: meets what is written".to_string());
     assert_eq!(before(|y| y.step(0, 1)), Ok(()), "the unit before");
     assert_eq!(before(|y| y.at(1).step(0, 1)), Ok(()), "the place itself");
     assert_eq!(before(|y| y), Ok(()), "a unit that is never written");
-    assert!(before(|y| y.at(1)).is_err(), "a unit that is written in the first iteration");
-    assert!(before(|y| y.step(0, 1).offset(1)).is_err(), "the place, one element off");
-    assert!(before(|y| y.at(9).step(0, -1)).is_err(), "in the other direction");
+    assert_eq!(before(|y| y.at(1)), meets(), "a unit that is written in the first iteration");
+    assert_eq!(before(|y| y.at(1).step(0, 1).offset(1)), meets(), "the place, one element off");
+    assert_eq!(before(|y| y.at(1).step(0, 1).offset(3)), meets(), "the last element of the place");
+    assert_eq!(before(|y| y.at(1).step(0, 1).offset(4)), Ok(()), "the elements after the place");
+    assert_eq!(before(|y| y.step(0, 1).offset(1)), meets(), "the first elements of the place");
+    assert_eq!(before(|y| y.at(9).step(0, -1)), meets(), "in the other direction");
     refuses("meets what is written", |[_, _, scratch]| {
         let product = Op::Product { inner: vec![4], init: false, then: None };
         vec![product.over([1, 4], scratch, &[scratch, scratch.offset(8)])]
@@ -70,6 +80,15 @@ fn what_is_written_meets_nothing_that_is_read() {
         let fold = Op::FoldRows { fold: Fold::Sum, accumulate: false };
         vec![fold.over([2, 4], scratch, &[scratch.rows(4)])]
     });
+    let recurrence = |x: usize, factor: usize| {
+        let (mut plan, [_, _, scratch]) = regions();
+        let op = Op::Recur { recurrence: Recurrence::Linear, down: false };
+        let rows = |offset: usize| scratch.offset(offset).rows(4);
+        plan.once(vec![op.over([2, 4], rows(0), &[scratch.offset(100), rows(x), rows(factor)])]);
+        plan.check::<f32>().map_err(|error| error.reason)
+    };
+    assert_eq!(recurrence(0, 20), Ok(()), "in place of what is added");
+    assert_eq!(recurrence(20, 0), Err("operand 3: meets what is written".to_string()), "in place of the factor");
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! Loops with taps: by a `Recurrence`, and as ops with any offsets, directions and numbers of wanted rows.
+//! Loops with taps: by a `Recurrence`, and as ops with any offsets, directions, early ends and numbers of wanted rows.
 
 use std::sync::Arc;
 
 use funcify::ops::Scan;
 use funcify::ops::scan::{Buffer, MitMot, Sequence, Start, Wanted};
-use funcify::{DType, Dim, Graph, Recurrence, SequenceHandle, Shape, State, Step, TensorType, Value, apply, concat};
+use funcify::{
+    DType, Dim, Graph, Recurrence, SequenceHandle, Shape, State, Step, Symbol, TensorType, Value, apply, concat,
+};
 
 use super::maker::{Entry, Maker, STATE};
 
@@ -354,6 +356,8 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
     if captured.iter().any(|entry| !maker.is_known(&entry.value.ty())) {
         return;
     }
+    // A body that is a graph of its own binds no symbols.
+    let ends = !maker.is_closed && maker.choices.one_in(3);
     // The body is a graph of its own, whose inputs are all that it uses.
     let row = |value: &Value| value.ty().row().unwrap_or_else(|| value.ty());
     let mut params: Vec<(TensorType, f64)> = Vec::new();
@@ -390,6 +394,7 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
             bounds = ys.iter().map(|entry| entry.bound).collect();
             results.extend(ys.iter().map(|entry| entry.value));
             results.extend(maker.nexts(&states));
+            results.extend(ends.then(|| maker.truth()));
             results
         })
     });
@@ -402,10 +407,12 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
     let mut all: Vec<Buffer> = Vec::new();
     let empty = bounds.iter().map(|_| (Start::Empty, Vec::new(), vec![0], 0));
     for (start, reads, writes, rows) in buffers.into_iter().chain(empty) {
+        // Of a loop that ends early, after the first step at the earliest.
+        let ran = if ends { steps.min(1) } else { steps };
         let rows = match start {
-            Start::Given(given) => steps + given,
+            Start::Given(given) => ran + given,
             Start::Full => rows,
-            Start::Empty => steps,
+            Start::Empty => ran,
         };
         let mut wanted = Wanted::All;
         if rows > 0 && maker.choices.one_in(3) {
@@ -414,11 +421,15 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
         }
         all.push(Buffer { start, reads, writes, wanted });
     }
+    maker.count(if reverse { "raw_loop_reverse" } else { "raw_loop" });
+    if ends {
+        maker.count("raw_loop_until");
+    }
     let scan = Scan {
         body: Arc::new(body),
         steps: Dim::from(steps),
         steps_operand: false,
-        until: None,
+        until: ends.then(|| Symbol::new(&format!("$ran{}", maker.parts["raw_loop_until"]))),
         reverse,
         sequences,
         buffers: all,
@@ -428,7 +439,6 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
         residuals: maker.choices.one_in(6).then(|| super::transforms::residuals(maker)),
         truncate: None,
     };
-    maker.count(if reverse { "raw_loop_reverse" } else { "raw_loop" });
     let operands: Vec<Value> = (sequence_values.iter().map(|entry| entry.value))
         .chain(buffer_values.iter().copied())
         .chain(init.iter().copied())

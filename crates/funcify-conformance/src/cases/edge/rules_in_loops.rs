@@ -33,6 +33,7 @@ pub(super) fn cases() -> Cases {
         cases.push(weighted(name, &policy)?);
     }
     cases.extend([combined(false)?, combined(true)?, lanes()?, of_two_arguments()?, rows()?]);
+    cases.extend([behind_other_states(false)?, behind_other_states(true)?]);
     Ok(cases)
 }
 
@@ -242,4 +243,26 @@ fn rows() -> Result<Case, String> {
     // With the rule 6 x^2, whose derivative is 12 x; without it 4 x^3.
     let expected = || row([24f32, 12.]);
     gives("rule_of_some_rows", program, [row([2f32, -1.])], [("out_0", expected()), ("out_1", expected())])
+}
+
+/// Of a state that depends on x only after two steps, as one of two others does after one.
+fn behind_other_states(is_dynamic: bool) -> Result<Case, String> {
+    let program = move |g: &Builder| {
+        let x = g.input("x", "f32[]");
+        let step = |[a, b, c, _]: [Value; 4]| [a, a, b, square(c)];
+        let loss = |x: Value| {
+            let zero = constant(0f32);
+            let init = [x, zero, zero, zero];
+            let [.., last] = match is_dynamic {
+                false => scan_with(ScanOptions::new().length(4), init, (), |states, ()| (step(states), ())).0,
+                true => while_loop((init, constant(0i64)), |(_, i)| i.lt(4), |(states, i)| (step(states), i + 1)).0,
+            };
+            last.square()
+        };
+        let second = |x: Value| grad(x, |x| grad(x, loss));
+        vec![grad(x, loss), second(x), hvp(x, x.ones_like(), loss), grad(x, second)]
+    };
+    // x^4, whose gradient is 2 y 3 = 6 x^2.
+    let name = if is_dynamic { "rule_behind_other_states_in_while" } else { "rule_behind_other_states_in_scan" };
+    made(name, is_dynamic, program, 2.0, [24., 24., 24., 12.])
 }

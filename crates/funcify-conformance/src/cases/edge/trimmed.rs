@@ -26,6 +26,7 @@ pub(super) fn cases() -> Cases {
         more_rows_than_there_are()?,
         more_ys_than_there_are()?,
         every_kind_of_buffer()?,
+        every_kind_of_buffer_downward()?,
         rows_of_matrices_as_text()?,
     ])
 }
@@ -105,6 +106,37 @@ fn every_kind_of_buffer() -> Result<Case, String> {
         ("c", HostTensor::scalar(10f32)),
     ]);
     case("trimmed_buffers_of_every_kind", Graph::parse(text), inputs, expected)
+}
+
+/// The same downward, where the given rows are the trailing ones.
+fn every_kind_of_buffer_downward() -> Result<Case, String> {
+    let text = "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {
+        %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step for t in 0..T down {
+            seq %x: f32[] = %xs[t]
+            nit-sot %ys
+            mit-sot %s3: f32[] = %trace[t+3] from %old
+            mit-mot %r0: f32[], %r1: f32[] = %sums[t], %sums[t+1] from %rows
+            carry %before: f32[] = %c from %zero
+            %y: f32[] = mul %x, %x
+            %s: f32[] = add %s3, %x
+            %r: f32[] = add %r0, %r1
+            %next: f32[] = add %before, %r0
+            %ys[t] = %y
+            %trace[t] = %s
+            %sums[t] = %r
+            %c = %next
+        }
+        return ys=%ys, trace=%trace, sums=%sums, c=%c
+    }";
+    let inputs =
+        vec![row([1f32, 2., 3., 4.]), row([10f32, 20., 30.]), row([1f32, 1., 1., 1., 1.]), HostTensor::scalar(0f32)];
+    let expected = outputs_of([
+        ("ys", row([1f32, 4.])),
+        ("trace", row([35f32, 12.])),
+        ("sums", row([5f32, 4., 3.])),
+        ("c", HostTensor::scalar(4f32)),
+    ]);
+    case("trimmed_buffers_of_every_kind_down", Graph::parse(text), inputs, expected)
 }
 
 /// A trimmed state whose rows are matrices of symbolic sizes, downward.

@@ -1,0 +1,37 @@
+//! Random programs and their gradients, compiled whole and in parts, against the reference evaluation.
+
+use funcify_conformance::arbitrary::{Choices, Kept, Sample, is_ragged};
+use funcify_conformance::properties::{Tally, check_backend};
+use funcify_cpu::Cpu;
+
+/// Seeds that no other test has.
+const SEEDS: std::ops::Range<u64> = 3_000_000..3_000_200;
+
+#[test]
+fn random_programs_agree_with_the_reference_evaluation() {
+    agree(Cpu::default());
+}
+
+#[test]
+fn random_programs_in_parts_agree_with_the_reference_evaluation() {
+    agree(Cpu::dividing_all());
+}
+
+fn agree(cpu: Cpu) {
+    let (mut tally, mut wrong) = (Tally::default(), Vec::new());
+    for seed in SEEDS {
+        let kept = match Sample::new(&mut Choices::seeded(seed)) {
+            Ok(sample) => Kept::from(&sample),
+            Err(error) if is_ragged(&error) => continue,
+            Err(error) => panic!("seed {seed}: {error}"),
+        };
+        match check_backend(&kept, &cpu) {
+            Ok(other) => tally.add(&other),
+            Err(found) => wrong.push(format!("seed {seed}: {}: {}", found.property, found.reason)),
+        }
+    }
+    let first = wrong.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n");
+    assert!(wrong.is_empty(), "{first}\n{} are wrong", wrong.len());
+    let compiled = tally.0.get("compiled").copied().unwrap_or(0);
+    assert!(compiled as u64 > SEEDS.end - SEEDS.start, "{compiled} programs are compared");
+}

@@ -71,7 +71,7 @@ struct Arguments {
     /// Compares ratios with those of `benches/baseline.json`, and fails if one is worse by more than its noise.
     #[arg(long)]
     check: bool,
-    /// Keeps the ratios of this run as `benches/baseline.json`.
+    /// Keeps the ratios of this run as `benches/baseline.json`; with `--report` those of the last one.
     #[arg(long)]
     keep: bool,
     /// Makes the report, and the README's table, of the rows of the last run again; nothing runs.
@@ -109,6 +109,9 @@ fn bench(arguments: &Arguments) -> Result<bool> {
     if arguments.report {
         let run = Run::read(&rows)?;
         report::write(&run, &folder)?;
+        if arguments.keep {
+            baseline::keep(&run, &root())?;
+        }
         return report::readme::write(&run, &root()).map(|()| true);
     }
     let plan = plan(arguments, &folder)?;

@@ -517,7 +517,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
     }
 
     /// Whether an op certainly ends, and is not refused when it runs: no size that it makes can be negative, no axis that
-    /// it indexes is empty. One that may not must not run before a loop, which may have no steps.
+    /// it indexes is empty, a slice fits. One that may not must not run before a loop, which may have no steps.
     fn is_certain(&self, graph: &Graph, node: &Node) -> bool {
         let is_at_least = |dim: &Dim, least: i64| match dim.value(&self.sizes) {
             Ok(size) => size >= least,
@@ -533,9 +533,19 @@ impl<'a, B: Backend> Lowering<'a, B> {
             Op::ArgMax(op) => Some(op.axis),
             _ => None,
         };
+        let fits = match &node.op {
+            Op::Slice(op) => {
+                let size = &graph.ty(node.inputs[0]).shape.dims()[op.axis];
+                is_at_least(&op.start, 0)
+                    && is_at_least(&(op.limit.clone() - &op.start), 0)
+                    && is_at_least(&(size.clone() - &op.limit), 0)
+            }
+            _ => true,
+        };
         let has_elements = |axis: usize| is_at_least(&graph.ty(node.inputs[0]).shape.dims()[axis], 1);
         let is_bounded = !matches!(node.op, Op::While(While { bound: None, .. }));
         is_bounded
+            && fits
             && dims(&node.outputs).iter().all(|dim| given.contains(dim) || is_at_least(dim, 0))
             && indexed.is_none_or(has_elements)
             && node.op.bodies().iter().all(|body| body.nodes().iter().all(|node| self.is_certain(body, node)))

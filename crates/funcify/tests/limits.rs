@@ -198,6 +198,30 @@ fn a_refusal_leaves_the_function_as_it_was() {
     );
 }
 
+/// A loop without steps that is laid out uses nothing of what was made for it.
+#[test]
+fn what_nobody_uses_is_held_against_the_budget_while_it_is_made() {
+    let text = "fn @f(%xs: i64[T]) {
+  %0: i64[1048576] = iota {size=1048576, dtype=i64}
+  %ys: i64[T] = scan @b for t in 0..T with %0 {
+    seq %x: i64[] = %xs[t]
+    nit-sot %ys
+    %1: i64[] = take %0, %x {axis=0}
+    %ys[t] = %1
+  }
+  return ys=%ys
+}";
+    let graph = Graph::parse(text).unwrap();
+    for strategy in [LoopStrategy::Unroll, LoopStrategy::Native] {
+        for xs in [vec![], vec![7i64]] {
+            let options = CompileOptions { strategy, memory_budget: Some(1 << 20), ..CompileOptions::default() };
+            let xs = HostTensor::from_vec(xs.clone(), [xs.len()]).unwrap();
+            let results = Function::compile_with(&graph, &Reference, options).unwrap().call_host(&[xs]);
+            refused(results, "OverBudget", &["i64[1048576]"]);
+        }
+    }
+}
+
 /// A loop that ends early is held to what it has kept so far, not to its largest number of steps.
 #[test]
 fn loops_that_end_early_are_held_to_the_rows_that_they_have() {

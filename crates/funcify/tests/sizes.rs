@@ -1,7 +1,7 @@
 //! Sizes that only a running loop knows: they hold in what follows the loop, and anew in each step around it.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{Builder, DType, Error, Graph, HostTensor, Recurrence, Tree, Value, constant, evaluate, scan};
+use funcify::{Builder, DType, Error, Graph, HostTensor, Recurrence, Scalar, Tree, Value, constant, evaluate, scan};
 
 /// The first output in both modes, which must be that of the reference evaluation.
 #[track_caller]
@@ -43,6 +43,23 @@ fn the_count_of_an_inner_loop_is_not_hoisted_out_of_the_outer_one() {
         &[HostTensor::from_vec(vec![1f32, 1.], [2]).unwrap()],
     );
     assert_eq!(means.unwrap().as_slice::<f32>().unwrap(), [1.5, 2.0]);
+}
+
+#[test]
+fn a_slice_that_may_not_fit_is_not_hoisted_out_of_a_loop() {
+    let rows = |steps: usize, size: usize| {
+        let arguments = [
+            HostTensor::from_fn(DType::F32, &[steps], |_| Scalar::Float(2.0)),
+            HostTensor::from_vec(vec![3f32, 4., 5.][..size].to_vec(), [size]).unwrap(),
+        ];
+        let program = |g: &Builder| {
+            let (xs, w) = (g.input("xs", "f32[T]"), g.input("w", "f32[N]"));
+            scan(xs.sum(0), xs, |c, x| (c, w.slice(0, 0..2) * x)).1
+        };
+        run(program, &arguments).unwrap()
+    };
+    assert_eq!(rows(1, 3), HostTensor::from_vec(vec![6f32, 8.], [1, 2]).unwrap());
+    assert_eq!(rows(0, 1).shape(), [0, 2]);
 }
 
 #[test]

@@ -24,16 +24,19 @@ pub struct Corpus {
 }
 
 /// Programs that once were wrong.
-const FOUND: [&str; 9] = [
+const FOUND: [&str; 12] = [
     include_str!("../../tests/mutants/bind-panic.fir"),
     include_str!("../../tests/mutants/huge-broadcast.fir"),
     include_str!("../../tests/mutants/huge-count.fir"),
+    include_str!("../../tests/mutants/huge-iota-for-nobody.fir"),
     include_str!("../../tests/mutants/negative-size.fir"),
     include_str!("../../tests/mutants/negative-size-product.fir"),
     include_str!("../../tests/mutants/parse-panic-negate.fir"),
     include_str!("../../tests/mutants/parse-panic-pad.fir"),
+    include_str!("../../tests/mutants/rows-of-pairs-beyond-64-bits.fir"),
     include_str!("../../tests/mutants/size-product-wraps.fir"),
     include_str!("../../tests/mutants/size-wraps-at-run-time.fir"),
+    include_str!("../../tests/mutants/slice-of-a-step-that-never-runs.fir"),
 ];
 
 /// Longer texts are left out: what they show, shorter ones do.

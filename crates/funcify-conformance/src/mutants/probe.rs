@@ -178,7 +178,8 @@ fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
         Error::StepCountNotStatic { .. } | Error::ProgramTooLarge { .. } | Error::Rows { .. } => is_unrolled,
         Error::StepCount { .. } => is_unrolled,
         Error::OverBudget { .. } | Error::Cancelled { .. } => true,
-        _ => false,
+        // The rows of an associative scan's pairs are twice as long.
+        _ => error.to_string().contains("a size has 64 bits"),
     }
 }
 

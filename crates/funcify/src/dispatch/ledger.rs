@@ -67,9 +67,8 @@ impl Ledger {
         let Some(budget) = run.memory.map(|memory| memory.budget) else { return Ok(()) };
         let held = self.outer.saturating_add(self.live);
         run.memory = Some(Memory { budget, held });
-        let types = instruction.results.iter().zip(instruction.action.output_types());
         let mut bytes = 0u64;
-        for (_, ty) in types.filter(|(slot, _)| slot.is_some()) {
+        for ty in instruction.made() {
             bytes = bytes.saturating_add(run.bytes_of(ty).unwrap_or(0));
         }
         if held.saturating_add(bytes) > budget {
@@ -99,9 +98,15 @@ impl Ledger {
 }
 
 impl<B: Backend> Instruction<B> {
+    /// The types of what it makes: a kernel also makes the results that nobody uses.
+    fn made(&self) -> impl Iterator<Item = &TensorType> {
+        let makes_all = matches!(self.action, Action::Kernel(_));
+        let types = self.results.iter().zip(self.action.output_types());
+        types.filter(move |(slot, _)| makes_all || slot.is_some()).map(|(_, ty)| ty)
+    }
+
     fn shown_results(&self) -> String {
-        let types = self.results.iter().zip(self.action.output_types()).filter(|(slot, _)| slot.is_some());
-        types.map(|(_, ty)| ty.to_string()).collect::<Vec<_>>().join(", ")
+        self.made().map(|ty| ty.to_string()).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -149,13 +149,17 @@ impl<B: Backend> Program<B> {
         }
         let arguments = live;
         for instruction in &self.instructions {
+            // What a kernel makes for nobody is there while it runs.
+            let mut unused = 0usize;
             for (slot, ty) in instruction.results.iter().zip(instruction.action.output_types()) {
                 if let Some(slot) = slot {
                     held[*slot as usize] = bytes_of(ty, sizes)?;
                     live = live.checked_add(held[*slot as usize])?;
+                } else if matches!(instruction.action, Action::Kernel(_)) {
+                    unused = unused.checked_add(bytes_of(ty, sizes)?)?;
                 }
             }
-            let mut inside = 0;
+            let mut inside = unused;
             let sizes = match &instruction.action {
                 Action::Associative(node) => &node.largest_sizes(sizes),
                 _ => sizes,

@@ -186,7 +186,7 @@ pub(crate) fn run3<'a, T: Float, S: Simd>(
 }
 
 #[inline(always)]
-fn mask<T: Float, S: Simd>(simd: S, mask: T::Mask<S>) -> T::Vector<S> {
+pub(crate) fn mask<T: Float, S: Simd>(simd: S, mask: T::Mask<S>) -> T::Vector<S> {
     T::select(simd, mask, T::splat(simd, T::ONE), T::splat(simd, T::ZERO))
 }
 

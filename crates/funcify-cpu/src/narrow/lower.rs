@@ -5,14 +5,13 @@ use std::collections::HashMap;
 use super::{Code, Piece, REGISTERS, Verb, Word};
 use crate::float::Float;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
-use crate::plan::{Across, Instruction, Op, Operand, Region};
+use crate::plan::{Across, Instruction, OF_AN_INSTRUCTION, Op, Operand, Region};
 
 /// How many words a loop may have.
 const MOST_WORDS: usize = 512;
-/// Nanoseconds of a word, of one with a function in it, and of an instruction over rows and lanes and each of its vectors.
+/// Nanoseconds of a word, of one with a function in it, and of a vector of an instruction over rows and lanes.
 const OF_A_WORD: f64 = 2.0;
 const OF_A_FUNCTION: f64 = 7.0;
-const OF_AN_INSTRUCTION: f64 = 20.0;
 const OF_A_VECTOR: f64 = 0.6;
 /// From how many iterations on it is worth to fill registers.
 const LEAST_TIMES: usize = 4;

@@ -109,13 +109,11 @@ impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
     }
     #[inline(always)]
     fn less(self, simd: S, other: Self) -> Self {
-        let mask = T::less(simd, self.0, other.0);
-        Vector(T::select(simd, mask, T::splat(simd, T::ONE), T::splat(simd, T::ZERO)))
+        Vector(binary::mask::<T, S>(simd, T::less(simd, self.0, other.0)))
     }
     #[inline(always)]
     fn less_equal(self, simd: S, other: Self) -> Self {
-        let mask = T::less_equal(simd, self.0, other.0);
-        Vector(T::select(simd, mask, T::splat(simd, T::ONE), T::splat(simd, T::ZERO)))
+        Vector(binary::mask::<T, S>(simd, T::less_equal(simd, self.0, other.0)))
     }
     #[inline(always)]
     fn mul_add(self, simd: S, other: Self, sum: Self) -> Self {

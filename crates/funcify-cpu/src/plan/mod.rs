@@ -94,6 +94,9 @@ pub use check::PlanError;
 
 use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary};
 
+/// Nanoseconds that an instruction takes before its first element, on one core of a server.
+pub(crate) const OF_AN_INSTRUCTION: f64 = 20.0;
+
 /// How deep loops nest in a program.
 pub const DEPTH: usize = 3;
 

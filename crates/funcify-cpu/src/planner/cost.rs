@@ -8,9 +8,8 @@ use funcify::types::Sizes;
 use funcify::{Graph, ValueId};
 
 use super::parallel::{Label, Labels};
+use crate::plan::OF_AN_INSTRUCTION;
 
-/// Nanoseconds of an instruction before its first element.
-const OF_AN_INSTRUCTION: f64 = 20.0;
 /// Nanoseconds of an element.
 const OF_AN_ELEMENT: f64 = 0.1;
 /// Nanoseconds of a multiplication and addition of a product.

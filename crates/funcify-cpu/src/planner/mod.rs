@@ -79,12 +79,13 @@ impl Division {
 
 /// Plans a graph for sizes that are known.
 pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division) -> Result<GraphPlan, Declined> {
-    if let Some(labels) = Labels::find(graph, sizes) {
+    if let Some(mut labels) = Labels::find(graph, sizes) {
+        labels.lay_out(graph, sizes, division.least_lanes());
         let parts = match division {
             Division::Worthwhile => cost::parts(graph, sizes, &labels),
             Division::Always => (2..=labels.size).find(|parts| labels.size.is_multiple_of(*parts)).unwrap_or(1),
         };
-        if (parts > 1 || labels.is_innermost(graph, sizes, division.least_lanes()))
+        if (parts > 1 || labels.is_innermost)
             && let Ok(plan) = plan_parts(graph, sizes, labels, parts, division)
         {
             return Ok(plan);
@@ -110,7 +111,6 @@ fn plan_parts(
         inputs: graph.inputs().len(),
         part: labels.size / parts,
         is_divided: parts > 1,
-        is_innermost: labels.is_innermost(graph, sizes, division.least_lanes()),
         division,
         strip: None,
         labels,
@@ -185,8 +185,6 @@ struct Planner {
     labels: Labels,
     part: usize,
     is_divided: bool,
-    /// Whether values in loops have that axis innermost.
-    is_innermost: bool,
     division: Division,
     /// The strip of steps that is planned.
     strip: Option<strips::Strip>,
@@ -225,7 +223,7 @@ impl Planner {
     /// The axis that a value in a loop has innermost, if that is not the order of its axes.
     fn innermost(&self, graph: &Graph, value: ValueId) -> Option<usize> {
         match self.labels.of(graph, value) {
-            Label::Axis(axis) if self.is_innermost => Some(axis),
+            Label::Axis(axis) if self.labels.is_innermost => Some(axis),
             _ => None,
         }
     }

@@ -33,6 +33,8 @@ pub(super) enum Label {
 pub(super) struct Labels {
     graphs: HashMap<usize, Vec<Label>>,
     pub(super) size: usize,
+    /// Whether values in loops have the axis innermost.
+    pub(super) is_innermost: bool,
 }
 
 /// The indices of the axis are mixed.
@@ -74,11 +76,11 @@ impl Labels {
         }
     }
 
-    /// Whether values in loops are better laid out with the axis innermost: it has at least so many indices and is not their
+    /// Lays values in loops out with the axis innermost, if that is better: it has at least so many indices and is not their
     /// last one everywhere, and all products are so small that they are sums of rows.
-    pub(super) fn is_innermost(&self, graph: &Graph, sizes: &Sizes, least: usize) -> bool {
+    pub(super) fn lay_out(&mut self, graph: &Graph, sizes: &Sizes, least: usize) {
         let mut moves = false;
-        self.size >= least && self.allows_innermost(graph, sizes, false, &mut moves) && moves
+        self.is_innermost = self.size >= least && self.allows_innermost(graph, sizes, false, &mut moves) && moves;
     }
 
     fn allows_innermost(&self, graph: &Graph, sizes: &Sizes, is_body: bool, moves: &mut bool) -> bool {

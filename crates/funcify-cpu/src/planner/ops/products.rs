@@ -100,7 +100,7 @@ impl Scope<'_, '_> {
             self.planner.emitter.fill(&to, 0.0)?;
             return Ok(Value::Tensor(to));
         }
-        if self.planner.is_innermost && level > 1 && self.is_labelled(node) {
+        if self.planner.labels.is_innermost && level > 1 && self.is_labelled(node) {
             let to = self.target(value, &shape, level);
             self.sums(&to, &left, &right)?;
             return Ok(Value::Tensor(to));

@@ -159,27 +159,41 @@ fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
 /// A loop whose steps are known, one that ends early and one over the rows that it gave, as a backend that unrolls runs
 /// them unless it is told otherwise.
 #[test]
-fn without_a_strategy_loops_are_unrolled_where_their_steps_are_known() {
-    let graph = Graph::build("model", |g| {
-        let xs = g.input("xs", "f32[T]");
-        let zero = xs.index(0, 0) * 0.0;
-        let (_, sums) = scan(zero, xs, |sum, x| (sum + x, sum + x));
-        let (_, cut) = scan_until(zero, sums, |_, x| (x, x, x.gt(3.0)));
-        scan(zero, cut, |sum, x| (sum + x, ())).0
-    });
-    let graph = graph.unwrap();
-    let candle = Function::compile(&graph, &funcify_candle::Candle::cpu()).unwrap();
-    for (xs, sum) in [(HostTensor::from([1f32, 1., 2., 9.]), 7f32), (HostTensor::from([5f32, 1.]), 5.)] {
-        assert_eq!(candle.call_host(&[xs]).unwrap(), [HostTensor::scalar(sum)]);
+fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_known() {
+    let graph = |dtype: &str| {
+        let built = Graph::build("model", |g| {
+            let [xs, limit] =
+                [("xs", "[T]"), ("limit", "[]")].map(|(name, shape)| g.input(name, format!("{dtype}{shape}")));
+            let zero = limit.zeros_like();
+            let (_, sums) = scan(zero, xs, |sum, x| (sum + x, sum + x));
+            let (_, cut) = scan_until(zero, sums, |_, x| (x, x, x.gt(limit)));
+            scan(zero, cut, |sum, x| (sum + x, ())).0
+        });
+        built.unwrap()
+    };
+    let raw = || CompileOptions { rewrites: None, ..CompileOptions::default() };
+    for (dtype, first) in [(DType::F32, LoopStrategy::Compiled), (DType::I32, LoopStrategy::Unroll)] {
+        let graph = graph(dtype.name());
+        let candle = Function::compile_with(&graph, &funcify_candle::Candle::cpu(), raw()).unwrap();
+        for (xs, sum) in [(vec![1f32, 1., 2., 9.], 7f32), (vec![5f32, 1.], 5.)] {
+            let inputs = [HostTensor::from(xs.as_slice()), HostTensor::scalar(3f32)].map(|input| input.cast(dtype));
+            assert_eq!(candle.call_host(&inputs).unwrap(), [HostTensor::scalar(sum).cast(dtype)]);
+        }
+        let loops = candle.report().loops;
+        let taken: Vec<_> = loops.iter().map(|each| (each.op, each.strategy, each.steps)).collect();
+        let native = LoopStrategy::Native;
+        let expected = [
+            ("scan", first, Steps::Exactly(2)),
+            ("scan", native, Steps::AtMost(2)),
+            ("scan", native, Steps::AtRunTime),
+        ];
+        assert_eq!(taken, expected);
+        let declined: Vec<bool> = loops.iter().map(|each| each.declined.is_some()).collect();
+        assert_eq!(declined, [first == LoopStrategy::Unroll, true, true]);
+        let inputs = [HostTensor::from([1f32]), HostTensor::scalar(3f32)].map(|input| input.cast(dtype));
+        let refused = compile(&graph, UNROLL).and_then(|forced| forced.call_host(&inputs));
+        assert!(matches!(refused, Err(Error::StepCountNotStatic { .. })));
     }
-    let loops = candle.report().loops;
-    let taken: Vec<_> = loops.iter().map(|each| (each.op, each.strategy, each.steps)).collect();
-    let (unroll, native) = (LoopStrategy::Unroll, LoopStrategy::Native);
-    let expected =
-        [("scan", unroll, Steps::Exactly(2)), ("scan", native, Steps::AtMost(2)), ("scan", native, Steps::AtRunTime)];
-    assert_eq!(taken, expected);
-    let refused = compile(&graph, UNROLL).and_then(|forced| forced.call_host(&[HostTensor::from([1f32])]));
-    assert!(matches!(refused, Err(Error::StepCountNotStatic { .. })));
 }
 
 /// The steps of an unrolled loop share the programs of the choice and of the conditional loop in them.
@@ -211,7 +225,11 @@ fn a_report_tells_what_became_of_a_graph() {
         sums.exp()
     });
     let graph = graph.unwrap();
-    let native = compile(&graph, NATIVE).unwrap();
+    let compile = |strategy| {
+        let options = CompileOptions { strategy, rewrites: None, ..CompileOptions::default() };
+        Function::compile_with(&graph, &Reference, options)
+    };
+    let native = compile(NATIVE).unwrap();
     let before = native.report();
     assert_eq!((before.graph_ops, before.peak_bytes), (8, None), "{graph}");
     native.call_host(&[numbers(100)]).unwrap();
@@ -223,7 +241,7 @@ fn a_report_tells_what_became_of_a_graph() {
     let text = report.to_string();
     assert!(text.contains("native, steps known at run time (tests/tests/functions.rs:"), "{text}");
 
-    let unrolled = compile(&graph, UNROLL).unwrap();
+    let unrolled = compile(UNROLL).unwrap();
     let made = |count: usize| {
         unrolled.call_host(&[numbers(count)]).unwrap();
         unrolled.report()

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result, anyhow};
-use funcify_conformance::{Report, Subject, all_cases, run_case, run_rewritten, unmatched_gaps};
+use funcify_conformance::{Report, Subject, all_cases, rewritten, run_case, run_rewritten, unmatched_gaps};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::backends;
@@ -30,7 +31,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let subjects = backends::subjects(&arguments.backend)?;
     let all = all_cases().map_err(|reason| anyhow!(reason))?;
     let wanted = |name: &str| arguments.filter.as_deref().is_none_or(|filter| name.contains(filter));
-    let cases: Vec<_> = all.iter().filter(|case| wanted(&case.name)).collect();
+    let cases = all.iter().filter(|case| wanted(&case.name));
+    let cases: Vec<_> = cases.map(|case| (case, LazyLock::new(|| rewritten(case)))).collect();
     if cases.is_empty() {
         return Err(anyhow!("no case has `{}` in its name", arguments.filter.as_deref().unwrap_or_default()));
     }
@@ -47,11 +49,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
         if arguments.filter.is_none() {
             rows.extend(unmatched_gaps(&all, subject));
         }
-        for case in &cases {
+        for (case, rewritten) in &cases {
             bar.set_message(format!("{}/{}", subject.name, case.name));
-            for mode in subject.modes() {
+            for &mode in subject.modes() {
                 rows.push(run_case(case, subject, mode));
-                rows.extend(run_rewritten(case, subject, mode));
+                rows.extend(rewritten.as_ref().map(|graph| run_rewritten(case, graph, subject, mode)));
                 bar.inc(1);
             }
         }

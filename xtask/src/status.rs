@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use funcify::DType;
-use funcify::dispatch::{Executor, backend_names, open_backend};
+use funcify::dispatch::{Compiles, Executor, backend_names, open_backend};
 use funcify::ops::{CONTROL_FLOW, all_names};
 
 use crate::root;
@@ -70,7 +70,7 @@ fn status(backends: &[Arc<dyn Executor>]) -> String {
     text.push_str("\n## Ops\n\n`native` and `unroll` are how a backend runs loops unless told otherwise.\n\n");
     text.push_str(&head("op", backends));
     for name in all_names() {
-        let cells = backends.iter().map(|backend| has_op(backend.as_ref(), name).to_string());
+        let cells = backends.iter().map(|backend| has_op(backend.as_ref(), name));
         text.push_str(&line(&format!("`{name}`"), cells));
     }
 
@@ -93,16 +93,19 @@ fn status(backends: &[Arc<dyn Executor>]) -> String {
     text
 }
 
-fn has_op(backend: &dyn Executor, op: &str) -> &'static str {
+fn has_op(backend: &dyn Executor, op: &str) -> String {
     // A constant is uploaded when a program is compiled, and control flow is run from the host: no conversions.
     let has = op == "constant"
         || CONTROL_FLOW.contains(&op)
         || backend.has_fallback()
         || backend.converted_ops().contains(&op);
     match (has, op) {
-        (true, "scan") => backend.loop_strategy().name(),
-        (true, _) => "yes",
-        (false, _) => "no",
+        (true, "scan") => match (backend.compiles(), backend.loop_strategy()) {
+            (Compiles::Nothing, strategy) => strategy.name().to_string(),
+            (_, strategy) => format!("compiled, {}", strategy.name()),
+        },
+        (true, _) => "yes".to_string(),
+        (false, _) => "no".to_string(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A graph compiled for a backend, called on the backend's own tensors.
 
 use anyhow::{Context, Result};
-use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy, Profile};
+use funcify::dispatch::{Backend, CompileOptions, Function, Profile};
 use funcify::{Graph, HostTensor};
 
 use super::Prepared;
@@ -16,11 +16,10 @@ struct Compiled<B: Backend> {
 pub(super) fn prepare<B: Backend>(
     graph: Graph,
     backend: &B,
-    strategy: LoopStrategy,
+    options: CompileOptions,
     inputs: &[(String, HostTensor)],
     wait: fn(&B) -> Result<()>,
 ) -> Result<Box<dyn Prepared>> {
-    let options = CompileOptions { strategy, ..CompileOptions::default() };
     let function = Function::compile_with(&graph, backend, options)?;
     let upload =
         |(_, tensor): &(String, HostTensor)| backend.upload(tensor).map_err(|error| anyhow::anyhow!("{error}"));

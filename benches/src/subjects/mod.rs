@@ -6,7 +6,7 @@ mod plugin;
 
 use anyhow::{Result, bail};
 use funcify::HostTensor;
-use funcify::dispatch::{LoopStrategy, Profile, Reference};
+use funcify::dispatch::{CompileOptions, LoopStrategy, Profile, Reference};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_cpu::Cpu;
@@ -17,22 +17,28 @@ use crate::workloads::{Loss, Sizes, Workload};
 
 /// Every subject, in the order of the report. A new one is an entry here.
 pub(crate) const ALL: &[Subject] = &[
-    subject("reference", Kind::Compiled(Device::Reference, LoopStrategy::Native), None),
-    subject("cpu", Kind::Compiled(Device::Cpu, LoopStrategy::Compiled), None),
+    subject("reference", Kind::Compiled(Device::Reference, Way::RAW_NATIVE), None),
+    subject("cpu", Kind::Compiled(Device::Cpu, Way::DEFAULT), None),
     subject("candle-by-hand", Kind::ByHand(Device::Candle), None),
-    subject("candle-native", Kind::Compiled(Device::Candle, LoopStrategy::Native), Some("candle-by-hand")),
-    subject("candle-unroll", Kind::Compiled(Device::Candle, LoopStrategy::Unroll), Some("candle-by-hand")),
+    subject("candle-native", Kind::Compiled(Device::Candle, Way::RAW_NATIVE), Some("candle-by-hand")),
+    subject("candle-unroll", Kind::Compiled(Device::Candle, Way::RAW_UNROLLED), Some("candle-by-hand")),
+    subject("candle-rewritten", Kind::Compiled(Device::Candle, Way::REWRITTEN), Some("candle-by-hand")),
+    subject("candle-compiled", Kind::Compiled(Device::Candle, Way::DEFAULT), Some("candle-by-hand")),
     subject("candle-plugin", Kind::Plugin(Device::Candle), Some("candle-by-hand")),
     subject("burn-flex-by-hand", Kind::ByHand(Device::Flex), None),
-    subject("burn-flex-native", Kind::Compiled(Device::Flex, LoopStrategy::Native), Some("burn-flex-by-hand")),
-    subject("burn-flex-unroll", Kind::Compiled(Device::Flex, LoopStrategy::Unroll), Some("burn-flex-by-hand")),
+    subject("burn-flex-native", Kind::Compiled(Device::Flex, Way::RAW_NATIVE), Some("burn-flex-by-hand")),
+    subject("burn-flex-unroll", Kind::Compiled(Device::Flex, Way::RAW_UNROLLED), Some("burn-flex-by-hand")),
+    subject("burn-flex-rewritten", Kind::Compiled(Device::Flex, Way::REWRITTEN), Some("burn-flex-by-hand")),
+    subject("burn-flex-compiled", Kind::Compiled(Device::Flex, Way::DEFAULT), Some("burn-flex-by-hand")),
     subject("burn-flex-plugin", Kind::Plugin(Device::Flex), Some("burn-flex-by-hand")),
     subject("burn-ndarray-by-hand", Kind::ByHand(Device::Ndarray), None),
-    subject("burn-ndarray-native", Kind::Compiled(Device::Ndarray, LoopStrategy::Native), Some("burn-ndarray-by-hand")),
+    subject("burn-ndarray-native", Kind::Compiled(Device::Ndarray, Way::RAW_NATIVE), Some("burn-ndarray-by-hand")),
+    subject("burn-ndarray-compiled", Kind::Compiled(Device::Ndarray, Way::DEFAULT), Some("burn-ndarray-by-hand")),
     subject("burn-ndarray-plugin", Kind::Plugin(Device::Ndarray), Some("burn-ndarray-by-hand")),
     subject("burn-wgpu-by-hand", Kind::ByHand(Device::Wgpu), None),
-    subject("burn-wgpu-native", Kind::Compiled(Device::Wgpu, LoopStrategy::Native), Some("burn-wgpu-by-hand")),
-    subject("burn-wgpu-unroll", Kind::Compiled(Device::Wgpu, LoopStrategy::Unroll), Some("burn-wgpu-by-hand")),
+    subject("burn-wgpu-native", Kind::Compiled(Device::Wgpu, Way::RAW_NATIVE), Some("burn-wgpu-by-hand")),
+    subject("burn-wgpu-unroll", Kind::Compiled(Device::Wgpu, Way::RAW_UNROLLED), Some("burn-wgpu-by-hand")),
+    subject("burn-wgpu-rewritten", Kind::Compiled(Device::Wgpu, Way::REWRITTEN), Some("burn-wgpu-by-hand")),
     subject("burn-wgpu-plugin", Kind::Plugin(Device::Wgpu), Some("burn-wgpu-by-hand")),
     subject("jax", Kind::Python, None),
     subject("torch-eager", Kind::Python, None),
@@ -80,7 +86,7 @@ impl Subject {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A compiled function on a backend's own tensors; its gradient is a graph.
-    Compiled(Device, LoopStrategy),
+    Compiled(Device, Way),
     /// The plug-in: a graph as one op of the framework's autodiff, through `loss.backward()`.
     Plugin(Device),
     /// The loop by hand, with the framework's own autodiff.
@@ -89,6 +95,26 @@ pub(crate) enum Kind {
     Python,
     /// A worker in Rust on rlx (`peers/rlx`).
     Rlx,
+}
+
+/// How a function is compiled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way {
+    strategy: LoopStrategy,
+    is_rewritten: bool,
+}
+
+impl Way {
+    /// As it is by default: rewritten, loops compiled where the backend does that.
+    const DEFAULT: Way = Way { strategy: LoopStrategy::Auto, is_rewritten: true };
+    const REWRITTEN: Way = Way { strategy: LoopStrategy::Native, is_rewritten: true };
+    const RAW_NATIVE: Way = Way { strategy: LoopStrategy::Native, is_rewritten: false };
+    const RAW_UNROLLED: Way = Way { strategy: LoopStrategy::Unroll, is_rewritten: false };
+
+    fn options(self) -> CompileOptions {
+        let default = CompileOptions { strategy: self.strategy, ..CompileOptions::default() };
+        if self.is_rewritten { default } else { CompileOptions { rewrites: None, ..default } }
+    }
 }
 
 /// Where the tensors are.
@@ -150,7 +176,7 @@ pub(crate) fn declines(subject: &Subject, workload: &Workload, phase: Phase) -> 
     match (subject.kind, phase) {
         (_, Phase::Train) if workload.loss == Loss::None => Some("the workload has no gradient".into()),
         (Kind::Plugin(_), Phase::Forward) => Some("forward, a plug-in is the compiled function".into()),
-        (Kind::Compiled(_, LoopStrategy::Unroll), Phase::Train) if workload.is_conditional => {
+        (Kind::Compiled(_, Way::RAW_UNROLLED), Phase::Train) if workload.is_conditional => {
             Some("the backward loop has as many steps as ran, so it is not unrolled".into())
         }
         _ => None,
@@ -166,16 +192,17 @@ pub(crate) fn prepare(
     inputs: &[(String, HostTensor)],
 ) -> Result<Box<dyn Prepared>> {
     match subject.kind {
-        Kind::Compiled(device, strategy) => {
+        Kind::Compiled(device, way) => {
+            let options = way.options();
             let graph = match phase {
                 Phase::Forward => (workload.graph)(&sizes)?,
                 Phase::Train => workload.training_graph(&sizes)?,
             };
             match device {
-                Device::Reference => compiled::prepare(graph, &Reference, strategy, inputs, |_| Ok(())),
-                Device::Cpu => compiled::prepare(graph, &Cpu::default(), strategy, inputs, |_| Ok(())),
-                Device::Candle => compiled::prepare(graph, &Candle::cpu(), strategy, inputs, |_| Ok(())),
-                _ => compiled::prepare(graph, &device.burn()?, strategy, inputs, |burn: &Burn| {
+                Device::Reference => compiled::prepare(graph, &Reference, options, inputs, |_| Ok(())),
+                Device::Cpu => compiled::prepare(graph, &Cpu::default(), options, inputs, |_| Ok(())),
+                Device::Candle => compiled::prepare(graph, &Candle::cpu(), options, inputs, |_| Ok(())),
+                _ => compiled::prepare(graph, &device.burn()?, options, inputs, |burn: &Burn| {
                     burn.device().sync().map_err(|error| anyhow::anyhow!("{error:?}"))
                 }),
             }

@@ -1,5 +1,6 @@
 //! The device handle, and what loops and calls need of it beside the kernels.
 
+use std::sync::Arc;
 #[cfg(feature = "wgpu")]
 use std::sync::OnceLock;
 
@@ -8,12 +9,14 @@ use burn::backend::{Dispatch, DispatchDevice, TensorMetadata};
 #[cfg(feature = "wgpu")]
 use burn::tensor::wgpu::WgpuBackend;
 use burn::tensor::{BoolDType, DType as BurnDType, Device, FloatDType, IntDType, Scalar, Shape};
-use funcify::dispatch::{Backend, Call, Kernel, Part, StackType, Tensors};
+use funcify::dispatch::{Backend, Call, Compiled, Compiles, Declined, Kernel, Part, StackType, Tensors, Whole};
 use funcify::error::{BackendError, Place, Site};
 use funcify::ops::Op;
 use funcify::{DType, HostTensor, TensorType};
+use funcify_cpu::{Division, Engine};
 use half::{bf16, f16};
 
+use crate::compiled::Loop;
 use crate::kinds::{self, Tensor};
 use crate::{data, dtypes, on_host};
 
@@ -312,6 +315,20 @@ impl Backend for Burn {
             }
             DType::F16 if dtypes::of(&tensor) == Some(DType::F32) => Ok(Dispatch::float_cast(tensor, FloatDType::F16)),
             _ => Ok(tensor),
+        }
+    }
+
+    fn compiles(&self) -> Compiles {
+        if self.in_host_memory() { Compiles::Loops } else { Compiles::Nothing }
+    }
+
+    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
+        match self.in_host_memory() {
+            true => {
+                let engine = Engine::compile(whole, Division::default())?;
+                Ok(Arc::new(Loop { engine, burn: self.clone() }))
+            }
+            false => Err(Declined::new(self.name, "its tensors do not lie in host memory")),
         }
     }
 

@@ -8,8 +8,8 @@
 //!
 //! # As a backend
 //! [`Burn`] is a device: `Burn::flex()`, `Burn::ndarray()` or `Burn::wgpu()`. It runs programs on Burn's dispatched primitives, whose
-//! rank is known at run time, without Burn's autodiff: funcify differentiates the graph itself. Loops run natively;
-//! a trace is allocated once and its rows are written in place.
+//! rank is known at run time, without Burn's autodiff: funcify differentiates the graph itself. In host memory, loops of f32 and
+//! f64 run as a whole in the engine of `funcify-cpu`. All others run natively; a trace is allocated once and its rows are written in place.
 //!
 //! ```
 //! use funcify::HostTensor;
@@ -53,6 +53,7 @@ mod on_device;
 #[macro_use]
 mod on_host;
 mod capture;
+mod compiled;
 mod ops;
 mod plugin;
 

@@ -1,11 +1,17 @@
 //! The backend: a Candle device, how its tensors are made, read, taken apart and stacked.
 
+use std::sync::Arc;
+
 use candle_core::{DType as CandleDType, Device, Tensor, WithDType};
-use funcify::dispatch::{Backend, Call, Kernel, Part, StackType, Tensors, TrackedCall};
+use funcify::dispatch::{
+    Backend, Call, Compiled, Compiles, Declined, Kernel, Part, StackType, Tensors, TrackedCall, Whole,
+};
 use funcify::error::BackendError;
 use funcify::ops::Op;
 use funcify::{DType, HostTensor, Storage};
+use funcify_cpu::{Division, Engine};
 
+use crate::compiled::Loop;
 use crate::differentiable::{Differentiable, DifferentiableOptions, is_tracked};
 use crate::errors::{kernel as without_backtrace, plain};
 
@@ -166,6 +172,17 @@ impl Backend for Candle {
         match dtype {
             DType::Bool if tensor.elem_count() > 0 => Ok(tensor.ne(0u8).map_err(plain)?),
             _ => Ok(tensor),
+        }
+    }
+
+    fn compiles(&self) -> Compiles {
+        if self.device.is_cpu() { Compiles::Loops } else { Compiles::Nothing }
+    }
+
+    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
+        match self.device.is_cpu() {
+            true => Ok(Arc::new(Loop(Engine::compile(whole, Division::default())?))),
+            false => Err(Declined::new(self.name(), "the device is not the CPU")),
         }
     }
 

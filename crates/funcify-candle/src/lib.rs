@@ -1,4 +1,4 @@
-//! The Candle backend of funcify: every op on Candle's tensors, loops unrolled; and loops for Candle's models.
+//! The Candle backend of funcify: every op on Candle's tensors, loops compiled or unrolled; and loops for Candle's models.
 //!
 //! ```
 //! use candle_core::{Device, Tensor};
@@ -20,6 +20,12 @@
 //! exponentials, products of matrices, sums, selections, views) are Candle's kernels. What Candle lacks, computes
 //! otherwise or panics on (integer arithmetic that overflows, division by zero, NaN in max and min, reductions, running
 //! reductions, sorting, scatter) are kernels of this crate, which run on the CPU only: on another device they are an error.
+//!
+//! # Loops
+//!
+//! On the CPU, loops of f32 and f64 run as a whole in the engine of `funcify-cpu`, which reads and writes Candle's memory itself. Other
+//! loops, and all on other devices, are unrolled if their number of steps is known, and else run step by step.
+//! [`Function::report`](funcify::dispatch::Function::report) says which, and why.
 //!
 //! # Threads
 //!
@@ -71,6 +77,7 @@
 mod autodiff;
 mod backend;
 mod closures;
+mod compiled;
 mod cpu;
 mod differentiable;
 mod errors;

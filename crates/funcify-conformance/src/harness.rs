@@ -1,12 +1,12 @@
 //! The suite as tests of a third party's backend: one test a case and mode.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use funcify::dispatch::Executor;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::expectations::Expectations;
-use crate::runner::{Status, Subject, run_case, run_rewritten, unmatched_gaps};
+use crate::runner::{Status, Subject, rewritten, run_case, run_rewritten, unmatched_gaps};
 use crate::suite::{Case, all_cases};
 
 /// The suite as a test program of its own: put `fn main() { funcify_conformance::run_as_tests(Arc::new(MyBackend), "") }`
@@ -34,11 +34,16 @@ pub fn trials_of(cases: Vec<Case>, subject: &Subject) -> Vec<Trial> {
     let mut trials: Vec<Trial> =
         unmatched_gaps(&cases, subject).into_iter().map(|row| failing(&row.case, row.reason)).collect();
     for case in cases.into_iter().map(Arc::new) {
-        for mode in subject.modes() {
+        let rewritten = Arc::new(LazyLock::new({
+            let case = case.clone();
+            move || rewritten(&case)
+        }));
+        for &mode in subject.modes() {
             let name = format!("{}/{}/{}", subject.name, case.name, mode.name());
-            let (case, subject) = (case.clone(), subject.clone());
+            let (case, rewritten, subject) = (case.clone(), rewritten.clone(), subject.clone());
             trials.push(Trial::test(name, move || {
-                let rows = [Some(run_case(&case, &subject, mode)), run_rewritten(&case, &subject, mode)];
+                let of_rewritten = (**rewritten).as_ref().map(|graph| run_rewritten(&case, graph, &subject, mode));
+                let rows = [Some(run_case(&case, &subject, mode)), of_rewritten];
                 let failed = rows.into_iter().flatten().find(|row| row.status == Status::Fail);
                 failed.map_or(Ok(()), |row| Err(Failed::from(format!("{}: {}", row.mode, row.reason))))
             }));

@@ -24,5 +24,5 @@ pub use compare::compare;
 pub use expectations::Expectations;
 pub use harness::{run_as_tests, trials, trials_of};
 pub use report::Report;
-pub use runner::{MODES, Row, Status, Subject, modes_of, run_case, run_rewritten, unmatched_gaps};
+pub use runner::{MODES, Row, Status, Subject, modes_of, rewritten, run_case, run_rewritten, unmatched_gaps};
 pub use suite::{Case, Expected, ExpectedOutput, all_cases, all_golden_cases};

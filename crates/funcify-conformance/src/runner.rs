@@ -3,9 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use funcify::dispatch::{CompileOptions, Executor, LoopStrategy};
+use funcify::dispatch::{CompileOptions, Compiles, Executor, LoopStrategy};
 use funcify::rewrite::RewriteOptions;
-use funcify::{Error, HostTensor};
+use funcify::{Error, Graph, HostTensor};
 use serde::Serialize;
 
 use crate::compare::compare;
@@ -15,11 +15,13 @@ use crate::suite::{Case, Expected};
 /// How a case is run on a backend that does not compile loops.
 pub const MODES: [LoopStrategy; 2] = [LoopStrategy::Unroll, LoopStrategy::Native];
 
-/// How a case is run on a backend: where loops are compiled as a whole, also so, and not unrolled.
-pub fn modes_of(executor: &dyn Executor) -> [LoopStrategy; 2] {
-    match executor.loop_strategy() {
-        LoopStrategy::Compiled => [LoopStrategy::Native, LoopStrategy::Compiled],
-        _ => MODES,
+/// How a case is run on a backend: where loops are compiled as a whole, also so. What compiles whole programs has no use for
+/// loops laid out.
+pub fn modes_of(executor: &dyn Executor) -> &'static [LoopStrategy] {
+    match executor.compiles() {
+        Compiles::Nothing => &MODES,
+        Compiles::Loops => &[LoopStrategy::Unroll, LoopStrategy::Native, LoopStrategy::Compiled],
+        Compiles::Programs => &[LoopStrategy::Native, LoopStrategy::Compiled],
     }
 }
 
@@ -36,8 +38,8 @@ pub struct Subject {
 
 impl Subject {
     /// How cases are run on it.
-    pub fn modes(&self) -> [LoopStrategy; 2] {
-        self.executor.as_ref().map_or(MODES, |executor| modes_of(executor.as_ref()))
+    pub fn modes(&self) -> &'static [LoopStrategy] {
+        self.executor.as_ref().map_or(&MODES, |executor| modes_of(executor.as_ref()))
     }
 }
 
@@ -77,21 +79,24 @@ pub fn run_case(case: &Case, subject: &Subject, mode: LoopStrategy) -> Row {
     row(case, subject, mode, None)
 }
 
-/// Runs one case in one mode on a backend, rewritten; nothing if no rule changes it. What is a gap as it is written need not be
-/// one then.
-pub fn run_rewritten(case: &Case, subject: &Subject, mode: LoopStrategy) -> Option<Row> {
-    let rewrites = RewriteOptions::new();
-    let is_changed = case.graph.rewritten_with(&rewrites).is_ok_and(|rewritten| !rewritten.patches.is_empty());
-    is_changed.then(|| row(case, subject, mode, Some(rewrites)))
+/// The program of a case, rewritten by all rules; nothing if no rule changes it.
+pub fn rewritten(case: &Case) -> Option<Graph> {
+    let rewritten = case.graph.rewritten_with(&RewriteOptions::new()).ok()?;
+    (!rewritten.patches.is_empty()).then_some(rewritten.graph)
 }
 
-fn row(case: &Case, subject: &Subject, mode: LoopStrategy, rewrites: Option<RewriteOptions>) -> Row {
-    let kind = if rewrites.is_some() { "rewritten" } else { "raw" };
+/// Runs one case in one mode on a backend, with its program [`rewritten`]. What is a gap as it is written need not be one then.
+pub fn run_rewritten(case: &Case, rewritten: &Graph, subject: &Subject, mode: LoopStrategy) -> Row {
+    row(case, subject, mode, Some(rewritten))
+}
+
+fn row(case: &Case, subject: &Subject, mode: LoopStrategy, rewritten: Option<&Graph>) -> Row {
+    let kind = if rewritten.is_some() { "rewritten" } else { "raw" };
     let (status, reason) = match &subject.executor {
         Err(reason) => (Status::Absent, reason.clone()),
         Ok(executor) => {
-            let execution = execute(case, executor.as_ref(), mode, rewrites.clone());
-            match (rewrites, &execution, &case.expected) {
+            let execution = execute(case, executor.as_ref(), mode, rewritten.unwrap_or(&case.graph));
+            match (rewritten, &execution, &case.expected) {
                 // A loop that could not be laid out, or an op without a conversion, may be gone.
                 (Some(_), Execution::Results(results), Expected::Outputs(expected)) => {
                     match compare(&case.graph, results, expected) {
@@ -138,9 +143,9 @@ enum Execution {
     Panic(String),
 }
 
-fn execute(case: &Case, executor: &dyn Executor, mode: LoopStrategy, rewrites: Option<RewriteOptions>) -> Execution {
-    let options = CompileOptions { strategy: mode, rewrites, ..CompileOptions::default() };
-    let run = || executor.compile(&case.graph, options)?.call(&case.inputs);
+fn execute(case: &Case, executor: &dyn Executor, mode: LoopStrategy, graph: &Graph) -> Execution {
+    let options = CompileOptions { strategy: mode, rewrites: None, ..CompileOptions::default() };
+    let run = || executor.compile(graph, options)?.call(&case.inputs);
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(results)) => Execution::Results(results),
         Ok(Err(error)) => Execution::Error(error),

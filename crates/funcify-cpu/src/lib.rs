@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod engine;
 mod float;
 pub mod kernels;
 mod machine;
@@ -20,6 +21,7 @@ mod planner;
 mod run;
 
 pub use backend::Cpu;
+pub use engine::{Elements, Engine};
 pub use float::Float;
 pub use machine::Machine;
 pub use planner::{Division, GraphPlan, plan_graph};

@@ -4,7 +4,7 @@ mod interpreter;
 
 use funcify::Result;
 use funcify::dispatch::{
-    CompileCounts, CompileOptions, Executable, Executor, LoopStrategy, Profile, Report, bind_sizes,
+    CompileCounts, CompileOptions, Compiles, Executable, Executor, LoopStrategy, Profile, Report, bind_sizes,
 };
 use funcify::error::{Place, Site};
 use funcify::{DType, Graph, HostTensor, TensorType};
@@ -116,6 +116,10 @@ impl Executor for WrongBackend {
 
     fn loop_strategy(&self) -> LoopStrategy {
         LoopStrategy::Native
+    }
+
+    fn compiles(&self) -> Compiles {
+        Compiles::Nothing
     }
 
     fn lacks(&self, _: DType, _: usize) -> Option<String> {

@@ -249,7 +249,7 @@ fn modes(
     tolerance: f64,
     tally: &mut Tally,
 ) -> Checked {
-    for strategy in modes_of(executor) {
+    for &strategy in modes_of(executor) {
         let property = match strategy {
             LoopStrategy::Unroll => "unrolled",
             LoopStrategy::Compiled => "compiled",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use funcify::dispatch::{CompileCounts, CompileOptions, Executable, Executor, LoopStrategy, Profile, Report};
+use funcify::dispatch::{CompileCounts, CompileOptions, Compiles, Executable, Executor, LoopStrategy, Profile, Report};
 use funcify::{DType, Error, Graph, HostTensor, Place, Result};
 
 /// What the backend answers to the arguments of a call.
@@ -59,6 +59,10 @@ impl Executor for Fake {
 
     fn loop_strategy(&self) -> LoopStrategy {
         LoopStrategy::Native
+    }
+
+    fn compiles(&self) -> Compiles {
+        Compiles::Nothing
     }
 
     fn has_fallback(&self) -> bool {

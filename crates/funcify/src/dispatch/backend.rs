@@ -114,8 +114,17 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// waited for.
     fn wait(&self) {}
 
-    /// Compiles a program, or a loop of one, as a whole for sizes that are known; or says which op stands in the way. What
-    /// has no such form runs by the other strategies.
+    /// What is compiled as a whole where loops are left to the backend. What is not, runs as the conversion of loops says.
+    fn compiles(&self) -> Compiles {
+        Compiles::Nothing
+    }
+
+    /// The names of [rules](crate::rewrite::RULES) whose work the backend does itself, and better: its functions leave them out.
+    fn own_rules(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Compiles a program, or a loop of one, as a whole for sizes that are known; or says which op stands in the way.
     fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         let _ = whole;
         Err(Declined::new(self.name(), "the backend compiles no loops"))
@@ -125,6 +134,17 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn fallback(&self) -> Option<Kernel<Self>> {
         None
     }
+}
+
+/// What a backend compiles as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compiles {
+    /// Nothing.
+    Nothing,
+    /// Loops; the rest of a program runs op for op.
+    Loops,
+    /// Programs, with all their loops; or else their loops.
+    Programs,
 }
 
 /// What [`Backend::compile`] is given.
@@ -226,8 +246,8 @@ impl StackType {
 /// How the loops of a program run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LoopStrategy {
-    /// Each loop as the backend's conversion of it says. Where that unrolls, loops whose number of steps is known are
-    /// unrolled, and the others run from the host.
+    /// Each loop compiled, if the [backend](Backend::compiles) does that and can compile it; else as the backend's conversion
+    /// of it says. Where that unrolls, loops whose number of steps is known are unrolled, and the others run from the host.
     #[default]
     Auto,
     /// One body after the other in a straight line, compiled for the sizes of a call.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::backend::{Backend, LoopStrategy};
+use super::backend::{Backend, Compiles, LoopStrategy};
 use super::function::{CompileCounts, CompileOptions, Function};
 use super::profile::Profile;
 use super::registry::{converted_ops, registered_strategy};
@@ -24,8 +24,11 @@ pub trait Executor: Send + Sync {
     /// The names of the ops that the backend converts, sorted.
     fn converted_ops(&self) -> Vec<&'static str>;
 
-    /// How its loops run if the user does not say.
+    /// How its loops run that are not compiled, if the user does not say.
     fn loop_strategy(&self) -> LoopStrategy;
+
+    /// What it compiles as a whole.
+    fn compiles(&self) -> Compiles;
 
     /// Whether it also runs ops that have no conversion, by their reference evaluation.
     fn has_fallback(&self) -> bool;
@@ -67,6 +70,10 @@ impl<B: Backend> Executor for B {
 
     fn loop_strategy(&self) -> LoopStrategy {
         registered_strategy::<B>().unwrap_or(LoopStrategy::Native)
+    }
+
+    fn compiles(&self) -> Compiles {
+        Backend::compiles(self)
     }
 
     fn has_fallback(&self) -> bool {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::backend::{Backend, Declined, LoopStrategy, TrackedCall};
+use super::backend::{Backend, Compiles, Declined, LoopStrategy, TrackedCall};
 use super::eager::execution_error;
 use super::ledger::Memory;
 use super::lower::{Lowering, Settings};
@@ -38,7 +38,8 @@ pub struct CompileOptions {
     /// How many bytes of tensors a call may hold at once before it is an error, `OverBudget`; without a number, as many as
     /// [`memory_budget`](crate::memory_budget) says.
     pub memory_budget: Option<u64>,
-    /// How the graph is [rewritten](crate::rewrite) before it is compiled; by default it is compiled as it is.
+    /// How the graph is [rewritten](crate::rewrite) before it is compiled, by default by all rules but those whose work the
+    /// [backend](Backend::own_rules) does itself. `None` compiles it as it is.
     pub rewrites: Option<RewriteOptions>,
 }
 
@@ -49,7 +50,7 @@ impl Default for CompileOptions {
             max_kernels: 1 << 20,
             max_programs: 32,
             memory_budget: None,
-            rewrites: None,
+            rewrites: Some(RewriteOptions::from_environment()),
         }
     }
 }
@@ -137,9 +138,10 @@ impl<B: Backend> Function<B> {
         };
         let stored = Arc::new(graph.clone());
         let plain = graph.without_rules()?.map_or_else(|| stored.clone(), Arc::new);
-        let arranged = match &options.rewrites {
+        let arranged = match options.rewrites.clone() {
             Some(rewrites) => {
-                Some(plain.rewritten_as(&at, rewrites)?).filter(|rewritten| !rewritten.patches.is_empty())
+                let rewrites = backend.own_rules().iter().fold(rewrites, |rewrites, rule| rewrites.without(rule));
+                Some(plain.rewritten_as(&at, &rewrites)?).filter(|rewritten| !rewritten.patches.is_empty())
             }
             None => None,
         };
@@ -407,7 +409,7 @@ impl<B: Backend> Function<B> {
 /// Checks that every op has a conversion and every type fits the device; tells whether programs are made for sizes: where a
 /// loop is unrolled, or the program compiled as a whole.
 fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool> {
-    let mut unrolls = settings.whole_strategy() == LoopStrategy::Compiled;
+    let mut unrolls = settings.compiles() != Compiles::Nothing;
     let inputs = graph.inputs().iter().map(|input| (Place::new(graph.name(), Site::Unknown), input.value));
     for (at, value) in inputs {
         check_type(settings.backend, &at, graph.ty(value))?;
@@ -422,7 +424,7 @@ fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool
             Op::Constant(_) => {}
             Op::Scan(scan) => {
                 // A loop that ends early runs from the host; forced to be unrolled, it asks for its largest count.
-                let is_laid_out = scan.until.is_none() || settings.strategy.is_some();
+                let is_laid_out = scan.until.is_none() || settings.forced().is_some();
                 let strategy = settings.strategy_of(scan, &at)?;
                 unrolls |= is_laid_out && strategy == LoopStrategy::Unroll;
                 unrolls |= validate(settings, &scan.body)?;

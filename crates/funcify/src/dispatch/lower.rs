@@ -13,10 +13,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::associative::AssociativeNode;
-use super::backend::{Backend, Declined, LoopStrategy};
+use super::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy};
 use super::eager::execution_error;
 use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, too_large};
-use super::registry::{Conversion, Conversions, registered_strategy};
+use super::registry::{Conversion, Conversions};
 use super::report::{LoopReport, Steps};
 use super::switch::ChoiceNode;
 use super::while_loop::WhileNode;
@@ -57,15 +57,27 @@ impl<B: Backend> Settings<'_, B> {
         }
     }
 
-    /// The strategy of the backend's loops: what is forced, else what its conversion of loops names.
-    pub(super) fn whole_strategy(&self) -> LoopStrategy {
-        self.strategy.or_else(registered_strategy::<B>).unwrap_or(LoopStrategy::Native)
+    /// What is to be compiled as a whole.
+    pub(super) fn compiles(&self) -> Compiles {
+        match self.strategy {
+            None => self.backend.compiles(),
+            Some(LoopStrategy::Compiled) => match self.backend.compiles() {
+                Compiles::Programs => Compiles::Programs,
+                _ => Compiles::Loops,
+            },
+            Some(_) => Compiles::Nothing,
+        }
     }
 
-    /// The strategy of loops: what is forced, else what the loop's conversion names.
+    /// The strategy of loops that are not compiled: what is forced, else what their conversion names.
     pub(super) fn strategy_of(&self, scan: &Scan, at: &Place) -> Result<LoopStrategy> {
         let conversion = self.conversions.get(scan.name(), at)?;
-        Ok(self.strategy.or(conversion.strategy()).unwrap_or(LoopStrategy::Native))
+        Ok(self.forced().or(conversion.strategy()).unwrap_or(LoopStrategy::Native))
+    }
+
+    /// The strategy that loops must take. What cannot be compiled, runs as it would by default.
+    pub(super) fn forced(&self) -> Option<LoopStrategy> {
+        self.strategy.filter(|strategy| *strategy != LoopStrategy::Compiled)
     }
 }
 
@@ -89,6 +101,8 @@ pub(super) struct Lowering<'a, B: Backend> {
     programs: HashMap<ProgramKey, Arc<Program<B>>>,
     /// What the associative scans that were met before consist of, by their address.
     halves: HashMap<usize, Arc<Halves>>,
+    /// What the backend made of the loops that were met before, by the node's address and the sizes.
+    pub(super) compiled: HashMap<(usize, Sizes), std::result::Result<Arc<dyn Compiled<B::Tensor>>, Declined>>,
 }
 
 /// A number that is known when a program is made.
@@ -142,6 +156,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             nodes: HashMap::new(),
             programs: HashMap::new(),
             halves: HashMap::new(),
+            compiled: HashMap::new(),
         }
     }
 
@@ -432,7 +447,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let types = graph.types(&node.inputs);
         let strategy = self.scan_strategy(scan, &at, operands, &types)?;
         let mut declined = None;
-        if self.settings.strategy_of(scan, &at)? == LoopStrategy::Compiled {
+        if self.settings.compiles() != Compiles::Nothing {
             match self.lower_whole_loop(graph, node, scan, operands)? {
                 Ok(results) => return Ok(results),
                 Err(why) => declined = Some(why),
@@ -464,13 +479,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         operands: &[Slot],
         types: &[TensorType],
     ) -> Result<LoopStrategy> {
-        // What the backend did not compile runs as it would without compiled loops.
-        let forced = self.settings.strategy.filter(|strategy| *strategy != LoopStrategy::Compiled);
-        let strategy = match self.settings.strategy_of(scan, at)? {
-            LoopStrategy::Compiled => registered_strategy::<B>().unwrap_or(LoopStrategy::Native),
-            strategy => strategy,
-        };
-        match strategy {
+        let forced = self.settings.forced();
+        match self.settings.strategy_of(scan, at)? {
             LoopStrategy::Unroll if scan.until.is_some() && forced.is_none() => Ok(LoopStrategy::Native),
             LoopStrategy::Unroll => {
                 let known = unroll::known_steps(self, scan, at, operands);

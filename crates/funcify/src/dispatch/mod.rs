@@ -27,7 +27,8 @@ mod while_loop;
 mod whole;
 
 pub use backend::{
-    Backend, Call, Compiled, Declined, IntoTensors, LoopStrategy, Part, StackType, Tensors, TrackedCall, Whole,
+    Backend, Call, Compiled, Compiles, Declined, IntoTensors, LoopStrategy, Part, StackType, Tensors, TrackedCall,
+    Whole,
 };
 pub use eager::run_op;
 pub use executor::{BackendEntry, Executable, Executor, backend_names, open_backend, run_named};

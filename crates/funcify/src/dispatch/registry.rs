@@ -24,8 +24,6 @@ pub enum Conversion<B: Backend> {
     Unroll,
     /// As a native loop unless the user says otherwise.
     NativeLoop,
-    /// As a compiled loop where the backend can compile it, else as a native one, unless the user says otherwise.
-    CompiledLoop,
 }
 
 impl<B: Backend> Conversion<B> {
@@ -35,7 +33,6 @@ impl<B: Backend> Conversion<B> {
             Conversion::Kernel(_) => None,
             Conversion::Unroll => Some(LoopStrategy::Unroll),
             Conversion::NativeLoop => Some(LoopStrategy::Native),
-            Conversion::CompiledLoop => Some(LoopStrategy::Compiled),
         }
     }
 }
@@ -140,7 +137,6 @@ pub(super) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
 /// funcify!(Candle, Concat, |call, parts| join(call, parts)); // a kernel of any number
 /// funcify!(Candle, Scan, unroll);                          // a loop, unrolled
 /// funcify!(Burn, Scan, native_loop);                       // a loop, run natively
-/// funcify!(Cpu, Scan, compiled_loop);                      // a loop, compiled as a whole
 /// ```
 ///
 /// `call` is a [`Call`] with the op's own type; the formula gives a `Result` of a tensor, an array or a list of
@@ -153,9 +149,6 @@ macro_rules! funcify {
     };
     ($backend:ty, $op:ty, native_loop) => {
         $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::NativeLoop);
-    };
-    ($backend:ty, $op:ty, compiled_loop) => {
-        $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::CompiledLoop);
     };
     ($backend:ty, $op:ty, |$call:pat_param, [$($operand:pat_param),* $(,)?]| $formula:expr) => {
         $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::<$backend>::Kernel(|call, operands| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::backend::{Backend, Compiled, Declined, LoopStrategy, Tensors, Whole};
+use super::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy, Tensors, Whole};
 use super::lower::Lowering;
 use super::program::{Action, Run, Slot, WholeNode};
 use super::report::{LoopReport, Steps};
@@ -16,7 +16,7 @@ use crate::ops::{Op, OpRules};
 impl<B: Backend> Lowering<'_, B> {
     /// The whole program, if all its loops are to be compiled and the backend can compile it.
     pub(super) fn lower_whole(&mut self, graph: &Graph, inputs: &[Slot]) -> Result<Option<Vec<Slot>>> {
-        if self.settings.whole_strategy() != LoopStrategy::Compiled {
+        if self.settings.compiles() != Compiles::Programs {
             return Ok(None);
         }
         let compiled = match self.compile_whole(graph, true) {
@@ -61,7 +61,11 @@ impl<B: Backend> Lowering<'_, B> {
             return Ok(Err(Declined::new(scan.name(), "its number of steps follows from values")));
         }
         let (alone, used) = alone(graph, node)?;
-        let compiled = match self.compile_whole(&alone, false) {
+        let key = (std::ptr::from_ref(node) as usize, self.sizes.clone());
+        let known = self.compiled.get(&key).cloned();
+        let compiled = known.unwrap_or_else(|| self.compile_whole(&alone, false));
+        self.compiled.insert(key, compiled.clone());
+        let compiled = match compiled {
             Ok(compiled) => compiled,
             Err(declined) => return Ok(Err(declined)),
         };

@@ -1,0 +1,76 @@
+//! Loops compiled as a whole: the engine of `funcify-cpu` on the memory of Burn's tensors.
+//!
+//! On flex, floats that lie in order are read where they are; everything else is copied once. Results are moved into tensors.
+
+use std::borrow::Cow;
+
+#[cfg(feature = "flex")]
+use burn::backend::{BackendTensor, DispatchTensorKind};
+use funcify::DType;
+use funcify::dispatch::{Compiled, Tensors};
+use funcify::error::BackendError;
+use funcify_cpu::{Elements, Engine};
+
+use crate::data::{elements, from_elements};
+use crate::device::Burn;
+use crate::dtypes;
+use crate::kinds::Tensor;
+
+/// A loop on Burn's tensors in host memory.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    pub(crate) engine: Engine,
+    pub(crate) burn: Burn,
+}
+
+impl Compiled<Tensor> for Loop {
+    fn run(
+        &self,
+        operands: &[Tensor],
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<Tensors<Tensor>>, BackendError> {
+        let engine = &self.engine;
+        let given = operands.iter().enumerate().map(|(index, tensor)| match (engine.reads(index), engine.dtype()) {
+            (false, _) => Ok(Elements::NONE),
+            (true, _) if dtypes::of(tensor) == Some(DType::Bool) => flags(tensor, engine.dtype()),
+            (true, DType::F64) => Ok(Elements::F64(numbers(tensor)?)),
+            (true, _) => Ok(Elements::F32(numbers(tensor)?)),
+        });
+        let given = given.collect::<Result<Vec<Elements<'_>>, BackendError>>()?;
+        let Some(results) = engine.call(&given, stop)? else { return Ok(None) };
+        let typed = results.into_iter().zip(engine.results());
+        let tensors = typed.map(|(elements, (dtype, shape))| match (elements, dtype) {
+            (Elements::F32(numbers), DType::Bool) => self.flags(numbers.iter().map(|number| *number != 0.0), shape),
+            (Elements::F64(numbers), DType::Bool) => self.flags(numbers.iter().map(|number| *number != 0.0), shape),
+            (Elements::F32(numbers), _) => from_elements(&self.burn, numbers.into_owned(), shape),
+            (Elements::F64(numbers), _) => from_elements(&self.burn, numbers.into_owned(), shape),
+        });
+        Ok(Some(tensors.collect()))
+    }
+}
+
+impl Loop {
+    fn flags(&self, flags: impl Iterator<Item = bool>, shape: &[usize]) -> Tensor {
+        from_elements(&self.burn, flags.collect(), shape)
+    }
+}
+
+/// The elements of a float tensor.
+fn numbers<E: burn::tensor::Element + bytemuck::Pod>(tensor: &Tensor) -> Result<Cow<'_, [E]>, BackendError> {
+    #[cfg(feature = "flex")]
+    if let DispatchTensorKind::Flex(BackendTensor::Float(tensor)) = &tensor.kind
+        && let Some(numbers) = tensor.as_slice()
+    {
+        return Ok(Cow::Borrowed(numbers));
+    }
+    Ok(Cow::Owned(elements(tensor.clone())?))
+}
+
+/// Booleans as numbers, 1 and 0.
+fn flags(tensor: &Tensor, dtype: DType) -> Result<Elements<'static>, BackendError> {
+    let flags = elements::<bool>(tensor.clone())?.into_iter().map(u8::from);
+    Ok(match dtype {
+        DType::F64 => Elements::F64(flags.map(f64::from).collect()),
+        _ => Elements::F32(flags.map(f32::from).collect()),
+    })
+}

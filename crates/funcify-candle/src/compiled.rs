@@ -1,0 +1,97 @@
+//! Loops compiled as a whole: the engine of `funcify-cpu` on the memory of Candle's tensors.
+//!
+//! What lies in order is read where it is, and what does not is copied once. Results are moved into tensors.
+
+use std::borrow::Cow;
+
+use candle_core::{Device, Storage, StorageRef, Tensor, WithDType};
+use funcify::DType;
+use funcify::dispatch::{Compiled, Tensors};
+use funcify::error::BackendError;
+use funcify_cpu::{Elements, Engine};
+
+use crate::backend::{elements, stored};
+use crate::errors::plain;
+
+/// A loop on Candle's tensors in host memory.
+#[derive(Debug)]
+pub(crate) struct Loop(pub(crate) Engine);
+
+impl Compiled<Tensor> for Loop {
+    fn run(
+        &self,
+        operands: &[Tensor],
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<Tensors<Tensor>>, BackendError> {
+        let Loop(engine) = self;
+        let in_order = operands.iter().enumerate().map(|(index, tensor)| match engine.reads(index) {
+            true if tensor.dtype() == stored(engine.dtype()) => Ok(Some(tensor.contiguous().map_err(plain)?)),
+            _ => Ok(None),
+        });
+        let in_order = in_order.collect::<Result<Vec<Option<Tensor>>, BackendError>>()?;
+        let storages: Vec<usize> = in_order.iter().flatten().map(storage).collect();
+        // A lock that is held is not taken again: a writer that waits for it would wait for ever.
+        let mut held: Vec<(usize, StorageRef<'_>)> = Vec::with_capacity(storages.len());
+        for (tensor, storage) in in_order.iter().flatten().zip(&storages) {
+            if held.iter().all(|(known, _)| known != storage) {
+                held.push((*storage, tensor.storage_and_layout().0));
+            }
+        }
+        let mut storages = storages.iter();
+        let mut given = Vec::with_capacity(operands.len());
+        for (index, tensor) in operands.iter().enumerate() {
+            given.push(match &in_order[index] {
+                _ if !engine.reads(index) => Elements::NONE,
+                Some(tensor) => {
+                    let known = storages.next().and_then(|own| held.iter().find(|(storage, _)| storage == own));
+                    let (_, storage) = known.ok_or("a tensor without memory")?;
+                    match engine.dtype() {
+                        DType::F64 => Elements::F64(Cow::Borrowed(slice(storage, tensor)?)),
+                        _ => Elements::F32(Cow::Borrowed(slice(storage, tensor)?)),
+                    }
+                }
+                None => flags(tensor, engine.dtype())?,
+            });
+        }
+        let Some(results) = engine.call(&given, stop)? else { return Ok(None) };
+        let typed = results.into_iter().zip(engine.results());
+        typed.map(|(elements, (dtype, shape))| tensor(elements, *dtype, shape)).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+/// The address of a tensor's storage, which tensors that share it have in common.
+fn storage(tensor: &Tensor) -> usize {
+    std::ptr::from_ref(&*tensor.storage_and_layout().0).addr()
+}
+
+/// The elements of a tensor that lies in order.
+fn slice<'s, E: WithDType>(storage: &'s Storage, tensor: &Tensor) -> Result<&'s [E], BackendError> {
+    let range = tensor.layout().contiguous_offsets();
+    match (storage, range) {
+        (Storage::Cpu(storage), Some((start, end))) => Ok(&storage.as_slice::<E>().map_err(plain)?[start..end]),
+        _ => Err("a tensor that does not lie in host memory in order".into()),
+    }
+}
+
+/// Booleans as numbers, 1 and 0.
+fn flags(tensor: &Tensor, dtype: DType) -> Result<Elements<'static>, BackendError> {
+    let flags = elements::<u8>(tensor)?.into_iter().map(|flag| u8::from(flag != 0));
+    Ok(match dtype {
+        DType::F64 => Elements::F64(flags.map(f64::from).collect()),
+        _ => Elements::F32(flags.map(f32::from).collect()),
+    })
+}
+
+fn tensor(elements: Elements<'static>, dtype: DType, shape: &[usize]) -> Result<Tensor, BackendError> {
+    let tensor = match (elements, dtype) {
+        (Elements::F32(numbers), DType::Bool) => bytes(numbers.iter().map(|number| *number != 0.0), shape),
+        (Elements::F64(numbers), DType::Bool) => bytes(numbers.iter().map(|number| *number != 0.0), shape),
+        (Elements::F32(numbers), _) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
+        (Elements::F64(numbers), _) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
+    };
+    Ok(tensor.map_err(plain)?)
+}
+
+fn bytes(flags: impl Iterator<Item = bool>, shape: &[usize]) -> candle_core::Result<Tensor> {
+    Tensor::from_vec(flags.map(u8::from).collect::<Vec<u8>>(), shape, &Device::Cpu)
+}

@@ -61,10 +61,10 @@ impl Default for DifferentiableOptions {
 }
 
 impl DifferentiableOptions {
-    /// Loops run from the host: one program serves all sizes. They save what their backward loops need, which is less than
+    /// Loops are compiled as a whole where they can be, and else run from the host. They save what their backward loops need, which is less than
     /// Candle's graph keeps, and nothing is computed twice ([`Residuals::SaveAll`]).
     pub fn new() -> Self {
-        let compile = CompileOptions { strategy: LoopStrategy::Native, ..CompileOptions::default() };
+        let compile = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
         DifferentiableOptions { compile, residuals: Residuals::SaveAll }
     }
 

@@ -119,11 +119,6 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Compiles::Nothing
     }
 
-    /// The names of [rules](crate::rewrite::RULES) whose work the backend does itself, and better: its functions leave them out.
-    fn own_rules(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     /// Compiles a program, or a loop of one, as a whole for sizes that are known; or says which op stands in the way.
     fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         let _ = whole;
@@ -254,7 +249,7 @@ pub enum LoopStrategy {
     Unroll,
     /// One program for the body, run by a loop; any sizes.
     Native,
-    /// The whole loop compiled by the backend for the sizes of a call, where it can; else as by `Auto`.
+    /// The whole loop compiled by the backend for the sizes of a call, where it can; else native.
     Compiled,
 }
 

@@ -28,7 +28,7 @@ use crate::types::{DType, Shape, Sizes, TensorType};
 pub struct CompileOptions {
     /// The strategy of all loops, left to the backend by default. Forced to be unrolled, a loop whose number of steps is not known from sizes, constants
     /// and static inputs is an error, `StepCountNotStatic`; one that ends early, by an `until` or a condition, needs a
-    /// largest number that is. Forced to be compiled, a loop that the backend cannot compile runs as it would by default, and
+    /// largest number that is. Forced to be compiled, a loop that the backend cannot compile runs natively, and
     /// [`Function::report`] says why.
     pub strategy: LoopStrategy,
     /// How many instructions an unrolled program may have before it is an error.
@@ -38,8 +38,9 @@ pub struct CompileOptions {
     /// How many bytes of tensors a call may hold at once before it is an error, `OverBudget`; without a number, as many as
     /// [`memory_budget`](crate::memory_budget) says.
     pub memory_budget: Option<u64>,
-    /// How the graph is [rewritten](crate::rewrite) before it is compiled, by default by all rules but those whose work the
-    /// [backend](Backend::own_rules) does itself. `None` compiles it as it is.
+    /// How the graph is [rewritten](crate::rewrite) before it is compiled, by default by all rules. Where loops are compiled as a
+    /// whole, `hoisting` and `sums_over_steps` are left out: that does their work for some steps at a time, which stay in the
+    /// processor's caches. `None` compiles the graph as it is.
     pub rewrites: Option<RewriteOptions>,
 }
 
@@ -61,6 +62,9 @@ impl CompileOptions {
         self.memory_budget.unwrap_or_else(crate::memory_budget)
     }
 }
+
+/// The rules whose work compiled loops do themselves.
+const OF_COMPILED_LOOPS: &[&str] = &["hoisting", "sums_over_steps"];
 
 /// What a function has compiled so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -140,7 +144,8 @@ impl<B: Backend> Function<B> {
         let plain = graph.without_rules()?.map_or_else(|| stored.clone(), Arc::new);
         let arranged = match options.rewrites.clone() {
             Some(rewrites) => {
-                let rewrites = backend.own_rules().iter().fold(rewrites, |rewrites, rule| rewrites.without(rule));
+                let own = if settings.compiles() == Compiles::Nothing { &[] } else { OF_COMPILED_LOOPS };
+                let rewrites = own.iter().fold(rewrites, |rewrites, rule| rewrites.without(rule));
                 Some(plain.rewritten_as(&at, &rewrites)?).filter(|rewritten| !rewritten.patches.is_empty())
             }
             None => None,

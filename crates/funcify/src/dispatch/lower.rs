@@ -75,9 +75,12 @@ impl<B: Backend> Settings<'_, B> {
         Ok(self.forced().or(conversion.strategy()).unwrap_or(LoopStrategy::Native))
     }
 
-    /// The strategy that loops must take. What cannot be compiled, runs as it would by default.
+    /// The strategy that loops must take which are not compiled.
     pub(super) fn forced(&self) -> Option<LoopStrategy> {
-        self.strategy.filter(|strategy| *strategy != LoopStrategy::Compiled)
+        match self.strategy {
+            Some(LoopStrategy::Compiled) => Some(LoopStrategy::Native),
+            strategy => strategy,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Associative scans as loops, for backends that compile loops.
+//! Associative scans and running reductions as loops, for backends that compile loops.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,15 +9,16 @@ use crate::ops::Op;
 use crate::types::Sizes;
 use crate::vmap::Named;
 
-/// A program with loops in the place of associative scans, but for those without elements at these sizes.
+/// A program with loops in the place of associative scans and running reductions, but for those without elements at these
+/// sizes.
 pub(super) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Graph>> {
-    if !has_associative(graph) {
+    if !has_scans(graph) {
         return Ok(Cow::Borrowed(graph));
     }
     let live = graph.live_nodes();
     let with_loops = |op: &Op| -> Result<Op> {
         let body = |body: &Arc<Graph>| Ok(Arc::new(stepwise(body, sizes)?.into_owned()));
-        if op.bodies().into_iter().any(|body| has_associative(body)) {
+        if op.bodies().into_iter().any(|body| has_scans(body)) {
             return Ok(op.with_bodies(op.bodies().into_iter().map(body).collect::<Result<_>>()?));
         }
         Ok(op.clone())
@@ -34,7 +35,10 @@ pub(super) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
         for ((node, op), _) in graph.nodes().iter().zip(&ops).zip(&live).filter(|(_, live)| **live) {
             let operands: Vec<Value> = node.inputs.iter().map(|input| of(&values, *input)).collect();
             let results = at_site(node.site, || match op {
-                Op::AssociativeScan(op) if has_elements(graph, node, sizes) => op.emit_loop(&operands, node.site),
+                Op::AssociativeScan(op) if has_elements(graph, node, 0, sizes) => op.emit_loop(&operands, node.site),
+                Op::Cumulative(op) if has_elements(graph, node, op.axis, sizes) => {
+                    vec![op.emit_loop(operands[0], node.site)]
+                }
                 op => emit(op.clone(), &operands, node.site),
             });
             for (output, result) in node.outputs.iter().zip(results) {
@@ -47,13 +51,14 @@ pub(super) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
     Ok(Cow::Owned(built.pruned()))
 }
 
-/// Whether a graph or a body in it has an associative scan.
-fn has_associative(graph: &Graph) -> bool {
+/// Whether a graph or a body in it has an associative scan or a running reduction.
+fn has_scans(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
-        matches!(node.op, Op::AssociativeScan(_)) || node.op.bodies().into_iter().any(|body| has_associative(body))
+        let is_scan = matches!(node.op, Op::AssociativeScan(_) | Op::Cumulative(_));
+        is_scan || node.op.bodies().into_iter().any(|body| has_scans(body))
     })
 }
 
-fn has_elements(graph: &Graph, node: &crate::Node, sizes: &Sizes) -> bool {
-    graph.ty(node.inputs[0]).shape[0].value(sizes).is_ok_and(|count| count > 0)
+fn has_elements(graph: &Graph, node: &crate::Node, axis: usize, sizes: &Sizes) -> bool {
+    graph.ty(node.inputs[0]).shape[axis].value(sizes).is_ok_and(|count| count > 0)
 }

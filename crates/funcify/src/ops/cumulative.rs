@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use super::{AssociativeScan, Attributes, Binary, EvalContext, OpRules, ReduceKind, arity, check_axis, emit_lanes};
+use super::{AssociativeScan, Attributes, EvalContext, OpRules, ReduceKind, arity, check_axis, emit_lanes};
 use crate::derivative::{Dual, Primals, jvp_linear, jvp_with};
 use crate::error::{Place, Result, Site};
 use crate::graph::{Value, emit};
-use crate::host::HostTensor;
+use crate::host::{HostTensor, Storage, element_count};
 use crate::types::{Dim, TensorType};
 use crate::vmap::{Batched, trace_body};
 
@@ -53,19 +53,21 @@ impl OpRules for Cumulative {
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let x = &inputs[0];
         let size = x.shape()[self.axis];
-        let result = HostTensor::from_fn(x.dtype(), x.shape(), |index| {
-            let mut source = index.to_vec();
-            let mut combine = |value, position| {
-                source[self.axis] = position;
-                self.kind.combine(value, x.at(&source))
+        // How far apart elements lie along the axis.
+        let stride = element_count(&x.shape()[self.axis + 1..]).unwrap_or(0);
+        let mut running = vec![self.kind.identity(x.dtype()); x.len()];
+        for step in 0..x.len() {
+            let index = if self.reverse { x.len() - 1 - step } else { step };
+            let position = index / stride % size;
+            let before = match self.reverse {
+                false if position > 0 => running[index - stride],
+                true if position + 1 < size => running[index + stride],
+                _ => running[index],
             };
-            let (own, identity) = (index[self.axis], self.kind.identity(x.dtype()));
-            match self.reverse {
-                false => (0..=own).fold(identity, &mut combine),
-                true => (own..size).rev().fold(identity, &mut combine),
-            }
-        });
-        Ok(vec![result])
+            running[index] = self.kind.combine(before, x.get(index));
+        }
+        let storage = Storage::from_scalars(x.dtype(), running);
+        Ok(HostTensor::new(x.shape(), storage).into_iter().collect())
     }
 
     fn attributes(&self) -> Attributes {
@@ -105,17 +107,18 @@ impl OpRules for Cumulative {
 }
 
 impl Cumulative {
-    /// The associative scan along axis 0 that it is, for derivatives. None of booleans.
+    /// Adds the loop of one combination a step that it is to the open trace. There must be an element.
+    pub(crate) fn emit_loop(&self, x: Value, site: Site) -> Value {
+        let rows = x.move_axis(self.axis as i64, 0);
+        let results = self.as_scan(x).map(|scan| scan.emit_loop(&[rows], site)).unwrap_or_default();
+        results.first().map_or_else(Value::poison, |running| running.move_axis(0, self.axis as i64))
+    }
+
+    /// The associative scan along axis 0 that it is. None after a failure.
     fn as_scan(&self, x: Value) -> Option<AssociativeScan> {
         let row = x.ty().with_shape(x.shape().without(self.axis));
         let params = ["a", "b"].map(|name| (name.to_string(), row.clone()));
-        let combine = match self.kind {
-            ReduceKind::Sum => Binary::Add,
-            ReduceKind::Prod => Binary::Mul,
-            ReduceKind::Max => Binary::Max,
-            ReduceKind::Min => Binary::Min,
-            ReduceKind::Any | ReduceKind::All => return None,
-        };
+        let combine = self.kind.binary();
         let closed = trace_body("cumulative", "", &params, |pair| {
             vec![("out".to_string(), emit(combine, pair, Site::Unknown)[0])]
         })?;

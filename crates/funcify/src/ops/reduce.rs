@@ -4,7 +4,7 @@
 //! dtype (infinite for floats). NaN wins in max and min. Integer sums and products wrap.
 
 use super::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
-use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
+use super::{Attributes, Binary, EvalContext, OpRules, arity, check_axis, emit_lanes};
 use crate::derivative::{Dual, Primals, jvp_with};
 use crate::error::{Place, Result, Site};
 use crate::graph::{Value, concat, emit, full, select};
@@ -91,6 +91,25 @@ impl ReduceKind {
             ReduceKind::Any => Scalar::Bool(false),
             ReduceKind::All => Scalar::Bool(true),
         }
+    }
+
+    /// The op that combines two values.
+    pub(crate) fn binary(self) -> Binary {
+        match self {
+            ReduceKind::Sum => Binary::Add,
+            ReduceKind::Prod => Binary::Mul,
+            ReduceKind::Max => Binary::Max,
+            ReduceKind::Min => Binary::Min,
+            ReduceKind::Any => Binary::Or,
+            ReduceKind::All => Binary::And,
+        }
+    }
+
+    /// The monoid whose values of that type an op combines, if it is one.
+    pub(crate) fn of(op: Binary, dtype: DType) -> Option<ReduceKind> {
+        let kinds = Self::TABLE.map(|(_, kind)| kind);
+        let of_type = |kind: &ReduceKind| matches!(kind, ReduceKind::Any | ReduceKind::All) == (dtype == DType::Bool);
+        kinds.into_iter().find(|kind| kind.binary() == op && of_type(kind))
     }
 
     /// Two values combined.

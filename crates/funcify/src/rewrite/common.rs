@@ -6,6 +6,7 @@
 //! bind a size are never the same.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -24,28 +25,35 @@ pub(super) struct Key(&'static str, SmallVec<[u32; 4]>);
 
 /// The ops of a body so far.
 #[derive(Default)]
-pub(super) struct Known(HashMap<Key, Vec<Placed>>);
+pub(super) struct Known(HashMap<Key, Placed>);
 
-/// An op that was placed, and its text once it was asked for.
-type Placed = (NodeId, Option<String>);
+/// The ops of a key: the only one so far, or all by their texts, which are made once there are two.
+enum Placed {
+    One(NodeId),
+    More(HashMap<String, NodeId>),
+}
 
 impl Known {
     /// The results of an op that was placed and computes the same.
     pub(super) fn find(&mut self, key: &Key, here: &Here<'_>) -> Option<Vec<ValueId>> {
-        let others = self.0.get_mut(key)?;
-        let text = text(here.op);
-        for (node, other) in others {
-            let node = here.graph.node(*node);
-            if *other.get_or_insert_with(|| self::text(&node.op)) == text {
-                return Some(node.outputs.clone());
-            }
+        let placed = self.0.get_mut(key)?;
+        if let Placed::One(node) = placed {
+            *placed = Placed::More(HashMap::from([(text(&here.graph.node(*node).op), *node)]));
         }
-        None
+        let Placed::More(texts) = placed else { return None };
+        Some(here.graph.node(*texts.get(&text(here.op))?).outputs.clone())
     }
 
     /// Remembers the op that gave these results.
-    pub(super) fn add(&mut self, key: Key, node: NodeId) {
-        self.0.entry(key).or_default().push((node, None));
+    pub(super) fn add(&mut self, key: Key, node: NodeId, op: &Op) {
+        match self.0.entry(key) {
+            Entry::Vacant(entry) => _ = entry.insert(Placed::One(node)),
+            Entry::Occupied(mut entry) => {
+                if let Placed::More(texts) = entry.get_mut() {
+                    texts.insert(text(op), node);
+                }
+            }
+        }
     }
 }
 

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::common::{self, Known};
-use super::rule::{COMMON, DEAD_CODE, Here, Patch, RULES, Rule, TRIMMED};
+use super::fuse::fused;
+use super::prefix::shortened;
+use super::rule::{COMMON, DEAD_CODE, FUSED, Here, Patch, RULES, Rule, SHORTENED, TRIMMED};
 use super::trim::trimmed;
 use super::{Patched, RewriteOptions, Rewritten};
 use crate::error::Site;
@@ -86,17 +88,31 @@ impl Driver {
             return None;
         }
         let before = self.patches.len();
-        let trimmed = if self.has(TRIMMED) { trimmed(graph) } else { None };
-        if let Some((with, site)) = &trimmed {
-            self.log(TRIMMED, *site, || [graph.to_string(), with.to_string()]);
-        }
-        let placed = self.place_all(trimmed.as_ref().map_or(graph, |(trimmed, _)| trimmed));
+        let shortened = self.of_graph(SHORTENED, graph, shortened);
+        let trimmed = self.of_graph(TRIMMED, shortened.as_ref().unwrap_or(graph), trimmed);
+        let placed = self.place_all(trimmed.as_ref().or(shortened.as_ref()).unwrap_or(graph));
         if placed.is_none() {
             // A graph that cannot be put together again stays as it is.
             self.left += self.patches.len() - before;
             self.patches.truncate(before);
         }
-        placed.filter(|_| self.patches.len() > before)
+        if self.patches.len() == before {
+            // What leaves a loop has left it.
+            return self.of_graph(FUSED, graph, fused);
+        }
+        placed
+    }
+
+    /// What a rule about a whole graph makes of it, if something.
+    fn of_graph(
+        &mut self,
+        rule: &'static str,
+        graph: &Graph,
+        apply: fn(&Graph) -> Option<(Graph, Site)>,
+    ) -> Option<Graph> {
+        let (changed, site) = self.has(rule).then(|| apply(graph))??;
+        self.log(rule, site, || [graph.to_string(), changed.to_string()]);
+        Some(changed)
     }
 
     fn place_all(&mut self, graph: &Graph) -> Option<Graph> {
@@ -174,7 +190,7 @@ impl Driver {
         }
         let results = to.node(op, operands, site)?;
         if let Some((key, node)) = key.zip(to.graph.last_node()) {
-            to.known.add(key, node);
+            to.known.add(key, node, &to.graph.node(node).op);
         }
         Some(results)
     }

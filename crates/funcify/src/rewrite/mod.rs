@@ -15,13 +15,17 @@
 //! Rewrites come after derivatives: what was moved out of a loop is outside of it for a derivative, too. Loops that say
 //! where their derivative ends (scan-c8) are left as they are.
 
+mod bisect;
 mod common;
+mod copy;
 mod driver;
 mod fold;
+mod fuse;
 mod identity;
 mod known;
 mod loops;
 mod movement;
+mod prefix;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -31,6 +35,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
+pub use bisect::first_wrong;
 pub use rule::{RULES, Rule};
 
 use crate::error::{Place, Result, Site};

@@ -39,6 +39,12 @@ pub(super) const DEAD_CODE: &str = "dead_code";
 /// The rule that trims traces to the rows that are read.
 pub(super) const TRIMMED: &str = "trimmed_traces";
 
+/// The rule that lets a loop run no more steps than are read.
+pub(super) const SHORTENED: &str = "shortened_loops";
+
+/// The rule that makes loops of the same steps one.
+pub(super) const FUSED: &str = "fused_loops";
+
 /// The rule that lets equal ops be one.
 pub(super) const COMMON: &str = "common_subexpression";
 
@@ -46,6 +52,8 @@ pub(super) const COMMON: &str = "common_subexpression";
 pub const RULES: &[Rule] = &[
     of_graph(DEAD_CODE, "what no output needs is not computed"),
     of_graph(TRIMMED, "a trace of which only last rows are read has only those"),
+    of_graph(SHORTENED, "a loop of whose traces only first rows are read runs the steps that write them"),
+    of_graph(FUSED, "a loop that reads another's trace row by row, or the same rows, is one with it"),
     of_graph(COMMON, "the same op on the same operands is computed once"),
     exact("constant_folding", "an op on small constants is a constant", fold::fold),
     exact("identity", "an op that gives its operand is that operand", identity::identity),
@@ -53,10 +61,18 @@ pub const RULES: &[Rule] = &[
     exact("movement", "two moves of the same elements are one, and none where they cancel", movement::movement),
     exact("constant_operands", "an operand of a loop that is one number is that number in each step", loops::constants),
     exact("states", "a carry that stays is an invariant, and equal carries and operands are one", loops::states),
+    exact("few_steps", "a loop of no step is its initial values, and one of one step is that step", loops::few_steps),
+    exact("last_rows", "a buffer of which only the last row is wanted is a carry", loops::last_rows),
+    exact("invariant_work", "what is the same in each step is computed once, before the loop", loops::invariants),
     exact(
         "hoisting",
         "work that depends on sequences only is done for all steps at once, before the loop",
         loops::hoist,
+    ),
+    reordering(
+        "cumulative",
+        "a running sum, product or extreme is one op, and what reads it reads its rows",
+        loops::cumulative,
     ),
     reordering(
         "sums_over_steps",

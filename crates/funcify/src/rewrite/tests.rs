@@ -1,7 +1,7 @@
 //! How much work rewriting is, and that a rule cannot change a type.
 
 use crate::graph::work;
-use crate::{GradOptions, Graph, Residuals, scan};
+use crate::{GradOptions, Graph, HostTensor, Residuals, ScanOptions, Value, evaluate, scan, scan_with};
 
 /// A chain of ops, with what each rule for single ops has something to say about.
 fn chain(length: usize) -> Graph {
@@ -56,4 +56,45 @@ fn a_weight_gradient_is_one_product() {
     }
     let inside: usize = graph.nodes().iter().map(|node| in_loops(&node.op)).sum();
     assert_eq!((products(&graph), inside), (3, 2), "{graph}");
+}
+
+/// Extremes and integers come out of the op as they came out of the loop, upward and downward, for any number of steps.
+#[test]
+fn running_extremes_and_integers_are_exact() {
+    let floats = [1.0, -2.0, f64::INFINITY, 0.5, f64::NAN, 7.0, f64::NEG_INFINITY];
+    let integers = [7i32, -3, i32::MAX, 1 << 30, -1, i32::MIN, 5];
+    type Combine = fn(Value, Value) -> Value;
+    let combinations: [(&str, Combine); 6] = [
+        ("f64", |c, x| c.maximum(x)),
+        ("f64", |c, x| x.minimum(c)),
+        ("i32", |c, x| c + x),
+        ("i32", |c, x| x * c),
+        ("i32", |c, x| c.maximum(x)),
+        ("i32", |c, x| c.minimum(x)),
+    ];
+    for (number, (dtype, combine)) in combinations.into_iter().enumerate() {
+        for options in [ScanOptions::new(), ScanOptions::new().reverse()] {
+            let graph = Graph::build("running", |g| {
+                let (init, xs) = (g.input("init", &*format!("{dtype}[]")), g.input("xs", &*format!("{dtype}[T]")));
+                scan_with(options, init, xs, |c, x| {
+                    let next = combine(c, x);
+                    (next, (c, next))
+                })
+            })
+            .unwrap();
+            let rewritten = graph.rewritten();
+            let is_loop = rewritten.nodes().iter().any(|node| matches!(node.op, crate::ops::Op::Scan(_)));
+            assert!(!is_loop, "{number}: {rewritten}");
+            for count in [0, 1, floats.len()] {
+                let inputs = match dtype {
+                    "f64" => {
+                        [HostTensor::scalar(0.25), HostTensor::from_vec(floats[..count].to_vec(), [count]).unwrap()]
+                    }
+                    _ => [HostTensor::scalar(3i32), HostTensor::from_vec(integers[..count].to_vec(), [count]).unwrap()],
+                };
+                let shown = |graph: &Graph| format!("{:?}", evaluate(graph, &inputs).unwrap());
+                assert_eq!(shown(&graph), shown(&rewritten), "{number}, {count} rows");
+            }
+        }
+    }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::copy::Copy;
 use crate::error::Site;
 use crate::graph::{Graph, Node, Source, ValueId, is_certain};
 use crate::ops::scan::{Scan, Wanted};
@@ -99,24 +100,7 @@ fn moved(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Slice {
 
 /// A graph with other ops in the places of its nodes.
 fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
-    let mut result = Graph::new(graph.name());
-    let mut ids: Vec<Option<ValueId>> = vec![None; graph.values().count()];
-    for (index, input) in graph.inputs().iter().enumerate() {
-        let ty = graph.input_type(index).clone();
-        ids[input.value.index()] = Some(result.push_input(graph.input_name(index), ty, input.is_static));
-    }
-    for (index, node) in graph.nodes().iter().enumerate() {
-        let operands: Option<Vec<ValueId>> = node.inputs.iter().map(|input| ids[input.index()]).collect();
-        let results = result.push_node(op(index, node), &operands?, node.site).ok()?;
-        for (output, id) in node.outputs.iter().zip(results) {
-            ids[output.index()] = Some(id);
-            if let Some(name) = graph.value_name(*output) {
-                result.set_value_name(id, name);
-            }
-        }
-    }
-    for output in graph.outputs() {
-        result.push_output(&output.name, ids[output.value.index()]?);
-    }
-    Some(result)
+    let mut copy = Copy::of(graph);
+    graph.nodes().iter().enumerate().try_for_each(|(index, node)| copy.node(node, op(index, node)))?;
+    copy.finished()
 }

@@ -1,7 +1,9 @@
 //! Which values of a body can be computed for all steps at once, and the programs that do it: an op for all steps is the op on
 //! lanes, by the batching rules.
 
+use super::cost::{FACTOR, bytes_of, bytes_of_step, is_bounded};
 use super::{Loop, rows};
+use crate::derivative;
 use crate::graph::{Graph, Value, ValueId, binds, is_certain, uses_any};
 use crate::ops::Op;
 use crate::ops::scan::Scan;
@@ -44,6 +46,21 @@ pub(super) fn classes(scan: &Scan, may_lift: impl Fn(usize, &[Class]) -> bool) -
         node.outputs.iter().for_each(|output| classes[output.index()] = class);
     }
     classes
+}
+
+/// Whether an op of a loop may be done for all steps at once: a product is one product then, and what is kept is bounded.
+pub(super) fn may_lift(scan: &Scan) -> impl Fn(usize, &[Class]) -> bool {
+    let (body, present) = (&scan.body, bytes_of_step(scan));
+    move |node, operands| {
+        let node = &body.nodes()[node];
+        let is_one_product = match &node.op {
+            Op::MatMul(_) => operands == [Class::Steady, Class::Shared] && body.ty(node.inputs[0]).rank() == 2,
+            Op::Conv(_) => operands == [Class::Steady, Class::Shared],
+            _ => true,
+        };
+        let is_steady = operands.contains(&Class::Steady);
+        !is_steady || (is_one_product && is_bounded(&bytes_of(body, &node.outputs), &present, FACTOR, &scan.steps))
+    }
 }
 
 /// Whether an op only puts elements elsewhere, so that there is no work to be saved.
@@ -89,6 +106,13 @@ pub(super) fn lifted(
     let program = cone(body, &params, outputs)?;
     let inputs: Vec<Batched> = given.iter().map(|(_, value)| *value).collect();
     Some(inline(&program, steps, &inputs).into_iter().map(|result| result.spread(steps)).collect())
+}
+
+/// Values of a body that depend on some of its parameters only, which are given.
+pub(super) fn computed(body: &Graph, given: &[(Value, ValueId)], outputs: &[ValueId]) -> Option<Vec<Value>> {
+    let params: Vec<ValueId> = given.iter().map(|(_, param)| *param).collect();
+    let values: Vec<Value> = given.iter().map(|(value, _)| *value).collect();
+    Some(derivative::inline(&cone(body, &params, outputs)?, &values))
 }
 
 /// What some values need, down to those at which it is cut.

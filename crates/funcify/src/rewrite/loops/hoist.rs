@@ -10,7 +10,7 @@
 //! larger than what it is made of.
 
 use super::cost::{FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
-use super::cut::{Class, classes, is_movement, lifted};
+use super::cut::{Class, classes, is_movement, lifted, may_lift};
 use super::{Loop, SequencePart, made_by, uses, whole_loop};
 use crate::graph::{Graph, NodeId, Source, Value, ValueId};
 use crate::ops::Op;
@@ -37,18 +37,7 @@ impl Plan {
     fn of(scan: &Scan) -> Option<Plan> {
         let body = &scan.body;
         let present = bytes_of_step(scan);
-        let may_lift = |node: usize, operands: &[Class]| {
-            let node = &body.nodes()[node];
-            let is_steady = operands.contains(&Class::Steady);
-            let is_one_product = match &node.op {
-                Op::MatMul(_) => operands == [Class::Steady, Class::Shared] && body.ty(node.inputs[0]).rank() == 2,
-                Op::Conv(_) => operands == [Class::Steady, Class::Shared],
-                _ => true,
-            };
-            let size = bytes_of(body, &node.outputs);
-            !is_steady || (is_one_product && is_bounded(&size, &present, FACTOR, &scan.steps))
-        };
-        let classes = classes(scan, may_lift);
+        let classes = classes(scan, may_lift(scan));
         let uses = uses(body);
         let mut moved: Vec<bool> = body.nodes().iter().map(|node| is_moved(&classes, node.outputs.first())).collect();
         let buffers = whole_buffers(scan, &classes);

@@ -6,18 +6,26 @@
 
 mod constants;
 mod cost;
+mod cumulative;
 mod cut;
 mod hoist;
+mod invariant;
+mod last_rows;
 mod sink;
 mod states;
+mod steps;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(super) use constants::constants;
+pub(super) use cumulative::cumulative;
 pub(super) use hoist::hoist;
+pub(super) use invariant::invariants;
+pub(super) use last_rows::last_rows;
 pub(super) use sink::sink;
 pub(super) use states::states;
+pub(super) use steps::few_steps;
 
 use super::rule::Here;
 use crate::error::Site;
@@ -74,6 +82,8 @@ struct Results {
     old: Vec<Option<Value>>,
     /// Those of the buffers, in order.
     buffers: Vec<Value>,
+    /// Those of the carries, in order.
+    carries: Vec<Value>,
 }
 
 impl Loop {
@@ -225,7 +235,8 @@ impl Loop {
         for (number, result) in numbers.zip(&results) {
             number.into_iter().for_each(|number| old[number] = Some(*result));
         }
-        Some(Results { old, buffers: results[..self.buffers.len()].to_vec() })
+        let (buffers, carries) = results.split_at(self.buffers.len());
+        Some(Results { old, buffers: buffers.to_vec(), carries: carries.to_vec() })
     }
 
     /// Whether nothing is left that a loop would give.

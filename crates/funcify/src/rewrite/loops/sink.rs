@@ -226,7 +226,7 @@ fn moved(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Value]) -> Op
     let steps = scan.steps.clone();
     let again = Loop::of(scan, operands);
     let mut results = match parts.is_empty() {
-        true => super::Results { old: vec![None; scan.buffers.len() + scan.carries], buffers: Vec::new() },
+        true => super::Results { old: vec![None; scan.buffers.len() + scan.carries], buffers: vec![], carries: vec![] },
         false => parts.emit()?,
     };
     let given: Vec<(ValueId, Value)> = traces

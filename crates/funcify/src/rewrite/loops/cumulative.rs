@@ -1,0 +1,178 @@
+//! States that are running sums, products or extremes of a sequence leave the loop: they are the op `cumulative` (JAX writes
+//! `cumsum` for what a loop adds up; PyTensor's `CumOp`).
+//!
+//! A state whose next value is itself combined with a value that depends on sequences only has, before and after step t, the rows
+//! of one running reduction over the initial value and those values: `[s, x_0, x_1, ..]`. So nothing is combined in another order
+//! than the loop did, integers and extremes are exact, and floats differ by how a library rounds within its op. Traces of the state
+//! are rows of it; what else a step does with the state reads them as a sequence.
+//!
+//! Precondition: the loop is certain and runs all its steps; the combination is a monoid of the op, in which the state takes part
+//! once; something reads the rows of the state, or it is a buffer: a final value alone is a sum over steps. The rows are no more
+//! than what the loop moves anyway.
+
+use super::cost::{bytes, bytes_of_step, is_bounded};
+use super::cut::{Class, classes, lifted, may_lift};
+use super::{Loop, SequencePart, made_by, rows, uses, whole_loop};
+use crate::error::Site;
+use crate::graph::{Value, ValueId, concat, emit};
+use crate::ops::scan::{Scan, Start, Wanted};
+use crate::ops::{Op, Reduce, ReduceKind};
+use crate::rewrite::known::is_same;
+use crate::rewrite::rule::{Here, Patch};
+use crate::types::Dim;
+
+/// A state that is a running reduction.
+struct Running {
+    kind: ReduceKind,
+    /// Which result of the loop it is.
+    number: usize,
+    /// The value before a step, and after it.
+    before: ValueId,
+    after: ValueId,
+    /// What the step combines it with.
+    addend: ValueId,
+    /// Whether it starts as what adds nothing.
+    from_nothing: bool,
+}
+
+/// States of a loop that are running reductions.
+pub(in crate::rewrite) fn cumulative(here: &Here<'_>) -> Option<Patch> {
+    let scan = whole_loop(here)?;
+    let states = running(here, scan);
+    if states.is_empty() {
+        return None;
+    }
+    here.build(here.operands, |operands| moved(scan, &states, operands))
+}
+
+fn running(here: &Here<'_>, scan: &Scan) -> Vec<Running> {
+    let combined = combined(scan);
+    if combined.is_empty() {
+        return Vec::new();
+    }
+    let (body, uses, places) = (&scan.body, uses(&scan.body), scan.operands());
+    let (classes, present) = (classes(scan, may_lift(scan)), bytes_of_step(scan));
+    let mut kept = Dim::from(0);
+    let mut found = Vec::new();
+    for (kind, number, before, after, addend) in combined {
+        let is_read = number < scan.buffers.len() || uses[before.index()] > 1 || uses[after.index()] > 1;
+        let with = kept.clone() + bytes(body.ty(before));
+        if is_read && classes[addend.index()] == Class::Steady && is_bounded(&with, &present, 1, &scan.steps) {
+            kept = with;
+            let start = number.checked_sub(scan.buffers.len()).map(|carry| places.carries.start + carry);
+            let start = start.and_then(|operand| here.splat(here.operands[operand]));
+            let nothing = kind.identity(body.ty(before).dtype);
+            let from_nothing = start.is_some_and(|start| is_same(start, nothing));
+            found.push(Running { kind, number, before, after, addend, from_nothing });
+        }
+    }
+    found
+}
+
+/// The states whose next value is themselves, once, combined with another value: by which monoid, which result each is, before
+/// and after a step, and with what it is combined.
+fn combined(scan: &Scan) -> Vec<(ReduceKind, usize, ValueId, ValueId, ValueId)> {
+    let (body, params, results) = (&scan.body, scan.params(), scan.results());
+    let buffers = scan.buffers.iter().enumerate().filter_map(|(number, buffer)| {
+        let is_state = buffer.start == Start::Given(1) && buffer.reads.len() == 1 && buffer.wanted == Wanted::All;
+        is_state.then(|| (number, params.buffers[number].start, results.buffers[number].start))
+    });
+    let carries = params.carries.clone().zip(results.carries.clone()).enumerate();
+    let carries = carries.map(|(carry, (param, result))| (scan.buffers.len() + carry, param, result));
+    let combination = |(number, param, result): (usize, usize, usize)| {
+        let (before, after) = (body.inputs()[param].value, body.outputs()[result].value);
+        let (Op::Binary(op), &[left, right]) = made_by(body, after)? else { return None };
+        let addend = if left == before { right } else { left };
+        let is_once = addend != before && (left == before || right == before);
+        let kind = ReduceKind::of(*op, body.ty(before).dtype).filter(|_| is_once)?;
+        Some((kind, number, before, after, addend))
+    };
+    buffers.chain(carries).filter_map(combination).collect()
+}
+
+/// The loop without these states, whose rows it reads as sequences.
+fn moved(scan: &Scan, states: &[Running], operands: &[Value]) -> Option<Vec<Value>> {
+    let (uses, places) = (uses(&scan.body), scan.operands());
+    let mut parts = Loop::of(scan, operands);
+    let addends: Vec<ValueId> = states.iter().map(|state| state.addend).collect();
+    let addends = lifted(&parts, &scan.steps, &[], &addends)?;
+    let mut given = vec![None; parts.results];
+    for (state, addends) in states.iter().zip(addends) {
+        let start = match places.buffers.get(state.number) {
+            Some(operand) => operands[(*operand)?],
+            None => operands[places.carries.start + state.number - scan.buffers.len()],
+        };
+        // One use of each is the combination, and what the state is next.
+        let (mut before_uses, mut after_uses) = (uses[state.before.index()] - 1, uses[state.after.index()] - 1);
+        let trace = Trace::of(scan, state, start, addends, before_uses > 0);
+        given[state.number] = Some(trace.result);
+        parts.buffers.retain(|part| part.number != Some(state.number));
+        parts.carries.retain(|part| part.number != Some(state.number));
+        let mut reads = Vec::new();
+        for (value, offset, uses) in
+            [(state.before, trace.before, &mut before_uses), (state.after, trace.after, &mut after_uses)]
+        {
+            parts.buffers.retain(|part| {
+                let number = part.number.filter(|_| part.buffer.start == Start::Empty && part.written == [value]);
+                let Some(number) = number else { return true };
+                given[number] = Some(wanted(rows(trace.rows, offset, &scan.steps), part.buffer.wanted, scan));
+                *uses -= 1;
+                false
+            });
+            if *uses > 0 {
+                let name = parts.body.value_name(value).unwrap_or("running").to_string();
+                let param = parts.param(&name, scan.body.ty(value).clone());
+                parts.instead.insert(value, param);
+                reads.push((offset, param));
+            }
+        }
+        if !reads.is_empty() {
+            parts.sequences.push(SequencePart { value: trace.rows, reads });
+        }
+    }
+    let mut results = if parts.is_empty() { vec![None; given.len()] } else { parts.emit()?.old };
+    results.iter_mut().zip(given).for_each(|(result, given)| *result = given.or(*result));
+    results.into_iter().collect()
+}
+
+/// The rows that are wanted of a trace.
+fn wanted(trace: Value, wanted: Wanted, scan: &Scan) -> Value {
+    match wanted {
+        Wanted::All => trace,
+        Wanted::Last(count) if scan.reverse => trace.slice(0, Dim::from(0)..Dim::from(count)),
+        Wanted::Last(count) => trace.slice(0, scan.steps.clone() - count..scan.steps.clone()),
+    }
+}
+
+/// The rows of a state.
+struct Trace {
+    rows: Value,
+    /// At which offset a step reads the state before it, and after it.
+    before: usize,
+    after: usize,
+    /// What the state gives in the end.
+    result: Value,
+}
+
+impl Trace {
+    fn of(scan: &Scan, state: &Running, start: Value, addends: Value, is_read_before: bool) -> Trace {
+        let (kind, reverse) = (state.kind, scan.reverse);
+        let is_carry = state.number >= scan.buffers.len();
+        let last = |rows: Value| rows.index(0, if reverse { 0 } else { -1 });
+        if is_carry && state.from_nothing && !is_read_before {
+            let rows = addends.cumulative(kind, 0, reverse);
+            let result = match scan.steps.is_at_least(&Dim::from(1)) {
+                Some(true) => last(rows),
+                _ => {
+                    let all = emit(Reduce { kind, axes: vec![0] }, &[addends], Site::Unknown)[0];
+                    emit(kind.binary(), &[start, all], Site::Unknown)[0]
+                }
+            };
+            return Trace { rows, before: 0, after: 0, result };
+        }
+        let start = if is_carry { start.unsqueeze(0) } else { start };
+        let rows = concat(&if reverse { [addends, start] } else { [start, addends] }, 0).cumulative(kind, 0, reverse);
+        let (before, after) = if reverse { (1, 0) } else { (0, 1) };
+        Trace { rows, before, after, result: if is_carry { last(rows) } else { rows } }
+    }
+}

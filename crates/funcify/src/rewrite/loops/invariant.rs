@@ -1,0 +1,151 @@
+//! Work that is the same in each step is done once, before the loop (loop-invariant code motion; PyTensor's `push_out_non_seq`).
+//!
+//! What depends on invariants only, loops inside included, leaves the body of a scan, and the condition and the step of a while. Ops
+//! that only put elements elsewhere stay, as do constants.
+//!
+//! Precondition: the ops are certain, as the loop may have no steps; none uses a size that a loop binds in each step; the loop is
+//! not truncated. What is kept is bounded by what a step takes.
+
+use std::sync::Arc;
+
+use super::Loop;
+use super::cost::{FACTOR, bytes, bytes_of, is_bounded};
+use super::cut::{computed, is_movement};
+use crate::error::Site;
+use crate::graph::{Graph, Value, ValueId, binds, emit, is_certain, uses_any};
+use crate::ops::scan::Scan;
+use crate::ops::{Op, While};
+use crate::rewrite::rule::{Here, Patch};
+use crate::types::{Dim, Sizes, Symbol};
+
+/// Invariant work of a loop, done before it.
+pub(in crate::rewrite) fn invariants(here: &Here<'_>) -> Option<Patch> {
+    match here.op {
+        Op::Scan(scan) if scan.truncate.is_none() => {
+            let own: Vec<&Symbol> = scan.binds().collect();
+            let moved = moved(&scan.body, scan.params().invariants.start, &own);
+            if moved.is_empty() {
+                return None;
+            }
+            here.build(here.operands, |operands| of_scan(scan, &moved, operands))
+        }
+        Op::While(op) => {
+            let carries = op.operands().carries.len();
+            let moved = [&op.condition, &op.body].map(|body| moved(body, carries, &[]));
+            if moved.iter().all(Vec::is_empty) {
+                return None;
+            }
+            here.build(here.operands, |operands| of_while(op, &moved, operands))
+        }
+        _ => None,
+    }
+}
+
+/// The values that a body computes from its inputs from `first` on, and that its other ops read. `own` are the sizes that the
+/// loop binds.
+fn moved(body: &Graph, first: usize, own: &[&Symbol]) -> Vec<ValueId> {
+    let mut is_shared = vec![false; body.values().count()];
+    body.inputs()[first..].iter().for_each(|input| is_shared[input.value.index()] = true);
+    let mut stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| binds(&node.op)).collect();
+    stepwise.extend(own);
+    let mut is_work = false;
+    for node in body.nodes() {
+        let is_so = node.inputs.iter().all(|input| is_shared[input.index()])
+            && !stays(&node.op)
+            && !uses_any(body, node, &stepwise)
+            && is_certain(body, node, &Sizes::new());
+        node.outputs.iter().for_each(|output| is_shared[output.index()] = is_so);
+        is_work |= is_so && !is_movement(&node.op);
+    }
+    if !is_work {
+        return Vec::new();
+    }
+    let mut is_read = vec![false; is_shared.len()];
+    body.outputs().iter().for_each(|output| is_read[output.value.index()] = true);
+    let mut read = Vec::new();
+    for (node, _) in body.nodes().iter().zip(body.live_nodes()).filter(|(_, live)| *live).rev() {
+        let outputs = node.outputs.iter().copied().filter(|output| is_read[output.index()]);
+        let is_moved = node.outputs.first().is_some_and(|output| is_shared[output.index()]);
+        match is_moved && (!is_movement(&node.op) || !node.outputs.iter().any(|output| is_read[output.index()])) {
+            true => read.extend(outputs),
+            false => node.inputs.iter().for_each(|input| is_read[input.index()] = true),
+        }
+    }
+    read.reverse();
+    let inputs: Vec<ValueId> = body.inputs().iter().map(|input| input.value).collect();
+    let (present, mut sum) = (bytes_of(body, &inputs), Dim::from(0));
+    read.retain(|value| {
+        let with = sum.clone() + bytes(body.ty(*value));
+        let is_kept = is_bounded(&with, &present, FACTOR, &Dim::from(1));
+        sum = if is_kept { with } else { sum.clone() };
+        is_kept
+    });
+    read
+}
+
+/// Whether an op is not moved: one of another crate, a function with a derivative rule, a loop that binds a size, and a
+/// checkpoint, whose point is that the backward pass computes it again.
+fn stays(op: &Op) -> bool {
+    match op {
+        Op::Custom(_) | Op::Call(_) => true,
+        Op::Switch(switch) => switch.branches.len() == 1,
+        op => binds(op).next().is_some(),
+    }
+}
+
+fn of_scan(scan: &Scan, moved: &[ValueId], operands: &[Value]) -> Option<Vec<Value>> {
+    let mut parts = Loop::of(scan, operands);
+    for (value, outer) in moved.iter().zip(computed(&parts.body, &parts.invariants, moved)?) {
+        let name = parts.body.value_name(*value).unwrap_or("moved").to_string();
+        let ty = parts.body.ty(*value).clone();
+        let param = parts.param(&name, ty);
+        parts.instead.insert(*value, param);
+        parts.invariants.push((outer, param));
+    }
+    parts.emit()?.old.into_iter().collect()
+}
+
+fn of_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Option<Vec<Value>> {
+    let places = op.operands();
+    let mut all = operands[places.carries.clone()].to_vec();
+    let mut graphs = Vec::new();
+    for ((body, captured), moved) in [(&op.condition, places.condition), (&op.body, places.body)].into_iter().zip(moved)
+    {
+        let captured = &operands[captured];
+        let params = body.inputs()[places.carries.len()..].iter().map(|input| input.value);
+        let given: Vec<(Value, ValueId)> = captured.iter().copied().zip(params).collect();
+        all.extend_from_slice(captured);
+        all.extend(computed(body, &given, moved)?);
+        graphs.push(Arc::new(with_params(body, moved)?));
+    }
+    let [condition, body] = <[Arc<Graph>; 2]>::try_from(graphs).ok()?;
+    let results = emit(While { condition, body, bound: op.bound.clone() }, &all, Site::Unknown);
+    results.iter().all(|result| !result.is_poison()).then_some(results)
+}
+
+/// The body with these values as parameters, after those that it has.
+fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
+    let mut graph = Graph::new(body.name());
+    let mut ids: Vec<Option<ValueId>> = vec![None; body.values().count()];
+    for value in body.inputs().iter().map(|input| input.value).chain(values.iter().copied()) {
+        let name = body.value_name(value).unwrap_or("moved");
+        ids[value.index()] = Some(graph.push_input(name, body.ty(value).clone(), false));
+    }
+    for (node, _) in body.nodes().iter().zip(body.live_nodes()).filter(|(_, live)| *live) {
+        if node.outputs.iter().all(|output| ids[output.index()].is_some()) {
+            continue;
+        }
+        let operands: Option<Vec<ValueId>> = node.inputs.iter().map(|input| ids[input.index()]).collect();
+        let results = graph.push_node(node.op.clone(), &operands?, node.site).ok()?;
+        for (output, id) in node.outputs.iter().zip(results) {
+            if let Some(name) = body.value_name(*output).filter(|_| ids[output.index()].is_none()) {
+                graph.set_value_name(id, name);
+            }
+            ids[output.index()] = ids[output.index()].or(Some(id));
+        }
+    }
+    for output in body.outputs() {
+        graph.push_output(&output.name, ids[output.value.index()]?);
+    }
+    Some(graph)
+}

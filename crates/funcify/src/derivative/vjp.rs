@@ -117,7 +117,7 @@ impl<'a> Tape<'a> {
             return emit(node.op.clone(), operands, Site::Unknown);
         }
         let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty()).collect();
-        let wanted = self.wanted(node);
+        let wanted = wanted(node, &self.active);
         if let Some(program) = node.op.instead(&types, self.residuals) {
             let mut tape = Tape::of(Cow::Owned(program), &wanted, self.residuals);
             tape.run(operands);
@@ -128,11 +128,6 @@ impl<'a> Tape<'a> {
         let forward = node.op.forward(operands, &wanted, self.residuals);
         self.saved[index] = forward.saved;
         forward.results
-    }
-
-    /// Of which operands of a node a cotangent is wanted.
-    fn wanted(&self, node: &Node) -> Vec<bool> {
-        node.inputs.iter().map(|input| self.active[input.index()]).collect()
     }
 
     fn all(&self, ids: &[ValueId]) -> Vec<Value> {
@@ -151,11 +146,21 @@ impl<'a> Tape<'a> {
     /// Adds the cotangents of the inputs to the open trace, from those of the outputs. `None` for an input to which no
     /// cotangent leads.
     pub(crate) fn pull(&self, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        self.pull_through(&self.active, cotangents)
+    }
+
+    /// [`pull`](Tape::pull), of fewer inputs than were wanted when the graph was recorded.
+    pub(crate) fn pull_to(&self, wanted: &[bool], cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        self.pull_through(&active_values(&self.graph, wanted), cotangents)
+    }
+
+    /// Goes back through the values that are active.
+    fn pull_through(&self, active: &[bool], cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
         let graph = &self.graph;
         let mut sums: Vec<Option<Value>> = vec![None; self.values.len()];
         for (output, cotangent) in graph.outputs().iter().zip(cotangents) {
             let index = output.value.index();
-            if self.active[index] {
+            if active[index] {
                 sums[index] = add(sums[index], *cotangent);
             }
         }
@@ -167,7 +172,7 @@ impl<'a> Tape<'a> {
             if lost || has_failed() || of_results.iter().all(Option::is_none) {
                 continue;
             }
-            let wanted = self.wanted(node);
+            let wanted = wanted(node, active);
             let primals = Primals {
                 operands: &operands,
                 results: &results,
@@ -189,4 +194,9 @@ impl<'a> Tape<'a> {
         }
         graph.inputs().iter().map(|input| sums[input.value.index()]).collect()
     }
+}
+
+/// Of which operands of a node a cotangent is wanted.
+fn wanted(node: &Node, active: &[bool]) -> Vec<bool> {
+    node.inputs.iter().map(|input| active[input.index()]).collect()
 }

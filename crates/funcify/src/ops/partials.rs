@@ -5,8 +5,28 @@
 //! rule is itself differentiated, so it must be right as a function around a point, not only there: what is selected at
 //! one point alone has no derivative.
 
-use super::{Binary, Unary};
+use super::{Binary, Op, Unary};
 use crate::graph::{Value, magnitude, select};
+
+/// How a derivative passes an op that works element by element.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passes {
+    /// It is multiplied: by 0, an infinite one becomes NaN.
+    Multiplied,
+    /// As that, or it ends where the operand was not chosen: there an infinite one becomes 0.
+    Chosen,
+}
+
+/// How derivatives pass an op. `None` if it does not work element by element.
+pub(super) fn passes(op: &Op) -> Option<Passes> {
+    match op {
+        Op::Select(_)
+        | Op::Unary(Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc)
+        | Op::Binary(Binary::Max | Binary::Min | Binary::Pow | Binary::Copysign) => Some(Passes::Chosen),
+        Op::Unary(_) | Op::Binary(_) | Op::Cast(_) | Op::Polygamma(_) => Some(Passes::Multiplied),
+        _ => None,
+    }
+}
 
 /// `t` times the derivative of `y = op(x)` by `x`. `None` if none passes.
 pub(super) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<Value> {

@@ -239,6 +239,20 @@ fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     assert_eq!([added(64), added(128), added(1024)], [11, 13, 19]);
 }
 
+/// Two products a batch of combinations in each direction, and four of all elements.
+#[test]
+fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
+    let graph = Graph::build("model", |g| {
+        let (a, b) = (g.input("a", "f64[T]"), g.input("b", "f64[T]"));
+        let affine = |(a, b): (Value, Value), (c, d): (Value, Value)| (a * c, b * c + d);
+        grad((a, b), |leaves| associative_scan(leaves, affine).1.square().sum(0))
+    });
+    let graph = graph.unwrap();
+    assert_eq!((count(&graph, "scan"), count(&graph, "associative_scan")), (0, 2));
+    let multiplied = |count: usize| Cost::of(&graph, Native, &[ramp(&[count]), ramp(&[count])]).ran("mul");
+    assert_eq!([multiplied(64), multiplied(128), multiplied(1024)], [48, 56, 80]);
+}
+
 /// The function runs once, and the derivative along three tangents as one batch.
 #[test]
 fn linearised_functions_run_once() {

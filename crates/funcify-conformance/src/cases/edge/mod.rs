@@ -5,6 +5,7 @@
 
 mod aliasing;
 mod associative;
+mod associative_gradients;
 mod backward;
 mod buffers;
 mod control;
@@ -55,6 +56,7 @@ pub(crate) fn cases() -> Cases {
         control::cases()?,
         lanes::cases()?,
         associative::cases()?,
+        associative_gradients::cases()?,
         failures::cases()?,
         gradients::cases()?,
         paths::cases()?,

@@ -43,6 +43,9 @@ impl AssociativeScanOptions {
 /// elements of a half at once: in logarithmic depth, with about 2n combinations. It must be associative; the order of
 /// the combinations is not specified.
 ///
+/// So is the gradient, if elementwise ops alone lead from the first element to the result: products of numbers, sums, maxima,
+/// affine maps. Of other combinations, of matrices for one, it is a loop.
+///
 /// ```
 /// use funcify::{Graph, HostTensor, associative_scan, evaluate};
 ///

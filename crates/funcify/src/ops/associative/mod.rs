@@ -13,12 +13,18 @@
 //! leaves of one element, those of the other, what it captures. Results: a tensor for each leaf, of its type.
 //!
 //! No backend converts it: `AssociativeScan::halves` gives two programs on whole halves, made by batching
-//! `combine`, which `dispatch` runs in the odd-even recursion: 2n combinations in 2 log n batches.
+//! `combine`, which `dispatch` runs in the odd-even recursion: 2n combinations in 2 log n batches. Backends that compile
+//! loops run it as one, of one combination a step; so they run the associative scans in derivatives.
 
 mod batch;
 mod build;
 mod grad;
+#[cfg(test)]
+mod grad_tests;
 mod halves;
+mod jacobian;
+mod parallel;
+mod sequential;
 mod stepwise;
 
 use std::sync::Arc;

@@ -1,0 +1,153 @@
+//! Transposed Jacobians of a combination that works element by element: for each pair of leaves a number an element, of
+//! which most are absent.
+//!
+//! From cotangents of the leaves of a result they give those of the leaves of its first element. One after another is the
+//! product of matrices, in the order in which they are applied.
+
+use crate::graph::{Value, constant, select};
+use crate::host::HostTensor;
+
+/// What a cotangent is multiplied with on the way from one leaf to another. `C` is a coefficient, or `()` where only
+/// the kind counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Factor<C> {
+    /// It does not arrive. So an infinite one does no harm.
+    Zero,
+    /// It arrives as it is.
+    One,
+    /// It is multiplied.
+    Of(C),
+}
+
+/// A number an element.
+#[derive(Clone, Copy)]
+pub(super) struct Coefficient {
+    pub(super) number: Value,
+    /// Where no cotangent arrives, an infinite one neither, as from the smaller of two numbers of which the larger is
+    /// taken. The number is 0 there.
+    pub(super) stopped: Option<Value>,
+}
+
+/// The factor from leaf `i` to leaf `j` in row `i`, column `j`.
+pub(super) type Matrix<C> = Vec<Vec<Factor<C>>>;
+
+impl<C: Copy> Factor<C> {
+    /// This factor and then another; `product` is that of two coefficients.
+    fn then(self, next: Self, product: impl Fn(C, C) -> C) -> Self {
+        match (self, next) {
+            (Factor::Zero, _) | (_, Factor::Zero) => Factor::Zero,
+            (Factor::One, factor) | (factor, Factor::One) => factor,
+            (Factor::Of(first), Factor::Of(next)) => Factor::Of(product(first, next)),
+        }
+    }
+
+    fn plus(self, other: Self, sum: impl Fn(Self, Self) -> C) -> Self {
+        match (self, other) {
+            (Factor::Zero, factor) | (factor, Factor::Zero) => factor,
+            (one, other) => Factor::Of(sum(one, other)),
+        }
+    }
+
+    pub(super) fn kind(self) -> Factor<()> {
+        match self {
+            Factor::Zero => Factor::Zero,
+            Factor::One => Factor::One,
+            Factor::Of(_) => Factor::Of(()),
+        }
+    }
+}
+
+impl Factor<Coefficient> {
+    /// As numbers of the type of `like`.
+    pub(super) fn coefficient(self, like: Value, may_stop: bool) -> Coefficient {
+        let stopped = |stops: bool| may_stop.then(|| constant(HostTensor::scalar(stops)).broadcast_to(like.shape()));
+        match self {
+            Factor::Zero => Coefficient { number: like.zeros_like(), stopped: stopped(true) },
+            Factor::One => Coefficient { number: like.ones_like(), stopped: stopped(false) },
+            Factor::Of(coefficient) => coefficient,
+        }
+    }
+
+    /// The cotangent that arrives.
+    pub(super) fn apply(self, cotangent: Value) -> Option<Value> {
+        match self {
+            Factor::Zero => None,
+            Factor::One => Some(cotangent),
+            Factor::Of(Coefficient { number, stopped }) => Some(unless(stopped, number * cotangent)),
+        }
+    }
+}
+
+/// 0 where it is stopped.
+fn unless(stopped: Option<Value>, value: Value) -> Value {
+    stopped.map_or(value, |stopped| select(stopped, 0.0, value))
+}
+
+/// One matrix and then another.
+pub(super) fn then<C: Copy>(
+    first: &Matrix<C>,
+    next: &Matrix<C>,
+    product: impl Fn(C, C) -> C,
+    sum: impl Fn(usize, Factor<C>, Factor<C>) -> C,
+) -> Matrix<C> {
+    let entry = |row: &Vec<Factor<C>>, column: usize| {
+        let ways = row.iter().zip(next).map(|(first, next)| first.then(next[column], &product));
+        ways.fold(Factor::Zero, |all, way| all.plus(way, |one, other| sum(column, one, other)))
+    };
+    first.iter().map(|row| (0..next.len()).map(|column| entry(row, column)).collect()).collect()
+}
+
+/// [`then`] of numbers; `likes` are values of the leaves.
+pub(super) fn then_numbers(
+    first: &Matrix<Coefficient>,
+    next: &Matrix<Coefficient>,
+    likes: &[Value],
+    may_stop: bool,
+) -> Matrix<Coefficient> {
+    let product = |first: Coefficient, next: Coefficient| {
+        let stopped = first.stopped.zip(next.stopped).map(|(first, next)| first | next);
+        Coefficient { number: unless(stopped, first.number * next.number), stopped }
+    };
+    let sum = |leaf: usize, one: Factor<Coefficient>, other: Factor<Coefficient>| {
+        let [one, other] = [one, other].map(|factor| factor.coefficient(likes[leaf], may_stop));
+        let stopped = one.stopped.zip(other.stopped).map(|(one, other)| one & other);
+        Coefficient { number: one.number + other.number, stopped }
+    };
+    then(first, next, product, sum)
+}
+
+/// Kinds of factors that those of any number of such matrices one after another have, too.
+pub(super) fn closed(mut kinds: Matrix<()>) -> Matrix<()> {
+    loop {
+        let twice = then(&kinds, &kinds, |(), ()| (), |_, _, _| ());
+        let either = |(one, two): (&Factor<()>, &Factor<()>)| if one == two { *one } else { Factor::Of(()) };
+        let both: Matrix<()> =
+            kinds.iter().zip(&twice).map(|(one, two)| one.iter().zip(two).map(either).collect()).collect();
+        if both == kinds {
+            return kinds;
+        }
+        kinds = both;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Factor::{One, Zero};
+    use super::*;
+
+    const OF: Factor<()> = Factor::Of(());
+
+    #[test]
+    fn kinds_are_closed_under_products() {
+        // What is closed stays: a triangle with ones on its diagonal has numbers beside it.
+        let triangle = vec![vec![One, OF], vec![Zero, One]];
+        assert_eq!(closed(triangle.clone()), triangle);
+        assert_eq!(closed(vec![vec![One, Zero], vec![Zero, OF]]), [[One, Zero], [Zero, OF]]);
+        // The sum of two ones is none.
+        assert_eq!(closed(vec![vec![One, One], vec![Zero, One]]), [[One, OF], [Zero, One]]);
+        // A way over another leaf; two steps are no step of one.
+        let chain = vec![vec![Zero, OF, Zero], vec![Zero, Zero, OF], vec![Zero, Zero, Zero]];
+        assert_eq!(closed(chain), [[Zero, OF, OF], [Zero, Zero, OF], [Zero, Zero, Zero]]);
+        assert_eq!(closed(vec![vec![Zero, One], vec![One, Zero]]), [[OF, OF], [OF, OF]]);
+    }
+}

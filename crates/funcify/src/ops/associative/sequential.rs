@@ -1,0 +1,98 @@
+//! The reverse rule as a loop against the direction of the scan, for any combination: each step goes back through the
+//! combination of one element. The order of the operands is kept, so `combine` need not commute.
+
+use super::AssociativeScan;
+use super::grad::Order;
+use crate::derivative::{Primals, Tape};
+use crate::graph::{Value, full, select};
+use crate::ops::reach::Guess;
+use crate::ops::scan::{ScanOptions, scan_with};
+
+/// The cotangents of the leaves and of what is captured, from those of the results. `reached` are the leaves that have
+/// cotangents, as far as it is known before the combination is traced.
+pub(super) fn vjp(
+    op: &AssociativeScan,
+    primals: &Primals<'_>,
+    cotangents: &[Option<Value>],
+    order: &Order,
+    reached: Vec<bool>,
+) -> Vec<Option<Value>> {
+    let (xs, captured) = primals.operands.split_at(op.leaves);
+    // Row t of `before` is what was accumulated before element t; where the scan begins, it is that element.
+    let before: Vec<Value> = primals.results.iter().map(|y| y.take(0, order.previous)).collect();
+    let floats = |values: &[Value]| values.iter().map(|value| value.dtype().is_float()).collect::<Vec<bool>>();
+    let of_captured: Vec<bool> =
+        floats(captured).iter().zip(&primals.wanted[op.leaves..]).map(|(float, wanted)| *float && *wanted).collect();
+    let wanted = op.active_params(primals.wanted);
+    let kept = |values: &[Value], flags: &[bool]| -> Vec<Value> {
+        values.iter().zip(flags).filter(|(_, flag)| **flag).map(|(value, _)| *value).collect()
+    };
+
+    // Which leaves have cotangents: those of the results, and what they lead to.
+    let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
+    let mut guess = Guess::new(given, reached);
+    loop {
+        let active = guess.flags().to_vec();
+        let mut found = guess.least();
+        let mut of_x = vec![false; op.leaves];
+        let mut sums = vec![false; captured.len()];
+        let given: Vec<Value> = cotangents
+            .iter()
+            .zip(xs)
+            .zip(&active)
+            .filter(|(_, active)| **active)
+            .map(|((cotangent, leaf), _)| cotangent.unwrap_or_else(|| leaf.zeros_like()))
+            .collect();
+        let row = |leaf: &Value| leaf.ty().row().unwrap_or_else(|| leaf.ty());
+        let zeros = |leaf: &Value| full(row(leaf).shape, leaf.dtype(), 0.0);
+        let states: Vec<Value> = kept(xs, &active).iter().map(zeros).collect();
+        let totals: Vec<Value> = kept(captured, &of_captured).iter().map(|value| value.zeros_like()).collect();
+        let options = ScanOptions::new();
+        let options = if op.reverse { options } else { options.reverse() };
+        let rows = (before.clone(), xs.to_vec(), given, order.begins);
+        let ((_, totals), of_xs) =
+            scan_with(options, (states, totals), rows, |(states, totals), (before, x, given, begins)| {
+                let inputs = [before.as_slice(), &x, captured].concat();
+                let tape = Tape::record(&op.combine, &inputs, &wanted, primals.residuals);
+                let mut whole = given.iter().zip(&states).map(|(given, state)| *given + *state);
+                let whole: Vec<Option<Value>> =
+                    active.iter().map(|active| if *active { whole.next() } else { None }).collect();
+                let pulled = tape.pull(&whole);
+                let guarded = |cotangent: Option<Value>, at_begin: Option<Value>, like: Value| {
+                    let zeros = || like.zeros_like();
+                    select(begins, at_begin.unwrap_or_else(zeros), cotangent.unwrap_or_else(zeros))
+                };
+                let (mut next, mut of_x_rows) = (Vec::new(), Vec::new());
+                for leaf in 0..op.leaves {
+                    found[leaf] |= pulled[leaf].is_some();
+                    if active[leaf] {
+                        next.push(guarded(pulled[leaf], None, x[leaf]));
+                    }
+                    let element = pulled[op.leaves + leaf];
+                    of_x[leaf] = element.is_some() || whole[leaf].is_some();
+                    if of_x[leaf] {
+                        of_x_rows.push(guarded(element, whole[leaf], x[leaf]));
+                    }
+                }
+                let mut sum = totals.into_iter();
+                let mut summed = Vec::new();
+                for (index, value) in captured.iter().enumerate().filter(|(index, _)| of_captured[*index]) {
+                    let total = sum.next().unwrap_or_else(Value::poison);
+                    let pulled = pulled[2 * op.leaves + index];
+                    sums[index] = pulled.is_some();
+                    summed.push(pulled.map_or(total, |pulled| total + guarded(Some(pulled), None, *value)));
+                }
+                ((next, summed), of_x_rows)
+            });
+        if guess.holds(found) {
+            let (mut of_xs, mut totals) = (of_xs.into_iter(), totals.into_iter());
+            let of_leaves = of_x.iter().map(|has| if *has { of_xs.next() } else { None });
+            let mut found: Vec<Option<Value>> = of_leaves.collect();
+            for (index, float) in of_captured.iter().enumerate() {
+                let total = if *float { totals.next() } else { None };
+                found.push(total.filter(|_| sums[index]));
+            }
+            return found;
+        }
+    }
+}

@@ -92,7 +92,11 @@ mod tests {
                 assert_eq!(left, if count == 0 { 2 } else { 0 }, "{loops}");
                 let numbers = [3f32, -1.0, 0.5, 2.0, 0.0, 4.0][..2 * count].to_vec();
                 let x = HostTensor::from_vec(numbers, [2, count]).unwrap().cast(graph.input_type(0).dtype);
-                assert_eq!(evaluate(&loops, &[x.clone()]).unwrap(), evaluate(&graph, &[x]).unwrap(), "{loops}");
+                assert_eq!(
+                    evaluate(&loops, std::slice::from_ref(&x)).unwrap(),
+                    evaluate(&graph, &[x]).unwrap(),
+                    "{loops}"
+                );
             }
         }
     }

@@ -62,3 +62,42 @@ fn has_scans(graph: &Graph) -> bool {
 fn has_elements(graph: &Graph, node: &crate::Node, axis: usize, sizes: &Sizes) -> bool {
     graph.ty(node.inputs[0]).shape[axis].value(sizes).is_ok_and(|count| count > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::stepwise;
+    use crate::ops::{Op, ReduceKind};
+    use crate::types::{Sizes, Symbol};
+    use crate::{Graph, HostTensor, evaluate};
+
+    /// Running reductions become loops, of any axis and in both directions; one of nothing stays.
+    #[test]
+    fn a_running_reduction_is_a_loop() {
+        for kind in
+            [ReduceKind::Sum, ReduceKind::Prod, ReduceKind::Max, ReduceKind::Min, ReduceKind::Any, ReduceKind::All]
+        {
+            let graph = Graph::build("running", |g| {
+                let x = g.input(
+                    "x",
+                    if matches!(kind, ReduceKind::Any | ReduceKind::All) { "bool[2,T]" } else { "f32[2,T]" },
+                );
+                (x.cumulative(kind, 1, false), x.cumulative(kind, 0, true), x.cumulative(kind, 1, true))
+            })
+            .unwrap();
+            for count in [0usize, 1, 3] {
+                let mut sizes = Sizes::new();
+                sizes.set(&Symbol::new("T"), count);
+                let loops = stepwise(&graph, &sizes).unwrap();
+                let left = loops.nodes().iter().filter(|node| matches!(node.op, Op::Cumulative(_))).count();
+                assert_eq!(left, if count == 0 { 2 } else { 0 }, "{loops}");
+                let numbers = [3f32, -1.0, 0.5, 2.0, 0.0, 4.0][..2 * count].to_vec();
+                let x = HostTensor::from_vec(numbers, [2, count]).unwrap().cast(graph.input_type(0).dtype);
+                assert_eq!(
+                    evaluate(&loops, std::slice::from_ref(&x)).unwrap(),
+                    evaluate(&graph, &[x]).unwrap(),
+                    "{loops}"
+                );
+            }
+        }
+    }
+}

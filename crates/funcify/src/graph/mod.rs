@@ -325,14 +325,25 @@ impl Graph {
 
     /// Adds a node after its type rule has accepted it.
     pub(crate) fn push_node(&mut self, op: Op, inputs: &[ValueId], site: Site) -> Result<Vec<ValueId>> {
-        work::count();
         let place = Place::new(op.name(), site);
         sizes::check_attributes(&op, &place)?;
         let types = op.infer(&place, &self.types(inputs))?;
         sizes::check_types(&types, &place)?;
+        self.push_typed(op, inputs, types, site)
+    }
+
+    /// Adds a node whose results are known to have these types: one that another graph has on operands of the same types.
+    pub(crate) fn push_typed(
+        &mut self,
+        op: Op,
+        inputs: &[ValueId],
+        types: Vec<TensorType>,
+        site: Site,
+    ) -> Result<Vec<ValueId>> {
+        work::count();
         let depth = op.bodies().into_iter().map(|body| body.depth + 1).max().unwrap_or(0);
         if depth > MAX_DEPTH {
-            return Err(too_deep(&place, depth));
+            return Err(too_deep(&Place::new(op.name(), site), depth));
         }
         self.depth = self.depth.max(depth);
         let node = NodeId(self.nodes.len() as u32);

@@ -66,22 +66,35 @@ impl Graph {
             let results: Vec<bool> = node.outputs.iter().map(|output| need.values[output.index()]).collect();
             let slim = match slim(&node.op, &results, &need.bodies[index]) {
                 Some(slim) if !need.whole[index] => slim?,
-                _ => Slim::whole(node.op.clone(), node.inputs.len(), node.outputs.len()),
+                _ => {
+                    let operands: Option<Vec<ValueId>> = node.inputs.iter().map(|input| ids[input.index()]).collect();
+                    let types = self.types(&node.outputs);
+                    let results = graph.push_typed(node.op.clone(), &operands?, types, node.site).ok()?;
+                    node.outputs
+                        .iter()
+                        .zip(results)
+                        .for_each(|(output, id)| self.place(&mut graph, &mut ids, *output, id));
+                    continue;
+                }
             };
             let operands = slim.operands.iter().map(|operand| ids[node.inputs[*operand].index()]);
             let results = graph.push_node(slim.op, &operands.collect::<Option<Vec<_>>>()?, node.site).ok()?;
             for (result, id) in slim.results.into_iter().zip(results) {
-                let old = node.outputs[result];
-                ids[old.index()] = Some(id);
-                if let Some(name) = self.value_name(old) {
-                    graph.set_value_name(id, name);
-                }
+                self.place(&mut graph, &mut ids, node.outputs[result], id);
             }
         }
         for (output, _) in self.outputs.iter().zip(&keep.outputs).filter(|(_, keep)| **keep) {
             graph.push_output(&output.name, ids[output.value.index()]?);
         }
         Some(graph)
+    }
+
+    /// Notes what a value is in another graph, which gets its name.
+    fn place(&self, graph: &mut Graph, ids: &mut [Option<ValueId>], value: ValueId, id: ValueId) {
+        ids[value.index()] = Some(id);
+        if let Some(name) = self.value_name(value) {
+            graph.set_value_name(id, name);
+        }
     }
 }
 
@@ -96,12 +109,6 @@ struct Slim {
     op: Op,
     operands: Vec<usize>,
     results: Vec<usize>,
-}
-
-impl Slim {
-    fn whole(op: Op, operands: usize, results: usize) -> Slim {
-        Slim { op, operands: (0..operands).collect(), results: (0..results).collect() }
-    }
 }
 
 /// What some outputs of a graph need. A body is gone through again only if more of its outputs are needed, so the work does

@@ -4,6 +4,7 @@
 //! it. The driver goes through a graph until nothing changes; a rule makes a program smaller, or moves work out of a loop, so
 //! that comes to an end, which `MOST_PASSES` only guards.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -35,20 +36,20 @@ pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
         patches: Vec::new(),
         settled: HashMap::new(),
     };
-    let mut graph = graph.clone();
+    let mut graph = Cow::Borrowed(graph);
     for passes in 1..=MOST_PASSES {
         let before = driver.patches.len();
         if let Some(next) = driver.without_dead_code(&graph) {
-            graph = next;
+            graph = Cow::Owned(next);
         }
         if let Some(next) = driver.pass(&graph) {
-            graph = next;
+            graph = Cow::Owned(next);
         }
         if driver.patches.len() == before {
-            return Rewritten { graph, patches: driver.patches, passes };
+            return Rewritten { graph: graph.into_owned(), patches: driver.patches, passes };
         }
     }
-    Rewritten { graph, patches: driver.patches, passes: MOST_PASSES }
+    Rewritten { graph: graph.into_owned(), patches: driver.patches, passes: MOST_PASSES }
 }
 
 struct Driver {
@@ -125,7 +126,7 @@ impl Driver {
         for node in graph.nodes() {
             let op = self.with_bodies(&node.op);
             let operands: Vec<ValueId> = node.inputs.iter().map(|input| ids[input.index()]).collect::<Option<_>>()?;
-            let results = self.place(&mut to, op, &operands, node.site, 0)?;
+            let results = self.place(&mut to, op, &operands, graph.types(&node.outputs), node.site, 0)?;
             for (output, id) in node.outputs.iter().zip(results) {
                 ids[output.index()] = Some(id);
                 if let Some(name) = graph.value_name(*output).filter(|_| to.graph.value_name(id).is_none()) {
@@ -166,6 +167,7 @@ impl Driver {
         to: &mut Placing,
         op: Op,
         operands: &[ValueId],
+        types: Vec<TensorType>,
         site: Site,
         depth: usize,
     ) -> Option<Vec<ValueId>> {
@@ -188,7 +190,7 @@ impl Driver {
             };
             return Some(results);
         }
-        let results = to.node(op, operands, site)?;
+        let results = to.node(op, operands, types, site)?;
         if let Some((key, node)) = key.zip(to.graph.last_node()) {
             to.known.add(key, node, &to.graph.node(node).op);
         }
@@ -227,7 +229,8 @@ impl Driver {
         }
         for node in program.nodes() {
             let operands: Vec<ValueId> = node.inputs.iter().map(|input| ids[input.index()]).collect::<Option<_>>()?;
-            let results = self.place(to, node.op.clone(), &operands, node.site, depth)?;
+            let types = program.types(&node.outputs);
+            let results = self.place(to, node.op.clone(), &operands, types, node.site, depth)?;
             for (output, id) in node.outputs.iter().zip(results) {
                 ids[output.index()] = Some(id);
                 if let Some(name) = program.value_name(*output).filter(|_| to.graph.value_name(id).is_none()) {
@@ -253,8 +256,9 @@ impl Placing {
         self.graph.push_input(name, ty, is_static)
     }
 
-    fn node(&mut self, op: Op, operands: &[ValueId], site: Site) -> Option<Vec<ValueId>> {
-        let results = self.graph.push_node(op, operands, site).ok()?;
+    /// Adds an op. Its results have the types that they had: no patch changes one (rewrite-c1).
+    fn node(&mut self, op: Op, operands: &[ValueId], types: Vec<TensorType>, site: Site) -> Option<Vec<ValueId>> {
+        let results = self.graph.push_typed(op, operands, types, site).ok()?;
         let is_new_certain = operands.iter().all(|operand| self.certain[operand.index()])
             && self.graph.nodes().last().is_none_or(|node| is_certain(&self.graph, node, &Sizes::new()));
         self.certain.resize(self.certain.len() + results.len(), is_new_certain);

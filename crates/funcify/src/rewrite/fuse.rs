@@ -115,10 +115,8 @@ fn rows_of(graph: &Graph, first: usize, node: &Node, scan: &Scan) -> Vec<Option<
     let is_trace = |number: &usize| {
         of.buffers.get(*number).is_some_and(|buffer| buffer.start == Start::Empty && buffer.wanted == Wanted::All)
     };
-    let sequences = scan.sequences.iter().zip(scan.operands().sequences);
-    sequences
-        .map(|(sequence, operand)| trace(node.inputs[operand]).filter(is_trace).filter(|_| sequence.reads == [0]))
-        .collect()
+    // It has a row a step, so a step reads none but its own.
+    scan.operands().sequences.map(|operand| trace(node.inputs[operand]).filter(is_trace)).collect()
 }
 
 /// One of two loops, whose body becomes a part of another.

@@ -2,8 +2,8 @@
 //! number of steps).
 //!
 //! Precondition: the loop goes upward and is certain, as what a step that is left out would have been refused for is lost; nothing
-//! uses a final carry, or a buffer that is given whole; every use of a trace is a slice of rows, which is certain, and the rows
-//! that are read are surely fewer than there are. What a graph gives is used whole.
+//! uses a final carry, or a buffer that is given whole; every use of a trace is a slice of rows, which surely end
+//! before those that there are. What a graph gives is used whole.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ fn needed_steps(graph: &Graph) -> BTreeMap<usize, Dim> {
         let Source::Node(node, result) = graph.source(value) else { continue };
         let Some(so_far) = needed.get_mut(&node.index()) else { continue };
         let Op::Scan(scan) = &graph.node(node).op else { continue };
-        let rows = scan.buffers.get(result).zip(user).and_then(|(buffer, user)| first_steps(graph, buffer, user));
+        let rows = scan.buffers.get(result).zip(user).and_then(|(buffer, user)| first_steps(buffer, user));
         *so_far = so_far.take().zip(rows).and_then(|(so_far, rows)| larger(so_far, rows));
     }
     let is_shorter = |(index, steps): (usize, Needed)| {
@@ -75,10 +75,10 @@ fn may_be_shorter(scan: &Scan) -> bool {
 }
 
 /// How many steps write the rows of a trace that an op reads, if it is a slice of them.
-fn first_steps(graph: &Graph, buffer: &Buffer, user: &Node) -> Option<Dim> {
+fn first_steps(buffer: &Buffer, user: &Node) -> Option<Dim> {
     let Op::Slice(Slice { axis: 0, limit, .. }) = &user.op else { return None };
     let given = if let Start::Given(rows) = buffer.start { rows } else { 0 };
-    is_certain(graph, user, &Sizes::new()).then(|| limit.clone() - given)
+    Some(limit.clone() - given)
 }
 
 /// The larger of two numbers of steps, if it is known which it is.

@@ -123,6 +123,11 @@ impl Dim {
     ///
     /// A symbol is not negative, so a difference without negative coefficients is not negative.
     pub fn is_at_least(&self, other: &Dim) -> Option<bool> {
+        if let (Some(left), Some(right)) = (self.constant(), other.constant())
+            && left.checked_sub(right).is_some()
+        {
+            return Some(left >= right);
+        }
         let difference = self.clone() - other.clone();
         if difference.beyond_range {
             return None;

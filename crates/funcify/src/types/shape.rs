@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::ops::Index;
+use std::sync::Arc;
 
 use super::{DType, Dim, SizeError, Sizes};
 
-/// A list of dimensions, the outermost first.
+/// A list of dimensions, the outermost first. Clones share it.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
-pub struct Shape(Vec<Dim>);
+pub struct Shape(Arc<[Dim]>);
 
 impl Shape {
     /// The shape with these dimensions.
@@ -17,7 +18,7 @@ impl Shape {
 
     /// The shape of a scalar.
     pub fn scalar() -> Self {
-        Shape(Vec::new())
+        Shape::default()
     }
 
     /// How many dimensions it has.
@@ -66,23 +67,23 @@ impl Shape {
 
     /// With `dim` inserted before axis `axis`.
     pub fn with_inserted(&self, axis: usize, dim: impl Into<Dim>) -> Shape {
-        let mut dims = self.0.clone();
+        let mut dims = self.0.to_vec();
         dims.insert(axis, dim.into());
-        Shape(dims)
+        Shape(dims.into())
     }
 
     /// With the dimension of `axis` replaced.
     pub fn with_dim(&self, axis: usize, dim: impl Into<Dim>) -> Shape {
-        let mut dims = self.0.clone();
+        let mut dims = self.0.to_vec();
         dims[axis] = dim.into();
-        Shape(dims)
+        Shape(dims.into())
     }
 
     /// Without the dimension of `axis`.
     pub fn without(&self, axis: usize) -> Shape {
-        let mut dims = self.0.clone();
+        let mut dims = self.0.to_vec();
         dims.remove(axis);
-        Shape(dims)
+        Shape(dims.into())
     }
 }
 
@@ -101,7 +102,7 @@ impl<D: Into<Dim>, const N: usize> From<[D; N]> for Shape {
 
 impl From<Vec<Dim>> for Shape {
     fn from(dims: Vec<Dim>) -> Self {
-        Shape(dims)
+        Shape(dims.into())
     }
 }
 

@@ -69,7 +69,7 @@ fn running(here: &Here<'_>, scan: &Scan) -> Vec<Running> {
     found
 }
 
-/// The states whose next value is themselves, once, combined with another value: by which monoid, which result each is, before
+/// The states whose next value is themselves combined with another value: by which monoid, which result each is, before
 /// and after a step, and with what it is combined.
 fn combined(scan: &Scan) -> Vec<(ReduceKind, usize, ValueId, ValueId, ValueId)> {
     let (body, params, results) = (&scan.body, scan.params(), scan.results());
@@ -83,8 +83,7 @@ fn combined(scan: &Scan) -> Vec<(ReduceKind, usize, ValueId, ValueId, ValueId)> 
         let (before, after) = (body.inputs()[param].value, body.outputs()[result].value);
         let (Op::Binary(op), &[left, right]) = made_by(body, after)? else { return None };
         let addend = if left == before { right } else { left };
-        let is_once = addend != before && (left == before || right == before);
-        let kind = ReduceKind::of(*op, body.ty(before).dtype).filter(|_| is_once)?;
+        let kind = ReduceKind::of(*op, body.ty(before).dtype).filter(|_| left == before || right == before)?;
         Some((kind, number, before, after, addend))
     };
     buffers.chain(carries).filter_map(combination).collect()

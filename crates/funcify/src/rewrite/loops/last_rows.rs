@@ -7,15 +7,14 @@
 //! - A buffer that is given whole, of which each row is written, in order, and none is read, is a trace: what was given is not
 //!   needed.
 //!
-//! Precondition: the loop is not truncated, as a derivative sees its buffers; where a trace is a carry, there is a step, and where
-//! what is given is not looked at any more, the loop is certain.
+//! Precondition: the loop is not truncated, as a derivative sees its buffers, and is certain: so the last row of a trace is there, and
+//! no error is lost with what is given and not looked at any more.
 
 use super::{CarryPart, Loop, is_certain_loop};
 use crate::graph::{Value, full};
 use crate::ops::Op;
 use crate::ops::scan::{Buffer, Scan, Start, Wanted};
 use crate::rewrite::rule::{Here, Patch};
-use crate::types::Dim;
 
 /// What a buffer is instead.
 #[derive(Clone, Copy, PartialEq)]
@@ -43,7 +42,7 @@ fn instead(here: &Here<'_>, scan: &Scan, number: usize, buffer: &Buffer) -> Opti
     match buffer.start {
         // scan-c5: the one row that it can read is the one before.
         Start::Given(1) if is_last => Some(Instead::Carry),
-        Start::Empty if is_last && scan.steps.is_at_least(&Dim::from(1)) == Some(true) => Some(Instead::Carry),
+        Start::Empty if is_last => Some(Instead::Carry),
         Start::Full if buffer.reads.is_empty() && buffer.writes == [0] => {
             let operand = scan.operands().buffers[number]?;
             (here.ty(operand).shape[0] == scan.steps).then_some(Instead::Trace)

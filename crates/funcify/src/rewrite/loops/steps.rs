@@ -16,7 +16,7 @@ use crate::types::Dim;
 /// A loop of no or one step.
 pub(in crate::rewrite) fn few_steps(here: &Here<'_>) -> Option<Patch> {
     let Op::Scan(scan) = here.op else { return None };
-    let steps = scan.steps.constant().filter(|steps| *steps <= 1)?;
+    let steps = scan.steps.constant()?;
     if scan.until.is_some() || scan.truncate.is_some() || scan.body.binds_any() {
         return None;
     }

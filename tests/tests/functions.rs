@@ -162,8 +162,8 @@ fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
 fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_known() {
     let graph = |dtype: &str| {
         let built = Graph::build("model", |g| {
-            let [xs, limit] =
-                [("xs", "[T]"), ("limit", "[]")].map(|(name, shape)| g.input(name, format!("{dtype}{shape}")));
+            let xs = g.input("xs", format!("{dtype}[T]").as_str());
+            let limit = g.input("limit", format!("{dtype}[]").as_str());
             let zero = limit.zeros_like();
             let (_, sums) = scan(zero, xs, |sum, x| (sum + x, sum + x));
             let (_, cut) = scan_until(zero, sums, |_, x| (x, x, x.gt(limit)));
@@ -176,7 +176,8 @@ fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_known
         let graph = graph(dtype.name());
         let candle = Function::compile_with(&graph, &funcify_candle::Candle::cpu(), raw()).unwrap();
         for (xs, sum) in [(vec![1f32, 1., 2., 9.], 7f32), (vec![5f32, 1.], 5.)] {
-            let inputs = [HostTensor::from(xs.as_slice()), HostTensor::scalar(3f32)].map(|input| input.cast(dtype));
+            let xs = HostTensor::from_vec(xs.clone(), [xs.len()]).unwrap();
+            let inputs = [xs, HostTensor::scalar(3f32)].map(|input| input.cast(dtype));
             assert_eq!(candle.call_host(&inputs).unwrap(), [HostTensor::scalar(sum).cast(dtype)]);
         }
         let loops = candle.report().loops;

@@ -1,6 +1,7 @@
-//! What a contributor runs: `cargo xtask conformance`, `examples`, `bench`, `test`, `lint`, `ci`, `run`, `print`, `status`, `fuzz-text`, `tidy`.
+//! What a contributor runs: `cargo xtask conformance`, `examples`, `bench`, `test`, `lint`, `ci`, `run`, `print`, `bisect`, `status`, `fuzz-text`, `tidy`.
 
 mod backends;
+mod bisect;
 mod check;
 mod conformance;
 mod print;
@@ -46,6 +47,8 @@ enum Command {
     Run(run::Arguments),
     /// Print a program from a file, or a derivative of it, as text.
     Print(print::Arguments),
+    /// Find the patch of the rewrites that changes what a program gives.
+    Bisect(bisect::Arguments),
     /// Write STATUS.md: op by backend.
     Status {
         /// Only check that the file is current.
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::Ci => check::lint().and_then(|clean| Ok(clean && check::test()?)),
         Command::Run(arguments) => run::run(&arguments).map(|()| true),
         Command::Print(arguments) => print::run(&arguments).map(|()| true),
+        Command::Bisect(arguments) => bisect::run(&arguments).map(|()| true),
         Command::Status { check } => status::run(check),
         Command::FuzzText { arguments } => check::fuzz_text(&arguments),
         Command::Tidy => tidy::run(),

@@ -1,0 +1,103 @@
+//! `cargo xtask bisect`: the patch of the rewrites that changes what a program gives, on the reference.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use funcify::rewrite::{Patched, RewriteOptions, first_wrong};
+use funcify::{Error, Graph, HostTensor, Scalar, evaluate, read_safetensors_needed};
+
+use crate::transforms::Transforms;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The program.
+    file: PathBuf,
+    #[command(flatten)]
+    transforms: Transforms,
+    /// The inputs, by name; sizes are bound from their shapes.
+    #[arg(long)]
+    inputs: PathBuf,
+    /// How far a float may be off, relative to the largest number of its output.
+    #[arg(long, default_value_t = 1e-4)]
+    tolerance: f64,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let program = arguments.transforms.apply(Graph::read(&arguments.file)?)?;
+    let inputs = program.inputs(&read_safetensors_needed(&arguments.inputs, &program.input_names())?)?;
+    let all = program.graph.rewritten_with(&RewriteOptions::new())?.patches.len();
+    match culprit(&program.graph, &inputs, all, arguments.tolerance)? {
+        Some((number, patch)) => print!("patch {number} of {all} changes what the program gives: {patch}"),
+        None => println!("none of {all} patches changes what the program gives"),
+    }
+    Ok(())
+}
+
+/// The first patch after which a program gives something else than before, with its number.
+fn culprit(graph: &Graph, inputs: &[HostTensor], patches: usize, tolerance: f64) -> Result<Option<(usize, Patched)>> {
+    let expected = evaluate(graph, inputs);
+    let rewritten = |count: usize| graph.rewritten_with(&RewriteOptions::new().stop_after(count).texts());
+    let found = first_wrong(patches, |count| -> Result<bool> {
+        Ok(agrees(&expected, &evaluate(&rewritten(count)?.graph, inputs), tolerance))
+    })?;
+    let Some(number) = found else { return Ok(None) };
+    let patch = rewritten(number)?.patches.pop().context("the patch that was found is made")?;
+    Ok(Some((number, patch)))
+}
+
+type Outcome = Result<Vec<HostTensor>, Error>;
+
+/// Whether two runs gave the same, or were refused for the same kind of reason.
+fn agrees(expected: &Outcome, found: &Outcome, tolerance: f64) -> bool {
+    match (expected, found) {
+        (Ok(expected), Ok(found)) => {
+            expected.len() == found.len()
+                && expected.iter().zip(found).all(|(expected, found)| is_close(expected, found, tolerance))
+        }
+        (Err(expected), Err(found)) => expected.kind() == found.kind(),
+        _ => false,
+    }
+}
+
+fn is_close(expected: &HostTensor, found: &HostTensor, tolerance: f64) -> bool {
+    let scale = expected.to_f64_vec().into_iter().filter(|x| x.is_finite()).fold(1f64, |scale, x| scale.max(x.abs()));
+    let is_same = |(left, right): (Scalar, Scalar)| match (left, right) {
+        (Scalar::Float(left), Scalar::Float(right)) => {
+            left == right || (left.is_nan() && right.is_nan()) || (left - right).abs() <= tolerance * scale
+        }
+        (left, right) => left == right,
+    };
+    expected.ty() == found.ty() && expected.scalars().zip(found.scalars()).all(is_same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1 + 1/2 + 1/3 + ..
+    const SUM: &str = "fn @sum(%xs: f32[T]) {
+  %0: f32[] = constant 0.0
+  %s: f32[] = scan @step for t in 0..T {
+    seq %x: f32[] = %xs[t]
+    carry %c: f32[] = %s from %0
+    %1: f32[] = add %c, %x
+    %s = %1
+  }
+  %2: f32[] = mul %s, %s
+  return y=%2
+}
+";
+
+    /// Sums in another order differ by rounding: where nothing may be off, the patch that takes them so is found.
+    #[test]
+    fn the_patch_that_adds_in_another_order_is_found() {
+        let graph = Graph::parse(SUM).unwrap();
+        let terms = (1..=1000).map(|number| 1.0 / number as f32).collect();
+        let inputs = [HostTensor::from_vec(terms, [1000]).unwrap()];
+        let all = graph.rewritten_with(&RewriteOptions::new()).unwrap().patches.len();
+        let (number, patch) = culprit(&graph, &inputs, all, 0.0).unwrap().expect("a sum in another order");
+        assert_eq!((patch.rule, number <= all), ("sums_over_steps", true));
+        assert!(patch.before.contains("scan") && patch.after.contains("reduce"), "{patch}");
+        assert_eq!(culprit(&graph, &inputs, all, 1e-4).unwrap(), None);
+    }
+}

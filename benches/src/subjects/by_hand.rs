@@ -190,7 +190,7 @@ impl BurnInputs {
 /// The mean, of rows first: of Burn's 0.22 sums of all elements on wgpu, those of more than 2^18 elements leave out the rest.
 fn mean(x: BurnTensor<1>) -> BurnTensor<1> {
     let count = x.shape().num_elements();
-    let row = (1..=1024).rev().find(|row| count % row == 0).unwrap_or(1);
+    let row = (1..=1024).rev().find(|row| count.is_multiple_of(*row)).unwrap_or(1);
     x.reshape([count / row, row]).sum_dim(1).sum() / count as f32
 }
 

@@ -155,7 +155,7 @@ fn a_function_has_a_budget_of_its_own() {
     let expected = evaluate(&rows(), &arguments).unwrap();
     for strategy in [LoopStrategy::Native, LoopStrategy::Unroll] {
         let call = |memory_budget| {
-            let options = CompileOptions { strategy, memory_budget, ..CompileOptions::default() };
+            let options = CompileOptions { strategy, memory_budget, rewrites: None, ..CompileOptions::default() };
             Function::compile_with(&rows(), &Reference, options).unwrap().call_host(&arguments)
         };
         assert_eq!(call(None).unwrap(), expected);

@@ -1,7 +1,9 @@
 //! The associative scan: the odd-even recursion, whose batches of combinations are the backend's programs.
 //!
 //! Combine the elements in pairs, scan the half as many combinations, and combine its results with the elements between
-//! (Blelloch, "Prefix sums and their applications"; JAX's `lax.associative_scan`). One program serves every length.
+//! (Blelloch, "Prefix sums and their applications"; JAX's `lax.associative_scan`). One program serves every length. What is made
+//! of pairs has all leaves, what is spread those alone whose running combinations are used: of the factors of an affine
+//! recurrence there are none.
 
 use std::sync::Arc;
 
@@ -17,11 +19,14 @@ pub(super) struct AssociativeNode<B: Backend> {
     pub(super) reverse: bool,
     /// The types of the leaves.
     pub(super) leaves: Vec<TensorType>,
+    /// Of which leaves there are results, and their types.
+    pub(super) needed: Vec<usize>,
+    pub(super) outputs: Vec<TensorType>,
     /// The symbol that is the number of pairs.
     pub(super) pairs: Symbol,
     /// From the rows of the pairs: the combination of each pair.
     pub(super) combine: Arc<Program<B>>,
-    /// From the results at every other row and the pairs of the rows between: the results at both.
+    /// From the results at every other row and the pairs of the rows between: the results at both, of the needed leaves.
     pub(super) spread: Arc<Program<B>>,
 }
 
@@ -45,7 +50,7 @@ impl<B: Backend> AssociativeNode<B> {
         sizes
     }
 
-    /// The running combinations. `ran` counts the batches of combinations.
+    /// The running combinations of the needed leaves. `ran` counts the batches of combinations.
     fn level(
         &self,
         run: &mut Run<'_, B>,
@@ -54,8 +59,9 @@ impl<B: Backend> AssociativeNode<B> {
         ran: &mut usize,
     ) -> Result<Vec<B::Tensor>> {
         let count = run.backend.shape(&xs[0]).first().copied().unwrap_or(0);
+        let of_needed: Vec<B::Tensor> = self.needed.iter().map(|leaf| xs[*leaf].clone()).collect();
         if count < 2 {
-            return Ok(xs);
+            return Ok(of_needed);
         }
         // Upward, pairs begin at row 0; downward, they end at the last row. So one row, the first in the order of the
         // scan, is its own result; of an even count, the last one in that order is that of the last pair.
@@ -65,12 +71,12 @@ impl<B: Backend> AssociativeNode<B> {
         let combined = self.call(run, &self.combine, pairs, [arguments.as_slice(), captured].concat(), ran)?;
         let known = self.level(run, combined, captured, ran)?;
 
-        let mut results: Vec<Vec<Part<B::Tensor>>> = xs.iter().map(|_| Vec::with_capacity(3)).collect();
+        let mut results: Vec<Vec<Part<B::Tensor>>> = of_needed.iter().map(|_| Vec::with_capacity(3)).collect();
         let (own, rest) = if self.reverse { (count - 1, 0) } else { (0, between) };
         let mut push = |parts: Vec<B::Tensor>| {
             results.iter_mut().zip(parts).for_each(|(result, part)| result.push(Part::Block(part)));
         };
-        let own = self.rows(run, &xs, own, 1)?;
+        let own = self.rows(run, &of_needed, own, 1)?;
         let rest = if pairs > between { self.rows(run, &known, rest, 1)? } else { Vec::new() };
         let mut inner = Vec::new();
         if between > 0 {
@@ -86,7 +92,7 @@ impl<B: Backend> AssociativeNode<B> {
             ty.rows = count;
             run.fail(&self.at, run.backend.stack(parts, &ty))
         };
-        results.into_iter().zip(&self.leaves).map(stack).collect()
+        results.into_iter().zip(&self.outputs).map(stack).collect()
     }
 
     fn rows(&self, run: &Run<'_, B>, xs: &[B::Tensor], start: usize, count: usize) -> Result<Vec<B::Tensor>> {

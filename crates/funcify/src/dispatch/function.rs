@@ -443,7 +443,7 @@ fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool
                 }
             }
             Op::AssociativeScan(op) => {
-                let halves = op.halves(&at, &graph.types(&node.inputs))?;
+                let halves = op.halves(&at, &graph.types(&node.inputs), &vec![true; op.leaves])?;
                 for program in [&halves.combine, &halves.spread] {
                     unrolls |= validate(settings, program)?;
                 }

@@ -20,6 +20,7 @@ use super::registry::{Conversion, Conversions};
 use super::report::{LoopReport, Steps};
 use super::switch::ChoiceNode;
 use super::while_loop::WhileNode;
+use super::whole::used_results;
 use super::{native, unroll};
 use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Place, Result};
@@ -105,8 +106,11 @@ pub(super) struct Lowering<'a, B: Backend> {
     /// What the associative scans that were met before consist of, by their address.
     halves: HashMap<usize, Arc<Halves>>,
     /// What the backend made of the loops that were met before, by the node's address and the sizes.
-    pub(super) compiled: HashMap<(usize, Sizes), std::result::Result<Arc<dyn Compiled<B::Tensor>>, Declined>>,
+    pub(super) compiled: HashMap<(usize, Sizes), Whole<B::Tensor>>,
 }
+
+/// What a backend made of a program or a loop as a whole, or why it did not.
+pub(super) type Whole<T> = std::result::Result<Arc<dyn Compiled<T>>, Declined>;
 
 /// A number that is known when a program is made.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -291,6 +295,13 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
+    /// The registers of all results of a node, of which some are there. Nothing sets the others, which nobody uses.
+    pub(super) fn registers(&mut self, results: Vec<Slot>, there: impl Iterator<Item = bool>) -> Vec<Slot> {
+        let mut results = results.into_iter();
+        let mut slot = |there: bool| if there { results.next() } else { None };
+        there.map(|there| slot(there).unwrap_or_else(|| self.register())).collect()
+    }
+
     fn lower_kernel(&mut self, graph: &Graph, index: usize, operands: &[Slot]) -> Result<Vec<Slot>> {
         let key = (std::ptr::from_ref(graph) as usize, index);
         let kernel = match self.nodes.get(&key) {
@@ -415,22 +426,25 @@ impl<'a, B: Backend> Lowering<'a, B> {
     ) -> Result<Vec<Slot>> {
         let at = node.place();
         let types = graph.types(&node.inputs);
-        let halves = self.halves(&at, op, &types)?;
-        let captured = &operands[op.leaves..];
+        let halves = self.halves(&at, op, &types, &used_results(graph, node))?;
+        let (captured, needed) = (&operands[op.leaves..], halves.needed.clone());
         let combine = self.sub_program(&halves.combine, op.leaves, captured)?;
-        let spread = self.sub_program(&halves.spread, 2 * op.leaves, captured)?;
+        let spread = self.sub_program(&halves.spread, needed.len() + op.leaves, captured)?;
         let (pairs, leaves) = (halves.pairs.clone(), types[..op.leaves].to_vec());
-        let node = AssociativeNode { at: at.clone(), reverse: op.reverse, leaves, pairs, combine, spread };
-        self.push(&at, Action::Associative(Box::new(node)), operands, op.leaves)
+        let outputs = needed.iter().map(|leaf| types[*leaf].clone()).collect();
+        let reverse = op.reverse;
+        let node = AssociativeNode { at: at.clone(), reverse, leaves, needed, outputs, pairs, combine, spread };
+        let results = self.push(&at, Action::Associative(Box::new(node)), operands, halves.needed.len())?;
+        Ok(self.registers(results, (0..op.leaves).map(|leaf| halves.needed.contains(&leaf))))
     }
 
     /// The programs of an associative scan on whole halves, made once for all steps of the loops around it.
-    fn halves(&mut self, at: &Place, op: &AssociativeScan, types: &[TensorType]) -> Result<Arc<Halves>> {
+    fn halves(&mut self, at: &Place, op: &AssociativeScan, types: &[TensorType], used: &[bool]) -> Result<Arc<Halves>> {
         let address = std::ptr::from_ref(op) as usize;
         if let Some(halves) = self.halves.get(&address) {
             return Ok(halves.clone());
         }
-        let halves = Arc::new(op.halves(at, types)?);
+        let halves = Arc::new(op.halves(at, types, used)?);
         self.halves.insert(address, halves.clone());
         Ok(halves)
     }

@@ -291,7 +291,7 @@ impl<B: Backend> Action<B> {
             Action::Loop(native) => &native.outputs,
             Action::Choice(choice) => &choice.outputs,
             Action::While(node) => &node.outputs,
-            Action::Associative(node) => &node.leaves,
+            Action::Associative(node) => &node.outputs,
             Action::Whole(node) => &node.outputs,
             Action::Constant { ty, .. } => std::slice::from_ref(ty),
             Action::Bind { .. } => &[],

@@ -35,6 +35,7 @@ pub(super) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
         for ((node, op), _) in graph.nodes().iter().zip(&ops).zip(&live).filter(|(_, live)| **live) {
             let operands: Vec<Value> = node.inputs.iter().map(|input| of(&values, *input)).collect();
             let results = at_site(node.site, || match op {
+                _ if operands.iter().any(|operand| operand.is_poison()) => vec![Value::poison(); node.outputs.len()],
                 Op::AssociativeScan(op) if has_elements(graph, node, 0, sizes) => op.emit_loop(&operands, node.site),
                 Op::Cumulative(op) if has_elements(graph, node, op.axis, sizes) => {
                     vec![op.emit_loop(operands[0], node.site)]

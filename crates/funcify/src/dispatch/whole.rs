@@ -1,9 +1,7 @@
 //! What a backend compiles as a whole: the program, or loops of it.
 
-use std::sync::Arc;
-
-use super::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy, Tensors, Whole};
-use super::lower::Lowering;
+use super::backend::{Backend, Compiles, Declined, LoopStrategy, Tensors, Whole};
+use super::lower::{self, Lowering};
 use super::program::{Action, Run, Slot, WholeNode};
 use super::report::{LoopReport, Steps};
 use super::stepwise::stepwise;
@@ -78,23 +76,13 @@ impl<B: Backend> Lowering<'_, B> {
             steps: steps.map_or(Steps::AtRunTime, Steps::Exactly),
         });
         let outputs: Vec<_> = (0..alone.outputs().len()).map(|index| alone.output_type(index).clone()).collect();
-        let node_results = node.outputs.len();
         let count = outputs.len();
         let whole = WholeNode { compiled, outputs, at: at.clone() };
-        let mut results = self.push(&at, Action::Whole(whole), operands, count)?.into_iter();
-        // Results that nobody uses have a register that nothing sets.
-        let registers: Vec<Slot> = (0..node_results)
-            .map(|index| if used[index] { results.next() } else { None })
-            .map(|slot| slot.unwrap_or_else(|| self.register()))
-            .collect();
-        Ok(Ok(registers))
+        let results = self.push(&at, Action::Whole(whole), operands, count)?;
+        Ok(Ok(self.registers(results, used.into_iter())))
     }
 
-    fn compile_whole(
-        &self,
-        graph: &Graph,
-        is_program: bool,
-    ) -> std::result::Result<Arc<dyn Compiled<B::Tensor>>, Declined> {
+    fn compile_whole(&self, graph: &Graph, is_program: bool) -> lower::Whole<B::Tensor> {
         let memory_budget = self.settings.memory_budget;
         let graph = &*stepwise(graph, &self.sizes)
             .map_err(|error| Declined::new("associative_scan", format!("as a loop: {error}")))?;
@@ -118,13 +106,7 @@ impl<T> WholeNode<T> {
 /// A graph of one node: its inputs are the node's operands, its outputs those results that the graph uses. Tells which
 /// they are.
 fn alone(graph: &Graph, node: &Node) -> Result<(Graph, Vec<bool>)> {
-    let live = graph.live_nodes();
-    let uses = |value| {
-        let users = graph.nodes().iter().zip(&live).filter(|(_, live)| **live);
-        graph.outputs().iter().any(|output| output.value == value)
-            || users.flat_map(|(node, _)| &node.inputs).any(|input| *input == value)
-    };
-    let used: Vec<bool> = node.outputs.iter().map(|output| uses(*output)).collect();
+    let used = used_results(graph, node);
     let mut alone = Graph::new(node.op.name());
     let inputs: Vec<_> = node
         .inputs
@@ -136,4 +118,15 @@ fn alone(graph: &Graph, node: &Node) -> Result<(Graph, Vec<bool>)> {
     let outputs = results.into_iter().enumerate().filter(|(index, _)| used[*index]);
     let outputs = outputs.map(|(index, value)| Output { name: format!("result{index}"), value }).collect();
     Ok((alone.with_outputs(outputs), used))
+}
+
+/// Which results of a node the graph uses.
+pub(super) fn used_results(graph: &Graph, node: &Node) -> Vec<bool> {
+    let live = graph.live_nodes();
+    let uses = |value| {
+        let users = graph.nodes().iter().zip(&live).filter(|(_, live)| **live);
+        graph.outputs().iter().any(|output| output.value == value)
+            || users.flat_map(|(node, _)| &node.inputs).any(|input| *input == value)
+    };
+    node.outputs.iter().map(|output| uses(*output)).collect()
 }

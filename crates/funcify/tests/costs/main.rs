@@ -239,7 +239,7 @@ fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     assert_eq!([added(64), added(128), added(1024)], [11, 13, 19]);
 }
 
-/// Two products a batch of combinations in each direction, and four of all elements.
+/// Of the products of each scan, those of the factors alone are no results: they are made for pairs, and not spread.
 #[test]
 fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = Graph::build("model", |g| {
@@ -250,7 +250,7 @@ fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = graph.unwrap();
     assert_eq!((count(&graph, "scan"), count(&graph, "associative_scan")), (0, 2));
     let multiplied = |count: usize| Cost::of(&graph, Native, &[ramp(&[count]), ramp(&[count])]).ran("mul");
-    assert_eq!([multiplied(64), multiplied(128), multiplied(1024)], [48, 56, 80]);
+    assert_eq!([multiplied(64), multiplied(128), multiplied(1024)], [38, 44, 62]);
 }
 
 /// The function runs once, and the derivative along three tangents as one batch.

@@ -1,5 +1,6 @@
 //! Derivatives of associative scans against those of the same combinations written out one after the other.
 
+use crate::dispatch::{Function, Reference};
 use crate::ops::Op;
 use crate::{
     AssociativeScanOptions, Disconnected, GradOptions, Graph, HostTensor, Scalar, Tree, Value, associative_scan_with,
@@ -114,7 +115,7 @@ fn derivatives_of_every_order_are_those_of_the_written_out_combinations() {
     for (name, leaves, combine) in BY_ELEMENT {
         for reverse in [false, true] {
             let scan = derivatives(combine, leaves, reverse, Way::Scan);
-            for count in [1, 2, 5] {
+            for count in [1, 4] {
                 let mut inputs: Vec<HostTensor> = (0..leaves).map(|leaf| noise(count, 3 + leaf as u64)).collect();
                 inputs.push(HostTensor::scalar(0.7f64));
                 let found = evaluate(&scan, &inputs).unwrap();
@@ -126,6 +127,35 @@ fn derivatives_of_every_order_are_those_of_the_written_out_combinations() {
                         let place = format!("{name}, {count} elements, reverse {reverse}, {}", output.name);
                         assert!(is_close, "{place}: {found} is not {expected}");
                     }
+                }
+            }
+        }
+    }
+}
+
+/// Products of Jacobians, which one combination after the other does not need: the recursion on halves multiplies them in order.
+#[test]
+fn the_recursion_on_halves_gives_what_one_after_the_other_gives() {
+    // Not associative, so what comes of the factors has ways that they do not have. They are the same everywhere.
+    let chain: Combine = |a, b, _| vec![a[0] + b[0], a[0] + a[1] + b[1], a[1] + a[2] + b[2]];
+    for (name, leaves, combine) in BY_ELEMENT.into_iter().chain([("chain", 3, chain)]) {
+        for reverse in [false, true] {
+            let graph = Graph::build("gradient", |g| {
+                let xs: Vec<Value> = (0..leaves).map(|leaf| g.input(&format!("x{leaf}"), "f64[T,2]")).collect();
+                let k = g.input("k", "f64[]");
+                let of = |xs| running(combine, xs, k, reverse, Way::Scan);
+                let weights = |ys: &Vec<Value>| ys.iter().map(|y| y.zeros_like() + k.sin()).collect::<Vec<_>>();
+                vjp(xs, of, weights).1
+            });
+            let graph = graph.unwrap();
+            let mut inputs: Vec<HostTensor> = (0..leaves).map(|leaf| noise(7, 5 + leaf as u64)).collect();
+            inputs.push(HostTensor::scalar(0.7f64));
+            let expected = evaluate(&graph, &inputs).unwrap();
+            let found = Function::compile(&graph, &Reference).unwrap().call_host(&inputs).unwrap();
+            for (found, expected) in found.iter().zip(&expected) {
+                for (found, expected) in found.to_f64_vec().iter().zip(expected.to_f64_vec()) {
+                    let is_close = (found - expected).abs() <= 1e-9 * (1.0 + expected.abs());
+                    assert!(is_close, "{name}, reverse {reverse}: {found} is not {expected}");
                 }
             }
         }

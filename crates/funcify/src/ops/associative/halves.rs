@@ -19,22 +19,24 @@ pub(crate) struct Halves {
     /// From the rows of the pairs and what `combine` captures: the combination of each pair.
     pub(crate) combine: Arc<Graph>,
     /// From the results at every other row, the pairs of the rows between, and what `combine` captures: the results
-    /// at both.
+    /// at both. Of the leaves that are needed.
     pub(crate) spread: Arc<Graph>,
+    /// The leaves whose running combinations are needed.
+    pub(crate) needed: Vec<usize>,
 }
 
 impl AssociativeScan {
-    /// The programs on whole halves, for operands of these types.
-    pub(crate) fn halves(&self, at: &Place, inputs: &[TensorType]) -> Result<Halves> {
+    /// The programs on whole halves, for operands of these types, where some results are used.
+    pub(crate) fn halves(&self, at: &Place, inputs: &[TensorType], used: &[bool]) -> Result<Halves> {
+        let needed = self.needed(used);
         let pairs = self.unused_symbol(inputs);
         let size = Dim::symbol(&pairs);
         let rows: Vec<TensorType> = inputs[..self.leaves].iter().filter_map(TensorType::row).collect();
         let captured = &inputs[self.leaves..];
-        let leaves = |name: &str, count: &Dim| -> Vec<Value> {
-            let leaf = |(index, row): (usize, &TensorType)| {
-                input(&format!("{name}{index}"), row.stacked(count.clone()), false, at.site)
-            };
-            rows.iter().enumerate().map(leaf).collect()
+        let all: Vec<usize> = (0..self.leaves).collect();
+        let leaves = |name: &str, count: &Dim, which: &[usize]| -> Vec<Value> {
+            let leaf = |index: &usize| input(&format!("{name}{index}"), rows[*index].stacked(count), false, at.site);
+            which.iter().map(leaf).collect()
         };
         let captures = || {
             let capture = |(index, ty): (usize, &TensorType)| input(&format!("c{index}"), ty.clone(), false, at.site);
@@ -47,21 +49,24 @@ impl AssociativeScan {
             })
         };
         let combine = build("combine", &|| {
-            let both = leaves("x", &(size.clone() * 2));
+            let both = leaves("x", &(size.clone() * 2), &all);
             let captured = captures();
             let elements: Vec<[Value; 2]> = both.into_iter().map(|leaf| apart(leaf, &size)).collect();
             // Downward the accumulated element is the one after.
             let first = elements.iter().map(|pair| pair[usize::from(self.reverse)]).collect::<Vec<_>>();
             let second = elements.iter().map(|pair| pair[usize::from(!self.reverse)]).collect::<Vec<_>>();
-            self.combined(&size, &first, &second, &captured)
+            self.combined(&size, &first, &second, &captured, &all)
         })?;
         let spread = build("spread", &|| {
-            let known = leaves("y", &size);
-            let both = leaves("x", &(size.clone() * 2));
+            let known = leaves("y", &size, &needed);
+            let both = leaves("x", &(size.clone() * 2), &all);
             let captured = captures();
             let between: Vec<Value> =
                 both.into_iter().map(|leaf| apart(leaf, &size)[usize::from(!self.reverse)]).collect();
-            let missing = self.combined(&size, &known, &between, &captured);
+            // No needed result reads the other leaves of the first elements.
+            let mut first = between.clone();
+            needed.iter().zip(&known).for_each(|(leaf, known)| first[*leaf] = *known);
+            let missing = self.combined(&size, &first, &between, &captured, &needed);
             let known = known.into_iter().zip(missing);
             known
                 .map(|(known, missing)| match self.reverse {
@@ -70,13 +75,36 @@ impl AssociativeScan {
                 })
                 .collect()
         })?;
-        Ok(Halves { pairs, combine: Arc::new(combine), spread: Arc::new(spread) })
+        Ok(Halves { pairs, combine: Arc::new(combine), spread: Arc::new(spread), needed })
     }
 
-    fn combined(&self, size: &Dim, first: &[Value], second: &[Value], captured: &[Value]) -> Vec<Value> {
+    /// The leaves that are used, and those that their combinations read of the first element.
+    fn needed(&self, used: &[bool]) -> Vec<usize> {
+        let mut needed = used.to_vec();
+        loop {
+            let params = self.combine.needed_inputs(&needed);
+            let more: Vec<bool> = needed.iter().zip(params).map(|(needed, read)| *needed || read).collect();
+            if more == needed {
+                return (0..self.leaves).filter(|leaf| needed[*leaf]).collect();
+            }
+            needed = more;
+        }
+    }
+
+    /// These leaves of the combinations of elements.
+    fn combined(
+        &self,
+        size: &Dim,
+        first: &[Value],
+        second: &[Value],
+        captured: &[Value],
+        which: &[usize],
+    ) -> Vec<Value> {
         let elements = first.iter().chain(second).map(|value| Batched::lanes(*value));
         let inputs: Vec<Batched> = elements.chain(captured.iter().map(|value| Batched::shared(*value))).collect();
-        inline(&self.combine, size, &inputs).into_iter().map(|result| result.spread(size)).collect()
+        let outputs = which.iter().map(|leaf| self.combine.outputs()[*leaf].clone()).collect();
+        let combine = self.combine.with_outputs(outputs);
+        inline(&combine, size, &inputs).into_iter().map(|result| result.spread(size)).collect()
     }
 
     /// A symbol that is in no type of the operands or of `combine`.

@@ -174,12 +174,12 @@ fn jacobians(
         };
         let ones = ys[from].ones_like();
         let numbers = pull(ones);
-        // What NaN does not reach is not multiplied.
+        // NaN times any number is NaN: 0 is where nothing arrives.
         let probes = if chooses { pull(ys[from].full_like(f64::NAN)) } else { vec![None; ys.len()] };
         let factors = numbers.into_iter().zip(probes).map(|(number, probe)| match number {
             None => Factor::Zero,
             Some(number) if number.same_as(ones) => Factor::One,
-            Some(number) => Factor::Of(Coefficient { number, stopped: probe.map(|probe| !probe.is_nan()) }),
+            Some(number) => Factor::Of(Coefficient { number, stopped: probe.map(|probe| probe.eq(0.0)) }),
         });
         rows[from] = factors.take(ys.len()).collect();
         for (has, factor) in has.iter_mut().zip(&rows[from]) {

@@ -9,7 +9,7 @@
 //! by what the loop reads and writes. The sum of floats is taken in another order.
 
 use super::cost::{FACTOR, bytes, bytes_of_step, is_bounded};
-use super::cut::{Class, classes, lifted};
+use super::cut::{Class, classes, lifted, may_lift};
 use super::{Loop, made_by, uses, whole_loop};
 use crate::error::Site;
 use crate::graph::{Graph, Source, Value, ValueId, emit, is_certain};
@@ -73,7 +73,7 @@ pub(in crate::rewrite) fn sink(here: &Here<'_>) -> Option<Patch> {
     if sums.is_empty() {
         return None;
     }
-    let classes = classes(scan, |_, _| true);
+    let classes = classes(scan, may_lift(scan));
     let sums = bounded(scan, &classes, sums);
     if sums.is_empty() {
         return None;

@@ -39,8 +39,8 @@ pub struct CompileOptions {
     /// [`memory_budget`](crate::memory_budget) says.
     pub memory_budget: Option<u64>,
     /// How the graph is [rewritten](crate::rewrite) before it is compiled, by default by all rules. Where loops are compiled as a
-    /// whole, `hoisting` and `sums_over_steps` are left out: that does their work for some steps at a time, which stay in the
-    /// processor's caches. `None` compiles the graph as it is.
+    /// whole, `hoisting`, `sums_over_steps` and `cumulative` are left out: that does their work for some steps at a time, which
+    /// stay in the processor's caches. `None` compiles the graph as it is.
     pub rewrites: Option<RewriteOptions>,
 }
 
@@ -64,7 +64,7 @@ impl CompileOptions {
 }
 
 /// The rules whose work compiled loops do themselves.
-const OF_COMPILED_LOOPS: &[&str] = &["hoisting", "sums_over_steps"];
+const OF_COMPILED_LOOPS: &[&str] = &["hoisting", "sums_over_steps", "cumulative"];
 
 /// What a function has compiled so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -54,7 +54,7 @@ fn doubled(is_static: bool) -> Graph {
 }
 
 fn compile(graph: &Graph, strategy: LoopStrategy) -> Result<Function<Reference>> {
-    Function::compile_with(graph, &Reference, CompileOptions { strategy, ..CompileOptions::default() })
+    Function::compile_with(graph, &Reference, CompileOptions { strategy, rewrites: None, ..CompileOptions::default() })
 }
 
 fn numbers(count: usize) -> HostTensor {
@@ -90,7 +90,7 @@ fn an_unrolled_function_is_compiled_once_for_each_size() {
 
 #[test]
 fn the_program_unused_for_longest_is_dropped() {
-    let options = CompileOptions { strategy: UNROLL, max_programs: 2, ..CompileOptions::default() };
+    let options = CompileOptions { strategy: UNROLL, max_programs: 2, rewrites: None, ..CompileOptions::default() };
     let function = Function::compile_with(&cumsum(), &Reference, options).unwrap();
     let compiled_by = |count: usize| {
         let before = function.counts().compiled;
@@ -276,14 +276,14 @@ fn a_negative_step_count_is_an_error() {
 
 #[test]
 fn an_unrolled_program_has_a_limit() {
-    let options = CompileOptions { strategy: UNROLL, max_kernels: 50, ..CompileOptions::default() };
+    let options = CompileOptions { strategy: UNROLL, max_kernels: 50, rewrites: None, ..CompileOptions::default() };
     let function = Function::compile_with(&cumsum(), &Reference, options).unwrap();
     assert_eq!(sum_to(&function, 5), 15.0);
     let error = function.call_host(&[numbers(1000), HostTensor::scalar(0f64)]).unwrap_err();
     let Error::ProgramTooLarge { kernels, limit, .. } = &error else { panic!("{error}") };
     assert_eq!(*limit, 50);
     assert!(kernels > limit);
-    let native = CompileOptions { strategy: NATIVE, max_kernels: 50, ..CompileOptions::default() };
+    let native = CompileOptions { strategy: NATIVE, max_kernels: 50, rewrites: None, ..CompileOptions::default() };
     let function = Function::compile_with(&cumsum(), &Reference, native).unwrap();
     assert_eq!(sum_to(&function, 1000), 500500.0);
 }

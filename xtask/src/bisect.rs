@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use funcify::rewrite::{Patched, RewriteOptions, first_wrong};
-use funcify::{Error, Graph, HostTensor, Scalar, evaluate, read_safetensors_needed};
+use funcify::{Error, Graph, HostTensor, evaluate, read_safetensors_needed};
+use funcify_conformance::{ExpectedOutput, compare};
 
 use crate::transforms::Transforms;
 
@@ -38,7 +39,7 @@ fn culprit(graph: &Graph, inputs: &[HostTensor], patches: usize, tolerance: f64)
     let expected = evaluate(graph, inputs);
     let rewritten = |count: usize| graph.rewritten_with(&RewriteOptions::new().stop_after(count).texts());
     let found = first_wrong(patches, |count| -> Result<bool> {
-        Ok(agrees(&expected, &evaluate(&rewritten(count)?.graph, inputs), tolerance))
+        Ok(agrees(graph, &expected, &evaluate(&rewritten(count)?.graph, inputs), tolerance))
     })?;
     let Some(number) = found else { return Ok(None) };
     let patch = rewritten(number)?.patches.pop().context("the patch that was found is made")?;
@@ -48,26 +49,27 @@ fn culprit(graph: &Graph, inputs: &[HostTensor], patches: usize, tolerance: f64)
 type Outcome = Result<Vec<HostTensor>, Error>;
 
 /// Whether two runs gave the same, or were refused for the same kind of reason.
-fn agrees(expected: &Outcome, found: &Outcome, tolerance: f64) -> bool {
+fn agrees(graph: &Graph, expected: &Outcome, found: &Outcome, tolerance: f64) -> bool {
     match (expected, found) {
         (Ok(expected), Ok(found)) => {
-            expected.len() == found.len()
-                && expected.iter().zip(found).all(|(expected, found)| is_close(expected, found, tolerance))
+            let outputs = graph.outputs().iter().zip(expected);
+            let expected = outputs.map(|(output, values)| ExpectedOutput {
+                name: output.name.clone(),
+                ty: values.ty(),
+                rtol: 0.0,
+                atol: tolerance * largest(values),
+                values: values.clone(),
+            });
+            compare(graph, found, &expected.collect::<Vec<_>>()).is_ok()
         }
         (Err(expected), Err(found)) => expected.kind() == found.kind(),
         _ => false,
     }
 }
 
-fn is_close(expected: &HostTensor, found: &HostTensor, tolerance: f64) -> bool {
-    let scale = expected.to_f64_vec().into_iter().filter(|x| x.is_finite()).fold(1f64, |scale, x| scale.max(x.abs()));
-    let is_same = |(left, right): (Scalar, Scalar)| match (left, right) {
-        (Scalar::Float(left), Scalar::Float(right)) => {
-            left == right || (left.is_nan() && right.is_nan()) || (left - right).abs() <= tolerance * scale
-        }
-        (left, right) => left == right,
-    };
-    expected.ty() == found.ty() && expected.scalars().zip(found.scalars()).all(is_same)
+/// The largest finite number of a tensor, at least 1.
+fn largest(values: &HostTensor) -> f64 {
+    values.to_f64_vec().into_iter().filter(|x| x.is_finite()).fold(1f64, |largest, x| largest.max(x.abs()))
 }
 
 #[cfg(test)]

@@ -32,26 +32,21 @@ impl Compiled<Tensor> for Loop {
         let engine = &self.engine;
         let given = operands.iter().enumerate().map(|(index, tensor)| match (engine.reads(index), engine.dtype()) {
             (false, _) => Ok(Elements::NONE),
-            (true, _) if dtypes::of(tensor) == Some(DType::Bool) => flags(tensor, engine.dtype()),
+            (true, dtype) if dtypes::of(tensor) == Some(DType::Bool) => {
+                Ok(Elements::of_flags(elements::<bool>(tensor.clone())?.into_iter(), dtype))
+            }
             (true, DType::F64) => Ok(Elements::F64(numbers(tensor)?)),
             (true, _) => Ok(Elements::F32(numbers(tensor)?)),
         });
         let given = given.collect::<Result<Vec<Elements<'_>>, BackendError>>()?;
         let Some(results) = engine.call(&given, stop)? else { return Ok(None) };
         let typed = results.into_iter().zip(engine.results());
-        let tensors = typed.map(|(elements, (dtype, shape))| match (elements, dtype) {
-            (Elements::F32(numbers), DType::Bool) => self.flags(numbers.iter().map(|number| *number != 0.0), shape),
-            (Elements::F64(numbers), DType::Bool) => self.flags(numbers.iter().map(|number| *number != 0.0), shape),
-            (Elements::F32(numbers), _) => from_elements(&self.burn, numbers.into_owned(), shape),
-            (Elements::F64(numbers), _) => from_elements(&self.burn, numbers.into_owned(), shape),
+        let tensors = typed.map(|(elements, (dtype, shape))| match elements {
+            flags if *dtype == DType::Bool => from_elements(&self.burn, flags.flags(), shape),
+            Elements::F32(numbers) => from_elements(&self.burn, numbers.into_owned(), shape),
+            Elements::F64(numbers) => from_elements(&self.burn, numbers.into_owned(), shape),
         });
         Ok(Some(tensors.collect()))
-    }
-}
-
-impl Loop {
-    fn flags(&self, flags: impl Iterator<Item = bool>, shape: &[usize]) -> Tensor {
-        from_elements(&self.burn, flags.collect(), shape)
     }
 }
 
@@ -64,13 +59,4 @@ fn numbers<E: burn::tensor::Element + bytemuck::Pod>(tensor: &Tensor) -> Result<
         return Ok(Cow::Borrowed(numbers));
     }
     Ok(Cow::Owned(elements(tensor.clone())?))
-}
-
-/// Booleans as numbers, 1 and 0.
-fn flags(tensor: &Tensor, dtype: DType) -> Result<Elements<'static>, BackendError> {
-    let flags = elements::<bool>(tensor.clone())?.into_iter().map(u8::from);
-    Ok(match dtype {
-        DType::F64 => Elements::F64(flags.map(f64::from).collect()),
-        _ => Elements::F32(flags.map(f32::from).collect()),
-    })
 }

@@ -75,23 +75,17 @@ fn slice<'s, E: WithDType>(storage: &'s Storage, tensor: &Tensor) -> Result<&'s 
 
 /// Booleans as numbers, 1 and 0.
 fn flags(tensor: &Tensor, dtype: DType) -> Result<Elements<'static>, BackendError> {
-    let flags = elements::<u8>(tensor)?.into_iter().map(|flag| u8::from(flag != 0));
-    Ok(match dtype {
-        DType::F64 => Elements::F64(flags.map(f64::from).collect()),
-        _ => Elements::F32(flags.map(f32::from).collect()),
-    })
+    Ok(Elements::of_flags(elements::<u8>(tensor)?.into_iter().map(|flag| flag != 0), dtype))
 }
 
 fn tensor(elements: Elements<'static>, dtype: DType, shape: &[usize]) -> Result<Tensor, BackendError> {
-    let tensor = match (elements, dtype) {
-        (Elements::F32(numbers), DType::Bool) => bytes(numbers.iter().map(|number| *number != 0.0), shape),
-        (Elements::F64(numbers), DType::Bool) => bytes(numbers.iter().map(|number| *number != 0.0), shape),
-        (Elements::F32(numbers), _) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
-        (Elements::F64(numbers), _) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
+    let tensor = match elements {
+        flags if dtype == DType::Bool => {
+            let bytes: Vec<u8> = flags.flags().into_iter().map(u8::from).collect();
+            Tensor::from_vec(bytes, shape, &Device::Cpu)
+        }
+        Elements::F32(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
+        Elements::F64(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
     };
     Ok(tensor.map_err(plain)?)
-}
-
-fn bytes(flags: impl Iterator<Item = bool>, shape: &[usize]) -> candle_core::Result<Tensor> {
-    Tensor::from_vec(flags.map(u8::from).collect::<Vec<u8>>(), shape, &Device::Cpu)
 }

@@ -121,12 +121,9 @@ impl Compiled<Arc<HostTensor>> for OnHost {
 
 /// The elements of a tensor: where they are, if they are of that float type, else as numbers of it.
 fn elements(tensor: &HostTensor, dtype: DType) -> Elements<'_> {
-    let numbers = || tensor.scalars().map(|number: Scalar| number.as_f64());
     match dtype {
-        DType::F64 => Elements::F64(tensor.as_slice().map_or_else(|| Cow::Owned(numbers().collect()), Cow::Borrowed)),
-        _ => {
-            let singles = || numbers().map(|number| number as f32).collect();
-            Elements::F32(tensor.as_slice().map_or_else(|| Cow::Owned(singles()), Cow::Borrowed))
-        }
+        DType::F64 => tensor.as_slice().map(|numbers| Elements::F64(Cow::Borrowed(numbers))),
+        _ => tensor.as_slice().map(|numbers| Elements::F32(Cow::Borrowed(numbers))),
     }
+    .unwrap_or_else(|| Elements::of_numbers(tensor.scalars().map(|number: Scalar| number.as_f64()), dtype))
 }

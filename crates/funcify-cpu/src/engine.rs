@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use funcify::DType;
 use funcify::dispatch::{Declined, Whole};
 use funcify::error::BackendError;
+use funcify::{DType, HostTensor};
 
 use crate::machine::Machine;
 use crate::planner::{Division, GraphPlan, plan_graph};
@@ -29,15 +29,79 @@ pub enum Elements<'a> {
     F64(Cow<'a, [f64]>),
 }
 
-impl Elements<'_> {
+impl Elements<'static> {
     /// What is given for an operand that is not read.
-    pub const NONE: Elements<'static> = Elements::F32(Cow::Borrowed(&[]));
+    pub const NONE: Self = Elements::F32(Cow::Borrowed(&[]));
+
+    /// Numbers, for an engine of that type.
+    pub fn of_numbers(numbers: impl Iterator<Item = f64>, dtype: DType) -> Self {
+        match dtype {
+            DType::F64 => Elements::F64(numbers.collect()),
+            _ => Elements::F32(numbers.map(|number| number as f32).collect()),
+        }
+    }
+
+    /// Booleans, for an engine of that type.
+    pub fn of_flags(flags: impl Iterator<Item = bool>, dtype: DType) -> Self {
+        Elements::of_numbers(flags.map(f64::from), dtype)
+    }
+}
+
+impl Elements<'_> {
+    /// Numbers as booleans: what is not 0 is true.
+    pub fn flags(&self) -> Vec<bool> {
+        match self {
+            Elements::F32(numbers) => numbers.iter().map(|number| *number != 0.0).collect(),
+            Elements::F64(numbers) => numbers.iter().map(|number| *number != 0.0).collect(),
+        }
+    }
+}
+
+/// What a plan of either type is run with.
+enum Kept {
+    F32(Executors<f32>),
+    F64(Executors<f64>),
 }
 
 /// Constants, and executors for as many calls at once as there were.
-enum Kept {
-    F32(Vec<Vec<f32>>, Mutex<Vec<Executor<f32>>>),
-    F64(Vec<Vec<f64>>, Mutex<Vec<Executor<f64>>>),
+struct Executors<T> {
+    constants: Vec<Vec<T>>,
+    free: Mutex<Vec<Executor<T>>>,
+}
+
+/// The element types of engines.
+trait Number: Element + Default {
+    fn numbers(tensor: &HostTensor) -> Vec<Self>;
+    fn slice<'e>(elements: &'e Elements<'_>) -> &'e [Self];
+    fn wrapped(numbers: Vec<Self>) -> Elements<'static>;
+}
+
+impl Number for f32 {
+    fn numbers(tensor: &HostTensor) -> Vec<f32> {
+        tensor.scalars().map(|number| number.as_f64() as f32).collect()
+    }
+
+    fn slice<'e>(elements: &'e Elements<'_>) -> &'e [f32] {
+        if let Elements::F32(numbers) = elements { numbers } else { &[] }
+    }
+
+    fn wrapped(numbers: Vec<f32>) -> Elements<'static> {
+        Elements::F32(numbers.into())
+    }
+}
+
+impl Number for f64 {
+    fn numbers(tensor: &HostTensor) -> Vec<f64> {
+        tensor.to_f64_vec()
+    }
+
+    fn slice<'e>(elements: &'e Elements<'_>) -> &'e [f64] {
+        if let Elements::F64(numbers) = elements { numbers } else { &[] }
+    }
+
+    fn wrapped(numbers: Vec<f64>) -> Elements<'static> {
+        Elements::F64(numbers.into())
+    }
 }
 
 impl Engine {
@@ -49,17 +113,8 @@ impl Engine {
             return Err(Declined::new("scan", format!("{bytes} bytes between steps, beyond the memory budget")));
         }
         let kept = match plan.dtype {
-            DType::F64 => Kept::F64(
-                plan.constants.iter().map(|constant| constant.to_f64_vec()).collect(),
-                Mutex::new(vec![executor(&plan)?]),
-            ),
-            _ => Kept::F32(
-                plan.constants
-                    .iter()
-                    .map(|constant| singles(constant.scalars().map(|number| number.as_f64())))
-                    .collect(),
-                Mutex::new(vec![executor(&plan)?]),
-            ),
+            DType::F64 => Kept::F64(Executors::new(&plan)?),
+            _ => Kept::F32(Executors::new(&plan)?),
         };
         Ok(Engine { plan, kept })
     }
@@ -86,45 +141,36 @@ impl Engine {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Vec<Elements<'static>>>, BackendError> {
         match &self.kept {
-            Kept::F32(constants, executors) => {
-                let slices = operands.iter().map(|operand| match operand {
-                    Elements::F32(elements) => &**elements,
-                    Elements::F64(_) => &[],
-                });
-                let results = self.run(slices, constants, executors, stop)?;
-                Ok(results.map(|results| results.into_iter().map(|each| Elements::F32(each.into())).collect()))
-            }
-            Kept::F64(constants, executors) => {
-                let slices = operands.iter().map(|operand| match operand {
-                    Elements::F64(elements) => &**elements,
-                    Elements::F32(_) => &[],
-                });
-                let results = self.run(slices, constants, executors, stop)?;
-                Ok(results.map(|results| results.into_iter().map(|each| Elements::F64(each.into())).collect()))
-            }
+            Kept::F32(executors) => executors.call(&self.plan, operands, stop),
+            Kept::F64(executors) => executors.call(&self.plan, operands, stop),
         }
     }
+}
 
-    fn run<'a, T: Element + Default>(
+impl<T: Number> Executors<T> {
+    fn new(plan: &GraphPlan) -> Result<Self, Declined> {
+        let constants = plan.constants.iter().map(T::numbers).collect();
+        Ok(Executors { constants, free: Mutex::new(vec![executor(plan)?]) })
+    }
+
+    fn call(
         &self,
-        operands: impl Iterator<Item = &'a [T]>,
-        constants: &'a [Vec<T>],
-        executors: &Mutex<Vec<Executor<T>>>,
+        plan: &GraphPlan,
+        operands: &[Elements<'_>],
         stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Option<Vec<Vec<T>>>, BackendError> {
-        let kept = executors.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    ) -> Result<Option<Vec<Elements<'static>>>, BackendError> {
+        let kept = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut executor = match kept {
             Some(executor) => executor,
-            None => executor(&self.plan)?,
+            None => executor(plan)?,
         };
-        let inputs: Vec<&[T]> = operands.chain(constants.iter().map(Vec::as_slice)).collect();
+        let inputs: Vec<&[T]> = operands.iter().map(T::slice).chain(self.constants.iter().map(Vec::as_slice)).collect();
         let len = |shape: &[usize]| shape.iter().product();
-        let mut results: Vec<Vec<T>> =
-            self.plan.results.iter().map(|(_, shape)| vec![T::default(); len(shape)]).collect();
+        let mut results: Vec<Vec<T>> = plan.results.iter().map(|(_, shape)| vec![T::default(); len(shape)]).collect();
         let mut outputs: Vec<&mut [T]> = results.iter_mut().map(Vec::as_mut_slice).collect();
         let is_done = executor.call_until(&inputs, &mut outputs, stop)?;
-        executors.lock().unwrap_or_else(PoisonError::into_inner).push(executor);
-        Ok(is_done.then_some(results))
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(executor);
+        Ok(is_done.then(|| results.into_iter().map(T::wrapped).collect()))
     }
 }
 
@@ -132,11 +178,6 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("plan", &self.plan).finish_non_exhaustive()
     }
-}
-
-/// Numbers as f32.
-fn singles(numbers: impl Iterator<Item = f64>) -> Vec<f32> {
-    numbers.map(|number| number as f32).collect()
 }
 
 /// An executor of a plan. That a plan does not pass its check is a fault of the planner, which tests look for.

@@ -12,7 +12,7 @@
 
 use super::cost::{bytes, bytes_of_step, is_bounded};
 use super::cut::{Class, classes, lifted, may_lift};
-use super::{Loop, SequencePart, made_by, rows, uses, whole_loop};
+use super::{Loop, SequencePart, made_by, rows, uses, wanted, whole_loop};
 use crate::error::Site;
 use crate::graph::{Value, ValueId, concat, emit};
 use crate::ops::scan::{Scan, Start, Wanted};
@@ -114,7 +114,7 @@ fn moved(scan: &Scan, states: &[Running], operands: &[Value]) -> Option<Vec<Valu
             parts.buffers.retain(|part| {
                 let number = part.number.filter(|_| part.buffer.start == Start::Empty && part.written == [value]);
                 let Some(number) = number else { return true };
-                given[number] = Some(wanted(rows(trace.rows, offset, &scan.steps), part.buffer.wanted, scan));
+                given[number] = Some(wanted(rows(trace.rows, offset, &scan.steps), part.buffer.wanted, scan.reverse));
                 *uses -= 1;
                 false
             });
@@ -132,15 +132,6 @@ fn moved(scan: &Scan, states: &[Running], operands: &[Value]) -> Option<Vec<Valu
     let mut results = if parts.is_empty() { vec![None; given.len()] } else { parts.emit()?.old };
     results.iter_mut().zip(given).for_each(|(result, given)| *result = given.or(*result));
     results.into_iter().collect()
-}
-
-/// The rows that are wanted of a trace.
-fn wanted(trace: Value, wanted: Wanted, scan: &Scan) -> Value {
-    match wanted {
-        Wanted::All => trace,
-        Wanted::Last(count) if scan.reverse => trace.slice(0, Dim::from(0)..Dim::from(count)),
-        Wanted::Last(count) => trace.slice(0, scan.steps.clone() - count..scan.steps.clone()),
-    }
 }
 
 /// The rows of a state.

@@ -277,6 +277,16 @@ fn made_by(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
     }
 }
 
+/// The rows of a buffer that are results (scan-c7).
+fn wanted(all: Value, wanted: Wanted, reverse: bool) -> Value {
+    let rows = all.dim(0);
+    match wanted {
+        Wanted::All => all,
+        Wanted::Last(count) if reverse => all.slice(0, Dim::from(0)..Dim::from(count)),
+        Wanted::Last(count) => all.slice(0, rows.clone() - count..rows),
+    }
+}
+
 /// The rows of a sequence that the steps read at an offset.
 fn rows(value: Value, offset: usize, steps: &Dim) -> Value {
     if offset == 0 && value.dim(0) == *steps {

@@ -5,11 +5,11 @@
 //! A step that is inlined is certain, as an op of it whose result nobody uses is not run then. A body in which a loop binds a
 //! size stays: another may bind a size of the same name.
 
-use super::is_certain_loop;
+use super::{is_certain_loop, wanted};
 use crate::derivative::inline;
 use crate::graph::{Value, concat, full, has_its_rows};
 use crate::ops::Op;
-use crate::ops::scan::{Buffer, Scan, Start, Wanted};
+use crate::ops::scan::{Scan, Start};
 use crate::rewrite::rule::{Here, Patch};
 use crate::types::Dim;
 
@@ -39,7 +39,7 @@ fn none(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
                 full(row.shape.with_inserted(0, 0), row.dtype, 0.0)
             }
         };
-        values.push(wanted(scan, buffer, all));
+        values.push(wanted(all, buffer.wanted, scan.reverse));
     }
     values.extend_from_slice(&operands[places.carries]);
     Some(values)
@@ -69,7 +69,7 @@ fn one(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
             (_, Some(given)) => concat(&[given, rows[0]], 0),
             (_, None) => rows[0],
         };
-        values.push(wanted(scan, buffer, all));
+        values.push(wanted(all, buffer.wanted, scan.reverse));
     }
     values.extend_from_slice(&written[results.carries]);
     Some(values)
@@ -91,14 +91,4 @@ fn with_rows(given: Value, places: &[usize], rows: &[Value]) -> Value {
         parts.push(given.slice(0, next..count));
     }
     concat(&parts, 0)
-}
-
-/// The rows of a buffer that are wanted.
-fn wanted(scan: &Scan, buffer: &Buffer, all: Value) -> Value {
-    let rows = all.dim(0);
-    match buffer.wanted {
-        Wanted::All => all,
-        Wanted::Last(count) if scan.reverse => all.slice(0, Dim::from(0)..Dim::from(count)),
-        Wanted::Last(count) => all.slice(0, rows.clone() - count..rows),
-    }
 }

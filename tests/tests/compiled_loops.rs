@@ -1,0 +1,93 @@
+//! Compiled loops on the frameworks' own tensors: views of one memory, turned matrices, masks; what is given stays as it is.
+
+use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy};
+use funcify::{DType, Graph, HostTensor, Scalar, TensorType, Value, evaluate, scan, select};
+use funcify_burn::Burn;
+use funcify_candle::Candle;
+
+const STEPS: usize = 7;
+
+/// A recurrent loop over two sequences and a mask, and where it was above zero.
+fn recurrent(dtype: DType) -> Graph {
+    let built = Graph::build("recurrent", |g| {
+        let [xs, ys] = ["xs", "ys"].map(|name| g.input(name, TensorType::new(dtype, [STEPS, 3])));
+        let mask = g.input("mask", TensorType::new(DType::Bool, [STEPS, 3]));
+        let w = g.input("w", TensorType::new(dtype, [3usize, 3]));
+        scan(w.index(0, 0).zeros_like(), (xs, ys, mask), |h: Value, (x, y, m)| {
+            let next = (h.unsqueeze(0).matmul(w).squeeze(0) + x * 2.0 - y).tanh();
+            let next = select(m, next, h);
+            (next, (next, next.gt(0.0)))
+        })
+    });
+    built.unwrap()
+}
+
+fn noise(dtype: DType, shape: &[usize]) -> HostTensor {
+    HostTensor::from_fn(dtype, shape, |index| {
+        let number = index.iter().fold(1.0, |number, index| number * 3.7 + *index as f64);
+        Scalar::Float((number * 1.3).sin())
+    })
+}
+
+/// Rows of a tensor.
+fn rows(all: &HostTensor, start: usize, count: usize) -> HostTensor {
+    let graph = Graph::build("rows", |g| g.input("x", all.ty()).slice(0, start..start + count)).unwrap();
+    evaluate(&graph, std::slice::from_ref(all)).unwrap().remove(0)
+}
+
+fn check<B: Backend>(backend: &B) {
+    for dtype in [DType::F32, DType::F64] {
+        let (all, turned) = (noise(dtype, &[STEPS + 3, 3]), noise(dtype, &[3, 3]));
+        let masks =
+            HostTensor::from_fn(DType::Bool, &[STEPS + 1, 3], |index| Scalar::Bool((index[0] + index[1]) % 3 > 0));
+        let transpose = Graph::build("transpose", |g| g.input("x", turned.ty()).t()).unwrap();
+        let w = evaluate(&transpose, std::slice::from_ref(&turned)).unwrap().remove(0);
+        let inputs = [rows(&all, 3, STEPS), rows(&all, 1, STEPS), rows(&masks, 1, STEPS), w];
+        let graph = recurrent(dtype);
+        let expected = evaluate(&graph, &inputs).unwrap();
+
+        let upload = |tensor: &HostTensor| backend.upload(tensor).unwrap();
+        let (all_there, masks_there, turned_there) = (upload(&all), upload(&masks), upload(&turned));
+        let transpose = Function::compile(&transpose, backend).unwrap();
+        let given = [
+            backend.rows(&all_there, 3, STEPS).unwrap(),
+            backend.rows(&all_there, 1, STEPS).unwrap(),
+            backend.rows(&masks_there, 1, STEPS).unwrap(),
+            transpose.call(std::slice::from_ref(&turned_there)).unwrap().remove(0),
+        ];
+        let function = Function::compile_with(&graph, backend, CompileOptions::default()).unwrap();
+        for _ in 0..2 {
+            let found = function.call(&given).unwrap();
+            for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                let found = backend.download(found, graph.output_type(index).dtype).unwrap();
+                assert_eq!(found.ty(), expected.ty(), "{}", backend.name());
+                for (found, expected) in found.to_f64_vec().iter().zip(expected.to_f64_vec()) {
+                    assert!((found - expected).abs() < 1e-5, "{}: {found} is not {expected}", backend.name());
+                }
+            }
+        }
+        let loops = function.report().loops;
+        assert!(loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{}: {loops:?}", backend.name());
+        assert_eq!(backend.download(&all_there, dtype).unwrap(), all);
+        assert_eq!(backend.download(&masks_there, DType::Bool).unwrap(), masks);
+        assert_eq!(backend.download(&turned_there, dtype).unwrap(), turned);
+    }
+}
+
+#[test]
+fn views_are_read_where_they_lie() {
+    check(&Candle::cpu());
+    check(&Burn::flex());
+    check(&Burn::ndarray());
+}
+
+/// What has no loop is one program for all sizes, also where loops are compiled for each.
+#[test]
+fn what_has_no_loop_is_compiled_once() {
+    let graph = Graph::build("straight", |g| (g.input("x", "f32[N]") * 2.0).exp()).unwrap();
+    let function = Function::compile(&graph, &Burn::flex()).unwrap();
+    for count in 1..4usize {
+        function.call_host(&[HostTensor::zeros(DType::F32, &[count])]).unwrap();
+    }
+    assert_eq!((function.counts().compiled, function.counts().reused), (1, 3));
+}

@@ -106,6 +106,37 @@ fn what_all_parts_have_is_added_once() {
     }
 }
 
+/// A mean divides a sum over lanes by a size, and a loop that adds up over lanes starts from what all parts have: neither is in
+/// the way of a division, forward or backward.
+#[test]
+fn training_by_a_mean_and_by_a_running_total_is_divided() {
+    let programs = ["mean", "total"].map(|loss| {
+        let forward = Graph::build(loss, |g| {
+            let (x, decay) = (g.input("x", "f32[T,6]"), g.input("decay", "f32[]"));
+            let start = (x.index(0, 0).zeros_like(), decay.zeros_like());
+            let ((_, total), states) = scan(start, x, |(h, total), x| {
+                let h = (h * decay + x).tanh();
+                ((h, total + h.square().sum(0)), h)
+            });
+            if loss == "mean" { states.square().mean(..) } else { total / 60.0 }
+        });
+        forward.unwrap().value_and_grad("decay", funcify::GradOptions::new()).unwrap()
+    });
+    let inputs = [numbers(&[10, 6], 1), HostTensor::scalar(0.9f32)];
+    let expected = funcify::evaluate(&programs[0], &inputs).unwrap();
+    let mut sizes = Sizes::new();
+    sizes.set(&Symbol::new("T"), 10);
+    for program in programs {
+        let plan = plan_graph(&program, &sizes, Division::Always).unwrap().plan;
+        assert_eq!(plan.stages.iter().map(|stage| stage.parts.len()).max(), Some(2), "{program}");
+        let found = Function::compile(&program, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap();
+        for (found, expected) in found.iter().zip(&expected) {
+            let (found, expected) = (found.get(0).as_f64(), expected.get(0).as_f64());
+            assert!((found - expected).abs() < 1e-5 * (1.0 + expected.abs()), "{found} and {expected}");
+        }
+    }
+}
+
 #[test]
 fn a_loop_that_is_not_compiled_says_which_op_stands_in_the_way() {
     let graph = Graph::build("early", |g| {

@@ -304,6 +304,12 @@ impl Labels {
             }
             (_, Label::Share) => Err(Mixed),
             _ if self.get(graph, result) == Label::Share => Ok(()),
+            // What is not labelled yet may be a share, and then the result is one.
+            (Label::Unknown, Label::None) | (Label::None, Label::Unknown)
+                if self.get(graph, result) == Label::Unknown =>
+            {
+                Ok(())
+            }
             _ => self.elementwise(graph, node),
         }
     }
@@ -401,8 +407,10 @@ impl Labels {
                     _ => return Err(Mixed),
                 }
             }
-            match self.get(graph, last) {
-                Label::Share => self.demand(graph, initial, Label::None)?,
+            match (self.get(graph, initial), self.get(graph, last)) {
+                (_, Label::Share) => self.demand(graph, initial, Label::None)?,
+                // It may be the start of a sum of shares.
+                (Label::None, Label::Unknown) => {}
                 _ => self.unify(graph, initial, last)?,
             }
         }

@@ -1,9 +1,8 @@
-//! `checkpoint` and `cond`: a closure, or one of two, that runs again for its gradient.
+//! `checkpoint`, a closure that runs again for its gradient, and `cond`, one of two closures.
 
 use std::sync::{Arc, OnceLock};
 
 use candle_core::{Result, Tensor};
-use funcify::Place;
 
 use super::record::Keep;
 use super::steps::{Operand, Steps};
@@ -30,53 +29,10 @@ pub fn checkpoint<K: TensorTree, Y: TensorTree>(
     operands: &K,
     body: impl Fn(K) -> Result<Y> + Send + Sync + 'static,
 ) -> Result<Y> {
-    run(place("checkpoint"), operands, body)
-}
-
-/// Runs one of two closures on `operands`: `on_true` if the predicate, a scalar, is not zero. The other does not run, and
-/// what it captures has no gradient. Each is a [`checkpoint`]; the predicate is read on the host and has no gradient.
-///
-/// ```
-/// use candle_core::{Device, Result, Tensor, Var};
-///
-/// # fn main() -> Result<()> {
-/// let x = Var::new(-2f32, &Device::Cpu)?;
-/// let y = funcify_candle::cond(&x.gt(0f32)?, x.as_tensor(), |x| x.sqr(), |x| x * 0.5)?;
-/// assert_eq!(y.to_scalar::<f32>()?, -1.0);
-/// assert_eq!(y.backward()?.get(&x).unwrap().to_scalar::<f32>()?, 0.5);
-/// # Ok(())
-/// # }
-/// ```
-#[track_caller]
-pub fn cond<K: TensorTree, Y: TensorTree>(
-    predicate: &Tensor,
-    operands: &K,
-    on_true: impl Fn(K) -> Result<Y> + Send + Sync + 'static,
-    on_false: impl Fn(K) -> Result<Y> + Send + Sync + 'static,
-) -> Result<Y> {
-    let at = place("cond");
-    if predicate.elem_count() != 1 {
-        let fix = "decide by one number: reduce the predicate with `max` (any) or `min` (all)";
-        let error = at.mismatch("the predicate", "one element", errors::type_of(predicate), fix);
-        return Err(errors::candle(error));
-    }
-    let decides = predicate.detach().flatten_all()?.get(0)?;
-    if decides.ne(&decides.zeros_like()?)?.to_scalar::<u8>()? == 1 {
-        run(at, operands, on_true)
-    } else {
-        run(at, operands, on_false)
-    }
-}
-
-fn run<K: TensorTree, Y: TensorTree>(
-    at: Place,
-    operands: &K,
-    body: impl Fn(K) -> Result<Y> + Send + Sync + 'static,
-) -> Result<Y> {
     let given: Arc<OnceLock<Y>> = Arc::default();
     let (like, seen) = (detached(operands)?, given.clone());
     let steps = Steps {
-        at,
+        at: place("checkpoint"),
         body: Box::new(move |_, _, operands: &[Tensor]| {
             let y = body(rebuild(&like, operands.iter().cloned())?)?;
             let ys = leaves(&y);
@@ -99,4 +55,35 @@ fn run<K: TensorTree, Y: TensorTree>(
         Some(tree) => rebuild(tree, ys),
         None => crate::errors::bail!("the closure was not called"),
     }
+}
+
+/// Runs one of two closures on `operands`: `on_true` if the predicate, a scalar, is not zero. The other does not run, and
+/// what it captures has no gradient. Candle records the one that runs, once; the predicate is read on the host and has no gradient.
+///
+/// ```
+/// use candle_core::{Device, Result, Tensor, Var};
+///
+/// # fn main() -> Result<()> {
+/// let x = Var::new(-2f32, &Device::Cpu)?;
+/// let y = funcify_candle::cond(&x.gt(0f32)?, x.as_tensor(), |x| x.sqr(), |x| x * 0.5)?;
+/// assert_eq!(y.to_scalar::<f32>()?, -1.0);
+/// assert_eq!(y.backward()?.get(&x).unwrap().to_scalar::<f32>()?, 0.5);
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn cond<K: TensorTree, Y: TensorTree>(
+    predicate: &Tensor,
+    operands: &K,
+    on_true: impl FnOnce(K) -> Result<Y>,
+    on_false: impl FnOnce(K) -> Result<Y>,
+) -> Result<Y> {
+    if predicate.elem_count() != 1 {
+        let fix = "decide by one number: reduce the predicate with `max` (any) or `min` (all)";
+        let error = place("cond").mismatch("the predicate", "one element", errors::type_of(predicate), fix);
+        return Err(errors::candle(error));
+    }
+    let decides = predicate.detach().flatten_all()?.get(0)?;
+    let operands = rebuild(operands, leaves(operands))?;
+    if decides.ne(&decides.zeros_like()?)?.to_scalar::<u8>()? == 1 { on_true(operands) } else { on_false(operands) }
 }

@@ -1,10 +1,10 @@
 //! A graph compiled for a backend, called on the backend's own tensors.
 
 use anyhow::{Context, Result};
+use funcify::HostTensor;
 use funcify::dispatch::{Backend, CompileOptions, Function, Profile};
-use funcify::{Graph, HostTensor};
 
-use super::Prepared;
+use super::{Phase, Prepared, Task};
 
 struct Compiled<B: Backend> {
     function: Function<B>,
@@ -14,16 +14,19 @@ struct Compiled<B: Backend> {
 
 /// Compiles a graph and uploads its inputs. `wait` returns when the device has nothing left to do.
 pub(super) fn prepare<B: Backend>(
-    graph: Graph,
+    task: &Task<'_>,
     backend: &B,
     options: CompileOptions,
-    inputs: &[(String, HostTensor)],
     wait: fn(&B) -> Result<()>,
 ) -> Result<Box<dyn Prepared>> {
+    let graph = match task.phase {
+        Phase::Forward => (task.workload.graph)(&task.sizes)?,
+        Phase::Train => task.workload.training_graph(&task.sizes, options.grad_options(backend, None))?,
+    };
     let function = Function::compile_with(&graph, backend, options)?;
     let upload =
         |(_, tensor): &(String, HostTensor)| backend.upload(tensor).map_err(|error| anyhow::anyhow!("{error}"));
-    let inputs = inputs.iter().map(upload).collect::<Result<_>>()?;
+    let inputs = task.inputs.iter().map(upload).collect::<Result<_>>()?;
     Ok(Box::new(Compiled { function, inputs, wait }))
 }
 

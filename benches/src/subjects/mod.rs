@@ -183,6 +183,14 @@ pub(crate) fn declines(subject: &Subject, workload: &Workload, phase: Phase) -> 
     }
 }
 
+/// What is to be run.
+struct Task<'a> {
+    workload: &'static Workload,
+    sizes: Sizes,
+    phase: Phase,
+    inputs: &'a [(String, HostTensor)],
+}
+
 /// Makes a subject's program for a workload. `inputs` are those of the workload, in the order of the graph's.
 pub(crate) fn prepare(
     subject: &Subject,
@@ -193,16 +201,12 @@ pub(crate) fn prepare(
 ) -> Result<Box<dyn Prepared>> {
     match subject.kind {
         Kind::Compiled(device, way) => {
-            let options = way.options();
-            let graph = match phase {
-                Phase::Forward => (workload.graph)(&sizes)?,
-                Phase::Train => workload.training_graph(&sizes)?,
-            };
+            let (task, options) = (Task { workload, sizes, phase, inputs }, way.options());
             match device {
-                Device::Reference => compiled::prepare(graph, &Reference, options, inputs, |_| Ok(())),
-                Device::Cpu => compiled::prepare(graph, &Cpu::default(), options, inputs, |_| Ok(())),
-                Device::Candle => compiled::prepare(graph, &Candle::cpu(), options, inputs, |_| Ok(())),
-                _ => compiled::prepare(graph, &device.burn()?, options, inputs, |burn: &Burn| {
+                Device::Reference => compiled::prepare(&task, &Reference, options, |_| Ok(())),
+                Device::Cpu => compiled::prepare(&task, &Cpu::default(), options, |_| Ok(())),
+                Device::Candle => compiled::prepare(&task, &Candle::cpu(), options, |_| Ok(())),
+                _ => compiled::prepare(&task, &device.burn()?, options, |burn: &Burn| {
                     burn.device().sync().map_err(|error| anyhow::anyhow!("{error:?}"))
                 }),
             }

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::{Context, Result};
-use funcify::{DType, GradOptions, Graph, HostTensor, Residuals, Scalar, Tree, Value};
+use funcify::{DType, GradOptions, Graph, HostTensor, Scalar, Tree, Value};
 
 use crate::subjects::{BurnInputs, CandleInputs};
 
@@ -142,7 +142,7 @@ impl Workload {
     }
 
     /// The graph whose outputs are `loss` and the gradients.
-    pub(crate) fn training_graph(&self, sizes: &Sizes) -> Result<Graph> {
+    pub(crate) fn training_graph(&self, sizes: &Sizes, options: GradOptions) -> Result<Graph> {
         let forward = (self.graph)(sizes)?;
         let loss = Graph::build("train", |g| {
             let input = |index: usize| g.input(forward.input_name(index), forward.input_type(index).clone());
@@ -157,7 +157,6 @@ impl Workload {
             };
             Training { loss }
         })?;
-        let options = GradOptions::new().residuals(Residuals::SaveAll);
         Ok(loss.value_and_grad(self.differentiated, options)?)
     }
 }

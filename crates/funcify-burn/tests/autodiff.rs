@@ -259,7 +259,10 @@ fn every_policy_of_what_is_saved_gives_the_same_gradients() {
         let device = device.autodiff();
         let tensor = |count, seed, shape: Vec<usize>| TensorData::new(values(count, seed), shape);
         let gradient = |residuals| {
-            let function = Function::with_options(&graph, FunctionOptions { residuals, ..FunctionOptions::default() });
+            let function = Function::with_options(
+                &graph,
+                FunctionOptions { residuals: Some(residuals), ..FunctionOptions::default() },
+            );
             let xs = Tensor::<3>::from_data(tensor(30, 1, vec![5, 2, 3]), &device);
             let h = Tensor::<2>::from_data(tensor(6, 2, vec![2, 3]), &device);
             let w = Tensor::<2>::from_data(tensor(9, 3, vec![3, 3]), &device).require_grad();

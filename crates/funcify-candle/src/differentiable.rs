@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use candle_core::{DType, Result, Shape, Tensor};
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
 use funcify::ops::Op;
-use funcify::{Disconnected, GradOptions, Graph, Node, Place, Residuals, Taken, Wrt};
+use funcify::{Disconnected, Graph, Node, Place, Residuals, Taken, Wrt};
 
 use crate::autodiff::node::{attach, place};
 use crate::autodiff::storage::Elements;
@@ -51,7 +51,7 @@ pub struct Differentiable {
 #[derive(Clone, Debug)]
 pub struct DifferentiableOptions {
     compile: CompileOptions,
-    residuals: Residuals,
+    residuals: Option<Residuals>,
 }
 
 impl Default for DifferentiableOptions {
@@ -61,11 +61,12 @@ impl Default for DifferentiableOptions {
 }
 
 impl DifferentiableOptions {
-    /// Loops are compiled as a whole where they can be, and else run from the host. They save what their backward loops need, which is less than
-    /// Candle's graph keeps, and nothing is computed twice ([`Residuals::SaveAll`]).
+    /// Loops are compiled as a whole where they can be, and else run from the host. They save what their backward loops need,
+    /// which is less than Candle's graph keeps: all of it ([`Residuals::SaveAll`]), and where loops are compiled what is costly to
+    /// compute again ([`Residuals::SaveCostly`]).
     pub fn new() -> Self {
         let compile = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
-        DifferentiableOptions { compile, residuals: Residuals::SaveAll }
+        DifferentiableOptions { compile, residuals: None }
     }
 
     /// How the programs are compiled.
@@ -76,7 +77,7 @@ impl DifferentiableOptions {
 
     /// What loops save for their backward loops.
     pub fn residuals(mut self, residuals: Residuals) -> Self {
-        self.residuals = residuals;
+        self.residuals = Some(residuals);
         self
     }
 }
@@ -151,7 +152,8 @@ impl Differentiable {
         // A tracked input of another type than the graph's is an error of the call.
         let is_wanted = |index: &usize| tracked[*index] && self.graph.input_type(*index).dtype.is_float();
         let names = (0..tracked.len()).filter(is_wanted).map(|index| self.graph.input_name(index).to_string());
-        let options = GradOptions::new().disconnected(Disconnected::Zeros).residuals(self.options.residuals.clone());
+        let DifferentiableOptions { compile, residuals } = &self.options;
+        let options = compile.grad_options(&self.candle, residuals.clone()).disconnected(Disconnected::Zeros);
         let pullback = self.graph.pullback(Wrt::Names(names.collect()), options)?;
         let compile = |graph: &Graph| Function::compile_with(graph, &self.candle, self.options.compile.clone());
         let (forward, backward) = (compile(&pullback.forward)?, compile(&pullback.backward)?);

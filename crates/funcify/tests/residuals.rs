@@ -50,6 +50,7 @@ fn rows(residuals: Residuals) -> usize {
 #[test]
 fn what_each_policy_keeps_of_1024_steps() {
     assert_eq!(rows(Residuals::SaveAll), 1024, "what tanh gave, which is the state after the step");
+    assert_eq!(rows(Residuals::SaveCostly), 1024, "the same, which products of 32 and 64 terms lead to");
     assert_eq!(rows(Residuals::SaveDots), 3 * 1024, "the states and two products");
     assert_eq!(rows(Residuals::Recompute), 1024, "the states");
     assert_eq!(rows(Residuals::Segments(32)), 32 + 32);
@@ -239,6 +240,7 @@ fn arguments(rows: usize) -> [HostTensor; 4] {
 fn no_policy_changes_a_value() {
     let policies = [
         Residuals::SaveDots,
+        Residuals::SaveCostly,
         Residuals::SaveAll,
         Residuals::Segments(0),
         Residuals::Segments(2),
@@ -297,7 +299,8 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
         &graph.vmap("lanes", VmapOptions::new().in_axes(vec![Some(0), None])).unwrap(),
         " residuals=segments[8,2] truncate=3 with ",
     );
-    for residuals in ["recompute", "save_dots", "save_all", "segments[3]", "segments[]", "budget[4096]"] {
+    for residuals in ["recompute", "save_dots", "save_costly", "save_all", "segments[3]", "segments[]", "budget[4096]"]
+    {
         let text = graph.to_string().replace("segments[8,2]", residuals);
         assert_eq!(Graph::parse(&text).unwrap().to_string(), text);
     }

@@ -120,7 +120,7 @@ impl Scan {
 
     /// What the loop saves for its backward loop; [`Residuals::SaveAll`] if nothing is said.
     pub fn residuals(mut self, residuals: Residuals) -> Self {
-        self.function.residuals = residuals;
+        self.function.residuals = Some(residuals);
         self
     }
 

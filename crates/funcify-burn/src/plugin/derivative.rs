@@ -2,7 +2,7 @@
 
 use funcify::dispatch::{self, Backend};
 use funcify::error::{Error, Place, Result};
-use funcify::{GradOptions, Graph, Taken, Wrt};
+use funcify::{Graph, Taken, Wrt};
 
 use super::function::FunctionOptions;
 use crate::device::Burn;
@@ -30,7 +30,7 @@ impl Derivative {
     /// Compiles the programs for the derivatives by the inputs that `by` marks.
     pub(crate) fn new(at: &Place, graph: &Graph, burn: &Burn, by: &[bool], options: &FunctionOptions) -> Result<Self> {
         let names = by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| graph.input_name(index).to_string());
-        let grad_options = GradOptions::new().residuals(options.residuals.clone());
+        let grad_options = options.compile.grad_options(burn, options.residuals.clone());
         let pullback = graph.pullback(Wrt::Names(names.collect()), grad_options)?;
         Ok(Derivative {
             at: at.clone(),

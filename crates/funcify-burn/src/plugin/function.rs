@@ -16,19 +16,14 @@ use crate::device::Burn;
 use crate::kinds::{self, Tensor};
 
 /// How a [`Function`] runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FunctionOptions {
     /// How its programs are compiled.
     pub compile: CompileOptions,
-    /// What its loops save for their backward loops. As it is, [`Residuals::SaveAll`]: what they need, which is less than
-    /// Burn's tape keeps, and nothing is computed twice.
-    pub residuals: Residuals,
-}
-
-impl Default for FunctionOptions {
-    fn default() -> Self {
-        FunctionOptions { compile: CompileOptions::default(), residuals: Residuals::SaveAll }
-    }
+    /// What its loops save for their backward loops. If nothing is said, what they need, which is less than Burn's tape keeps: all
+    /// of it ([`Residuals::SaveAll`]), and where loops are compiled what is costly to compute again
+    /// ([`Residuals::SaveCostly`]).
+    pub residuals: Option<Residuals>,
 }
 
 /// A graph that is called on Burn's tensors, and is one op of Burn's autodiff.

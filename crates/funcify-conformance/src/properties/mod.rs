@@ -46,9 +46,17 @@ impl Tally {
 type Checked<T = ()> = Result<T, Disagreement>;
 
 /// One policy of each kind.
-fn policies() -> [Residuals; 6] {
+fn policies() -> [Residuals; 7] {
     let (segments, levels) = (Residuals::Segments(2), Residuals::Levels(vec![3, 2]));
-    [Residuals::Recompute, Residuals::SaveDots, Residuals::SaveAll, segments, levels, Residuals::Budget(200)]
+    [
+        Residuals::Recompute,
+        Residuals::SaveDots,
+        Residuals::SaveCostly,
+        Residuals::SaveAll,
+        segments,
+        levels,
+        Residuals::Budget(200),
+    ]
 }
 
 /// How far apart values may be that are computed in different orders, relative to the largest.

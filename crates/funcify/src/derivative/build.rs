@@ -1,7 +1,7 @@
 //! The front doors inside a trace: `grad(xs, |xs| loss)` and its family.
 
 use super::disconnected::disconnected;
-use super::{Dual, Residuals, Tape, inline, push_forward};
+use super::{Choices, Dual, Residuals, Tape, inline, push_forward};
 use crate::error::{Place, Site};
 use crate::graph::tracer::{BodyTrace, ClosedBody};
 use crate::graph::{Value, at_site, fail, iota};
@@ -25,7 +25,7 @@ pub enum Disconnected {
 pub struct GradOptions {
     pub(super) disconnected: Disconnected,
     pub(super) of: Option<String>,
-    pub(super) residuals: Residuals,
+    pub(super) choices: Choices,
 }
 
 impl GradOptions {
@@ -42,7 +42,14 @@ impl GradOptions {
 
     /// What loops keep for their backward loops, if they say nothing themselves.
     pub fn residuals(mut self, residuals: Residuals) -> Self {
-        self.residuals = residuals;
+        self.choices.residuals = residuals;
+        self
+    }
+
+    /// Goes back over associative scans step by step, as over loops, also where a derivative of logarithmic depth is known.
+    /// Where loops are compiled that is less work; the plug-ins ask for it there.
+    pub fn stepwise(mut self, stepwise: bool) -> Self {
+        self.choices.stepwise = stepwise;
         self
     }
 
@@ -158,7 +165,7 @@ fn pull_back<X: Tree, Y: Tree>(
     let results = derived(at, || {
         let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(closed.captures.clone()).collect();
         let wanted: Vec<bool> = (0..inputs.len()).map(|index| index < leaves.len()).collect();
-        let tape = Tape::record(&closed.graph, &inputs, &wanted, &options.residuals);
+        let tape = Tape::record(&closed.graph, &inputs, &wanted, &options.choices);
         let outputs = tape.outputs();
         let given = tree::leaves(&cotangents(&tree::rebuild(&ys, &outputs)), "y");
         check_cotangents(at, &outputs, &given);

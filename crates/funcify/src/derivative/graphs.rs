@@ -80,7 +80,7 @@ impl Graph {
             return Err(at.mismatch("the loss", format!("one of the outputs {}", names.join(", ")), found, fix));
         };
         self.derive(at, wrt, |inputs, wanted| {
-            let tape = Tape::record(self, inputs, wanted, &options.residuals);
+            let tape = Tape::record(self, inputs, wanted, &options.choices);
             let outputs = tape.outputs();
             check_loss(at, &format!("output `{}`", names[loss]), outputs[loss]);
             let cotangents: Vec<Option<Value>> =
@@ -107,7 +107,7 @@ impl Graph {
                     ty.dtype.is_float().then(|| further_input(&at, &format!("ct_{name}"), &ty))
                 })
                 .collect();
-            let tape = Tape::record(self, inputs, wanted, &options.residuals);
+            let tape = Tape::record(self, inputs, wanted, &options.choices);
             let fitted =
                 |(index, given): (usize, &Option<Value>)| given.map(|value| fitted(value, self.output_type(index)));
             let cotangents: Vec<Option<Value>> = given.iter().enumerate().map(fitted).collect();

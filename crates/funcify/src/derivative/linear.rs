@@ -4,7 +4,7 @@
 //! is taken. So it is taken nowhere: those inputs are parameters of a body, of which no value is needed in the end. If one
 //! is needed, the program's derivative depends on it, and the program is not linear in it.
 
-use super::{Residuals, Tape, inline};
+use super::{Choices, Tape, inline};
 use crate::graph::{Graph, Value};
 use crate::types::TensorType;
 use crate::vmap::trace_body;
@@ -33,7 +33,7 @@ impl Transpose {
         graph: &Graph,
         inputs: &[Option<Value>],
         params: &[(String, TensorType)],
-        residuals: &Residuals,
+        choices: &Choices,
         cotangents: impl FnOnce(&[Value]) -> Vec<Option<Value>>,
     ) -> Result<Transpose, NoTranspose> {
         let linear: Vec<usize> = (0..inputs.len()).filter(|index| inputs[*index].is_none()).collect();
@@ -48,7 +48,7 @@ impl Transpose {
             let wanted: Vec<bool> = inputs.iter().map(Option::is_none).collect();
             let inputs: Vec<Value> = inputs.iter().map(|input| input.unwrap_or_else(&mut next)).collect();
             let given = cotangents(params);
-            let pulled = Tape::record(graph, &inputs, &wanted, residuals).pull(&given);
+            let pulled = Tape::record(graph, &inputs, &wanted, choices).pull(&given);
             let needed = graph.needed_inputs(&given.iter().map(Option::is_some).collect::<Vec<bool>>());
             let mut outputs = Vec::new();
             for (passes, index) in passes.iter_mut().zip(&linear) {
@@ -70,9 +70,9 @@ pub(crate) fn transposed(
     graph: &Graph,
     inputs: &[Option<Value>],
     cotangents: &[Option<Value>],
-    residuals: &Residuals,
+    choices: &Choices,
 ) -> Option<Vec<Option<Value>>> {
-    match Transpose::of(graph, inputs, &[], residuals, |_| cotangents.to_vec()) {
+    match Transpose::of(graph, inputs, &[], choices, |_| cotangents.to_vec()) {
         Ok(Transpose { graph, captures, passes }) => {
             let mut results = inline(&graph, &captures).into_iter();
             Some(passes.into_iter().map(|passes| if passes { results.next() } else { None }).collect())

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use super::build::{check_same_type, derived, trace_function};
 use super::linear::{NoTranspose, Transpose};
-use super::{GradOptions, Residuals, Tape, Wrt, no_derivative};
+use super::{Choices, GradOptions, Residuals, Tape, Wrt, no_derivative};
 use crate::error::{Place, Result, Site};
 use crate::graph::tracer::{self, keep_name};
 use crate::graph::{Graph, Node, Output, Value, ValueId, at_site, binds, emit, fail, full, iota, uses_any};
@@ -46,10 +46,10 @@ impl Split {
         graph: &Graph,
         inputs: &[Value],
         wanted: &[bool],
-        residuals: &Residuals,
+        choices: &Choices,
         is_apart: bool,
     ) -> Option<Recorded> {
-        let tape = Tape::record(graph, inputs, wanted, residuals);
+        let tape = Tape::record(graph, inputs, wanted, choices);
         let is_float = |output: &&Output| graph.ty(output.value).dtype.is_float();
         let typed = |output: &Output| (output.name.clone(), graph.ty(output.value).clone());
         let floats: Vec<(String, TensorType)> = graph.outputs().iter().filter(is_float).map(typed).collect();
@@ -69,7 +69,7 @@ impl Split {
         let absent = floats.iter().map(|_| None);
         let given: Vec<Option<Value>> = absent.chain(pull.captures.iter().copied().map(Some)).collect();
         let along = |tangents: &[Value]| reached.iter().map(|place| Some(tangents[*place])).collect();
-        let transpose = match Transpose::of(&pull.graph.pruned(), &given, &params, residuals, along) {
+        let transpose = match Transpose::of(&pull.graph.pruned(), &given, &params, choices, along) {
             Ok(transpose) => transpose,
             Err(NoTranspose::Failed) => return None,
             Err(NoTranspose::NotLinear) => {
@@ -249,16 +249,17 @@ impl<X: Tree, Y: Tree> Linear<X, Y> {
 /// ```
 #[track_caller]
 pub fn linearize<X: Tree, Y: Tree>(xs: X, f: impl FnOnce(X) -> Y) -> (Y, Linear<X, Y>) {
-    linearized(Place::new("linearize", Site::caller()), &Residuals::SaveAll, xs, f)
+    let choices = Choices { residuals: Residuals::SaveAll, ..Choices::default() };
+    linearized(Place::new("linearize", Site::caller()), &choices, xs, f)
 }
 
 /// [`linearize`] with options, of which it heeds what loops save.
 #[track_caller]
 pub fn linearize_with<X: Tree, Y: Tree>(options: GradOptions, xs: X, f: impl FnOnce(X) -> Y) -> (Y, Linear<X, Y>) {
-    linearized(Place::new("linearize", Site::caller()), &options.residuals, xs, f)
+    linearized(Place::new("linearize", Site::caller()), &options.choices, xs, f)
 }
 
-fn linearized<X: Tree, Y: Tree>(at: Place, residuals: &Residuals, xs: X, f: impl FnOnce(X) -> Y) -> (Y, Linear<X, Y>) {
+fn linearized<X: Tree, Y: Tree>(at: Place, choices: &Choices, xs: X, f: impl FnOnce(X) -> Y) -> (Y, Linear<X, Y>) {
     let leaves = tree::leaves(&xs, "x");
     let (closed, ys) = trace_function(&at, &leaves, &xs, f);
     let count = tree::leaves(&ys, "y").len();
@@ -268,7 +269,7 @@ fn linearized<X: Tree, Y: Tree>(at: Place, residuals: &Residuals, xs: X, f: impl
             let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(closed.captures.clone()).collect();
             let is_wanted = |(index, value): (usize, &Value)| index < leaves.len() && value.dtype().is_float();
             let wanted: Vec<bool> = inputs.iter().enumerate().map(is_wanted).collect();
-            let Some(recorded) = Split::record(&at, &closed.graph, &inputs, &wanted, residuals, false) else {
+            let Some(recorded) = Split::record(&at, &closed.graph, &inputs, &wanted, choices, false) else {
                 return Vec::new();
             };
             split = Some(recorded.split);
@@ -308,7 +309,7 @@ impl Graph {
         let wrt = wrt.into();
         let mut split = None;
         let forward = self.derive(&at, &wrt, |inputs, wanted| {
-            let Some(recorded) = Split::record(&at, self, inputs, wanted, &options.residuals, true) else {
+            let Some(recorded) = Split::record(&at, self, inputs, wanted, &options.choices, true) else {
                 return Vec::new();
             };
             split = Some(recorded.split);

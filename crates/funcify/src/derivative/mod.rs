@@ -11,6 +11,7 @@
 
 mod active;
 mod build;
+mod choices;
 mod custom;
 mod disconnected;
 mod graphs;
@@ -29,6 +30,7 @@ pub(crate) use active::{active_params, active_values};
 pub use build::{
     Disconnected, GradOptions, checkpoint, grad, grad_with, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vjp_with,
 };
+pub(crate) use choices::Choices;
 pub use custom::{custom_jvp, custom_vjp};
 pub use graphs::Wrt;
 pub(crate) use jvp::{inline, jvp as push_forward};
@@ -74,8 +76,8 @@ pub struct Primals<'a> {
     pub(crate) saved: &'a [Value],
     /// Of which operands a cotangent is wanted. A rule may give others too.
     pub wanted: &'a [bool],
-    /// What loops keep for their backward loops, if they say nothing themselves.
-    pub(crate) residuals: &'a Residuals,
+    /// Which reverse rules are taken.
+    pub(crate) choices: &'a Choices,
 }
 
 impl Primals<'_> {

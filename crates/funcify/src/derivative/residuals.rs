@@ -19,6 +19,10 @@ pub enum Residuals {
     Recompute,
     /// The states, and the results of products of matrices and of convolutions.
     SaveDots,
+    /// The states, and of what the backward loop reads that which products of matrices over 32 terms or more, or convolutions,
+    /// lead to. What follows from the states element by element is computed again: that is less work than to write it to memory
+    /// and read it back where [loops are compiled](crate::dispatch::LoopStrategy::Compiled), where the plug-ins ask for it.
+    SaveCostly,
     /// The states, and all that the backward loop reads. The least work.
     SaveAll,
     /// The state before each segment of so many steps (0 counts as 1). In the backward pass a segment runs again, and keeps
@@ -63,12 +67,13 @@ impl Residuals {
     }
 }
 
-/// As the text form has it: `recompute`, `save_dots`, `save_all`, `segments[256,32]`, `budget[65536]`.
+/// As the text form has it: `recompute`, `save_dots`, `save_costly`, `save_all`, `segments[256,32]`, `budget[65536]`.
 impl fmt::Display for Residuals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Residuals::Recompute => f.write_str("recompute"),
             Residuals::SaveDots => f.write_str("save_dots"),
+            Residuals::SaveCostly => f.write_str("save_costly"),
             Residuals::SaveAll => f.write_str("save_all"),
             Residuals::Segments(_) | Residuals::Levels(_) => {
                 let steps: Vec<String> = self.levels().iter().map(ToString::to_string).collect();

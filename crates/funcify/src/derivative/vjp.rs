@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::active::active_values;
-use super::{Primals, Residuals, add};
+use super::{Choices, Primals, add};
 use crate::error::Site;
 use crate::graph::tracer::{has_failed, keep_name};
 use crate::graph::{Graph, Node, Value, ValueId, at_site, emit};
@@ -20,16 +20,17 @@ pub(crate) struct Forward {
 
 impl Op {
     /// A program of the same meaning that is differentiated in place of the op.
-    fn instead(&self, operands: &[TensorType], residuals: &Residuals) -> Option<Graph> {
-        if let Op::Scan(scan) = self { scan.instead(operands, residuals) } else { None }
+    fn instead(&self, operands: &[TensorType], choices: &Choices) -> Option<Graph> {
+        if let Op::Scan(scan) = self { scan.instead(operands, &choices.residuals) } else { None }
     }
 
     /// Adds the op for a forward pass whose backward pass will ask for the cotangents of the operands that are wanted.
-    /// Loops save their states.
-    fn forward(&self, operands: &[Value], wanted: &[bool], residuals: &Residuals) -> Forward {
+    /// Loops save their states, and loops and choices what the policy says.
+    fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Forward {
         match self {
-            Op::Scan(scan) => scan.forward(operands, wanted, residuals),
+            Op::Scan(scan) => scan.forward(operands, wanted, &choices.residuals),
             Op::While(op) => op.forward(operands, wanted),
+            Op::Switch(switch) => switch.forward(operands, wanted, choices),
             Op::Call(call) => call.forward(operands),
             _ => Forward { results: emit(self.with_forward_rules(wanted), operands, Site::Unknown), saved: Vec::new() },
         }
@@ -39,7 +40,7 @@ impl Op {
 /// A graph whose nodes were added to the open trace, as the backward pass needs them.
 pub(crate) struct Tape<'a> {
     graph: Cow<'a, Graph>,
-    residuals: &'a Residuals,
+    choices: &'a Choices,
     values: Vec<Option<Value>>,
     /// Which values an input that is wanted leads to.
     active: Vec<bool>,
@@ -52,8 +53,8 @@ pub(crate) struct Tape<'a> {
 impl<'a> Tape<'a> {
     /// Adds the nodes of `graph` that its outputs need to the open trace. Cotangents of the inputs that are `wanted` will
     /// be asked for.
-    pub(crate) fn record(graph: &'a Graph, inputs: &[Value], wanted: &[bool], residuals: &'a Residuals) -> Self {
-        Tape::record_with(graph, inputs, wanted, residuals, &[])
+    pub(crate) fn record(graph: &'a Graph, inputs: &[Value], wanted: &[bool], choices: &'a Choices) -> Self {
+        Tape::record_with(graph, inputs, wanted, choices, &[])
     }
 
     /// [`record`](Tape::record), where some values of the graph are known already: nothing is computed for them.
@@ -61,10 +62,10 @@ impl<'a> Tape<'a> {
         graph: &'a Graph,
         inputs: &[Value],
         wanted: &[bool],
-        residuals: &'a Residuals,
+        choices: &'a Choices,
         known: &[(ValueId, Value)],
     ) -> Self {
-        let mut tape = Tape::of(graph.with_free_symbols(), wanted, residuals);
+        let mut tape = Tape::of(graph.with_free_symbols(), wanted, choices);
         for (id, value) in known {
             tape.values[id.index()] = Some(*value);
         }
@@ -73,10 +74,10 @@ impl<'a> Tape<'a> {
     }
 
     /// A graph of which nothing was added yet.
-    fn of(graph: Cow<'a, Graph>, wanted: &[bool], residuals: &'a Residuals) -> Self {
+    fn of(graph: Cow<'a, Graph>, wanted: &[bool], choices: &'a Choices) -> Self {
         let (values, nodes) = (graph.values().count(), graph.nodes().len());
         Tape {
-            residuals,
+            choices,
             values: vec![None; values],
             active: active_values(&graph, wanted),
             saved: vec![Vec::new(); nodes],
@@ -118,29 +119,30 @@ impl<'a> Tape<'a> {
         }
         let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty()).collect();
         let wanted = wanted(node, &self.active);
-        if let Some(program) = node.op.instead(&types, self.residuals) {
-            let mut tape = Tape::of(Cow::Owned(program), &wanted, self.residuals);
+        if let Some(program) = node.op.instead(&types, self.choices) {
+            let mut tape = Tape::of(Cow::Owned(program), &wanted, self.choices);
             tape.run(operands);
             let results = tape.outputs();
             self.instead[index] = Some(tape);
             return results;
         }
-        let forward = node.op.forward(operands, &wanted, self.residuals);
+        let forward = node.op.forward(operands, &wanted, self.choices);
         self.saved[index] = forward.saved;
         forward.results
     }
 
+    /// What a value of the graph is in the trace.
+    pub(crate) fn value(&self, id: ValueId) -> Value {
+        self.values[id.index()].unwrap_or_else(Value::poison)
+    }
+
     fn all(&self, ids: &[ValueId]) -> Vec<Value> {
-        ids.iter().map(|id| self.values[id.index()].unwrap_or_else(Value::poison)).collect()
+        ids.iter().map(|id| self.value(*id)).collect()
     }
 
     /// The outputs of the graph.
     pub(crate) fn outputs(&self) -> Vec<Value> {
-        self.graph
-            .outputs()
-            .iter()
-            .map(|output| self.values[output.value.index()].unwrap_or_else(Value::poison))
-            .collect()
+        self.graph.outputs().iter().map(|output| self.value(output.value)).collect()
     }
 
     /// Adds the cotangents of the inputs to the open trace, from those of the outputs. `None` for an input to which no
@@ -178,7 +180,7 @@ impl<'a> Tape<'a> {
                 results: &results,
                 saved: &self.saved[index],
                 wanted: &wanted,
-                residuals: self.residuals,
+                choices: self.choices,
             };
             at_site(node.site, || {
                 let contributions = match &self.instead[index] {

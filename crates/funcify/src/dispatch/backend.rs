@@ -136,7 +136,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
 pub enum Compiles {
     /// Nothing.
     Nothing,
-    /// Loops; the rest of a program runs op for op.
+    /// Loops, and programs with loops that have no products of matrices outside them; the rest of others runs op for op.
     Loops,
     /// Programs, with all their loops; or else their loops.
     Programs,
@@ -257,6 +257,14 @@ impl LoopStrategy {
     /// The strategy, if it is one that all loops must take.
     pub(super) fn forced(self) -> Option<LoopStrategy> {
         (self != LoopStrategy::Auto).then_some(self)
+    }
+
+    /// What is compiled as a whole of what a backend [compiles](Backend::compiles).
+    pub(super) fn compiled(self, own: Compiles) -> Compiles {
+        match self {
+            LoopStrategy::Auto | LoopStrategy::Compiled => own,
+            LoopStrategy::Unroll | LoopStrategy::Native => Compiles::Nothing,
+        }
     }
 
     /// The name in tables: `auto`, `unroll`, `native`, `compiled`.

@@ -16,6 +16,7 @@ use super::registry::Conversions;
 use super::report::{LoopReport, Report, count_ops};
 use super::sizes::{bind_sizes, call_error};
 use crate::cancel::Watch;
+use crate::derivative::{GradOptions, Residuals};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::Graph;
 use crate::host::HostTensor;
@@ -57,6 +58,19 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
+    /// How gradients are best taken of what is compiled like this for a backend, for plug-ins: where loops are compiled,
+    /// [step by step](GradOptions::stepwise), and what is not [costly](Residuals::SaveCostly) is computed again; else all is saved
+    /// that they need. What loops are to save may be given.
+    pub fn grad_options<B: Backend>(&self, backend: &B, residuals: Option<Residuals>) -> GradOptions {
+        let is_compiled = self.compiles_loops_on(backend);
+        let own = if is_compiled { Residuals::SaveCostly } else { Residuals::SaveAll };
+        GradOptions::new().residuals(residuals.unwrap_or(own)).stepwise(is_compiled)
+    }
+
+    fn compiles_loops_on<B: Backend>(&self, backend: &B) -> bool {
+        self.strategy.compiled(backend.compiles()) != Compiles::Nothing
+    }
+
     /// The memory budget, in bytes.
     fn budget(&self) -> u64 {
         self.memory_budget.unwrap_or_else(crate::memory_budget)
@@ -144,7 +158,7 @@ impl<B: Backend> Function<B> {
         let plain = graph.without_rules()?.map_or_else(|| stored.clone(), Arc::new);
         let arranged = match options.rewrites.clone() {
             Some(rewrites) => {
-                let own = if settings.compiles() == Compiles::Nothing { &[] } else { OF_COMPILED_LOOPS };
+                let own = if options.compiles_loops_on(backend) { OF_COMPILED_LOOPS } else { &[] };
                 let rewrites = own.iter().fold(rewrites, |rewrites, rule| rewrites.without(rule));
                 Some(plain.rewritten_as(&at, &rewrites)?).filter(|rewritten| !rewritten.patches.is_empty())
             }
@@ -412,9 +426,9 @@ impl<B: Backend> Function<B> {
 }
 
 /// Checks that every op has a conversion and every type fits the device; tells whether programs are made for sizes: where a
-/// loop is unrolled, or the program compiled as a whole.
+/// loop is unrolled or compiled, or the program as a whole.
 fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool> {
-    let mut unrolls = settings.compiles() != Compiles::Nothing;
+    let mut unrolls = settings.compiles() == Compiles::Programs;
     let inputs = graph.inputs().iter().map(|input| (Place::new(graph.name(), Site::Unknown), input.value));
     for (at, value) in inputs {
         check_type(settings.backend, &at, graph.ty(value))?;
@@ -432,6 +446,7 @@ fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool
                 let is_laid_out = scan.until.is_none() || settings.forced().is_some();
                 let strategy = settings.strategy_of(scan, &at)?;
                 unrolls |= is_laid_out && strategy == LoopStrategy::Unroll;
+                unrolls |= settings.compiles() == Compiles::Loops;
                 unrolls |= validate(settings, &scan.body)?;
             }
             Op::Switch(_) | Op::While(_) => {
@@ -443,6 +458,7 @@ fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool
                 }
             }
             Op::AssociativeScan(op) => {
+                unrolls |= settings.compiles() == Compiles::Loops;
                 let halves = op.halves(&at, &graph.types(&node.inputs), &vec![true; op.leaves])?;
                 for program in [&halves.combine, &halves.spread] {
                     unrolls |= validate(settings, program)?;

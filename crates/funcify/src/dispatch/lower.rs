@@ -58,15 +58,12 @@ impl<B: Backend> Settings<'_, B> {
         }
     }
 
-    /// What is to be compiled as a whole.
+    /// What the backend is asked to compile as a whole.
     pub(super) fn compiles(&self) -> Compiles {
-        match self.strategy {
-            None => self.backend.compiles(),
-            Some(LoopStrategy::Compiled) => match self.backend.compiles() {
-                Compiles::Programs => Compiles::Programs,
-                _ => Compiles::Loops,
-            },
-            Some(_) => Compiles::Nothing,
+        match (self.strategy, self.backend.compiles()) {
+            // It is asked, and says why not.
+            (Some(LoopStrategy::Compiled), Compiles::Nothing) => Compiles::Loops,
+            (strategy, own) => strategy.unwrap_or_default().compiled(own),
         }
     }
 
@@ -416,7 +413,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         self.push(&at, Action::While(Box::new(node)), operands, carries)
     }
 
-    /// An associative scan: the programs on whole halves, for any number of elements.
+    /// An associative scan: compiled as a loop, else the programs on whole halves, for any number of elements.
     fn lower_associative(
         &mut self,
         graph: &Graph,
@@ -424,6 +421,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
         op: &AssociativeScan,
         operands: &[Slot],
     ) -> Result<Vec<Slot>> {
+        if let Ok(results) = self.lower_whole_loop(graph, node, operands)? {
+            return Ok(results);
+        }
         let at = node.place();
         let types = graph.types(&node.inputs);
         let halves = self.halves(&at, op, &types, &used_results(graph, node))?;
@@ -463,13 +463,10 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let at = node.place();
         let types = graph.types(&node.inputs);
         let strategy = self.scan_strategy(scan, &at, operands, &types)?;
-        let mut declined = None;
-        if self.settings.compiles() != Compiles::Nothing {
-            match self.lower_whole_loop(graph, node, scan, operands)? {
-                Ok(results) => return Ok(results),
-                Err(why) => declined = Some(why),
-            }
-        }
+        let declined = match self.lower_whole_loop(graph, node, operands)? {
+            Ok(results) => return Ok(results),
+            Err(declined) => declined,
+        };
         let steps = match strategy {
             LoopStrategy::Unroll => unroll::known_steps(self, scan, &at, operands).ok(),
             _ if scan.steps_operand => None,

@@ -45,7 +45,7 @@ pub struct Report {
 /// How one loop of a program runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoopReport {
-    /// The op: `scan`, `while`.
+    /// The op: `scan`, `while`; `associative_scan`, where it is compiled as a loop.
     pub op: &'static str,
     /// The user's line.
     pub site: Site,

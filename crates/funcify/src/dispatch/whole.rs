@@ -8,14 +8,15 @@ use super::stepwise::stepwise;
 use crate::cancel::Ran;
 use crate::error::{Place, Result, Site};
 use crate::graph::{Graph, Node, Output};
-use crate::ops::scan::Scan;
 use crate::ops::{Op, OpRules};
 
 impl<B: Backend> Lowering<'_, B> {
     /// The whole program, if all its loops are to be compiled and the backend can compile it.
     pub(super) fn lower_whole(&mut self, graph: &Graph, inputs: &[Slot]) -> Result<Option<Vec<Slot>>> {
-        if self.settings.compiles() != Compiles::Programs {
-            return Ok(None);
+        match self.settings.compiles() {
+            Compiles::Loops if is_made_of_loops(graph) => {}
+            Compiles::Programs => {}
+            Compiles::Loops | Compiles::Nothing => return Ok(None),
         }
         let compiled = match self.compile_whole(graph, true) {
             Ok(compiled) => compiled,
@@ -35,46 +36,52 @@ impl<B: Backend> Lowering<'_, B> {
     fn report_loops(&mut self, graph: &Graph) {
         let live = graph.live_nodes();
         for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
-            if let Op::Scan(scan) = &node.op {
-                let steps = scan.steps.value(&self.sizes).ok().and_then(|steps| usize::try_from(steps).ok());
-                let steps = steps.map_or(Steps::AtRunTime, Steps::Exactly);
-                let (op, strategy) = (node.op.name(), LoopStrategy::Compiled);
-                self.report_loop(LoopReport { op, site: node.site, strategy, declined: None, steps });
-            }
+            self.report_compiled(graph, node);
             node.op.bodies().into_iter().for_each(|body| self.report_loops(body));
         }
     }
 
-    /// A loop, if the backend can compile it; else why it cannot.
+    /// Notes that a node is compiled, if it is a loop.
+    fn report_compiled(&mut self, graph: &Graph, node: &Node) {
+        let steps = match &node.op {
+            Op::Scan(scan) => &scan.steps,
+            Op::AssociativeScan(_) => &graph.ty(node.inputs[0]).shape[0],
+            _ => return,
+        };
+        let steps = steps.value(&self.sizes).ok().and_then(|steps| usize::try_from(steps).ok());
+        let steps = steps.map_or(Steps::AtRunTime, Steps::Exactly);
+        let (op, strategy) = (node.op.name(), LoopStrategy::Compiled);
+        self.report_loop(LoopReport { op, site: node.site, strategy, declined: None, steps });
+    }
+
+    /// A loop or an associative scan, if the backend can compile it; else why it cannot, if it compiles any.
     pub(super) fn lower_whole_loop(
         &mut self,
         graph: &Graph,
         node: &Node,
-        scan: &Scan,
         operands: &[Slot],
-    ) -> Result<std::result::Result<Vec<Slot>, Declined>> {
+    ) -> Result<std::result::Result<Vec<Slot>, Option<Declined>>> {
+        if self.settings.compiles() == Compiles::Nothing {
+            return Ok(Err(None));
+        }
         let at = node.place();
-        if scan.binds().next().is_some() {
+        if let Op::Scan(scan) = &node.op
+            && scan.binds().next().is_some()
+        {
             // What comes after the loop uses it.
-            return Ok(Err(Declined::new(scan.name(), "its number of steps follows from values")));
+            return Ok(Err(Some(Declined::new(scan.name(), "its number of steps follows from values"))));
         }
         let (alone, used) = alone(graph, node)?;
         let key = (std::ptr::from_ref(node) as usize, self.sizes.clone());
-        let known = self.compiled.get(&key).cloned();
-        let compiled = known.unwrap_or_else(|| self.compile_whole(&alone, false));
-        self.compiled.insert(key, compiled.clone());
-        let compiled = match compiled {
+        if !self.compiled.contains_key(&key) {
+            let compiled = self.compile_whole(&alone, false);
+            self.compiled.insert(key.clone(), compiled);
+        }
+        let compiled = match self.compiled[&key].clone() {
             Ok(compiled) => compiled,
-            Err(declined) => return Ok(Err(declined)),
+            Err(declined) => return Ok(Err(Some(declined))),
         };
-        let steps = scan.steps.value(&self.sizes).ok().and_then(|steps| usize::try_from(steps).ok());
-        self.report_loop(LoopReport {
-            op: scan.name(),
-            site: node.site,
-            strategy: LoopStrategy::Compiled,
-            declined: None,
-            steps: steps.map_or(Steps::AtRunTime, Steps::Exactly),
-        });
+        self.report_compiled(graph, node);
         let outputs: Vec<_> = (0..alone.outputs().len()).map(|index| alone.output_type(index).clone()).collect();
         let count = outputs.len();
         let whole = WholeNode { compiled, outputs, at: at.clone() };
@@ -101,6 +108,15 @@ impl<T> WholeNode<T> {
             ran()?;
         }
     }
+}
+
+/// Whether a backend that compiles loops compiles all of a program: it has loops, and no products of matrices outside them,
+/// which are the library's.
+fn is_made_of_loops(graph: &Graph) -> bool {
+    let live = graph.live_nodes();
+    let mut ops = graph.nodes().iter().zip(live).filter(|(_, live)| *live).map(|(node, _)| &node.op);
+    let has_loops = ops.clone().any(|op| matches!(op, Op::Scan(_) | Op::AssociativeScan(_)));
+    has_loops && !ops.any(|op| matches!(op, Op::MatMul(_) | Op::Conv(_)))
 }
 
 /// A graph of one node: its inputs are the node's operands, its outputs those results that the graph uses. Tells which

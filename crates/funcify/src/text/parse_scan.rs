@@ -129,7 +129,7 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
 
 /// `=save_all`, `=segments[256,32]`: what the loop keeps for its backward loop.
 fn residuals(parser: &mut Parser) -> Result<Residuals> {
-    const EXPECTED: &str = "`recompute`, `save_dots`, `save_all`, `segments[..]` or `budget[..]`";
+    const EXPECTED: &str = "`recompute`, `save_dots`, `save_costly`, `save_all`, `segments[..]` or `budget[..]`";
     parser.cursor.expect_mark('=')?;
     let site = parser.cursor.site();
     let name = parser.cursor.expect_name(EXPECTED)?;
@@ -146,6 +146,7 @@ fn residuals(parser: &mut Parser) -> Result<Residuals> {
     match (name.as_str(), numbers.as_slice()) {
         ("recompute", []) => Ok(Residuals::Recompute),
         ("save_dots", []) => Ok(Residuals::SaveDots),
+        ("save_costly", []) => Ok(Residuals::SaveCostly),
         ("save_all", []) => Ok(Residuals::SaveAll),
         ("segments", [steps]) => Ok(Residuals::Segments(*steps)),
         ("segments", steps) => Ok(Residuals::Levels(steps.to_vec())),

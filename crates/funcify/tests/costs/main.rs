@@ -6,7 +6,7 @@ use funcify::dispatch::{CompileCounts, CompileOptions, Function, Reference};
 use funcify::ops::{ConvOptions, OpRules};
 use funcify::rewrite::RewriteOptions;
 use funcify::{
-    DType, GradOptions, Graph, HostTensor, Recurrence, Residuals, Scalar, ScanOptions, Value, VmapOptions,
+    DType, GradOptions, Graph, HostTensor, Recurrence, Residuals, Scalar, ScanOptions, TensorType, Value, VmapOptions,
     associative_scan, cond, fori_loop, grad, linearize, map, scan, scan_until, scan_with, size, switch, vmap,
     while_loop, while_loop_bounded,
 };
@@ -200,6 +200,47 @@ fn what_is_saved_is_not_computed_again() {
     // Beside them, the backward pass has two products of its own a step.
     let costs = [Residuals::SaveAll, Residuals::SaveDots, Residuals::Recompute].map(cost);
     assert_eq!(costs, [(20, 20), (20, 40), (40, 40)]);
+}
+
+/// Of the branch that was chosen, and nothing of the other one.
+#[test]
+fn what_is_saved_of_a_choice_is_not_computed_again() {
+    let graph = Graph::build("model", |g| {
+        let x = g.input("x", "f64[]");
+        cond(x.gt(0.0), || x.sin().exp().tanh(), || (x * x).sqrt().tanh())
+    });
+    let cost = |residuals: Residuals, x: f64| {
+        let gradient = graph.as_ref().unwrap().value_and_grad("x", GradOptions::new().residuals(residuals));
+        let cost = Cost::of(&gradient.unwrap(), Native, &[number(x)]);
+        (cost.ran("exp"), cost.ran("sqrt"))
+    };
+    for (residuals, times) in [(Residuals::Recompute, 2), (Residuals::SaveAll, 1), (Residuals::SaveCostly, 1)] {
+        assert_eq!(
+            (cost(residuals.clone(), 0.5), cost(residuals.clone(), -0.5)),
+            ((times, 0), (0, times)),
+            "{residuals}"
+        );
+    }
+}
+
+/// What a product of many terms leads to is saved, what leads to it and a product of few terms are not.
+#[test]
+fn what_is_costly_is_not_computed_again() {
+    let cost = |terms: usize| {
+        let graph = Graph::build("model", |g| {
+            let (start, w) = (
+                g.input("start", TensorType::new(DType::F64, [1, terms])),
+                g.input("w", TensorType::new(DType::F64, [terms, terms])),
+            );
+            let step = |c: Value, ()| (c.cos().matmul(w).exp().sin(), ());
+            scan_with(ScanOptions::new().length(20), start, (), step).0.sum(..)
+        });
+        let gradient = graph.unwrap().grad("w", GradOptions::new().residuals(Residuals::SaveCostly)).unwrap();
+        let cost = Cost::of(&gradient, Native, &[ramp(&[1, terms]), ramp(&[terms, terms])]);
+        ["cos", "matmul", "exp"].map(|op| cost.ran(op))
+    };
+    // The derivative of `sin` is a `cos`, and two products go back.
+    assert_eq!((cost(31), cost(32)), ([60, 80, 40], [60, 60, 20]));
 }
 
 /// A convolution is one of the products that `SaveDots` saves.

@@ -8,10 +8,11 @@ use super::{Cases, gives, gives_dynamic, row, scalar};
 use crate::suite::Case;
 
 /// Every policy, with a name for cases.
-pub(super) fn policies() -> [(&'static str, Residuals); 7] {
+pub(super) fn policies() -> [(&'static str, Residuals); 8] {
     [
         ("recompute", Residuals::Recompute),
         ("save_dots", Residuals::SaveDots),
+        ("save_costly", Residuals::SaveCostly),
         ("save_all", Residuals::SaveAll),
         ("segments_of_2", Residuals::Segments(2)),
         ("segments_of_3", Residuals::Segments(3)),

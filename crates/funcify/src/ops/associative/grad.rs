@@ -80,8 +80,9 @@ pub(super) fn vjp(op: &AssociativeScan, primals: &Primals<'_>, cotangents: &[Opt
     let order = Order::of(op, &count);
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
     let (_, reached) = op.pulled(&given, &mut op.pull(primals.wanted));
-    parallel::vjp(op, primals, cotangents, &order, &reached)
-        .unwrap_or_else(|| sequential::vjp(op, primals, cotangents, &order, reached))
+    let of_all_rows = || parallel::vjp(op, primals, cotangents, &order, &reached);
+    let found = if primals.choices.stepwise { None } else { of_all_rows() };
+    found.unwrap_or_else(|| sequential::vjp(op, primals, cotangents, &order, reached))
 }
 
 /// The rows of the elements, in the direction of a scan.

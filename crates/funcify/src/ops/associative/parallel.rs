@@ -60,7 +60,7 @@ pub(super) fn vjp(
     flags.resize(inputs.len(), true);
     flags.resize(all.graph.inputs().len(), false);
     let inputs = [inputs, all.captures].concat();
-    let tape = Tape::record(&all.graph, &inputs, &flags, primals.residuals);
+    let tape = Tape::record(&all.graph, &inputs, &flags, primals.choices);
 
     // 2.
     let mut of_first = flags.clone();

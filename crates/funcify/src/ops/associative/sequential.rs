@@ -53,7 +53,7 @@ pub(super) fn vjp(
         let ((_, totals), of_xs) =
             scan_with(options, (states, totals), rows, |(states, totals), (before, x, given, begins)| {
                 let inputs = [before.as_slice(), &x, captured].concat();
-                let tape = Tape::record(&op.combine, &inputs, &wanted, primals.residuals);
+                let tape = Tape::record(&op.combine, &inputs, &wanted, primals.choices);
                 let mut whole = given.iter().zip(&states).map(|(given, state)| *given + *state);
                 let whole: Vec<Option<Value>> =
                     active.iter().map(|active| if *active { whole.next() } else { None }).collect();

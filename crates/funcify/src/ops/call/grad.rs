@@ -8,7 +8,7 @@
 //! calls its own function, the call is one of these nodes.
 
 use super::{Call, Rule};
-use crate::derivative::{Dual, Forward, Primals, Residuals, inline, no_derivative, transposed};
+use crate::derivative::{Choices, Dual, Forward, Primals, inline, no_derivative, transposed};
 use crate::error::Site;
 use crate::graph::{Value, emit};
 use crate::ops::OpRules;
@@ -48,7 +48,7 @@ pub(super) fn vjp(call: &Call, primals: &Primals<'_>, cotangents: &[Option<Value
             let linear = call.float_arguments().into_iter().map(|_| None);
             let inputs = known.into_iter().map(Some).chain(linear).chain(captured(1).iter().copied().map(Some));
             let inputs: Vec<Option<Value>> = inputs.collect();
-            transposed(tangent, &inputs, &given, primals.residuals).unwrap_or_else(|| {
+            transposed(tangent, &inputs, &given, primals.choices).unwrap_or_else(|| {
                 not_linear(call, primals.operands, "`tangent`", "reverse", "tangents");
                 vec![None; call.float_arguments().len()]
             })
@@ -87,7 +87,7 @@ pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Vec<Dual> {
             let inputs = saved.into_iter().map(Some).chain(linear).chain(captured(2).iter().copied().map(Some));
             let tangents: Vec<Option<Value>> = floats.iter().map(|index| arguments[*index].tangent).collect();
             let inputs: Vec<Option<Value>> = inputs.collect();
-            transposed(backward, &inputs, &tangents, &Residuals::default()).unwrap_or_else(|| {
+            transposed(backward, &inputs, &tangents, &Choices::default()).unwrap_or_else(|| {
                 not_linear(call, &values, "`backward`", "forward", "cotangents");
                 vec![None; call.float_results().len()]
             })

@@ -29,7 +29,7 @@ use crate::ops::reach::Guess;
 use crate::types::{Dim, TensorType};
 
 pub(super) fn vjp(scan: &Scan, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-    let saves = Saves::of(scan, &scan.kept(primals.residuals));
+    let saves = Saves::of(scan, &scan.kept(&primals.choices.residuals));
     let mut of_buffers = Vec::with_capacity(scan.buffers.len());
     for (index, (buffer, cotangent)) in scan.buffers.iter().zip(cotangents).enumerate() {
         of_buffers.push(cotangent.map(|cotangent| match buffer.wanted {
@@ -289,8 +289,8 @@ impl Backward<'_> {
         };
         let arguments: Vec<Value> = plan.arguments.iter().map(at).collect();
         let known: Vec<(ValueId, Value)> = plan.known.iter().map(|(value, row)| (*value, at(row))).collect();
-        let residuals = self.primals.residuals;
-        let tape = Tape::record_with(&scan.body, &arguments, &self.active, residuals, &known);
+        let choices = self.primals.choices;
+        let tape = Tape::record_with(&scan.body, &arguments, &self.active, choices, &known);
         let of_results: Vec<Option<Value>> = plan.cotangents.iter().map(|row| row.as_ref().map(at)).collect();
         let pulled = tape.pull(&of_results);
 

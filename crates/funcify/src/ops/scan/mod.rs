@@ -68,6 +68,7 @@ pub use chunked::{MapOptions, map_with};
 pub(crate) use eval::stack as stack_rows;
 pub use fori::{Bound, fori_loop};
 pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as SequenceHandle, State, Step, Writable};
+pub(crate) use saves::saved_values;
 pub use until::{scan_until, scan_until_with};
 
 use super::{Attributes, EvalContext, OpRules};

@@ -10,9 +10,13 @@ use std::sync::Arc;
 use super::{Buffer, Scan, Start, Wanted};
 use crate::derivative::{Forward, Residuals};
 use crate::error::Site;
-use crate::graph::{Graph, Output, Value, ValueId, emit};
+use crate::graph::{Graph, Node, Output, Value, ValueId, emit};
 use crate::ops::{Op, Slice};
 use crate::types::{Dim, Symbol};
+
+/// How many terms a product of matrices has at least that is saved as costly: with fewer, it costs no more than to write it to
+/// memory and to read it.
+const TERMS_OF_A_COSTLY_PRODUCT: i64 = 32;
 
 /// Which results of the loop of the forward pass are what.
 pub(super) struct Saves {
@@ -121,13 +125,14 @@ fn last_rows(scan: &Scan) -> Option<usize> {
     scan.truncate.filter(is_there)
 }
 
-/// The values of a body that are saved. What depends on invariants alone is not; nor are the results of inner loops and of
+/// The values of a loop's body, or of a branch, that are saved. What depends on invariants alone is not; nor are the results of inner loops and of
 /// functions with their own derivatives, which run again to keep what they say themselves. `stepwise` is the number of
-/// parameters that differ between steps.
-pub(super) fn saved_values(body: &Graph, stepwise: usize, residuals: &Residuals) -> Vec<ValueId> {
+/// parameters that differ between steps; of a branch, all.
+pub(crate) fn saved_values(body: &Graph, stepwise: usize, residuals: &Residuals) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];
     body.inputs()[..stepwise].iter().for_each(|input| differs[input.value.index()] = true);
     let mut saved = Vec::new();
+    let mut costly = vec![false; differs.len()];
     // A step may bind a size, which no tensor of all steps has.
     let bound: Vec<&Symbol> = (body.nodes().iter())
         .filter_map(|node| if let Op::Scan(scan) = &node.op { Some(scan.binds()) } else { None })
@@ -142,18 +147,34 @@ pub(super) fn saved_values(body: &Graph, stepwise: usize, residuals: &Residuals)
             continue;
         }
         node.outputs.iter().for_each(|output| differs[output.index()] = true);
+        let is_costly = is_costly(body, node) || node.inputs.iter().any(|input| costly[input.index()]);
+        node.outputs.iter().for_each(|output| costly[output.index()] = is_costly);
+        // The elements of another value in other places cost no work.
+        let is_work = || {
+            let (is_loop, is_call) = (matches!(node.op, Op::Scan(_) | Op::While(_)), matches!(node.op, Op::Call(_)));
+            !is_loop && !is_call && !matches!(node.op, Op::Reshape(_) | Op::Transpose(_) | Op::Broadcast(_))
+        };
         let is_saved = match residuals {
             Residuals::SaveDots => matches!(node.op, Op::MatMul(_) | Op::Conv(_)),
-            // The elements of another value in other places cost no work.
-            Residuals::SaveAll => !matches!(
-                node.op,
-                Op::Scan(_) | Op::While(_) | Op::Call(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Broadcast(_)
-            ),
+            Residuals::SaveCostly => is_costly && is_work(),
+            Residuals::SaveAll => is_work(),
             _ => false,
         };
         saved.extend(node.outputs.iter().copied().filter(|output| is_saved && is_fixed(*output)));
     }
     saved
+}
+
+/// Whether a node is a convolution or a product of matrices that takes many terms to an element.
+fn is_costly(body: &Graph, node: &Node) -> bool {
+    match node.op {
+        Op::Conv(_) => true,
+        Op::MatMul(_) => {
+            let terms = body.ty(node.inputs[0]).shape.dims().last().and_then(Dim::constant);
+            terms.is_none_or(|terms| terms >= TERMS_OF_A_COSTLY_PRODUCT)
+        }
+        _ => false,
+    }
 }
 
 /// Adds the loop of the forward pass.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub use build::{cond, switch};
 
 use super::{Attributes, EvalContext, OpRules};
-use crate::derivative::{Dual, Primals};
+use crate::derivative::{Choices, Dual, Forward, Primals};
 use crate::error::{Place, Result};
 use crate::eval::evaluate_in;
 use crate::graph::{Graph, Value};
@@ -45,6 +45,11 @@ impl Switch {
             start..next
         };
         self.branches.iter().map(take).collect()
+    }
+
+    /// Adds the choice for a forward pass by the operands that are wanted: it saves what the policy says.
+    pub(crate) fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Forward {
+        grad::forward(self, operands, wanted, choices)
     }
 
     /// The branch that an index chooses (switch-c1).

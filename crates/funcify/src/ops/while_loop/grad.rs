@@ -92,7 +92,7 @@ pub(super) fn vjp(op: &While, primals: &Primals<'_>, cotangents: &[Option<Value>
     let operands = of(primals.operands);
     let wanted = [&[false], &primals.wanted[places.carries.clone()], &primals.wanted[places.body.clone()]].concat();
     let Some(program) = Graph::of_op(again, &operands) else { return primals.none() };
-    let given = Tape::record(&program, &operands, &wanted, primals.residuals).pull(cotangents);
+    let given = Tape::record(&program, &operands, &wanted, primals.choices).pull(cotangents);
     let mut found = primals.none();
     for (operand, cotangent) in places.carries.chain(places.body).zip(given.into_iter().skip(1)) {
         found[operand] = cotangent;

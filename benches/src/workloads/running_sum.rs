@@ -1,4 +1,5 @@
-//! A running sum by a general scan: the cost of a step that computes next to nothing.
+//! A running sum by a general scan: the cost of a step that computes next to nothing, and with one step of one number that of a
+//! call.
 
 use candle_core::Tensor;
 use funcify::{Graph, Tree, Value, scan};
@@ -9,7 +10,7 @@ use crate::subjects::{BurnInputs, CandleInputs};
 pub(super) const WORKLOAD: Workload = Workload {
     name: "running_sum",
     title: "Running sum by a scan",
-    full: &[Sizes(&[("T", 100_000), ("W", 1)]), Sizes(&[("T", 10_000), ("W", 256)])],
+    full: &[Sizes(&[("T", 1), ("W", 1)]), Sizes(&[("T", 100_000), ("W", 1)]), Sizes(&[("T", 10_000), ("W", 256)])],
     quick: &[Sizes(&[("T", 500), ("W", 16)])],
     growth: &[],
     inputs,

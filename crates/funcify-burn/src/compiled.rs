@@ -1,10 +1,10 @@
 //! Loops compiled as a whole: the engine of `funcify-cpu` on the memory of Burn's tensors.
 //!
-//! On flex, floats that lie in order are read where they are; everything else is copied once. Results are moved into tensors.
+//! Floats that lie in order are read where they are, everything else is copied once. Results are moved into tensors.
 
 use std::borrow::Cow;
 
-#[cfg(feature = "flex")]
+#[cfg(any(feature = "flex", feature = "ndarray"))]
 use burn::backend::{BackendTensor, DispatchTensorKind};
 use funcify::DType;
 use funcify::dispatch::{Compiled, Tensors};
@@ -58,5 +58,24 @@ fn numbers<E: burn::tensor::Element + bytemuck::Pod>(tensor: &Tensor) -> Result<
     {
         return Ok(Cow::Borrowed(numbers));
     }
+    #[cfg(feature = "ndarray")]
+    if let DispatchTensorKind::NdArray(BackendTensor::Float(tensor)) = &tensor.kind
+        && let Some(numbers) = in_order(tensor)
+    {
+        return Ok(Cow::Borrowed(numbers));
+    }
     Ok(Cow::Owned(elements(tensor.clone())?))
+}
+
+/// The floats of a tensor of ndarray, if they are of that type and lie in order.
+#[cfg(feature = "ndarray")]
+#[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here")]
+fn in_order<E: burn::tensor::Element + bytemuck::Pod>(tensor: &burn_ndarray::NdArrayTensor) -> Option<&[E]> {
+    use burn_ndarray::NdArrayTensor;
+
+    match (tensor, E::dtype()) {
+        (NdArrayTensor::F32(storage), burn::tensor::DType::F32) => storage.view().to_slice().map(bytemuck::cast_slice),
+        (NdArrayTensor::F64(storage), burn::tensor::DType::F64) => storage.view().to_slice().map(bytemuck::cast_slice),
+        _ => None,
+    }
 }

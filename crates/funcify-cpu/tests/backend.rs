@@ -106,19 +106,23 @@ fn what_all_parts_have_is_added_once() {
     }
 }
 
-/// A mean divides a sum over lanes by a size, and a loop that adds up over lanes starts from what all parts have: neither is in
-/// the way of a division, forward or backward.
+/// A mean divides a sum over lanes by a size, and loops that add up over lanes start from what all parts have, several of
+/// them from one number: neither is in the way of a division, forward or backward.
 #[test]
 fn training_by_a_mean_and_by_a_running_total_is_divided() {
     let programs = ["mean", "total"].map(|loss| {
         let forward = Graph::build(loss, |g| {
             let (x, decay) = (g.input("x", "f32[T,6]"), g.input("decay", "f32[]"));
-            let start = (x.index(0, 0).zeros_like(), decay.zeros_like());
-            let ((_, total), states) = scan(start, x, |(h, total), x| {
+            let (zeros, zero) = (x.index(0, 0).zeros_like(), decay.zeros_like());
+            let start = ((zeros, zero), (zero, zeros));
+            let (((_, total), (other, _)), states) = scan(start, x, |((h, total), (other, all)), x| {
+                // What is added first shows its axis last.
+                let other = other + all.sum(0);
+                let all = all + h;
                 let h = (h * decay + x).tanh();
-                ((h, total + h.square().sum(0)), h)
+                (((h, total + h.square().sum(0)), (other, all)), h)
             });
-            if loss == "mean" { states.square().mean(..) } else { total / 60.0 }
+            if loss == "mean" { states.square().mean(..) } else { total / 60.0 + other * 0.0 }
         });
         forward.unwrap().value_and_grad("decay", funcify::GradOptions::new()).unwrap()
     });

@@ -12,6 +12,9 @@ use std::fmt;
 /// A *state* is what a step reads of the steps before: the carries, and rows of buffers. A trace that is a result, or
 /// the operand of another op, is there anyway and is not kept twice. The loops in a body follow the same rules, each by
 /// itself, when the backward loop runs the step again; their results are never kept for all steps.
+///
+/// A `cond` or `switch` keeps of the branch that ran what [`SaveDots`](Residuals::SaveDots) and
+/// [`SaveAll`](Residuals::SaveAll) say; `SaveCostly` is `SaveAll` there. The other policies run the branch again.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Residuals {
     /// The state before each step, from which the step is computed again.

@@ -530,8 +530,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
         }
         let live = body.live_nodes();
         let mut fixed = vec![false; body.nodes().len()];
-        // The sizes that each step gives anew: the numbers of steps of inner loops.
-        let mut stepwise: Vec<&Symbol> = Vec::new();
+        // The sizes that are not known before the loop: its own number of steps, if it is a value, and those of inner loops,
+        // which each step gives anew.
+        let mut stepwise: Vec<&Symbol> = scan.binds().collect();
         for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let depends = node.inputs.iter().any(|input| !invariant[input.index()]);
             fixed[index] = !depends && !uses_any(body, node, &stepwise) && is_certain(body, node, &self.sizes);

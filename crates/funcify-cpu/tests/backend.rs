@@ -141,6 +141,33 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
     }
 }
 
+/// Totals that start from one number, some of which show late that they are sums over the axis, wherever its search begins.
+#[test]
+fn totals_that_start_from_one_number_are_divided() {
+    let graph = Graph::build("totals", |g| {
+        let x = g.input("x", "f32[T,6]");
+        let (zeros, zero) = (x.index(0, 0).zeros_like(), x.sum(..).zeros_like());
+        let start = ((zero, zero, zero, zero), (zeros, zeros));
+        let ((totals, _), ()) = scan(start, x, |((of_x, of_a, of_b, of_a_again), (a, b)), x| {
+            let of_a = of_a + a.sum(0);
+            let of_b = of_b + b.sum(0);
+            let of_a_again = of_a_again + a.square().sum(0);
+            let of_x = of_x + x.sum(0);
+            let a = a + b;
+            (((of_x, of_a, of_b, of_a_again), (a, b + x)), ())
+        });
+        totals.0 + totals.1 + totals.2 + totals.3
+    });
+    let (graph, inputs) = (graph.unwrap(), [numbers(&[10, 6], 1)]);
+    let mut sizes = Sizes::new();
+    sizes.set(&Symbol::new("T"), 10);
+    let plan = plan_graph(&graph, &sizes, Division::Always).unwrap().plan;
+    assert_eq!(plan.stages.iter().map(|stage| stage.parts.len()).max(), Some(2), "{graph}");
+    let expected = funcify::evaluate(&graph, &inputs).unwrap()[0].get(0).as_f64();
+    let found = Function::compile(&graph, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap()[0].get(0).as_f64();
+    assert!((found - expected).abs() < 1e-4 * (1.0 + expected.abs()), "{found} and {expected}");
+}
+
 #[test]
 fn a_loop_that_is_not_compiled_says_which_op_stands_in_the_way() {
     let graph = Graph::build("early", |g| {

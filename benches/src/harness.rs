@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     /// How long a turn lasts, in which a fast program runs many times.
     pub(crate) turn: Duration,
-    /// Who ran three times, and for so long in all, has no further turn.
+    /// Who ran for so long in all has no further turn.
     pub(crate) enough: Duration,
     /// How long making a program and running it once may take.
     pub(crate) patience: Duration,
@@ -33,15 +33,16 @@ pub(crate) struct Plan {
 }
 
 /// What a run found.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Found {
     pub(crate) rows: Vec<Row>,
     /// Subjects without a row, and why.
     pub(crate) gone: Vec<Gone>,
 }
 
-/// Runs all workloads, with a progress bar.
-pub(crate) fn run(plan: &Plan, peers: &Peers) -> Result<Found> {
+/// Runs all workloads, with a progress bar. `keep` sees what was found after each of them, so that a long run that is cut off is
+/// not lost.
+pub(crate) fn run(plan: &Plan, peers: &Peers, keep: impl Fn(&Found) -> Result<()>) -> Result<Found> {
     std::fs::create_dir_all(&plan.folder)?;
     let mut found = Found::default();
     let bar = ProgressBar::new((plan.items.len() * Phase::ALL.len()) as u64);
@@ -59,9 +60,10 @@ pub(crate) fn run(plan: &Plan, peers: &Peers) -> Result<Found> {
             }
             bar.inc(1);
         }
+        ratios(&mut found.rows);
+        keep(&found)?;
     }
     bar.finish_and_clear();
-    ratios(&mut found.rows);
     Ok(found)
 }
 
@@ -89,7 +91,10 @@ impl Item<'_> {
     fn run(&mut self, found: &mut Found) -> Result<()> {
         let mut values = Values::default();
         let mut ready = Vec::new();
-        for subject in self.plan.subjects.iter().copied() {
+        let title = format!("{} {}", self.workload.name, self.sizes);
+        let is_growth = crate::workloads::is_growth(&title);
+        let takes_part = |subject: &&Subject| !is_growth || subject.is_in_plots();
+        for subject in self.plan.subjects.iter().copied().filter(takes_part) {
             if let Some(why) = crate::subjects::declines(subject, self.workload, self.phase) {
                 self.leave(found, subject, &why, true);
                 continue;
@@ -110,7 +115,7 @@ impl Item<'_> {
         for _ in 0..self.plan.rounds {
             let mut still = Vec::with_capacity(ready.len());
             for mut each in ready {
-                let is_enough = each.samples.count() >= 3 && each.samples.total() > self.plan.enough.as_secs_f64();
+                let is_enough = each.samples.total() > self.plan.enough.as_secs_f64();
                 match if is_enough { Ok(()) } else { self.turn(&mut each) } {
                     Ok(()) => still.push(each),
                     Err(error) => self.leave(found, each.subject, &format!("{error:#}"), false),
@@ -123,10 +128,9 @@ impl Item<'_> {
                 Ok(Answer::Memory { allocator_bytes, system_bytes }) => (allocator_bytes, system_bytes),
                 _ => (None, None),
             };
-            let name = format!("{} {}", self.workload.name, self.sizes);
             let checked = values.checked(each.subject.name);
-            found.rows.push(Row::made(&name, each.subject.name, self.phase, each.made, checked));
-            found.rows.push(Row::ran(&name, each.subject.name, self.phase, &each.samples, bytes, checked));
+            found.rows.push(Row::made(&title, each.subject.name, self.phase, each.made, checked));
+            found.rows.push(Row::ran(&title, each.subject.name, self.phase, &each.samples, bytes, checked));
         }
         Ok(())
     }

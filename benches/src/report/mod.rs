@@ -16,7 +16,7 @@ use crate::rows::{Gone, Row};
 use crate::workloads;
 
 /// A run as it is kept.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Clone)]
 pub(crate) struct Run {
     /// The version of funcify that ran.
     pub(crate) version: String,
@@ -30,6 +30,11 @@ impl Run {
     pub(crate) fn read(path: &Path) -> Result<Run> {
         let text = std::fs::read_to_string(path).with_context(|| format!("{}: run a bench first", path.display()))?;
         serde_json::from_str(&text).with_context(|| path.display().to_string())
+    }
+
+    /// Writes the run as JSON.
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, serde_json::to_string_pretty(self)?).with_context(|| path.display().to_string())
     }
 
     /// Adds what an earlier run of the same version measured and this one did not.

@@ -70,6 +70,16 @@ impl Subject {
         matches!(self.kind, Kind::Compiled(..) | Kind::Plugin(_))
     }
 
+    /// Whether it runs the sizes of the plots: one of each way, without those that take long and tell nothing more there.
+    pub(crate) fn is_in_plots(&self) -> bool {
+        let is_left_out = |device: Device| matches!(device, Device::Reference | Device::Ndarray | Device::Wgpu);
+        match self.kind {
+            Kind::Compiled(device, way) => !is_left_out(device) && way != Way::REWRITTEN,
+            Kind::Plugin(device) | Kind::ByHand(device) => !is_left_out(device),
+            Kind::Python | Kind::Rlx => true,
+        }
+    }
+
     /// The subject of that name.
     pub(crate) fn named(name: &str) -> Result<&'static Subject> {
         match ALL.iter().find(|subject| subject.name == name) {

@@ -118,7 +118,7 @@ impl Scan {
         self
     }
 
-    /// What the loop saves for its backward loop; [`Residuals::SaveAll`] if nothing is said.
+    /// What the loop saves for its backward loop; as [`FunctionOptions::residuals`] if nothing is said.
     pub fn residuals(mut self, residuals: Residuals) -> Self {
         self.function.residuals = Some(residuals);
         self

@@ -125,9 +125,9 @@ fn last_rows(scan: &Scan) -> Option<usize> {
     scan.truncate.filter(is_there)
 }
 
-/// The values of a loop's body, or of a branch, that are saved. What depends on invariants alone is not; nor are the results of inner loops and of
-/// functions with their own derivatives, which run again to keep what they say themselves. `stepwise` is the number of
-/// parameters that differ between steps; of a branch, all.
+/// The values of a loop's body, or of a branch, that are saved. What depends on invariants alone is not; nor are the results of
+/// inner loops and of functions with their own derivatives, which run again to keep what they say themselves. `stepwise` is
+/// the number of parameters that differ between steps; of a branch, all.
 pub(crate) fn saved_values(body: &Graph, stepwise: usize, residuals: &Residuals) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];
     body.inputs()[..stepwise].iter().for_each(|input| differs[input.value.index()] = true);
@@ -150,14 +150,14 @@ pub(crate) fn saved_values(body: &Graph, stepwise: usize, residuals: &Residuals)
         let is_costly = is_costly(body, node) || node.inputs.iter().any(|input| costly[input.index()]);
         node.outputs.iter().for_each(|output| costly[output.index()] = is_costly);
         // The elements of another value in other places cost no work.
-        let is_work = || {
-            let (is_loop, is_call) = (matches!(node.op, Op::Scan(_) | Op::While(_)), matches!(node.op, Op::Call(_)));
-            !is_loop && !is_call && !matches!(node.op, Op::Reshape(_) | Op::Transpose(_) | Op::Broadcast(_))
-        };
+        let is_work = !matches!(
+            node.op,
+            Op::Scan(_) | Op::While(_) | Op::Call(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Broadcast(_)
+        );
         let is_saved = match residuals {
             Residuals::SaveDots => matches!(node.op, Op::MatMul(_) | Op::Conv(_)),
-            Residuals::SaveCostly => is_costly && is_work(),
-            Residuals::SaveAll => is_work(),
+            Residuals::SaveCostly => is_costly && is_work,
+            Residuals::SaveAll => is_work,
             _ => false,
         };
         saved.extend(node.outputs.iter().copied().filter(|output| is_saved && is_fixed(*output)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::tensor::{Tensor as BurnTensor, TensorData};
 use candle_core::{Device, Tensor, Var};
 use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy};
-use funcify::{Graph, HostTensor, Taken, Value, scan};
+use funcify::{BackwardInput, Graph, HostTensor, Value, scan};
 use funcify_burn::Burn;
 use funcify_candle::{Candle, Differentiable};
 
@@ -59,7 +59,7 @@ fn candle(steps: usize) -> Step {
 }
 
 fn burn(steps: usize, burn: &Burn) -> Step {
-    let function = funcify_burn::Function::new(&graph());
+    let function = funcify_burn::Differentiable::new(&graph());
     let device = burn.device().clone().autodiff();
     let xs = BurnTensor::<2>::from_data(TensorData::new(sequence(steps), [steps, WIDTH]), &device);
     Arc::new(move |w| {
@@ -86,9 +86,9 @@ pub fn assert_compiled<B: Backend>(backend: &B) {
     let inputs = inputs.map(|input| input.expect("its elements"));
     let results = run(&pullback.forward, &inputs);
     let taken = pullback.takes.iter().map(|taken| match taken {
-        Taken::Input(index) => inputs[*index].clone(),
-        Taken::Output(index) => results[*index].clone(),
-        Taken::Cotangent(_) => HostTensor::scalar(1f32),
+        BackwardInput::Input(index) => inputs[*index].clone(),
+        BackwardInput::Output(index) => results[*index].clone(),
+        BackwardInput::Cotangent(_) => HostTensor::scalar(1f32),
     });
     run(&pullback.backward, &taken.collect::<Vec<_>>());
 }

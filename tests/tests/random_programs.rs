@@ -28,7 +28,7 @@ fn every_backend_agrees_with_the_reference_evaluation() {
             Err(Error::Absent { .. }) => continue,
             Err(error) => panic!("{name}: {error}"),
         };
-        let holds_doubles = executor.lacks(funcify::DType::F64, 1).is_none();
+        let holds_doubles = executor.unsupported(funcify::DType::F64, 1).is_none();
         let mut tally = Tally::default();
         for (seed, kept) in &programs {
             match check_backend(kept, executor.as_ref()) {

@@ -4,6 +4,7 @@ mod backends;
 mod bisect;
 mod check;
 mod conformance;
+mod layers;
 mod print;
 mod run;
 mod status;

@@ -78,7 +78,7 @@ fn status(backends: &[Arc<dyn Executor>]) -> String {
     text.push_str(&head("dtype", backends));
     let mut reasons = Vec::new();
     for dtype in DType::ALL {
-        let cells = backends.iter().map(|backend| match backend.lacks(dtype, 1) {
+        let cells = backends.iter().map(|backend| match backend.unsupported(dtype, 1) {
             None => "yes".to_string(),
             Some(reason) => {
                 reasons.push(format!("- {}, {dtype}: {reason}", backend.name()));

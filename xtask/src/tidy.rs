@@ -5,6 +5,7 @@
 //! - Every `allow` has a reason.
 //! - Every declared gap has a reason, and is read without an unknown key.
 //! - The README's table of benchmarks is of this version.
+//! - No module of the core names one of a higher layer ([`layers`]).
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use anyhow::Result;
 use funcify_conformance::Expectations;
 
 use crate::backends::DECLARED;
-use crate::{read, root};
+use crate::{layers, read, root};
 
 const LONGEST_FILE: usize = 600;
 
@@ -33,7 +34,8 @@ pub(crate) fn run() -> Result<bool> {
         for path in rust_files(&root().join(folder))? {
             let text = read(&path)?;
             let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
-            problems.extend(file_problems(&text).into_iter().map(|problem| format!("{name}: {problem}")));
+            let found = file_problems(&text).into_iter().chain(layers::problems(&name, &text));
+            problems.extend(found.map(|problem| format!("{name}: {problem}")));
         }
     }
     for (_, path, text) in DECLARED {

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use candle_core::{Tensor as CandleTensor, Var};
 use funcify::{Graph, HostTensor};
-use funcify_burn::{AnyTensor, Burn, Function};
+use funcify_burn::{AnyTensor, Burn};
 use funcify_candle::{Candle, Differentiable};
 
 use super::Prepared;
@@ -54,7 +54,7 @@ impl Prepared for CandlePlugin {
 
 struct BurnPlugin {
     workload: &'static Workload,
-    function: Function,
+    function: funcify_burn::Differentiable,
     burn: Burn,
     inputs: BurnInputs,
 }
@@ -65,7 +65,7 @@ pub(super) fn burn(
     burn: &Burn,
     inputs: &[(String, HostTensor)],
 ) -> Result<Box<dyn Prepared>> {
-    let function = Function::new(&(workload.graph)(sizes)?);
+    let function = funcify_burn::Differentiable::new(&(workload.graph)(sizes)?);
     let inputs = BurnInputs::new(burn, inputs, workload.differentiated)?;
     Ok(Box::new(BurnPlugin { workload, function, burn: burn.clone(), inputs }))
 }

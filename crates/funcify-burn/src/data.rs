@@ -1,16 +1,14 @@
 //! Elements between host memory and a device.
 
 use burn::backend::Dispatch;
-#[cfg(feature = "ndarray")]
-use burn::backend::TensorMetadata;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::tensor::{DType as BurnDType, Device, TensorData, try_read_sync};
+use burn::tensor::{DType as BurnDType, Device, TensorData};
 use funcify::error::BackendError;
 use funcify::{DType, HostTensor, Storage};
 use half::{bf16, f16};
 
 use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, computable, kind, sizes};
+use crate::kinds::{Tensor, computable, read, sizes};
 
 /// A tensor with the elements of a host tensor, for kernels ([`crate::kinds::computable`]).
 pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {
@@ -113,34 +111,4 @@ pub(crate) fn integer_value(tensor: Tensor) -> Result<i64, BackendError> {
     let data = read(tensor)?;
     let value = data.iter::<i64>().next();
     value.ok_or_else(|| "an index tensor has no element".into())
-}
-
-/// The one element of a tensor as a scalar: Burn's ndarray device reshapes to the ranks 1 to 6 only.
-#[cfg(feature = "ndarray")]
-pub(crate) fn as_scalar(tensor: Tensor) -> Result<Tensor, BackendError> {
-    let (kind, device) = (kind(&tensor), tensor.device());
-    let (bytes, _, dtype) = read(tensor)?.into_parts();
-    let data = TensorData::try_from_bytes(bytes, Vec::<usize>::new(), dtype)?;
-    Ok(match kind {
-        Kind::Float => Dispatch::float_from_data(data, &device),
-        Kind::Integer => Dispatch::int_from_data(data, &device),
-        Kind::Bool => Dispatch::bool_from_data(data, &device),
-    })
-}
-
-#[cfg(test)]
-thread_local! {
-    /// How many tensors this thread has read.
-    pub(crate) static READS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
-fn read(tensor: Tensor) -> Result<TensorData, BackendError> {
-    #[cfg(test)]
-    READS.with(|reads| reads.set(reads.get() + 1));
-    let data = match kind(&tensor) {
-        Kind::Float => try_read_sync(Dispatch::float_into_data(tensor)),
-        Kind::Integer => try_read_sync(Dispatch::int_into_data(tensor)),
-        Kind::Bool => try_read_sync(Dispatch::bool_into_data(tensor)),
-    };
-    data.ok_or("the device cannot be read without waiting")?.map_err(|error| format!("{error:?}").into())
 }

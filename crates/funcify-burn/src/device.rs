@@ -1,24 +1,20 @@
-//! The device handle, and what loops and calls need of it beside the kernels.
+//! The device handle, and in what the devices differ.
 
-use std::sync::Arc;
 #[cfg(feature = "wgpu")]
 use std::sync::OnceLock;
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::backend::{Dispatch, DispatchDevice, TensorMetadata};
+use burn::backend::{Dispatch, DispatchDevice};
+#[cfg(feature = "wgpu")]
+use burn::tensor::DType as BurnDType;
 #[cfg(feature = "wgpu")]
 use burn::tensor::wgpu::WgpuBackend;
-use burn::tensor::{BoolDType, DType as BurnDType, Device, FloatDType, IntDType, Scalar, Shape};
-use funcify::dispatch::{Backend, Call, Compiled, Compiles, Declined, Kernel, Part, StackType, Tensors, Whole};
+use burn::tensor::{BoolDType, Device, IntDType, Shape};
+use funcify::DType;
 use funcify::error::{BackendError, Place, Site};
-use funcify::ops::Op;
-use funcify::{DType, HostTensor, TensorType};
-use funcify_cpu::{Division, Engine};
-use half::{bf16, f16};
 
-use crate::compiled::Loop;
-use crate::kinds::{self, Tensor};
-use crate::{data, dtypes, on_host};
+use crate::dtypes;
+use crate::kinds::Tensor;
 
 /// One of Burn's devices.
 #[derive(Clone, Debug)]
@@ -167,6 +163,11 @@ impl Burn {
         Burn { device, name, bool_dtype, abilities }
     }
 
+    /// The backend's name.
+    pub(crate) fn backend_name(&self) -> &'static str {
+        self.name
+    }
+
     /// The device as Burn names it.
     pub fn device(&self) -> &Device {
         &self.device
@@ -223,40 +224,8 @@ impl Burn {
         })
     }
 
-    /// Fails if the device cannot hold such a tensor.
-    pub(crate) fn check(&self, dtype: DType, rank: usize) -> Result<(), BackendError> {
-        self.lacks(dtype, rank).map_or(Ok(()), |reason| Err(format!("{} {reason}", self.name).into()))
-    }
-}
-
-/// The Vulkan device, which Burn opens once in a program.
-#[cfg(feature = "wgpu")]
-fn vulkan_device() -> Result<Device, String> {
-    static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
-    let open = || Device::wgpu_options().graphics_api(WgpuBackend::Vulkan).init().map_err(|error| error.to_string());
-    DEVICE.get_or_init(open).clone()
-}
-
-#[cfg(feature = "flex")]
-funcify::register_backend!("burn-flex", || funcify::Result::Ok(Burn::flex()));
-#[cfg(feature = "ndarray")]
-funcify::register_backend!("burn-ndarray", || funcify::Result::Ok(Burn::ndarray()));
-#[cfg(feature = "wgpu")]
-funcify::register_backend!("burn-wgpu", || Burn::wgpu());
-
-impl Backend for Burn {
-    type Tensor = Tensor;
-
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn wait(&self) {
-        // What the device could not do is an error of the result that is read.
-        let _ = self.device.sync();
-    }
-
-    fn lacks(&self, dtype: DType, rank: usize) -> Option<String> {
+    /// Why the device cannot hold such a tensor.
+    pub(crate) fn lacking(&self, dtype: DType, rank: usize) -> Option<String> {
         let lacking = self.abilities.lacking.iter().find(|(lacking, _)| *lacking == dtype);
         match (lacking, self.abilities.max_rank) {
             (Some((_, reason)), _) => Some(reason.to_string()),
@@ -267,172 +236,16 @@ impl Backend for Burn {
         }
     }
 
-    fn upload(&self, tensor: &HostTensor) -> Result<Tensor, BackendError> {
-        let rank = tensor.shape().len();
-        self.check(tensor.dtype(), rank)?;
-        Ok(kinds::with_rank(data::upload(self, tensor), rank))
-    }
-
-    fn download(&self, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
-        data::download(self, tensor, dtype)
-    }
-
-    fn shape(&self, tensor: &Tensor) -> Vec<usize> {
-        kinds::sizes(tensor)
-    }
-
-    fn stores(&self, tensor: &Tensor, dtype: DType) -> bool {
-        dtypes::of(tensor) == Some(self.stored(dtype))
-    }
-
-    /// A boolean that is stored as a number is true where that is not 0, and becomes 1.
-    fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
-        match (dtype, tensor.dtype()) {
-            (DType::Bool, BurnDType::Bool(store))
-                if store != BoolDType::Native && !kinds::sizes(&tensor).contains(&0) =>
-            {
-                // Kernels for booleans of 32 bits look at the lowest bit alone, also those that would compare.
-                if store == BoolDType::U32 {
-                    return self.upload(&self.download(&tensor, dtype)?);
-                }
-                let rank = kinds::sizes(&tensor).len();
-                let numbers = Dispatch::bool_into_int(kinds::computable(tensor), IntDType::I32);
-                let flags = Dispatch::int_not_equal_elem(numbers, Scalar::from(0i64), self.bool_dtype);
-                Ok(kinds::with_rank(flags, rank))
-            }
-            _ => self.settle(tensor, dtype),
-        }
-    }
-
-    fn settle(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
-        match dtype {
-            DType::U8 if self.stored(dtype) != dtype && !kinds::sizes(&tensor).contains(&0) => {
-                Ok(Dispatch::bitwise_and_scalar(tensor, Scalar::from(255i64)))
-            }
-            DType::F16 if self.stored(dtype) != dtype => on_host::map(self, tensor, |x: f32| f16::from_f32(x).to_f32()),
-            DType::BF16 if self.stored(dtype) != dtype => {
-                on_host::map(self, tensor, |x: f32| bf16::from_f32(x).to_f32())
-            }
-            DType::F16 if dtypes::of(&tensor) == Some(DType::F32) => Ok(Dispatch::float_cast(tensor, FloatDType::F16)),
-            _ => Ok(tensor),
-        }
-    }
-
-    fn compiles(&self) -> Compiles {
-        if self.in_host_memory() { Compiles::Loops } else { Compiles::Nothing }
-    }
-
-    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
-        match self.in_host_memory() {
-            true => {
-                let engine = Engine::compile(whole, Division::default())?;
-                Ok(Arc::new(Loop { engine, burn: self.clone() }))
-            }
-            false => Err(Declined::new(self.name, "its tensors do not lie in host memory")),
-        }
-    }
-
-    fn run_kernel(
-        &self,
-        kernel: Kernel<Self>,
-        call: &Call<'_, Self, Op>,
-        operands: Tensors<Tensor>,
-    ) -> Result<Tensors<Tensor>, BackendError> {
-        if self.in_host_memory() {
-            return call.settle(kernel(call, operands)?);
-        }
-        let operands = operands.into_iter().map(kinds::computable);
-        let results = match call.op {
-            // Burn's elementwise ops on scalars panic on a wgpu device if there are no elements.
-            Op::Unary(_)
-            | Op::Polygamma(_)
-            | Op::Binary(_)
-            | Op::Bits(_)
-            | Op::Compare(_)
-            | Op::Predicate(_)
-            | Op::Cast(_)
-            | Op::Bitcast(_)
-            | Op::NextAfter(_)
-            | Op::Select(_)
-            | Op::Custom(_)
-                if call.outputs.iter().all(|ty| is_empty(call, ty)) =>
-            {
-                let empty = call.outputs.iter().map(|ty| self.zeros(ty.dtype, &call.shape(&ty.shape)?));
-                empty.collect::<Result<_, _>>()?
-            }
-            // These lose digits where they are computed in f16.
-            Op::Unary(_) | Op::Polygamma(_) | Op::Binary(_) | Op::Cumulative(_) | Op::Conv(_)
-                if call.dtype(0) == DType::F16 =>
-            {
-                kernel(call, operands.map(|x| Dispatch::float_cast(x, FloatDType::F32)).collect())?
-            }
-            _ => kernel(call, operands.collect())?,
-        };
-        let results = call.settle(results.into_iter().map(kinds::computable).collect())?;
-        let ranked = results.into_iter().zip(call.outputs);
-        Ok(ranked.map(|(tensor, ty)| kinds::with_rank(tensor, ty.rank())).collect())
-    }
-
-    fn rows(&self, tensor: &Tensor, start: usize, count: usize) -> Result<Tensor, BackendError> {
-        let sizes = kinds::sizes(tensor);
-        match sizes.first() {
-            Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
-            _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
-        }
-        // Rows without elements are all alike: Flex panics at an offset into nothing.
-        let start = if sizes.contains(&0) { 0 } else { start };
-        Ok(kinds::slice(tensor.clone(), &kinds::along(&sizes, 0, start, start + count, 1)))
-    }
-
-    fn row(&self, tensor: &Tensor, row: usize) -> Result<Tensor, BackendError> {
-        let sizes = kinds::sizes(tensor);
-        let row = kinds::reshape(self.rows(tensor, row, 1)?, &sizes[1..])?;
-        Ok(kinds::with_rank(row, sizes.len() - 1))
-    }
-
-    fn stack(&self, parts: Vec<Part<Tensor>>, ty: &StackType) -> Result<Tensor, BackendError> {
-        let one_row = [&[1], ty.row.as_slice()].concat();
-        self.check(ty.dtype, one_row.len())?;
-        let blocks = parts.into_iter().map(|part| match part {
-            Part::Row(row) if kinds::sizes(&row) == ty.row => kinds::reshape(row, &one_row),
-            Part::Block(block) if kinds::sizes(&block).get(1..) == Some(&ty.row) => Ok(block),
-            Part::Row(part) | Part::Block(part) => Err(misfit(&part, &ty.row)),
-        });
-        let blocks = blocks.collect::<Result<Vec<Tensor>, _>>()?;
-        if let Some(part) = blocks.iter().find(|block| !self.stores(block, ty.dtype)) {
-            return Err(format!("a {:?} tensor cannot be a part of a stack of {}", part.dtype(), ty.dtype).into());
-        }
-        match blocks.is_empty() {
-            true => self.zeros(ty.dtype, &ty.shape()),
-            false => Ok(kinds::join(blocks, 0)),
-        }
-    }
-
-    fn allocate(&self, ty: &StackType) -> Result<Option<Tensor>, BackendError> {
-        self.zeros(ty.dtype, &ty.shape()).map(Some)
-    }
-
-    fn write_row(&self, trace: Tensor, row: usize, value: Tensor) -> Result<Tensor, BackendError> {
-        let sizes = kinds::sizes(&trace);
-        match sizes.split_first() {
-            Some((rows, _)) if row >= *rows => return Err(format!("a trace of {rows} rows has no row {row}").into()),
-            Some((_, tail)) if trace.dtype() == value.dtype() && kinds::sizes(&value) == tail => {}
-            _ => return Err(misfit(&value, sizes.get(1..).unwrap_or_default())),
-        }
-        if sizes[1..].contains(&0) {
-            // A row without elements: Flex panics at a range of nothing that does not begin at 0.
-            return Ok(trace);
-        }
-        let one_row = [&[1], &sizes[1..]].concat();
-        Ok(kinds::slice_assign(trace, &kinds::along(&sizes, 0, row, row + 1, 1), kinds::reshape(value, &one_row)?))
+    /// Fails if the device cannot hold such a tensor.
+    pub(crate) fn check(&self, dtype: DType, rank: usize) -> Result<(), BackendError> {
+        self.lacking(dtype, rank).map_or(Ok(()), |reason| Err(format!("{} {reason}", self.name).into()))
     }
 }
 
-fn is_empty(call: &Call<'_, Burn, Op>, ty: &TensorType) -> bool {
-    call.shape(&ty.shape).is_ok_and(|sizes| sizes.contains(&0))
-}
-
-fn misfit(part: &Tensor, row: &[usize]) -> BackendError {
-    let found = kinds::sizes(part);
-    format!("a {:?} tensor of sizes {found:?} does not fit rows of sizes {row:?}", part.dtype()).into()
+/// The Vulkan device, which Burn opens once in a program.
+#[cfg(feature = "wgpu")]
+fn vulkan_device() -> Result<Device, String> {
+    static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
+    let open = || Device::wgpu_options().graphics_api(WgpuBackend::Vulkan).init().map_err(|error| error.to_string());
+    DEVICE.get_or_init(open).clone()
 }

@@ -2,7 +2,7 @@
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
-use burn::tensor::{Shape, Slice};
+use burn::tensor::{Shape, Slice, TensorData, try_read_sync};
 use funcify::error::BackendError;
 
 /// A tensor of any device, dtype and rank.
@@ -89,7 +89,7 @@ pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Result<Tensor, Backend
     }
     #[cfg(feature = "ndarray")]
     if shape.rank() == 0 && matches!(tensor.kind, burn::backend::DispatchTensorKind::NdArray(_)) {
-        return crate::data::as_scalar(tensor);
+        return as_scalar(tensor);
     }
     Ok(by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, shape)))
 }
@@ -133,4 +133,35 @@ pub(crate) fn join(tensors: Vec<Tensor>, axis: usize) -> Tensor {
 /// `value` where `mask` is true, else `tensor`.
 pub(crate) fn mask_where(tensor: Tensor, mask: Tensor, value: Tensor) -> Tensor {
     by_kind!(tensor, float_mask_where | int_mask_where | bool_mask_where, (tensor, mask, value))
+}
+
+/// The one element of a tensor as a scalar: Burn's ndarray device reshapes to the ranks 1 to 6 only.
+#[cfg(feature = "ndarray")]
+fn as_scalar(tensor: Tensor) -> Result<Tensor, BackendError> {
+    let (kind, device) = (kind(&tensor), tensor.device());
+    let (bytes, _, dtype) = read(tensor)?.into_parts();
+    let data = TensorData::try_from_bytes(bytes, Vec::<usize>::new(), dtype)?;
+    Ok(match kind {
+        Kind::Float => Dispatch::float_from_data(data, &device),
+        Kind::Integer => Dispatch::int_from_data(data, &device),
+        Kind::Bool => Dispatch::bool_from_data(data, &device),
+    })
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many tensors this thread has read.
+    pub(crate) static READS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// The elements of a tensor, once the device has them.
+pub(crate) fn read(tensor: Tensor) -> Result<TensorData, BackendError> {
+    #[cfg(test)]
+    READS.with(|reads| reads.set(reads.get() + 1));
+    let data = match kind(&tensor) {
+        Kind::Float => try_read_sync(Dispatch::float_into_data(tensor)),
+        Kind::Integer => try_read_sync(Dispatch::int_into_data(tensor)),
+        Kind::Bool => try_read_sync(Dispatch::bool_into_data(tensor)),
+    };
+    data.ok_or("the device cannot be read without waiting")?.map_err(|error| format!("{error:?}").into())
 }

@@ -3,7 +3,7 @@
 //! # In a Burn model
 //! * [`scan`]: a loop whose body is a closure over Burn tensors and modules, as one op of Burn's autodiff.
 //! * [`nn`]: recurrent layers, state space models and linear attention as Burn modules.
-//! * [`Function`]: any graph of funcify as one op of Burn's autodiff.
+//! * [`Differentiable`]: any graph of funcify as one op of Burn's autodiff.
 //! * [`trace()`]: a closure over Burn tensors and modules as a graph of funcify, which runs on every backend.
 //!
 //! # As a backend
@@ -43,15 +43,16 @@
 //! `polygamma`, `cbrt`, `erfc`, integer `pow` and float `rem`, which are computed in host memory. Random bits are drawn on
 //! the device, in some 120 small kernels for each draw.
 
-mod dtypes;
 #[macro_use]
 mod kinds;
 mod data;
 mod device;
+mod dtypes;
 pub mod nn;
 mod on_device;
 #[macro_use]
 mod on_host;
+mod backend;
 mod capture;
 mod compiled;
 mod ops;
@@ -59,4 +60,4 @@ mod plugin;
 
 pub use capture::{Scan, Sequences, Stacked, Trace, Weights, scan, trace};
 pub use device::Burn;
-pub use plugin::{AnyTensor, Function, FunctionOptions, Leaves, TensorKind, Tensors};
+pub use plugin::{AnyTensor, Differentiable, DifferentiableOptions, Leaves, TensorKind, Tensors};

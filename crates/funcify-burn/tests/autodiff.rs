@@ -10,8 +10,8 @@ use common::{assert_close, devices, values};
 use funcify::error::{BackendError, Place};
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, batch_elementwise};
 use funcify::vmap::Batched;
-use funcify::{Dim, Graph, HostTensor, Residuals, TensorType, apply, scan};
-use funcify_burn::{AnyTensor, Burn, Function, FunctionOptions};
+use funcify::{CheckpointPolicy, Dim, Graph, HostTensor, TensorType, apply, scan};
+use funcify_burn::{AnyTensor, Burn, Differentiable, DifferentiableOptions};
 
 /// Two results of three inputs: `y = tanh(x @ w) + b`, `z = b * sum(x)`, and a mask and a count that have no gradient.
 fn layer() -> Graph {
@@ -74,7 +74,7 @@ const LOSSES: [(&str, Loss); 4] = [
 fn gradients_are_burns_for_every_choice_of_tracked_inputs_and_used_results() {
     for device in devices() {
         let device = device.autodiff();
-        let function = Function::new(&layer());
+        let function = Differentiable::new(&layer());
         for choice in 1..8 {
             let tracked = [choice & 1 > 0, choice & 2 > 0, choice & 4 > 0];
             for (name, loss) in LOSSES {
@@ -107,7 +107,7 @@ fn gradients_are_burns_for_every_choice_of_tracked_inputs_and_used_results() {
 #[test]
 fn results_without_autodiff_are_those_with_it() {
     for device in devices() {
-        let function = Function::new(&layer());
+        let function = Differentiable::new(&layer());
         let call = |device: &Device, tracked: bool| {
             let Inputs { x, w, b } = inputs(device, [tracked; 3]);
             function.call::<Layer>((x, w, b)).unwrap()
@@ -134,7 +134,7 @@ fn an_input_that_is_given_twice_gets_both_shares() {
         let x = Tensor::<1>::from_data([1.0, 2.0, 3.0], &device.autodiff()).require_grad();
         // Not a leaf, and used beside the call too.
         let inner = x.clone() * 2.0;
-        let product: Tensor<1> = Function::new(&graph).call((inner.clone(), inner.clone())).unwrap();
+        let product: Tensor<1> = Differentiable::new(&graph).call((inner.clone(), inner.clone())).unwrap();
         let gradients = (product + inner).sum().backward();
         // (2x)^2 + 2x
         let expected = TensorData::from([10f32, 18.0, 26.0]);
@@ -146,7 +146,7 @@ fn an_input_that_is_given_twice_gets_both_shares() {
 fn calls_follow_one_another_and_losses_have_tapes_of_their_own() {
     let graph = Graph::build("step", |g| (g.input("h", "f32[2]") * g.input("w", "f32[2]")).sin()).unwrap();
     for device in devices() {
-        let function = Function::new(&graph);
+        let function = Differentiable::new(&graph);
         let w = Tensor::<1>::from_data([0.5, -1.5], &device.autodiff()).require_grad();
         let gradient = |by_hand: bool, steps: usize, scale: f64| {
             let mut h = Tensor::<1>::from_data([1.0, 2.0], &w.device());
@@ -182,7 +182,7 @@ fn there_may_be_more_inputs_than_a_node_has_operands() {
                 if index % 3 == 2 { x } else { x.require_grad() }
             })
             .collect();
-        let sum: Tensor<1> = Function::new(&graph).call(inputs.clone()).unwrap();
+        let sum: Tensor<1> = Differentiable::new(&graph).call(inputs.clone()).unwrap();
         let gradients = sum.sum().backward();
         for (index, x) in inputs.iter().enumerate() {
             let gradient = x.grad(&gradients);
@@ -200,7 +200,7 @@ fn a_call_that_no_loss_uses_leaves_other_gradients_alone() {
     let graph = Graph::build("double", |g| g.input("x", "f32[2]") * 2.0).unwrap();
     for device in devices() {
         let x = Tensor::<1>::from_data([1.0, 2.0], &device.autodiff()).require_grad();
-        let function = Function::new(&graph);
+        let function = Differentiable::new(&graph);
         let unused: Tensor<1> = function.call((x.clone(),)).unwrap();
         let used: Tensor<1> = function.call((x.clone(),)).unwrap();
         let gradients = used.sum().backward();
@@ -214,7 +214,7 @@ fn a_call_that_no_loss_uses_leaves_other_gradients_alone() {
 fn both_strategies_of_gradient_checkpointing_are_served() {
     for device in devices() {
         let device = device.autodiff().gradient_checkpointing();
-        let function = Function::new(&layer());
+        let function = Differentiable::new(&layer());
         let loss: Loss = |y, z| y.sum() + z.sum();
         let ours = gradients(&device, [true; 3], loss, |inputs| {
             // An op of Burn's own before the call, which Burn may do again in its backward pass.
@@ -238,7 +238,7 @@ fn scalars_are_vectors_of_one_element() {
     for device in devices() {
         let x = Tensor::<1>::from_data([1.0, 2.0, 4.0], &device.autodiff());
         let scale = Tensor::<1>::from_data([3.0], &x.device()).require_grad();
-        let sum: Tensor<1> = Function::new(&graph).call((x, scale.clone())).unwrap();
+        let sum: Tensor<1> = Differentiable::new(&graph).call((x, scale.clone())).unwrap();
         assert_eq!(sum.dims(), [1]);
         let gradients = sum.backward();
         assert_close(&scale.grad(&gradients).unwrap().into_data(), &TensorData::from([7f32]), 0.0, "scale");
@@ -258,10 +258,10 @@ fn every_policy_of_what_is_saved_gives_the_same_gradients() {
     for device in devices() {
         let device = device.autodiff();
         let tensor = |count, seed, shape: Vec<usize>| TensorData::new(values(count, seed), shape);
-        let gradient = |residuals| {
-            let function = Function::with_options(
+        let gradient = |policy| {
+            let function = Differentiable::with_options(
                 &graph,
-                FunctionOptions { residuals: Some(residuals), ..FunctionOptions::default() },
+                DifferentiableOptions { policy: Some(policy), ..DifferentiableOptions::default() },
             );
             let xs = Tensor::<3>::from_data(tensor(30, 1, vec![5, 2, 3]), &device);
             let h = Tensor::<2>::from_data(tensor(6, 2, vec![2, 3]), &device);
@@ -270,16 +270,21 @@ fn every_policy_of_what_is_saved_gives_the_same_gradients() {
             let gradients = (last.sum() + all.powi_scalar(2).sum()).backward();
             w.grad(&gradients).unwrap().into_data()
         };
-        let expected = gradient(Residuals::Recompute);
-        for residuals in [Residuals::SaveDots, Residuals::SaveAll, Residuals::Segments(2), Residuals::Budget(1 << 16)] {
-            assert_close(&gradient(residuals), &expected, 1e-6, "w");
+        let expected = gradient(CheckpointPolicy::Recompute);
+        for policy in [
+            CheckpointPolicy::SaveDots,
+            CheckpointPolicy::SaveAll,
+            CheckpointPolicy::Segments(2),
+            CheckpointPolicy::Budget(1 << 16),
+        ] {
+            assert_close(&gradient(policy), &expected, 1e-6, "w");
         }
     }
 }
 
 #[test]
 fn what_does_not_fit_is_an_error_that_says_so() {
-    let function = Function::new(&layer());
+    let function = Differentiable::new(&layer());
     for device in devices() {
         let Inputs { x, w, b } = inputs(&device.clone().autodiff(), [true; 3]);
         let error = function.call::<Layer>((x.clone(), w.clone())).unwrap_err();
@@ -332,7 +337,7 @@ impl CustomOp for Halve {
 fn an_op_without_a_derivative_is_refused_if_it_would_be_needed() {
     let graph =
         Graph::build("half", |g| apply(Custom::new(Halve), &[g.input("x", "f32[2]")])[0] + g.input("y", "f32[2]"));
-    let function = Function::new(&graph.unwrap());
+    let function = Differentiable::new(&graph.unwrap());
     for device in devices() {
         let device = device.autodiff();
         let [x, y] = [[1.0, 2.0], [3.0, 4.0]].map(|data| Tensor::<1>::from_data(data, &device));

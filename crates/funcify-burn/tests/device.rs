@@ -66,7 +66,7 @@ fn extreme(dtype: DType, shape: &[usize]) -> HostTensor {
 }
 
 fn held_dtypes(device: &Burn) -> Vec<DType> {
-    DType::ALL.into_iter().filter(|dtype| device.lacks(*dtype, 3).is_none()).collect()
+    DType::ALL.into_iter().filter(|dtype| device.unsupported(*dtype, 3).is_none()).collect()
 }
 
 /// The dtypes that a device stores as one.
@@ -88,7 +88,7 @@ fn upload_and_download_round_trip() {
             assert_eq!(device.shape(&tensor), shape);
             for other in DType::ALL {
                 let alike = alike(&device).is_some_and(|alike| alike.contains(&dtype) && alike.contains(&other));
-                assert_eq!(device.stores(&tensor, other), other == dtype || alike, "{dtype} as {other}");
+                assert_eq!(device.has_dtype(&tensor, other), other == dtype || alike, "{dtype} as {other}");
             }
         }
     }
@@ -192,14 +192,14 @@ fn what_a_device_lacks_is_an_error() {
     for device in devices() {
         for dtype in DType::ALL {
             let x = HostTensor::scalar(1i64).cast(dtype);
-            assert_eq!(device.upload(&x).is_err(), device.lacks(dtype, 0).is_some());
+            assert_eq!(device.upload(&x).is_err(), device.unsupported(dtype, 0).is_some());
             let cast = run_op(&device, &Op::from(Cast { dtype }), &[HostTensor::scalar(1i64)]);
-            assert_eq!(cast.is_err(), device.lacks(dtype, 0).is_some());
+            assert_eq!(cast.is_err(), device.unsupported(dtype, 0).is_some());
         }
         for rank in [6, 7, 8, 12] {
             let broadcast = Op::from(Broadcast { shape: vec![2usize; rank].as_slice().into() });
             let result = run_op(&device, &broadcast, &[small(DType::F32, &[2])]);
-            assert_eq!(result.is_err(), device.lacks(DType::F32, rank).is_some(), "{} {rank}", device.name());
+            assert_eq!(result.is_err(), device.unsupported(DType::F32, rank).is_some(), "{} {rank}", device.name());
         }
     }
 }
@@ -231,7 +231,7 @@ fn a_stored_boolean_that_is_not_zero_is_true() {
         let all = funcify::scan(p.any(0), p, |all, p| (all & p, all)).0;
         (!p, p.cast(DType::F32).sum(0), all, p.all(0))
     });
-    let function = funcify_burn::Function::new(&graph.unwrap());
+    let function = funcify_burn::Differentiable::new(&graph.unwrap());
     for burn in devices() {
         let numbers = [1u32, 2, 255];
         let store = burn.device().settings().bool_dtype;

@@ -9,7 +9,7 @@ use burn::tensor::ops::PadMode;
 use burn::tensor::{Bool, Device, IndexingUpdateOp, Int, Tensor, TensorData, activation, s};
 use common::{assert_close, devices, values};
 use funcify::{Graph, Value};
-use funcify_burn::{AnyTensor, Function, trace};
+use funcify_burn::{AnyTensor, Differentiable, trace};
 
 /// An op of Burn's on two tensors [3,4] with elements between 0.1 and 0.9.
 type Body = fn(Tensor<2>, Tensor<2>) -> AnyTensor;
@@ -362,7 +362,7 @@ fn a_trace_is_a_part_of_another_graph_with_the_weights_of_its_module() {
             layer.apply(&inputs)[0]
         });
         let weights = traced.weights(&linear).unwrap();
-        let found: Tensor<2> = Function::new(&twice.unwrap()).call((weights, x.clone())).unwrap();
+        let found: Tensor<2> = Differentiable::new(&twice.unwrap()).call((weights, x.clone())).unwrap();
         let expected = linear.forward(linear.forward(x).tanh()).tanh();
         assert_close(&found.into_data(), &expected.into_data(), 1e-5, "twice");
     }

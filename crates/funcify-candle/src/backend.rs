@@ -1,10 +1,10 @@
-//! The backend: a Candle device, how its tensors are made, read, taken apart and stacked.
+//! The backend: how tensors of Candle are uploaded, taken apart and stacked, and loops on them compiled.
 
 use std::sync::Arc;
 
-use candle_core::{DType as CandleDType, Device, Tensor, WithDType};
+use candle_core::Tensor;
 use funcify::dispatch::{
-    Backend, Call, Compiled, Compiles, Declined, Kernel, Part, StackType, Tensors, TrackedCall, Whole,
+    Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Part, StackType, Tensors, TrackedCall, Whole,
 };
 use funcify::error::BackendError;
 use funcify::ops::Op;
@@ -12,70 +12,9 @@ use funcify::{DType, HostTensor, Storage};
 use funcify_cpu::{Division, Engine};
 
 use crate::compiled::Loop;
+use crate::device::{Candle, MAX_RANK, elements, rank_reason, stored};
 use crate::differentiable::{Differentiable, DifferentiableOptions, is_tracked};
 use crate::errors::{kernel as without_backtrace, plain};
-
-/// The largest rank that Candle's strided kernels hold.
-const MAX_RANK: usize = candle_core::nditer::MAX_DIMS;
-
-/// Candle on one device.
-#[derive(Clone, Debug)]
-pub struct Candle {
-    device: Device,
-}
-
-impl Candle {
-    /// Candle on the CPU.
-    ///
-    /// Start the process with `RAYON_NUM_THREADS` set, to 1 for small tensors: without it every product of matrices
-    /// costs 30 microseconds more (see the crate's documentation).
-    pub fn cpu() -> Self {
-        Candle { device: Device::Cpu }
-    }
-
-    /// Candle on a device. Ops that need kernels of this crate work on the CPU only and are errors elsewhere.
-    pub fn new(device: Device) -> Self {
-        Candle { device }
-    }
-
-    /// The device.
-    pub fn device(&self) -> &Device {
-        &self.device
-    }
-
-    /// A tensor of zeros (`false` for booleans).
-    pub(crate) fn zeros(&self, shape: &[usize], dtype: DType) -> Result<Tensor, BackendError> {
-        Ok(Tensor::zeros(shape, stored(dtype), &self.device).map_err(plain)?)
-    }
-}
-
-/// The element type in which Candle stores elements of `dtype`.
-pub(crate) fn stored(dtype: DType) -> CandleDType {
-    match dtype {
-        DType::Bool | DType::U8 => CandleDType::U8,
-        DType::U32 => CandleDType::U32,
-        DType::I32 => CandleDType::I32,
-        DType::I64 => CandleDType::I64,
-        DType::F16 => CandleDType::F16,
-        DType::BF16 => CandleDType::BF16,
-        DType::F32 => CandleDType::F32,
-        DType::F64 => CandleDType::F64,
-    }
-}
-
-/// The sizes of a call's only result, if Candle can hold its rank.
-pub(crate) fn output_shape<O>(call: &Call<'_, Candle, O>) -> Result<Vec<usize>, BackendError> {
-    let shape = call.output_shape(0)?;
-    if shape.len() > MAX_RANK {
-        let what = format!("tensors of rank {}", shape.len());
-        return Err(call.unsupported(what, rank_reason(), "merge axes with a reshape"));
-    }
-    Ok(shape)
-}
-
-fn rank_reason() -> String {
-    format!("Candle's strided kernels hold at most {MAX_RANK} axes")
-}
 
 funcify::register_backend!("candle", || funcify::Result::Ok(Candle::cpu()));
 
@@ -86,7 +25,7 @@ impl Backend for Candle {
         "candle"
     }
 
-    fn lacks(&self, _: DType, rank: usize) -> Option<String> {
+    fn unsupported(&self, _: DType, rank: usize) -> Option<String> {
         (rank > MAX_RANK).then(rank_reason)
     }
 
@@ -95,7 +34,7 @@ impl Backend for Candle {
         if shape.len() > MAX_RANK {
             return Err(rank_reason().into());
         }
-        let device = &self.device;
+        let device = self.device();
         let uploaded = match tensor.storage() {
             Storage::Bool(elements) => {
                 Tensor::from_vec(elements.iter().map(|e| u8::from(*e)).collect::<Vec<_>>(), shape, device)
@@ -131,7 +70,7 @@ impl Backend for Candle {
         tensor.dims().to_vec()
     }
 
-    fn stores(&self, tensor: &Tensor, dtype: DType) -> bool {
+    fn has_dtype(&self, tensor: &Tensor, dtype: DType) -> bool {
         tensor.dtype() == stored(dtype)
     }
 
@@ -176,11 +115,11 @@ impl Backend for Candle {
     }
 
     fn compiles(&self) -> Compiles {
-        if self.device.is_cpu() { Compiles::Loops } else { Compiles::Nothing }
+        if self.device().is_cpu() { Compiles::Loops } else { Compiles::Nothing }
     }
 
     fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
-        match self.device.is_cpu() {
+        match self.device().is_cpu() {
             true => Ok(Arc::new(Loop(Engine::compile(whole, Division::default())?))),
             false => Err(Declined::new(self.name(), "the device is not the CPU")),
         }
@@ -197,20 +136,9 @@ impl Backend for Candle {
     fn run_kernel(
         &self,
         kernel: Kernel<Self>,
-        call: &Call<'_, Self, Op>,
+        call: &KernelCall<'_, Self, Op>,
         operands: Tensors<Tensor>,
     ) -> Result<Tensors<Tensor>, BackendError> {
-        call.settle(kernel(call, operands).map_err(without_backtrace)?)
+        call.normalize(kernel(call, operands).map_err(without_backtrace)?)
     }
-}
-
-/// The elements of a tensor, row-major.
-pub(crate) fn elements<E: WithDType>(tensor: &Tensor) -> Result<Vec<E>, BackendError> {
-    if tensor.dtype() != E::DTYPE {
-        return Err(format!("a tensor of {:?} was read as {:?}", tensor.dtype(), E::DTYPE).into());
-    }
-    if tensor.elem_count() == 0 {
-        return Ok(Vec::new());
-    }
-    Ok(tensor.flatten_all().and_then(|flat| flat.to_vec1()).map_err(plain)?)
 }

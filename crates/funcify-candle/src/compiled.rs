@@ -10,7 +10,7 @@ use funcify::dispatch::{Compiled, Tensors};
 use funcify::error::BackendError;
 use funcify_cpu::{Elements, Engine};
 
-use crate::backend::{elements, stored};
+use crate::device::{elements, stored};
 use crate::errors::plain;
 
 /// A loop on Candle's tensors in host memory.

@@ -1,24 +1,22 @@
 //! Kernels on the CPU for what Candle lacks: a function of each element, of each two, or of each row.
 //!
-//! They are Candle's custom ops, typed by the elements and generic in the function, so that each is one loop.
+//! They are Candle's custom ops, typed by the elements and generic in the function, so that each is one loop. They have no
+//! gradients of Candle's: programs run on detached tensors, and what is tracked goes through funcify's own derivatives.
 
 use std::marker::PhantomData;
 
 use candle_core::cpu_backend::{binary_map_vec_par, unary_map_vec_par};
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, DType, Error, Layout, Shape, Tensor, WithDType};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use half::{bf16, f16};
 
-use crate::backend::Candle;
+use crate::device::Candle;
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The gradient of an elementwise kernel, from its operand, its result and the gradient of the result.
-pub(crate) type Backward = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
-
 /// Refuses devices other than the CPU.
-pub(crate) fn require_cpu<O>(call: &Call<'_, Candle, O>) -> Result<(), BackendError> {
+pub(crate) fn require_cpu<O>(call: &KernelCall<'_, Candle, O>) -> Result<(), BackendError> {
     if call.backend.device().is_cpu() {
         return Ok(());
     }
@@ -29,47 +27,40 @@ pub(crate) fn require_cpu<O>(call: &Call<'_, Candle, O>) -> Result<(), BackendEr
 
 /// A function of each element.
 pub(crate) fn map1<A: WithDType, R: WithDType, O>(
-    call: &Call<'_, Candle, O>,
+    call: &KernelCall<'_, Candle, O>,
     x: &Tensor,
-    backward: Option<Backward>,
     f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
 ) -> Result<Tensor, BackendError> {
     require_cpu(call)?;
-    Ok(apply1(x, backward, f)?)
+    Ok(apply1(x, f)?)
 }
 
-fn apply1<A: WithDType, R: WithDType>(
-    x: &Tensor,
-    backward: Option<Backward>,
-    f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
-) -> Result<Tensor> {
+fn apply1<A: WithDType, R: WithDType>(x: &Tensor, f: impl Fn(A) -> R + Copy + Send + Sync + 'static) -> Result<Tensor> {
     if x.elem_count() == 0 {
         return Tensor::zeros(x.shape(), R::DTYPE, x.device());
     }
-    x.apply_op1(Map1 { f, backward, types: PhantomData::<fn(A) -> R> })
+    x.apply_op1(Map1 { f, types: PhantomData::<fn(A) -> R> })
 }
 
 /// A function of each element of a float tensor, computed in f64 and rounded once. Given as an address where a call
 /// costs little next to what the function does, so that there is one loop for all of them.
 pub(crate) fn map_in_f64<O>(
-    call: &Call<'_, Candle, O>,
+    call: &KernelCall<'_, Candle, O>,
     x: &Tensor,
-    backward: Option<Backward>,
     f: impl Fn(f64) -> f64 + Copy + Send + Sync + 'static,
 ) -> Result<Tensor, BackendError> {
     require_cpu(call)?;
     Ok(match x.dtype() {
-        DType::F64 => apply1(x, backward, f)?,
-        DType::F32 => apply1(x, backward, move |v: f32| f(f64::from(v)) as f32)?,
-        DType::F16 => apply1(x, backward, move |v: f16| f16::from_f64(f(v.to_f64())))?,
-        DType::BF16 => apply1(x, backward, move |v: bf16| bf16::from_f64(f(v.to_f64())))?,
+        DType::F64 => apply1(x, f)?,
+        DType::F32 => apply1(x, move |v: f32| f(f64::from(v)) as f32)?,
+        DType::F16 => apply1(x, move |v: f16| f16::from_f64(f(v.to_f64())))?,
+        DType::BF16 => apply1(x, move |v: bf16| bf16::from_f64(f(v.to_f64())))?,
         _ => return Err(outside_domain(call, x)),
     })
 }
 
 struct Map1<A, R, F> {
     f: F,
-    backward: Option<Backward>,
     types: PhantomData<fn(A) -> R>,
 }
 
@@ -84,18 +75,11 @@ impl<A: WithDType, R: WithDType, F: Fn(A) -> R + Copy + Send + Sync> CustomOp1 f
         let results = unary_map_vec_par(storage.as_slice::<A>()?, layout, f, each);
         Ok((R::to_cpu_storage_owned(results), layout.shape().clone()))
     }
-
-    fn bwd(&self, x: &Tensor, y: &Tensor, gradient: &Tensor) -> Result<Option<Tensor>> {
-        match self.backward {
-            Some(backward) => backward(x, y, gradient).map(Some),
-            None => Err(Error::BackwardNotSupported { op: self.name() }),
-        }
-    }
 }
 
 /// A function of each two elements of tensors of one shape.
 pub(crate) fn map2<A: WithDType, O>(
-    call: &Call<'_, Candle, O>,
+    call: &KernelCall<'_, Candle, O>,
     x: &Tensor,
     y: &Tensor,
     f: impl Fn(A, A) -> A + Copy + Send + Sync + 'static,
@@ -135,7 +119,7 @@ impl<A: WithDType, F: Fn(A, A) -> A + Copy + Send + Sync> CustomOp2 for Map2<A, 
 
 /// A function of each row: the elements along `axes`, which disappear from the shape. No size is zero.
 pub(crate) fn map_rows<A: WithDType, R: WithDType, O>(
-    call: &Call<'_, Candle, O>,
+    call: &KernelCall<'_, Candle, O>,
     x: &Tensor,
     axes: &[usize],
     f: impl Fn(&[A]) -> R + Send + Sync + 'static,
@@ -170,7 +154,7 @@ impl<A: WithDType, R: WithDType, F: Fn(&[A]) -> R> CustomOp1 for Rows<A, R, F> {
 
 /// A function that fills a row from each row along an axis. No size is zero.
 pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
-    call: &Call<'_, Candle, O>,
+    call: &KernelCall<'_, Candle, O>,
     x: &Tensor,
     axis: usize,
     f: impl Fn(&[A], &mut [R]) + Send + Sync + 'static,
@@ -204,7 +188,7 @@ impl<A: WithDType, R: WithDType, F: Fn(&[A], &mut [R])> CustomOp1 for Along<A, R
 
 /// The rows along axes `first..end` combined element by element, for a contiguous tensor. No size is zero.
 pub(crate) fn fold_columns<E: WithDType, O>(
-    call: &Call<'_, Candle, O>,
+    call: &KernelCall<'_, Candle, O>,
     x: &Tensor,
     [first, end]: [usize; 2],
     f: impl Fn(E, E) -> E + Copy + Send + Sync + 'static,
@@ -261,24 +245,24 @@ pub(crate) fn is_nan<A: PartialOrd>(element: A) -> bool {
 }
 
 /// The error of a kernel whose operand has an element type that the op's type rule excludes.
-pub(crate) fn outside_domain<O>(call: &Call<'_, Candle, O>, x: &Tensor) -> BackendError {
+pub(crate) fn outside_domain<O>(call: &KernelCall<'_, Candle, O>, x: &Tensor) -> BackendError {
     format!("`{}` has no kernel for {:?}", call.place().op, x.dtype()).into()
 }
 
 /// A function of each element of a float tensor, in f32 for the halves.
 macro_rules! map_floats {
-    ($call:expr, $x:expr, $backward:expr, |$v:ident| $formula:expr) => {{
+    ($call:expr, $x:expr, |$v:ident| $formula:expr) => {{
         use ::candle_core::DType;
         use ::half::{bf16, f16};
-        let (call, x, backward) = ($call, $x, $backward);
+        let (call, x) = ($call, $x);
         match x.dtype() {
-            DType::F32 => crate::cpu::map1(call, x, backward, |$v: f32| $formula),
-            DType::F64 => crate::cpu::map1(call, x, backward, |$v: f64| $formula),
-            DType::F16 => crate::cpu::map1(call, x, backward, |v: f16| {
+            DType::F32 => crate::cpu::map1(call, x, |$v: f32| $formula),
+            DType::F64 => crate::cpu::map1(call, x, |$v: f64| $formula),
+            DType::F16 => crate::cpu::map1(call, x, |v: f16| {
                 let $v = v.to_f32();
                 f16::from_f32($formula)
             }),
-            DType::BF16 => crate::cpu::map1(call, x, backward, |v: bf16| {
+            DType::BF16 => crate::cpu::map1(call, x, |v: bf16| {
                 let $v = v.to_f32();
                 bf16::from_f32($formula)
             }),
@@ -301,7 +285,7 @@ macro_rules! map_integers {
         }
     }};
     (@map $call:expr, $x:expr, $from:ty, $to:ty, |$v:ident| $formula:expr) => {
-        crate::cpu::map1($call, $x, None, move |v: $from| {
+        crate::cpu::map1($call, $x, move |v: $from| {
             #[allow(clippy::unnecessary_cast, reason = "one of the types is i64")]
             let $v = v as i64;
             #[allow(clippy::unnecessary_cast, reason = "one of the types is i64")]

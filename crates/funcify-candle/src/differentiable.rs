@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use candle_core::{DType, Result, Shape, Tensor};
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
 use funcify::ops::Op;
-use funcify::{Disconnected, Graph, Node, Place, Residuals, Taken, Wrt};
+use funcify::{BackwardInput, CheckpointPolicy, Disconnected, Graph, Node, Place, Wrt};
 
 use crate::autodiff::node::{attach, place};
 use crate::autodiff::storage::Elements;
-use crate::backend::Candle;
+use crate::device::Candle;
 use crate::errors;
 
 /// A graph compiled for Candle, whose results Candle's `backward` goes through: as one node, by funcify's own backward
@@ -17,7 +17,7 @@ use crate::errors;
 ///
 /// It takes and gives any number of tensors of mixed types. Inputs that Candle tracks have gradients; a program is made
 /// for each set of tracked inputs that it meets, so that inputs without a graph cost nothing. Between forward and backward
-/// it keeps what the backward program needs ([`DifferentiableOptions::residuals`]). Backward may be repeated, and may run in
+/// it keeps what the backward program needs ([`DifferentiableOptions::policy`]). Backward may be repeated, and may run in
 /// several threads. A second `backward`, through a gradient, is an error: differentiate the graph instead.
 ///
 /// ```
@@ -51,7 +51,7 @@ pub struct Differentiable {
 #[derive(Clone, Debug)]
 pub struct DifferentiableOptions {
     compile: CompileOptions,
-    residuals: Option<Residuals>,
+    policy: Option<CheckpointPolicy>,
 }
 
 impl Default for DifferentiableOptions {
@@ -62,11 +62,11 @@ impl Default for DifferentiableOptions {
 
 impl DifferentiableOptions {
     /// Loops are compiled as a whole where they can be, and else run from the host. They save what their backward loops need,
-    /// which is less than Candle's graph keeps: all of it ([`Residuals::SaveAll`]), and where loops are compiled what is costly to
-    /// compute again ([`Residuals::SaveCostly`]).
+    /// which is less than Candle's graph keeps: all of it ([`CheckpointPolicy::SaveAll`]), and where loops are compiled what is costly to
+    /// compute again ([`CheckpointPolicy::SaveCostly`]).
     pub fn new() -> Self {
         let compile = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
-        DifferentiableOptions { compile, residuals: None }
+        DifferentiableOptions { compile, policy: None }
     }
 
     /// How the programs are compiled.
@@ -76,8 +76,8 @@ impl DifferentiableOptions {
     }
 
     /// What loops save for their backward loops.
-    pub fn residuals(mut self, residuals: Residuals) -> Self {
-        self.residuals = Some(residuals);
+    pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
+        self.policy = Some(policy);
         self
     }
 }
@@ -86,7 +86,7 @@ impl DifferentiableOptions {
 struct Programs {
     forward: Function<Candle>,
     backward: Function<Candle>,
-    takes: Vec<Taken>,
+    takes: Vec<BackwardInput>,
     /// The number of elements of the largest constant in either.
     largest_constant: usize,
 }
@@ -152,8 +152,8 @@ impl Differentiable {
         // A tracked input of another type than the graph's is an error of the call.
         let is_wanted = |index: &usize| tracked[*index] && self.graph.input_type(*index).dtype.is_float();
         let names = (0..tracked.len()).filter(is_wanted).map(|index| self.graph.input_name(index).to_string());
-        let DifferentiableOptions { compile, residuals } = &self.options;
-        let options = compile.grad_options(&self.candle, residuals.clone()).disconnected(Disconnected::Zeros);
+        let DifferentiableOptions { compile, policy } = &self.options;
+        let options = compile.grad_options(&self.candle, policy.clone()).disconnected(Disconnected::Zeros);
         let pullback = self.graph.pullback(Wrt::Names(names.collect()), options)?;
         let compile = |graph: &Graph| Function::compile_with(graph, &self.candle, self.options.compile.clone());
         let (forward, backward) = (compile(&pullback.forward)?, compile(&pullback.backward)?);
@@ -210,10 +210,10 @@ fn node(
         results[*index] = tracked;
     }
     let takes = programs.takes.iter().map(|taken| match taken {
-        Taken::Input(index) => Take::Value(values[*index].clone()),
+        BackwardInput::Input(index) => Take::Value(values[*index].clone()),
         // Of an output that is also saved there is one copy.
-        Taken::Output(index) => Take::Value(results[*index].detach()),
-        Taken::Cotangent(index) => {
+        BackwardInput::Output(index) => Take::Value(results[*index].detach()),
+        BackwardInput::Cotangent(index) => {
             let (result, number) = (&results[*index], floats.iter().position(|float| float == index));
             Take::Cotangent(number.unwrap_or_default(), result.shape().clone(), result.dtype())
         }

@@ -31,7 +31,7 @@ use funcify::nn::{Cell, Recurrent};
 use funcify::{Dim, Graph, Storage, TensorType};
 
 use crate::autodiff::node::place;
-use crate::backend::Candle;
+use crate::device::Candle;
 use crate::differentiable::Differentiable;
 use crate::errors;
 

@@ -21,7 +21,7 @@ fn rows_are_taken_and_stacked() {
             Part::Block(candle.rows(&uploaded, 1, 2).unwrap()),
         ];
         let stacked = candle.stack(parts, &StackType { dtype, rows: 3, row: vec![2] }).unwrap();
-        assert!(candle.stores(&stacked, dtype));
+        assert!(candle.has_dtype(&stacked, dtype));
         assert_eq!(candle.download(&stacked, dtype).unwrap(), x);
         for (rows, row) in [(0, vec![2]), (0, vec![]), (2, vec![0, 3])] {
             let ty = StackType { dtype, rows, row: row.clone() };
@@ -76,7 +76,7 @@ fn elementwise_kernels_have_gradients() {
 fn a_tensor_of_another_type_is_an_error() {
     let x = Tensor::new(&[1f32], &Device::Cpu).unwrap();
     assert!(Candle::cpu().download(&x, DType::F64).is_err());
-    assert!(!Candle::cpu().stores(&x, DType::Bool));
+    assert!(!Candle::cpu().has_dtype(&x, DType::Bool));
 }
 
 #[test]
@@ -101,6 +101,13 @@ fn large_tensors_run_in_parallel() {
             assert!(found.scalars().zip(expected.scalars()).all(same), "{dtype}, output {index}");
         }
     }
+}
+
+#[test]
+fn every_op_is_converted() {
+    let mut names = funcify::ops::all_names();
+    names.retain(|name| !funcify::ops::CONTROL_FLOW.contains(name));
+    assert_eq!(funcify::dispatch::converted_ops::<Candle>(), names);
 }
 
 #[test]

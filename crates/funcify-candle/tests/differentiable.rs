@@ -7,7 +7,7 @@ use common::{assert_close, assert_gradients, by_hand, loss, row, tensor, var};
 use funcify::dispatch::{CompileOptions, LoopStrategy};
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, batch_elementwise};
 use funcify::vmap::Batched;
-use funcify::{Dim, Graph, HostTensor, Place, Residuals, TensorType, Value, scan};
+use funcify::{CheckpointPolicy, Dim, Graph, HostTensor, Place, TensorType, Value, scan};
 use funcify_candle::{Candle, Differentiable, DifferentiableOptions};
 
 const STEPS: usize = 7;
@@ -53,9 +53,9 @@ fn ways() -> Vec<(&'static str, DifferentiableOptions)> {
     vec![
         ("native", new()),
         ("unrolled", new().compile(unroll)),
-        ("products saved", new().residuals(Residuals::SaveDots)),
-        ("segments", new().residuals(Residuals::Segments(3))),
-        ("everything saved", new().residuals(Residuals::SaveAll)),
+        ("products saved", new().policy(CheckpointPolicy::SaveDots)),
+        ("segments", new().policy(CheckpointPolicy::Segments(3))),
+        ("everything saved", new().policy(CheckpointPolicy::SaveAll)),
     ]
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{Disconnected, GradOptions, Graph, HostTensor, Residuals};
+use funcify::{CheckpointPolicy, Disconnected, GradOptions, Graph, HostTensor};
 use funcify_conformance::{Case, Expected, MODES, all_cases, compare};
 
 /// Asserts that a case got what it expects.
@@ -67,14 +67,14 @@ fn the_reference_evaluation_gives_what_is_expected() {
 }
 
 /// The policies that are compared with the default.
-fn policies() -> [Residuals; 6] {
+fn policies() -> [CheckpointPolicy; 6] {
     [
-        Residuals::SaveDots,
-        Residuals::SaveAll,
-        Residuals::Segments(2),
-        Residuals::Segments(3),
-        Residuals::Levels(vec![4, 2]),
-        Residuals::Budget(64),
+        CheckpointPolicy::SaveDots,
+        CheckpointPolicy::SaveAll,
+        CheckpointPolicy::Segments(2),
+        CheckpointPolicy::Segments(3),
+        CheckpointPolicy::Levels(vec![4, 2]),
+        CheckpointPolicy::Budget(64),
     ]
 }
 
@@ -98,9 +98,9 @@ fn residuals_change_no_derivative() {
         let Some(gradient) = of("grad") else { continue };
         let is_recurrence = recurrences.iter().any(|category| case.category.starts_with(category));
         let product = of("hvp").filter(|_| is_recurrence);
-        for residuals in policies() {
-            let what = format!("{name}, {residuals}");
-            let options = GradOptions::new().disconnected(Disconnected::Zeros).residuals(residuals);
+        for policy in policies() {
+            let what = format!("{name}, {policy}");
+            let options = GradOptions::new().disconnected(Disconnected::Zeros).policy(policy);
             let graph = case.graph.vjp(.., options).unwrap_or_else(|error| panic!("{what}: {error}"));
             graph.check().unwrap_or_else(|errors| panic!("{what}: {errors:?}"));
             if let Some(product) = product {

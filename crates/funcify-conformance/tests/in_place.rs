@@ -23,7 +23,7 @@ impl Backend for InPlace {
         "in-place"
     }
 
-    fn lacks(&self, _: DType, _: usize) -> Option<String> {
+    fn unsupported(&self, _: DType, _: usize) -> Option<String> {
         None
     }
 
@@ -39,8 +39,8 @@ impl Backend for InPlace {
         Reference.shape(tensor)
     }
 
-    fn stores(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
-        Reference.stores(tensor, dtype)
+    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
+        Reference.has_dtype(tensor, dtype)
     }
 
     fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError> {

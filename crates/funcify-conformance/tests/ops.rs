@@ -13,47 +13,6 @@ type Example = (String, Op, Vec<TensorType>);
 /// Ops without cases of this kind: a constant has no type rule to ask, and loops have categories of their own.
 const WITHOUT: [&str; 2] = ["constant", "scan"];
 
-const UNARY: [Unary; 36] = {
-    use Unary::*;
-    [
-        Neg,
-        Abs,
-        Sign,
-        Square,
-        Exp,
-        Expm1,
-        Log,
-        Log1p,
-        Tanh,
-        Sigmoid,
-        Sin,
-        Cos,
-        Sqrt,
-        Rsqrt,
-        Recip,
-        Not,
-        StopGradient,
-        Tan,
-        Asin,
-        Acos,
-        Atan,
-        Sinh,
-        Cosh,
-        Asinh,
-        Acosh,
-        Atanh,
-        Erf,
-        Erfc,
-        ErfInv,
-        Lgamma,
-        Digamma,
-        Cbrt,
-        Floor,
-        Ceil,
-        Round,
-        Trunc,
-    ]
-};
 const BINARY: [Binary; 13] = {
     use Binary::*;
     [Add, Sub, Mul, Div, Rem, Max, Min, Pow, Atan2, Copysign, And, Or, Xor]
@@ -180,7 +139,7 @@ fn examples(name: &str, dtype: DType) -> Vec<Example> {
             one(Conv::from(ConvOptions::<1>::default()).into(), &[&operands[0], &operands[1]])
         }
         _ => {
-            let unary = UNARY.into_iter().find(|op| op.name() == name).map(|op| one(op.into(), &[&matrix]));
+            let unary = Unary::ALL.iter().copied().find(|op| op.name() == name).map(|op| one(op.into(), &[&matrix]));
             let binary = BINARY.into_iter().find(|op| op.name() == name).map(|op| one(op.into(), &[&matrix, &matrix]));
             let compare =
                 COMPARE.into_iter().find(|op| op.name() == name).map(|op| one(op.into(), &[&matrix, &matrix]));

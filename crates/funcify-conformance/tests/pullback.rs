@@ -1,6 +1,6 @@
 //! A pullback's two programs give what reverse mode gives as one program, for every program of the suite.
 
-use funcify::{Disconnected, Error, GradOptions, HostTensor, Taken, evaluate};
+use funcify::{BackwardInput, Disconnected, Error, GradOptions, HostTensor, evaluate};
 use funcify_conformance::{Case, Expected, all_cases};
 
 /// The gradients by all float inputs, by the one program and by the two, with the outputs themselves as cotangents.
@@ -25,8 +25,8 @@ fn check(case: &Case) -> Option<()> {
     let expected = evaluate(&joint, &inputs).unwrap();
     assert_eq!(format!("{:?}", outputs[..count].to_vec()), format!("{:?}", expected[..count].to_vec()), "{}", what());
     let taken = pullback.takes.iter().map(|taken| match taken {
-        Taken::Input(index) => case.inputs[*index].clone(),
-        Taken::Output(index) | Taken::Cotangent(index) => outputs[*index].clone(),
+        BackwardInput::Input(index) => case.inputs[*index].clone(),
+        BackwardInput::Output(index) | BackwardInput::Cotangent(index) => outputs[*index].clone(),
     });
     let taken: Vec<HostTensor> = taken.collect();
     let gradients =

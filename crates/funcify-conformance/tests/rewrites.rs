@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use funcify::dispatch::LoopStrategy;
 use funcify::rewrite::{RULES, RewriteOptions, Rewritten};
-use funcify::{Disconnected, GradOptions, Graph, HostTensor, Residuals, Scalar, evaluate};
+use funcify::{CheckpointPolicy, Disconnected, GradOptions, Graph, HostTensor, Scalar, evaluate};
 use funcify_conformance::arbitrary::{Choices, Kept, Sample, arguments};
 use funcify_conformance::{Case, Expected, all_cases, compare};
 
@@ -149,8 +149,8 @@ fn random_programs_and_their_gradients_give_what_they_gave() {
         let Ok(results) = evaluate(graph, &inputs) else { continue };
         let types: Vec<_> = results.iter().map(HostTensor::ty).filter(|ty| ty.dtype.is_float()).collect();
         let cotangents = arguments(&types, &kept.sizes, kept.seed + 1).unwrap();
-        let residuals = if seed % 2 == 0 { Residuals::Recompute } else { Residuals::SaveAll };
-        let options = GradOptions::new().disconnected(Disconnected::Zeros).residuals(residuals);
+        let policy = if seed % 2 == 0 { CheckpointPolicy::Recompute } else { CheckpointPolicy::SaveAll };
+        let options = GradOptions::new().disconnected(Disconnected::Zeros).policy(policy);
         if let Ok(vjp) = graph.vjp(.., options) {
             add(&mut total, check(&format!("seed {seed}, vjp"), seed as usize, &vjp, &[inputs, cotangents].concat()));
         }

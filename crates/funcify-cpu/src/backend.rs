@@ -34,7 +34,7 @@ impl Backend for Cpu {
         "cpu"
     }
 
-    fn lacks(&self, _: DType, _: usize) -> Option<String> {
+    fn unsupported(&self, _: DType, _: usize) -> Option<String> {
         None
     }
 
@@ -50,7 +50,7 @@ impl Backend for Cpu {
         tensor.shape().to_vec()
     }
 
-    fn stores(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
+    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
         tensor.dtype() == dtype
     }
 

@@ -6,13 +6,13 @@
 //! each of them.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+pub use crate::error::Ran;
 use crate::error::{Error, Place, Result};
 
 /// Stops what runs in its [`scope`](Cancellation::scope), with [`Error::Cancelled`]. Clones are the same handle.
@@ -143,53 +143,4 @@ impl Watch {
 #[cold]
 fn cancelled(handle: &Cancellation, at: &Place, ran: Ran) -> Error {
     Error::Cancelled { at: at.boxed(), ran, within: Vec::new(), reason: handle.reason() }
-}
-
-/// How far something was when it was stopped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ran {
-    /// The steps of a loop that were done.
-    Steps(usize),
-    /// The ops of a straight line that were done: of a program without loops, or of loops that are unrolled.
-    Ops(usize),
-    /// Part of what runs as a whole, which does not count its steps.
-    Part,
-}
-
-impl Ran {
-    /// The number; 0 of what does not count.
-    pub fn count(self) -> usize {
-        match self {
-            Ran::Steps(count) | Ran::Ops(count) => count,
-            Ran::Part => 0,
-        }
-    }
-}
-
-impl fmt::Display for Ran {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (count, unit) = match self {
-            Ran::Steps(count) => (count, "step"),
-            Ran::Ops(count) => (count, "op"),
-            Ran::Part => return f.write_str("some of its steps"),
-        };
-        write!(f, "{count} {unit}{}", if *count == 1 { "" } else { "s" })
-    }
-}
-
-impl Error {
-    /// The error of a step of a loop: a stop in its middle is the loop's, and one of a loop in it says within which step
-    /// it was.
-    pub fn in_step(self, loop_at: &Place, steps: usize) -> Self {
-        match self {
-            Error::Cancelled { ran: Ran::Ops(_), within, reason, .. } => {
-                Error::Cancelled { at: loop_at.boxed(), ran: Ran::Steps(steps), within, reason }
-            }
-            Error::Cancelled { at, ran, mut within, reason } => {
-                within.push(format!("step {steps} of `{}` at {}", loop_at.op, loop_at.site));
-                Error::Cancelled { at, ran, within, reason }
-            }
-            error => error,
-        }
-    }
 }

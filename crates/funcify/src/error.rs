@@ -3,9 +3,6 @@
 use std::fmt;
 use std::panic::Location;
 
-use crate::cancel::Ran;
-use crate::graph::Graph;
-
 /// A place in the user's program: the call that made an op.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Site {
@@ -268,7 +265,7 @@ pub enum Error {
     },
 
     /// Tensors would take more than the memory budget. Nothing was allocated for them.
-    #[error("{}", report(at, format!("{what} would pass the memory budget"), &[("needed", &budget_facts(*needed, *held)), ("budget", &crate::memory::shown(*budget))], "use smaller sizes or fewer steps, or raise `CompileOptions::memory_budget` or FUNCIFY_MEMORY_BUDGET"))]
+    #[error("{}", report(at, format!("{what} would pass the memory budget"), &[("needed", &budget_facts(*needed, *held)), ("budget", &shown_bytes(*budget))], "use smaller sizes or fewer steps, or raise `CompileOptions::memory_budget` or FUNCIFY_MEMORY_BUDGET"))]
     OverBudget {
         /// The op and its place.
         at: Box<Place>,
@@ -376,6 +373,38 @@ pub enum Error {
     },
 }
 
+/// How far something was when it was stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ran {
+    /// The steps of a loop that were done.
+    Steps(usize),
+    /// The ops of a straight line that were done: of a program without loops, or of loops that are unrolled.
+    Ops(usize),
+    /// Part of what runs as a whole, which does not count its steps.
+    Part,
+}
+
+impl Ran {
+    /// The number; 0 of what does not count.
+    pub fn count(self) -> usize {
+        match self {
+            Ran::Steps(count) | Ran::Ops(count) => count,
+            Ran::Part => 0,
+        }
+    }
+}
+
+impl fmt::Display for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, unit) = match self {
+            Ran::Steps(count) => (count, "step"),
+            Ran::Ops(count) => (count, "op"),
+            Ran::Part => return f.write_str("some of its steps"),
+        };
+        write!(f, "{count} {unit}{}", if *count == 1 { "" } else { "s" })
+    }
+}
+
 /// What most functions of this crate return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -450,10 +479,19 @@ impl Error {
         self
     }
 
-    /// With the lines of a graph around the op that failed while the graph was compiled or ran.
-    pub(crate) fn in_graph(self, graph: &Graph) -> Self {
-        let place = self.place().clone();
-        self.with_excerpt(|| graph.excerpt_of(&place))
+    /// The error of a step of a loop: a stop in its middle is the loop's, and one of a loop in it says within which step
+    /// it was.
+    pub fn in_step(self, loop_at: &Place, steps: usize) -> Self {
+        match self {
+            Error::Cancelled { ran: Ran::Ops(_), within, reason, .. } => {
+                Error::Cancelled { at: loop_at.boxed(), ran: Ran::Steps(steps), within, reason }
+            }
+            Error::Cancelled { at, ran, mut within, reason } => {
+                within.push(format!("step {steps} of `{}` at {}", loop_at.op, loop_at.site));
+                Error::Cancelled { at, ran, within, reason }
+            }
+            error => error,
+        }
     }
 
     /// With the file that the text was read from.
@@ -469,8 +507,18 @@ impl Error {
 
 /// What is needed, and what is held.
 fn budget_facts(needed: u64, held: u64) -> String {
-    let beside = if held == 0 { String::new() } else { format!(", beside {} in use", crate::memory::shown(held)) };
-    format!("{}{beside}", crate::memory::shown(needed))
+    let beside = if held == 0 { String::new() } else { format!(", beside {} in use", shown_bytes(held)) };
+    format!("{}{beside}", shown_bytes(needed))
+}
+
+/// A number of bytes as a person reads it.
+fn shown_bytes(bytes: u64) -> String {
+    let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.iter().find(|(unit, _)| bytes >= *unit) {
+        Some(_) if bytes == u64::MAX => "2^64 bytes or more".into(),
+        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
+        None => format!("{bytes} bytes"),
+    }
 }
 
 /// The one layout of all messages.
@@ -500,4 +548,15 @@ fn report(at: &Place, headline: String, facts: &[(&str, &str)], fix: &str) -> St
         text.push_str(&format!("\n  {mark} {line}"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown_bytes;
+
+    #[test]
+    fn bytes_are_shown_in_the_largest_unit_that_they_fill() {
+        assert_eq!((shown_bytes(5), shown_bytes(u64::MAX)), ("5 bytes".to_string(), "2^64 bytes or more".to_string()));
+        assert_eq!(shown_bytes(3 << 29), "1.5 GiB");
+    }
 }

@@ -56,32 +56,33 @@ mod straight;
 mod text;
 pub mod tree;
 pub mod types;
+mod value;
 pub mod vmap;
 
 pub use cancel::Cancellation;
 pub use derivative::{
-    Disconnected, GradOptions, Linear, Pullback, Residuals, Taken, Wrt, checkpoint, custom_jvp, custom_vjp, grad,
+    BackwardInput, Disconnected, GradOptions, LinearMap, Pullback, Wrt, checkpoint, custom_jvp, custom_vjp, grad,
     grad_with, hessian, hvp, jacobian, jvp, linearize, linearize_with, value_and_grad, vjp, vjp_with,
 };
 pub use error::{Error, Place, Result, Site};
 pub use eval::evaluate;
 pub use files::{parse_safetensors, read_safetensors, read_safetensors_needed, write_safetensors};
 pub use funcify_derive::Tree;
-pub use graph::at_site;
-pub use graph::{
-    Axes, Builder, Graph, Input, IntoType, Node, NodeId, Operand, Output, SliceRange, Source, Value, ValueId, apply,
-    concat, constant, einsum, eye, full, iota, select, size, stack, tri_mask,
-};
+pub use graph::{Graph, Input, Node, NodeId, Output, Source, ValueId, at_site};
 pub use host::{Element, HostTensor, Scalar, Storage};
 pub use memory::{MEMORY_BUDGET_VARIABLE, memory_budget, set_memory_budget};
 pub use ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 pub use ops::scan::{
-    Bound, Carry, MapOptions, MitMot, Outcome, Recurrence, ScanOptions, SequenceHandle, State, Step, fori_loop, map,
-    map_with, scan, scan_until, scan_until_with, scan_with,
+    Bound, Carry, CheckpointPolicy, MapOptions, MitMot, Outcome, Recurrence, ScanOptions, SequenceHandle, State, Step,
+    fori_loop, map, map_with, scan, scan_until, scan_until_with, scan_with,
 };
 pub use ops::switch::{cond, switch};
 pub use ops::while_loop::{while_loop, while_loop_bounded};
 pub use text::to_dot;
 pub use tree::Tree;
 pub use types::{DType, Dim, Shape, SizeError, Sizes, Symbol, TensorType};
+pub use value::{
+    Axes, Builder, IntoType, Operand, SliceRange, Value, apply, concat, constant, einsum, eye, full, iota, select,
+    size, stack, tri_mask,
+};
 pub use vmap::{InAxes, VmapOptions, vmap, vmap_with};

@@ -81,16 +81,6 @@ pub(crate) fn over_budget(at: &Place, what: String, needed: u64, held: u64, budg
     Error::OverBudget { at: at.boxed(), what, needed, held, budget }
 }
 
-/// A number of bytes as a person reads it.
-pub(crate) fn shown(bytes: u64) -> String {
-    let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.iter().find(|(unit, _)| bytes >= *unit) {
-        Some(_) if bytes == u64::MAX => "2^64 bytes or more".into(),
-        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
-        None => format!("{bytes} bytes"),
-    }
-}
-
 thread_local! {
     /// The bytes that the reference evaluations that are under way in this thread hold.
     static HELD: Cell<u64> = const { Cell::new(0) };
@@ -158,7 +148,5 @@ mod tests {
         assert_eq!(bytes("f32[T,0,2]"), Some(24));
         assert_eq!(bytes("f32[9223372036854775807,T]"), Some(u64::MAX));
         assert_eq!((bytes("f32[B]"), bytes("f32[T-4]")), (None, None));
-        assert_eq!((shown(5), shown(u64::MAX)), ("5 bytes".to_string(), "2^64 bytes or more".to_string()));
-        assert_eq!(shown(3 << 29), "1.5 GiB");
     }
 }

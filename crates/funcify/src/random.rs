@@ -25,10 +25,11 @@
 //! ```
 
 use crate::error::Site;
-use crate::graph::{Operand, Value, constant, emit, fail, select, stack};
+use crate::graph::{emit, fail};
 use crate::host::HostTensor;
 use crate::ops::{Threefry, Words};
 use crate::types::{DType, Dim, Shape};
+use crate::value::{Operand, Value, constant, select, stack};
 
 /// The key of a seed, a constant of the program: its high and its low word.
 #[track_caller]

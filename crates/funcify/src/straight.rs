@@ -2,15 +2,15 @@
 //!
 //! It is what a derivative of a loop is the derivative of, so it checks those: its own go through no rule of control flow.
 
-use crate::dispatch::bind_sizes;
 use crate::error::{Place, Result, Site};
-use crate::eval::evaluate_in;
-use crate::graph::{Graph, Node, Value, ValueId, at_site, concat, emit, full, tracer};
+use crate::graph::{Graph, Node, Replay, at_site, bind_sizes, emit, tracer};
 use crate::host::HostTensor;
+use crate::ops::evaluate_in;
 use crate::ops::scan::Start;
 use crate::ops::{AssociativeScan, EvalContext, Op, OpRules, Scan, Switch, While};
+use crate::tree::Named;
 use crate::types::{Sizes, TensorType};
-use crate::vmap::Named;
+use crate::value::{Value, concat, full};
 
 impl Graph {
     /// The program that these arguments run, without loops and choices: at the sizes of the arguments, with the steps that
@@ -73,30 +73,16 @@ impl Known {
 
 /// Adds what a graph runs to the open trace; gives its outputs.
 fn run(graph: &Graph, inputs: Vec<Known>, sizes: &mut Sizes) -> Result<Vec<Known>> {
-    let live = graph.live_nodes();
-    let mut values: Vec<Option<Known>> = vec![None; graph.values().count()];
-    for (input, known) in graph.inputs().iter().zip(inputs) {
-        values[input.value.index()] = Some(known);
-    }
-    let of = |values: &[Option<Known>], id: ValueId, place: Place| {
-        let lost = || place.mismatch("an operand", "a value", "none", "check the graph with `Graph::check`");
-        values[id.index()].clone().ok_or_else(lost)
-    };
-    for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
-        let operands: Vec<Known> =
-            node.inputs.iter().map(|input| of(&values, *input, node.place())).collect::<Result<_>>()?;
-        let results = at_site(node.site, || match &node.op {
+    let known = Replay::new(graph, inputs).try_some(&graph.live_nodes(), |_, node, operands| {
+        at_site(node.site, || match &node.op {
             Op::Scan(scan) => run_scan(scan, node, &operands, sizes),
             Op::Switch(switch) => run_switch(switch, &operands, sizes),
             Op::While(op) => run_while(op, node, &operands, sizes),
             Op::AssociativeScan(op) => run_associative(op, node, &operands, sizes),
             op => run_op(op, node, graph, &operands, sizes),
-        })?;
-        for (output, result) in node.outputs.iter().zip(results) {
-            values[output.index()] = Some(result);
-        }
-    }
-    graph.outputs().iter().map(|output| of(&values, output.value, Place::new(graph.name(), Site::Unknown))).collect()
+        })
+    })?;
+    known.all_outputs()
 }
 
 /// An op at the sizes that it has here.

@@ -1,8 +1,7 @@
 //! Trees of values: what a program takes and gives, and what a loop carries.
 
+use crate::value::Value;
 use std::collections::BTreeMap;
-
-use crate::graph::Value;
 
 /// A structure whose leaves are [`Value`]s: values themselves, tuples, arrays, `Vec`, `Option`, maps, and structs
 /// with `#[derive(Tree)]`.
@@ -188,6 +187,19 @@ tuple_trees! {
     (A 0, B 1, C 2, D 3, E 4, F 5)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}
+
+/// Outputs with their names, in order.
+pub(crate) struct Named(pub(crate) Vec<(String, Value)>);
+
+impl Tree for Named {
+    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value)) {
+        self.0.iter().for_each(|(name, value)| visit(&path.key(name), *value));
+    }
+
+    fn rebuild(&self, next: &mut dyn FnMut() -> Value) -> Self {
+        Named(self.0.iter().map(|(name, _)| (name.clone(), next())).collect())
+    }
 }
 
 #[cfg(test)]

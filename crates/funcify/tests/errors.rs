@@ -2,12 +2,12 @@
 //!
 //! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` writes the texts anew. In them the user's line is `<site>`.
 
-use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, open_backend};
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, bind_sizes, open_backend};
 use funcify::{
-    AssociativeScanOptions, Builder, DType, Error, GradOptions, Graph, HostTensor, MapOptions, Recurrence, ScanOptions,
-    Shape, Site, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, custom_jvp, custom_vjp,
-    fori_loop, grad, jvp, linearize, map_with, random, scan, scan_until, scan_with, switch, vjp, vmap, vmap_with,
-    while_loop,
+    AssociativeScanOptions, Builder, DType, Error, GradOptions, Graph, HostTensor, MapOptions, Place, Recurrence,
+    ScanOptions, Shape, Site, TensorType, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond,
+    custom_jvp, custom_vjp, fori_loop, grad, jvp, linearize, map_with, random, scan, scan_until, scan_with, switch,
+    vjp, vmap, vmap_with, while_loop,
 };
 
 #[path = "errors/message.rs"]
@@ -514,6 +514,9 @@ fn calls() {
     let pair = Function::compile(&pair.unwrap(), &Reference).unwrap();
     check("call_with_conflicting_sizes", pair.call_host(&[tensor(&[3]), tensor(&[2])]));
     check("call_with_another_dtype", pair.call_host(&[tensor(&[3]), HostTensor::zeros(DType::F64, &[3])]));
+    let unknown = TensorType::parse("f32[T]").unwrap();
+    let at = Place::new("model", Site::caller());
+    check("call_with_unknown_sizes", bind_sizes(&at, pair.graph(), &[unknown.clone(), unknown]));
 }
 
 #[test]

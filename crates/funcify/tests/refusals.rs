@@ -32,7 +32,7 @@ fn sum_of_rows() -> Scan {
         carries: 1,
         invariants: 0,
         unroll: 1,
-        residuals: None,
+        policy: None,
         truncate: None,
     }
 }

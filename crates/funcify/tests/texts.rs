@@ -68,7 +68,8 @@ fn a_misspelt_word_is_answered_with_the_nearest() {
         ("%0: i64[] = scan for t on 0..3 {", "`in`"),
         ("%0: i64[] = scan for t in 0..3 dwon {", "`down`"),
         ("%0: i64[] = scan for t in 0..3 truncat=2 {", "`truncate`"),
-        ("%0: i64[] = scan for t in 0..3 residuals=save_al {", "`save_all`"),
+        ("%0: i64[] = scan for t in 0..3 policy=save_al {", "`save_all`"),
+        ("%0: i64[] = scan for t in 0..3 residuals=save_all {", "`policy`"),
         ("%0: i64[] = while %i {\n    tets (%c: i64[]) {", "`test`"),
         ("%0: f32[2,3] = switch %i {\n    csae 0 {", "`case`"),
     ] {

@@ -6,7 +6,7 @@
 mod burn;
 mod candle;
 
-use funcify::derivative::{Dual, Primals, jvp_with};
+use funcify::derivative::{Dual, VjpContext, jvp_with};
 use funcify::error::Place;
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, batch_elementwise};
 use funcify::vmap::Batched;
@@ -68,8 +68,8 @@ impl CustomOp for Softplus {
         Some(jvp_with(Custom::new(*self), operands, |_, _| vec![tangent]))
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Option<Vec<Option<Value>>> {
-        let slope = (primals.operands[0] * self.beta as f64).sigmoid();
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Option<Vec<Option<Value>>> {
+        let slope = (context.operands[0] * self.beta as f64).sigmoid();
         Some(vec![cotangents[0].map(|cotangent| cotangent * slope)])
     }
 }

@@ -21,7 +21,7 @@ impl Backend for Toy {
         "toy"
     }
 
-    fn lacks(&self, dtype: DType, _: usize) -> Option<String> {
+    fn unsupported(&self, dtype: DType, _: usize) -> Option<String> {
         (dtype != DType::F64).then(|| "its tensors hold f64 only".to_string())
     }
 
@@ -39,7 +39,7 @@ impl Backend for Toy {
         tensor.shape().to_vec()
     }
 
-    fn stores(&self, _: &ToyTensor, dtype: DType) -> bool {
+    fn has_dtype(&self, _: &ToyTensor, dtype: DType) -> bool {
         dtype == DType::F64
     }
 

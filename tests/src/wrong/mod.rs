@@ -122,7 +122,7 @@ impl Executor for WrongBackend {
         Compiles::Nothing
     }
 
-    fn lacks(&self, _: DType, _: usize) -> Option<String> {
+    fn unsupported(&self, _: DType, _: usize) -> Option<String> {
         None
     }
 }

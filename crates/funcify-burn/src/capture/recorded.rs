@@ -9,7 +9,7 @@ use funcify::error::{Place, Result};
 use funcify::{Graph, TensorType};
 
 use super::record::{Body, Elements, Record, checked, record};
-use crate::plugin::{Function, FunctionOptions};
+use crate::plugin::{Differentiable, DifferentiableOptions};
 
 /// How many functions are kept for a line of the user's.
 const KEPT: usize = 16;
@@ -18,7 +18,7 @@ struct Entry {
     record: Record,
     /// What the graph depends on beside the record.
     key: String,
-    function: Arc<Function>,
+    function: Arc<Differentiable>,
 }
 
 static KNOWN: Mutex<Option<HashMap<Location<'static>, Vec<Entry>>>> = Mutex::new(None);
@@ -40,9 +40,9 @@ impl Closure<'_> {
     pub(crate) fn function(
         &self,
         key: String,
-        options: &FunctionOptions,
+        options: &DifferentiableOptions,
         graph: impl FnOnce(&Record) -> Result<Graph>,
-    ) -> Result<(Arc<Function>, Vec<bool>)> {
+    ) -> Result<(Arc<Differentiable>, Vec<bool>)> {
         let first = self.record()?;
         let used = first.used();
         let is_it = |entry: &Entry| entry.key == key && entry.record.is_same(&first);
@@ -56,7 +56,7 @@ impl Closure<'_> {
             return Ok((function, used));
         }
         self.check(&first)?;
-        let function = Arc::new(Function::with_options(&graph(&first)?, options.clone()));
+        let function = Arc::new(Differentiable::with_options(&graph(&first)?, options.clone()));
         self.entries(|entries| {
             if entries.len() >= KEPT {
                 entries.remove(0);
@@ -91,7 +91,7 @@ mod tests {
     use funcify::{DType, Value};
 
     /// The function of a closure that multiplies by a number, always on one line.
-    fn function(number: f64, size: usize, key: &str) -> Result<Arc<Function>> {
+    fn function(number: f64, size: usize, key: &str) -> Result<Arc<Differentiable>> {
         let body = |_: &Device, tensors: Vec<AnyTensor>| {
             let tensors = tensors.into_iter().map(|tensor| tensor.into_tensor::<1, burn::tensor::Float>());
             let scaled = tensors.map(|tensor| AnyTensor::from(tensor.expect("it has rank 1") * number));
@@ -107,7 +107,7 @@ mod tests {
                 super::super::import::import(&at, record, &[x]).unwrap_or_default().into_iter().collect::<Vec<Value>>()
             })
         };
-        Ok(closure.function(key.into(), &FunctionOptions::default(), graph)?.0)
+        Ok(closure.function(key.into(), &DifferentiableOptions::default(), graph)?.0)
     }
 
     #[track_caller]

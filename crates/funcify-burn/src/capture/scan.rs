@@ -7,7 +7,7 @@ use std::sync::Arc;
 use burn::tensor::Device;
 use funcify::dispatch::CompileOptions;
 use funcify::error::{Error, Place, Result, Site};
-use funcify::{Dim, Graph, Residuals, ScanOptions, TensorType, Value, at_site, scan_with};
+use funcify::{CheckpointPolicy, Dim, Graph, ScanOptions, TensorType, Value, at_site, scan_with};
 
 use super::import::import;
 use super::inner::{self, Inner};
@@ -17,7 +17,7 @@ use super::sequence::{Sequences, Stacked};
 use super::trace::Trace;
 use super::weights::{Weights, check_training};
 use super::{Named, names};
-use crate::plugin::{AnyTensor, Function, FunctionOptions, Tensors, leaves_of, structure};
+use crate::plugin::{AnyTensor, Differentiable, DifferentiableOptions, Tensors, leaves_of, structure};
 
 /// Runs `body` over the rows of `xs`, carrying a state: `(carry, y) = body(weights, carry, x)` for each row `x`, from the
 /// first to the last. Gives the last carry and all `y` stacked along axis 0.
@@ -25,11 +25,11 @@ use crate::plugin::{AnyTensor, Function, FunctionOptions, Tensors, leaves_of, st
 /// The body is a closure over Burn tensors, Burn modules included; it is recorded for one step by Burn's graph capture and
 /// becomes a funcify loop, which is one op of Burn's autodiff: `backward()` reaches `init`, `xs` and the parameters of a
 /// module in `weights`, by a backward loop, which computes no step again unless it is told to save memory
-/// ([`Scan::residuals`]). The body is called to be recorded: twice at first, once in each further call on the same line, for
+/// ([`Scan::policy`]). The body is called to be recorded: twice at first, once in each further call on the same line, for
 /// which what was made of it is kept.
 ///
 /// A `scan` in the body is a loop in the graph, too, and its body may use what the outer one has computed; how the outermost
-/// loop runs, [`Scan::compile`] and [`Scan::residuals`], holds for it.
+/// loop runs, [`Scan::compile`] and [`Scan::policy`], holds for it.
 ///
 /// The body does not capture a module but is given it: capture writes ops on tensors of its own device down, so the body
 /// is called with a copy of the module whose parameters are there. What `weights` can be: [`Weights`].
@@ -60,7 +60,7 @@ use crate::plugin::{AnyTensor, Function, FunctionOptions, Tensors, leaves_of, st
 /// `Unsupported` for what cannot be recorded: an op of Burn's without a translation, which is named; a body that reads
 /// elements of its tensors (`into_scalar`, `into_data`, printing), whatever they are, draws at random, or uses tensors that it
 /// was not given; layers in training ([`Scan::inference`]). `Type` for a next carry of another type.
-/// What running a [`Function`](crate::Function) can meet.
+/// What running a [`Differentiable`](crate::Differentiable) can meet.
 #[track_caller]
 pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
     weights: W,
@@ -90,7 +90,7 @@ pub struct Scan {
     length: Option<usize>,
     is_reversed: bool,
     is_inference: bool,
-    function: FunctionOptions,
+    function: DifferentiableOptions,
 }
 
 impl Scan {
@@ -118,9 +118,9 @@ impl Scan {
         self
     }
 
-    /// What the loop saves for its backward loop; as [`FunctionOptions::residuals`] if nothing is said.
-    pub fn residuals(mut self, residuals: Residuals) -> Self {
-        self.function.residuals = Some(residuals);
+    /// What the loop saves for its backward loop; as [`DifferentiableOptions::policy`] if nothing is said.
+    pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
+        self.function.policy = Some(policy);
         self
     }
 
@@ -333,7 +333,7 @@ impl Scan {
 
 /// A loop whose body was recorded.
 struct Recorded {
-    function: Arc<Function>,
+    function: Arc<Differentiable>,
     /// Which of the weights the body uses.
     used: Vec<bool>,
     /// What the function takes.

@@ -13,7 +13,7 @@ use super::names;
 use super::record::{Record, type_of};
 use super::recorded::Closure;
 use super::weights::{Weights, check_training};
-use crate::plugin::{AnyTensor, Function, Tensors, leaves_of, structure};
+use crate::plugin::{AnyTensor, Differentiable, Tensors, leaves_of, structure};
 
 /// Records a closure over Burn tensors as a funcify graph: `results = body(weights, arguments)`.
 ///
@@ -70,7 +70,7 @@ pub fn trace<W: Weights, A: Tensors, R: Tensors>(
     let used = record.used();
     let weight_names = given.into_iter().map(|(name, _)| name).collect();
     let graph = graph(&at, &record, &types, weight_names, &used)?;
-    Ok(Trace::new(Arc::new(Function::new(&graph)), used))
+    Ok(Trace::new(Arc::new(Differentiable::new(&graph)), used))
 }
 
 fn graph(at: &Place, record: &Record, types: &[TensorType], weights: Vec<String>, used: &[bool]) -> Result<Graph> {
@@ -99,13 +99,13 @@ fn graph(at: &Place, record: &Record, types: &[TensorType], weights: Vec<String>
 /// A closure that was recorded: see [`trace`].
 #[derive(Debug)]
 pub struct Trace {
-    function: Arc<Function>,
+    function: Arc<Differentiable>,
     /// Which of the weights, which come first, the closure uses.
     used: Vec<bool>,
 }
 
 impl Trace {
-    pub(super) fn new(function: Arc<Function>, used: Vec<bool>) -> Self {
+    pub(super) fn new(function: Arc<Differentiable>, used: Vec<bool>) -> Self {
         Trace { function, used }
     }
 
@@ -115,7 +115,7 @@ impl Trace {
     }
 
     /// The function, which takes the weights that the closure uses and then the arguments.
-    pub fn function(&self) -> &Function {
+    pub fn function(&self) -> &Differentiable {
         &self.function
     }
 
@@ -123,7 +123,7 @@ impl Trace {
     /// Burn's autodiff.
     ///
     /// # Errors
-    /// Those of [`Function::call`].
+    /// Those of [`Differentiable::call`].
     #[track_caller]
     pub fn call<R: Tensors>(&self, weights: impl Weights, arguments: impl Tensors) -> Result<R> {
         let at = Place::new(self.graph().name(), Site::caller());
@@ -132,7 +132,7 @@ impl Trace {
         structure(&at, "result", self.function.run(&at, tensors)?)
     }
 
-    /// The weights that the graph takes, in the order of its first inputs: for a [`Function`] of a graph that this one is
+    /// The weights that the graph takes, in the order of its first inputs: for a [`Differentiable`] of a graph that this one is
     /// [applied](Graph::apply) in.
     ///
     /// # Errors

@@ -35,13 +35,13 @@ use funcify::{DType, TensorType};
 
 use self::parameters::Parameters;
 use crate::device::Burn;
-use crate::plugin::{AnyTensor, Function, Tensors, leaves_of, structure};
+use crate::plugin::{AnyTensor, Differentiable, Tensors, leaves_of, structure};
 
 /// What all layers are: parameters, and a function of the sequence, the states and them.
 #[derive(Clone, Debug)]
 struct Layer {
     parameters: Parameters,
-    function: Arc<Function>,
+    function: Arc<Differentiable>,
     states: Arc<[TensorType]>,
     /// The axis of a sequence that is the batch.
     batch: usize,
@@ -51,7 +51,7 @@ impl Layer {
     fn new(at: &Place, layer: nn::Layer, dtype: DType, batch_first: bool, device: &Device) -> Result<Self> {
         Ok(Layer {
             parameters: Parameters::new(at, &layer, dtype, device)?,
-            function: Arc::new(Function::new(&layer.graph)),
+            function: Arc::new(Differentiable::new(&layer.graph)),
             states: layer.states.into(),
             batch: if batch_first { 0 } else { 1 },
         })

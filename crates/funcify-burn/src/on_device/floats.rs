@@ -4,37 +4,9 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
 use burn::tensor::Scalar;
-use funcify::ops::{Binary, Unary};
 
-use super::{One, Two, special};
 use crate::device::Burn;
 use crate::kinds::{Tensor, mask_where};
-
-/// The kernel of an op on floats, if it is not Burn's.
-pub(crate) fn unary(burn: &Burn, op: Unary) -> Option<One> {
-    if burn.in_host_memory() {
-        return None;
-    }
-    match op {
-        Unary::Expm1 => Some(expm1),
-        Unary::Log => Some(log),
-        Unary::Log1p => Some(log1p),
-        Unary::Tanh => Some(tanh),
-        op => special::unary(op),
-    }
-}
-
-/// The kernel of an op on floats, if it is not Burn's.
-pub(crate) fn binary(burn: &Burn, op: Binary) -> Option<Two> {
-    if burn.in_host_memory() {
-        return None;
-    }
-    match op {
-        Binary::Pow => Some(power),
-        Binary::Atan2 => Some(special::atan2),
-        _ => None,
-    }
-}
 
 /// The polynomial with these coefficients, the highest power first.
 pub(super) fn polynomial(x: &Tensor, coefficients: &[f64]) -> Tensor {
@@ -61,7 +33,7 @@ pub(super) fn within(burn: &Burn, x: &Tensor, bound: f64) -> Tensor {
 }
 
 /// Near 0 the polynomial of Cephes' `tanhf`, elsewhere 1 - 2 / (exp(2|x|) + 1) with the sign of x.
-fn tanh(burn: &Burn, x: Tensor) -> Tensor {
+pub(super) fn tanh(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 5] =
         [-5.704_988_727_45e-3, 2.063_908_879_54e-2, -5.373_971_555_31e-2, 1.333_144_220_36e-1, -3.333_328_194_22e-1];
     let near = odd(x.clone(), &COEFFICIENTS);
@@ -74,7 +46,7 @@ fn tanh(burn: &Burn, x: Tensor) -> Tensor {
 }
 
 /// exp(x) - 1 = tanh(x/2) * (exp(x) + 1), which cancels nothing near zero.
-fn expm1(burn: &Burn, x: Tensor) -> Tensor {
+pub(super) fn expm1(burn: &Burn, x: Tensor) -> Tensor {
     let half = tanh(burn, Dispatch::float_mul_scalar(x.clone(), Scalar::from(0.5f64)));
     let sum = Dispatch::float_add_scalar(Dispatch::float_exp(x), Scalar::from(1f64));
     Dispatch::float_mul(half, sum)
@@ -88,7 +60,7 @@ fn log1p_near_zero(x: &Tensor) -> Tensor {
     Dispatch::float_mul(polynomial(&square(&s), &COEFFICIENTS), s)
 }
 
-fn log1p(burn: &Burn, x: Tensor) -> Tensor {
+pub(super) fn log1p(burn: &Burn, x: Tensor) -> Tensor {
     let far = Dispatch::float_log(Dispatch::float_add_scalar(x.clone(), Scalar::from(1f64)));
     mask_where(far, within(burn, &x, 0.5), log1p_near_zero(&x))
 }
@@ -101,7 +73,7 @@ pub(super) fn log(burn: &Burn, x: Tensor) -> Tensor {
 }
 
 /// x to the power y: the device's |x|^y, with the sign and the special operands of IEEE 754's `pow`.
-fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
+pub(super) fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let bool_dtype = burn.bool_dtype();
     let zero = Scalar::from(0f64);
     let equals =

@@ -21,7 +21,6 @@ use crate::kinds::{Kind, Tensor, along, join, kind, mask_where, sizes, slice};
 
 pub(crate) use bits::{count_leading_zeros, popcount, shift_left, shift_right_arithmetic, shift_right_logical};
 pub(crate) use float_bits::{bitcast, copysign, next_after};
-pub(crate) use floats::{binary as float_binary, unary as float_unary};
 pub(crate) use threefry::threefry;
 
 /// A kernel of one operand.
@@ -56,6 +55,32 @@ pub(crate) fn binary(burn: &Burn, op: Binary) -> Option<Two> {
         Binary::Mul => Some(|_, x, y| Dispatch::int_mul(x, y)),
         Binary::Div => Some(quotient),
         Binary::Rem => Some(remainder),
+        _ => None,
+    }
+}
+
+/// The kernel of an op on floats, if it is not Burn's.
+pub(crate) fn float_unary(burn: &Burn, op: Unary) -> Option<One> {
+    if burn.in_host_memory() {
+        return None;
+    }
+    match op {
+        Unary::Expm1 => Some(floats::expm1),
+        Unary::Log => Some(floats::log),
+        Unary::Log1p => Some(floats::log1p),
+        Unary::Tanh => Some(floats::tanh),
+        op => special::unary(op),
+    }
+}
+
+/// The kernel of an op on floats, if it is not Burn's.
+pub(crate) fn float_binary(burn: &Burn, op: Binary) -> Option<Two> {
+    if burn.in_host_memory() {
+        return None;
+    }
+    match op {
+        Binary::Pow => Some(floats::power),
+        Binary::Atan2 => Some(special::atan2),
         _ => None,
     }
 }
@@ -254,7 +279,7 @@ mod tests {
     use funcify::{Graph, HostTensor, evaluate, random, scan};
 
     use super::*;
-    use crate::data::READS;
+    use crate::kinds::READS;
 
     /// Floats, integers, bytes and random numbers in a step, with positions that are data: the loop enqueues all of it.
     #[test]

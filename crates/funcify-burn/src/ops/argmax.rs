@@ -3,7 +3,7 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use burn::tensor::IntDType;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::ops::ArgMax;
 use funcify::{DType, funcify};
 
@@ -13,7 +13,7 @@ use crate::kinds::{Kind, Tensor, kind, reshape, sizes};
 
 funcify!(Burn, ArgMax, |call, [x]| argmax(&call, x));
 
-fn argmax(call: &Call<'_, Burn, ArgMax>, x: Tensor) -> Outcome {
+fn argmax(call: &KernelCall<'_, Burn, ArgMax>, x: Tensor) -> Outcome {
     let axis = call.op.axis;
     let mut shape = sizes(&x);
     if shape.remove(axis) == 0 {

@@ -1,6 +1,6 @@
 //! `bitcast`, for which Burn has no op: in host memory, or where that is not the device's, by [`on_device`].
 
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::{DType, funcify, ops};
 
 use super::{Outcome, check_output};
@@ -13,7 +13,7 @@ funcify!(Burn, ops::Bitcast, |call, [x]| {
     bitcast(&call, x)
 });
 
-fn bitcast(call: &Call<'_, Burn, ops::Bitcast>, x: Tensor) -> Outcome {
+fn bitcast(call: &KernelCall<'_, Burn, ops::Bitcast>, x: Tensor) -> Outcome {
     let (burn, from, to) = (call.backend, call.dtype(0), call.op.dtype);
     if from == to {
         return Ok(x);

@@ -1,6 +1,6 @@
 //! `broadcast`: new axes of size 1 in front, then Burn's expansion.
 
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::{funcify, ops};
 
 use super::{Outcome, check_output};
@@ -9,7 +9,7 @@ use crate::kinds::{Tensor, expand, reshape, sizes};
 
 funcify!(Burn, ops::Broadcast, |call, [x]| broadcast(&call, x));
 
-fn broadcast(call: &Call<'_, Burn, ops::Broadcast>, x: Tensor) -> Outcome {
+fn broadcast(call: &KernelCall<'_, Burn, ops::Broadcast>, x: Tensor) -> Outcome {
     let shape = check_output(call)?;
     let found = sizes(&x);
     let added = shape.len().saturating_sub(found.len());

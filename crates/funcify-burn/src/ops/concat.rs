@@ -1,6 +1,6 @@
 //! `concat`: Burn's, of the parts that are not empty.
 
-use funcify::dispatch::{Call, Tensors};
+use funcify::dispatch::{KernelCall, Tensors};
 use funcify::{funcify, ops};
 
 use super::Outcome;
@@ -9,7 +9,7 @@ use crate::kinds::{Tensor, join, sizes};
 
 funcify!(Burn, ops::Concat, |call, parts| concat(&call, parts));
 
-fn concat(call: &Call<'_, Burn, ops::Concat>, parts: Tensors<Tensor>) -> Outcome {
+fn concat(call: &KernelCall<'_, Burn, ops::Concat>, parts: Tensors<Tensor>) -> Outcome {
     let parts: Vec<Tensor> = parts.into_iter().filter(|part| !sizes(part).contains(&0)).collect();
     match parts.is_empty() {
         true => call.backend.zeros(call.dtype(0), &call.output_shape(0)?),

@@ -4,7 +4,7 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{ConvOptions, ModuleOps};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::funcify;
 use funcify::ops::{Conv, Padding};
 
@@ -15,7 +15,7 @@ use crate::kinds::{Tensor, along, reshape, sizes, slice, slice_assign};
 
 funcify!(Burn, Conv, |call, [x, kernel]| conv(&call, x, kernel));
 
-fn conv(call: &Call<'_, Burn, Conv>, x: Tensor, kernel: Tensor) -> Outcome {
+fn conv(call: &KernelCall<'_, Burn, Conv>, x: Tensor, kernel: Tensor) -> Outcome {
     let shape = call.op.result_shape(call.place(), &call.outputs[0].shape, call.sizes())?;
     if shape.contains(&0) || sizes(&x).contains(&0) || sizes(&kernel).contains(&0) {
         return call.backend.zeros(call.dtype(0), &shape);
@@ -49,7 +49,7 @@ fn conv(call: &Call<'_, Burn, Conv>, x: Tensor, kernel: Tensor) -> Outcome {
 }
 
 /// The elements of an axis `dilation` apart, with zeros between them, as far as they are kept.
-fn spread(call: &Call<'_, Burn, Conv>, x: Tensor, axis: usize, dilation: usize, padding: &Padding) -> Outcome {
+fn spread(call: &KernelCall<'_, Burn, Conv>, x: Tensor, axis: usize, dilation: usize, padding: &Padding) -> Outcome {
     let mut shape = sizes(&x);
     let size = (shape[axis] - 1) * dilation + 1;
     let spread = if dilation == 1 {
@@ -65,7 +65,7 @@ fn spread(call: &Call<'_, Burn, Conv>, x: Tensor, axis: usize, dilation: usize, 
 }
 
 /// An axis with zeros before and after it.
-fn padded(call: &Call<'_, Burn, Conv>, x: Tensor, axis: usize, padding: &Padding) -> Outcome {
+fn padded(call: &KernelCall<'_, Burn, Conv>, x: Tensor, axis: usize, padding: &Padding) -> Outcome {
     let mut shape = sizes(&x);
     let (start, end) = (padding.before, padding.before + shape[axis]);
     if padding.before + padding.after == 0 {
@@ -76,7 +76,7 @@ fn padded(call: &Call<'_, Burn, Conv>, x: Tensor, axis: usize, padding: &Padding
 }
 
 /// Zeros of the type that the operand is computed in, which for f16 may be f32.
-fn zeros_like(call: &Call<'_, Burn, Conv>, x: &Tensor, shape: &[usize]) -> Outcome {
+fn zeros_like(call: &KernelCall<'_, Burn, Conv>, x: &Tensor, shape: &[usize]) -> Outcome {
     call.backend.zeros(dtypes::of(x).unwrap_or(call.dtype(0)), shape)
 }
 

@@ -4,7 +4,7 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::FloatTensorOps;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::funcify;
 use funcify::ops::{Cumulative, ReduceKind};
 
@@ -15,7 +15,7 @@ use crate::{on_device, on_host};
 
 funcify!(Burn, Cumulative, |call, [x]| cumulative(&call, x));
 
-fn cumulative(call: &Call<'_, Burn, Cumulative>, x: Tensor) -> Outcome {
+fn cumulative(call: &KernelCall<'_, Burn, Cumulative>, x: Tensor) -> Outcome {
     let (burn, Cumulative { kind: monoid, axis, reverse }) = (call.backend, *call.op);
     if sizes(&x).contains(&0) {
         return Ok(x);

@@ -3,7 +3,7 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::{funcify, ops};
 
@@ -15,7 +15,7 @@ use crate::on_device;
 
 funcify!(Burn, ops::DynamicSlice, |call, [x, start]| dynamic_slice(&call, x, start));
 
-fn dynamic_slice(call: &Call<'_, Burn, ops::DynamicSlice>, x: Tensor, start: Tensor) -> Outcome {
+fn dynamic_slice(call: &KernelCall<'_, Burn, ops::DynamicSlice>, x: Tensor, start: Tensor) -> Outcome {
     let axis = call.op.axis;
     let size = call.dim(&call.op.size)?;
     let found = sizes(&x);
@@ -35,7 +35,7 @@ fn dynamic_slice(call: &Call<'_, Burn, ops::DynamicSlice>, x: Tensor, start: Ten
 
 /// The positions of the part, which lies within the axis, on the device.
 pub(super) fn positions_from<O>(
-    call: &Call<'_, Burn, O>,
+    call: &KernelCall<'_, Burn, O>,
     start: Tensor,
     part: usize,
     axis: usize,
@@ -47,7 +47,7 @@ pub(super) fn positions_from<O>(
 
 /// The start after clamping, so that the part lies within the axis.
 pub(super) fn clamped_start<O>(
-    call: &Call<'_, Burn, O>,
+    call: &KernelCall<'_, Burn, O>,
     start: Tensor,
     part: usize,
     axis: usize,
@@ -57,7 +57,7 @@ pub(super) fn clamped_start<O>(
 }
 
 /// The largest start at which the part lies within the axis.
-fn last_start<O>(call: &Call<'_, Burn, O>, part: usize, axis: usize) -> Result<usize, BackendError> {
+fn last_start<O>(call: &KernelCall<'_, Burn, O>, part: usize, axis: usize) -> Result<usize, BackendError> {
     axis.checked_sub(part).ok_or_else(|| {
         let expected = format!("0 to {axis} elements");
         call.place().mismatch("the part", expected, part, "call with sizes that hold the part").into()

@@ -4,7 +4,7 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{IndexingUpdateOp, Scalar};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::{funcify, ops};
 
 use super::Outcome;
@@ -14,7 +14,7 @@ use crate::kinds::{Kind, Tensor, along, kind, sizes, slice_assign};
 
 funcify!(Burn, ops::DynamicUpdate, |call, [x, part, start]| dynamic_update(&call, x, part, start));
 
-fn dynamic_update(call: &Call<'_, Burn, ops::DynamicUpdate>, x: Tensor, part: Tensor, start: Tensor) -> Outcome {
+fn dynamic_update(call: &KernelCall<'_, Burn, ops::DynamicUpdate>, x: Tensor, part: Tensor, start: Tensor) -> Outcome {
     let axis = call.op.axis;
     let (found, changed) = (sizes(&x), sizes(&part));
     if !call.backend.in_host_memory() && !changed.contains(&0) {

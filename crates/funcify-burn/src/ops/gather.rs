@@ -2,7 +2,7 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::{funcify, ops};
 
 use super::{Outcome, clamped_indices, empty_axis, with_bools_as_bytes};
@@ -11,7 +11,7 @@ use crate::kinds::{Kind, Tensor, kind, sizes};
 
 funcify!(Burn, ops::Gather, |call, [x, indices]| gather(&call, x, indices));
 
-fn gather(call: &Call<'_, Burn, ops::Gather>, x: Tensor, indices: Tensor) -> Outcome {
+fn gather(call: &KernelCall<'_, Burn, ops::Gather>, x: Tensor, indices: Tensor) -> Outcome {
     let axis = call.op.axis;
     let (size, shape) = (sizes(&x)[axis], sizes(&indices));
     if shape.contains(&0) {

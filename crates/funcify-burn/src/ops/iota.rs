@@ -1,6 +1,6 @@
 //! `iota`: counted in host memory, since Burn counts in integers of the result's type.
 
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::{HostTensor, Scalar, funcify, ops};
 
 use super::{Outcome, check_output};
@@ -9,7 +9,7 @@ use crate::device::Burn;
 
 funcify!(Burn, ops::Iota, |call, []| iota(&call));
 
-fn iota(call: &Call<'_, Burn, ops::Iota>) -> Outcome {
+fn iota(call: &KernelCall<'_, Burn, ops::Iota>) -> Outcome {
     let shape = check_output(call)?;
     let dtype = call.op.dtype;
     let number = |index: usize| if dtype.is_float() { Scalar::Float(index as f64) } else { Scalar::Int(index as i64) };

@@ -3,7 +3,7 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::{funcify, ops};
 
 use super::Outcome;
@@ -13,7 +13,7 @@ use crate::kinds::{Kind, Tensor, kind, sizes};
 
 funcify!(Burn, ops::MatMul, |call, [left, right]| matmul(&call, left, right));
 
-fn matmul(call: &Call<'_, Burn, ops::MatMul>, left: Tensor, right: Tensor) -> Outcome {
+fn matmul(call: &KernelCall<'_, Burn, ops::MatMul>, left: Tensor, right: Tensor) -> Outcome {
     let (left_sizes, right_sizes) = (sizes(&left), sizes(&right));
     if left_sizes.contains(&0) || right_sizes.contains(&0) {
         return call.backend.zeros(call.dtype(0), &call.output_shape(0)?);

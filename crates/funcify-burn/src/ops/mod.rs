@@ -4,7 +4,7 @@
 //! - An operand of rank 0 has the sizes `[1]` in a kernel, and a result may have them (`kinds::computable`). The shape of
 //!   a result is therefore computed from the call's types, not from the operands' sizes.
 //! - Nothing is read back: no `by_integer!`, `by_float!` and `integer_value`, whose place [`on_device`] takes.
-//! - u8 is stored as u32 (`Burn::integer`). What a kernel gives for u8 is cut to 8 bits after it (`Backend::settle`).
+//! - u8 is stored as u32 (`Burn::integer`). What a kernel gives for u8 is cut to 8 bits after it (`Backend::normalize`).
 //! - Elementwise ops get no empty operands, and compute in f32 on f16 (`Backend::run_kernel`).
 //! - `float_not_equal` is false for NaN; a cast of u32 to i64 extends the sign (`on_device::wrapped`); a dispatch of
 //!   booleans by index needs integers, as elsewhere, which are u32 there.
@@ -47,7 +47,7 @@ use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, IntTensorOps};
 use burn::tensor::{IntDType, Scalar};
 use funcify::DType;
-use funcify::dispatch::{Backend, Call};
+use funcify::dispatch::{Backend, KernelCall};
 use funcify::error::BackendError;
 
 use crate::device::Burn;
@@ -58,9 +58,9 @@ use crate::on_device;
 type Outcome = Result<Tensor, BackendError>;
 
 /// Fails if the device cannot hold result 0 of a call.
-fn check_output<O>(call: &Call<'_, Burn, O>) -> Result<Vec<usize>, BackendError> {
+fn check_output<O>(call: &KernelCall<'_, Burn, O>) -> Result<Vec<usize>, BackendError> {
     let output = &call.outputs[0];
-    match call.backend.lacks(output.dtype, output.rank()) {
+    match call.backend.unsupported(output.dtype, output.rank()) {
         Some(reason) => Err(call.unsupported(output.to_string(), reason, "run it on another device")),
         None => call.output_shape(0),
     }
@@ -89,7 +89,7 @@ fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tens
 }
 
 /// The error of an index into an axis without elements.
-fn empty_axis<O>(call: &Call<'_, Burn, O>) -> BackendError {
+fn empty_axis<O>(call: &KernelCall<'_, Burn, O>) -> BackendError {
     let found = format!("{}, whose axis is empty in this call", call.inputs[0]);
     Box::new(call.place().mismatch("the operand", "an axis that is not empty", found, "guard the empty case"))
 }

@@ -1,6 +1,6 @@
 //! `pad`: the padding value everywhere, then the operand assigned with a step.
 
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::{funcify, ops};
 
 use super::Outcome;
@@ -9,7 +9,7 @@ use crate::kinds::{Tensor, along, expand, reshape, sizes, slice_assign};
 
 funcify!(Burn, ops::Pad, |call, [x, value]| pad(&call, x, value));
 
-fn pad(call: &Call<'_, Burn, ops::Pad>, x: Tensor, value: Tensor) -> Outcome {
+fn pad(call: &KernelCall<'_, Burn, ops::Pad>, x: Tensor, value: Tensor) -> Outcome {
     let (axis, step) = (call.op.axis, call.op.interior + 1);
     let low = call.dim(&call.op.low)?;
     let shape = call.output_shape(0)?;

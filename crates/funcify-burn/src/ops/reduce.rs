@@ -5,7 +5,7 @@
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::FloatDType;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::ops::{Reduce, ReduceKind};
 use funcify::{DType, HostTensor, funcify};
 
@@ -17,7 +17,7 @@ use crate::{dtypes, on_device, on_host};
 
 funcify!(Burn, Reduce, |call, [x]| reduce(&call, x));
 
-fn reduce(call: &Call<'_, Burn, Reduce>, x: Tensor) -> Outcome {
+fn reduce(call: &KernelCall<'_, Burn, Reduce>, x: Tensor) -> Outcome {
     let Reduce { kind: monoid, axes } = call.op;
     let found = sizes(&x);
     let shape: Vec<usize> = (0..found.len()).filter(|axis| !axes.contains(axis)).map(|axis| found[axis]).collect();

@@ -1,6 +1,6 @@
 //! `reshape`: Burn's.
 
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::{funcify, ops};
 
 use super::{Outcome, check_output};
@@ -9,7 +9,7 @@ use crate::kinds::{Tensor, reshape, sizes};
 
 funcify!(Burn, ops::Reshape, |call, [x]| reshaped(&call, x));
 
-fn reshaped(call: &Call<'_, Burn, ops::Reshape>, x: Tensor) -> Outcome {
+fn reshaped(call: &KernelCall<'_, Burn, ops::Reshape>, x: Tensor) -> Outcome {
     let shape = check_output(call)?;
     let found = sizes(&x);
     if found.iter().product::<usize>() != shape.iter().product::<usize>() {

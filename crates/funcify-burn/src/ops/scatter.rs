@@ -5,7 +5,7 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{IndexingUpdateOp, IntDType, Scalar};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::funcify;
 use funcify::ops::{Scatter, ScatterMode};
 
@@ -16,7 +16,7 @@ use crate::{on_device, on_host};
 
 funcify!(Burn, Scatter, |call, [x, indices, updates]| scatter(&call, x, indices, updates));
 
-fn scatter(call: &Call<'_, Burn, Scatter>, x: Tensor, indices: Tensor, updates: Tensor) -> Outcome {
+fn scatter(call: &KernelCall<'_, Burn, Scatter>, x: Tensor, indices: Tensor, updates: Tensor) -> Outcome {
     let (burn, Scatter { axis, mode }) = (call.backend, *call.op);
     if sizes(&x).contains(&0) || sizes(&indices).contains(&0) {
         return Ok(x);

@@ -1,6 +1,6 @@
 //! `size`: a number of the call.
 
-use funcify::dispatch::{Backend, Call};
+use funcify::dispatch::{Backend, KernelCall};
 use funcify::{HostTensor, funcify, ops};
 
 use super::Outcome;
@@ -8,7 +8,7 @@ use crate::device::Burn;
 
 funcify!(Burn, ops::Size, |call, []| size(&call));
 
-fn size(call: &Call<'_, Burn, ops::Size>) -> Outcome {
+fn size(call: &KernelCall<'_, Burn, ops::Size>) -> Outcome {
     let value = call.dim_value(&call.op.dim)?;
     call.backend.upload(&HostTensor::scalar(value).cast(call.op.dtype))
 }

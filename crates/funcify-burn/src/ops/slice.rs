@@ -1,6 +1,6 @@
 //! `slice`: Burn's.
 
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::{funcify, ops};
 
 use super::Outcome;
@@ -9,7 +9,7 @@ use crate::kinds::{Tensor, along, sizes, slice};
 
 funcify!(Burn, ops::Slice, |call, [x]| sliced(&call, x));
 
-fn sliced(call: &Call<'_, Burn, ops::Slice>, x: Tensor) -> Outcome {
+fn sliced(call: &KernelCall<'_, Burn, ops::Slice>, x: Tensor) -> Outcome {
     let (axis, step) = (call.op.axis, call.op.step);
     let (start, limit) = (call.dim(&call.op.start)?, call.dim(&call.op.limit)?);
     let found = sizes(&x);

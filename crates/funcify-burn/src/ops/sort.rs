@@ -1,6 +1,6 @@
 //! `sort`: in host memory, as Burn's sorts are on its CPU devices too, where they are not stable and put NaN elsewhere.
 
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::ops::Sort;
 use funcify::{DType, funcify};
@@ -11,7 +11,7 @@ use crate::on_host;
 
 funcify!(Burn, Sort, |call, [x]| sort(&call, x));
 
-fn sort(call: &Call<'_, Burn, Sort>, x: Tensor) -> Result<[Tensor; 2], BackendError> {
+fn sort(call: &KernelCall<'_, Burn, Sort>, x: Tensor) -> Result<[Tensor; 2], BackendError> {
     let (burn, Sort { axis, descending }) = (call.backend, *call.op);
     let shape = sizes(&x);
     if shape.contains(&0) {

@@ -2,7 +2,7 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::{funcify, ops};
 
 use super::{Outcome, check_output, clamped_indices, empty_axis, with_bools_as_bytes};
@@ -11,7 +11,7 @@ use crate::kinds::{Kind, Tensor, kind, reshape, sizes};
 
 funcify!(Burn, ops::Take, |call, [x, indices]| take(&call, x, indices));
 
-fn take(call: &Call<'_, Burn, ops::Take>, x: Tensor, indices: Tensor) -> Outcome {
+fn take(call: &KernelCall<'_, Burn, ops::Take>, x: Tensor, indices: Tensor) -> Outcome {
     let axis = call.op.axis;
     let shape = check_output(call)?;
     let found = sizes(&x);

@@ -1,6 +1,6 @@
 //! `threefry`: the core's generator in host memory, or where that is not the device's, by [`on_device`].
 
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::{DType, funcify, ops};
 
 use super::{Outcome, check_output};
@@ -11,7 +11,7 @@ use crate::on_device;
 
 funcify!(Burn, ops::Threefry, |call, [key, counter]| threefry(&call, key, counter));
 
-fn threefry(call: &Call<'_, Burn, ops::Threefry>, key: Tensor, counter: Tensor) -> Outcome {
+fn threefry(call: &KernelCall<'_, Burn, ops::Threefry>, key: Tensor, counter: Tensor) -> Outcome {
     let shape = check_output(call)?;
     let size: usize = call.shape(&call.op.shape)?.iter().product();
     if shape.contains(&0) {

@@ -11,7 +11,7 @@ use crate::device::Burn;
 use crate::dtypes;
 use crate::kinds::{self, Tensor};
 
-/// A Burn tensor whose rank and kind are known at run time: what a [`Function`](super::Function) takes and gives where
+/// A Burn tensor whose rank and kind are known at run time: what a [`Differentiable`](super::Differentiable) takes and gives where
 /// they are not written down as types.
 ///
 /// ```

@@ -2,9 +2,9 @@
 
 use funcify::dispatch::{self, Backend};
 use funcify::error::{Error, Place, Result};
-use funcify::{Graph, Taken, Wrt};
+use funcify::{BackwardInput, Graph, Wrt};
 
-use super::function::FunctionOptions;
+use super::options::DifferentiableOptions;
 use crate::device::Burn;
 use crate::kinds::{self, Tensor};
 
@@ -13,7 +13,7 @@ pub(crate) struct Derivative {
     at: Place,
     forward: dispatch::Function<Burn>,
     backward: dispatch::Function<Burn>,
-    takes: Vec<Taken>,
+    takes: Vec<BackwardInput>,
     /// How many results the graph has; what follows them is saved.
     results: usize,
 }
@@ -28,9 +28,15 @@ pub(crate) struct Saved {
 
 impl Derivative {
     /// Compiles the programs for the derivatives by the inputs that `by` marks.
-    pub(crate) fn new(at: &Place, graph: &Graph, burn: &Burn, by: &[bool], options: &FunctionOptions) -> Result<Self> {
+    pub(crate) fn new(
+        at: &Place,
+        graph: &Graph,
+        burn: &Burn,
+        by: &[bool],
+        options: &DifferentiableOptions,
+    ) -> Result<Self> {
         let names = by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| graph.input_name(index).to_string());
-        let grad_options = options.compile.grad_options(burn, options.residuals.clone());
+        let grad_options = options.compile.grad_options(burn, options.policy.clone());
         let pullback = graph.pullback(Wrt::Names(names.collect()), grad_options)?;
         Ok(Derivative {
             at: at.clone(),
@@ -45,9 +51,9 @@ impl Derivative {
     pub(crate) fn forward(&self, arguments: Vec<Tensor>) -> Result<(Vec<Tensor>, Saved)> {
         let mut outputs = self.forward.call(&arguments)?;
         let tensors = self.takes.iter().map(|taken| match taken {
-            Taken::Input(index) => Some(arguments[*index].clone()),
-            Taken::Output(index) => Some(outputs[*index].clone()),
-            Taken::Cotangent(_) => None,
+            BackwardInput::Input(index) => Some(arguments[*index].clone()),
+            BackwardInput::Output(index) => Some(outputs[*index].clone()),
+            BackwardInput::Cotangent(_) => None,
         });
         let tensors = tensors.collect();
         outputs.truncate(self.results);
@@ -68,7 +74,7 @@ impl Derivative {
         for (input, (taken, tensor)) in self.takes.iter().zip(saved.tensors).enumerate() {
             arguments.push(match (tensor, taken) {
                 (Some(tensor), _) => tensor,
-                (None, Taken::Cotangent(index)) => match cotangents[*index].take() {
+                (None, BackwardInput::Cotangent(index)) => match cotangents[*index].take() {
                     Some(cotangent) => kinds::resized(cotangent, &saved.sizes[*index]).map_err(failed)?,
                     None => {
                         let dtype = self.backward.graph().input_type(input).dtype;

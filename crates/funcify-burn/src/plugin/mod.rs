@@ -2,11 +2,13 @@
 
 mod any;
 mod derivative;
-mod function;
+mod differentiable;
 mod node;
+mod options;
 mod tensors;
 
 pub use any::{AnyTensor, TensorKind};
-pub use function::{Function, FunctionOptions};
+pub use differentiable::Differentiable;
+pub use options::DifferentiableOptions;
 pub use tensors::{Leaves, Tensors};
 pub(crate) use tensors::{leaves_of, structure};

@@ -22,7 +22,7 @@ pub(crate) fn devices() -> Vec<Device> {
 
 /// The devices that compute in f64.
 pub(crate) fn devices_of_f64() -> Vec<Device> {
-    let holds = |device: &Device| Burn::of(device).unwrap().lacks(funcify::DType::F64, 3).is_none();
+    let holds = |device: &Device| Burn::of(device).unwrap().unsupported(funcify::DType::F64, 3).is_none();
     devices().into_iter().filter(holds).collect()
 }
 

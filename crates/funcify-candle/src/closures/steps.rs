@@ -1,4 +1,4 @@
-//! The loop over a closure, on lists of leaves. Its gradient is in [`back`](super::back).
+//! The steps of a loop over a closure, on lists of leaves. As a node of Candle's graph they run in [`back`](super::back).
 
 use std::collections::HashSet;
 
@@ -6,11 +6,9 @@ use candle_core::{Result, Tensor, TensorId};
 use funcify::cancel::{Ran as Progress, Watch};
 use funcify::{Error, Place};
 
-use super::back::Pull;
 use super::record::{Keep, Record, Traced, prints};
 use crate::autodiff::local;
-use crate::autodiff::node::{Scope, attach};
-use crate::autodiff::storage::Elements;
+use crate::autodiff::node::Scope;
 use crate::errors;
 
 /// A closure on leaves: carry, one row of each sequence, captured; the next carry and the ys.
@@ -78,40 +76,8 @@ pub(super) struct Ran {
 }
 
 impl Steps {
-    /// Runs the loop from these carries, as long as `more` says so. Gives the last carry and the ys.
-    pub(super) fn run(
-        self,
-        init: Vec<Tensor>,
-        more: &dyn Fn(usize, &[Tensor]) -> Result<bool>,
-    ) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
-        let init = Operand::all_in_order(init)?;
-        let mut ran = self.forward(&init, more).map_err(errors::plain)?;
-        let (carries, ys) = (ran.record.last.clone(), std::mem::take(&mut ran.ys));
-        let tracked = init.iter().chain(&self.xs).chain(&self.captured).filter_map(|operand| operand.tracked.as_ref());
-        let inputs: Vec<Tensor> = tracked.chain(&ran.vars).cloned().collect();
-        let is_float = |tensor: &&Tensor| tensor.dtype().is_float();
-        let carried = carries.iter().filter(is_float).cloned().map(Elements::Shared);
-        let stacked = self.axis.is_some();
-        let given = ys.iter().filter(is_float).cloned();
-        let given = given.map(|y| if stacked { Elements::Fresh(y) } else { Elements::Shared(y) });
-        let outputs: Vec<Elements> = carried.chain(given).collect();
-        if inputs.is_empty() || outputs.is_empty() {
-            return Ok((carries, ys));
-        }
-        let at = self.at.clone();
-        let ys_are_floats = ys.iter().map(|y| y.dtype().is_float()).collect();
-        let init = init.into_iter().map(|operand| operand.tracked.is_some()).collect();
-        let pull = Pull { steps: self, ran, init, ys_are_floats };
-        let mut tracked = attach(&at, &inputs, &outputs, Box::new(move |given| pull.run(given)))?.into_iter();
-        let mut give = |tensor: Tensor| match tensor.dtype().is_float() {
-            true => tracked.next().unwrap_or(tensor),
-            false => tensor,
-        };
-        let carries = carries.into_iter().map(&mut give).collect();
-        Ok((carries, ys.into_iter().map(&mut give).collect()))
-    }
-
-    fn forward(&self, init: &[Operand], more: &dyn Fn(usize, &[Tensor]) -> Result<bool>) -> Result<Ran> {
+    /// Runs the steps from these carries, as long as `more` says so.
+    pub(super) fn forward(&self, init: &[Operand], more: &dyn Fn(usize, &[Tensor]) -> Result<bool>) -> Result<Ran> {
         let keeps_graphs = matches!(self.keep, Keep::Graphs);
         let captured = self.captured.iter();
         let captured = captured.map(|operand| if keeps_graphs { operand.leaf() } else { Ok(operand.value.clone()) });

@@ -1,17 +1,17 @@
 //! `argmax`: a kernel of this crate, since Candle's skips NaN and gives `U32`.
 
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::ops::ArgMax;
 use funcify::{DType, funcify};
 
-use crate::backend::{Candle, output_shape};
 use crate::cpu::{is_nan, map_rows, with_element};
+use crate::device::{Candle, output_shape};
 
 funcify!(Candle, ArgMax, |call, [x]| argmax(&call, &x));
 
-fn argmax(call: &Call<'_, Candle, ArgMax>, x: &Tensor) -> Result<Tensor, BackendError> {
+fn argmax(call: &KernelCall<'_, Candle, ArgMax>, x: &Tensor) -> Result<Tensor, BackendError> {
     if x.dim(call.op.axis)? == 0 {
         let expected = "an axis that is not empty";
         let error = call.place().mismatch("the operand", expected, format!("{:?}", x.dims()), "guard the empty case");

@@ -4,13 +4,13 @@
 //! its `pow` is NaN for negative bases.
 
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::{Add, And, Atan2, Copysign, Div, Max, Min, Mul, Or, Pow, Rem, Sub, Xor, integer_power};
 
-use crate::backend::Candle;
 use crate::cpu::{map_float_pairs, map_integer_pairs};
+use crate::device::Candle;
 
 type Result<T> = std::result::Result<T, BackendError>;
 
@@ -28,56 +28,56 @@ funcify!(Candle, And, |call, [x, y]| and(&call, &x, &y));
 funcify!(Candle, Or, |call, [x, y]| or(&call, &x, &y));
 funcify!(Candle, Xor, |call, [x, y]| xor(&call, &x, &y));
 
-fn add(call: &Call<'_, Candle, Add>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+fn add(call: &KernelCall<'_, Candle, Add>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
         return Ok(x.add(y)?);
     }
     map_integer_pairs!(call, x, y, |a, b| a.wrapping_add(b))
 }
 
-fn sub(call: &Call<'_, Candle, Sub>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+fn sub(call: &KernelCall<'_, Candle, Sub>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
         return Ok(x.sub(y)?);
     }
     map_integer_pairs!(call, x, y, |a, b| a.wrapping_sub(b))
 }
 
-fn mul(call: &Call<'_, Candle, Mul>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+fn mul(call: &KernelCall<'_, Candle, Mul>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
         return Ok(x.mul(y)?);
     }
     map_integer_pairs!(call, x, y, |a, b| a.wrapping_mul(b))
 }
 
-fn div(call: &Call<'_, Candle, Div>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+fn div(call: &KernelCall<'_, Candle, Div>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
         return Ok(x.div(y)?);
     }
     map_integer_pairs!(call, x, y, |a, b| if b == 0 { -1 } else { a.wrapping_div(b) })
 }
 
-fn rem(call: &Call<'_, Candle, Rem>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+fn rem(call: &KernelCall<'_, Candle, Rem>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
         return map_float_pairs!(call, x, y, |a, b| a % b);
     }
     map_integer_pairs!(call, x, y, |a, b| if b == 0 { a } else { a.wrapping_rem(b) })
 }
 
-fn max(call: &Call<'_, Candle, Max>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+fn max(call: &KernelCall<'_, Candle, Max>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
         return map_float_pairs!(call, x, y, |a, b| if a > b || a.is_nan() { a } else { b });
     }
     map_integer_pairs!(call, x, y, |a, b| a.max(b))
 }
 
-fn min(call: &Call<'_, Candle, Min>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+fn min(call: &KernelCall<'_, Candle, Min>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
         return map_float_pairs!(call, x, y, |a, b| if a < b || a.is_nan() { a } else { b });
     }
     map_integer_pairs!(call, x, y, |a, b| a.min(b))
 }
 
-fn pow(call: &Call<'_, Candle, Pow>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+fn pow(call: &KernelCall<'_, Candle, Pow>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
         return map_float_pairs!(call, x, y, |a, b| a.powf(b));
     }
@@ -86,14 +86,14 @@ fn pow(call: &Call<'_, Candle, Pow>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
 
 // Booleans are stored as 0 and 1, for which the bitwise ops are the logical ones.
 
-fn and(call: &Call<'_, Candle, And>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+fn and(call: &KernelCall<'_, Candle, And>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     map_integer_pairs!(call, x, y, |a, b| a & b)
 }
 
-fn or(call: &Call<'_, Candle, Or>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+fn or(call: &KernelCall<'_, Candle, Or>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     map_integer_pairs!(call, x, y, |a, b| a | b)
 }
 
-fn xor(call: &Call<'_, Candle, Xor>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+fn xor(call: &KernelCall<'_, Candle, Xor>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     map_integer_pairs!(call, x, y, |a, b| a ^ b)
 }

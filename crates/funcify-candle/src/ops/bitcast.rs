@@ -1,29 +1,29 @@
 //! `bitcast`: this crate's kernels, since Candle has none.
 
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::ops::Bitcast;
 use funcify::{DType, funcify};
 
-use crate::backend::Candle;
 use crate::cpu::{map1, outside_domain};
+use crate::device::Candle;
 
 funcify!(Candle, Bitcast, |call, [x]| bitcast(&call, &x));
 
 /// No gradient passes through bits: what becomes other ones is detached.
-fn bitcast(call: &Call<'_, Candle, Bitcast>, x: &Tensor) -> Result<Tensor, BackendError> {
+fn bitcast(call: &KernelCall<'_, Candle, Bitcast>, x: &Tensor) -> Result<Tensor, BackendError> {
     let bits = x.detach();
     match (call.dtype(0), call.op.dtype) {
         (from, to) if from == to => Ok(x.clone()),
-        (DType::F32, DType::U32) => map1(call, &bits, None, f32::to_bits),
-        (DType::F32, DType::I32) => map1(call, &bits, None, |v: f32| v.to_bits() as i32),
-        (DType::U32, DType::F32) => map1(call, &bits, None, f32::from_bits),
-        (DType::I32, DType::F32) => map1(call, &bits, None, |v: i32| f32::from_bits(v as u32)),
-        (DType::U32, DType::I32) => map1(call, &bits, None, |v: u32| v as i32),
-        (DType::I32, DType::U32) => map1(call, &bits, None, |v: i32| v as u32),
-        (DType::F64, DType::I64) => map1(call, &bits, None, |v: f64| v.to_bits() as i64),
-        (DType::I64, DType::F64) => map1(call, &bits, None, |v: i64| f64::from_bits(v as u64)),
+        (DType::F32, DType::U32) => map1(call, &bits, f32::to_bits),
+        (DType::F32, DType::I32) => map1(call, &bits, |v: f32| v.to_bits() as i32),
+        (DType::U32, DType::F32) => map1(call, &bits, f32::from_bits),
+        (DType::I32, DType::F32) => map1(call, &bits, |v: i32| f32::from_bits(v as u32)),
+        (DType::U32, DType::I32) => map1(call, &bits, |v: u32| v as i32),
+        (DType::I32, DType::U32) => map1(call, &bits, |v: i32| v as u32),
+        (DType::F64, DType::I64) => map1(call, &bits, |v: f64| v.to_bits() as i64),
+        (DType::I64, DType::F64) => map1(call, &bits, |v: i64| f64::from_bits(v as u64)),
         _ => Err(outside_domain(call, x)),
     }
 }

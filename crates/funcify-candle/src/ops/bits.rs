@@ -1,14 +1,14 @@
 //! Ops on the bits of integers: this crate's kernels, since Candle has none.
 
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::funcify;
 use funcify::ops::{
     CountLeadingZeros, Popcount, ShiftLeft, ShiftRightArithmetic, ShiftRightLogical, count_leading_zeros, popcount,
     shift_left, shift_right_arithmetic, shift_right_logical,
 };
 
-use crate::backend::Candle;
 use crate::cpu::{map_integer_pairs, map_integers};
+use crate::device::Candle;
 
 macro_rules! shifts {
     ($($op:ident => $shift:ident;)*) => {
@@ -40,6 +40,6 @@ counts! {
 }
 
 /// How many bits an element of the operand has.
-fn bits_of<O>(call: &Call<'_, Candle, O>) -> u32 {
+fn bits_of<O>(call: &KernelCall<'_, Candle, O>) -> u32 {
     8 * call.dtype(0).size() as u32
 }

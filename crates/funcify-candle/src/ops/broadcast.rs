@@ -1,16 +1,16 @@
 //! `broadcast`: a view, which repeats elements by strides of zero.
 
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::Broadcast;
 
-use crate::backend::{Candle, output_shape};
+use crate::device::{Candle, output_shape};
 
 funcify!(Candle, Broadcast, |call, [x]| broadcast(&call, x));
 
-fn broadcast(call: &Call<'_, Candle, Broadcast>, x: Tensor) -> Result<Tensor, BackendError> {
+fn broadcast(call: &KernelCall<'_, Candle, Broadcast>, x: Tensor) -> Result<Tensor, BackendError> {
     let shape = output_shape(call)?;
     if shape == x.dims() {
         return Ok(x);

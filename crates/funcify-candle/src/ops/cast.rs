@@ -1,19 +1,24 @@
 //! `cast`: Candle's `to_dtype`, except where it rounds twice (integers to halves) and for booleans.
 
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::ops::Cast;
 use funcify::{DType, funcify};
 use half::{bf16, f16};
 
-use crate::backend::{Candle, stored};
 use crate::cpu::map1;
+use crate::device::{Candle, stored};
 
 funcify!(Candle, Cast, |call, [x]| cast(&call, &x, call.dtype(0), call.op.dtype));
 
 /// The elements converted from one type to another.
-pub(super) fn cast<O>(call: &Call<'_, Candle, O>, x: &Tensor, from: DType, to: DType) -> Result<Tensor, BackendError> {
+pub(super) fn cast<O>(
+    call: &KernelCall<'_, Candle, O>,
+    x: &Tensor,
+    from: DType,
+    to: DType,
+) -> Result<Tensor, BackendError> {
     if from == to || (from == DType::Bool && to == DType::U8) {
         return Ok(x.clone());
     }
@@ -22,12 +27,12 @@ pub(super) fn cast<O>(call: &Call<'_, Candle, O>, x: &Tensor, from: DType, to: D
     }
     match (from, to) {
         (_, DType::Bool) => Ok(x.ne(0u8)?),
-        (DType::U32, DType::F16) => map1(call, x, None, |v: u32| f16::from_f64(f64::from(v))),
-        (DType::I32, DType::F16) => map1(call, x, None, |v: i32| f16::from_f64(f64::from(v))),
-        (DType::I64, DType::F16) => map1(call, x, None, |v: i64| f16::from_f64(v as f64)),
-        (DType::U32, DType::BF16) => map1(call, x, None, |v: u32| bf16::from_f64(f64::from(v))),
-        (DType::I32, DType::BF16) => map1(call, x, None, |v: i32| bf16::from_f64(f64::from(v))),
-        (DType::I64, DType::BF16) => map1(call, x, None, |v: i64| bf16::from_f64(v as f64)),
+        (DType::U32, DType::F16) => map1(call, x, |v: u32| f16::from_f64(f64::from(v))),
+        (DType::I32, DType::F16) => map1(call, x, |v: i32| f16::from_f64(f64::from(v))),
+        (DType::I64, DType::F16) => map1(call, x, |v: i64| f16::from_f64(v as f64)),
+        (DType::U32, DType::BF16) => map1(call, x, |v: u32| bf16::from_f64(f64::from(v))),
+        (DType::I32, DType::BF16) => map1(call, x, |v: i32| bf16::from_f64(f64::from(v))),
+        (DType::I64, DType::BF16) => map1(call, x, |v: i64| bf16::from_f64(v as f64)),
         _ => Ok(x.to_dtype(stored(to))?),
     }
 }

@@ -3,7 +3,7 @@
 use funcify::funcify;
 use funcify::ops::{Eq, Ge, Gt, Le, Lt, Ne};
 
-use crate::backend::Candle;
+use crate::device::Candle;
 
 funcify!(Candle, Eq, |_, [x, y]| x.eq(&y));
 funcify!(Candle, Ne, |_, [x, y]| x.ne(&y));

@@ -1,16 +1,16 @@
 //! `concat`: Candle's `cat`, of the parts that have elements.
 
 use candle_core::Tensor;
-use funcify::dispatch::{Call, Tensors};
+use funcify::dispatch::{KernelCall, Tensors};
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::Concat;
 
-use crate::backend::{Candle, output_shape};
+use crate::device::{Candle, output_shape};
 
 funcify!(Candle, Concat, |call, parts| concat(&call, parts));
 
-fn concat(call: &Call<'_, Candle, Concat>, parts: Tensors<Tensor>) -> Result<Tensor, BackendError> {
+fn concat(call: &KernelCall<'_, Candle, Concat>, parts: Tensors<Tensor>) -> Result<Tensor, BackendError> {
     match join(&parts, call.op.axis)? {
         Some(joined) => Ok(joined),
         None => call.backend.zeros(&output_shape(call)?, call.dtype(0)),

@@ -4,6 +4,6 @@ use funcify::dispatch::Backend;
 use funcify::funcify;
 use funcify::ops::Constant;
 
-use crate::backend::Candle;
+use crate::device::Candle;
 
 funcify!(Candle, Constant, |call, []| call.backend.upload(&call.op.value));

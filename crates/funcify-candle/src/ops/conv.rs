@@ -3,20 +3,20 @@
 //! for each group. Halves are computed in f32.
 
 use candle_core::{DType, Tensor};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::Conv;
 
 use super::pad::spread;
 use super::slice::{every, narrow};
-use crate::backend::Candle;
+use crate::device::Candle;
 
 type Result<T> = std::result::Result<T, BackendError>;
 
 funcify!(Candle, Conv, |call, [x, kernel]| conv(&call, &x, &kernel));
 
-fn conv(call: &Call<'_, Candle, Conv>, x: &Tensor, kernel: &Tensor) -> Result<Tensor> {
+fn conv(call: &KernelCall<'_, Candle, Conv>, x: &Tensor, kernel: &Tensor) -> Result<Tensor> {
     let shape = call.op.result_shape(call.place(), &call.outputs[0].shape, call.sizes())?;
     if shape.contains(&0) || x.elem_count() == 0 || kernel.elem_count() == 0 {
         return call.backend.zeros(&shape, call.dtype(0));
@@ -36,7 +36,7 @@ fn conv(call: &Call<'_, Candle, Conv>, x: &Tensor, kernel: &Tensor) -> Result<Te
 }
 
 /// The operand as the window finds it: spread, cut and with zeros around it. Contiguous.
-fn padded(call: &Call<'_, Candle, Conv>, x: &Tensor) -> Result<Tensor> {
+fn padded(call: &KernelCall<'_, Candle, Conv>, x: &Tensor) -> Result<Tensor> {
     let zero = Tensor::zeros((), x.dtype(), x.device())?;
     let mut result = x.clone();
     for (spatial, dilation) in call.op.input_dilation.iter().enumerate() {
@@ -57,7 +57,7 @@ fn padded(call: &Call<'_, Candle, Conv>, x: &Tensor) -> Result<Tensor> {
 
 /// The convolution as products of `[O/g, C/g * window]` with `[C/g * window, positions]`.
 fn by_columns(
-    call: &Call<'_, Candle, Conv>,
+    call: &KernelCall<'_, Candle, Conv>,
     x: &Tensor,
     kernel: &Tensor,
     groups: usize,

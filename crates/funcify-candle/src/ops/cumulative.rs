@@ -2,20 +2,20 @@
 //! Floats are summed and multiplied in f32, and f64 in f64.
 
 use candle_core::{DType, Tensor, WithDType};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::{Cumulative, ReduceKind};
 use half::{bf16, f16};
 
-use crate::backend::Candle;
 use crate::cpu::{is_nan, map_along, outside_domain, with_element};
+use crate::device::Candle;
 
 type Result<T> = std::result::Result<T, BackendError>;
 
 funcify!(Candle, Cumulative, |call, [x]| cumulative(&call, &x));
 
-fn cumulative(call: &Call<'_, Candle, Cumulative>, x: &Tensor) -> Result<Tensor> {
+fn cumulative(call: &KernelCall<'_, Candle, Cumulative>, x: &Tensor) -> Result<Tensor> {
     if x.elem_count() == 0 {
         return Ok(x.clone());
     }
@@ -35,7 +35,7 @@ fn cumulative(call: &Call<'_, Candle, Cumulative>, x: &Tensor) -> Result<Tensor>
 
 /// Running sums or products; integers are computed in i64 and wrap.
 fn arithmetic(
-    call: &Call<'_, Candle, Cumulative>,
+    call: &KernelCall<'_, Candle, Cumulative>,
     x: &Tensor,
     single: fn(f32, f32) -> f32,
     double: fn(f64, f64) -> f64,
@@ -56,7 +56,7 @@ fn arithmetic(
 
 /// A running reduction of elements in the type in which they are computed with.
 fn running<E: WithDType, W: Copy + 'static>(
-    call: &Call<'_, Candle, Cumulative>,
+    call: &KernelCall<'_, Candle, Cumulative>,
     x: &Tensor,
     widen: impl Fn(E) -> W + Send + Sync + 'static,
     narrow: impl Fn(W) -> E + Send + Sync + 'static,

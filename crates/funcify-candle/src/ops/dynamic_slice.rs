@@ -1,17 +1,21 @@
 //! `dynamic_slice`: the start is read and clamped, the part is a view.
 
 use candle_core::{DType, Tensor};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::DynamicSlice;
 
 use super::slice::narrow;
-use crate::backend::Candle;
+use crate::device::Candle;
 
 funcify!(Candle, DynamicSlice, |call, [x, start]| dynamic_slice(&call, &x, &start));
 
-fn dynamic_slice(call: &Call<'_, Candle, DynamicSlice>, x: &Tensor, start: &Tensor) -> Result<Tensor, BackendError> {
+fn dynamic_slice(
+    call: &KernelCall<'_, Candle, DynamicSlice>,
+    x: &Tensor,
+    start: &Tensor,
+) -> Result<Tensor, BackendError> {
     let (axis, size) = (call.op.axis, call.dim(&call.op.size)?);
     let start = clamped_start(call, start, size, x.dim(axis)?)?;
     Ok(narrow(x, axis, start, size)?)
@@ -24,7 +28,7 @@ pub(super) fn read_index(index: &Tensor) -> candle_core::Result<i64> {
 
 /// The start after clamping; an error if the part is larger than the axis in this call.
 pub(super) fn clamped_start<O>(
-    call: &Call<'_, Candle, O>,
+    call: &KernelCall<'_, Candle, O>,
     start: &Tensor,
     part: usize,
     axis: usize,

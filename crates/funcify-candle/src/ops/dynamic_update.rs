@@ -1,7 +1,7 @@
 //! `dynamic_update`: the start is read and clamped, the part is joined with what surrounds it.
 
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::DynamicUpdate;
@@ -9,12 +9,12 @@ use funcify::ops::DynamicUpdate;
 use super::concat::join;
 use super::dynamic_slice::clamped_start;
 use super::slice::narrow;
-use crate::backend::Candle;
+use crate::device::Candle;
 
 funcify!(Candle, DynamicUpdate, |call, [x, part, start]| dynamic_update(&call, x, part, &start));
 
 fn dynamic_update(
-    call: &Call<'_, Candle, DynamicUpdate>,
+    call: &KernelCall<'_, Candle, DynamicUpdate>,
     x: Tensor,
     part: Tensor,
     start: &Tensor,

@@ -1,17 +1,17 @@
 //! `gather`: Candle's, with clamped indices.
 
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::Gather;
 
 use super::take::{clamped, not_empty};
-use crate::backend::{Candle, output_shape};
+use crate::device::{Candle, output_shape};
 
 funcify!(Candle, Gather, |call, [x, indices]| gather(&call, &x, &indices));
 
-fn gather(call: &Call<'_, Candle, Gather>, x: &Tensor, indices: &Tensor) -> Result<Tensor, BackendError> {
+fn gather(call: &KernelCall<'_, Candle, Gather>, x: &Tensor, indices: &Tensor) -> Result<Tensor, BackendError> {
     let axis = call.op.axis;
     let size = not_empty(call, x, indices, axis)?;
     if indices.elem_count() == 0 {

@@ -1,17 +1,17 @@
 //! `iota`: the numbers as i64, converted.
 
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::ops::Iota;
 use funcify::{DType, funcify};
 
 use super::cast::cast;
-use crate::backend::Candle;
+use crate::device::Candle;
 
 funcify!(Candle, Iota, |call, []| iota(&call));
 
-fn iota(call: &Call<'_, Candle, Iota>) -> Result<Tensor, BackendError> {
+fn iota(call: &KernelCall<'_, Candle, Iota>) -> Result<Tensor, BackendError> {
     let size = call.dim(&call.op.size)?;
     let numbers: Vec<i64> = (0..size as i64).collect();
     cast(call, &Tensor::from_vec(numbers, size, call.backend.device())?, DType::I64, call.op.dtype)

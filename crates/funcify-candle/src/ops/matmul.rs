@@ -2,17 +2,17 @@
 //! none.
 
 use candle_core::{CpuStorage, CustomOp2, DType, Layout, Shape, Tensor};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::{MatMul, integer_products};
 
-use crate::backend::{Candle, output_shape};
 use crate::cpu::{contiguous, require_cpu};
+use crate::device::{Candle, output_shape};
 
 funcify!(Candle, MatMul, |call, [left, right]| matmul(&call, &left, &right));
 
-fn matmul(call: &Call<'_, Candle, MatMul>, left: &Tensor, right: &Tensor) -> Result<Tensor, BackendError> {
+fn matmul(call: &KernelCall<'_, Candle, MatMul>, left: &Tensor, right: &Tensor) -> Result<Tensor, BackendError> {
     let shape = output_shape(call)?;
     if left.elem_count() == 0 || right.elem_count() == 0 {
         return call.backend.zeros(&shape, call.dtype(0));
@@ -42,7 +42,7 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Result<Tensor, B
 }
 
 fn integers(
-    call: &Call<'_, Candle, MatMul>,
+    call: &KernelCall<'_, Candle, MatMul>,
     left: &Tensor,
     right: &Tensor,
     shape: Vec<usize>,

@@ -4,8 +4,8 @@ use candle_core::WithDType;
 use funcify::funcify;
 use funcify::ops::{NextAfter, next_after};
 
-use crate::backend::Candle;
 use crate::cpu::{map2, with_element};
+use crate::device::Candle;
 
 funcify!(Candle, NextAfter, |call, [x, y]| {
     let dtype = call.dtype(0);

@@ -1,18 +1,18 @@
 //! `pad`: blocks of the value joined with the operand; between elements on an axis of its own, merged afterwards.
 
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::Pad;
 
 use super::concat::join;
 use super::slice::narrow;
-use crate::backend::{Candle, output_shape};
+use crate::device::{Candle, output_shape};
 
 funcify!(Candle, Pad, |call, [x, value]| pad(&call, &x, &value));
 
-fn pad(call: &Call<'_, Candle, Pad>, x: &Tensor, value: &Tensor) -> Result<Tensor, BackendError> {
+fn pad(call: &KernelCall<'_, Candle, Pad>, x: &Tensor, value: &Tensor) -> Result<Tensor, BackendError> {
     let axis = call.op.axis;
     let (low, high) = (call.dim(&call.op.low)?, call.dim(&call.op.high)?);
     let spread = spread(x, value, axis, call.op.interior)?;

@@ -3,10 +3,10 @@
 use funcify::funcify;
 use funcify::ops::{Polygamma, special};
 
-use crate::backend::Candle;
 use crate::cpu::map_in_f64;
+use crate::device::Candle;
 
 funcify!(Candle, Polygamma, |call, [x]| {
     let order = call.op.order;
-    map_in_f64(&call, &x, None, move |v| special::polygamma(order, v))
+    map_in_f64(&call, &x, move |v| special::polygamma(order, v))
 });

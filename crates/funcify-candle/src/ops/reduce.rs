@@ -4,13 +4,13 @@
 //! overflow, and it sums halves in halves.
 
 use candle_core::{DType as CandleDType, Tensor, WithDType};
-use funcify::dispatch::{Backend, Call};
+use funcify::dispatch::{Backend, KernelCall};
 use funcify::error::BackendError;
 use funcify::ops::{Reduce, ReduceKind};
 use funcify::{HostTensor, funcify};
 
-use crate::backend::{Candle, output_shape};
 use crate::cpu::{fold_columns, is_nan, map_rows, outside_domain, with_element};
+use crate::device::{Candle, output_shape};
 
 type Result<T> = std::result::Result<T, BackendError>;
 
@@ -19,7 +19,7 @@ const SMALLEST_ROW: usize = 4;
 
 funcify!(Candle, Reduce, |call, [x]| reduce(&call, &x));
 
-fn reduce(call: &Call<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
+fn reduce(call: &KernelCall<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
     let (kind, axes) = (call.op.kind, call.op.axes.as_slice());
     if axes.is_empty() {
         return Ok(x.clone());
@@ -45,7 +45,7 @@ fn reduce(call: &Call<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
 }
 
 /// Candle's sum is fast along the last axes only: along others this crate adds whole rows.
-fn sum_floats(call: &Call<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
+fn sum_floats(call: &KernelCall<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
     let axes = call.op.axes.as_slice();
     match (x.dtype(), whole_rows(x, axes)) {
         (CandleDType::F16 | CandleDType::BF16, _) => {
@@ -59,7 +59,7 @@ fn sum_floats(call: &Call<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
 
 /// The largest or smallest element, by a function that picks one of two.
 fn extreme<E: WithDType>(
-    call: &Call<'_, Candle, Reduce>,
+    call: &KernelCall<'_, Candle, Reduce>,
     x: &Tensor,
     pick: impl Fn(E, E) -> E + Copy + Send + Sync + 'static,
 ) -> Result<Tensor> {
@@ -77,7 +77,7 @@ fn whole_rows(x: &Tensor, axes: &[usize]) -> Option<[usize; 2]> {
     whole.then_some([first, end])
 }
 
-fn product_of_floats(call: &Call<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
+fn product_of_floats(call: &KernelCall<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
     with_element!(call, x, E => map_rows(call, x, &call.op.axes, |row: &[E]| {
         E::from_f64(row.iter().map(|e| e.to_f64()).product())
     }))
@@ -85,7 +85,7 @@ fn product_of_floats(call: &Call<'_, Candle, Reduce>, x: &Tensor) -> Result<Tens
 
 /// A reduction of integers, computed in i64 and wrapped.
 fn integers(
-    call: &Call<'_, Candle, Reduce>,
+    call: &KernelCall<'_, Candle, Reduce>,
     x: &Tensor,
     fold: fn(&mut dyn Iterator<Item = i64>) -> i64,
 ) -> Result<Tensor> {

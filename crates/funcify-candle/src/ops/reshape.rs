@@ -1,16 +1,16 @@
 //! `reshape`: a view of a contiguous tensor, a copy of another.
 
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::Reshape;
 
-use crate::backend::{Candle, output_shape};
+use crate::device::{Candle, output_shape};
 
 funcify!(Candle, Reshape, |call, [x]| reshape(&call, x));
 
-fn reshape(call: &Call<'_, Candle, Reshape>, x: Tensor) -> Result<Tensor, BackendError> {
+fn reshape(call: &KernelCall<'_, Candle, Reshape>, x: Tensor) -> Result<Tensor, BackendError> {
     let shape = output_shape(call)?;
     if shape == x.dims() {
         return Ok(x);

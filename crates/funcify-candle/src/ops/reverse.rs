@@ -5,7 +5,7 @@ use funcify::funcify;
 use funcify::ops::Reverse;
 
 use super::slice::pick;
-use crate::backend::Candle;
+use crate::device::Candle;
 
 funcify!(Candle, Reverse, |call, [x]| reverse(x, call.op.axis));
 

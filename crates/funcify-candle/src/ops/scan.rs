@@ -3,6 +3,6 @@
 use funcify::funcify;
 use funcify::ops::Scan;
 
-use crate::backend::Candle;
+use crate::device::Candle;
 
 funcify!(Candle, Scan, unroll);

@@ -1,13 +1,13 @@
 //! `scatter`: a kernel of this crate, since Candle's stops at an index out of range.
 
 use candle_core::{CpuStorage, CustomOp3, DType, Layout, Shape, Tensor, WithDType};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::{Scatter, ScatterMode};
 
-use crate::backend::Candle;
 use crate::cpu::{contiguous, is_nan, outside_domain, require_cpu, with_element};
+use crate::device::Candle;
 
 /// Sums or products, of integers by a method that wraps.
 macro_rules! arithmetic {
@@ -29,7 +29,7 @@ macro_rules! arithmetic {
 funcify!(Candle, Scatter, |call, [x, indices, updates]| scatter(&call, x, &indices, &updates));
 
 fn scatter(
-    call: &Call<'_, Candle, Scatter>,
+    call: &KernelCall<'_, Candle, Scatter>,
     x: Tensor,
     indices: &Tensor,
     updates: &Tensor,
@@ -53,7 +53,7 @@ fn scatter(
 }
 
 fn update<E: WithDType>(
-    call: &Call<'_, Candle, Scatter>,
+    call: &KernelCall<'_, Candle, Scatter>,
     [x, indices, updates]: [Tensor; 3],
     axis: usize,
     combine: impl Fn(E, E) -> E + Send + Sync + 'static,

@@ -4,7 +4,7 @@ use candle_core::{Result, Tensor};
 use funcify::funcify;
 use funcify::ops::Select;
 
-use crate::backend::Candle;
+use crate::device::Candle;
 
 funcify!(Candle, Select, |_, [predicate, left, right]| select(predicate, left, right));
 

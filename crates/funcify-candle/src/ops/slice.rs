@@ -1,16 +1,16 @@
 //! `slice`: a view; with a step above 1 a copy of the rows.
 
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::Slice;
 
-use crate::backend::Candle;
+use crate::device::Candle;
 
 funcify!(Candle, Slice, |call, [x]| slice(&call, &x));
 
-fn slice(call: &Call<'_, Candle, Slice>, x: &Tensor) -> Result<Tensor, BackendError> {
+fn slice(call: &KernelCall<'_, Candle, Slice>, x: &Tensor) -> Result<Tensor, BackendError> {
     let Slice { axis, start, limit, step } = call.op;
     let (start, limit, size) = (call.dim(start)?, call.dim(limit)?, x.dim(*axis)?);
     if limit < start || limit > size {

@@ -3,17 +3,17 @@
 use std::cmp::Ordering;
 
 use candle_core::{Tensor, WithDType};
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::ops::Sort;
 use funcify::{DType, funcify};
 
-use crate::backend::Candle;
 use crate::cpu::{is_nan, map_along, with_element};
+use crate::device::Candle;
 
 funcify!(Candle, Sort, |call, [x]| sort(&call, &x));
 
-fn sort(call: &Call<'_, Candle, Sort>, x: &Tensor) -> Result<[Tensor; 2], BackendError> {
+fn sort(call: &KernelCall<'_, Candle, Sort>, x: &Tensor) -> Result<[Tensor; 2], BackendError> {
     if x.elem_count() == 0 {
         return Ok([x.clone(), call.backend.zeros(x.dims(), DType::I64)?]);
     }
@@ -21,7 +21,7 @@ fn sort(call: &Call<'_, Candle, Sort>, x: &Tensor) -> Result<[Tensor; 2], Backen
     Ok([x.contiguous()?.gather(&positions, call.op.axis)?, positions])
 }
 
-fn positions<E: WithDType>(call: &Call<'_, Candle, Sort>, x: &Tensor) -> Result<Tensor, BackendError> {
+fn positions<E: WithDType>(call: &KernelCall<'_, Candle, Sort>, x: &Tensor) -> Result<Tensor, BackendError> {
     let descending = call.op.descending;
     map_along(call, x, call.op.axis, move |row: &[E], result: &mut [i64]| {
         result.iter_mut().zip(0..).for_each(|(position, index)| *position = index);

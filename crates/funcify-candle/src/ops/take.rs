@@ -1,18 +1,18 @@
 //! `take`: Candle's `index_select` of clamped indices; a view for one index.
 
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::Take;
 
 use super::dynamic_slice::read_index;
-use crate::backend::{Candle, output_shape};
 use crate::cpu::{map_integers, outside_domain};
+use crate::device::{Candle, output_shape};
 
 funcify!(Candle, Take, |call, [x, indices]| take(&call, &x, &indices));
 
-fn take(call: &Call<'_, Candle, Take>, x: &Tensor, indices: &Tensor) -> Result<Tensor, BackendError> {
+fn take(call: &KernelCall<'_, Candle, Take>, x: &Tensor, indices: &Tensor) -> Result<Tensor, BackendError> {
     let axis = call.op.axis;
     let shape = output_shape(call)?;
     let size = not_empty(call, x, indices, axis)?;
@@ -30,7 +30,7 @@ fn take(call: &Call<'_, Candle, Take>, x: &Tensor, indices: &Tensor) -> Result<T
 
 /// The size of an axis; an error if it is zero and an index asks for one of its elements.
 pub(super) fn not_empty<O>(
-    call: &Call<'_, Candle, O>,
+    call: &KernelCall<'_, Candle, O>,
     x: &Tensor,
     indices: &Tensor,
     axis: usize,
@@ -45,7 +45,11 @@ pub(super) fn not_empty<O>(
 }
 
 /// Indices as contiguous i64 within `0..size`. As i64 none is the largest of its type, which Candle would skip.
-pub(super) fn clamped<O>(call: &Call<'_, Candle, O>, indices: &Tensor, size: usize) -> Result<Tensor, BackendError> {
+pub(super) fn clamped<O>(
+    call: &KernelCall<'_, Candle, O>,
+    indices: &Tensor,
+    size: usize,
+) -> Result<Tensor, BackendError> {
     use candle_core::DType;
     let last = size.saturating_sub(1) as i64;
     match indices.dtype() {

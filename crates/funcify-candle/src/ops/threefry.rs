@@ -1,16 +1,16 @@
 //! `threefry`: the core's generator, in host memory.
 
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::{Threefry, threefry_bits};
 
-use crate::backend::{Candle, elements, output_shape};
+use crate::device::{Candle, elements, output_shape};
 
 funcify!(Candle, Threefry, |call, [key, counter]| threefry(&call, &key, &counter));
 
-fn threefry(call: &Call<'_, Candle, Threefry>, key: &Tensor, counter: &Tensor) -> Result<Tensor, BackendError> {
+fn threefry(call: &KernelCall<'_, Candle, Threefry>, key: &Tensor, counter: &Tensor) -> Result<Tensor, BackendError> {
     let shape = output_shape(call)?;
     let size = call.shape(&call.op.shape)?.iter().product();
     let bits = threefry_bits(&elements(key)?, &elements(counter)?, size, call.op.words);

@@ -4,7 +4,7 @@ use candle_core::{Result, Tensor};
 use funcify::funcify;
 use funcify::ops::Transpose;
 
-use crate::backend::Candle;
+use crate::device::Candle;
 
 funcify!(Candle, Transpose, |call, [x]| transpose(x, &call.op.axes));
 

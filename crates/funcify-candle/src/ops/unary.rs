@@ -1,9 +1,7 @@
 //! Elementwise ops of one operand: Candle's for floats, this crate's for integers and for what Candle lacks.
 
-use std::f64::consts::FRAC_2_SQRT_PI;
-
 use candle_core::Tensor;
-use funcify::dispatch::Call;
+use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::ops::special;
 use funcify::ops::{
@@ -13,8 +11,8 @@ use funcify::ops::{
 };
 use funcify::{DType, funcify};
 
-use crate::backend::Candle;
-use crate::cpu::{Backward, map_floats, map_in_f64, map_integers, map1};
+use crate::cpu::{map_floats, map_in_f64, map_integers, map1};
+use crate::device::Candle;
 
 type Result<T> = std::result::Result<T, BackendError>;
 
@@ -39,84 +37,79 @@ funcify!(Candle, Floor, |_, [x]| x.floor());
 funcify!(Candle, Ceil, |_, [x]| x.ceil());
 funcify!(Candle, StopGradient, |_, [x]| Ok::<_, BackendError>(x.detach()));
 
-fn neg_integers(call: &Call<'_, Candle, Neg>, x: &Tensor) -> Result<Tensor> {
+fn neg_integers(call: &KernelCall<'_, Candle, Neg>, x: &Tensor) -> Result<Tensor> {
     map_integers!(call, x, |v| v.wrapping_neg())
 }
 
-fn abs_integers(call: &Call<'_, Candle, Abs>, x: &Tensor) -> Result<Tensor> {
+fn abs_integers(call: &KernelCall<'_, Candle, Abs>, x: &Tensor) -> Result<Tensor> {
     map_integers!(call, x, |v| v.wrapping_abs())
 }
 
-fn square_integers(call: &Call<'_, Candle, Square>, x: &Tensor) -> Result<Tensor> {
+fn square_integers(call: &KernelCall<'_, Candle, Square>, x: &Tensor) -> Result<Tensor> {
     map_integers!(call, x, |v| v.wrapping_mul(v))
 }
 
 /// Candle's own gives 0 for NaN.
-fn sign(call: &Call<'_, Candle, Sign>, x: &Tensor) -> Result<Tensor> {
+fn sign(call: &KernelCall<'_, Candle, Sign>, x: &Tensor) -> Result<Tensor> {
     if !x.dtype().is_float() {
         return map_integers!(call, x, |v| v.signum());
     }
-    let backward: Backward = |_, _, gradient| gradient.zeros_like();
-    map_floats!(call, x, Some(backward), |v| if v.is_nan() || v == 0.0 { v } else { v.signum() })
+    map_floats!(call, x, |v| if v.is_nan() || v == 0.0 { v } else { v.signum() })
 }
 
-fn expm1(call: &Call<'_, Candle, Expm1>, x: &Tensor) -> Result<Tensor> {
-    let backward: Backward = |_, y, gradient| gradient.mul(&y.affine(1.0, 1.0)?);
-    map_floats!(call, x, Some(backward), |v| v.exp_m1())
+fn expm1(call: &KernelCall<'_, Candle, Expm1>, x: &Tensor) -> Result<Tensor> {
+    map_floats!(call, x, |v| v.exp_m1())
 }
 
-fn log1p(call: &Call<'_, Candle, Log1p>, x: &Tensor) -> Result<Tensor> {
-    let backward: Backward = |x, _, gradient| gradient.div(&x.affine(1.0, 1.0)?);
-    map_floats!(call, x, Some(backward), |v| v.ln_1p())
+fn log1p(call: &KernelCall<'_, Candle, Log1p>, x: &Tensor) -> Result<Tensor> {
+    map_floats!(call, x, |v| v.ln_1p())
 }
 
 /// One pass on the CPU; elsewhere a composition of Candle's kernels.
-fn sigmoid(call: &Call<'_, Candle, Sigmoid>, x: &Tensor) -> Result<Tensor> {
+fn sigmoid(call: &KernelCall<'_, Candle, Sigmoid>, x: &Tensor) -> Result<Tensor> {
     if !x.device().is_cpu() {
         return Ok(x.neg()?.exp()?.affine(1.0, 1.0)?.recip()?);
     }
-    let backward: Backward = |_, y, gradient| gradient.mul(y)?.mul(&y.affine(-1.0, 1.0)?);
-    map_floats!(call, x, Some(backward), |v| 1.0 / (1.0 + (-v).exp()))
+    map_floats!(call, x, |v| 1.0 / (1.0 + (-v).exp()))
 }
 
 /// One pass on the CPU; elsewhere a composition of Candle's kernels.
-fn rsqrt(call: &Call<'_, Candle, Rsqrt>, x: &Tensor) -> Result<Tensor> {
+fn rsqrt(call: &KernelCall<'_, Candle, Rsqrt>, x: &Tensor) -> Result<Tensor> {
     if !x.device().is_cpu() {
         return Ok(x.sqrt()?.recip()?);
     }
-    let backward: Backward = |x, y, gradient| gradient.mul(&y.div(x)?.affine(-0.5, 0.0)?);
-    map_floats!(call, x, Some(backward), |v| 1.0 / v.sqrt())
+    map_floats!(call, x, |v| 1.0 / v.sqrt())
 }
 
-fn not(call: &Call<'_, Candle, Not>, x: &Tensor) -> Result<Tensor> {
+fn not(call: &KernelCall<'_, Candle, Not>, x: &Tensor) -> Result<Tensor> {
     if call.dtype(0) == DType::Bool {
-        return map1(call, x, None, |v: u8| u8::from(v == 0));
+        return map1(call, x, |v: u8| u8::from(v == 0));
     }
     map_integers!(call, x, |v| !v)
 }
 
-/// Kernels in f64, each with the gradient that Candle's own `backward` takes: from x, y and the gradient of y.
+/// Kernels in f64.
 macro_rules! in_f64 {
-    ($($op:ident => $function:expr, $backward:expr;)*) => {
-        $(funcify!(Candle, $op, |call, [x]| map_in_f64(&call, &x, $backward, $function as fn(f64) -> f64));)*
+    ($($op:ident => $function:expr;)*) => {
+        $(funcify!(Candle, $op, |call, [x]| map_in_f64(&call, &x, $function as fn(f64) -> f64));)*
     };
 }
 
 in_f64! {
-    Tan => f64::tan, Some(|_, y, g| g.mul(&y.sqr()?.affine(1.0, 1.0)?));
-    Asin => f64::asin, Some(|x, _, g| g.div(&x.sqr()?.affine(-1.0, 1.0)?.sqrt()?));
-    Acos => f64::acos, Some(|x, _, g| g.neg()?.div(&x.sqr()?.affine(-1.0, 1.0)?.sqrt()?));
-    Atan => f64::atan, Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, 1.0)?));
-    Sinh => f64::sinh, Some(|_, y, g| g.mul(&y.sqr()?.affine(1.0, 1.0)?.sqrt()?));
-    Cosh => f64::cosh, Some(|x, _, g| g.mul(&x.exp()?.sub(&x.neg()?.exp()?)?.affine(0.5, 0.0)?));
-    Asinh => special::asinh, Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, 1.0)?.sqrt()?));
-    Acosh => special::acosh, Some(|x, _, g| g.div(&x.sqr()?.affine(1.0, -1.0)?.sqrt()?));
-    Atanh => special::atanh, Some(|x, _, g| g.div(&x.sqr()?.affine(-1.0, 1.0)?));
-    Erfc => special::erfc, Some(|x, _, g| g.mul(&x.sqr()?.neg()?.exp()?.affine(-FRAC_2_SQRT_PI, 0.0)?));
-    ErfInv => special::erf_inv, Some(|_, y, g| g.mul(&y.sqr()?.exp()?.affine(FRAC_2_SQRT_PI.recip(), 0.0)?));
-    Lgamma => special::lgamma, None;
-    Digamma => special::digamma, None;
-    Cbrt => f64::cbrt, Some(|_, y, g| g.div(&y.sqr()?.affine(3.0, 0.0)?));
-    Round => f64::round_ties_even, Some(|_, _, g| g.zeros_like());
-    Trunc => f64::trunc, Some(|_, _, g| g.zeros_like());
+    Tan => f64::tan;
+    Asin => f64::asin;
+    Acos => f64::acos;
+    Atan => f64::atan;
+    Sinh => f64::sinh;
+    Cosh => f64::cosh;
+    Asinh => special::asinh;
+    Acosh => special::acosh;
+    Atanh => special::atanh;
+    Erfc => special::erfc;
+    ErfInv => special::erf_inv;
+    Lgamma => special::lgamma;
+    Digamma => special::digamma;
+    Cbrt => f64::cbrt;
+    Round => f64::round_ties_even;
+    Trunc => f64::trunc;
 }

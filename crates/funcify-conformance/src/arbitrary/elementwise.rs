@@ -143,3 +143,17 @@ pub(super) fn kinked(maker: &mut Maker<'_>) {
     maker.count(name);
     maker.add(value, bound);
 }
+
+#[cfg(test)]
+mod tests {
+    use funcify::ops::{OpRules, Unary};
+
+    #[test]
+    fn every_op_of_one_operand_is_drawn() {
+        let source = include_str!("elementwise.rs");
+        for op in Unary::ALL.iter().filter(|op| !matches!(op, Unary::Neg | Unary::Not)) {
+            let call = format!(".{}(", op.name());
+            assert!(source.contains(&call), "neither `SMOOTH` nor `kinked` has a function with `x{call})`");
+        }
+    }
+}

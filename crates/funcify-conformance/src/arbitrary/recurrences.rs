@@ -436,7 +436,7 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
         carries: init.len(),
         invariants: captured.len(),
         unroll: 1,
-        residuals: maker.choices.one_in(6).then(|| super::transforms::residuals(maker)),
+        policy: maker.choices.one_in(6).then(|| super::transforms::policy(maker)),
         truncate: None,
     };
     let operands: Vec<Value> = (sequence_values.iter().map(|entry| entry.value))

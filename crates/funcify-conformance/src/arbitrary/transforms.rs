@@ -1,7 +1,8 @@
 //! Derivatives and lanes inside of the program.
 
 use funcify::{
-    Disconnected, GradOptions, Residuals, Value, VmapOptions, grad_with, hvp, jacobian, jvp, vjp_with, vmap, vmap_with,
+    CheckpointPolicy, Disconnected, GradOptions, Value, VmapOptions, grad_with, hvp, jacobian, jvp, vjp_with, vmap,
+    vmap_with,
 };
 
 use super::maker::{Entry, LIMIT, Maker, Part};
@@ -14,13 +15,18 @@ pub(super) fn transform(maker: &mut Maker<'_>) {
 }
 
 fn options(maker: &mut Maker<'_>) -> GradOptions {
-    GradOptions::new().disconnected(Disconnected::Zeros).residuals(residuals(maker))
+    GradOptions::new().disconnected(Disconnected::Zeros).policy(policy(maker))
 }
 
 /// What loops keep. Segments of segments are left to the properties: loops in loops in such a program are large.
-pub(super) fn residuals(maker: &mut Maker<'_>) -> Residuals {
+pub(super) fn policy(maker: &mut Maker<'_>) -> CheckpointPolicy {
     let steps = 1 + maker.choices.below(3);
-    let policies = [Residuals::Recompute, Residuals::SaveDots, Residuals::SaveAll, Residuals::Segments(steps)];
+    let policies = [
+        CheckpointPolicy::Recompute,
+        CheckpointPolicy::SaveDots,
+        CheckpointPolicy::SaveAll,
+        CheckpointPolicy::Segments(steps),
+    ];
     maker.choices.of(&policies)
 }
 

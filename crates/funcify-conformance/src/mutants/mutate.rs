@@ -62,7 +62,7 @@ const WORDS: [&str; 44] = [
     "until",
     "down",
     "unroll",
-    "residuals",
+    "policy",
     "truncate",
     "last",
     "with",

@@ -7,8 +7,8 @@ use std::time::Duration;
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::rewrite::{RULES, RewriteOptions};
 use funcify::{
-    Cancellation, Disconnected, Error, GradOptions, Graph, HostTensor, Residuals, Sizes, VmapOptions, Wrt, evaluate,
-    set_memory_budget, to_dot,
+    Cancellation, CheckpointPolicy, Disconnected, Error, GradOptions, Graph, HostTensor, Sizes, VmapOptions, Wrt,
+    evaluate, set_memory_budget, to_dot,
 };
 
 use super::ops;
@@ -194,9 +194,14 @@ fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
 /// A transformation gives a sound program that can be printed, or a typed error.
 fn derivatives(graph: &Graph, seed: u64) -> Result<(), String> {
     let options = || {
-        let policies = [Residuals::Recompute, Residuals::SaveAll, Residuals::SaveDots, Residuals::Segments(2)];
+        let policies = [
+            CheckpointPolicy::Recompute,
+            CheckpointPolicy::SaveAll,
+            CheckpointPolicy::SaveDots,
+            CheckpointPolicy::Segments(2),
+        ];
         let policy = policies[(seed % 4) as usize].clone();
-        GradOptions::new().disconnected(Disconnected::Zeros).residuals(policy)
+        GradOptions::new().disconnected(Disconnected::Zeros).policy(policy)
     };
     let all: [(&str, &dyn Fn() -> funcify::Result<Graph>); 3] = [
         ("vjp", &|| graph.vjp(Wrt::Floats, options())),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use funcify::{Dim, Graph, HostTensor, Residuals, Scalar, VmapOptions, evaluate};
+use funcify::{CheckpointPolicy, Dim, Graph, HostTensor, Scalar, VmapOptions, evaluate};
 
 use super::{Checked, Disagreement, REORDERED, Subject, Tally, derived, failed, is_finite, options, same};
 use crate::arbitrary::is_ragged;
@@ -108,7 +108,7 @@ fn stacked(lanes: &[HostTensor], axis: usize) -> HostTensor {
 pub(super) fn gradient_of_lanes(subject: &mut Subject<'_>, graph: &Graph, vjp: &Graph, tally: &mut Tally) -> Checked {
     let property = "gradient of lanes";
     let Some(mut lanes) = lanes(subject, "lanes", tally)? else { return Ok(()) };
-    let batched = derived(property, &lanes.graph, lanes.graph.vjp(.., options(&Residuals::Recompute)))?;
+    let batched = derived(property, &lanes.graph, lanes.graph.vjp(.., options(&CheckpointPolicy::Recompute)))?;
     let cotangents = graph.outputs().iter().map(|output| format!("ct_{}", output.name));
     let cotangents: Vec<String> = cotangents.filter(|name| subject.inputs.contains_key(name)).collect();
     for name in &cotangents {

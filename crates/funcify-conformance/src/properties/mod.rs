@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use funcify::dispatch::{CompileOptions, Executor, LoopStrategy, Reference};
 use funcify::rewrite::RewriteOptions;
-use funcify::{Disconnected, Error, GradOptions, Graph, HostTensor, Residuals, Sizes, TensorType, evaluate};
+use funcify::{CheckpointPolicy, Disconnected, Error, GradOptions, Graph, HostTensor, Sizes, TensorType, evaluate};
 
 use crate::arbitrary::{Kept, Rules, arguments, mixed};
 use crate::runner::modes_of;
@@ -46,16 +46,16 @@ impl Tally {
 type Checked<T = ()> = Result<T, Disagreement>;
 
 /// One policy of each kind.
-fn policies() -> [Residuals; 7] {
-    let (segments, levels) = (Residuals::Segments(2), Residuals::Levels(vec![3, 2]));
+fn policies() -> [CheckpointPolicy; 7] {
+    let (segments, levels) = (CheckpointPolicy::Segments(2), CheckpointPolicy::Levels(vec![3, 2]));
     [
-        Residuals::Recompute,
-        Residuals::SaveDots,
-        Residuals::SaveCostly,
-        Residuals::SaveAll,
+        CheckpointPolicy::Recompute,
+        CheckpointPolicy::SaveDots,
+        CheckpointPolicy::SaveCostly,
+        CheckpointPolicy::SaveAll,
         segments,
         levels,
-        Residuals::Budget(200),
+        CheckpointPolicy::Budget(200),
     ]
 }
 
@@ -166,8 +166,8 @@ fn floats_of(graph: &Graph) -> Vec<String> {
     indices.map(|index| graph.input_name(index).to_string()).collect()
 }
 
-fn options(residuals: &Residuals) -> GradOptions {
-    GradOptions::new().disconnected(Disconnected::Zeros).residuals(residuals.clone())
+fn options(policy: &CheckpointPolicy) -> GradOptions {
+    GradOptions::new().disconnected(Disconnected::Zeros).policy(policy.clone())
 }
 
 fn failed(property: &'static str, graph: &Graph, error: &Error) -> Disagreement {
@@ -240,7 +240,7 @@ pub fn check_backend(kept: &Kept, executor: &dyn Executor) -> Checked<Tally> {
     }
     let graph = subject.graph.clone();
     modes(&subject, executor, &graph, &results, ON_DEVICE, &mut tally)?;
-    let vjp = derived("vjp", &graph, graph.vjp(.., options(&Residuals::Recompute)))?;
+    let vjp = derived("vjp", &graph, graph.vjp(.., options(&CheckpointPolicy::Recompute)))?;
     let cotangents: Vec<HostTensor> = results.iter().map(|value| subject.another(value)).collect();
     subject.give(&vjp, &graph, cotangents.iter().filter(|value| value.dtype().is_float()));
     let expected = subject.run("vjp", &vjp)?;
@@ -315,9 +315,9 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
     };
     let values = subject.run("evaluation", &graph)?;
     // Loops over segments of loops over segments, differentiated again and again, are large programs.
-    let residuals = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();
+    let policy = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();
     let jvp = derived(forward, &graph, graph.jvp(..))?;
-    let vjp = derived(reverse, &graph, graph.vjp(.., options(&residuals)))?;
+    let vjp = derived(reverse, &graph, graph.vjp(.., options(&policy)))?;
     let tangents: Vec<HostTensor> = wrt.iter().map(|name| subject.another(&subject.inputs[name].clone())).collect();
     let cotangents: Vec<HostTensor> = values.iter().map(|value| subject.another(value)).collect();
     let of_outputs = || cotangents.iter().filter(|value| value.dtype().is_float());
@@ -355,7 +355,7 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
         }
     }
     if level == 1 {
-        others(&mut subject, &graph, &vjp, &pulled, &residuals, tally)?;
+        others(&mut subject, &graph, &vjp, &pulled, &policy, tally)?;
     }
     let goes_on = match level {
         1 => !subject.is_sampled || subject.below(3) == 0,
@@ -379,15 +379,15 @@ fn gradient(mut subject: Subject<'_>, tally: &mut Tally) -> Checked {
         return Ok(());
     }
     let graph = subject.graph.clone();
-    let residuals = policies()[subject.below(6) as usize].clone();
-    let vjp = derived("vjp", &graph, graph.vjp(.., options(&residuals)))?;
+    let policy = policies()[subject.below(6) as usize].clone();
+    let vjp = derived("vjp", &graph, graph.vjp(.., options(&policy)))?;
     let values = subject.run("evaluation", &graph)?;
     let cotangents: Vec<HostTensor> = values.iter().map(|value| subject.another(value)).collect();
     subject.give(&vjp, &graph, cotangents.iter().filter(|value| value.dtype().is_float()));
     let pulled = subject.run("vjp", &vjp)?;
     same("vjp", &graph, &pulled[..values.len()], &values, REORDERED)?;
     tally.count("vjp that is not linear");
-    others(&mut subject, &graph, &vjp, &pulled, &residuals, tally)?;
+    others(&mut subject, &graph, &vjp, &pulled, &policy, tally)?;
     let names: Vec<&str> = vjp.outputs()[values.len()..].iter().map(|output| output.name.as_str()).collect();
     let next = derived("only", &graph, vjp.only(&names))?;
     derivatives(Subject { graph: next, ..subject }, 2, tally)
@@ -399,15 +399,15 @@ fn others(
     graph: &Graph,
     vjp: &Graph,
     pulled: &[HostTensor],
-    used: &Residuals,
+    used: &CheckpointPolicy,
     tally: &mut Tally,
 ) -> Checked {
     modes(subject, &Reference, vjp, pulled, REORDERED, tally)?;
     let has_loops = !used_by_loops(graph).is_empty();
     let others = policies().into_iter().filter(|other| has_loops && other != used);
     let (skipped, taken) = if subject.is_sampled { (subject.below(5) as usize, 1) } else { (0, 6) };
-    for residuals in &others.skip(skipped).take(taken).collect::<Vec<_>>() {
-        let other = derived("residuals", graph, graph.vjp(.., options(residuals)))?;
+    for policy in &others.skip(skipped).take(taken).collect::<Vec<_>>() {
+        let other = derived("residuals", graph, graph.vjp(.., options(policy)))?;
         let results = subject.run("residuals", &other)?;
         same("residuals", &other, &results, pulled, if subject.kept.is_exact { REORDERED } else { 1e-2 })?;
         tally.count("residuals");

@@ -30,10 +30,10 @@ pub(super) fn straight(subject: &Subject<'_>, tally: &mut Tally) -> Checked {
 fn derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level: usize, tally: &mut Tally) -> Checked {
     let property = ["straight derivative", "second straight derivative", "third straight derivative"][level - 1];
     let is_forward = subject.below(3) == 0;
-    let residuals = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();
+    let policy = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();
     let derive = |graph: &Graph| match is_forward {
         true => graph.jvp(..),
-        false => graph.vjp(.., options(&residuals)),
+        false => graph.vjp(.., options(&policy)),
     };
     let (of_graph, of_straight) = match (derive(graph), derive(straight)) {
         (Ok(of_graph), Ok(of_straight)) => (of_graph, of_straight),

@@ -69,7 +69,7 @@ impl Executor for Fake {
         true
     }
 
-    fn lacks(&self, _: DType, _: usize) -> Option<String> {
+    fn unsupported(&self, _: DType, _: usize) -> Option<String> {
         None
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use funcify::derivative::{Dual, Primals, jvp_with};
+use funcify::derivative::{Dual, VjpContext, jvp_with};
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, batch_elementwise};
 use funcify::vmap::Batched;
 use funcify::{
@@ -83,8 +83,8 @@ impl CustomOp for Square {
         Some(jvp_with(Custom::new(*self), operands, |_, _| vec![tangent]))
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Option<Vec<Option<Value>>> {
-        let slope = primals.operands[0] * (2.0 * (1.0 + self.off(&[Wrong::Reverse, Wrong::BothModes])));
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Option<Vec<Option<Value>>> {
+        let slope = context.operands[0] * (2.0 * (1.0 + self.off(&[Wrong::Reverse, Wrong::BothModes])));
         Some(vec![cotangents[0].map(|cotangent| cotangent * slope)])
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::error::Site;
-use crate::graph::tracer::keep_name;
-use crate::graph::{Graph, Node, Value, ValueId, at_site, emit};
+use crate::graph::tracer::keep_names;
+use crate::graph::{Graph, Node, Replay, ValueId, at_site, emit, trace_body};
 use crate::ops::{Op, Unary};
-use crate::vmap::trace_body;
+use crate::value::Value;
 
 /// Which values have a float type and depend on an input that is wanted, as far as the graph's structure says and
 /// `stop_gradient` does not end it.
@@ -62,7 +62,8 @@ impl Op {
             Some(graph) if has_rules(body) => Arc::new(graph),
             _ => body.clone(),
         };
-        self.with_bodies(bodies.into_iter().zip(self.active_params(wanted)).map(replaced).collect())
+        let active = self.bodied().map_or(Vec::new(), |op| op.active_params(wanted));
+        self.with_bodies(bodies.into_iter().zip(active).map(replaced).collect())
     }
 }
 
@@ -89,31 +90,21 @@ fn forward_graph(graph: &Graph, wanted: &[bool]) -> Option<Graph> {
 fn run_forward(graph: &Graph, inputs: &[Value], wanted: &[bool]) -> Vec<Value> {
     let graph = &*graph.with_free_symbols();
     let active = active_values(graph, wanted);
-    let mut values = vec![Value::poison(); active.len()];
-    for (input, value) in graph.inputs().iter().zip(inputs) {
-        values[input.value.index()] = *value;
-    }
-    let live = graph.live_nodes();
-    for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
-        let operands: Vec<Value> = node.inputs.iter().map(|input| values[input.index()]).collect();
+    let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
         if operands.iter().any(|operand| operand.is_poison()) {
-            continue;
+            return Vec::new();
         }
         let is_active = node.outputs.iter().any(|output| active[output.index()]);
         let results = at_site(node.site, || match &node.op {
             op if !is_active => emit(op.clone(), &operands, Site::Unknown),
-            Op::Call(call) => call.forward(&operands).results,
+            Op::Call(call) => call.forward_pass(&operands).results,
             op => {
                 let wanted: Vec<bool> = node.inputs.iter().map(|input| active[input.index()]).collect();
                 emit(op.with_forward_rules(&wanted), &operands, Site::Unknown)
             }
         });
-        for (output, result) in node.outputs.iter().zip(results) {
-            if let Some(name) = graph.value_name(*output) {
-                keep_name(result, name);
-            }
-            values[output.index()] = result;
-        }
-    }
-    graph.outputs().iter().map(|output| values[output.value.index()]).collect()
+        keep_names(graph, node, results.iter().copied());
+        results
+    });
+    replayed.outputs(Value::poison)
 }

@@ -1,14 +1,18 @@
 //! The front doors inside a trace: `grad(xs, |xs| loss)` and its family.
 
 use super::disconnected::disconnected;
-use super::{Choices, Dual, Residuals, Tape, inline, push_forward};
+use super::{Choices, Dual, Tape, push_forward};
 use crate::error::{Place, Site};
 use crate::graph::tracer::{BodyTrace, ClosedBody};
-use crate::graph::{Value, at_site, fail, iota};
+use crate::graph::{at_site, fail, inline, trace_body};
+use crate::host::HostTensor;
+use crate::ops::scan::CheckpointPolicy;
+use crate::ops::switch::switch;
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim, Shape, TensorType};
-use crate::vmap::{trace_body, vmap};
-use crate::{HostTensor, constant, switch};
+use crate::value::constant;
+use crate::value::{Value, iota};
+use crate::vmap::vmap;
 
 /// What a gradient is where no path leads from the result to an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,8 +45,8 @@ impl GradOptions {
     }
 
     /// What loops keep for their backward loops, if they say nothing themselves.
-    pub fn residuals(mut self, residuals: Residuals) -> Self {
-        self.choices.residuals = residuals;
+    pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
+        self.choices.policy = policy;
         self
     }
 

@@ -8,11 +8,12 @@ use super::build::trace_function;
 use crate::error::{Place, Site};
 use crate::graph::rules::OpenRule;
 use crate::graph::tracer::{self, BodyTrace, ClosedBody, depth};
-use crate::graph::{Graph, Value, at_site, emit, fail, full};
+use crate::graph::{Graph, at_site, emit, fail};
 use crate::ops::call::check_sizes;
 use crate::ops::{Call, Rule};
 use crate::tree::{self, Tree};
 use crate::types::TensorType;
+use crate::value::{Value, full};
 
 /// How many bodies may be open where a rule is traced. More means that a rule calls the function that it is the rule of.
 const MAX_DEPTH: usize = 64;

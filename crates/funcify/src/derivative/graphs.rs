@@ -5,11 +5,12 @@ use std::ops::RangeFull;
 
 use super::build::{Disconnected, GradOptions, check_loss};
 use super::disconnected::disconnected;
-use super::{Dual, Tape, inline, jacobian, push_forward};
+use super::{Dual, Tape, jacobian, push_forward};
 use crate::error::{Place, Result, Site};
-use crate::graph::{Graph, Output, Value, at_site, fail, fresh_symbol, tracer};
+use crate::graph::{Graph, Output, at_site, fail, fresh_symbol, inline, tracer};
+use crate::tree::Named;
 use crate::types::{Dim, Symbol, TensorType};
-use crate::vmap::Named;
+use crate::value::Value;
 
 /// The inputs of a graph by which it is differentiated: names, or `..` for all that have a float type.
 #[derive(Clone, Debug)]
@@ -248,9 +249,7 @@ impl Graph {
         wrt: &Wrt,
         f: impl FnOnce(&[Value], &[bool]) -> Vec<(String, Value)>,
     ) -> Result<Graph> {
-        if let Err(errors) = self.check() {
-            return errors.into_iter().next().map_or_else(|| Ok(self.clone()), Err);
-        }
+        self.checked()?;
         let wanted = self.wanted(at, wrt)?;
         let graph = tracer::build(self.name(), at.site, |_| {
             tracer::reserve_symbols(self);

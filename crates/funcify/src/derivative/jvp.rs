@@ -2,36 +2,20 @@
 
 use super::Dual;
 use crate::error::Site;
-use crate::graph::tracer::{has_failed, keep_name};
-use crate::graph::{Graph, Value, ValueId, at_site, emit};
+use crate::graph::tracer::{has_failed, keep_names};
+use crate::graph::{Graph, Replay, at_site, emit};
 use crate::ops::{Op, OpRules};
+use crate::value::Value;
 
 /// Adds the nodes of `graph` that its outputs need to the open trace, and their tangents; gives its outputs.
 pub(crate) fn jvp(graph: &Graph, inputs: &[Dual]) -> Vec<Dual> {
     let graph = &*graph.with_free_symbols();
-    let mut values: Vec<Option<Dual>> = vec![None; graph.values().count()];
-    for (input, dual) in graph.inputs().iter().zip(inputs) {
-        values[input.value.index()] = Some(*dual);
-    }
-    let of = |values: &[Option<Dual>], id: ValueId| values[id.index()].unwrap_or(Dual::constant(Value::poison()));
-    let live = graph.live_nodes();
-    for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
-        let operands: Vec<Dual> = node.inputs.iter().map(|input| of(&values, *input)).collect();
+    let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
         let results = at_site(node.site, || jvp_node(&node.op, &operands));
-        for (output, result) in node.outputs.iter().zip(results) {
-            if let Some(name) = graph.value_name(*output) {
-                keep_name(result.primal, name);
-            }
-            values[output.index()] = Some(result);
-        }
-    }
-    graph.outputs().iter().map(|output| of(&values, output.value)).collect()
-}
-
-/// Adds the nodes of `graph` that its outputs need to the open trace; gives its outputs.
-pub(crate) fn inline(graph: &Graph, inputs: &[Value]) -> Vec<Value> {
-    let inputs: Vec<Dual> = inputs.iter().map(|value| Dual::constant(*value)).collect();
-    jvp(graph, &inputs).into_iter().map(|output| output.primal).collect()
+        keep_names(graph, node, results.iter().map(|result| result.primal));
+        results
+    });
+    replayed.outputs(|| Dual::constant(Value::poison()))
 }
 
 /// Applies the rule of one op, if any operand has a tangent. Nothing after a failure.

@@ -4,10 +4,10 @@
 //! is taken. So it is taken nowhere: those inputs are parameters of a body, of which no value is needed in the end. If one
 //! is needed, the program's derivative depends on it, and the program is not linear in it.
 
-use super::{Choices, Tape, inline};
-use crate::graph::{Graph, Value};
+use super::{Choices, Tape};
+use crate::graph::{Graph, inline, trace_body};
 use crate::types::TensorType;
-use crate::vmap::trace_body;
+use crate::value::Value;
 
 /// The transpose of a graph as a graph.
 pub(super) struct Transpose {

@@ -9,13 +9,14 @@ use std::collections::BTreeSet;
 
 use super::build::{check_same_type, derived, trace_function};
 use super::linear::{NoTranspose, Transpose};
-use super::{Choices, GradOptions, Residuals, Tape, Wrt, no_derivative};
+use super::{Choices, GradOptions, Tape, Wrt, no_derivative};
 use crate::error::{Place, Result, Site};
-use crate::graph::tracer::{self, keep_name};
-use crate::graph::{Graph, Node, Output, Value, ValueId, at_site, binds, emit, fail, full, iota, uses_any};
-use crate::tree::{self, Tree};
+use crate::graph::tracer::{self, keep_names};
+use crate::graph::{Graph, Node, Output, Replay, ValueId, at_site, emit, fail, trace_body, uses_any};
+use crate::ops::scan::CheckpointPolicy;
+use crate::tree::{self, Named, Tree};
 use crate::types::{DType, Dim, Symbol, TensorType};
-use crate::vmap::{Named, trace_body};
+use crate::value::{Value, full, iota};
 
 /// A graph's derivative at some inputs.
 pub(super) struct Split {
@@ -95,7 +96,7 @@ impl Split {
         for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             again[index] = node.inputs.iter().any(|input| linear[input.index()]);
             // A loop that gives a size gives it once.
-            let depends = node.inputs.iter().any(|input| fixed[input.index()]) || binds(&node.op).next().is_some();
+            let depends = node.inputs.iter().any(|input| fixed[input.index()]) || node.op.binds().next().is_some();
             once[index] = depends && !again[index];
             node.outputs.iter().for_each(|output| linear[output.index()] = again[index]);
             node.outputs.iter().for_each(|output| fixed[output.index()] = once[index]);
@@ -115,12 +116,10 @@ impl Split {
         }
         let saved: Vec<ValueId> =
             graph.values().filter(|value| fixed[value.index()] && used_again[value.index()]).collect();
-        let mut values = vec![None; count];
-        for (input, value) in graph.inputs()[tangents..].iter().zip(&captures) {
-            values[input.value.index()] = Some(*value);
-        }
-        add_nodes(&graph, &mut values, &once);
-        let mut results: Vec<Value> = saved.iter().map(|id| values[id.index()].unwrap_or_else(Value::poison)).collect();
+        let mut values = Replay::new(&graph, []);
+        graph.inputs()[tangents..].iter().zip(&captures).for_each(|(input, value)| values.set(input.value, *value));
+        let values = with_nodes(values, &graph, &once);
+        let mut results: Vec<Value> = saved.iter().map(|id| values.get(*id).unwrap_or_else(Value::poison)).collect();
         // A vector of that size keeps the loop that gives a size, and tells it to a graph of its own.
         let sizes = sizes(&graph, tangents, &again);
         let sizes = sizes.iter().filter(|size| is_apart || size.name().starts_with('$'));
@@ -131,16 +130,11 @@ impl Split {
     /// Adds the tangents of the float outputs to the open trace; `None` for those that do not depend on the inputs.
     pub(super) fn apply(&self, tangents: &[Value], saved: &[Value]) -> Vec<Option<Value>> {
         let graph = &self.graph;
-        let mut values = vec![None; graph.values().count()];
-        for (input, value) in graph.inputs().iter().zip(tangents) {
-            values[input.value.index()] = Some(*value);
-        }
-        for (id, value) in self.saved.iter().zip(saved) {
-            values[id.index()] = Some(*value);
-        }
-        add_nodes(graph, &mut values, &self.again);
+        let mut values = Replay::new(graph, tangents.iter().copied());
+        self.saved.iter().zip(saved).for_each(|(id, value)| values.set(*id, *value));
+        let values = with_nodes(values, graph, &self.again);
         let mut outputs = graph.outputs().iter();
-        let mut next = || outputs.next().and_then(|output| values[output.value.index()]);
+        let mut next = || outputs.next().and_then(|output| values.get(output.value));
         self.connected.iter().map(|connected| if *connected { next() } else { None }).collect()
     }
 }
@@ -165,24 +159,18 @@ fn sizes(graph: &Graph, known: usize, which: &[bool]) -> BTreeSet<Symbol> {
 }
 
 /// Adds some nodes of a graph to the open trace.
-fn add_nodes(graph: &Graph, values: &mut [Option<Value>], which: &[bool]) {
-    for (node, _) in graph.nodes().iter().zip(which).filter(|(_, which)| **which) {
-        let operands: Option<Vec<Value>> = node.inputs.iter().map(|input| values[input.index()]).collect();
-        let Some(operands) = operands else { continue };
+fn with_nodes<'g>(values: Replay<'g, Value>, graph: &Graph, which: &[bool]) -> Replay<'g, Value> {
+    values.some(which, |_, node, operands| {
         let results = at_site(node.site, || emit(node.op.clone(), &operands, Site::Unknown));
-        for (output, result) in node.outputs.iter().zip(results) {
-            if let Some(name) = graph.value_name(*output) {
-                keep_name(result, name);
-            }
-            values[output.index()] = Some(result);
-        }
-    }
+        keep_names(graph, node, results.iter().copied());
+        results
+    })
 }
 
 /// A function's derivative at a point: what [`linearize`] gives.
 ///
 /// It is a value of the trace in which it was made, and may be applied in the bodies of loops in it.
-pub struct Linear<X, Y> {
+pub struct LinearMap<X, Y> {
     /// Those of `xs`.
     leaves: Vec<(String, Value)>,
     /// What the function gave.
@@ -193,7 +181,7 @@ pub struct Linear<X, Y> {
     of: std::marker::PhantomData<fn(X)>,
 }
 
-impl<X: Tree, Y: Tree> Linear<X, Y> {
+impl<X: Tree, Y: Tree> LinearMap<X, Y> {
     /// The derivative of the results along `tangents`, which have the structure and the types of `xs`.
     ///
     /// The tangent of an integer is not looked at. A result that does not depend on `xs`, or is no float, has a tangent of
@@ -229,7 +217,7 @@ impl<X: Tree, Y: Tree> Linear<X, Y> {
 
 /// The results of `f`, and its derivative at `xs` as a function of tangents, as JAX's `linearize`.
 ///
-/// `f` is computed once, by this call; each [`Linear::apply`] costs what the derivative alone does. Loops save all that
+/// `f` is computed once, by this call; each [`LinearMap::apply`] costs what the derivative alone does. Loops save all that
 /// their derivatives read; [`linearize_with`] saves less. Every op in `f` needs a rule for reverse mode.
 ///
 /// `xs` and the results are any [`Tree`]. Values of the enclosing graph that the closure uses are constants.
@@ -248,18 +236,18 @@ impl<X: Tree, Y: Tree> Linear<X, Y> {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 #[track_caller]
-pub fn linearize<X: Tree, Y: Tree>(xs: X, f: impl FnOnce(X) -> Y) -> (Y, Linear<X, Y>) {
-    let choices = Choices { residuals: Residuals::SaveAll, ..Choices::default() };
+pub fn linearize<X: Tree, Y: Tree>(xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearMap<X, Y>) {
+    let choices = Choices { policy: CheckpointPolicy::SaveAll, ..Choices::default() };
     linearized(Place::new("linearize", Site::caller()), &choices, xs, f)
 }
 
 /// [`linearize`] with options, of which it heeds what loops save.
 #[track_caller]
-pub fn linearize_with<X: Tree, Y: Tree>(options: GradOptions, xs: X, f: impl FnOnce(X) -> Y) -> (Y, Linear<X, Y>) {
+pub fn linearize_with<X: Tree, Y: Tree>(options: GradOptions, xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearMap<X, Y>) {
     linearized(Place::new("linearize", Site::caller()), &options.choices, xs, f)
 }
 
-fn linearized<X: Tree, Y: Tree>(at: Place, choices: &Choices, xs: X, f: impl FnOnce(X) -> Y) -> (Y, Linear<X, Y>) {
+fn linearized<X: Tree, Y: Tree>(at: Place, choices: &Choices, xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearMap<X, Y>) {
     let leaves = tree::leaves(&xs, "x");
     let (closed, ys) = trace_function(&at, &leaves, &xs, f);
     let count = tree::leaves(&ys, "y").len();
@@ -279,7 +267,7 @@ fn linearized<X: Tree, Y: Tree>(at: Place, choices: &Choices, xs: X, f: impl FnO
     let mut results = results.filter(|_| split.is_some()).unwrap_or_else(|| vec![Value::poison(); count]);
     let saved = results.split_off(count);
     let (ys, kept) = (tree::rebuild(&ys, &results), tree::rebuild(&ys, &results));
-    (ys, Linear { leaves, ys: kept, results, saved, split, of: std::marker::PhantomData })
+    (ys, LinearMap { leaves, ys: kept, results, saved, split, of: std::marker::PhantomData })
 }
 
 impl Graph {
@@ -338,9 +326,7 @@ impl Graph {
                 Named(named.collect())
             })
         })?;
-        match linear.check() {
-            Ok(()) => Ok((forward, linear)),
-            Err(errors) => errors.into_iter().next().map_or_else(|| Ok((forward, linear)), Err),
-        }
+        linear.checked()?;
+        Ok((forward, linear))
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use crate::{
-    Builder, DType, GradOptions, Graph, HostTensor, Residuals, ScanOptions, Value, associative_scan, cond, constant,
-    custom_jvp, custom_vjp, evaluate, fori_loop, grad, jvp, linearize, linearize_with, scan, scan_until, scan_with,
-    vmap, while_loop,
+    Builder, CheckpointPolicy, DType, GradOptions, Graph, HostTensor, ScanOptions, Value, associative_scan, cond,
+    constant, custom_jvp, custom_vjp, evaluate, fori_loop, grad, jvp, linearize, linearize_with, scan, scan_until,
+    scan_with, vmap, while_loop,
 };
 
 fn vector(elements: [f64; 3]) -> HostTensor {
@@ -33,10 +33,10 @@ fn check(f: impl Fn(Value) -> Value) {
         (y, a, b)
     });
     let expected = evaluate(&expected.unwrap(), &inputs).unwrap();
-    for residuals in [Residuals::SaveAll, Residuals::Recompute] {
+    for policy in [CheckpointPolicy::SaveAll, CheckpointPolicy::Recompute] {
         let graph = Graph::build("linear", |g| {
             let [x, v, w] = ["x", "v", "w"].map(|name| g.input(name, "f64[3]"));
-            let (y, derivative) = linearize_with(GradOptions::new().residuals(residuals.clone()), x, &f);
+            let (y, derivative) = linearize_with(GradOptions::new().policy(policy.clone()), x, &f);
             let along_w = scan_with(ScanOptions::new().length(2), y, (), |_, ()| (derivative.apply(w), ())).0;
             (y, derivative.apply(v), along_w)
         });
@@ -48,7 +48,7 @@ fn check(f: impl Fn(Value) -> Value) {
         close(&function.call_host(&inputs).unwrap(), &expected, &graph);
 
         let function = Graph::build("f", |g| f(g.input("x", "f64[3]"))).unwrap();
-        let (forward, linear) = function.linearize(.., GradOptions::new().residuals(residuals)).unwrap();
+        let (forward, linear) = function.linearize(.., GradOptions::new().policy(policy)).unwrap();
         forward.check().unwrap_or_else(|errors| panic!("{errors:?}\n{forward}"));
         let mut results = evaluate(&forward, &inputs[..1]).unwrap();
         let residuals = results.split_off(1);

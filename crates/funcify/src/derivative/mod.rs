@@ -21,7 +21,7 @@ mod linearize;
 #[cfg(test)]
 mod linearize_tests;
 mod pullback;
-mod residuals;
+mod record;
 #[cfg(test)]
 mod tests;
 mod vjp;
@@ -33,16 +33,17 @@ pub use build::{
 pub(crate) use choices::Choices;
 pub use custom::{custom_jvp, custom_vjp};
 pub use graphs::Wrt;
-pub(crate) use jvp::{inline, jvp as push_forward};
+pub(crate) use jvp::jvp as push_forward;
 pub(crate) use linear::transposed;
-pub use linearize::{Linear, linearize, linearize_with};
-pub use pullback::{Pullback, Taken};
-pub use residuals::Residuals;
-pub(crate) use vjp::{Forward, Tape};
+pub use linearize::{LinearMap, linearize, linearize_with};
+pub use pullback::{BackwardInput, Pullback};
+pub(crate) use record::{Forward, Record};
+pub(crate) use vjp::Tape;
 
 use crate::error::{Error, Site};
-use crate::graph::{Value, emit, fail};
+use crate::graph::{emit, fail};
 use crate::ops::Op;
+use crate::value::Value;
 
 /// A value and its tangent, if an input that has one leads to it.
 #[derive(Clone, Copy, Debug)]
@@ -67,20 +68,20 @@ impl Dual {
 
 /// What a reverse rule knows of the forward pass.
 #[derive(Clone, Copy, Debug)]
-pub struct Primals<'a> {
+pub struct VjpContext<'a> {
     /// The operands.
     pub operands: &'a [Value],
     /// The results.
     pub results: &'a [Value],
-    /// What the forward pass saved for the rule, which only control flow does.
-    pub(crate) saved: &'a [Value],
+    /// What the forward pass kept for the rule, which only control flow does.
+    pub(crate) record: &'a Record,
     /// Of which operands a cotangent is wanted. A rule may give others too.
     pub wanted: &'a [bool],
     /// Which reverse rules are taken.
     pub(crate) choices: &'a Choices,
 }
 
-impl Primals<'_> {
+impl VjpContext<'_> {
     /// The derivative of an operand if it is wanted, for each of the operands.
     pub fn each<const N: usize>(&self, of: [&dyn Fn() -> Option<Value>; N]) -> Vec<Option<Value>> {
         of.iter().zip(self.wanted).map(|(of, wanted)| if *wanted { of() } else { None }).collect()

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use super::build::GradOptions;
 use super::graphs::{Wrt, free_name};
-use crate::HostTensor;
-use crate::error::{Result, Site};
-use crate::graph::{Graph, Output, Source, ValueId, binds, uses_any};
+use crate::error::{Error, Result, Site};
+use crate::graph::{Graph, Output, Replay, Source, ValueId, uses_any};
+use crate::host::HostTensor;
 use crate::ops::{Broadcast, Constant, Op};
 use crate::types::{Dim, Symbol};
 
@@ -23,12 +23,12 @@ pub struct Pullback {
     /// What it [`takes`](Pullback::takes) gives `grad_x` for each input `x` in `wrt`, in their order.
     pub backward: Graph,
     /// What each input of the backward pass is.
-    pub takes: Vec<Taken>,
+    pub takes: Vec<BackwardInput>,
 }
 
 /// What an input of a backward pass is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Taken {
+pub enum BackwardInput {
     /// The input of that number of the forward pass.
     Input(usize),
     /// The output of that number of the forward pass: one of the graph's, or one that is saved.
@@ -44,7 +44,7 @@ impl Graph {
     /// `vjp`.
     ///
     /// ```
-    /// use funcify::{GradOptions, Graph, HostTensor, Taken, evaluate};
+    /// use funcify::{GradOptions, Graph, HostTensor, BackwardInput, evaluate};
     ///
     /// let graph = Graph::build("double_exp", |g| g.input("x", "f64[]").exp().exp())?;
     /// let pullback = graph.pullback(["x"], GradOptions::new())?;
@@ -52,9 +52,9 @@ impl Graph {
     /// let outputs = evaluate(&pullback.forward, &[x.clone()])?;
     /// let ct = HostTensor::scalar(1f64);
     /// let inputs: Vec<_> = pullback.takes.iter().map(|taken| match taken {
-    ///     Taken::Input(_) => x.clone(),
-    ///     Taken::Output(index) => outputs[*index].clone(),
-    ///     Taken::Cotangent(_) => ct.clone(),
+    ///     BackwardInput::Input(_) => x.clone(),
+    ///     BackwardInput::Output(index) => outputs[*index].clone(),
+    ///     BackwardInput::Cotangent(_) => ct.clone(),
     /// }).collect();
     /// assert_eq!(evaluate(&pullback.backward, &inputs)?[0], HostTensor::scalar(1f64.exp()));
     /// # Ok::<(), funcify::Error>(())
@@ -70,7 +70,7 @@ impl Graph {
 
 /// Adds, for each size that a loop of the graph gives, a tensor with so many rows: a program that takes it knows the size.
 fn add_sizes(joint: &mut Graph) -> Result<Vec<(Symbol, ValueId)>> {
-    let symbols: Vec<Symbol> = joint.nodes().iter().flat_map(|node| binds(&node.op)).cloned().collect();
+    let symbols: Vec<Symbol> = joint.nodes().iter().flat_map(|node| node.op.binds()).cloned().collect();
     let mut sizes = Vec::with_capacity(symbols.len());
     for symbol in symbols {
         let constant = Constant { value: Arc::new(HostTensor::scalar(false)) };
@@ -119,40 +119,34 @@ impl<'a> Cut<'a> {
         let joint = self.joint;
         let mut outputs = joint.outputs()[..self.outputs].to_vec();
         let mut backward = Graph::new(format!("{}_backward", joint.name()));
-        let mut ids = vec![None; self.taken.len()];
+        let mut values = Replay::new(joint, []);
         let mut takes = Vec::new();
         for value in joint.values().filter(|value| self.taken[value.index()]) {
             let (name, taken) = match joint.source(value) {
-                Source::Input(index) if index < self.inputs => (joint.input_name(index), Taken::Input(index)),
-                Source::Input(index) => (joint.input_name(index), Taken::Cotangent(self.output_of(index))),
+                Source::Input(index) if index < self.inputs => (joint.input_name(index), BackwardInput::Input(index)),
+                Source::Input(index) => (joint.input_name(index), BackwardInput::Cotangent(self.output_of(index))),
                 Source::Node(..) => {
                     let index = outputs.iter().position(|output| output.value == value).unwrap_or_else(|| {
                         let taken = |name: &str| outputs.iter().any(|output| output.name == name);
-                        let name = free_name(&format!("saved_{}", outputs.len() - self.outputs), taken);
+                        let name = free_name(&format!("residual_{}", outputs.len() - self.outputs), taken);
                         outputs.push(Output { name, value });
                         outputs.len() - 1
                     });
-                    (outputs[index].name.as_str(), Taken::Output(index))
+                    (outputs[index].name.as_str(), BackwardInput::Output(index))
                 }
             };
             let is_taken = |name: &str| (0..takes.len()).any(|index| backward.input_name(index) == name);
             let name = free_name(name, is_taken);
-            ids[value.index()] = Some(backward.push_input(&name, joint.ty(value).clone(), false));
+            values.set(value, backward.push_input(&name, joint.ty(value).clone(), false));
             takes.push(taken);
         }
-        let of = |ids: &[Option<ValueId>], value: ValueId| ids[value.index()].unwrap_or(value);
-        for (node, _) in joint.nodes().iter().zip(&self.in_backward).filter(|(_, is_in)| **is_in) {
-            let operands: Vec<ValueId> = node.inputs.iter().map(|input| of(&ids, *input)).collect();
+        let values = values.try_some(&self.in_backward, |_, node, operands| {
             let results = backward.push_node(node.op.clone(), &operands, node.site)?;
-            for (old, new) in node.outputs.iter().zip(results) {
-                ids[old.index()] = Some(new);
-                if let Some(name) = joint.value_name(*old) {
-                    backward.set_value_name(new, name);
-                }
-            }
-        }
+            backward.keep_names(joint, node, &results);
+            Ok::<_, Error>(results)
+        })?;
         for output in &joint.outputs()[self.outputs..] {
-            backward.push_output(&output.name, of(&ids, output.value));
+            backward.push_output(&output.name, values.output(output)?);
         }
         let all = joint.with_outputs(outputs);
         let forward = all.pruned_without(self.inputs..joint.inputs().len()).unwrap_or(all);
@@ -164,7 +158,7 @@ impl<'a> Cut<'a> {
     fn take_sizes(&mut self, sizes: &[(Symbol, ValueId)]) {
         let joint = self.joint;
         let nodes = || joint.nodes().iter().zip(&self.in_backward).filter(|(_, is_in)| **is_in).map(|(node, _)| node);
-        let given: BTreeSet<&Symbol> = nodes().flat_map(|node| binds(&node.op)).collect();
+        let given: BTreeSet<&Symbol> = nodes().flat_map(|node| node.op.binds()).collect();
         let mut used = BTreeSet::new();
         joint.visit_symbols(&mut |symbol| _ = used.insert(symbol.clone()));
         let is_used = |symbol: &Symbol| {
@@ -224,7 +218,7 @@ fn late_nodes(joint: &Graph, inputs: usize) -> Vec<bool> {
     let (before, after) = joint.inputs().split_at(inputs);
     after.iter().for_each(|input| late[input.value.index()] = true);
     let mut early: BTreeSet<&Symbol> = before.iter().flat_map(|input| symbols(joint, input.value)).collect();
-    early.extend(joint.nodes().iter().flat_map(|node| binds(&node.op)));
+    early.extend(joint.nodes().iter().flat_map(|node| node.op.binds()));
     let of_cotangents = after.iter().flat_map(|input| symbols(joint, input.value));
     let mut late_sizes: Vec<&Symbol> = of_cotangents.filter(|symbol| !early.contains(symbol)).collect();
     let mut nodes = Vec::with_capacity(joint.nodes().len());
@@ -232,7 +226,7 @@ fn late_nodes(joint: &Graph, inputs: usize) -> Vec<bool> {
         let is_late = node.inputs.iter().any(|input| late[input.index()]) || uses_any(joint, node, &late_sizes);
         if is_late {
             node.outputs.iter().for_each(|output| late[output.index()] = true);
-            late_sizes.extend(binds(&node.op));
+            late_sizes.extend(node.op.binds());
         }
         nodes.push(is_late);
     }
@@ -268,9 +262,9 @@ mod tests {
         let outputs = evaluate(&pullback.forward, inputs).unwrap();
         assert_eq!(outputs[..graph.outputs().len()], evaluate(graph, inputs).unwrap());
         let taken = pullback.takes.iter().map(|taken| match taken {
-            Taken::Input(index) => inputs[*index].clone(),
-            Taken::Output(index) => outputs[*index].clone(),
-            Taken::Cotangent(index) => {
+            BackwardInput::Input(index) => inputs[*index].clone(),
+            BackwardInput::Output(index) => outputs[*index].clone(),
+            BackwardInput::Cotangent(index) => {
                 HostTensor::from_fn(outputs[*index].dtype(), outputs[*index].shape(), |_| Scalar::Float(1.0))
             }
         });
@@ -293,8 +287,8 @@ mod tests {
         .unwrap();
         let pullback = graph.pullback(["w"], GradOptions::new()).unwrap();
         assert_eq!(saved(&pullback, 1), ["f64[T+1,1,2]"]);
-        let taken = pullback.takes.iter().filter(|taken| matches!(taken, Taken::Output(_)));
-        assert_eq!(taken.collect::<Vec<_>>(), [&Taken::Output(1)]);
+        let taken = pullback.takes.iter().filter(|taken| matches!(taken, BackwardInput::Output(_)));
+        assert_eq!(taken.collect::<Vec<_>>(), [&BackwardInput::Output(1)]);
     }
 
     #[test]
@@ -313,8 +307,8 @@ mod tests {
     #[test]
     fn broadcasts_are_done_again_and_names_are_kept_apart() {
         let graph = Graph::build("names", |g| {
-            let (x, saved_0) = (g.input("x", "f64[N]"), g.input("saved_0", "f64[]"));
-            (x.sin() * saved_0).exp()
+            let (x, residual_0) = (g.input("x", "f64[N]"), g.input("residual_0", "f64[]"));
+            (x.sin() * residual_0).exp()
         })
         .unwrap();
         let pullback = graph.pullback(["x"], GradOptions::new()).unwrap();
@@ -333,7 +327,7 @@ mod tests {
         })
         .unwrap();
         let pullback = graph.pullback(["x"], GradOptions::new()).unwrap();
-        let cotangents = pullback.takes.iter().filter(|taken| matches!(taken, Taken::Cotangent(_)));
-        assert_eq!(cotangents.collect::<Vec<_>>(), [&Taken::Cotangent(2)]);
+        let cotangents = pullback.takes.iter().filter(|taken| matches!(taken, BackwardInput::Cotangent(_)));
+        assert_eq!(cotangents.collect::<Vec<_>>(), [&BackwardInput::Cotangent(2)]);
     }
 }

@@ -3,39 +3,13 @@
 use std::borrow::Cow;
 
 use super::active::active_values;
-use super::{Choices, Primals, add};
+use super::{Choices, Record, VjpContext, add};
 use crate::error::Site;
 use crate::graph::tracer::{has_failed, keep_name};
-use crate::graph::{Graph, Node, Value, ValueId, at_site, emit};
-use crate::ops::{Op, OpRules};
+use crate::graph::{Graph, Node, ValueId, at_site, emit};
+use crate::ops::OpRules;
 use crate::types::TensorType;
-
-/// An op that the forward pass has added.
-pub(crate) struct Forward {
-    /// Its results.
-    pub(crate) results: Vec<Value>,
-    /// What its reverse rule needs besides them.
-    pub(crate) saved: Vec<Value>,
-}
-
-impl Op {
-    /// A program of the same meaning that is differentiated in place of the op.
-    fn instead(&self, operands: &[TensorType], choices: &Choices) -> Option<Graph> {
-        if let Op::Scan(scan) = self { scan.instead(operands, &choices.residuals) } else { None }
-    }
-
-    /// Adds the op for a forward pass whose backward pass will ask for the cotangents of the operands that are wanted.
-    /// Loops save their states, and loops and choices what the policy says.
-    fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Forward {
-        match self {
-            Op::Scan(scan) => scan.forward(operands, wanted, &choices.residuals),
-            Op::While(op) => op.forward(operands, wanted),
-            Op::Switch(switch) => switch.forward(operands, wanted, choices),
-            Op::Call(call) => call.forward(operands),
-            _ => Forward { results: emit(self.with_forward_rules(wanted), operands, Site::Unknown), saved: Vec::new() },
-        }
-    }
-}
+use crate::value::Value;
 
 /// A graph whose nodes were added to the open trace, as the backward pass needs them.
 pub(crate) struct Tape<'a> {
@@ -44,8 +18,8 @@ pub(crate) struct Tape<'a> {
     values: Vec<Option<Value>>,
     /// Which values an input that is wanted leads to.
     active: Vec<bool>,
-    /// What the nodes have saved.
-    saved: Vec<Vec<Value>>,
+    /// What the nodes have kept.
+    records: Vec<Record>,
     /// The programs that were added in place of nodes.
     instead: Vec<Option<Tape<'a>>>,
 }
@@ -80,7 +54,7 @@ impl<'a> Tape<'a> {
             choices,
             values: vec![None; values],
             active: active_values(&graph, wanted),
-            saved: vec![Vec::new(); nodes],
+            records: (0..nodes).map(|_| Record::Nothing).collect(),
             instead: (0..nodes).map(|_| None).collect(),
             graph,
         }
@@ -119,7 +93,7 @@ impl<'a> Tape<'a> {
         }
         let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty()).collect();
         let wanted = wanted(node, &self.active);
-        if let Some(program) = node.op.instead(&types, self.choices) {
+        if let Some(program) = node.op.bodied().and_then(|op| op.differentiated_as(&types, self.choices)) {
             let mut tape = Tape::of(Cow::Owned(program), &wanted, self.choices);
             tape.run(operands);
             let results = tape.outputs();
@@ -127,7 +101,7 @@ impl<'a> Tape<'a> {
             return results;
         }
         let forward = node.op.forward(operands, &wanted, self.choices);
-        self.saved[index] = forward.saved;
+        self.records[index] = forward.record;
         forward.results
     }
 
@@ -175,17 +149,17 @@ impl<'a> Tape<'a> {
                 continue;
             }
             let wanted = wanted(node, active);
-            let primals = Primals {
+            let context = VjpContext {
                 operands: &operands,
                 results: &results,
-                saved: &self.saved[index],
+                record: &self.records[index],
                 wanted: &wanted,
                 choices: self.choices,
             };
             at_site(node.site, || {
                 let contributions = match &self.instead[index] {
                     Some(tape) => tape.pull(&of_results),
-                    None => node.op.vjp(&primals, &of_results),
+                    None => node.op.vjp(&context, &of_results),
                 };
                 for ((input, contribution), wanted) in node.inputs.iter().zip(contributions).zip(&wanted) {
                     if *wanted {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::function::CompileOptions;
 use super::registry::Kernel;
-use crate::error::{BackendError, Error, Place};
+use crate::error::{BackendError, Error, Place, Result};
 use crate::graph::Graph;
 use crate::host::HostTensor;
 use crate::ops::Op;
@@ -28,7 +28,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// Why the device cannot hold tensors of this dtype or rank, if it cannot.
-    fn lacks(&self, dtype: DType, rank: usize) -> Option<String>;
+    fn unsupported(&self, dtype: DType, rank: usize) -> Option<String>;
 
     /// A tensor with the elements of a host tensor.
     fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError>;
@@ -40,7 +40,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn shape(&self, tensor: &Self::Tensor) -> Vec<usize>;
 
     /// Whether a tensor stores elements of `dtype`, as this backend stores them.
-    fn stores(&self, tensor: &Self::Tensor, dtype: DType) -> bool;
+    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool;
 
     /// Rows `start..start + count` of axis 0.
     fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError>;
@@ -77,7 +77,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     /// A kernel's result of type `dtype` as the device keeps it: where the library computes in another type, what was
     /// computed is rounded or wrapped to `dtype` here. Called after each kernel.
-    fn settle(&self, tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
+    fn normalize(&self, tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
         let _ = dtype;
         Ok(tensor)
     }
@@ -85,16 +85,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// An argument of type `dtype` as kernels take it. A library may store a dtype as another one, with elements that the
     /// dtype does not have: bytes beyond 0 and 1 for booleans, which are true. Here they become elements of `dtype`.
     fn admit(&self, tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
-        self.settle(tensor, dtype)
+        self.normalize(tensor, dtype)
     }
 
     /// A call of a function with arguments that the library's autodiff tracks, as one op of it: the results, tracked.
     /// `None` if no argument is tracked, or the library has no autodiff.
-    fn call_tracked(
-        &self,
-        call: &TrackedCall<'_>,
-        arguments: &[Self::Tensor],
-    ) -> Option<crate::Result<Vec<Self::Tensor>>> {
+    fn call_tracked(&self, call: &TrackedCall<'_>, arguments: &[Self::Tensor]) -> Option<Result<Vec<Self::Tensor>>> {
         let _ = (call, arguments);
         None
     }
@@ -104,10 +100,10 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn run_kernel(
         &self,
         kernel: Kernel<Self>,
-        call: &Call<'_, Self, Op>,
+        call: &KernelCall<'_, Self, Op>,
         operands: Tensors<Self::Tensor>,
     ) -> Result<Tensors<Self::Tensor>, BackendError> {
-        call.settle(kernel(call, operands)?)
+        call.normalize(kernel(call, operands)?)
     }
 
     /// Returns when the device has done all that it was given. Where kernels run as they are called, nothing is to be
@@ -200,7 +196,7 @@ pub struct TrackedCall<'a> {
 
 impl TrackedCall<'_> {
     /// What the backend makes of the function at its first such call, and keeps for the next.
-    pub fn made<T: Any + Send + Sync>(&self, make: impl FnOnce() -> crate::Result<T>) -> crate::Result<Arc<T>> {
+    pub fn made<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = made.clone().and_then(|known| known.downcast().ok()) {
             return Ok(known);
@@ -279,7 +275,7 @@ impl LoopStrategy {
 }
 
 /// What a kernel may ask about the call that it serves. `O` is the op's type.
-pub struct Call<'a, B: Backend, O> {
+pub struct KernelCall<'a, B: Backend, O> {
     /// The op with its attributes.
     pub op: &'a O,
     /// The device.
@@ -292,16 +288,23 @@ pub struct Call<'a, B: Backend, O> {
     pub(super) at: &'a Place,
 }
 
-impl<'a, B: Backend, O> Call<'a, B, O> {
+impl<'a, B: Backend, O> KernelCall<'a, B, O> {
     /// The same call with the op as another type.
-    pub fn with_op<P>(&self, op: &'a P) -> Call<'a, B, P> {
-        Call { op, backend: self.backend, inputs: self.inputs, outputs: self.outputs, sizes: self.sizes, at: self.at }
+    pub fn with_op<P>(&self, op: &'a P) -> KernelCall<'a, B, P> {
+        KernelCall {
+            op,
+            backend: self.backend,
+            inputs: self.inputs,
+            outputs: self.outputs,
+            sizes: self.sizes,
+            at: self.at,
+        }
     }
 
-    /// A kernel's results as the device keeps them ([`Backend::settle`]).
-    pub fn settle(&self, results: Tensors<B::Tensor>) -> Result<Tensors<B::Tensor>, BackendError> {
+    /// A kernel's results as the device keeps them ([`Backend::normalize`]).
+    pub fn normalize(&self, results: Tensors<B::Tensor>) -> Result<Tensors<B::Tensor>, BackendError> {
         let typed = results.into_iter().zip(self.outputs);
-        typed.map(|(tensor, ty)| self.backend.settle(tensor, ty.dtype)).collect()
+        typed.map(|(tensor, ty)| self.backend.normalize(tensor, ty.dtype)).collect()
     }
 
     /// The number that a dimension has in this call.

@@ -1,6 +1,6 @@
 //! One op on its own: how a backend's kernels are compared with the reference evaluation, op by op.
 
-use super::backend::{Backend, Call};
+use super::backend::{Backend, KernelCall};
 use super::registry::{Conversion, Conversions};
 use crate::error::{BackendError, Error, Place, Result, Site};
 use crate::host::HostTensor;
@@ -21,7 +21,7 @@ pub fn run_op<B: Backend>(backend: &B, op: &Op, inputs: &[HostTensor]) -> Result
         (Ok(_), None) => return Err(failed("a loop has no kernel".into())),
     };
     let sizes = Sizes::new();
-    let call = Call { op, backend, inputs: &types, outputs: &outputs, sizes: &sizes, at: &at };
+    let call = KernelCall { op, backend, inputs: &types, outputs: &outputs, sizes: &sizes, at: &at };
     let operands = inputs.iter().map(|tensor| backend.upload(tensor)).collect::<Result<_, _>>().map_err(failed)?;
     let results = backend.run_kernel(kernel, &call, operands).map_err(failed)?;
     let pairs = results.iter().zip(&outputs);

@@ -34,7 +34,7 @@ pub trait Executor: Send + Sync {
     fn has_fallback(&self) -> bool;
 
     /// Why the device cannot hold tensors of this dtype or rank, if it cannot.
-    fn lacks(&self, dtype: DType, rank: usize) -> Option<String>;
+    fn unsupported(&self, dtype: DType, rank: usize) -> Option<String>;
 }
 
 /// A graph compiled for some backend, called on host tensors. Every [`Function`] is one.
@@ -80,8 +80,8 @@ impl<B: Backend> Executor for B {
         self.fallback().is_some()
     }
 
-    fn lacks(&self, dtype: DType, rank: usize) -> Option<String> {
-        Backend::lacks(self, dtype, rank)
+    fn unsupported(&self, dtype: DType, rank: usize) -> Option<String> {
+        Backend::unsupported(self, dtype, rank)
     }
 }
 

@@ -14,12 +14,13 @@ use super::profile::{Profile, Profiler};
 use super::program::{Program, Run};
 use super::registry::Conversions;
 use super::report::{LoopReport, Report, count_ops};
-use super::sizes::{bind_sizes, call_error};
 use crate::cancel::Watch;
-use crate::derivative::{GradOptions, Residuals};
+use crate::derivative::GradOptions;
 use crate::error::{Error, Place, Result, Site};
-use crate::graph::Graph;
+use crate::graph::{Graph, bind_sizes, call_error};
 use crate::host::HostTensor;
+use crate::memory::memory_budget;
+use crate::ops::scan::CheckpointPolicy;
 use crate::ops::{Op, OpRules, While};
 use crate::rewrite::RewriteOptions;
 use crate::types::{DType, Shape, Sizes, TensorType};
@@ -59,12 +60,12 @@ impl Default for CompileOptions {
 
 impl CompileOptions {
     /// How gradients are best taken of what is compiled like this for a backend, for plug-ins: where loops are compiled,
-    /// [step by step](GradOptions::stepwise), and what is not [costly](Residuals::SaveCostly) is computed again; else all is saved
+    /// [step by step](GradOptions::stepwise), and what is not [costly](CheckpointPolicy::SaveCostly) is computed again; else all is saved
     /// that they need. What loops are to save may be given.
-    pub fn grad_options<B: Backend>(&self, backend: &B, residuals: Option<Residuals>) -> GradOptions {
+    pub fn grad_options<B: Backend>(&self, backend: &B, policy: Option<CheckpointPolicy>) -> GradOptions {
         let is_compiled = self.compiles_loops_on(backend);
-        let own = if is_compiled { Residuals::SaveCostly } else { Residuals::SaveAll };
-        GradOptions::new().residuals(residuals.unwrap_or(own)).stepwise(is_compiled)
+        let own = if is_compiled { CheckpointPolicy::SaveCostly } else { CheckpointPolicy::SaveAll };
+        GradOptions::new().policy(policy.unwrap_or(own)).stepwise(is_compiled)
     }
 
     fn compiles_loops_on<B: Backend>(&self, backend: &B) -> bool {
@@ -73,7 +74,7 @@ impl CompileOptions {
 
     /// The memory budget, in bytes.
     fn budget(&self) -> u64 {
-        self.memory_budget.unwrap_or_else(crate::memory_budget)
+        self.memory_budget.unwrap_or_else(memory_budget)
     }
 }
 
@@ -143,9 +144,7 @@ impl<B: Backend> Function<B> {
     #[track_caller]
     pub fn compile_with(graph: &Graph, backend: &B, options: CompileOptions) -> Result<Self> {
         let at = Place::new("compile", Site::caller());
-        if let Err(errors) = graph.check() {
-            return errors.into_iter().next().map_or_else(|| Err(at.mismatch("the graph", "a graph", "none", "")), Err);
-        }
+        graph.checked()?;
         let conversions = Conversions::of(backend, &at)?;
         let settings = Settings {
             backend,
@@ -169,7 +168,7 @@ impl<B: Backend> Function<B> {
         let (unrolls, runnable, rewrites) = match arranged {
             Some((unrolls, rewritten)) => (unrolls, Arc::new(rewritten.graph.clone()), rewritten.counts()),
             None => {
-                let unrolls = validate(settings, &plain).map_err(|error| error.in_graph(graph))?;
+                let unrolls = validate(settings, &plain).map_err(|error| graph.explain(error))?;
                 (unrolls, plain, BTreeMap::new())
             }
         };
@@ -253,7 +252,7 @@ impl<B: Backend> Function<B> {
         let results = compiled.program.run(&mut run, arguments);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((compiled, run.sizes));
         let profile = run.profiler.map(Profiler::finish).unwrap_or_default();
-        Ok((results.map_err(|error| error.in_graph(&self.graph))?, profile))
+        Ok((results.map_err(|error| self.graph.explain(error))?, profile))
     }
 
     /// Runs the function on host tensors: uploads them, runs, and downloads the results.
@@ -305,8 +304,8 @@ impl<B: Backend> Function<B> {
         for (index, tensor) in arguments.iter().enumerate() {
             let shape = Shape::from(self.backend.shape(tensor).as_slice());
             let expected = self.graph.inputs().get(index).map(|_| self.graph.input_type(index).dtype);
-            let dtype = expected.filter(|dtype| self.backend.stores(tensor, *dtype));
-            let found = dtype.or_else(|| DType::ALL.into_iter().find(|dtype| self.backend.stores(tensor, *dtype)));
+            let dtype = expected.filter(|dtype| self.backend.has_dtype(tensor, *dtype));
+            let found = dtype.or_else(|| DType::ALL.into_iter().find(|dtype| self.backend.has_dtype(tensor, *dtype)));
             types.push(TensorType::new(found.unwrap_or(DType::Bool), shape));
             if let (Some(expected), None) = (expected, found) {
                 let component = format!("argument {index} (`{}`)", self.graph.input_name(index));
@@ -381,7 +380,7 @@ impl<B: Backend> Function<B> {
         let _span = super::span::compile(self.graph.name());
         let start = Instant::now();
         let lowered = Lowering::new(settings, sizes.clone()).program(&self.runnable, statics);
-        let (program, findings) = lowered.map_err(|error| error.in_graph(&self.graph))?;
+        let (program, findings) = lowered.map_err(|error| self.graph.explain(error))?;
         let compiled = Arc::new(Compiled {
             program,
             loops: findings.loops,
@@ -474,7 +473,7 @@ fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool
 }
 
 fn check_type<B: Backend>(backend: &B, at: &Place, ty: &TensorType) -> Result<()> {
-    match backend.lacks(ty.dtype, ty.rank()) {
+    match backend.unsupported(ty.dtype, ty.rank()) {
         None => Ok(()),
         Some(reason) => Err(Error::Unsupported {
             at: at.boxed(),

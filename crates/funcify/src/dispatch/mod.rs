@@ -18,7 +18,6 @@ mod program;
 mod reference;
 mod registry;
 mod report;
-mod sizes;
 mod span;
 mod stepwise;
 mod switch;
@@ -26,9 +25,10 @@ mod unroll;
 mod while_loop;
 mod whole;
 
+pub use crate::graph::bind_sizes;
 pub use backend::{
-    Backend, Call, Compiled, Compiles, Declined, IntoTensors, LoopStrategy, Part, StackType, Tensors, TrackedCall,
-    Whole,
+    Backend, Compiled, Compiles, Declined, IntoTensors, KernelCall, LoopStrategy, Part, StackType, Tensors,
+    TrackedCall, Whole,
 };
 pub use eager::run_op;
 pub use executor::{BackendEntry, Executable, Executor, backend_names, open_backend, run_named};
@@ -37,4 +37,3 @@ pub use profile::{Event, Profile, Share};
 pub use reference::Reference;
 pub use registry::{Conversion, Entry, Kernel, converted_ops, fixed_operands, typed_call};
 pub use report::{LoopReport, Report, Steps};
-pub use sizes::bind_sizes;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::associative::AssociativeNode;
-use super::backend::{Backend, Call, Compiled, Part, StackType, Tensors};
+use super::backend::{Backend, Compiled, KernelCall, Part, StackType, Tensors};
 use super::eager::execution_error;
 use super::ledger::{Ledger, Memory};
 use super::native::NativeLoop;
@@ -315,7 +315,7 @@ impl<B: Backend> Action<B> {
         match self {
             Action::Kernel(node) => {
                 let (inputs, outputs) = (&node.inputs, &node.outputs);
-                let call = Call { op: &node.op, backend, inputs, outputs, sizes: &run.sizes, at: &node.at };
+                let call = KernelCall { op: &node.op, backend, inputs, outputs, sizes: &run.sizes, at: &node.at };
                 run.fail(&node.at, backend.run_kernel(node.kernel, &call, operands))
             }
             Action::Loop(native) => native.run(run, operands.into_vec(), results),

@@ -15,7 +15,7 @@ use crate::types::DType;
 pub struct Reference;
 
 crate::funcify!(Reference, Scan, native_loop);
-crate::register_backend!("reference", || crate::Result::Ok(Reference));
+crate::register_backend!("reference", || crate::error::Result::Ok(Reference));
 
 impl Backend for Reference {
     type Tensor = Arc<HostTensor>;
@@ -24,7 +24,7 @@ impl Backend for Reference {
         "reference"
     }
 
-    fn lacks(&self, _: DType, _: usize) -> Option<String> {
+    fn unsupported(&self, _: DType, _: usize) -> Option<String> {
         None
     }
 
@@ -40,7 +40,7 @@ impl Backend for Reference {
         tensor.shape().to_vec()
     }
 
-    fn stores(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
+    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
         tensor.dtype() == dtype
     }
 

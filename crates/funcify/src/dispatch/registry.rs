@@ -8,13 +8,15 @@ use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::OnceLock;
 
-use super::backend::{Backend, Call, LoopStrategy, Tensors};
+use super::backend::{Backend, KernelCall, LoopStrategy, Tensors};
 use crate::error::{BackendError, Error, Place, Result};
 use crate::ops::{Op, OpKey, Scan, name_taken_twice};
 
 /// A kernel: takes the operands, gives the results.
-pub type Kernel<B> =
-    fn(&Call<'_, B, Op>, Tensors<<B as Backend>::Tensor>) -> Result<Tensors<<B as Backend>::Tensor>, BackendError>;
+pub type Kernel<B> = fn(
+    &KernelCall<'_, B, Op>,
+    Tensors<<B as Backend>::Tensor>,
+) -> Result<Tensors<<B as Backend>::Tensor>, BackendError>;
 
 /// How a backend runs an op.
 pub enum Conversion<B: Backend> {
@@ -139,7 +141,7 @@ pub(super) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
 /// funcify!(Burn, Scan, native_loop);                       // a loop, run natively
 /// ```
 ///
-/// `call` is a [`Call`] with the op's own type; the formula gives a `Result` of a tensor, an array or a list of
+/// `call` is a [`KernelCall`] with the op's own type; the formula gives a `Result` of a tensor, an array or a list of
 /// tensors with any error that converts into a boxed one. Operands are passed by value: the last use of a tensor
 /// gives it away, so that a kernel may reuse its memory.
 #[macro_export]
@@ -182,8 +184,8 @@ macro_rules! funcify {
 /// The call with the op as the type for which the kernel was registered.
 #[doc(hidden)]
 pub fn typed_call<'a, B: Backend, O: crate::ops::OpKey>(
-    call: &Call<'a, B, Op>,
-) -> Result<Call<'a, B, O>, BackendError> {
+    call: &KernelCall<'a, B, Op>,
+) -> Result<KernelCall<'a, B, O>, BackendError> {
     let op = O::of(call.op).ok_or_else(|| format!("the kernel of `{}` was given another op", O::NAME))?;
     Ok(call.with_op(op))
 }

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::error::{Result, Site};
-use crate::graph::{Graph, Value, at_site, emit, tracer};
+use crate::graph::{Graph, Input, Node, Replay, at_site, emit, tracer};
 use crate::ops::Op;
+use crate::tree::Named;
 use crate::types::Sizes;
-use crate::vmap::Named;
+use crate::value::Value;
 
 /// A program with loops in the place of associative scans and running reductions, but for those without elements at these
 /// sizes.
@@ -15,7 +16,6 @@ pub(super) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
     if !has_scans(graph) {
         return Ok(Cow::Borrowed(graph));
     }
-    let live = graph.live_nodes();
     let with_loops = |op: &Op| -> Result<Op> {
         let body = |body: &Arc<Graph>| Ok(Arc::new(stepwise(body, sizes)?.into_owned()));
         if op.bodies().into_iter().any(|body| has_scans(body)) {
@@ -26,28 +26,23 @@ pub(super) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
     let ops = graph.nodes().iter().map(|node| with_loops(&node.op)).collect::<Result<Vec<Op>>>()?;
     let built = tracer::build(graph.name(), Site::Unknown, |_| {
         tracer::reserve_symbols(graph);
-        let mut values: Vec<Option<Value>> = vec![None; graph.values().count()];
-        for (index, input) in graph.inputs().iter().enumerate() {
+        let input = |(index, input): (usize, &Input)| {
             let (name, ty) = (graph.input_name(index), graph.input_type(index).clone());
-            values[input.value.index()] = Some(tracer::input(name, ty, input.is_static, Site::Unknown));
-        }
-        let of = |values: &[Option<Value>], id: crate::ValueId| values[id.index()].unwrap_or_else(Value::poison);
-        for ((node, op), _) in graph.nodes().iter().zip(&ops).zip(&live).filter(|(_, live)| **live) {
-            let operands: Vec<Value> = node.inputs.iter().map(|input| of(&values, *input)).collect();
-            let results = at_site(node.site, || match op {
-                _ if operands.iter().any(|operand| operand.is_poison()) => vec![Value::poison(); node.outputs.len()],
+            tracer::input(name, ty, input.is_static, Site::Unknown)
+        };
+        let inputs: Vec<Value> = graph.inputs().iter().enumerate().map(input).collect();
+        let replayed = Replay::new(graph, inputs).live(|index, node, operands| {
+            at_site(node.site, || match &ops[index] {
+                _ if operands.iter().any(|operand| operand.is_poison()) => Vec::new(),
                 Op::AssociativeScan(op) if has_elements(graph, node, 0, sizes) => op.emit_loop(&operands, node.site),
                 Op::Cumulative(op) if has_elements(graph, node, op.axis, sizes) => {
                     vec![op.emit_loop(operands[0], node.site)]
                 }
                 op => emit(op.clone(), &operands, node.site),
-            });
-            for (output, result) in node.outputs.iter().zip(results) {
-                values[output.index()] = Some(result);
-            }
-        }
-        let outputs = graph.outputs().iter();
-        Named(outputs.map(|output| (output.name.clone(), of(&values, output.value))).collect())
+            })
+        });
+        let names = graph.outputs().iter().map(|output| output.name.clone());
+        Named(names.zip(replayed.outputs(Value::poison)).collect())
     })?;
     Ok(Cow::Owned(built.pruned()))
 }
@@ -60,7 +55,7 @@ fn has_scans(graph: &Graph) -> bool {
     })
 }
 
-fn has_elements(graph: &Graph, node: &crate::Node, axis: usize, sizes: &Sizes) -> bool {
+fn has_elements(graph: &Graph, node: &Node, axis: usize, sizes: &Sizes) -> bool {
     graph.ty(node.inputs[0]).shape[axis].value(sizes).is_ok_and(|count| count > 0)
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Graph, Value, fail};
-use crate::derivative::inline;
+use super::bind::{Solved, Unsolved, agreement, solve};
+use super::{Graph, fail, inline};
 use crate::error::{Error, Place, Result, Site};
 use crate::types::{Dim, Symbol, TensorType};
+use crate::value::Value;
 
 impl Graph {
     /// Adds the graph to the program that is being built, with these values for its inputs, in order; gives its outputs.
@@ -45,9 +46,7 @@ impl Graph {
 
     /// The sizes that the symbols of the inputs have in these values.
     fn sizes_of(&self, at: &Place, inputs: &[Value]) -> Result<BTreeMap<Symbol, Dim>> {
-        if let Err(errors) = self.check() {
-            return errors.into_iter().next().map_or_else(|| Ok(BTreeMap::new()), Err);
-        }
+        self.checked()?;
         if inputs.len() != self.inputs().len() {
             let fix = "pass one value an input, in the order of the inputs";
             return Err(at.mismatch("the inputs", self.inputs().len(), inputs.len(), fix));
@@ -59,30 +58,26 @@ impl Graph {
             if wanted.dtype != found.dtype || wanted.rank() != found.rank() {
                 return Err(self.misfit(at, index, &found, "pass a value of that dtype and rank"));
             }
-            pending
-                .extend(wanted.shape.dims().iter().cloned().zip(found.shape.dims().to_vec()).map(|pair| (index, pair)));
+            let dims = wanted.shape.dims().iter().cloned().zip(found.shape.dims().to_vec());
+            pending.extend(dims.map(|(wanted, found)| (index, wanted, found)));
         }
-        // A size such as `2*T` waits for the one that is `T` alone.
-        pending.sort_by_key(|(_, (wanted, _))| wanted.as_symbol().is_none());
-        for (index, (wanted, found)) in pending {
-            match solved(&wanted, &found, &sizes) {
-                Some((symbol, size)) => _ = sizes.insert(symbol, size),
-                None if wanted.symbols().into_iter().any(|symbol| !sizes.contains_key(symbol)) => {
-                    let fix = format!("let an input have each of the symbols of `{wanted}` as a size of its own");
-                    return Err(self.misfit(at, index, &inputs[index].ty(), &fix));
-                }
-                None if wanted.replaced(&sizes) == found => {}
-                None => {
-                    let bound = sizes.iter().map(|(symbol, size)| format!("{symbol} = {size}"));
-                    let fix = match bound.collect::<Vec<_>>() {
-                        bound if bound.is_empty() => "pass a value of that shape".to_string(),
-                        bound => format!("pass a value whose shape agrees with {}", bound.join(", ")),
-                    };
-                    return Err(self.misfit(at, index, &inputs[index].ty(), &fix));
-                }
+        let solved = solve(pending, |wanted, found| match solved(wanted, found, &sizes) {
+            Some((symbol, size)) => {
+                sizes.insert(symbol, size);
+                Solved::Agrees
             }
-        }
-        Ok(sizes)
+            None if wanted.symbols().into_iter().any(|symbol| !sizes.contains_key(symbol)) => Solved::Waits,
+            None if wanted.replaced(&sizes) == *found => Solved::Agrees,
+            None => Solved::Differs,
+        });
+        let (index, fix) = match solved {
+            Ok(()) => return Ok(sizes),
+            Err(Unsolved { index, waits: None }) => (index, agreement("value", sizes.iter())),
+            Err(Unsolved { index, waits: Some(dim) }) => {
+                (index, format!("let an input have each of the symbols of `{dim}` as a size of its own"))
+            }
+        };
+        Err(self.misfit(at, index, &inputs[index].ty(), &fix))
     }
 
     fn misfit(&self, at: &Place, index: usize, found: &TensorType, fix: &str) -> Error {

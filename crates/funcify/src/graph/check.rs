@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::tracer::is_identifier;
 use super::{Graph, Node, Source, ValueId};
 use crate::error::{Error, Place, Site};
-use crate::ops::{Op, OpRules, While};
+use crate::ops::{Bodied, OpRules};
 use crate::types::{Symbol, TensorType};
 
 pub(super) fn check(graph: &Graph) -> Vec<Error> {
@@ -156,21 +156,15 @@ impl Checker<'_> {
         for (operand, value) in node.inputs.iter().enumerate() {
             is_usable &= self.usage(defined, &at, &format!("operand {operand} of node {index}"), *value);
         }
-        if let Op::Scan(scan) = &node.op {
-            // graph-c7: an operand's value becomes the size of the symbol.
-            for symbol in scan.binds().filter(|symbol| self.symbols.contains(symbol)).cloned().collect::<Vec<_>>() {
-                let found = format!("the symbol `{symbol}`, which has a size before");
-                self.report(&at, "graph-c7", format!("what node {index} binds"), found);
-            }
-            match scan.steps.as_symbol().filter(|_| scan.steps_operand) {
-                Some(symbol) => {
-                    self.symbols.insert(symbol.clone());
-                }
-                None => self.bound(&at, &format!("the number of steps of node {index}"), scan.steps.symbols()),
-            }
+        // graph-c7: an operand's value becomes the size of the symbol.
+        for symbol in node.op.binds().filter(|symbol| self.symbols.contains(symbol)).cloned().collect::<Vec<_>>() {
+            let found = format!("the symbol `{symbol}`, which has a size before");
+            self.report(&at, "graph-c7", format!("what node {index} binds"), found);
         }
-        if let Op::While(While { bound: Some(bound), .. }) = &node.op {
-            self.bound(&at, &format!("the bound of node {index}"), bound.symbols());
+        let op = node.op.bodied();
+        self.symbols.extend(op.and_then(Bodied::bound_before).cloned());
+        if let Some((what, dim)) = node.op.dim() {
+            self.bound(&at, &format!("{what} of node {index}"), dim.symbols());
         }
         let bodies = node.op.bodies();
         for (number, graph) in bodies.iter().enumerate() {
@@ -187,10 +181,8 @@ impl Checker<'_> {
             body.run();
             self.errors.append(&mut body.errors);
         }
-        if let Op::Scan(scan) = &node.op {
-            // graph-c7: known when the loop has run, so not in its body.
-            self.symbols.extend(scan.until.clone());
-        }
+        // graph-c7: known when the loop has run, so not in its body.
+        self.symbols.extend(op.and_then(Bodied::bound_after).cloned());
         if is_usable {
             self.types(index, node, &at);
         }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::{Graph, Node, Source, ValueId};
-use crate::ops::{AssociativeScan, Call, Op, OpRules, Rule, Scan, Switch, While};
+use crate::ops::{Op, OpRules};
 
 /// `Ok`, or where two things differ.
 type Same = Result<(), String>;
@@ -54,75 +54,15 @@ fn same_node((left, a): (&Graph, &Node), (right, b): (&Graph, &Node)) -> Same {
     same_op(&a.op, &b.op)
 }
 
-/// A field that an op gets anew has to be named here: the patterns leave nothing out.
+/// All fields, as they are debugged, and then the bodies.
 fn same_op(left: &Op, right: &Op) -> Same {
-    match (left, right) {
-        (Op::Scan(left), Op::Scan(right)) => {
-            let Scan {
-                body,
-                steps,
-                steps_operand,
-                until,
-                reverse,
-                sequences,
-                buffers,
-                carries,
-                invariants,
-                unroll,
-                residuals,
-                truncate,
-            } = left;
-            equal("the number of steps", steps, &right.steps)?;
-            equal("whether an operand is the number of steps", steps_operand, &right.steps_operand)?;
-            equal("`until`", until, &right.until)?;
-            equal("the direction", reverse, &right.reverse)?;
-            equal("the sequences", sequences, &right.sequences)?;
-            equal("the buffers", buffers, &right.buffers)?;
-            equal("the number of carries", carries, &right.carries)?;
-            equal("the number of invariants", invariants, &right.invariants)?;
-            equal("`unroll`", unroll, &right.unroll)?;
-            equal("`residuals`", residuals, &right.residuals)?;
-            equal("`truncate`", truncate, &right.truncate)?;
-            same_body("the body", body, &right.body)
-        }
-        (Op::Switch(Switch { branches }), Op::Switch(right)) => {
-            equal("the number of branches", branches.len(), right.branches.len())?;
-            let pairs = branches.iter().zip(&right.branches).enumerate();
-            pairs.into_iter().try_for_each(|(index, (a, b))| same_body(&format!("branch {index}"), a, b))
-        }
-        (Op::While(While { condition, body, bound }), Op::While(right)) => {
-            equal("`bound`", bound, &right.bound)?;
-            same_body("the condition", condition, &right.condition)?;
-            same_body("the step", body, &right.body)
-        }
-        (Op::AssociativeScan(AssociativeScan { combine, leaves, reverse }), Op::AssociativeScan(right)) => {
-            equal("the number of leaves", leaves, &right.leaves)?;
-            equal("the direction", reverse, &right.reverse)?;
-            same_body("the combination", combine, &right.combine)
-        }
-        (Op::Call(Call { function, rule, arguments }), Op::Call(right)) => {
-            equal("the number of arguments", arguments, &right.arguments)?;
-            same_body("the function", function, &right.function)?;
-            match (rule, &right.rule) {
-                (Rule::Vjp { forward, backward }, Rule::Vjp { forward: other_forward, backward: other_backward }) => {
-                    same_body("`forward`", forward, other_forward)?;
-                    same_body("`backward`", backward, other_backward)
-                }
-                (Rule::Jvp { tangent }, Rule::Jvp { tangent: other }) => same_body("`tangent`", tangent, other),
-                (left, right) => equal("the kind of the rule", rule_name(left), rule_name(right)),
-            }
-        }
-        // Without bodies: all fields, as they are debugged.
-        (left, right) => equal("the op", format!("{left:?}"), format!("{right:?}")),
-    }
-}
-
-fn rule_name(rule: &Rule) -> &'static str {
-    match rule {
-        Rule::Vjp { .. } => "vjp",
-        Rule::Jvp { .. } => "jvp",
-        Rule::Itself => "itself",
-    }
+    let (of_left, of_right) = (left.bodies(), right.bodies());
+    let nothing = Arc::new(Graph::default());
+    let without = |op: &Op, count: usize| format!("{:?}", op.with_bodies(vec![nothing.clone(); count]));
+    equal("the op", without(left, of_left.len()), without(right, of_right.len()))?;
+    let pairs = of_left.into_iter().zip(of_right).enumerate();
+    let name = |number| left.bodied().map_or(String::new(), |op| op.body_name(number));
+    pairs.into_iter().try_for_each(|(number, (a, b))| same_body(&name(number), a, b))
 }
 
 fn same_body(what: &str, left: &Arc<Graph>, right: &Arc<Graph>) -> Same {
@@ -134,8 +74,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::same_op;
-    use crate::derivative::Residuals;
-    use crate::ops::scan::{Start, Wanted};
+    use crate::ops::scan::{CheckpointPolicy, Start, Wanted};
     use crate::ops::{Op, Scan, While};
     use crate::{Dim, Graph, Symbol, scan, while_loop};
 
@@ -162,7 +101,7 @@ mod tests {
             |scan| scan.buffers[0].start = Start::Full,
             |scan| scan.carries += 1,
             |scan| scan.unroll += 1,
-            |scan| scan.residuals = Some(Residuals::SaveAll),
+            |scan| scan.policy = Some(CheckpointPolicy::SaveAll),
             |scan| scan.truncate = Some(3),
         ];
         let differs = |changed: Scan| assert!(same_op(&op.clone().into(), &changed.into()).is_err());
@@ -210,7 +149,7 @@ mod tests {
         let one = of("sin", "y");
         assert_eq!(one.difference(&of("sin", "y")), None);
         let difference = one.difference(&of("cos", "y")).unwrap();
-        assert!(difference.starts_with("node 0 (switch): branch 1: node 0 (sin): the op:"), "{difference}");
+        assert!(difference.starts_with("node 0 (switch): case 1: node 0 (sin): the op:"), "{difference}");
         assert_eq!(one.difference(&of("sin", "z")).unwrap(), "the name of output 0: \"y\" and \"z\"");
     }
 }

@@ -1,7 +1,7 @@
 //! What the outputs of a graph depend on: through operands, and through the sizes that loops bind.
 
 use super::{Graph, Node};
-use crate::ops::{Attribute, Op, OpRules};
+use crate::ops::{Attribute, OpRules};
 use crate::types::{Dim, Symbol};
 
 /// Which values and nodes the outputs of a graph depend on, by index.
@@ -17,11 +17,11 @@ impl Live {
         for output in &graph.outputs {
             values[output.value.index()] = true;
         }
-        let mut bound: Vec<&Symbol> = graph.nodes.iter().flat_map(|node| binds(&node.op)).collect();
+        let mut bound: Vec<&Symbol> = graph.nodes.iter().flat_map(|node| node.op.binds()).collect();
         let mut needed: Vec<&Symbol> = Vec::new();
         for (index, node) in graph.nodes.iter().enumerate().rev() {
             let is_used = node.outputs.iter().any(|output| values[output.index()]);
-            if is_used || binds(&node.op).any(|symbol| needed.contains(&symbol)) {
+            if is_used || node.op.binds().any(|symbol| needed.contains(&symbol)) {
                 nodes[index] = true;
                 node.inputs.iter().for_each(|input| values[input.index()] = true);
                 let (used, rest): (Vec<_>, Vec<_>) =
@@ -32,12 +32,6 @@ impl Live {
         }
         Live { values, nodes }
     }
-}
-
-/// The symbols to which an op gives sizes.
-pub(crate) fn binds(op: &Op) -> impl Iterator<Item = &Symbol> {
-    let scan = if let Op::Scan(scan) = op { Some(scan) } else { None };
-    scan.into_iter().flat_map(|scan| scan.binds())
 }
 
 /// Whether a node uses the size of one of these symbols: in its attributes, its results, or the body of a loop.
@@ -51,11 +45,7 @@ pub(crate) fn uses_any(graph: &Graph, node: &Node, symbols: &[&Symbol]) -> bool 
         Attribute::List(dims) => dims.iter().any(uses),
     });
     let in_results = node.outputs.iter().any(|output| graph.ty(*output).shape.dims().iter().any(uses));
-    let in_steps = match &node.op {
-        Op::Scan(scan) => uses(&scan.steps),
-        Op::While(op) => op.bound.as_ref().is_some_and(uses),
-        _ => false,
-    };
+    let in_steps = node.op.dim().is_some_and(|(_, dim)| uses(dim));
     let mut bodies = node.op.bodies().into_iter();
     let in_bodies = bodies.any(|body| body.nodes().iter().any(|node| uses_any(body, node, symbols)));
     in_attributes || in_results || in_steps || in_bodies

@@ -1,45 +1,42 @@
 //! The graph: an arena of typed nodes, in an order in which each uses only what came before it.
 
-mod activations;
 mod apply;
-mod build;
+mod bind;
 mod certain;
 mod check;
-mod compositions;
+mod copy;
 mod difference;
-mod elementwise;
-mod floats;
+mod inline;
 mod live;
 #[cfg(test)]
 mod nest_tests;
-mod operand;
-mod products;
+pub(crate) mod print;
 mod prune;
+mod replay;
 mod resize;
 pub(crate) mod rules;
 mod sizes;
-mod structured;
 pub(crate) mod tracer;
-mod value;
 pub(crate) mod work;
 
 use std::fmt;
 
-pub(crate) use activations::magnitude;
-pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
+pub use bind::bind_sizes;
+pub(crate) use bind::call_error;
 pub(crate) use certain::{has_its_rows, is_certain};
-pub use compositions::{eye, tri_mask};
-pub(crate) use live::{binds, uses_any};
-pub use operand::{Axes, Operand, SliceRange};
-pub use products::einsum;
+pub(crate) use copy::{Copied, Copy};
+pub(crate) use inline::inline;
+pub(crate) use live::uses_any;
+pub(crate) use prune::{Keep, Need, Slim};
+pub(crate) use replay::Replay;
 pub use tracer::at_site;
-pub(crate) use tracer::{BodyTrace, emit, fail, fresh_symbol};
-pub use value::Value;
+pub(crate) use tracer::{BodyTrace, emit, fail, fresh_symbol, trace_body};
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};
 use crate::tree::Tree;
 use crate::types::{Dim, Symbol, TensorType};
+use crate::value::{Builder, Value};
 
 /// A value of one graph: an input, or one result of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -157,24 +154,6 @@ impl Graph {
         tracer::build(name, Site::caller(), body)
     }
 
-    /// Reads a graph from its text form.
-    pub fn parse(text: &str) -> Result<Graph> {
-        crate::text::parse(text)
-    }
-
-    /// Reads a graph from a file in the text form, which an error names.
-    #[track_caller]
-    pub fn read(path: impl AsRef<std::path::Path>) -> Result<Graph> {
-        let (path, site) = (path.as_ref(), Site::caller());
-        let text = std::fs::read_to_string(path).map_err(|error| Error::File {
-            at: Place::new("read", site).boxed(),
-            path: path.display().to_string(),
-            reason: error.to_string(),
-            fix: String::new(),
-        })?;
-        Graph::parse(&text).map_err(|error| error.in_file(path))
-    }
-
     /// A graph without inputs, nodes or outputs.
     pub fn new(name: impl Into<String>) -> Graph {
         Graph { name: name.into(), ..Graph::default() }
@@ -267,9 +246,8 @@ impl Graph {
             info.ty.shape.dims().iter().flat_map(Dim::symbols).for_each(&mut *visit);
         }
         for node in &self.nodes {
-            if let Op::Scan(scan) = &node.op {
-                scan.steps.symbols().into_iter().chain(&scan.until).for_each(&mut *visit);
-            }
+            node.op.dim().into_iter().flat_map(|(_, dim)| dim.symbols()).for_each(&mut *visit);
+            node.op.binds().for_each(&mut *visit);
             node.op.bodies().into_iter().for_each(|body| body.visit_symbols(visit));
         }
     }
@@ -278,6 +256,11 @@ impl Graph {
     pub fn check(&self) -> Result<(), Vec<Error>> {
         let errors = check::check(self);
         if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// The first of what [`check`](Graph::check) finds.
+    pub(crate) fn checked(&self) -> Result<()> {
+        check::check(self).into_iter().next().map_or(Ok(()), Err)
     }
 
     /// The lines of the graph around the op at a place, found by its name and line. None if the place is unknown, or
@@ -298,11 +281,17 @@ impl Graph {
         Vec::new()
     }
 
+    /// The error with the lines of the graph around the op that failed while the graph was compiled or ran.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        let place = error.place().clone();
+        error.with_excerpt(|| self.excerpt_of(&place))
+    }
+
     /// The lines of the graph before the node of that index, and its op.
     pub(crate) fn excerpt_before(&self, index: usize) -> Vec<String> {
         let node = &self.nodes[index];
         let before = Graph { nodes: self.nodes[..index].to_vec(), ..self.clone() };
-        crate::text::excerpt(&before, node.op.name(), &node.inputs)
+        print::excerpt(&before, node.op.name(), &node.inputs)
     }
 
     /// The type of a value, if the graph has it.
@@ -379,6 +368,15 @@ impl Graph {
         self.values[value.index()].name = Some(name.to_string());
     }
 
+    /// Gives values the names that the results of a node have in another graph, unless they have one.
+    pub(crate) fn keep_names(&mut self, from: &Graph, node: &Node, values: &[ValueId]) {
+        for (output, value) in node.outputs.iter().zip(values) {
+            if let Some(name) = from.value_name(*output).filter(|_| self.value_name(*value).is_none()) {
+                self.set_value_name(*value, name);
+            }
+        }
+    }
+
     fn push_value(&mut self, ty: TensorType, name: Option<String>, source: Source) -> ValueId {
         let id = ValueId(self.values.len() as u32);
         self.values.push(ValueInfo { ty, name, source });
@@ -394,7 +392,7 @@ fn too_deep(at: &Place, depth: usize) -> Error {
 
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&crate::text::print(self))
+        f.write_str(&print::print(self))
     }
 }
 

@@ -9,10 +9,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::certain::{certain_values, is_certain};
-use super::live::{binds, uses_any};
+use super::live::uses_any;
 use super::{Graph, Node, ValueId, work};
-use crate::ops::scan::Start;
-use crate::ops::{AssociativeScan, Op, Scan, Switch, While};
+use crate::ops::Op;
 use crate::types::{Sizes, Symbol};
 
 impl Graph {
@@ -55,7 +54,7 @@ impl Graph {
     }
 
     /// With these inputs and outputs alone, and what they need. `None` if an output needs an input that is left out.
-    fn kept(&self, keep: &Keep, need: &Need) -> Option<Graph> {
+    pub(crate) fn kept(&self, keep: &Keep, need: &Need) -> Option<Graph> {
         let mut graph = Graph::new(self.name());
         let mut ids = vec![None; self.values.len()];
         for (input, _) in self.inputs.iter().zip(&keep.inputs).filter(|(_, keep)| **keep) {
@@ -64,7 +63,7 @@ impl Graph {
         }
         for (index, node) in self.nodes.iter().enumerate().filter(|(index, _)| need.nodes[*index]) {
             let results: Vec<bool> = node.outputs.iter().map(|output| need.values[output.index()]).collect();
-            let slim = match slim(&node.op, &results, &need.bodies[index]) {
+            let slim = match node.op.bodied().and_then(|op| op.slim(&results, &need.bodies[index])) {
                 Some(slim) if !need.whole[index] => slim?,
                 _ => {
                     let operands: Option<Vec<ValueId>> = node.inputs.iter().map(|input| ids[input.index()]).collect();
@@ -99,21 +98,21 @@ impl Graph {
 }
 
 /// What is left of a graph.
-struct Keep {
-    inputs: Vec<bool>,
-    outputs: Vec<bool>,
+pub(crate) struct Keep {
+    pub(crate) inputs: Vec<bool>,
+    pub(crate) outputs: Vec<bool>,
 }
 
 /// What is left of an op: which operands it takes, and which results it gives.
-struct Slim {
-    op: Op,
-    operands: Vec<usize>,
-    results: Vec<usize>,
+pub(crate) struct Slim {
+    pub(crate) op: Op,
+    pub(crate) operands: Vec<usize>,
+    pub(crate) results: Vec<usize>,
 }
 
 /// What some outputs of a graph need. A body is gone through again only if more of its outputs are needed, so the work does
 /// not multiply with each level of a nest.
-struct Need {
+pub(crate) struct Need {
     values: Vec<bool>,
     nodes: Vec<bool>,
     /// What is needed of the bodies of each node.
@@ -138,7 +137,7 @@ impl Need {
     }
 
     /// Adds what these outputs need; gives which inputs are needed.
-    fn add(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
+    pub(crate) fn add(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
         let mut is_new = !self.is_asked;
         for (output, _) in graph.outputs.iter().zip(outputs).filter(|(_, keep)| **keep) {
             is_new |= !std::mem::replace(&mut self.values[output.value.index()], true);
@@ -161,29 +160,26 @@ impl Need {
 
     fn follow(&mut self, graph: &Graph) {
         // A loop is also needed for the size of a symbol that it binds.
-        let bound: BTreeSet<&Symbol> = graph.nodes.iter().flat_map(|node| binds(&node.op)).collect();
+        let bound: BTreeSet<&Symbol> = graph.nodes.iter().flat_map(|node| node.op.binds()).collect();
         let mut sizes: BTreeSet<&Symbol> = BTreeSet::new();
         let certain = if self.is_strict { certain_values(graph) } else { Vec::new() };
         for (index, node) in graph.nodes.iter().enumerate().rev() {
             work::count();
             let results: Vec<bool> = node.outputs.iter().map(|output| self.values[output.index()]).collect();
-            if !results.contains(&true) && !binds(&node.op).any(|symbol| sizes.contains(symbol)) {
+            if !results.contains(&true) && !node.op.binds().any(|symbol| sizes.contains(symbol)) {
                 continue;
             }
             self.nodes[index] = true;
             sizes.extend(bound.iter().copied().filter(|symbol| uses_any(graph, node, &[*symbol])));
-            binds(&node.op).for_each(|symbol| _ = sizes.remove(symbol));
+            node.op.binds().for_each(|symbol| _ = sizes.remove(symbol));
             let bodies = &mut self.bodies[index];
             if bodies.is_empty() {
                 let of = |body: &Arc<Graph>| Need { is_strict: self.is_strict, ..Need::of(body) };
                 *bodies = node.op.bodies().into_iter().map(of).collect();
             }
-            let mut operands = match &node.op {
-                Op::Scan(scan) => scan_operands(scan, &results, &mut bodies[0]),
-                Op::Switch(switch) => switch_operands(switch, &results, bodies),
-                Op::While(op) => while_operands(op, &results, bodies),
-                Op::AssociativeScan(op) => associative_operands(op, &results, &mut bodies[0]),
-                _ => vec![true; node.inputs.len()],
+            let mut operands = match node.op.bodied() {
+                Some(op) => op.needed_operands(&results, bodies),
+                None => vec![true; node.inputs.len()],
             };
             let is_lost = |(input, needed): (&ValueId, &bool)| !needed && !certain[input.index()];
             if self.is_strict
@@ -199,213 +195,24 @@ impl Need {
         }
     }
 
-    fn has(&self, graph: &Graph, input: usize) -> bool {
+    /// Whether an input is needed.
+    pub(crate) fn has(&self, graph: &Graph, input: usize) -> bool {
         self.values[graph.inputs[input].value.index()]
     }
 
     /// Which inputs are needed.
-    fn inputs(&self, graph: &Graph) -> Vec<bool> {
+    pub(crate) fn inputs(&self, graph: &Graph) -> Vec<bool> {
         (0..graph.inputs.len()).map(|input| self.has(graph, input)).collect()
-    }
-}
-
-/// Whether a loop is needed for the size of its number of steps alone.
-fn only_counts(scan: &Scan, results: &[bool]) -> bool {
-    !results.contains(&true) && scan.until.is_none()
-}
-
-/// Which buffers and carries are needed: their results are, or a step that is needed reads them.
-fn needed_states(scan: &Scan, results: &[bool], body: &Need) -> Vec<bool> {
-    let layout = scan.params();
-    let is_read = |reads: &Range<usize>| reads.clone().any(|param| body.has(&scan.body, param));
-    let read = layout.buffers.iter().map(is_read).chain(layout.carries.map(|param| body.has(&scan.body, param)));
-    results.iter().zip(read).map(|(result, read)| *result || read).collect()
-}
-
-fn scan_operands(scan: &Scan, results: &[bool], body: &mut Need) -> Vec<bool> {
-    let (layout, outputs, places) = (scan.params(), scan.results(), scan.operands());
-    let mut operands = vec![false; places.count];
-    places.steps.iter().for_each(|steps| operands[*steps] = true);
-    if only_counts(scan, results) {
-        return operands;
-    }
-    let mut states = results.to_vec();
-    loop {
-        let mut needed = vec![false; outputs.count];
-        for (written, state) in outputs.buffers.iter().zip(&states) {
-            needed[written.clone()].fill(*state);
-        }
-        needed[outputs.carries.clone()].copy_from_slice(&states[scan.buffers.len()..]);
-        outputs.until.iter().for_each(|until| needed[*until] = true);
-        body.add(&scan.body, &needed);
-        let more = needed_states(scan, results, body);
-        if more == states {
-            break;
-        }
-        states = more;
-    }
-    for (operand, params) in places.sequences.zip(layout.sequences) {
-        operands[operand] = params.into_iter().any(|param| body.has(&scan.body, param));
-    }
-    for (operand, needed) in places.buffers.iter().zip(&states) {
-        operand.iter().for_each(|operand| operands[*operand] = *needed);
-    }
-    operands[places.carries].copy_from_slice(&states[scan.buffers.len()..]);
-    for (operand, param) in places.invariants.zip(layout.invariants) {
-        operands[operand] = body.has(&scan.body, param);
-    }
-    operands
-}
-
-fn switch_operands(switch: &Switch, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
-    let branches = switch.branches.iter().zip(bodies);
-    std::iter::once(true).chain(branches.flat_map(|(branch, need)| need.add(branch, results))).collect()
-}
-
-/// Which carries are needed: their results are, or the condition or a step that is needed reads them.
-fn needed_carries(op: &While, results: &[bool], bodies: &[Need]) -> Vec<bool> {
-    let is_read = |index| bodies[0].has(&op.condition, index) || bodies[1].has(&op.body, index);
-    results.iter().enumerate().map(|(index, result)| *result || is_read(index)).collect()
-}
-
-fn while_operands(op: &While, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
-    let of_condition = bodies[0].add(&op.condition, &[true]);
-    let mut carries = needed_carries(op, results, bodies);
-    loop {
-        let of_body = bodies[1].add(&op.body, &carries);
-        let more = needed_carries(op, results, bodies);
-        if more == carries {
-            let count = carries.len();
-            return [carries.as_slice(), &of_condition[count..], &of_body[count..]].concat();
-        }
-        carries = more;
-    }
-}
-
-/// Which leaves are needed: their results are, or a combination that is needed reads them.
-fn needed_leaves(op: &AssociativeScan, results: &[bool], combine: &Need) -> Vec<bool> {
-    let is_read = |leaf| combine.has(&op.combine, leaf) || combine.has(&op.combine, op.leaves + leaf);
-    results.iter().enumerate().map(|(leaf, result)| *result || is_read(leaf)).collect()
-}
-
-fn associative_operands(op: &AssociativeScan, results: &[bool], combine: &mut Need) -> Vec<bool> {
-    let mut leaves = results.to_vec();
-    loop {
-        let params = combine.add(&op.combine, &leaves);
-        let more = needed_leaves(op, results, combine);
-        if more == leaves {
-            return [leaves.as_slice(), &params[2 * op.leaves..]].concat();
-        }
-        leaves = more;
     }
 }
 
 /// Whether nothing is left out of an op if only these results are needed, and of its bodies that.
 fn all_of_op(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
-    let Some(Some(slim)) = slim(&node.op, results, bodies) else { return true };
+    let Some(Some(slim)) = node.op.bodied().and_then(|op| op.slim(results, bodies)) else { return true };
     let pairs = node.op.bodies().into_iter().zip(slim.op.bodies());
     slim.operands.len() == node.inputs.len()
         && slim.results.len() == node.outputs.len()
         && pairs.into_iter().all(|(before, after)| before.extent() == after.extent())
-}
-
-/// What is left of an op if only these results are needed, and of its bodies that. `None` if it stays as it is: a function
-/// with a derivative rule does, for its rule is for all its results.
-fn slim(op: &Op, results: &[bool], bodies: &[Need]) -> Option<Option<Slim>> {
-    match op {
-        Op::Scan(scan) => Some(slim_scan(scan, results, &bodies[0])),
-        Op::Switch(switch) => Some(slim_switch(switch, results, bodies)),
-        Op::While(op) => Some(slim_while(op, results, bodies)),
-        Op::AssociativeScan(op) => Some(slim_associative(op, results, &bodies[0])),
-        _ => None,
-    }
-}
-
-fn slim_scan(scan: &Scan, results: &[bool], need: &Need) -> Option<Slim> {
-    if only_counts(scan, results) {
-        let body = Arc::new(Graph::new(scan.body.name()));
-        let op = Scan { body, sequences: vec![], buffers: vec![], carries: 0, invariants: 0, ..scan.clone() };
-        return Some(Slim { op: op.into(), operands: scan.operands().steps.into_iter().collect(), results: vec![] });
-    }
-    let (layout, outputs, places) = (scan.params(), scan.results(), scan.operands());
-    let (needed, used) = (needed_states(scan, results, need), need.inputs(&scan.body));
-    let mut kept = vec![false; outputs.count];
-    for (written, needed) in outputs.buffers.iter().zip(&needed) {
-        kept[written.clone()].fill(*needed);
-    }
-    kept[outputs.carries.clone()].copy_from_slice(&needed[scan.buffers.len()..]);
-    outputs.until.iter().for_each(|until| kept[*until] = true);
-    let is_read = |reads: &Range<usize>| used[reads.clone()].contains(&true);
-    let mut inputs = vec![false; layout.count];
-    let mut operands: Vec<usize> = places.steps.into_iter().collect();
-    let mut op = Scan { sequences: vec![], buffers: vec![], carries: 0, invariants: 0, ..scan.clone() };
-    for (number, operand) in places.sequences.enumerate() {
-        if is_read(&layout.sequences[number]) {
-            inputs[layout.sequences[number].clone()].fill(true);
-            operands.push(operand);
-            op.sequences.push(scan.sequences[number].clone());
-        }
-    }
-    for (number, buffer) in scan.buffers.iter().enumerate().filter(|(number, _)| needed[*number]) {
-        inputs[layout.buffers[number].clone()].fill(true);
-        operands.extend(places.buffers[number].filter(|_| buffer.start != Start::Empty));
-        op.buffers.push(buffer.clone());
-    }
-    let carries = places.carries.zip(layout.carries).zip(&needed[scan.buffers.len()..]);
-    let carries: Vec<(usize, usize)> = carries.filter(|(_, needed)| **needed).map(|(pair, _)| pair).collect();
-    op.carries = carries.len();
-    let invariants: Vec<(usize, usize)> =
-        places.invariants.zip(layout.invariants).filter(|(_, param)| used[*param]).collect();
-    op.invariants = invariants.len();
-    for (operand, param) in carries.into_iter().chain(invariants) {
-        inputs[param] = true;
-        operands.push(operand);
-    }
-    op.body = Arc::new(scan.body.kept(&Keep { inputs, outputs: kept }, need)?);
-    let results = (0..needed.len()).filter(|result| needed[*result]).collect();
-    Some(Slim { op: op.into(), operands, results })
-}
-
-fn slim_switch(switch: &Switch, results: &[bool], bodies: &[Need]) -> Option<Slim> {
-    let mut operands = vec![0];
-    let mut branches = Vec::with_capacity(switch.branches.len());
-    for ((branch, places), need) in switch.branches.iter().zip(switch.operands()).zip(bodies) {
-        let inputs = need.inputs(branch);
-        operands.extend(places.zip(&inputs).filter(|(_, used)| **used).map(|(operand, _)| operand));
-        branches.push(Arc::new(branch.kept(&Keep { inputs, outputs: results.to_vec() }, need)?));
-    }
-    let results = (0..results.len()).filter(|result| results[*result]).collect();
-    Some(Slim { op: Switch { branches }.into(), operands, results })
-}
-
-fn slim_while(op: &While, results: &[bool], bodies: &[Need]) -> Option<Slim> {
-    let places = op.operands();
-    let count = places.carries.len();
-    let (of_condition, of_body) = (bodies[0].inputs(&op.condition), bodies[1].inputs(&op.body));
-    let needed = needed_carries(op, results, bodies);
-    let kept = |range: Range<usize>, used: &[bool]| {
-        range.zip(used.to_vec()).filter(|(_, used)| *used).map(|(operand, _)| operand).collect::<Vec<usize>>()
-    };
-    let carries = kept(places.carries, &needed);
-    let captured = [kept(places.condition, &of_condition[count..]), kept(places.body, &of_body[count..])];
-    let operands = [carries.as_slice(), &captured[0], &captured[1]].concat();
-    let inputs = |used: &[bool]| [needed.as_slice(), &used[count..]].concat();
-    let condition = op.condition.kept(&Keep { inputs: inputs(&of_condition), outputs: vec![true] }, &bodies[0])?;
-    let body = op.body.kept(&Keep { inputs: inputs(&of_body), outputs: needed.clone() }, &bodies[1])?;
-    let op = While { condition: Arc::new(condition), body: Arc::new(body), bound: op.bound.clone() };
-    Some(Slim { op: op.into(), operands, results: carries })
-}
-
-fn slim_associative(op: &AssociativeScan, results: &[bool], need: &Need) -> Option<Slim> {
-    let (needed, used) = (needed_leaves(op, results, need), need.inputs(&op.combine));
-    let captured = &used[2 * op.leaves..];
-    let operands = [needed.as_slice(), captured].concat();
-    let kept = Keep { inputs: [needed.as_slice(), &needed, captured].concat(), outputs: needed.clone() };
-    let combine = Arc::new(op.combine.kept(&kept, need)?);
-    let chosen = |flags: &[bool]| (0..flags.len()).filter(|index| flags[*index]).collect::<Vec<usize>>();
-    let results = chosen(&needed);
-    let op = AssociativeScan { combine, leaves: results.len(), reverse: op.reverse };
-    Some(Slim { op: op.into(), operands: chosen(&operands), results })
 }
 
 #[cfg(test)]

@@ -2,15 +2,11 @@
 //! where symbols have sizes already (graph-c7).
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Graph, binds, fresh_symbol, tracer};
-use crate::ops::{Attribute, Op, OpRules, Scan, While, parse_op};
-use crate::types::{Dim, Shape, Symbol};
-
-/// What stands for a symbol.
-type Sizes = BTreeMap<Symbol, Dim>;
+use super::{Graph, fresh_symbol, tracer};
+use crate::ops::{Attribute, Op, OpRules, parse_op};
+use crate::types::{Dim, Replacements, Shape, Symbol};
 
 impl Graph {
     /// The graph, where no loop binds a symbol that has a size in the open trace.
@@ -40,14 +36,14 @@ impl Graph {
     /// Whether a loop binds a symbol, also inside of bodies.
     pub(crate) fn binds_any(&self) -> bool {
         let mut nodes = self.nodes.iter();
-        nodes.any(|node| binds(&node.op).next().is_some() || node.op.bodies().into_iter().any(|body| body.binds_any()))
+        nodes.any(|node| node.op.binds().next().is_some() || node.op.bodies().into_iter().any(|body| body.binds_any()))
     }
 
     /// The symbols that loops bind, also inside of bodies.
     fn bound_symbols(&self) -> Vec<Symbol> {
         let mut bound = Vec::new();
         for node in &self.nodes {
-            bound.extend(binds(&node.op).cloned());
+            bound.extend(node.op.binds().cloned());
             node.op.bodies().into_iter().for_each(|body| bound.extend(body.bound_symbols()));
         }
         bound.sort();
@@ -56,7 +52,7 @@ impl Graph {
     }
 
     /// The same nodes and values, with other sizes; what a loop binds is to be given another name only.
-    pub(super) fn resized(&self, sizes: &Sizes) -> Graph {
+    pub(super) fn resized(&self, sizes: &Replacements) -> Graph {
         let mut graph = self.clone();
         for info in &mut graph.values {
             info.ty.shape = Shape::new(info.ty.shape.dims().iter().map(|dim| dim.replaced(sizes)));
@@ -71,7 +67,7 @@ impl Op {
     /// has.
     pub(crate) fn at_sizes(&self, sizes: &crate::types::Sizes) -> Op {
         let known = sizes.iter().map(|(symbol, size)| (symbol.clone(), Dim::from(size)));
-        let mut sizes: Sizes = known.collect();
+        let mut sizes: Replacements = known.collect();
         for symbol in self.bodies().into_iter().flat_map(|body| body.bound_symbols()) {
             sizes.insert(symbol, Dim::symbol(&fresh_symbol()));
         }
@@ -79,22 +75,17 @@ impl Op {
     }
 }
 
-fn resized(op: &Op, sizes: &Sizes) -> Op {
+fn resized(op: &Op, sizes: &Replacements) -> Op {
     let bodies = op.bodies().into_iter().map(|body| Arc::new(body.resized(sizes)));
-    match op.with_bodies(bodies.collect()) {
-        Op::Scan(scan) => {
-            let until =
-                scan.until.as_ref().map(|symbol| sizes.get(symbol).and_then(Dim::as_symbol).unwrap_or(symbol).clone());
-            Scan { steps: scan.steps.replaced(sizes), until, ..scan }.into()
-        }
-        Op::While(op) => While { bound: op.bound.as_ref().map(|bound| bound.replaced(sizes)), ..op }.into(),
-        op if op.bodies().is_empty() => resized_attributes(&op, sizes).unwrap_or(op),
-        op => op,
+    let op = op.with_bodies(bodies.collect());
+    match op.bodied() {
+        Some(bodied) => bodied.resized(sizes),
+        None => resized_attributes(&op, sizes).unwrap_or(op),
     }
 }
 
 /// An op with symbols in its attributes; `None` if it has none of these.
-fn resized_attributes(op: &Op, sizes: &Sizes) -> Option<Op> {
+fn resized_attributes(op: &Op, sizes: &Replacements) -> Option<Op> {
     let has = |dim: &Dim| dim.symbols().into_iter().any(|symbol| sizes.contains_key(symbol));
     let mut attributes = op.attributes();
     let is_concerned = |(_, attribute): (&str, &Attribute)| match attribute {
@@ -155,7 +146,7 @@ mod tests {
         let one = Graph::build("one", |g| counted(g.input("x", "f64[]"), 3.0)).unwrap();
         let twice = Graph::build("twice", |g| {
             let x = g.input("x", "f64[]");
-            let inlined = |x: Value| crate::derivative::inline(&one, &[x])[0];
+            let inlined = |x: Value| crate::graph::inline(&one, &[x])[0];
             (inlined(x), inlined(x * 0.1), inlined(x))
         });
         let twice = twice.unwrap();

@@ -4,8 +4,8 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use super::{Graph, ValueId, tracer};
-use crate::error::{Result, Site};
+use super::{Graph, Replay, ValueId, tracer};
+use crate::error::{Error, Result, Site};
 use crate::ops::{Call, Op, Rule};
 use crate::types::Sizes;
 
@@ -105,12 +105,8 @@ fn flat(graph: &Graph) -> Result<Graph> {
 
 /// Adds the nodes of `graph` to another; gives its outputs there.
 fn add(graph: &Graph, inputs: &[ValueId], to: &mut Graph) -> Result<Vec<ValueId>> {
-    let mut ids = vec![inputs.first().copied().unwrap_or(ValueId(0)); graph.values.len()];
-    for (input, id) in graph.inputs.iter().zip(inputs) {
-        ids[input.value.index()] = *id;
-    }
-    for node in &graph.nodes {
-        let operands: Vec<ValueId> = node.inputs.iter().map(|input| ids[input.index()]).collect();
+    let all = vec![true; graph.nodes.len()];
+    let added = Replay::new(graph, inputs.iter().copied()).try_some(&all, |_, node, operands| {
         let results = match &node.op {
             Op::Call(call) => add(&call.function, &operands[..call.function.inputs().len()], to)?,
             op => {
@@ -119,12 +115,8 @@ fn add(graph: &Graph, inputs: &[ValueId], to: &mut Graph) -> Result<Vec<ValueId>
                 to.push_node(op, &operands, node.site)?
             }
         };
-        for (output, id) in node.outputs.iter().zip(results) {
-            ids[output.index()] = id;
-            if let Some(name) = graph.value_name(*output).filter(|_| to.value_name(id).is_none()) {
-                to.set_value_name(id, name);
-            }
-        }
-    }
-    Ok(graph.outputs.iter().map(|output| ids[output.value.index()]).collect())
+        to.keep_names(graph, node, &results);
+        Ok::<_, Error>(results)
+    })?;
+    added.all_outputs()
 }

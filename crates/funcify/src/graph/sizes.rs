@@ -14,9 +14,10 @@ pub(super) fn check_attributes(op: &Op, at: &Place) -> Result<()> {
     };
     match op {
         Op::Constant(_) | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) => {}
-        Op::Scan(scan) if scan.steps.is_beyond_range() => return beyond("the number of steps"),
-        Op::While(op) if op.bound.as_ref().is_some_and(Dim::is_beyond_range) => return beyond("the bound"),
         _ => {
+            if let Some((name, _)) = op.dim().filter(|(_, dim)| dim.is_beyond_range()) {
+                return beyond(name);
+            }
             for (name, attribute) in op.attributes().iter() {
                 let dims = match attribute {
                     Attribute::Dim(dim) => std::slice::from_ref(dim),

@@ -9,12 +9,12 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rules::OpenRule;
-use super::{Builder, Graph, MAX_DEPTH, Value, ValueId};
+use super::{Graph, MAX_DEPTH, Node, ValueId, print};
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};
-use crate::text;
 use crate::tree::{self, Tree};
 use crate::types::{Dim, Symbol, TensorType};
+use crate::value::{Builder, Value};
 
 thread_local! {
     static TRACES: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };
@@ -183,6 +183,19 @@ impl BodyTrace {
     }
 }
 
+/// Traces a body: `body` is given the values of the parameters and gives the results by
+/// name. Outer values that it uses are captured. None after a failure.
+pub(crate) fn trace_body(
+    op: &str,
+    name: &str,
+    params: &[(String, TensorType)],
+    body: impl FnOnce(&[Value]) -> Vec<(String, Value)>,
+) -> Option<ClosedBody> {
+    let (trace, values) = BodyTrace::open(&Place::new(op, Site::Unknown), name, params);
+    let outputs = body(&values);
+    trace.close(&outputs)
+}
+
 /// Adds an op to the open body. After a failure, or if it fails, the only result is poison.
 pub(crate) fn emit(op: impl Into<Op>, operands: &[Value], site: Site) -> Vec<Value> {
     let op = op.into();
@@ -198,19 +211,19 @@ pub(crate) fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(
         let Some(body) = trace.bodies.last() else { return };
         let here = |value: &Value| value.parts().filter(|(home, _)| *home == body.home).map(|(_, id)| id);
         let ids: Vec<ValueId> = operands.iter().filter_map(here).collect();
-        let error = error.with_excerpt(|| text::excerpt(&body.graph, op, &ids));
+        let error = error.with_excerpt(|| print::excerpt(&body.graph, op, &ids));
         trace.fail(error);
     });
     Value::poison()
 }
 
 /// Remembers that one of these operands cannot be used, if no op has failed before.
-pub(super) fn refuse(op: &str, site: Site, operands: &[Value]) {
+pub(crate) fn refuse(op: &str, site: Site, operands: &[Value]) {
     with_trace(|trace| trace.resolve_all(&Place::new(op, site), operands));
 }
 
 /// The type of a value; `None` if it is poison or its body is closed.
-pub(super) fn type_of(value: Value) -> Option<TensorType> {
+pub(crate) fn type_of(value: Value) -> Option<TensorType> {
     with_trace(|trace| {
         let (home, id) = value.parts()?;
         let body = trace.bodies.iter().find(|body| body.home == home)?;
@@ -220,7 +233,7 @@ pub(super) fn type_of(value: Value) -> Option<TensorType> {
 }
 
 /// Whether the graph that is being built has that home.
-pub(super) fn is_building(home: u64) -> bool {
+pub(crate) fn is_building(home: u64) -> bool {
     with_trace(|trace| trace.bodies[0].home == home).unwrap_or(false)
 }
 
@@ -270,7 +283,7 @@ pub(crate) fn has_input(name: &str) -> bool {
 }
 
 /// Gives a value a name for the text form.
-pub(super) fn set_name(value: Value, name: &str, site: Site) {
+pub(crate) fn set_name(value: Value, name: &str, site: Site) {
     with_trace(|trace| {
         if !is_identifier(name) {
             let at = Place::new("named", site);
@@ -292,6 +305,15 @@ pub(crate) fn keep_name(value: Value, name: &str) {
             body.graph.set_value_name(id, name);
         }
     });
+}
+
+/// Gives the results of a node the names that they have in its graph, unless they have one.
+pub(crate) fn keep_names(graph: &Graph, node: &Node, results: impl IntoIterator<Item = Value>) {
+    for (output, result) in node.outputs.iter().zip(results) {
+        if let Some(name) = graph.value_name(*output) {
+            keep_name(result, name);
+        }
+    }
 }
 
 /// Lets [`fresh_symbol`] make none that a graph has.
@@ -317,7 +339,7 @@ pub(crate) fn fresh_symbol() -> Symbol {
 pub(super) fn bound_symbols() -> Vec<Symbol> {
     let bound = with_trace(|trace| {
         let nodes = trace.bodies.iter().flat_map(|body| body.graph.nodes());
-        nodes.flat_map(|node| super::binds(&node.op)).cloned().collect()
+        nodes.flat_map(|node| node.op.binds()).cloned().collect()
     });
     bound.unwrap_or_default()
 }
@@ -394,7 +416,7 @@ impl Trace {
             Ok(outputs) => Some(outputs.into_iter().map(|id| Value::new(home, id)).collect()),
             Err(error) => {
                 let graph = &body.graph;
-                let error = error.with_excerpt(|| text::excerpt(graph, name, &ids));
+                let error = error.with_excerpt(|| print::excerpt(graph, name, &ids));
                 self.fail(error);
                 None
             }
@@ -432,7 +454,7 @@ impl Trace {
                 Some(id) => ids.push(id),
                 None => {
                     let body = self.bodies.last();
-                    let excerpt = || body.map_or(Vec::new(), |body| text::excerpt(&body.graph, &at.op, &ids));
+                    let excerpt = || body.map_or(Vec::new(), |body| print::excerpt(&body.graph, &at.op, &ids));
                     let error = escaped(at, index).with_excerpt(excerpt);
                     self.fail(error);
                     return None;
@@ -502,7 +524,7 @@ pub(crate) mod failing {
     }
 
     /// Builds again and again, and lets each op fail once: that is an error and no panic.
-    pub(crate) fn check<R>(build: impl Fn() -> crate::Result<R>) {
+    pub(crate) fn check<R>(build: impl Fn() -> crate::error::Result<R>) {
         for number in 0.. {
             LEFT.set(Some(number));
             let built = build();

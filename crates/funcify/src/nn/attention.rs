@@ -2,9 +2,9 @@
 
 use super::{Init, Inputs, Layer, at_least_one, layer, linear};
 use crate::error::{Place, Result, Site};
-use crate::graph::Value;
 use crate::ops::scan::scan;
 use crate::types::{DType, Dim};
+use crate::value::Value;
 
 /// Gated linear attention (Yang et al. 2024): attention whose memory is one matrix a head.
 ///

@@ -22,9 +22,10 @@ pub use state_space::S5;
 use std::cell::RefCell;
 
 use crate::error::{Error, Place, Result, Site};
-use crate::graph::{Builder, Graph, Value};
+use crate::graph::Graph;
 use crate::host::{HostTensor, Scalar};
 use crate::types::{DType, Dim, Shape, TensorType};
+use crate::value::{Builder, Value};
 
 /// A graph, and which of its inputs are what.
 ///
@@ -145,7 +146,7 @@ fn layer(
         (states, parameters) = (inputs.states.take(), inputs.parameters.take());
         let ys = inputs.steps_first(ys);
         let last = states.iter().zip(last).map(|((name, _), last)| (format!("last_{name}"), last));
-        crate::vmap::Named(std::iter::once(("ys".to_string(), ys)).chain(last).collect())
+        crate::tree::Named(std::iter::once(("ys".to_string(), ys)).chain(last).collect())
     })?;
     let states = states.into_iter().map(|(_, ty)| ty).collect();
     Ok(Layer { graph, states, parameters })

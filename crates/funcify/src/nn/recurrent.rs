@@ -2,9 +2,9 @@
 
 use super::{Init, Inputs, Layer, at_least_one, layer};
 use crate::error::{Result, Site};
-use crate::graph::{Value, concat, stack};
 use crate::ops::scan::{ScanOptions, scan_with};
 use crate::types::{DType, Dim};
+use crate::value::{Value, concat, stack};
 
 /// What a recurrent layer computes in a step, from the input x and the state h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

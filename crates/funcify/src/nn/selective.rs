@@ -2,9 +2,9 @@
 
 use super::{Init, Inputs, Layer, at_least_one, layer, linear};
 use crate::error::{Result, Site};
-use crate::graph::Value;
 use crate::ops::scan::scan;
 use crate::types::{DType, Dim};
+use crate::value::Value;
 
 /// A state space layer whose step size, input and output maps depend on the input: the core of Mamba (Gu and Dao 2023).
 ///

@@ -4,10 +4,10 @@ use std::f64::consts::PI;
 
 use super::{Init, Inputs, Layer, at_least_one, layer, linear};
 use crate::error::{Result, Site};
-use crate::graph::{Value, concat};
 use crate::ops::associative::associative_scan;
 use crate::ops::scan::scan;
 use crate::types::{DType, Dim};
+use crate::value::{Value, concat};
 
 /// A complex number, as its real and its imaginary part.
 type Complex = (Value, Value);

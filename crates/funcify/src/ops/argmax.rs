@@ -4,14 +4,14 @@
 //! loop may never run.
 
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
-use crate::derivative::{Dual, Primals, jvp_none};
+use crate::derivative::{Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
 use crate::host::Scalar;
 use crate::types::DType;
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// Positions along `axis`, which disappears from the shape; the result is i64.
@@ -88,8 +88,8 @@ impl OpRules for ArgMax {
         jvp_none(*self, operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-        primals.none()
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        context.none()
     }
 }
 

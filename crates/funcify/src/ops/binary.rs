@@ -6,11 +6,11 @@
 use super::table::op_table;
 use super::unary::Domain;
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise, partials};
-use crate::derivative::{Dual, Primals, add, jvp_with};
+use crate::derivative::{Dual, VjpContext, add, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 macro_rules! binary_table {
@@ -98,11 +98,11 @@ impl OpRules for Binary {
         })
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        let (operands, result) = ([primals.operands[0], primals.operands[1]], primals.results[0]);
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        let (operands, result) = ([context.operands[0], context.operands[1]], context.results[0]);
         let of = |operand| partials::binary(*self, operand, operands, result, cotangent);
-        primals.each([&|| of(0), &|| of(1)])
+        context.each([&|| of(0), &|| of(1)])
     }
 }
 

@@ -4,11 +4,11 @@
 //! What is read as integers has no derivative, as in JAX.
 
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, Primals, jvp_with};
+use crate::derivative::{Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::{HostTensor, Storage};
 use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// The bits of each element as an element of `dtype`.
@@ -61,8 +61,8 @@ impl OpRules for Bitcast {
         jvp_with(*self, operands, |_, _| vec![operands[0].tangent.filter(|_| passes)])
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        vec![cotangents[0].filter(|_| self.is_identity(primals.operands[0]))]
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        vec![cotangents[0].filter(|_| self.is_identity(context.operands[0]))]
     }
 }
 

@@ -1,13 +1,13 @@
 //! `broadcast`: repetition to a larger shape, by NumPy's rule.
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
-use crate::derivative::{Dual, Primals, jvp_linear};
+use crate::derivative::{Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::{Axes, Value};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
 use crate::types::Shape;
+use crate::value::{Axes, Value};
 use crate::vmap::Batched;
 
 /// Repetition to `shape`: aligned at the last axis, each axis of the operand is equal or 1.
@@ -68,9 +68,9 @@ impl OpRules for Broadcast {
         jvp_linear(self.clone(), operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        let (from, to) = (primals.operands[0].shape(), &self.shape);
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        let (from, to) = (context.operands[0].shape(), &self.shape);
         let added = to.rank() - from.rank();
         let repeated = |axis: &usize| *axis < added || from[*axis - added] != to[*axis];
         let axes: Vec<i64> = (0..to.rank()).filter(repeated).map(|axis| axis as i64).collect();

@@ -5,14 +5,13 @@
 //! floats by rounding to nearest even.
 
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, Primals, jvp_linear};
+use crate::derivative::{Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
-use crate::host::Scalar;
 use crate::types::DType;
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// Conversion to `dtype`.
@@ -54,28 +53,10 @@ impl OpRules for Cast {
         jvp_linear(*self, operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        let from = primals.operands[0].dtype();
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        let from = context.operands[0].dtype();
         vec![from.is_float().then(|| cotangent.cast(from))]
-    }
-}
-
-/// One element converted by the rule of the module.
-pub(crate) fn cast_scalar(scalar: Scalar, dtype: DType) -> Scalar {
-    let saturated = |x: f64| match dtype {
-        DType::U8 => i64::from(x as u8),
-        DType::U32 => i64::from(x as u32),
-        DType::I32 => i64::from(x as i32),
-        _ => x as i64,
-    };
-    match (scalar, dtype) {
-        (_, DType::Bool) => Scalar::Bool(scalar.as_bool()),
-        (Scalar::Float(x), _) if dtype.is_int() => Scalar::Int(saturated(x)),
-        (_, _) if dtype.is_int() => Scalar::Int(scalar.as_i64()),
-        // An i64 goes to f32 by one rounding, not by way of f64.
-        (Scalar::Int(x), DType::F32) => Scalar::Float(f64::from(x as f32)),
-        _ => Scalar::Float(scalar.as_f64()),
     }
 }
 

@@ -7,11 +7,11 @@ use std::cmp::Ordering;
 use super::binary::check_same;
 use super::table::op_table;
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, Primals, jvp_none};
+use crate::derivative::{Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 macro_rules! compare_table {
@@ -68,8 +68,8 @@ impl OpRules for Compare {
         jvp_none(*self, operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-        primals.none()
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        context.none()
     }
 }
 

@@ -1,13 +1,13 @@
 //! `concat`: several tensors after one another along an axis.
 
 use super::{Attributes, EvalContext, OpRules, batch_elementwise, check_axis};
-use crate::derivative::{Dual, Primals, jvp_linear};
+use crate::derivative::{Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
 use crate::types::Dim;
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// The operands, one or more, along `axis`; all other axes are equal.
@@ -75,8 +75,8 @@ impl OpRules for Concat {
         jvp_linear(*self, operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
         let mut start = Dim::from(0);
         let part = |operand: &Value| {
             let limit = start.clone() + operand.dim(self.axis as i64);
@@ -84,7 +84,7 @@ impl OpRules for Concat {
             start = limit;
             Some(cotangent.slice(self.axis as i64, range))
         };
-        primals.operands.iter().map(part).collect()
+        context.operands.iter().map(part).collect()
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_shared};
-use crate::derivative::{Dual, Primals, jvp_none};
+use crate::derivative::{Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// A tensor known when the graph is built. It has no operands; the text form shows its elements.
@@ -43,7 +43,7 @@ impl OpRules for Constant {
         jvp_none(self.clone(), operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-        primals.none()
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        context.none()
     }
 }

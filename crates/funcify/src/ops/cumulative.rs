@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use super::{AssociativeScan, Attributes, EvalContext, OpRules, ReduceKind, arity, check_axis, emit_lanes};
-use crate::derivative::{Dual, Primals, jvp_linear, jvp_with};
+use crate::derivative::{Dual, VjpContext, jvp_linear, jvp_with};
 use crate::error::{Place, Result, Site};
-use crate::graph::{Value, emit};
+use crate::graph::{emit, trace_body};
 use crate::host::{HostTensor, Storage, element_count};
 use crate::types::{Dim, TensorType};
-use crate::vmap::{Batched, trace_body};
+use crate::value::Value;
+use crate::vmap::Batched;
 
 /// The running reduction of `axis`; the result has the operand's type. The monoids take the element types that they
 /// take in [`Reduce`](super::Reduce).
@@ -93,15 +94,15 @@ impl OpRules for Cumulative {
         })
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
         if self.kind == ReduceKind::Sum {
             return vec![Some(cotangent.cumulative(self.kind, self.axis as i64, !self.reverse))];
         }
         let front = |value: Value| value.move_axis(self.axis as i64, 0);
-        let (x, y) = (front(primals.operands[0]), front(primals.results[0]));
-        let of_scan = Primals { operands: &[x], results: &[y], ..*primals };
-        let pulled = self.as_scan(primals.operands[0]).map(|scan| scan.vjp(&of_scan, &[Some(front(cotangent))]));
+        let (x, y) = (front(context.operands[0]), front(context.results[0]));
+        let of_scan = VjpContext { operands: &[x], results: &[y], ..*context };
+        let pulled = self.as_scan(context.operands[0]).map(|scan| scan.vjp(&of_scan, &[Some(front(cotangent))]));
         vec![pulled.and_then(|pulled| pulled[0]).map(|pulled| pulled.move_axis(0, self.axis as i64))]
     }
 }

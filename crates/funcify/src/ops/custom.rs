@@ -5,11 +5,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::{Attributes, EvalContext, Op, OpKey, OpRules};
-use crate::derivative::{Dual, Primals, no_derivative};
+use crate::derivative::{Dual, VjpContext, no_derivative};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// An op that another crate defines. [`custom_op!`](crate::custom_op) makes it known.
@@ -42,7 +42,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
 
     /// The reverse rule: adds the cotangents of the operands, as [`OpRules::vjp`](super::OpRules::vjp). `None` if the op
     /// has none, which is an error where a program asks for it.
-    fn vjp(&self, _primals: &Primals<'_>, _cotangents: &[Option<Value>]) -> Option<Vec<Option<Value>>> {
+    fn vjp(&self, _primals: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Option<Vec<Option<Value>>> {
         None
     }
 }
@@ -100,10 +100,10 @@ impl OpRules for Custom {
         })
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        self.op.vjp(primals, cotangents).unwrap_or_else(|| {
-            self.no_derivative(primals.operands, "reverse", "vjp");
-            primals.none()
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        self.op.vjp(context, cotangents).unwrap_or_else(|| {
+            self.no_derivative(context.operands, "reverse", "vjp");
+            context.none()
         })
     }
 }

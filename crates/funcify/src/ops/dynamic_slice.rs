@@ -3,13 +3,13 @@
 //! As in StableHLO the start is clamped so that the part lies within the axis; no index is out of range.
 
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype, emit_lanes};
-use crate::derivative::{Dual, Primals, jvp_linear};
+use crate::derivative::{Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::{self, Value, iota};
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
 use crate::types::{DType, Dim, Shape};
+use crate::value::{self, Value, iota};
 use crate::vmap::Batched;
 
 /// `size` elements of `axis` from a start that is an operand: `dynamic_slice(x, start)`.
@@ -82,10 +82,10 @@ impl OpRules for DynamicSlice {
         jvp_linear(self.clone(), operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        let (x, start) = (primals.operands[0], primals.operands[1]);
-        primals.each([&|| Some(x.zeros_like().dynamic_update(self.axis as i64, cotangent, start)), &|| None])
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        let (x, start) = (context.operands[0], context.operands[1]);
+        context.each([&|| Some(x.zeros_like().dynamic_update(self.axis as i64, cotangent, start)), &|| None])
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) fn clamped_start(at: &Place, start: i64, part: usize, axis: usize) ->
 
 /// The start of each lane, clamped so that a part of `length` fits an axis of `size`, in the given shape of all lanes.
 pub(super) fn lane_starts(starts: Value, size: &Dim, length: &Dim, shape: &Shape) -> Value {
-    let last = graph::size(size.clone() - length, DType::I64);
+    let last = value::size(size.clone() - length, DType::I64);
     along(starts.cast(DType::I64).maximum(0).minimum(last), 0, shape)
 }
 

@@ -4,11 +4,11 @@
 
 use super::dynamic_slice::{along, check_fits, check_start, clamped_start, lane_starts};
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
-use crate::derivative::{Dual, Primals, jvp_linear};
+use crate::derivative::{Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::{self, Value, iota, select};
 use crate::host::HostTensor;
 use crate::types::{DType, Dim, TensorType};
+use crate::value::{self, Value, iota, select};
 use crate::vmap::Batched;
 
 /// `dynamic_update(x, part, start)`: `part` has the type of `x` except in `axis`.
@@ -78,7 +78,7 @@ impl OpRules for DynamicUpdate {
         let shape = x.shape();
         let positions = along(iota(shape[axis].clone(), DType::I64), axis, &shape);
         let positions = positions - lane_starts(start.value, &shape[axis], &length, &shape);
-        let inside = positions.ge(0) & positions.lt(graph::size(length, DType::I64));
+        let inside = positions.ge(0) & positions.lt(value::size(length, DType::I64));
         vec![Batched::lanes(select(inside, part.gather(axis as i64, positions), x))]
     }
 
@@ -86,13 +86,13 @@ impl OpRules for DynamicUpdate {
         jvp_linear(*self, operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        let (part, start) = (primals.operands[1], primals.operands[2]);
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        let (part, start) = (context.operands[1], context.operands[2]);
         let axis = self.axis as i64;
         let whole = || Some(cotangent.dynamic_update(axis, part.zeros_like(), start));
         let replaced = || Some(cotangent.dynamic_slice(axis, start, part.dim(axis)));
-        primals.each([&whole, &replaced, &|| None])
+        context.each([&whole, &replaced, &|| None])
     }
 }
 

@@ -5,11 +5,11 @@
 
 use super::ScatterMode;
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise, check_axis, check_index_dtype, clamp_index};
-use crate::derivative::{Dual, Primals, jvp_linear};
+use crate::derivative::{Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::{self, Value};
 use crate::host::HostTensor;
 use crate::types::{DType, Dim, TensorType};
+use crate::value::{self, Value};
 use crate::vmap::Batched;
 
 /// `y[i,j,k] = x[i,indices[i,j,k],k]` for axis 1: `indices` has the shape of `x` except in `axis`.
@@ -67,13 +67,13 @@ impl OpRules for Gather {
         jvp_linear(*self, operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        let [x, indices] = [primals.operands[0], primals.operands[1]];
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        let [x, indices] = [context.operands[0], context.operands[1]];
         let axis = self.axis as i64;
         let indices = clamped(indices, &x.dim(axis));
         let of_x = || Some(x.zeros_like().scatter(axis, indices, cotangent, ScatterMode::Add));
-        primals.each([&of_x, &|| None])
+        context.each([&of_x, &|| None])
     }
 }
 
@@ -97,7 +97,7 @@ pub(super) fn check_along(at: &Place, axis: usize, x: &TensorType, indices: &Ten
 
 /// Indices, as i64, clamped into an axis of that size.
 pub(super) fn clamped(indices: Value, size: &Dim) -> Value {
-    let last = graph::size(size.clone() - 1, DType::I64);
+    let last = value::size(size.clone() - 1, DType::I64);
     indices.cast(DType::I64).minimum(last).maximum(0)
 }
 

@@ -1,14 +1,14 @@
 //! `iota`: the numbers 0, 1, 2, ... as a vector.
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_shared};
-use crate::derivative::{Dual, Primals, jvp_none};
+use crate::derivative::{Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
 use crate::host::Scalar;
 use crate::types::{DType, Dim};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// The vector of `size` numbers from 0 on, of a number dtype. It has no operands.
@@ -65,8 +65,8 @@ impl OpRules for Iota {
         jvp_none(self.clone(), operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-        primals.none()
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        context.none()
     }
 }
 

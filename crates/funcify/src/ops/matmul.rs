@@ -5,11 +5,11 @@ use std::ops::{Add, Mul};
 
 use super::unary::Domain;
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, Primals, add, jvp_with};
+use crate::derivative::{Dual, VjpContext, add, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::{HostTensor, Scalar};
 use crate::types::{Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// `[..,m,k] x [..,k,n] -> [..,m,n]`: numbers of one dtype, equal batch axes. Sums of floats are computed in f64 by the
@@ -106,10 +106,10 @@ impl OpRules for MatMul {
         })
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        let [left, right] = [primals.operands[0], primals.operands[1]];
-        primals.each([&|| Some(cotangent.matmul(right.t())), &|| Some(left.t().matmul(cotangent))])
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        let [left, right] = [context.operands[0], context.operands[1]];
+        context.each([&|| Some(cotangent.matmul(right.t())), &|| Some(left.t().matmul(cotangent))])
     }
 }
 

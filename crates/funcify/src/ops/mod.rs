@@ -12,6 +12,7 @@ mod attributes;
 mod binary;
 mod bitcast;
 mod bits;
+mod bodied;
 mod broadcast;
 pub mod call;
 mod cast;
@@ -23,6 +24,7 @@ mod cumulative;
 mod custom;
 mod dynamic_slice;
 mod dynamic_update;
+mod evaluate;
 mod gather;
 mod iota;
 mod matmul;
@@ -52,8 +54,6 @@ mod transpose;
 mod unary;
 pub mod while_loop;
 
-use std::sync::Arc;
-
 use enum_dispatch::enum_dispatch;
 
 pub use argmax::ArgMax;
@@ -63,10 +63,10 @@ pub use attributes::{Attribute, Attributes};
 pub use binary::*;
 pub use bitcast::Bitcast;
 pub use bits::*;
+pub(crate) use bodied::Bodied;
 pub use broadcast::Broadcast;
 pub use call::{Call, Rule};
 pub use cast::Cast;
-pub(crate) use cast::cast_scalar;
 pub use compare::*;
 pub use concat::Concat;
 pub use constant::Constant;
@@ -76,6 +76,8 @@ pub use custom::{Custom, CustomOp, CustomOpEntry};
 pub(crate) use custom::{custom_names, name_taken_twice};
 pub use dynamic_slice::DynamicSlice;
 pub use dynamic_update::DynamicUpdate;
+pub use evaluate::EvalContext;
+pub(crate) use evaluate::evaluate_in;
 pub use gather::Gather;
 pub use iota::Iota;
 pub use matmul::{MatMul, integer_products};
@@ -99,11 +101,12 @@ pub use transpose::Transpose;
 pub use unary::*;
 pub use while_loop::While;
 
-use crate::derivative::{Dual, Primals};
+use crate::derivative::{Dual, VjpContext};
 use crate::error::{Error, Place, Result, Site};
-use crate::graph::{Graph, Value, emit};
+use crate::graph::emit;
 use crate::host::HostTensor;
-use crate::types::{Dim, Shape, SizeError, Sizes, Symbol, TensorType};
+use crate::types::{Dim, SizeError, Symbol, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// The rules that every op has. None has a default.
@@ -135,7 +138,7 @@ pub trait OpRules {
 
     /// The reverse rule: adds to the open trace the cotangents of the operands, from those of the results, and gives
     /// them; `None` where nothing passes. Some result has a cotangent.
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>>;
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>>;
 }
 
 /// An op with its attributes.
@@ -181,49 +184,6 @@ pub enum Op {
     AssociativeScan,
     Call,
     Custom,
-}
-
-impl Op {
-    /// The graphs that the op runs: the body of a loop, the branches of a choice, a condition and its step, a
-    /// combination, a function with the graphs of its derivative rule.
-    pub fn bodies(&self) -> Vec<&Arc<Graph>> {
-        match self {
-            Op::Scan(scan) => vec![&scan.body],
-            Op::Switch(switch) => switch.branches.iter().collect(),
-            Op::While(op) => vec![&op.condition, &op.body],
-            Op::AssociativeScan(op) => vec![&op.combine],
-            Op::Call(call) => call.parts().into_iter().map(|part| part.graph).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// For each of the [`bodies`](Op::bodies), through which of its parameters a derivative by the operands that are wanted
-    /// goes. Those of a call are differentiated by its rule alone.
-    pub(crate) fn active_params(&self, wanted: &[bool]) -> Vec<Vec<bool>> {
-        match self {
-            Op::Scan(scan) => vec![scan.active_params(wanted)],
-            Op::Switch(switch) => switch.operands().into_iter().map(|places| wanted[places].to_vec()).collect(),
-            Op::While(op) => vec![vec![false; op.condition.inputs().len()], op.active_params(wanted)],
-            Op::AssociativeScan(op) => vec![op.active_params(wanted)],
-            op => op.bodies().into_iter().map(|body| vec![false; body.inputs().len()]).collect(),
-        }
-    }
-
-    /// The op with these bodies, in the order of [`bodies`](Op::bodies).
-    pub(crate) fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op {
-        let mut all = bodies.into_iter();
-        let mut next = |old: &Arc<Graph>| all.next().unwrap_or_else(|| old.clone());
-        match self {
-            Op::Scan(scan) => Scan { body: next(&scan.body), ..scan.clone() }.into(),
-            Op::Switch(switch) => Switch { branches: switch.branches.iter().map(next).collect() }.into(),
-            Op::While(op) => {
-                While { condition: next(&op.condition), body: next(&op.body), bound: op.bound.clone() }.into()
-            }
-            Op::AssociativeScan(op) => AssociativeScan { combine: next(&op.combine), ..op.clone() }.into(),
-            Op::Call(call) => call.with_graphs(all.collect()).into(),
-            op => op.clone(),
-        }
-    }
 }
 
 /// A type that stands for one op: the struct with its attributes, or the marker of a table's row.
@@ -324,32 +284,6 @@ pub fn all_names() -> Vec<&'static str> {
     let mut names = [STRUCT_OPS, &tables, &["constant", "scan"], CONTROL_FLOW].concat();
     names.sort_unstable();
     names
-}
-
-/// What the reference evaluation of an op may use: the sizes of the call, and its own place for errors.
-pub struct EvalContext<'a> {
-    /// The op and its line.
-    pub at: Place,
-    /// The sizes of the call. A loop with a run-time number of steps binds its symbol here.
-    pub sizes: &'a mut Sizes,
-}
-
-impl EvalContext<'_> {
-    /// The number that a dimension has in this call.
-    pub fn dim(&self, dim: &Dim) -> Result<i64> {
-        dim.value(self.sizes).map_err(|error| no_size(&self.at, error))
-    }
-
-    /// The size that a dimension is in this call: not negative.
-    pub fn size(&self, dim: &Dim) -> Result<usize> {
-        let value = self.dim(dim)?;
-        usize::try_from(value).map_err(|_| no_size(&self.at, SizeError::Negative(dim.clone(), value)))
-    }
-
-    /// The sizes that a shape has in this call.
-    pub fn shape(&self, shape: &Shape) -> Result<Vec<usize>> {
-        shape.value(self.sizes).map_err(|error| no_size(&self.at, error))
-    }
 }
 
 /// The error of a dimension that has no size in a call.

@@ -5,11 +5,11 @@ use half::{bf16, f16};
 use super::binary::check_same;
 use super::unary::Domain;
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, Primals, no_derivative};
+use crate::derivative::{Dual, VjpContext, no_derivative};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// The float next to the left operand in the direction of the right one, elementwise: the right one where they are equal
@@ -62,9 +62,9 @@ impl OpRules for NextAfter {
         vec![Dual::constant(self.undefined(&values))]
     }
 
-    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-        self.undefined(primals.operands);
-        primals.none()
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        self.undefined(context.operands);
+        context.none()
     }
 }
 

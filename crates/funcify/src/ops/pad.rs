@@ -2,13 +2,14 @@
 
 use super::Slice;
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
-use crate::derivative::{Dual, Primals, jvp_linear};
+use crate::derivative::{Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result, Site};
-use crate::graph::{Value, constant, emit, select};
+use crate::graph::emit;
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
 use crate::types::{DType, Dim};
+use crate::value::{Value, constant, select};
 use crate::vmap::Batched;
 
 /// `low` values before, `high` after and `interior` between each two elements of `axis`. The second operand
@@ -117,9 +118,9 @@ impl OpRules for Pad {
         jvp_linear(self.clone(), operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        let x = primals.operands[0];
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        let x = context.operands[0];
         let rows = x.dim(self.axis as i64);
         let step = self.interior.saturating_add(1);
         let covered = match (step, rows.constant()) {
@@ -134,7 +135,7 @@ impl OpRules for Pad {
                 emit(self.clone(), &[x.full_like(1.0).cast(DType::Bool), constant(false)], Site::Unknown)[0];
             Some(select(is_inside, 0.0, cotangent).sum(..))
         };
-        primals.each([&inside, &outside])
+        context.each([&inside, &outside])
     }
 }
 

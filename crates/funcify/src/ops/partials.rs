@@ -6,7 +6,7 @@
 //! one point alone has no derivative.
 
 use super::{Binary, Op, Unary};
-use crate::graph::{Value, magnitude, select};
+use crate::value::{Value, magnitude, select};
 
 /// How a derivative passes an op that works element by element.
 #[derive(Clone, Copy, PartialEq, Eq)]

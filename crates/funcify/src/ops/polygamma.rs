@@ -6,11 +6,11 @@
 use super::special::{POLYGAMMA_ORDERS, polygamma};
 use super::unary::Domain;
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, Primals, jvp_with};
+use crate::derivative::{Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::{HostTensor, Scalar};
 use crate::types::{Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// The derivative of that order of the digamma function: 1 is the trigamma function. At zero and the negative integers
@@ -65,8 +65,8 @@ impl OpRules for Polygamma {
         jvp_with(*self, operands, |values, _| vec![operands[0].tangent.map(|tangent| self.partial(values[0], tangent))])
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        vec![cotangents[0].map(|cotangent| self.partial(primals.operands[0], cotangent))]
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        vec![cotangents[0].map(|cotangent| self.partial(context.operands[0], cotangent))]
     }
 }
 

@@ -5,14 +5,15 @@
 
 use super::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 use super::{Attributes, Binary, EvalContext, OpRules, arity, check_axis, emit_lanes};
-use crate::derivative::{Dual, Primals, jvp_with};
+use crate::derivative::{Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result, Site};
-use crate::graph::{Value, concat, emit, full, select};
+use crate::graph::emit;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
 use crate::host::Scalar;
 use crate::types::{DType, Shape};
+use crate::value::{Value, concat, full, select};
 use crate::vmap::Batched;
 
 /// The monoid of a reduction.
@@ -204,9 +205,9 @@ impl OpRules for Reduce {
         })
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        vec![self.cotangent(primals.operands[0], primals.results[0], cotangent)]
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        vec![self.cotangent(context.operands[0], context.results[0], cotangent)]
     }
 }
 

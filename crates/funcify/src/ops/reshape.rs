@@ -1,13 +1,13 @@
 //! `reshape`: the same elements in row-major order under another shape.
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
-use crate::derivative::{Dual, Primals, jvp_linear};
+use crate::derivative::{Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
 use crate::types::Shape;
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// The operand's elements with `shape`, which has as many for all sizes.
@@ -57,9 +57,9 @@ impl OpRules for Reshape {
         jvp_linear(self.clone(), operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        vec![Some(cotangent.reshape(primals.operands[0].shape()))]
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        vec![Some(cotangent.reshape(context.operands[0].shape()))]
     }
 }
 

@@ -2,14 +2,14 @@
 
 use super::binary::check_same;
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, Primals, jvp_linear};
+use crate::derivative::{Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::{Value, select};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
 use crate::host::Storage;
 use crate::types::DType;
+use crate::value::{Value, select};
 use crate::vmap::Batched;
 
 /// `where(p, a, b)`: all three have one shape; `a` and `b` have one type.
@@ -59,12 +59,12 @@ impl OpRules for Select {
         jvp_linear(*self, operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        let predicate = primals.operands[0];
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        let predicate = context.operands[0];
         let left = || Some(select(predicate, cotangent, 0.0));
         let right = || Some(select(predicate, 0.0, cotangent));
-        primals.each([&|| None, &left, &right])
+        context.each([&|| None, &left, &right])
     }
 }
 

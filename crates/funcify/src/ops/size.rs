@@ -1,13 +1,13 @@
 //! `size`: a dimension as a number that the program can compute with.
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_shared};
-use crate::derivative::{Dual, Primals, jvp_none};
+use crate::derivative::{Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
 use crate::types::{DType, Dim};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// The scalar that `dim` is in this call, of a number dtype. It has no operands.
@@ -60,8 +60,8 @@ impl OpRules for Size {
         jvp_none(self.clone(), operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-        primals.none()
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        context.none()
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::pad::{Pad, pad_with_zeros};
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
-use crate::derivative::{Dual, Primals, jvp_linear};
+use crate::derivative::{Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::TensorType;
 
 use crate::types::Dim;
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// Part of one axis. With a step other than 1 the bounds are numbers, not symbols.
@@ -112,9 +112,9 @@ impl OpRules for Slice {
         jvp_linear(self.clone(), operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        let size = primals.operands[0].dim(self.axis as i64);
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        let size = context.operands[0].dim(self.axis as i64);
         let rows = cotangent.dim(self.axis as i64);
         let covered = match (self.step, rows.constant()) {
             (1, _) | (_, None) => rows,

@@ -7,11 +7,11 @@
 use std::cmp::Ordering;
 
 use super::{Attributes, EvalContext, OpRules, ScatterMode, arity, check_axis, emit};
-use crate::derivative::{Dual, Primals, jvp_with};
+use crate::derivative::{Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result, Site};
-use crate::graph::Value;
 use crate::host::{HostTensor, Scalar, Storage, for_each_index};
 use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// Two results: the sorted elements, and the position (i64) along `axis` that each had. Both have the operand's shape.
@@ -104,9 +104,9 @@ impl OpRules for Sort {
         })
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let zeros = primals.operands[0].zeros_like();
-        let back = |cotangent| zeros.scatter(self.axis as i64, primals.results[1], cotangent, ScatterMode::Add);
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let zeros = context.operands[0].zeros_like();
+        let back = |cotangent| zeros.scatter(self.axis as i64, context.results[1], cotangent, ScatterMode::Add);
         vec![cotangents[0].map(back)]
     }
 }

@@ -2,7 +2,7 @@
 
 /// An enum with a variant a row, the names of its rows, and for each row a type that conversions are registered for.
 macro_rules! op_table {
-    ($(#[$about:meta])* $table:ident, $names:ident, $of:ident: $($name:literal => $op:ident, $doc:literal;)*) => {
+    ($(#[$about:meta])* $table:ident, $names:ident, $of:ident: $($name:expr => $op:ident, $doc:literal;)*) => {
         $(#[$about])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum $table {
@@ -12,10 +12,14 @@ macro_rules! op_table {
         pub(super) const $names: &[&str] = &[$($name),*];
 
         pub(super) fn $of(name: &str) -> Option<$table> {
-            match name { $($name => Some($table::$op),)* _ => None }
+            let row = $names.iter().position(|known| *known == name)?;
+            Some($table::ALL[row])
         }
 
         impl $table {
+            /// Every row, in the order of the table.
+            pub const ALL: &[$table] = &[$($table::$op),*];
+
             fn row_name(self) -> &'static str {
                 match self { $($table::$op => $name,)* }
             }

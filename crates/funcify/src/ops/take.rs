@@ -6,13 +6,13 @@
 use super::ScatterMode;
 use super::gather::clamped;
 use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype, clamp_index, emit_lanes};
-use crate::derivative::{Dual, Primals, jvp_linear};
+use crate::derivative::{Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
 use crate::types::Shape;
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// `take(x, indices)`: the axis is replaced by the axes of `indices`, which may have any rank.
@@ -97,9 +97,9 @@ impl OpRules for Take {
         jvp_linear(*self, operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        let [x, indices] = [primals.operands[0], primals.operands[1]];
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        let [x, indices] = [context.operands[0], context.operands[1]];
         let (shape, count) = (x.shape(), indices.shape().elements());
         // One index a slice: [.., count, ..], as `scatter` takes it.
         let flat = shape.with_dim(self.axis, count.clone());
@@ -109,7 +109,7 @@ impl OpRules for Take {
             let indices = clamped(indices, &shape[self.axis]).reshape(aligned.clone()).broadcast_to(&flat);
             Some(x.zeros_like().scatter(self.axis as i64, indices, cotangent.reshape(&flat), ScatterMode::Add))
         };
-        primals.each([&of_x, &|| None])
+        context.each([&of_x, &|| None])
     }
 }
 

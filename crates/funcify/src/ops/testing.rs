@@ -2,10 +2,11 @@
 
 use crate::error::{Place, Result, Site};
 use crate::graph::tracer::failing;
-use crate::graph::{Graph, Value, emit};
+use crate::graph::{Graph, emit};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::{EvalContext, Op, OpRules};
 use crate::types::{DType, Dim, Sizes, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 use crate::{Disconnected, GradOptions};
 

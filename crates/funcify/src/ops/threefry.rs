@@ -6,11 +6,11 @@
 //! programs are written with.
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
-use crate::derivative::{Dual, Primals, jvp_none};
+use crate::derivative::{Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{DType, Dim, Shape, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// Random bits: `key` and `counter` are `u32[.., 2]`, high word first; the result is `u32[.., shape]`, or
@@ -109,8 +109,8 @@ impl OpRules for Threefry {
         jvp_none(self.clone(), operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-        primals.none()
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
+        context.none()
     }
 }
 

@@ -1,13 +1,13 @@
 //! `transpose`: the axes in another order.
 
 use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
-use crate::derivative::{Dual, Primals, jvp_linear};
+use crate::derivative::{Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
 use crate::types::Shape;
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// Axis `i` of the result is axis `axes[i]` of the operand.
@@ -63,8 +63,8 @@ impl OpRules for Transpose {
         jvp_linear(self.clone(), operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
         let mut axes = vec![0; self.axes.len()];
         self.axes.iter().enumerate().for_each(|(to, from)| axes[*from] = to);
         vec![Some(cotangent.transpose(axes))]

@@ -1,14 +1,15 @@
-//! Elementwise ops of one operand: a table of text, domain, evaluation on floats, evaluation on integers.
+//! Elementwise ops of one operand: a table of name, domain, evaluation on floats, evaluation on integers, and what it is. A row
+//! is also a method of a value, and what tests of all elementwise ops go through ([`Unary::ALL`]).
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
 use super::table::op_table;
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise, partials, special};
-use crate::derivative::{Dual, Primals, jvp_with};
+use crate::derivative::{Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::Value;
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// Which element types an elementwise op takes.
@@ -40,11 +41,25 @@ impl Domain {
     }
 }
 
+/// The method of a value that applies a row; of a row that is an operator there is none.
+macro_rules! unary_method {
+    ($name:ident, $op:ident, $doc:literal, operator) => {};
+    ($name:ident, $op:ident, $doc:literal) => {
+        impl Value {
+            #[doc = $doc]
+            #[track_caller]
+            pub fn $name(self) -> Value {
+                self.emit(Unary::$op)
+            }
+        }
+    };
+}
+
 macro_rules! unary_table {
-    ($($name:literal => $op:ident, $domain:ident, |$x:ident| $float:expr, |$i:ident| $int:expr, $doc:literal;)*) => {
+    ($($name:ident $(($operator:ident))? => $op:ident, $domain:ident, |$x:ident| $float:expr, |$i:ident| $int:expr, $doc:literal;)*) => {
         op_table! {
             /// An elementwise op of one operand.
-            Unary, UNARY_NAMES, unary_of: $($name => $op, $doc;)*
+            Unary, UNARY_NAMES, unary_of: $(stringify!($name) => $op, $doc;)*
         }
 
         impl Unary {
@@ -61,52 +76,54 @@ macro_rules! unary_table {
                 }
             }
         }
+
+        $(unary_method!($name, $op, $doc $(, $operator)?);)*
     };
 }
 
 unary_table! {
-    "neg" => Neg, Number, |x| -x, |i| i.wrapping_neg(), "-x; integers wrap.";
-    "abs" => Abs, Number, |x| x.abs(), |i| i.wrapping_abs(), "|x|; the smallest integer stays itself.";
-    "sign" => Sign, Number, |x| if x.is_nan() || x == 0.0 { x } else { x.signum() }, |i| i.signum(),
+    neg (operator) => Neg, Number, |x| -x, |i| i.wrapping_neg(), "-x; integers wrap.";
+    abs => Abs, Number, |x| x.abs(), |i| i.wrapping_abs(), "|x|; the smallest integer stays itself.";
+    sign => Sign, Number, |x| if x.is_nan() || x == 0.0 { x } else { x.signum() }, |i| i.signum(),
         "-1, 0 or 1; NaN and signed zeros stay themselves.";
-    "square" => Square, Number, |x| x * x, |i| i.wrapping_mul(i), "x * x; integers wrap.";
-    "exp" => Exp, Float, |x| x.exp(), |i| i, "e to the power x.";
-    "expm1" => Expm1, Float, |x| x.exp_m1(), |i| i, "exp(x) - 1, exact near zero.";
-    "log" => Log, Float, |x| x.ln(), |i| i, "The natural logarithm; NaN below zero, -inf at zero.";
-    "log1p" => Log1p, Float, |x| x.ln_1p(), |i| i, "log(1 + x), exact near zero.";
-    "tanh" => Tanh, Float, |x| x.tanh(), |i| i, "The hyperbolic tangent.";
-    "sigmoid" => Sigmoid, Float, |x| 1.0 / (1.0 + (-x).exp()), |i| i, "1 / (1 + exp(-x)).";
-    "sin" => Sin, Float, |x| x.sin(), |i| i, "The sine of x radians.";
-    "cos" => Cos, Float, |x| x.cos(), |i| i, "The cosine of x radians.";
-    "sqrt" => Sqrt, Float, |x| x.sqrt(), |i| i, "The square root; NaN below zero.";
-    "rsqrt" => Rsqrt, Float, |x| 1.0 / x.sqrt(), |i| i, "1 / sqrt(x); inf at zero, NaN below.";
-    "recip" => Recip, Float, |x| 1.0 / x, |i| i, "1 / x.";
-    "tan" => Tan, Float, |x| x.tan(), |i| i, "The tangent of x radians; NaN at infinity.";
-    "asin" => Asin, Float, |x| x.asin(), |i| i, "The angle in [-pi/2, pi/2] whose sine is x; NaN beyond 1.";
-    "acos" => Acos, Float, |x| x.acos(), |i| i, "The angle in [0, pi] whose cosine is x; NaN beyond 1.";
-    "atan" => Atan, Float, |x| x.atan(), |i| i, "The angle in [-pi/2, pi/2] whose tangent is x.";
-    "sinh" => Sinh, Float, |x| x.sinh(), |i| i, "The hyperbolic sine.";
-    "cosh" => Cosh, Float, |x| x.cosh(), |i| i, "The hyperbolic cosine.";
-    "asinh" => Asinh, Float, |x| special::asinh(x), |i| i, "The inverse of the hyperbolic sine.";
-    "acosh" => Acosh, Float, |x| special::acosh(x), |i| i,
+    square => Square, Number, |x| x * x, |i| i.wrapping_mul(i), "x * x; integers wrap.";
+    exp => Exp, Float, |x| x.exp(), |i| i, "e to the power x.";
+    expm1 => Expm1, Float, |x| x.exp_m1(), |i| i, "exp(x) - 1, exact near zero.";
+    log => Log, Float, |x| x.ln(), |i| i, "The natural logarithm; NaN below zero, -inf at zero.";
+    log1p => Log1p, Float, |x| x.ln_1p(), |i| i, "log(1 + x), exact near zero.";
+    tanh => Tanh, Float, |x| x.tanh(), |i| i, "The hyperbolic tangent.";
+    sigmoid => Sigmoid, Float, |x| 1.0 / (1.0 + (-x).exp()), |i| i, "1 / (1 + exp(-x)).";
+    sin => Sin, Float, |x| x.sin(), |i| i, "The sine of x radians.";
+    cos => Cos, Float, |x| x.cos(), |i| i, "The cosine of x radians.";
+    sqrt => Sqrt, Float, |x| x.sqrt(), |i| i, "The square root; NaN below zero.";
+    rsqrt => Rsqrt, Float, |x| 1.0 / x.sqrt(), |i| i, "1 / sqrt(x); inf at zero, NaN below.";
+    recip => Recip, Float, |x| 1.0 / x, |i| i, "1 / x.";
+    tan => Tan, Float, |x| x.tan(), |i| i, "The tangent of x radians; NaN at infinity.";
+    asin => Asin, Float, |x| x.asin(), |i| i, "The angle in [-pi/2, pi/2] whose sine is x; NaN beyond 1.";
+    acos => Acos, Float, |x| x.acos(), |i| i, "The angle in [0, pi] whose cosine is x; NaN beyond 1.";
+    atan => Atan, Float, |x| x.atan(), |i| i, "The angle in [-pi/2, pi/2] whose tangent is x.";
+    sinh => Sinh, Float, |x| x.sinh(), |i| i, "The hyperbolic sine.";
+    cosh => Cosh, Float, |x| x.cosh(), |i| i, "The hyperbolic cosine.";
+    asinh => Asinh, Float, |x| special::asinh(x), |i| i, "The inverse of the hyperbolic sine.";
+    acosh => Acosh, Float, |x| special::acosh(x), |i| i,
         "The inverse of the hyperbolic cosine, not negative; NaN below 1.";
-    "atanh" => Atanh, Float, |x| special::atanh(x), |i| i,
+    atanh => Atanh, Float, |x| special::atanh(x), |i| i,
         "The inverse of the hyperbolic tangent; infinite at -1 and 1, NaN beyond.";
-    "erf" => Erf, Float, |x| special::erf(x), |i| i, "The error function.";
-    "erfc" => Erfc, Float, |x| special::erfc(x), |i| i, "1 - erf(x), exact where that is small.";
-    "erf_inv" => ErfInv, Float, |x| special::erf_inv(x), |i| i,
+    erf => Erf, Float, |x| special::erf(x), |i| i, "The error function.";
+    erfc => Erfc, Float, |x| special::erfc(x), |i| i, "1 - erf(x), exact where that is small.";
+    erf_inv => ErfInv, Float, |x| special::erf_inv(x), |i| i,
         "The inverse of the error function; infinite at -1 and 1, NaN beyond.";
-    "lgamma" => Lgamma, Float, |x| special::lgamma(x), |i| i,
+    lgamma => Lgamma, Float, |x| special::lgamma(x), |i| i,
         "log|gamma(x)|; infinite at zero, the negative integers and both infinities.";
-    "digamma" => Digamma, Float, |x| special::digamma(x), |i| i,
+    digamma => Digamma, Float, |x| special::digamma(x), |i| i,
         "The derivative of lgamma; NaN at zero and the negative integers.";
-    "cbrt" => Cbrt, Float, |x| x.cbrt(), |i| i, "The cube root, of negative numbers too.";
-    "floor" => Floor, Float, |x| x.floor(), |i| i, "The largest whole number that is not above x.";
-    "ceil" => Ceil, Float, |x| x.ceil(), |i| i, "The smallest whole number that is not below x.";
-    "round" => Round, Float, |x| x.round_ties_even(), |i| i, "The nearest whole number; the even one of two.";
-    "trunc" => Trunc, Float, |x| x.trunc(), |i| i, "The whole number next to x toward zero.";
-    "not" => Not, Logic, |x| x, |i| !i, "Logical not of booleans, bitwise not of integers.";
-    "stop_gradient" => StopGradient, Any, |x| x, |i| i, "x itself; no derivative passes through it.";
+    cbrt => Cbrt, Float, |x| x.cbrt(), |i| i, "The cube root, of negative numbers too.";
+    floor => Floor, Float, |x| x.floor(), |i| i, "The largest whole number that is not above x.";
+    ceil => Ceil, Float, |x| x.ceil(), |i| i, "The smallest whole number that is not below x.";
+    round => Round, Float, |x| x.round_ties_even(), |i| i, "The nearest whole number; the even one of two.";
+    trunc => Trunc, Float, |x| x.trunc(), |i| i, "The whole number next to x toward zero.";
+    not (operator) => Not, Logic, |x| x, |i| !i, "Logical not of booleans, bitwise not of integers.";
+    stop_gradient => StopGradient, Any, |x| x, |i| i, "x itself; no derivative passes through it.";
 }
 
 impl OpRules for Unary {
@@ -141,8 +158,8 @@ impl OpRules for Unary {
         })
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let (x, y) = (primals.operands[0], primals.results[0]);
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let (x, y) = (context.operands[0], context.results[0]);
         vec![cotangents[0].and_then(|cotangent| partials::unary(*self, x, y, cotangent))]
     }
 }

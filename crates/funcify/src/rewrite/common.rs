@@ -12,9 +12,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::rule::Here;
-use crate::graph::{NodeId, ValueId, binds};
+use crate::graph::{NodeId, ValueId};
+use crate::host::print_elements;
 use crate::ops::{Binary, Constant, Op, OpRules};
-use crate::text::print_elements;
 
 /// Above so many elements constants are compared by where they lie.
 const PRINTED_ELEMENTS: usize = 64;
@@ -81,6 +81,6 @@ pub(super) fn text(op: &Op) -> String {
 /// Whether an op, or one in a body, is none that may be one with another.
 fn is_own(op: &Op) -> bool {
     matches!(op, Op::Custom(_) | Op::Call(_))
-        || binds(op).next().is_some()
+        || op.binds().next().is_some()
         || op.bodies().into_iter().any(|body| body.nodes().iter().any(|node| is_own(&node.op)))
 }

@@ -15,7 +15,7 @@ use super::rule::{COMMON, DEAD_CODE, FUSED, Here, Patch, RULES, Rule, SHORTENED,
 use super::trim::trimmed;
 use super::{Patched, RewriteOptions, Rewritten};
 use crate::error::Site;
-use crate::graph::{Graph, ValueId, is_certain};
+use crate::graph::{Graph, Replay, ValueId, is_certain};
 use crate::ops::{Op, OpRules};
 use crate::types::{Sizes, TensorType};
 
@@ -118,25 +118,12 @@ impl Driver {
 
     fn place_all(&mut self, graph: &Graph) -> Option<Graph> {
         let mut to = Placing { graph: Graph::new(graph.name()), known: Known::default(), certain: Vec::new() };
-        let mut ids: Vec<Option<ValueId>> = vec![None; graph.values().count()];
-        for (index, input) in graph.inputs().iter().enumerate() {
-            let ty = graph.input_type(index).clone();
-            ids[input.value.index()] = Some(to.input(graph.input_name(index), ty, input.is_static));
-        }
-        for node in graph.nodes() {
-            let op = self.with_bodies(&node.op);
-            let operands: Vec<ValueId> = node.inputs.iter().map(|input| ids[input.index()]).collect::<Option<_>>()?;
-            let results = self.place(&mut to, op, &operands, graph.types(&node.outputs), node.site, 0)?;
-            for (output, id) in node.outputs.iter().zip(results) {
-                ids[output.index()] = Some(id);
-                if let Some(name) = graph.value_name(*output).filter(|_| to.graph.value_name(id).is_none()) {
-                    to.graph.set_value_name(id, name);
-                }
-            }
-        }
-        for output in graph.outputs() {
-            to.graph.push_output(&output.name, ids[output.value.index()]?);
-        }
+        let inputs = graph.inputs().iter().enumerate();
+        let inputs = inputs
+            .map(|(index, input)| to.input(graph.input_name(index), graph.input_type(index).clone(), input.is_static));
+        let inputs: Vec<ValueId> = inputs.collect();
+        let results = self.place_nodes(&mut to, graph, &inputs, 0, Driver::with_bodies)?;
+        graph.outputs().iter().zip(results).for_each(|(output, id)| to.graph.push_output(&output.name, id));
         Some(to.graph)
     }
 
@@ -186,7 +173,9 @@ impl Driver {
             self.log(rule, site, || [here.text(), after(&patch)]);
             let results = match patch {
                 Patch::Values(values) => values,
-                Patch::Program(operands, program) => self.place_program(to, &program, &operands, depth + 1)?,
+                Patch::Program(operands, program) => {
+                    self.place_nodes(to, &program, &operands, depth + 1, |_, op| op.clone())?
+                }
             };
             return Some(results);
         }
@@ -216,29 +205,23 @@ impl Driver {
         (is_right && loses_nothing).then_some((rule, patch))
     }
 
-    fn place_program(
+    /// Places the nodes of a graph whose inputs are these; gives its outputs. `op` is what is placed of a node's op.
+    fn place_nodes(
         &mut self,
         to: &mut Placing,
-        program: &Graph,
-        operands: &[ValueId],
+        graph: &Graph,
+        inputs: &[ValueId],
         depth: usize,
+        op: fn(&mut Self, &Op) -> Op,
     ) -> Option<Vec<ValueId>> {
-        let mut ids: Vec<Option<ValueId>> = vec![None; program.values().count()];
-        for (input, operand) in program.inputs().iter().zip(operands) {
-            ids[input.value.index()] = Some(*operand);
-        }
-        for node in program.nodes() {
-            let operands: Vec<ValueId> = node.inputs.iter().map(|input| ids[input.index()]).collect::<Option<_>>()?;
-            let types = program.types(&node.outputs);
-            let results = self.place(to, node.op.clone(), &operands, types, node.site, depth)?;
-            for (output, id) in node.outputs.iter().zip(results) {
-                ids[output.index()] = Some(id);
-                if let Some(name) = program.value_name(*output).filter(|_| to.graph.value_name(id).is_none()) {
-                    to.graph.set_value_name(id, name);
-                }
-            }
-        }
-        program.outputs().iter().map(|output| ids[output.value.index()]).collect()
+        let all = vec![true; graph.nodes().len()];
+        let placed = Replay::new(graph, inputs.iter().copied()).try_some(&all, |_, node, operands| {
+            let op = op(self, &node.op);
+            let results = self.place(to, op, &operands, graph.types(&node.outputs), node.site, depth).ok_or(())?;
+            to.graph.keep_names(graph, node, &results);
+            Ok::<_, ()>(results)
+        });
+        placed.ok()?.all_outputs().ok()
     }
 }
 

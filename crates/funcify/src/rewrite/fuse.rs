@@ -12,9 +12,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::copy::Copy;
 use crate::error::Site;
-use crate::graph::{Graph, Node, Source, ValueId, binds, is_certain, uses_any};
+use crate::graph::{Copied, Copy, Graph, Node, Source, ValueId, is_certain, uses_any};
 use crate::ops::Op;
 use crate::ops::scan::{Scan, Start, Wanted};
 use crate::types::{Sizes, Symbol};
@@ -74,7 +73,7 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
 /// The loop of a node, if it may be one with another.
 fn fusible<'g>(graph: &Graph, node: &'g Node) -> Option<&'g Scan> {
     let Op::Scan(scan) = &node.op else { return None };
-    let is_whole = scan.until.is_none() && scan.truncate.is_none() && scan.residuals.is_none() && !scan.steps_operand;
+    let is_whole = scan.until.is_none() && scan.truncate.is_none() && scan.policy.is_none() && !scan.steps_operand;
     (is_whole && !scan.body.binds_any() && is_certain(graph, node, &Sizes::new())).then_some(scan)
 }
 
@@ -93,7 +92,7 @@ fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
         if node.inputs.iter().any(|input| depends.contains(input)) || uses_any(graph, node, &sizes) {
             waiting.push(index);
             depends.extend(&node.outputs);
-            sizes.extend(binds(&node.op));
+            sizes.extend(node.op.binds());
         }
     }
     let rows = rows_of(graph, first, &nodes[second], b);
@@ -124,40 +123,27 @@ struct Half<'a> {
     scan: &'a Scan,
     node: &'a Node,
     /// What the values of its body are.
-    ids: Vec<Option<ValueId>>,
+    values: Copied<'a>,
 }
 
 impl<'a> Half<'a> {
     fn of(node: &'a Node) -> Option<Self> {
         let Op::Scan(scan) = &node.op else { return None };
-        Some(Half { scan, node, ids: vec![None; scan.body.values().count()] })
+        Some(Half { scan, node, values: Copied::new(&scan.body) })
     }
 
     /// Makes a parameter of the body one of another body.
     fn param(&mut self, body: &mut Graph, param: usize) {
-        let from = &self.scan.body;
-        let id = body.push_input(from.input_name(param), from.input_type(param).clone(), false);
-        self.ids[from.inputs()[param].value.index()] = Some(id);
+        self.values.input(body, self.scan.body.inputs()[param].value, "x");
     }
 
     /// Adds the nodes to another body.
     fn nodes(&mut self, body: &mut Graph) -> Option<()> {
-        for node in self.scan.body.nodes() {
-            let operands: Vec<ValueId> =
-                node.inputs.iter().map(|input| self.ids[input.index()]).collect::<Option<_>>()?;
-            let results = body.push_node(node.op.clone(), &operands, node.site).ok()?;
-            for (output, id) in node.outputs.iter().zip(results) {
-                self.ids[output.index()] = Some(id);
-                if let Some(name) = self.scan.body.value_name(*output) {
-                    body.set_value_name(id, name);
-                }
-            }
-        }
-        Some(())
+        self.scan.body.nodes().iter().try_for_each(|node| self.values.node(body, node, node.op.clone()))
     }
 
     fn result(&self, result: usize) -> Option<ValueId> {
-        self.ids[self.scan.body.outputs()[result].value.index()]
+        self.values.get(self.scan.body.outputs()[result].value)
     }
 }
 
@@ -196,7 +182,7 @@ fn place(copy: &mut Copy<'_>, graph: &Graph, first: usize, second: usize) -> Opt
     for (params, trace) in b.scan.params().sequences.into_iter().zip(rows) {
         if let Some(trace) = trace {
             let row = a.result(a.scan.results().buffers[trace].start)?;
-            params.for_each(|param| b.ids[b.scan.body.inputs()[param].value.index()] = Some(row));
+            params.for_each(|param| b.values.set(b.scan.body.inputs()[param].value, row));
         }
     }
     b.nodes(&mut body)?;

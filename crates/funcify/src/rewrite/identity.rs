@@ -5,8 +5,7 @@
 
 use super::known::{adds_nothing, is_one, is_zero};
 use super::rule::{Here, Patch};
-use crate::derivative::inline;
-use crate::graph::ValueId;
+use crate::graph::{ValueId, inline};
 use crate::host::Scalar;
 use crate::ops::{Binary, Op, Unary};
 

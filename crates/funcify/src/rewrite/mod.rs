@@ -17,7 +17,6 @@
 
 mod bisect;
 mod common;
-mod copy;
 mod driver;
 mod fold;
 mod fuse;
@@ -163,12 +162,8 @@ impl Graph {
     #[track_caller]
     pub fn rewritten_with(&self, options: &RewriteOptions) -> Result<Rewritten> {
         let at = Place::new("rewrite", Site::caller());
-        match self.check() {
-            Err(errors) => {
-                Err(errors.into_iter().next().unwrap_or_else(|| at.mismatch("the graph", "a graph", "none", "")))
-            }
-            Ok(()) => self.rewritten_as(&at, options),
-        }
+        self.checked()?;
+        self.rewritten_as(&at, options)
     }
 
     /// [`rewritten_with`](Graph::rewritten_with), of a graph that is sound.

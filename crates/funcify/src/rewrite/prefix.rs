@@ -7,9 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use super::copy::Copy;
 use crate::error::Site;
-use crate::graph::{Graph, Node, Source, is_certain};
+use crate::graph::{Copy, Graph, Node, Source, is_certain};
 use crate::ops::scan::{Buffer, Scan, Start, Wanted};
 use crate::ops::{Op, Slice};
 use crate::types::{Dim, Sizes};

@@ -1,12 +1,13 @@
 //! What a rule is: a name, a reason, and a function from an op in its place to a patch.
 
 use crate::error::{Place, Site};
-use crate::graph::{Graph, Node, Source, Value, ValueId, at_site, is_certain, tracer};
+use crate::graph::{Graph, Node, Source, ValueId, at_site, is_certain, tracer};
 use crate::ops::{Op, OpRules};
+use crate::tree::Named;
 use crate::types::{Sizes, TensorType};
-use crate::vmap::Named;
 
 use super::{fold, identity, loops, movement};
+use crate::value::Value;
 
 /// A named rewrite.
 #[derive(Clone, Copy, Debug)]

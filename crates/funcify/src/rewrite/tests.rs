@@ -1,7 +1,7 @@
 //! How much work rewriting is, and that a rule cannot change a type.
 
 use crate::graph::work;
-use crate::{GradOptions, Graph, HostTensor, Residuals, ScanOptions, Value, evaluate, scan, scan_with};
+use crate::{CheckpointPolicy, GradOptions, Graph, HostTensor, ScanOptions, Value, evaluate, scan, scan_with};
 
 /// A chain of ops, with what each rule for single ops has something to say about.
 fn chain(length: usize) -> Graph {
@@ -28,7 +28,7 @@ fn loops(count: usize) -> Graph {
         }
         xs.sum(..)
     });
-    graph.unwrap().grad(["w", "u"], GradOptions::new().residuals(Residuals::SaveAll)).unwrap()
+    graph.unwrap().grad(["w", "u"], GradOptions::new().policy(CheckpointPolicy::SaveAll)).unwrap()
 }
 
 /// Four times the program is about four times the work.

@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::copy::Copy;
 use crate::error::Site;
-use crate::graph::{Graph, Node, Source, ValueId, is_certain};
+use crate::graph::{Copy, Graph, Node, Source, ValueId, is_certain};
 use crate::ops::scan::{Scan, Wanted};
 use crate::ops::{Op, Slice};
 use crate::types::{Dim, Sizes};

@@ -1,10 +1,9 @@
 //! A graph as a Graphviz digraph.
 
+use crate::graph::print::attributes_text;
 use crate::graph::{Graph, ValueId};
+use crate::host::print_elements;
 use crate::ops::{Op, OpRules};
-
-use super::elements::print_elements;
-use super::print::attributes_text;
 
 /// How many characters of a constant a node shows.
 const ELEMENTS_WIDTH: usize = 40;
@@ -51,14 +50,10 @@ impl Dot {
             for output in &node.outputs {
                 makers.insert(*output, id.clone());
             }
-            for (number, body) in node.op.bodies().into_iter().enumerate() {
-                let (id, label) = match &node.op {
-                    Op::Scan(scan) => {
-                        let until = scan.until.as_ref().map_or(String::new(), |symbol| format!(" until {symbol}"));
-                        (id.clone(), format!("@{} for t in 0..{}{until}", body.name(), scan.steps))
-                    }
-                    _ => (format!("{id}_{number}"), body_label(&node.op, number)),
-                };
+            let bodies = node.op.bodies();
+            for (number, body) in bodies.iter().enumerate() {
+                let id = if bodies.len() == 1 { id.clone() } else { format!("{id}_{number}") };
+                let label = node.op.bodied().map_or(String::new(), |op| op.body_name(number));
                 self.line(depth, format!("subgraph cluster_{id} {{"));
                 self.line(depth + 1, format!("label={};", quoted(&label)));
                 self.body(body, &id, depth + 1);
@@ -75,16 +70,6 @@ impl Dot {
     fn edge(&mut self, graph: &Graph, depth: usize, from: Option<&String>, value: ValueId, to: &str) {
         let (Some(from), Some(ty)) = (from, graph.try_ty(value)) else { return };
         self.line(depth, format!("{from} -> {to} [label={}];", quoted(&ty.to_string())));
-    }
-}
-
-/// What a cluster of an op with several bodies is.
-fn body_label(op: &Op, number: usize) -> String {
-    match op {
-        Op::While(_) => ["test", "step"].get(number).unwrap_or(&"").to_string(),
-        Op::AssociativeScan(_) => "combine".to_string(),
-        Op::Call(call) => call.parts().get(number).map_or("", |part| part.name).to_string(),
-        _ => format!("case {number}"),
     }
 }
 

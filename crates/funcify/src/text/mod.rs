@@ -1,4 +1,4 @@
-//! The text form (`.fir`): printing, parsing, excerpts for errors, and Graphviz.
+//! The text form (`.fir`), read, and Graphviz. Graphs print themselves (`graph/print.rs`).
 //!
 //! One equation a line, a type on every binder, attributes in braces; `//` begins a comment. Printing, parsing and
 //! printing again gives the same text.
@@ -20,8 +20,8 @@
 //! }
 //! ```
 //!
-//! A loop's header may say `down`, `unroll=3`, `residuals=save_all` or `residuals=segments[32]` (see
-//! [`Residuals`](crate::Residuals)), `truncate=3` (see [`ScanOptions::truncate`](crate::ScanOptions::truncate)), and `0..$1=%n`: the number of steps is the value of `%n`, which the
+//! A loop's header may say `down`, `unroll=3`, `policy=save_all` or `policy=segments[32]` (see
+//! [`CheckpointPolicy`](crate::CheckpointPolicy)), `truncate=3` (see [`ScanOptions::truncate`](crate::ScanOptions::truncate)), and `0..$1=%n`: the number of steps is the value of `%n`, which the
 //! symbol `$1` stands for from there on; `0..20 until $1`: the loop ends after the first step in which the value of its
 //! body's last line, `until %stop`, is true, and `$1` is the number of steps that ran. The first lines of its body say what each parameter of the body is, in
 //! the order sequences, buffers, carries. Inside, the values after `with` have the names that they have outside.
@@ -94,22 +94,38 @@
 //! The text does not hold: the names of a body's results, which follow from what they are written to, and names
 //! that two values share, of which the second gets a number.
 
+mod attributes;
 mod dot;
 mod elements;
-mod lexer;
-mod nearest;
 mod parse;
 mod parse_blocks;
 mod parse_scan;
-mod print;
 #[cfg(test)]
 mod tests;
-mod types;
 
 pub use dot::to_dot;
-pub(crate) use elements::print_elements;
-pub(crate) use parse::parse;
 #[cfg(test)]
 pub(crate) use parse::parse_op_text;
-pub(crate) use print::{excerpt, print};
-pub(crate) use types::parse_type;
+
+use crate::error::{Error, Place, Result, Site};
+use crate::graph::Graph;
+
+impl Graph {
+    /// Reads a graph from its text form.
+    pub fn parse(text: &str) -> Result<Graph> {
+        parse::parse(text)
+    }
+
+    /// Reads a graph from a file in the text form, which an error names.
+    #[track_caller]
+    pub fn read(path: impl AsRef<std::path::Path>) -> Result<Graph> {
+        let (path, site) = (path.as_ref(), Site::caller());
+        let text = std::fs::read_to_string(path).map_err(|error| Error::File {
+            at: Place::new("read", site).boxed(),
+            path: path.display().to_string(),
+            reason: error.to_string(),
+            fix: String::new(),
+        })?;
+        Graph::parse(&text).map_err(|error| error.in_file(path))
+    }
+}

@@ -3,18 +3,20 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::attributes::attributes;
 use super::elements::parse_elements;
-use super::lexer::{Cursor, Token, error_at, is_number, unknown_word};
-use super::nearest::nearest;
-#[cfg(test)]
-use super::types::expectation;
-use super::types::{attributes, tensor_type};
 use super::{parse_blocks, parse_scan};
 use crate::error::{Error, Place, Result, Site};
+use crate::graph::print::excerpt;
 use crate::graph::{Graph, ValueId};
 use crate::ops::scan::Wanted;
 use crate::ops::{Attributes, Constant, Op, OpRules, all_names, custom_names, parse_op};
 use crate::types::TensorType;
+#[cfg(test)]
+use crate::types::grammar::expectation;
+use crate::types::grammar::tensor_type;
+use crate::types::lexer::{Cursor, Token, error_at, is_number, unknown_word};
+use crate::types::nearest::nearest;
 
 /// Reads one function.
 pub(crate) fn parse(text: &str) -> Result<Graph> {
@@ -341,7 +343,7 @@ impl Parser {
         site: Site,
     ) -> Result<()> {
         let at = Place::new(op.name(), site);
-        let with_excerpt = |error: Error, graph: &Graph| error.with_excerpt(|| super::excerpt(graph, &at.op, operands));
+        let with_excerpt = |error: Error, graph: &Graph| error.with_excerpt(|| excerpt(graph, &at.op, operands));
         let values = body.graph.push_node(op, operands, site).map_err(|error| with_excerpt(error, &body.graph))?;
         if values.len() != binders.len() {
             let (expected, found) = (format!("{} results", values.len()), format!("{} results", binders.len()));

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use super::lexer::{Token, error_at};
 use super::parse::{Binder, Body, Parser};
 use super::parse_scan::{captured, captured_params, params};
-use super::types::dim;
 use crate::error::{Result, Site};
 use crate::graph::{Graph, MAX_DEPTH, ValueId};
 use crate::ops::{AssociativeScan, Call, Rule, Switch, While};
+use crate::types::grammar::dim;
+use crate::types::lexer::{Token, error_at};
 
 /// Reads a choice up to its closing brace and adds it to `outer`.
 pub(super) fn switch(parser: &mut Parser, outer: &mut Body, binders: &[Binder], site: Site) -> Result<()> {

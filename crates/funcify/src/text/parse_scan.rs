@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use super::lexer::{Token, error_at, is_number};
 use super::parse::{Binder, Body, Parser, taken};
-use super::print::shown_shift;
-use super::types::dim;
-use crate::derivative::Residuals;
 use crate::error::{Result, Site};
+use crate::graph::print::shown_shift;
 use crate::graph::{Graph, MAX_DEPTH, ValueId};
 use crate::ops::Scan;
-use crate::ops::scan::{Buffer, Sequence, Start, Wanted};
+use crate::ops::scan::{Buffer, CheckpointPolicy, Sequence, Start, Wanted};
+use crate::types::grammar::dim;
+use crate::types::lexer::{Token, error_at, is_number};
 use crate::types::{Dim, Symbol};
 
 /// The words that begin a line about the body's parameters, in the order of such lines.
@@ -60,7 +59,10 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
         parser.cursor.expect_mark('=')?;
         unroll = parser.cursor.expect_count("how many steps to unroll")?;
     }
-    let residuals = if parser.cursor.take_word("residuals") { Some(residuals(parser)?) } else { None };
+    if parser.cursor.at_word("residuals") {
+        return Err(parser.cursor.renamed("policy"));
+    }
+    let policy = if parser.cursor.take_word("policy") { Some(policy(parser)?) } else { None };
     let mut truncate = None;
     if parser.cursor.take_word("truncate") {
         parser.cursor.expect_mark('=')?;
@@ -68,7 +70,7 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
     }
     let invariants = if parser.cursor.take_word("with") { captured(parser, outer)? } else { Vec::new() };
     if !parser.cursor.take_mark('{') {
-        let parts = "`until`, `down`, `unroll=`, `residuals=`, `truncate=`, `with`";
+        let parts = "`until`, `down`, `unroll=`, `policy=`, `truncate=`, `with`";
         return Err(parser.cursor.error(format!("`{{`, or {parts} in this order")));
     }
     parser.cursor.expect_line_end("")?;
@@ -121,14 +123,14 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
         carries: parts.carries,
         invariants: invariants.len(),
         unroll,
-        residuals,
+        policy,
         truncate,
     };
     parser.push(outer, scan.into(), &operands, binders, site)
 }
 
 /// `=save_all`, `=segments[256,32]`: what the loop keeps for its backward loop.
-fn residuals(parser: &mut Parser) -> Result<Residuals> {
+fn policy(parser: &mut Parser) -> Result<CheckpointPolicy> {
     const EXPECTED: &str = "`recompute`, `save_dots`, `save_costly`, `save_all`, `segments[..]` or `budget[..]`";
     parser.cursor.expect_mark('=')?;
     let site = parser.cursor.site();
@@ -144,13 +146,13 @@ fn residuals(parser: &mut Parser) -> Result<Residuals> {
         parser.cursor.expect_mark(']')?;
     }
     match (name.as_str(), numbers.as_slice()) {
-        ("recompute", []) => Ok(Residuals::Recompute),
-        ("save_dots", []) => Ok(Residuals::SaveDots),
-        ("save_costly", []) => Ok(Residuals::SaveCostly),
-        ("save_all", []) => Ok(Residuals::SaveAll),
-        ("segments", [steps]) => Ok(Residuals::Segments(*steps)),
-        ("segments", steps) => Ok(Residuals::Levels(steps.to_vec())),
-        ("budget", [bytes]) => Ok(Residuals::Budget(*bytes)),
+        ("recompute", []) => Ok(CheckpointPolicy::Recompute),
+        ("save_dots", []) => Ok(CheckpointPolicy::SaveDots),
+        ("save_costly", []) => Ok(CheckpointPolicy::SaveCostly),
+        ("save_all", []) => Ok(CheckpointPolicy::SaveAll),
+        ("segments", [steps]) => Ok(CheckpointPolicy::Segments(*steps)),
+        ("segments", steps) => Ok(CheckpointPolicy::Levels(steps.to_vec())),
+        ("budget", [bytes]) => Ok(CheckpointPolicy::Budget(*bytes)),
         _ => Err(error_at(site, EXPECTED, format!("`{name}` with {} numbers", numbers.len()))),
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{parse, parse_op_text, print};
+use super::parse::parse;
+use super::parse_op_text;
+use crate::graph::print::{excerpt, print};
 use crate::graph::{Graph, ValueId};
 use crate::ops::scan::Wanted;
 use crate::ops::{Op, OpRules, ScatterMode, all_names};
@@ -282,8 +284,8 @@ fn every_half_is_exact() {
             HostTensor::scalar(f32::from_bits(u32::from(bits) * 65_537)),
         ];
         for tensor in tensors.iter().filter(|tensor| !tensor.get(0).as_f64().is_nan()) {
-            let text = super::print_elements(tensor);
-            let mut cursor = super::lexer::Cursor::new(&text).unwrap();
+            let text = crate::host::print_elements(tensor);
+            let mut cursor = crate::types::lexer::Cursor::new(&text).unwrap();
             let read = super::elements::parse_elements(&mut cursor, &tensor.ty()).unwrap();
             assert_eq!(read.storage().to_le_bytes(), tensor.storage().to_le_bytes(), "{text}");
         }
@@ -391,7 +393,7 @@ fn excerpts_show_the_last_equations() {
         "matmul %x: f32[B,64], %w: f32[65,128]",
     ];
     assert_eq!(error.place().excerpt, expected);
-    assert_eq!(super::excerpt(&Graph::new(""), "sin", &[]), ["sin"]);
+    assert_eq!(excerpt(&Graph::new(""), "sin", &[]), ["sin"]);
 }
 
 /// The text of a function with these lines, which is refused with this message, at this line and column.

@@ -58,6 +58,9 @@ pub struct Dim {
     beyond_range: bool,
 }
 
+/// What stands for symbols.
+pub(crate) type Replacements = std::collections::BTreeMap<Symbol, Dim>;
+
 impl Dim {
     const BEYOND_RANGE: Dim = Dim { terms: Vec::new(), beyond_range: true };
 
@@ -180,7 +183,7 @@ impl Dim {
     }
 
     /// With these dimensions in place of these symbols, all at once.
-    pub(crate) fn replaced(&self, by: &std::collections::BTreeMap<Symbol, Dim>) -> Dim {
+    pub(crate) fn replaced(&self, by: &Replacements) -> Dim {
         let concerned = |(monomial, _): &(Monomial, i64)| monomial.iter().any(|symbol| by.contains_key(symbol));
         if self.beyond_range || !self.terms.iter().any(concerned) {
             return self.clone();

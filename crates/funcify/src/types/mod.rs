@@ -2,9 +2,13 @@
 
 mod dim;
 mod dtype;
+pub(crate) mod grammar;
+pub(crate) mod lexer;
+pub(crate) mod nearest;
 mod shape;
 mod sizes;
 
+pub(crate) use dim::Replacements;
 pub use dim::{Dim, Symbol};
 pub use dtype::DType;
 pub use shape::{Shape, TensorType};

@@ -154,7 +154,7 @@ impl TensorType {
     /// Reads a type as it is printed: `f32[T,B,64]`, `i64[]`, `f64[2*n+1]`. White space is ignored.
     /// The error says what was expected and where.
     pub fn parse(text: &str) -> Result<TensorType, String> {
-        crate::text::parse_type(text)
+        super::grammar::parse_type(text)
     }
 
     /// How many dimensions it has.

@@ -4,9 +4,10 @@ use super::ragged::refuse_outputs;
 use super::{Batched, inline};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::tracer::{self, BodyTrace};
-use crate::graph::{Graph, Value, at_site, fail};
-use crate::tree::{self, Path, Tree};
+use crate::graph::{Graph, at_site, fail};
+use crate::tree::{self, Named, Tree};
 use crate::types::{Dim, TensorType};
+use crate::value::Value;
 
 /// Which axes [`vmap_with`] and [`Graph::vmap`] run over.
 #[derive(Clone, Debug, Default)]
@@ -316,9 +317,7 @@ impl Graph {
     #[track_caller]
     pub fn vmap(&self, lanes: impl Into<Dim>, options: VmapOptions) -> Result<Graph> {
         let at = Place::new("vmap", Site::caller());
-        if let Err(errors) = self.check() {
-            return errors.into_iter().next().map_or_else(|| Ok(self.clone()), Err);
-        }
+        self.checked()?;
         let lanes = lanes.into();
         let inputs = (0..self.inputs().len()).map(|index| (self.input_name(index), self.input_type(index)));
         let axes = options.axes(&at, inputs, |ty| ty.rank() + 1)?;
@@ -347,18 +346,5 @@ impl Graph {
                 Named(results.map(place).collect())
             })
         })
-    }
-}
-
-/// Outputs with their names, in order.
-pub(crate) struct Named(pub(crate) Vec<(String, Value)>);
-
-impl Tree for Named {
-    fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value)) {
-        self.0.iter().for_each(|(name, value)| visit(&path.key(name), *value));
-    }
-
-    fn rebuild(&self, next: &mut dyn FnMut() -> Value) -> Self {
-        Named(self.0.iter().map(|(name, _)| (name.clone(), next())).collect())
     }
 }

@@ -8,15 +8,15 @@
 mod build;
 pub(crate) mod ragged;
 
-pub(crate) use build::Named;
 pub(crate) use build::trace_lane;
 pub use build::{InAxes, VmapOptions, vmap, vmap_with};
 
-use crate::error::{Place, Site};
-use crate::graph::tracer::{ClosedBody, has_failed, keep_name, remove_size_by_lane};
-use crate::graph::{BodyTrace, Graph, Value, ValueId, at_site, binds, emit};
+use crate::error::Site;
+use crate::graph::tracer::{has_failed, keep_names, remove_size_by_lane};
+use crate::graph::{Graph, Replay, at_site, emit};
 use crate::ops::{Op, OpRules, Select};
 use crate::types::{Dim, TensorType};
+use crate::value::Value;
 
 /// A value of a batched program: one slice a lane along axis 0, or the same for all lanes.
 #[derive(Clone, Copy, Debug)]
@@ -84,32 +84,12 @@ pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
     select_lanes(mask, size, value, stopped)
 }
 
-/// Traces a body of a batched loop or choice: `body` is given the values of the parameters and gives the results by
-/// name. Outer values that it uses are captured. None after a failure.
-pub(crate) fn trace_body(
-    op: &str,
-    name: &str,
-    params: &[(String, TensorType)],
-    body: impl FnOnce(&[Value]) -> Vec<(String, Value)>,
-) -> Option<ClosedBody> {
-    let (trace, values) = BodyTrace::open(&Place::new(op, Site::Unknown), name, params);
-    let outputs = body(&values);
-    trace.close(&outputs)
-}
-
 /// Adds the nodes of `graph` to the open trace, for `size` lanes; gives its outputs. Nodes whose operands all lanes
 /// share are added as they are, nodes that no output needs are not.
 pub(crate) fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Vec<Batched> {
     let graph = &*graph.with_free_symbols();
-    let mut values: Vec<Option<Batched>> = vec![None; graph.values().count()];
-    for (input, batched) in graph.inputs().iter().zip(inputs) {
-        values[input.value.index()] = Some(*batched);
-    }
-    let of = |values: &[Option<Batched>], id: ValueId| values[id.index()].unwrap_or(Batched::shared(Value::poison()));
-    let live = graph.live_nodes();
-    for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
-        binds(&node.op).for_each(remove_size_by_lane);
-        let operands: Vec<Batched> = node.inputs.iter().map(|input| of(&values, *input)).collect();
+    let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
+        node.op.binds().for_each(remove_size_by_lane);
         let results = at_site(node.site, || match ragged::symbol_in(graph, node) {
             _ if has_failed() || operands.iter().any(|operand| operand.value.is_poison()) => Vec::new(),
             None => batch_node(&node.op, size, &operands),
@@ -118,14 +98,10 @@ pub(crate) fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Vec<Batch
                 Vec::new()
             }),
         });
-        for (output, result) in node.outputs.iter().zip(results) {
-            if let Some(name) = graph.value_name(*output) {
-                keep_name(result.value, name);
-            }
-            values[output.index()] = Some(result);
-        }
-    }
-    graph.outputs().iter().map(|output| of(&values, output.value)).collect()
+        keep_names(graph, node, results.iter().map(|result| result.value));
+        results
+    });
+    replayed.outputs(|| Batched::shared(Value::poison()))
 }
 
 /// Applies the rule of one op, if any operand has lanes. Nothing after a failure.

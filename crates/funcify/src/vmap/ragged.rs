@@ -14,11 +14,12 @@ use std::collections::BTreeMap;
 use super::{Batched, batch_node};
 use crate::error::{Error, Site};
 use crate::graph::tracer::{SizeByLane, sizes_by_lane};
-use crate::graph::{Graph, Node, Source, Value, constant, emit, fail, iota, size};
+use crate::graph::{Graph, Node, Source, emit, fail};
 use crate::host::HostTensor;
 use crate::ops::scan::{Scan, Start, Wanted};
 use crate::ops::{Attribute, Broadcast, Iota, Op, OpRules, Pad, Reduce, Reshape, Slice, Take};
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
+use crate::value::{Value, constant, iota, size};
 
 /// A symbol of a dimension whose size differs between lanes.
 pub(crate) fn symbol_of(dim: &Dim) -> Option<Symbol> {

@@ -64,8 +64,8 @@ impl Backend for Counting {
         "counting"
     }
 
-    fn lacks(&self, dtype: DType, rank: usize) -> Option<String> {
-        Reference.lacks(dtype, rank)
+    fn unsupported(&self, dtype: DType, rank: usize) -> Option<String> {
+        Reference.unsupported(dtype, rank)
     }
 
     fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError> {
@@ -81,8 +81,8 @@ impl Backend for Counting {
         Reference.shape(&tensor.0)
     }
 
-    fn stores(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
-        Reference.stores(&tensor.0, dtype)
+    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
+        Reference.has_dtype(&tensor.0, dtype)
     }
 
     fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError> {

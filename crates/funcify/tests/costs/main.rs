@@ -6,9 +6,9 @@ use funcify::dispatch::{CompileCounts, CompileOptions, Function, Reference};
 use funcify::ops::{ConvOptions, OpRules};
 use funcify::rewrite::RewriteOptions;
 use funcify::{
-    DType, GradOptions, Graph, HostTensor, Recurrence, Residuals, Scalar, ScanOptions, TensorType, Value, VmapOptions,
-    associative_scan, cond, fori_loop, grad, linearize, map, scan, scan_until, scan_with, size, switch, vmap,
-    while_loop, while_loop_bounded,
+    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, Scalar, ScanOptions, TensorType, Value,
+    VmapOptions, associative_scan, cond, fori_loop, grad, linearize, map, scan, scan_until, scan_with, size, switch,
+    vmap, while_loop, while_loop_bounded,
 };
 
 mod counting;
@@ -188,17 +188,17 @@ fn a_truncated_gradient_runs_the_last_steps_alone() {
 /// What a policy saves is not computed again: the product and the exponential of a step, each of 20 times.
 #[test]
 fn what_is_saved_is_not_computed_again() {
-    let cost = |residuals: Residuals| {
+    let cost = |policy: CheckpointPolicy| {
         let graph = Graph::build("model", |g| {
             let (xs, w) = (g.input("xs", "f64[20,2]"), g.input("w", "f64[2,2]"));
             scan(xs.index(0, 0), xs, |c, x| ((c.unsqueeze(0).matmul(w).squeeze(0) + x).exp().sin(), ())).0.sum(0)
         });
-        let gradient = graph.unwrap().grad("w", GradOptions::new().residuals(residuals)).unwrap();
+        let gradient = graph.unwrap().grad("w", GradOptions::new().policy(policy)).unwrap();
         let cost = Cost::of(&gradient, Native, &[ramp(&[20, 2]), ramp(&[2, 2])]);
         (cost.ran("matmul").saturating_sub(40), cost.ran("exp"))
     };
     // Beside them, the backward pass has two products of its own a step.
-    let costs = [Residuals::SaveAll, Residuals::SaveDots, Residuals::Recompute].map(cost);
+    let costs = [CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute].map(cost);
     assert_eq!(costs, [(20, 20), (20, 40), (40, 40)]);
 }
 
@@ -209,17 +209,15 @@ fn what_is_saved_of_a_choice_is_not_computed_again() {
         let x = g.input("x", "f64[]");
         cond(x.gt(0.0), || x.sin().exp().tanh(), || (x * x).sqrt().tanh())
     });
-    let cost = |residuals: Residuals, x: f64| {
-        let gradient = graph.as_ref().unwrap().value_and_grad("x", GradOptions::new().residuals(residuals));
+    let cost = |policy: CheckpointPolicy, x: f64| {
+        let gradient = graph.as_ref().unwrap().value_and_grad("x", GradOptions::new().policy(policy));
         let cost = Cost::of(&gradient.unwrap(), Native, &[number(x)]);
         (cost.ran("exp"), cost.ran("sqrt"))
     };
-    for (residuals, times) in [(Residuals::Recompute, 2), (Residuals::SaveAll, 1), (Residuals::SaveCostly, 1)] {
-        assert_eq!(
-            (cost(residuals.clone(), 0.5), cost(residuals.clone(), -0.5)),
-            ((times, 0), (0, times)),
-            "{residuals}"
-        );
+    for (policy, times) in
+        [(CheckpointPolicy::Recompute, 2), (CheckpointPolicy::SaveAll, 1), (CheckpointPolicy::SaveCostly, 1)]
+    {
+        assert_eq!((cost(policy.clone(), 0.5), cost(policy.clone(), -0.5)), ((times, 0), (0, times)), "{policy}");
     }
 }
 
@@ -235,7 +233,7 @@ fn what_is_costly_is_not_computed_again() {
             let step = |c: Value, ()| (c.cos().matmul(w).exp().sin(), ());
             scan_with(ScanOptions::new().length(20), start, (), step).0.sum(..)
         });
-        let gradient = graph.unwrap().grad("w", GradOptions::new().residuals(Residuals::SaveCostly)).unwrap();
+        let gradient = graph.unwrap().grad("w", GradOptions::new().policy(CheckpointPolicy::SaveCostly)).unwrap();
         let cost = Cost::of(&gradient, Native, &[ramp(&[1, terms]), ramp(&[terms, terms])]);
         ["cos", "matmul", "exp"].map(|op| cost.ran(op))
     };
@@ -246,16 +244,17 @@ fn what_is_costly_is_not_computed_again() {
 /// A convolution is one of the products that `SaveDots` saves.
 #[test]
 fn what_is_saved_of_convolutions_is_not_computed_again() {
-    let cost = |residuals: Residuals| {
+    let cost = |policy: CheckpointPolicy| {
         let graph = Graph::build("model", |g| {
             let (x, w) = (g.input("x", "f64[1,1,6]"), g.input("w", "f64[1,1,3]"));
             let same = ConvOptions { padding: [(1, 1)], ..ConvOptions::default() };
             scan_with(ScanOptions::new().length(20), x, (), |c, ()| (c.conv(w, same).sin(), ())).0.sum(..)
         });
-        let gradient = graph.unwrap().grad("w", GradOptions::new().residuals(residuals)).unwrap();
+        let gradient = graph.unwrap().grad("w", GradOptions::new().policy(policy)).unwrap();
         Cost::of(&gradient, Native, &[ramp(&[1, 1, 6]), ramp(&[1, 1, 3])]).ran("conv")
     };
-    let [all, dots, again] = [Residuals::SaveAll, Residuals::SaveDots, Residuals::Recompute].map(cost);
+    let [all, dots, again] =
+        [CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute].map(cost);
     assert_eq!((dots, again), (all, all + 20));
 }
 
@@ -478,7 +477,7 @@ fn what_is_the_same_for_all_steps_is_one_product() {
         });
         hs.square().sum(..)
     });
-    let gradient = loss.unwrap().grad(["w", "u"], GradOptions::new().residuals(Residuals::SaveAll)).unwrap();
+    let gradient = loss.unwrap().grad(["w", "u"], GradOptions::new().policy(CheckpointPolicy::SaveAll)).unwrap();
     let arguments = [ramp(&[10, 2, 3]), ramp(&[2, 3]), ramp(&[3, 3]), ramp(&[3, 3])];
     for strategy in BOTH {
         assert_eq!(Cost::of(&gradient, strategy, &arguments).ran("matmul"), 50, "{strategy:?}");

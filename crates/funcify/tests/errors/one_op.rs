@@ -20,8 +20,8 @@ impl Backend for OneOp {
         "one-op"
     }
 
-    fn lacks(&self, dtype: DType, rank: usize) -> Option<String> {
-        Reference.lacks(dtype, rank)
+    fn unsupported(&self, dtype: DType, rank: usize) -> Option<String> {
+        Reference.unsupported(dtype, rank)
     }
 
     fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError> {
@@ -36,8 +36,8 @@ impl Backend for OneOp {
         Reference.shape(tensor)
     }
 
-    fn stores(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
-        Reference.stores(tensor, dtype)
+    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
+        Reference.has_dtype(tensor, dtype)
     }
 
     fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError> {

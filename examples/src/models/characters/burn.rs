@@ -9,7 +9,7 @@ use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig, LstmState};
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use funcify_burn::{Function, scan, trace};
+use funcify_burn::{Differentiable, scan, trace};
 
 use super::{Batch, Calculator, FEATURES, LETTERS, Sizes, Stream, Written, answering};
 use crate::burn::Adam;
@@ -116,7 +116,7 @@ impl Calculator for Model {
         let reader = self.adam.module.valid();
         let arguments = (Tensor::<1, Int>::zeros([1], &self.device), reader.start(1, &self.device));
         let step = trace(&reader, arguments, |reader, (token, state)| reader.step(token, state))?;
-        let (weights, function) = (step.weights(&reader)?, Function::new(&answering(step.graph())?));
+        let (weights, function) = (step.weights(&reader)?, Differentiable::new(&answering(step.graph())?));
         Ok(move |prompt: &[u32]| {
             let prompt = Tensor::<1, Int>::from_data(prompt, &self.device);
             let (tokens, count): (Tensor<1, Int>, Tensor<1, Int>) = function.call((weights.clone(), prompt))?;

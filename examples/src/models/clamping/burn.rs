@@ -4,14 +4,14 @@ use anyhow::Result;
 use burn::module::{Module, Param};
 use burn::tensor::{Bool, Device, Tensor};
 use funcify::{DType, Graph, TensorType, Value, cond, constant, select};
-use funcify_burn::Function;
+use funcify_burn::Differentiable;
 
 use super::{BATCH, Curve, Guard, LARGEST, LENGTH, Readings, START};
 use crate::burn::Adam;
 use crate::training::{Loop, Training};
 
 pub(super) struct Model {
-    guarded: Function,
+    guarded: Differentiable,
     adam: Adam<Weights>,
     readings: Readings,
     clamped: usize,
@@ -32,7 +32,7 @@ impl Model {
     pub(super) fn new(guard: Guard, whose: Loop, device: &Device) -> Result<Self> {
         let device = device.clone().autodiff();
         let weights = Weights { weights: Param::from_tensor(Tensor::from_data(START, &device)) };
-        let (guarded, adam) = (Function::new(&guarded()?), Adam::new(weights));
+        let (guarded, adam) = (Differentiable::new(&guarded()?), Adam::new(weights));
         Ok(Model { guarded, adam, readings: Readings::new()?, clamped: 0, guard, whose, device })
     }
 }

@@ -1,13 +1,13 @@
 //! In Burn: the chunks are the rows of a `scan`, whose closure is Burn's own cross-entropy and sums up the losses.
 //!
-//! As a graph (`funcify_burn::Function`) the same loss needs the same memory, and less time on ndarray.
+//! As a graph (`funcify_burn::Differentiable`) the same loss needs the same memory, and less time on ndarray.
 
 use anyhow::Result;
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use funcify::Residuals;
+use funcify::CheckpointPolicy;
 use funcify_burn::Scan;
 
 use super::{Bigrams, Sizes, Text};
@@ -54,7 +54,7 @@ impl Model {
         let chunks = (xs.reshape([count, chunk, width]), next.reshape([count, chunk]));
         let zero = Tensor::<1>::zeros([1], &self.device);
         // Of a chunk nothing is kept.
-        let scan = Scan::new().residuals(Residuals::Recompute);
+        let scan = Scan::new().policy(CheckpointPolicy::Recompute);
         let (sum, ()) = scan.run(&self.adam.module.output, zero, chunks, |output, sum, (xs, next)| {
             (sum + cross_entropy(output.forward(xs), next), ())
         })?;

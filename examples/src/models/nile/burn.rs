@@ -4,14 +4,14 @@ use anyhow::Result;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use funcify::DType;
-use funcify_burn::Function;
+use funcify_burn::Differentiable;
 
 use super::{CONSTANT, FLOW, LocalLevel, START, likelihood};
 use crate::burn::Adam;
 use crate::training::{Loop, Training};
 
 pub(super) struct Model {
-    likelihood: Function,
+    likelihood: Differentiable,
     flow: Tensor<1>,
     adam: Adam<Variances>,
     whose: Loop,
@@ -26,7 +26,7 @@ impl Model {
     pub(super) fn new(whose: Loop, device: &Device) -> Result<Self> {
         let device = device.clone().autodiff();
         let logarithms = Param::from_tensor(Tensor::from_data(START, &device));
-        let likelihood = Function::new(&likelihood(DType::F32)?);
+        let likelihood = Differentiable::new(&likelihood(DType::F32)?);
         let flow = Tensor::from_data(FLOW, &device);
         Ok(Model { likelihood, flow, adam: Adam::new(Variances { logarithms }), whose })
     }

@@ -2,7 +2,7 @@
 //! themselves, sizes that a step binds, bounds that are reached; and the calls that lanes refuse.
 
 use funcify::{
-    Builder, DType, GradOptions, Graph, HostTensor, Recurrence, Residuals, Scalar, VmapOptions, scan,
+    Builder, CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, Scalar, VmapOptions, scan,
     while_loop_bounded,
 };
 
@@ -25,8 +25,8 @@ pub(super) fn cases() -> Cases {
         negative_count_of_a_lane()?,
         no_rows_and_no_steps()?,
     ];
-    for (name, residuals) in [("default", Residuals::default()), ("save_all", Residuals::SaveAll)] {
-        cases.push(size_of_a_step(name, residuals)?);
+    for (name, policy) in [("default", CheckpointPolicy::default()), ("save_all", CheckpointPolicy::SaveAll)] {
+        cases.push(size_of_a_step(name, policy)?);
     }
     for (x, slope) in [(1.5f32, 13.5f32), (20.0, 40.0), (200.0, 1.0)] {
         cases.push(bound(x, slope)?);
@@ -34,8 +34,8 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-fn differentiated(text: &str, wrt: &[&str], residuals: Residuals) -> Result<Graph, funcify::Error> {
-    Graph::parse(text)?.grad(wrt, GradOptions::new().residuals(residuals))
+fn differentiated(text: &str, wrt: &[&str], policy: CheckpointPolicy) -> Result<Graph, funcify::Error> {
+    Graph::parse(text)?.grad(wrt, GradOptions::new().policy(policy))
 }
 
 /// With `a`, `b`, `c` what a step reads: the sum of `2 a^2 b + 3 c`, for rows 1, 2, 3 and two steps.
@@ -58,7 +58,7 @@ fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> Result<Case, Str
            return out=%sum
          }}"
     );
-    let gradient = differentiated(&text, &["x"], Residuals::default());
+    let gradient = differentiated(&text, &["x"], CheckpointPolicy::default());
     case(
         &format!("gradient_of_repeated_taps_{name}"),
         gradient,
@@ -84,7 +84,7 @@ fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> Result<Case,
         steps + 1
     );
     let rows = |rows: &[f32]| HostTensor::from_fn(DType::F32, &[rows.len()], |at| Scalar::Float(rows[at[0]].into()));
-    let gradient = differentiated(&text, &["xs", "given"], Residuals::default());
+    let gradient = differentiated(&text, &["xs", "given"], CheckpointPolicy::default());
     let expected = outputs_of([("grad_xs", rows(of_xs)), ("grad_given", row([of_given]))]);
     case(&format!("gradient_of_a_given_row_{steps}_steps_down"), gradient, vec![rows(xs), row([3f32])], expected)
 }
@@ -107,7 +107,7 @@ fn full_buffer_of_a_downward_end() -> Result<Case, String> {
        return out=%sum
      }";
     let text = text.replace("%m: f32[4], %last", "%start: f32[] = constant 0.0\n%m: f32[4], %last");
-    let gradient = differentiated(&text, &["xs", "rows"], Residuals::default());
+    let gradient = differentiated(&text, &["xs", "rows"], CheckpointPolicy::default());
     // m = [m0, m3 x2 x1, m3 x2, m3] with m3 = 2, x2 = 3, x1 = 4.
     let expected = outputs_of([("grad_xs", row([0f32, 6., 10.])), ("grad_rows", row([1f32, 0., 0., 1. + 3. + 12.]))]);
     let inputs = vec![row([7f32, 4., 3.]), row([5f32, 6., 7., 2.])];
@@ -116,7 +116,7 @@ fn full_buffer_of_a_downward_end() -> Result<Case, String> {
 }
 
 /// A step whose inner loop has as many rows as data say: `x^2` times the sum of the squares of the first `k` weights.
-fn size_of_a_step(name: &str, residuals: Residuals) -> Result<Case, String> {
+fn size_of_a_step(name: &str, policy: CheckpointPolicy) -> Result<Case, String> {
     let loss = Graph::build("sized", |g| {
         let (xs, ks, w) = (g.input("xs", "f32[2]"), g.input("ks", "i64[2]"), g.input("w", "f32[3]"));
         scan(xs.sum(0) * 0.0, (xs, ks), |sum, (x, k)| {
@@ -127,7 +127,7 @@ fn size_of_a_step(name: &str, residuals: Residuals) -> Result<Case, String> {
         })
         .0
     });
-    let gradient = loss.and_then(|loss| loss.grad(["xs", "w"], GradOptions::new().residuals(residuals)));
+    let gradient = loss.and_then(|loss| loss.grad(["xs", "w"], GradOptions::new().policy(policy)));
     let inputs = vec![row([2f32, 3.]), row([1i64, 2]), row([1f32, 2., 5.])];
     let expected = outputs_of([("grad_xs", row([4f32, 30.])), ("grad_w", row([26f32, 36., 0.]))]);
     let case = case(&format!("gradient_of_a_size_of_a_step_{name}"), gradient, inputs, expected)?;

@@ -17,7 +17,7 @@ mod lanes;
 mod nested;
 mod paths;
 mod permutations;
-mod residuals;
+mod policy;
 mod rules;
 mod rules_in_loops;
 mod sizes;
@@ -51,7 +51,7 @@ pub(crate) fn cases() -> Cases {
         trees::cases()?,
         trimmed::cases()?,
         truncated::cases()?,
-        residuals::cases()?,
+        policy::cases()?,
         until::cases()?,
         control::cases()?,
         lanes::cases()?,

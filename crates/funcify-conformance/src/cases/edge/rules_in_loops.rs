@@ -5,12 +5,12 @@
 //! `forward`, as JAX does, and not the rule.
 
 use funcify::{
-    AssociativeScanOptions, Builder, Residuals, ScanOptions, Value, associative_scan_with, checkpoint, cond, constant,
-    custom_jvp, custom_vjp, fori_loop, grad, hvp, jvp, map, scan_with, select, stack, switch, vmap, while_loop,
-    while_loop_bounded,
+    AssociativeScanOptions, Builder, CheckpointPolicy, ScanOptions, Value, associative_scan_with, checkpoint, cond,
+    constant, custom_jvp, custom_vjp, fori_loop, grad, hvp, jvp, map, scan_with, select, stack, switch, vmap,
+    while_loop, while_loop_bounded,
 };
 
-use super::residuals::policies;
+use super::policy::policies;
 use super::{Cases, gives, gives_dynamic, row, scalar};
 use crate::suite::Case;
 
@@ -52,8 +52,8 @@ fn cube(x: Value) -> Value {
     custom_jvp(x, |x| x * x * x, |_, y, tangent| tangent * y * 10.0)
 }
 
-fn steps(count: usize, residuals: &Residuals) -> ScanOptions {
-    ScanOptions::new().length(count).residuals(residuals.clone())
+fn steps(count: usize, policy: &CheckpointPolicy) -> ScanOptions {
+    ScanOptions::new().length(count).policy(policy.clone())
 }
 
 /// Every way to apply a function twice, and whether it needs counts that follow from values.
@@ -158,7 +158,7 @@ fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
 }
 
 /// sin(w f(c)) twice, squared: values of JAX.
-fn weighted(name: &str, policy: &Residuals) -> Result<Case, String> {
+fn weighted(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
     let policy = policy.clone();
     let program = move |g: &Builder| {
         let (x, w) = (g.input("x", "f64[]"), g.input("w", "f64[]"));

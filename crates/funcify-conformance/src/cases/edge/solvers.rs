@@ -5,8 +5,8 @@
 //! of the reference evaluation on single lanes; where a derivative is known it is written out.
 
 use funcify::{
-    Builder, DType, Disconnected, GradOptions, Graph, HostTensor, Recurrence, Residuals, Scalar, Value, VmapOptions,
-    concat, cond, constant, fori_loop, scan, scan_until, select, vmap, while_loop, while_loop_bounded,
+    Builder, CheckpointPolicy, DType, Disconnected, GradOptions, Graph, HostTensor, Recurrence, Scalar, Value,
+    VmapOptions, concat, cond, constant, fori_loop, scan, scan_until, select, vmap, while_loop, while_loop_bounded,
 };
 
 use super::{Cases, case, outputs_of, row, scalar, tensor};
@@ -19,12 +19,12 @@ pub(super) fn cases() -> Cases {
     for (name, program, wrt, lanes) in programs() {
         cases.extend(on_lanes(name, program, wrt, &lanes)?);
     }
-    for (name, residuals) in [
-        ("save_all", Residuals::SaveAll),
-        ("segments", Residuals::Segments(2)),
-        ("levels", Residuals::Levels(vec![4, 2])),
+    for (name, policy) in [
+        ("save_all", CheckpointPolicy::SaveAll),
+        ("segments", CheckpointPolicy::Segments(2)),
+        ("levels", CheckpointPolicy::Levels(vec![4, 2])),
     ] {
-        cases.extend(kept(name, residuals)?);
+        cases.extend(kept(name, policy)?);
     }
     Ok(cases)
 }
@@ -360,10 +360,10 @@ fn lanes_of_lanes() -> Result<Case, String> {
 }
 
 /// What loops keep changes no lane.
-fn kept(name: &str, residuals: Residuals) -> Cases {
+fn kept(name: &str, policy: CheckpointPolicy) -> Cases {
     let name = format!("gradient_on_lanes_that_keep_{name}");
     let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");
-    let gradient = graph(&name, newton)?.grad("a", GradOptions::new().residuals(residuals)).map_err(failed)?;
+    let gradient = graph(&name, newton)?.grad("a", GradOptions::new().policy(policy)).map_err(failed)?;
     let lanes: Vec<Lane> = [2.0f32, 1.0, 90.0].iter().map(|a| vec![scalar(*a)]).collect();
     let all = gradient.vmap("B", VmapOptions::new()).map_err(failed)?;
     Ok(vec![dynamic(&name, all, arguments(&lanes, &[true]), alone(&name, &gradient, &lanes)?)?])

@@ -46,7 +46,7 @@ fn summed(g: &Builder, reverse: bool, wanted: Wanted) -> Outputs {
         carries: 0,
         invariants: 0,
         unroll: 1,
-        residuals: None,
+        policy: None,
         truncate: None,
     };
     let operands = [g.input("xs", "f32[T]"), g.input("init", "f32[1]")];

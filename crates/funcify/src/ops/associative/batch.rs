@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::AssociativeScan;
 use crate::error::Site;
-use crate::graph::{Value, emit};
+use crate::graph::{emit, trace_body};
 use crate::ops::reach::{Kind, Reach};
 use crate::types::{Dim, TensorType};
-use crate::vmap::{Batched, inline, lanes_type, trace_body};
+use crate::value::Value;
+use crate::vmap::{Batched, inline, lanes_type};
 
 pub(super) fn batch(op: &AssociativeScan, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
     let (xs, captured) = operands.split_at(op.leaves);

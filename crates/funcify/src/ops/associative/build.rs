@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::AssociativeScan;
 use crate::error::{Place, Site};
-use crate::graph::{BodyTrace, Value, at_site, emit, fail};
+use crate::graph::{BodyTrace, at_site, emit, fail};
 use crate::tree::{self, Tree};
 use crate::types::TensorType;
+use crate::value::Value;
 
 /// How [`associative_scan_with`] runs: the direction, the axis.
 #[derive(Clone, Debug, Default)]

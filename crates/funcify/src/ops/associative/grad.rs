@@ -10,12 +10,12 @@
 use std::sync::Arc;
 
 use super::{AssociativeScan, parallel, sequential};
-use crate::derivative::{Dual, Primals, push_forward};
+use crate::derivative::{Dual, VjpContext, push_forward};
 use crate::error::Site;
-use crate::graph::{Value, emit, iota, size};
+use crate::graph::{emit, trace_body};
 use crate::ops::reach::{Guess, Kind, Reach};
 use crate::types::{DType, Dim, TensorType};
-use crate::vmap::trace_body;
+use crate::value::{Value, iota, size};
 
 pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Vec<Dual> {
     let (xs, captured) = operands.split_at(op.leaves);
@@ -71,18 +71,18 @@ pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Vec<Dual> {
 }
 
 /// The cotangents of the leaves and of what is captured, from those of the results.
-pub(super) fn vjp(op: &AssociativeScan, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-    let (xs, captured) = primals.operands.split_at(op.leaves);
+pub(super) fn vjp(op: &AssociativeScan, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    let (xs, captured) = context.operands.split_at(op.leaves);
     let count = xs[0].dim(0);
     if count.constant() == Some(0) {
         return cotangents.iter().copied().chain(captured.iter().map(|_| None)).collect();
     }
     let order = Order::of(op, &count);
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let (_, reached) = op.pulled(&given, &mut op.pull(primals.wanted));
-    let of_all_rows = || parallel::vjp(op, primals, cotangents, &order, &reached);
-    let found = if primals.choices.stepwise { None } else { of_all_rows() };
-    found.unwrap_or_else(|| sequential::vjp(op, primals, cotangents, &order, reached))
+    let (_, reached) = op.pulled(&given, &mut op.pull(context.wanted));
+    let of_all_rows = || parallel::vjp(op, context, cotangents, &order, &reached);
+    let found = if context.choices.stepwise { None } else { of_all_rows() };
+    found.unwrap_or_else(|| sequential::vjp(op, context, cotangents, &order, reached))
 }
 
 /// The rows of the elements, in the direction of a scan.

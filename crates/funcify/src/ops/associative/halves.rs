@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use super::AssociativeScan;
 use crate::error::{Place, Result};
+use crate::graph::Graph;
 use crate::graph::tracer::{self, input};
-use crate::graph::{Graph, Value, concat};
 use crate::types::{Dim, Symbol, TensorType};
+use crate::value::{Value, concat};
 use crate::vmap::{Batched, inline};
 
 /// The programs of an associative scan on whole halves.

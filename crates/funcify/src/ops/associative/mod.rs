@@ -24,6 +24,7 @@ mod grad_tests;
 mod halves;
 mod jacobian;
 mod parallel;
+mod prune;
 mod sequential;
 mod stepwise;
 
@@ -35,12 +36,13 @@ pub(crate) use halves::Halves;
 
 use super::scan::stack_rows;
 use super::{Attributes, EvalContext, OpRules};
-use crate::derivative::{Dual, Primals, active_params};
+use crate::derivative::{Dual, VjpContext, active_params};
 use crate::error::{Place, Result, Site};
-use crate::eval::evaluate_in;
-use crate::graph::{Graph, Value};
+use crate::graph::Graph;
 use crate::host::HostTensor;
+use crate::ops::evaluate_in;
 use crate::types::{Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// The associative scan.
@@ -61,7 +63,7 @@ impl AssociativeScan {
     }
 
     /// Which parameters of `combine` an operand that is wanted leads to.
-    pub(crate) fn active_params(&self, wanted: &[bool]) -> Vec<bool> {
+    pub(crate) fn active(&self, wanted: &[bool]) -> Vec<bool> {
         let (of_leaves, of_captured) = wanted.split_at(self.leaves);
         let feeds: Vec<(usize, usize)> =
             (0..self.leaves).flat_map(|leaf| [(leaf, leaf), (leaf, self.leaves + leaf)]).collect();
@@ -165,8 +167,8 @@ impl OpRules for AssociativeScan {
         grad::jvp(self, operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        grad::vjp(self, primals, cotangents)
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        grad::vjp(self, context, cotangents)
     }
 }
 

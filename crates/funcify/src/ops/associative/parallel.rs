@@ -18,26 +18,27 @@ use super::AssociativeScan;
 use super::build::{AssociativeScanOptions, associative_scan_with};
 use super::grad::Order;
 use super::jacobian::{Coefficient, Factor, Matrix, closed, then_numbers};
-use crate::derivative::{Primals, Tape, active_values, add};
-use crate::graph::Value;
+use crate::derivative::{Tape, VjpContext, active_values, add};
+use crate::graph::trace_body;
 use crate::graph::tracer::ClosedBody;
 use crate::ops::Op;
 use crate::ops::partials::{Passes, passes};
 use crate::types::{Dim, TensorType};
-use crate::vmap::{Batched, inline, select_lanes, trace_body};
+use crate::value::Value;
+use crate::vmap::{Batched, inline, select_lanes};
 
 /// The cotangents of the leaves and of what is captured, from those of the results; `None` if the combination does not
 /// fit. `reached` are the leaves that may have cotangents.
 pub(super) fn vjp(
     op: &AssociativeScan,
-    primals: &Primals<'_>,
+    context: &VjpContext<'_>,
     cotangents: &[Option<Value>],
     order: &Order,
     reached: &[bool],
 ) -> Option<Vec<Option<Value>>> {
-    let (xs, captured) = primals.operands.split_at(op.leaves);
+    let (xs, captured) = context.operands.split_at(op.leaves);
     let count = xs[0].dim(0);
-    let wanted = op.active_params(primals.wanted);
+    let wanted = op.active(context.wanted);
     let chooses = chooses(op, &wanted, reached)?;
     let of_captured = &wanted[2 * op.leaves..];
     let rows: Vec<TensorType> = xs.iter().filter_map(|leaf| leaf.ty().row()).collect();
@@ -52,20 +53,20 @@ pub(super) fn vjp(
         false => Batched::shared(*value),
     };
     let captured: Vec<Batched> = captured.iter().enumerate().map(batched).collect();
-    let before: Vec<Value> = primals.results.iter().map(|y| y.take(0, order.previous)).collect();
+    let before: Vec<Value> = context.results.iter().map(|y| y.take(0, order.previous)).collect();
     let lanes = captured.iter().filter(|value| value.mapped).map(|value| value.value);
     let inputs: Vec<Value> = before.iter().chain(xs).copied().chain(lanes).collect();
-    let Some(all) = on_all_rows(op, &count, &inputs, &captured) else { return Some(primals.none()) };
+    let Some(all) = on_all_rows(op, &count, &inputs, &captured) else { return Some(context.none()) };
     let mut flags = wanted[..2 * op.leaves].to_vec();
     flags.resize(inputs.len(), true);
     flags.resize(all.graph.inputs().len(), false);
     let inputs = [inputs, all.captures].concat();
-    let tape = Tape::record(&all.graph, &inputs, &flags, primals.choices);
+    let tape = Tape::record(&all.graph, &inputs, &flags, context.choices);
 
     // 2.
     let mut of_first = flags.clone();
     of_first[op.leaves..].fill(false);
-    let (leaves, factors) = jacobians(&tape, &of_first, chooses, primals.results, cotangents);
+    let (leaves, factors) = jacobians(&tape, &of_first, chooses, context.results, cotangents);
 
     // 3.
     let given: Vec<Value> =

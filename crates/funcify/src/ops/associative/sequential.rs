@@ -3,27 +3,27 @@
 
 use super::AssociativeScan;
 use super::grad::Order;
-use crate::derivative::{Primals, Tape};
-use crate::graph::{Value, full, select};
+use crate::derivative::{Tape, VjpContext};
 use crate::ops::reach::Guess;
 use crate::ops::scan::{ScanOptions, scan_with};
+use crate::value::{Value, full, select};
 
 /// The cotangents of the leaves and of what is captured, from those of the results. `reached` are the leaves that have
 /// cotangents, as far as it is known before the combination is traced.
 pub(super) fn vjp(
     op: &AssociativeScan,
-    primals: &Primals<'_>,
+    context: &VjpContext<'_>,
     cotangents: &[Option<Value>],
     order: &Order,
     reached: Vec<bool>,
 ) -> Vec<Option<Value>> {
-    let (xs, captured) = primals.operands.split_at(op.leaves);
+    let (xs, captured) = context.operands.split_at(op.leaves);
     // Row t of `before` is what was accumulated before element t; where the scan begins, it is that element.
-    let before: Vec<Value> = primals.results.iter().map(|y| y.take(0, order.previous)).collect();
+    let before: Vec<Value> = context.results.iter().map(|y| y.take(0, order.previous)).collect();
     let floats = |values: &[Value]| values.iter().map(|value| value.dtype().is_float()).collect::<Vec<bool>>();
     let of_captured: Vec<bool> =
-        floats(captured).iter().zip(&primals.wanted[op.leaves..]).map(|(float, wanted)| *float && *wanted).collect();
-    let wanted = op.active_params(primals.wanted);
+        floats(captured).iter().zip(&context.wanted[op.leaves..]).map(|(float, wanted)| *float && *wanted).collect();
+    let wanted = op.active(context.wanted);
     let kept = |values: &[Value], flags: &[bool]| -> Vec<Value> {
         values.iter().zip(flags).filter(|(_, flag)| **flag).map(|(value, _)| *value).collect()
     };
@@ -53,7 +53,7 @@ pub(super) fn vjp(
         let ((_, totals), of_xs) =
             scan_with(options, (states, totals), rows, |(states, totals), (before, x, given, begins)| {
                 let inputs = [before.as_slice(), &x, captured].concat();
-                let tape = Tape::record(&op.combine, &inputs, &wanted, primals.choices);
+                let tape = Tape::record(&op.combine, &inputs, &wanted, context.choices);
                 let mut whole = given.iter().zip(&states).map(|(given, state)| *given + *state);
                 let whole: Vec<Option<Value>> =
                     active.iter().map(|active| if *active { whole.next() } else { None }).collect();

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use super::AssociativeScan;
-use crate::derivative::inline;
 use crate::error::Site;
-use crate::graph::{Value, emit};
+use crate::graph::{emit, inline, trace_body};
 use crate::ops::Scan;
 use crate::ops::scan::{Buffer, Sequence, Start, Wanted};
 use crate::types::TensorType;
-use crate::vmap::trace_body;
+use crate::value::Value;
 
 /// Adds the loop to the open trace; gives its results. There must be an element.
 ///
@@ -44,7 +43,7 @@ pub(super) fn emit_loop(op: &AssociativeScan, operands: &[Value], site: Site) ->
         carries: 0,
         invariants: operands.len() - leaves,
         unroll: 1,
-        residuals: None,
+        policy: None,
         truncate: None,
     };
     let given = xs.iter().map(|x| x.slice(0, first.clone()));

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use super::{Call, CallBody, Rule};
 use crate::error::Site;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Graph, Value, emit};
+use crate::graph::{Graph, emit, trace_body};
 use crate::ops::OpRules;
 use crate::ops::reach::{Guess, Kind, Reach};
 use crate::types::{Dim, TensorType};
-use crate::vmap::{Batched, inline, lanes_type, trace_body};
+use crate::value::Value;
+use crate::vmap::{Batched, inline, lanes_type};
 
 pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
     let is_recursive = call.is_recursive();

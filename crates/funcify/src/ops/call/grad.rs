@@ -8,10 +8,11 @@
 //! calls its own function, the call is one of these nodes.
 
 use super::{Call, Rule};
-use crate::derivative::{Choices, Dual, Forward, Primals, inline, no_derivative, transposed};
+use crate::derivative::{Choices, Dual, Forward, Record, VjpContext, no_derivative, transposed};
 use crate::error::Site;
-use crate::graph::{Value, emit};
+use crate::graph::{emit, inline};
 use crate::ops::OpRules;
+use crate::value::Value;
 
 /// The forward pass of reverse mode.
 pub(super) fn forward(call: &Call, operands: &[Value]) -> Forward {
@@ -21,44 +22,47 @@ pub(super) fn forward(call: &Call, operands: &[Value]) -> Forward {
             let inputs = [&operands[..call.arguments], &operands[parts[1].captured.clone()]].concat();
             let mut results = inline(&forward, &inputs);
             let saved = results.split_off(call.function.outputs().len().min(results.len()));
-            Forward { results, saved }
+            Forward { results, record: Record::Residuals(saved) }
         }
-        Rule::Jvp { .. } | Rule::Itself => {
-            Forward { results: emit(call.clone(), operands, Site::Unknown), saved: Vec::new() }
-        }
+        Rule::Jvp { .. } | Rule::Itself => Forward::of(emit(call.clone(), operands, Site::Unknown)),
     }
 }
 
-pub(super) fn vjp(call: &Call, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-    if !captures_nothing(call, primals.operands, |operand| primals.wanted[operand]) {
-        return primals.none();
+/// What `forward` gave after the results.
+fn residuals(record: &Record) -> &[Value] {
+    if let Record::Residuals(residuals) = record { residuals } else { &[] }
+}
+
+pub(super) fn vjp(call: &Call, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    if !captures_nothing(call, context.operands, |operand| context.wanted[operand]) {
+        return context.none();
     }
     let parts = call.parts();
-    let captured = |part: usize| &primals.operands[parts[part].captured.clone()];
+    let captured = |part: usize| &context.operands[parts[part].captured.clone()];
     let given: Vec<Option<Value>> = call.float_results().into_iter().map(|index| cotangents[index]).collect();
     let of_arguments: Vec<Option<Value>> = match &call.unfolded_rule() {
         Rule::Vjp { backward, .. } => {
-            let results = call.float_results().into_iter().map(|index| primals.results[index]);
+            let results = call.float_results().into_iter().map(|index| context.results[index]);
             let given = given.iter().zip(results).map(|(given, result)| given.unwrap_or_else(|| result.zeros_like()));
-            let inputs = [primals.saved, &given.collect::<Vec<_>>(), captured(2)].concat();
+            let inputs = [residuals(context.record), &given.collect::<Vec<_>>(), captured(2)].concat();
             inline(backward, &inputs).into_iter().map(Some).collect()
         }
         Rule::Jvp { tangent } => {
-            let known = [&primals.operands[..call.arguments], primals.results].concat();
+            let known = [&context.operands[..call.arguments], context.results].concat();
             let linear = call.float_arguments().into_iter().map(|_| None);
             let inputs = known.into_iter().map(Some).chain(linear).chain(captured(1).iter().copied().map(Some));
             let inputs: Vec<Option<Value>> = inputs.collect();
-            transposed(tangent, &inputs, &given, primals.choices).unwrap_or_else(|| {
-                not_linear(call, primals.operands, "`tangent`", "reverse", "tangents");
+            transposed(tangent, &inputs, &given, context.choices).unwrap_or_else(|| {
+                not_linear(call, context.operands, "`tangent`", "reverse", "tangents");
                 vec![None; call.float_arguments().len()]
             })
         }
         Rule::Itself => {
-            without_rule(primals.operands);
-            return primals.none();
+            without_rule(context.operands);
+            return context.none();
         }
     };
-    let mut all = primals.none();
+    let mut all = context.none();
     for (index, cotangent) in call.float_arguments().into_iter().zip(of_arguments) {
         all[index] = cotangent;
     }
@@ -75,7 +79,7 @@ pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Vec<Dual> {
     if arguments.iter().all(|argument| argument.tangent.is_none()) {
         return emit(call.clone(), &values, Site::Unknown).into_iter().map(Dual::constant).collect();
     }
-    let Forward { results, saved } = forward(call, &values);
+    let Forward { results, record } = forward(call, &values);
     if results.iter().any(|result| result.is_poison()) {
         return Vec::new();
     }
@@ -84,7 +88,8 @@ pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Vec<Dual> {
     let of_results: Vec<Option<Value>> = match &call.unfolded_rule() {
         Rule::Vjp { backward, .. } => {
             let linear = call.float_results().into_iter().map(|_| None);
-            let inputs = saved.into_iter().map(Some).chain(linear).chain(captured(2).iter().copied().map(Some));
+            let inputs =
+                residuals(&record).iter().copied().map(Some).chain(linear).chain(captured(2).iter().copied().map(Some));
             let tangents: Vec<Option<Value>> = floats.iter().map(|index| arguments[*index].tangent).collect();
             let inputs: Vec<Option<Value>> = inputs.collect();
             transposed(backward, &inputs, &tangents, &Choices::default()).unwrap_or_else(|| {

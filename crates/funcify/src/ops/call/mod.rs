@@ -32,12 +32,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Attributes, EvalContext, OpRules};
-use crate::derivative::{Dual, Forward, Primals};
+use crate::derivative::{Dual, Forward, VjpContext};
 use crate::error::{Place, Result};
-use crate::eval::evaluate_in;
-use crate::graph::{Graph, Value, binds};
+use crate::graph::Graph;
 use crate::host::HostTensor;
+use crate::ops::evaluate_in;
 use crate::types::{Dim, Symbol, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// The call of a function that has a derivative rule of its own.
@@ -158,7 +159,7 @@ impl Call {
     }
 
     /// Adds the call for a forward pass: that of the rule, which saves its residuals.
-    pub(crate) fn forward(&self, operands: &[Value]) -> Forward {
+    pub(crate) fn forward_pass(&self, operands: &[Value]) -> Forward {
         grad::forward(self, operands)
     }
 }
@@ -235,8 +236,8 @@ impl OpRules for Call {
         grad::jvp(self, operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        grad::vjp(self, primals, cotangents)
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        grad::vjp(self, context, cotangents)
     }
 }
 
@@ -302,7 +303,7 @@ fn check_results(at: &Place, of: &str, what: &str, expected: &[TensorType], foun
 
 /// call-c6
 pub(crate) fn check_sizes(at: &Place, name: &str, graph: &Graph) -> Result<()> {
-    let bound: Vec<&Symbol> = graph.nodes().iter().flat_map(|node| binds(&node.op)).collect();
+    let bound: Vec<&Symbol> = graph.nodes().iter().flat_map(|node| node.op.binds()).collect();
     for (index, output) in graph.outputs().iter().enumerate() {
         let ty = graph.ty(output.value);
         let mut symbols = ty.shape.dims().iter().flat_map(Dim::symbols);

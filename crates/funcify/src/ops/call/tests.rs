@@ -2,8 +2,8 @@
 
 use crate::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use crate::{
-    Builder, DType, Error, GradOptions, Graph, HostTensor, Residuals, ScanOptions, Tree, Value, checkpoint, cond,
-    custom_jvp, custom_vjp, evaluate, grad, hvp, iota, jvp, scan, scan_with, stack, value_and_grad, vjp, vmap,
+    Builder, CheckpointPolicy, DType, Error, GradOptions, Graph, HostTensor, ScanOptions, Tree, Value, checkpoint,
+    cond, custom_jvp, custom_vjp, evaluate, grad, hvp, iota, jvp, scan, scan_with, stack, value_and_grad, vjp, vmap,
 };
 
 /// The square of x. In reverse mode its derivative is 10 x.
@@ -83,8 +83,8 @@ fn bodies_keep_the_rule() {
     check(|x| grad(x, |x| checkpoint(|| square(x).sin() * 0.0 + cube(x))), 2.0, &[&[80.]]);
     check(|x| grad(x, |x| checkpoint(|| square(x))), 2.0, &[&[20.]]);
     let looped = Graph::build("looped", |g| chain(square)(g.input("x", "f64[]"))).unwrap();
-    for residuals in [Residuals::Recompute, Residuals::SaveDots, Residuals::SaveAll] {
-        let gradient = looped.grad(.., GradOptions::new().residuals(residuals)).unwrap();
+    for policy in [CheckpointPolicy::Recompute, CheckpointPolicy::SaveDots, CheckpointPolicy::SaveAll] {
+        let gradient = looped.grad(.., GradOptions::new().policy(policy)).unwrap();
         gradient.check().unwrap();
         assert_eq!(evaluate(&gradient, &[HostTensor::scalar(2f64)]).unwrap(), [HostTensor::scalar(800f64)]);
     }

@@ -19,11 +19,11 @@ mod sizes;
 pub use sizes::Padding;
 
 use super::{Attributes, EvalContext, OpRules, arity, emit};
-use crate::derivative::{Dual, Primals, add, jvp_with};
+use crate::derivative::{Dual, VjpContext, add, jvp_with};
 use crate::error::{Place, Result, Site};
-use crate::graph::Value;
 use crate::host::{HostTensor, Scalar, for_each_index};
 use crate::types::{Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// How a window goes over `D` spatial axes: what [`Value::conv`] takes.
@@ -248,12 +248,12 @@ impl OpRules for Conv {
         })
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        let [x, kernel] = [primals.operands[0], primals.operands[1]];
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        let [x, kernel] = [context.operands[0], context.operands[1]];
         let of_x = || Some(self.input_transpose(&x.shape(), kernel, cotangent));
         let of_kernel = || Some(self.kernel_transpose(&kernel.shape(), x, cotangent));
-        primals.each([&of_x, &of_kernel])
+        context.each([&of_x, &of_kernel])
     }
 }
 

@@ -17,12 +17,13 @@ use super::parts::bind;
 use super::{Buffer, Scan, Start, Wanted};
 use crate::error::{Error, Place, Site};
 use crate::graph::tracer::{ClosedBody, SizeByLane, add_size_by_lane};
-use crate::graph::{Value, concat, constant, emit, fail, fresh_symbol, full, select, size as size_of};
+use crate::graph::{emit, fail, fresh_symbol, trace_body};
 use crate::host::HostTensor;
 use crate::ops::reach::{Kind, Reach};
 use crate::types::{DType, Dim, TensorType};
+use crate::value::{Value, concat, constant, full, select, size as size_of};
 use crate::vmap::ragged::{of_lanes, padded, refuse, shifted, symbol_of};
-use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes, trace_body};
+use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes};
 
 pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::infer::UNTIL_FIX;
-use super::{Buffer, Scan, Sequence, Start, Wanted};
-use crate::derivative::Residuals;
+use super::{Buffer, Scan, Sequence};
 use crate::error::{Error, Place, Site};
-use crate::graph::{BodyTrace, Value, emit, fail, fresh_symbol};
+use crate::graph::{BodyTrace, emit, fail, fresh_symbol};
+use crate::ops::scan::CheckpointPolicy;
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
 
 /// How [`scan_with`] runs, and how it is differentiated.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +18,7 @@ pub struct ScanOptions {
     reverse: bool,
     axis: i64,
     unroll: usize,
-    residuals: Option<Residuals>,
+    policy: Option<CheckpointPolicy>,
     truncate: Option<usize>,
 }
 
@@ -53,9 +54,9 @@ impl ScanOptions {
     }
 
     /// What the loop keeps for its backward loop. Without it,
-    /// [`GradOptions::residuals`](crate::GradOptions::residuals) says it.
-    pub fn residuals(mut self, residuals: Residuals) -> Self {
-        self.residuals = Some(residuals);
+    /// [`GradOptions::policy`](crate::GradOptions::policy) says it.
+    pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
+        self.policy = Some(policy);
         self
     }
 
@@ -180,7 +181,7 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
 
     let mut results = vec![Value::poison(); y_leaves.len() + next_leaves.len()];
     if let Some(closed) = trace.close(&outputs) {
-        let nit_sot = Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: Wanted::All };
+        let nit_sot = Buffer::nit_sot();
         let scan = Scan {
             body: Arc::new(closed.graph),
             steps,
@@ -192,7 +193,7 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
             carries: init_leaves.len(),
             invariants: closed.captures.len(),
             unroll: options.unroll,
-            residuals: options.residuals,
+            policy: options.policy,
             truncate: options.truncate,
         };
         let rows_and_carries = sequences.iter().chain(&init_leaves).map(|(_, value)| *value);

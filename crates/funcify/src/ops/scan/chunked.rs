@@ -2,12 +2,13 @@
 
 use super::ScanOptions;
 use super::build::{leading, repeat, step_count};
-use crate::derivative::Residuals;
 use crate::error::{Place, Site};
-use crate::graph::{Value, at_site, concat, constant, fail, iota, size};
+use crate::graph::{at_site, fail};
 use crate::host::HostTensor;
+use crate::ops::scan::CheckpointPolicy;
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim};
+use crate::value::{Value, concat, constant, iota, size};
 use crate::vmap::{Batched, inline, trace_lane};
 
 /// How [`map_with`] runs: how many rows at once, and along which axis they lie.
@@ -15,7 +16,7 @@ use crate::vmap::{Batched, inline, trace_lane};
 pub struct MapOptions {
     chunk: Option<usize>,
     axis: i64,
-    residuals: Option<Residuals>,
+    policy: Option<CheckpointPolicy>,
 }
 
 impl MapOptions {
@@ -37,9 +38,9 @@ impl MapOptions {
         self
     }
 
-    /// What the loop keeps for its backward loop: see [`ScanOptions::residuals`].
-    pub fn residuals(mut self, residuals: Residuals) -> Self {
-        self.residuals = Some(residuals);
+    /// What the loop keeps for its backward loop: see [`ScanOptions::policy`].
+    pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
+        self.policy = Some(policy);
         self
     }
 }
@@ -63,8 +64,8 @@ impl MapOptions {
 pub fn map_with<X: Tree, Y: Tree>(options: MapOptions, xs: X, body: impl FnOnce(X) -> Y) -> Y {
     let at = Place::new("scan", Site::caller());
     let mut of_loop = ScanOptions::new();
-    if let Some(residuals) = options.residuals {
-        of_loop = of_loop.residuals(residuals);
+    if let Some(policy) = options.policy {
+        of_loop = of_loop.policy(policy);
     }
     let scan = of_loop.clone().axis(options.axis);
     let Some(chunk) = options.chunk else {

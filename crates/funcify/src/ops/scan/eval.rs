@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::{Scan, Start};
 use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Result};
-use crate::eval::evaluate_in;
 use crate::host::{HostTensor, Storage};
 use crate::memory::Held;
 use crate::ops::EvalContext;
+use crate::ops::evaluate_in;
 use crate::types::TensorType;
 
 pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {

@@ -3,10 +3,11 @@
 use super::ScanOptions;
 use super::build::repeat;
 use crate::error::{Place, Site};
-use crate::graph::{Value, constant, fail, iota, size};
+use crate::graph::fail;
 use crate::host::HostTensor;
 use crate::tree::Tree;
 use crate::types::{DType, Dim};
+use crate::value::{Value, constant, iota, size};
 
 /// A bound of a [`fori_loop`]: a number or a dimension, or an integer scalar that the program computes.
 #[derive(Clone, Debug)]

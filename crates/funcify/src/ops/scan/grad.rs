@@ -1,5 +1,13 @@
 //! The reverse rule of the loop: one loop in the other direction, in the same row coordinates.
 //!
+//! ```text
+//! sequences: what each step took, by which it is computed again: rows of sequences and buffers, carries before the step;
+//!            the residuals, values of the step that were saved; the cotangents of traces that no step reads
+//! buffers:   G, the cotangent of a buffer that steps read; the sums of a sequence with several taps
+//! carries:   the cotangents of the carries; a sum for each invariant
+//! ->  G and the sums; a nit-sot for each sequence with one tap; the cotangents of the first carries; the sums
+//! ```
+//!
 //! Its body computes a step of the loop again, from what the forward pass saved ([`saves`](super::saves)), and pulls
 //! cotangents back through it. What it carries, for each part of the loop:
 //!
@@ -19,23 +27,24 @@
 //! A buffer or a carry has a cotangent if its final value has or if a step gives it one: see [`reach`](crate::ops::reach).
 
 use super::parts::{BufferPart, Hints, Parts, Rows, SequencePart};
-use super::saves::{Saves, State, slice_rows};
+use super::saves::{LoopRecord, Trace, slice_rows};
 use super::span::{Span, tail, with_head};
 use super::{Buffer, Scan, Start, Wanted};
-use crate::derivative::{Primals, Tape, add};
-use crate::graph::{Value, ValueId, concat};
+use crate::derivative::{Record, Tape, VjpContext, add};
+use crate::graph::ValueId;
 use crate::ops::pad::{Pad, pad_with_zeros};
 use crate::ops::reach::Guess;
 use crate::types::{Dim, TensorType};
+use crate::value::{Value, concat};
 
-pub(super) fn vjp(scan: &Scan, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-    let saves = Saves::of(scan, &scan.kept(&primals.choices.residuals));
+pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    let Record::Loop(record) = context.record else { return context.none() };
     let mut of_buffers = Vec::with_capacity(scan.buffers.len());
     for (index, (buffer, cotangent)) in scan.buffers.iter().zip(cotangents).enumerate() {
         of_buffers.push(cotangent.map(|cotangent| match buffer.wanted {
             Wanted::All => cotangent,
             Wanted::Last(count) => {
-                let rest = primals.saved[index].dim(0) - count;
+                let rest = record.buffers[index].dim(0) - count;
                 let (low, high) = if scan.reverse { (Dim::from(0), rest) } else { (rest, Dim::from(0)) };
                 pad_with_zeros(Pad { axis: 0, low, high, interior: 0 }, cotangent)
             }
@@ -43,27 +52,28 @@ pub(super) fn vjp(scan: &Scan, primals: &Primals<'_>, cotangents: &[Option<Value
     }
     let of_carries = cotangents[scan.buffers.len()..].to_vec();
     let least: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let (_, guess) = scan.pulled(&least, &mut scan.pull(primals.wanted));
+    let (_, guess) = scan.pulled(&least, &mut scan.pull(context.wanted));
     let backward = Backward {
         scan,
-        primals,
+        context,
         span: Span::of(scan),
-        active: scan.active_params(primals.wanted),
+        active: scan.active(context.wanted),
         buffers: Vec::new(),
         carries: Vec::new(),
-        saves,
+        record,
         of_buffers,
         of_carries,
     };
-    backward.vjp(Guess::new(least, guess)).unwrap_or_else(|| primals.none())
+    backward.vjp(Guess::new(least, guess)).unwrap_or_else(|| context.none())
 }
 
 struct Backward<'a> {
     scan: &'a Scan,
-    primals: &'a Primals<'a>,
+    context: &'a VjpContext<'a>,
     /// The steps of the backward loop.
     span: Span,
-    saves: Saves,
+    /// What the forward pass kept.
+    record: &'a LoopRecord,
     /// Which parameters of the body are to get cotangents.
     active: Vec<bool>,
     /// The cotangents of the final buffers.
@@ -80,9 +90,18 @@ struct Backward<'a> {
 #[derive(Clone, Copy)]
 enum Row {
     Sequence(usize, usize),
-    Buffer(usize, usize),
-    Carry(usize),
     Captured(Value),
+}
+
+/// Where the cotangent of a buffer is.
+#[derive(Clone, Copy)]
+enum OfBuffer {
+    /// It has none.
+    Nothing,
+    /// In a sequence: no step reads the buffer.
+    Sequence(usize),
+    /// In a full buffer, G.
+    Full(usize),
 }
 
 /// Which part of the backward loop is what.
@@ -90,15 +109,45 @@ struct Plan {
     /// The parameters of the forward body.
     arguments: Vec<Row>,
     /// The values of the forward body that were saved.
-    known: Vec<(ValueId, Row)>,
-    /// The cotangents of its results.
-    cotangents: Vec<Option<Row>>,
-    /// For each buffer its G.
-    buffers: Vec<Option<usize>>,
+    residuals: Vec<(ValueId, Row)>,
+    /// The cotangent of each buffer.
+    buffers: Vec<OfBuffer>,
+    /// For each carry the carry of its cotangent.
+    carries: Vec<Option<usize>>,
     /// For each sequence with several taps the buffer of its sums, and its offsets.
     sums: Vec<Option<(usize, Vec<usize>)>>,
     /// For each invariant the carry of its sum.
     invariants: Vec<Option<usize>>,
+}
+
+/// The parts of the backward loop so far.
+#[derive(Default)]
+struct Draft {
+    sequences: Vec<SequencePart>,
+    buffers: Vec<BufferPart>,
+    carries: Vec<(String, Value)>,
+}
+
+impl Draft {
+    /// A row of a tensor in each step. Reads of one tensor are taps of one sequence, as they were.
+    fn read(&mut self, value: Value, offset: usize, name: String) -> Row {
+        match self.sequences.last_mut().filter(|last| last.value.same_as(value)) {
+            Some(last) => last.reads.push((offset, name)),
+            None => self.sequences.push(SequencePart { value, reads: vec![(offset, name)] }),
+        }
+        let last = self.sequences.len() - 1;
+        Row::Sequence(last, self.sequences[last].reads.len() - 1)
+    }
+
+    fn buffer(&mut self, part: BufferPart) -> usize {
+        self.buffers.push(part);
+        self.buffers.len() - 1
+    }
+
+    fn carry(&mut self, name: String, value: Value) -> usize {
+        self.carries.push((name, value));
+        self.carries.len() - 1
+    }
 }
 
 /// What a step gives.
@@ -124,7 +173,7 @@ impl Backward<'_> {
                 continue;
             }
             for row in found.rows.iter().flatten() {
-                let buffer = Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: Wanted::All };
+                let buffer = Buffer::nit_sot();
                 parts.buffers.push(BufferPart { buffer, value: None, row: row.clone(), names: vec![] });
             }
             let first_carry = parts.buffers.len();
@@ -150,117 +199,151 @@ impl Backward<'_> {
         }
     }
 
+    /// The loop without its step, in the order of the signature.
     fn parts(&self) -> (Parts<'_>, Plan) {
-        let (scan, span, operands, saved) = (self.scan, &self.span, self.primals.operands, self.primals.saved);
-        let (body, layout, results, places) = (&scan.body, scan.params(), scan.results(), scan.operands());
-        let name = |index: usize| body.input_name(index).to_string();
-        let mut sequences: Vec<SequencePart> = Vec::new();
-        let mut arguments = Vec::with_capacity(layout.count);
-        let mut read = |value: Value, offset: usize, name: String| {
-            // Reads of one tensor are taps of one sequence, as they were.
-            match sequences.last_mut().filter(|last| last.value.same_as(value)) {
-                Some(last) => last.reads.push((offset, name)),
-                None => sequences.push(SequencePart { value, reads: vec![(offset, name)] }),
-            }
-            Row::Sequence(sequences.len() - 1, sequences[sequences.len() - 1].reads.len() - 1)
+        let mut draft = Draft::default();
+        let plan = Plan {
+            arguments: self.arguments(&mut draft),
+            residuals: self.residuals(&mut draft),
+            buffers: self.cotangents_of_buffers(&mut draft),
+            carries: self.cotangents_of_carries(&mut draft),
+            sums: self.sums_of_sequences(&mut draft),
+            invariants: self.sums_of_invariants(&mut draft),
         };
+        let Draft { sequences, buffers, carries } = draft;
+        let parts = Parts {
+            of: self.scan,
+            hints: Hints { policy: self.scan.policy.clone(), truncate: None },
+            steps: self.span.steps.clone(),
+            // The loop of the forward pass binds a number of steps that is a value.
+            count: None,
+            until: None,
+            reverse: !self.scan.reverse,
+            sequences,
+            buffers,
+            carries,
+        };
+        (parts, plan)
+    }
+
+    /// What a step took.
+    fn arguments(&self, draft: &mut Draft) -> Vec<Row> {
+        let (scan, span, operands, record) = (self.scan, &self.span, self.context.operands, self.record);
+        let (layout, places) = (scan.params(), scan.operands());
+        let name = |index: usize| scan.body.input_name(index).to_string();
+        let mut arguments = Vec::with_capacity(layout.count);
         for (number, operand) in places.sequences.clone().enumerate() {
             let rows = tail(operands[operand], &span.first);
             for (offset, index) in scan.sequences[number].reads.iter().zip(layout.sequences[number].clone()) {
-                arguments.push(read(rows, *offset, name(index)));
+                arguments.push(draft.read(rows, *offset, name(index)));
             }
         }
-        let seen = |number: usize, value: Value| tail(value, self.first_row(number));
         for (number, buffer) in scan.buffers.iter().enumerate() {
-            let last = seen(number, saved[number]);
+            let last = self.seen(number, record.buffers[number]);
             for (position, index) in layout.buffers[number].clone().enumerate() {
-                arguments.push(match self.saves.overwritten[number][position] {
-                    Some(result) => read(span.recent(saved[result]), 0, name(index)),
-                    None => read(last, buffer.reads[position], name(index)),
+                arguments.push(match record.overwritten[number][position] {
+                    Some(rows) => draft.read(span.recent(rows), 0, name(index)),
+                    None => draft.read(last, buffer.reads[position], name(index)),
                 });
             }
         }
-        for ((index, state), operand) in layout.carries.clone().zip(&self.saves.carries).zip(places.carries.clone()) {
-            arguments.push(match state {
-                State::Before(result) => read(span.recent(saved[*result]), 0, name(index)),
+        for ((index, trace), operand) in layout.carries.clone().zip(&record.carries).zip(places.carries.clone()) {
+            arguments.push(match trace {
+                Trace::Before(rows) => draft.read(span.recent(*rows), 0, name(index)),
                 // The value before a step is that after the step before it.
-                State::After(result) => {
-                    let (first, next) = (operands[operand].unsqueeze(0), saved[*result]);
+                Trace::After(next) => {
+                    let (first, next) = (operands[operand].unsqueeze(0), *next);
                     let rows = concat(&if scan.reverse { [next, first] } else { [first, next] }, 0);
-                    read(tail(rows, &span.first_that_ran), usize::from(scan.reverse), name(index))
+                    draft.read(tail(rows, &span.first_that_ran), usize::from(scan.reverse), name(index))
                 }
             });
         }
-        arguments.extend(operands[places.invariants.clone()].iter().map(|value| Row::Captured(*value)));
-        let known = (self.saves.values.iter().enumerate())
-            .map(|(number, (value, result))| (*value, read(span.recent(saved[*result]), 0, format!("saved_{number}"))))
-            .collect();
+        arguments.extend(operands[places.invariants].iter().map(|value| Row::Captured(*value)));
+        arguments
+    }
 
-        let mut plan = Plan {
-            arguments,
-            known,
-            cotangents: Vec::new(),
-            buffers: vec![None; scan.buffers.len()],
-            sums: vec![None; scan.sequences.len()],
-            invariants: vec![None; scan.invariants],
+    /// The values of a step that were saved.
+    fn residuals(&self, draft: &mut Draft) -> Vec<(ValueId, Row)> {
+        let residuals = self.record.values.iter().enumerate();
+        let read = |(number, (value, rows)): (usize, &(ValueId, Value))| {
+            (*value, draft.read(self.span.recent(*rows), 0, format!("residual_{number}")))
         };
-        let ct = |name: &str| format!("ct_{name}");
-        let mut buffers: Vec<BufferPart> = Vec::new();
-        for (number, buffer) in scan.buffers.iter().enumerate() {
-            let written = results.buffers[number].clone().map(|index| ct(&body.outputs()[index].name));
+        residuals.map(read).collect()
+    }
+
+    /// The cotangents of what a step wrote to buffers.
+    fn cotangents_of_buffers(&self, draft: &mut Draft) -> Vec<OfBuffer> {
+        let (scan, body, layout, results) = (self.scan, &self.scan.body, self.scan.params(), self.scan.results());
+        let of = |(number, buffer): (usize, &Buffer)| {
             if !self.buffers[number] {
-                plan.cotangents.extend(buffer.writes.iter().map(|_| None));
-            } else if self.is_read_only(number) {
-                let value = seen(number, self.of_buffers[number].unwrap_or_else(|| saved[number].zeros_like()));
-                sequences.push(SequencePart { value, reads: buffer.writes.iter().copied().zip(written).collect() });
-                let part = sequences.len() - 1;
-                plan.cotangents.extend((0..buffer.writes.len()).map(|position| Some(Row::Sequence(part, position))));
-            } else {
-                let part = buffers.len();
-                plan.buffers[number] = Some(part);
-                plan.cotangents.extend((0..buffer.writes.len()).map(|position| Some(Row::Buffer(part, position))));
-                let params = layout.buffers[number].clone().zip(&buffer.reads);
-                let only_read = params.filter(|(_, offset)| !buffer.writes.contains(offset));
-                let names = written.chain(only_read.map(|(index, _)| ct(body.input_name(index)))).collect();
-                let value = seen(number, self.of_buffers[number].unwrap_or_else(|| saved[number].zeros_like()));
-                let row = body.output_type(results.buffers[number].start).clone();
-                buffers.push(BufferPart { buffer: backward_buffer(buffer), value: Some(value), row, names });
+                return OfBuffer::Nothing;
             }
-        }
-        let mut carries: Vec<(String, Value)> = Vec::new();
-        for (number, index) in layout.carries.enumerate() {
-            plan.cotangents.push(self.carries[number].then_some(Row::Carry(carries.len())));
-            if self.carries[number] {
-                let zeros = || operands[places.carries.start + number].zeros_like();
-                carries.push((ct(body.input_name(index)), self.of_carries[number].unwrap_or_else(zeros)));
+            let written = results.buffers[number].clone().map(|index| cotangent_of(&body.outputs()[index].name));
+            let final_rows = self.of_buffers[number].unwrap_or_else(|| self.record.buffers[number].zeros_like());
+            let value = self.seen(number, final_rows);
+            if self.is_read_only(number) {
+                let reads = buffer.writes.iter().copied().zip(written).collect();
+                draft.sequences.push(SequencePart { value, reads });
+                return OfBuffer::Sequence(draft.sequences.len() - 1);
             }
-        }
-        for (number, operand) in places.sequences.enumerate() {
-            let mut offsets = scan.sequences[number].reads.clone();
+            let params = layout.buffers[number].clone().zip(&buffer.reads);
+            let only_read = params.filter(|(_, offset)| !buffer.writes.contains(offset));
+            let names = written.chain(only_read.map(|(index, _)| cotangent_of(body.input_name(index)))).collect();
+            let row = body.output_type(results.buffers[number].start).clone();
+            let buffer = backward_buffer(buffer);
+            OfBuffer::Full(draft.buffer(BufferPart { buffer, value: Some(value), row, names }))
+        };
+        scan.buffers.iter().enumerate().map(of).collect()
+    }
+
+    /// The cotangents of the carries after a step.
+    fn cotangents_of_carries(&self, draft: &mut Draft) -> Vec<Option<usize>> {
+        let (layout, places) = (self.scan.params(), self.scan.operands());
+        let of = |(number, index): (usize, usize)| {
+            let zeros = || self.context.operands[places.carries.start + number].zeros_like();
+            self.carries[number].then(|| {
+                let name = cotangent_of(self.scan.body.input_name(index));
+                draft.carry(name, self.of_carries[number].unwrap_or_else(zeros))
+            })
+        };
+        layout.carries.enumerate().map(of).collect()
+    }
+
+    /// The sums of sequences with several taps.
+    fn sums_of_sequences(&self, draft: &mut Draft) -> Vec<Option<(usize, Vec<usize>)>> {
+        let (layout, places) = (self.scan.params(), self.scan.operands());
+        let of = |(number, operand): (usize, usize)| {
+            if self.is_placed(number) || !layout.sequences[number].clone().any(|index| self.active[index]) {
+                return None;
+            }
+            let mut offsets = self.scan.sequences[number].reads.clone();
             offsets.sort_unstable();
             offsets.dedup();
-            if self.is_placed(number) || !layout.sequences[number].clone().any(|index| self.active[index]) {
-                continue;
-            }
             let names = offsets.iter().map(|offset| format!("sum_{number}_{offset}")).collect();
             let (reads, writes) = (offsets.clone(), offsets.clone());
             let buffer = Buffer { start: Start::Full, reads, writes, wanted: Wanted::All };
-            let value = tail(operands[operand], &span.first).zeros_like();
+            let value = tail(self.context.operands[operand], &self.span.first).zeros_like();
             let row = value.ty().row().unwrap_or_else(|| value.ty());
-            plan.sums[number] = Some((buffers.len(), offsets));
-            buffers.push(BufferPart { buffer, value: Some(value), row, names });
-        }
-        for (number, (operand, index)) in places.invariants.zip(layout.invariants).enumerate() {
-            if self.active[index] {
-                plan.invariants[number] = Some(carries.len());
-                carries.push((format!("sum_{}", body.input_name(index)), operands[operand].zeros_like()));
-            }
-        }
-        // The loop of the forward pass binds a number of steps that is a value.
-        let (steps, residuals) = (span.steps.clone(), scan.residuals.clone());
-        let hints = Hints { residuals, truncate: None };
-        let reverse = !scan.reverse;
-        (Parts { of: scan, hints, steps, count: None, until: None, reverse, sequences, buffers, carries }, plan)
+            Some((draft.buffer(BufferPart { buffer, value: Some(value), row, names }), offsets))
+        };
+        places.sequences.enumerate().map(of).collect()
+    }
+
+    /// The sums of invariants.
+    fn sums_of_invariants(&self, draft: &mut Draft) -> Vec<Option<usize>> {
+        let (layout, places) = (self.scan.params(), self.scan.operands());
+        let of = |(operand, index): (usize, usize)| {
+            self.active[index].then(|| {
+                let name = format!("sum_{}", self.scan.body.input_name(index));
+                draft.carry(name, self.context.operands[operand].zeros_like())
+            })
+        };
+        places.invariants.zip(layout.invariants).map(of).collect()
+    }
+
+    /// The rows of a buffer, or of its cotangent, that the backward loop sees.
+    fn seen(&self, buffer: usize, rows: Value) -> Value {
+        tail(rows, self.first_row(buffer))
     }
 
     /// Whether a sequence's cotangent is one row a step, placed in zeros: it has one tap, and the rows before and after
@@ -274,7 +357,7 @@ impl Backward<'_> {
 
     /// The rows of a sequence behind those of one tap.
     fn rest(&self, sequence: usize, offset: usize) -> Dim {
-        let rows = self.primals.operands[self.scan.operands().sequences.start + sequence].dim(0);
+        let rows = self.context.operands[self.scan.operands().sequences.start + sequence].dim(0);
         rows - &self.span.first - &self.span.steps - offset
     }
 
@@ -283,15 +366,20 @@ impl Backward<'_> {
         let (scan, layout) = (self.scan, self.scan.params());
         let at = |row: &Row| match row {
             Row::Sequence(part, position) => rows.sequence(*part)[*position],
-            Row::Buffer(part, position) => rows.buffer(*part)[*position],
-            Row::Carry(position) => rows.carries()[*position],
             Row::Captured(value) => *value,
         };
         let arguments: Vec<Value> = plan.arguments.iter().map(at).collect();
-        let known: Vec<(ValueId, Value)> = plan.known.iter().map(|(value, row)| (*value, at(row))).collect();
-        let choices = self.primals.choices;
-        let tape = Tape::record_with(&scan.body, &arguments, &self.active, choices, &known);
-        let of_results: Vec<Option<Value>> = plan.cotangents.iter().map(|row| row.as_ref().map(at)).collect();
+        let residuals: Vec<(ValueId, Value)> = plan.residuals.iter().map(|(value, row)| (*value, at(row))).collect();
+        let tape = Tape::record_with(&scan.body, &arguments, &self.active, self.context.choices, &residuals);
+        let mut of_results: Vec<Option<Value>> = Vec::with_capacity(scan.results().count);
+        for (buffer, cotangent) in scan.buffers.iter().zip(&plan.buffers) {
+            of_results.extend((0..buffer.writes.len()).map(|position| match cotangent {
+                OfBuffer::Nothing => None,
+                OfBuffer::Sequence(part) => Some(rows.sequence(*part)[position]),
+                OfBuffer::Full(part) => Some(rows.buffer(*part)[position]),
+            }));
+        }
+        of_results.extend(plan.carries.iter().map(|carry| carry.map(|carry| rows.carries()[carry])));
         let pulled = tape.pull(&of_results);
 
         let mut outputs: Vec<(String, Value)> = Vec::new();
@@ -301,7 +389,7 @@ impl Backward<'_> {
             found
                 .buffers
                 .push(self.of_buffers[number].is_some() || params.clone().any(|index| pulled[index].is_some()));
-            let Some(part) = plan.buffers[number] else { continue };
+            let OfBuffer::Full(part) = plan.buffers[number] else { continue };
             let backward = backward_buffer(buffer);
             for offset in &backward.writes {
                 let here = backward.reads.iter().position(|read| read == offset);
@@ -352,8 +440,9 @@ impl Backward<'_> {
     /// The cotangents of the operands from the results of the backward loop.
     fn cotangents(&self, plan: &Plan, found: &Found, results: &[Value], first_carry: usize) -> Vec<Option<Value>> {
         let (scan, span, places) = (self.scan, &self.span, self.scan.operands());
-        let mut cotangents = self.primals.none();
-        let mut rows = plan.buffers.iter().flatten().count() + plan.sums.iter().flatten().count();
+        let mut cotangents = self.context.none();
+        let is_full = |of: &&OfBuffer| matches!(of, OfBuffer::Full(_));
+        let mut rows = plan.buffers.iter().filter(is_full).count() + plan.sums.iter().flatten().count();
         for (number, operand) in places.sequences.enumerate() {
             if let Some((part, _)) = plan.sums[number].as_ref().filter(|_| found.sums[number]) {
                 cotangents[operand] = Some(with_head(results[*part], &span.first, None));
@@ -370,7 +459,10 @@ impl Backward<'_> {
         for (number, operand) in places.buffers.iter().enumerate() {
             let Some(operand) = *operand else { continue };
             let (buffer, head) = (&scan.buffers[number], self.of_buffers[number]);
-            let all = plan.buffers[number].map(|part| with_head(results[part], self.first_row(number), head));
+            let all = match plan.buffers[number] {
+                OfBuffer::Full(part) => Some(with_head(results[part], self.first_row(number), head)),
+                OfBuffer::Nothing | OfBuffer::Sequence(_) => None,
+            };
             cotangents[operand] = match buffer.start {
                 Start::Given(given) => all.or(head).map(|all| {
                     let start = if scan.reverse { span.ran.clone() } else { Dim::from(0) };
@@ -379,11 +471,9 @@ impl Backward<'_> {
                 _ => all.map(|all| span.of_full(buffer, all)),
             };
         }
-        let mut next = first_carry;
-        for (number, operand) in places.carries.enumerate() {
-            if self.carries[number] {
-                cotangents[operand] = Some(span.of_start(results[next]));
-                next += 1;
+        for (operand, carry) in places.carries.zip(&plan.carries) {
+            if let Some(carry) = carry {
+                cotangents[operand] = Some(span.of_start(results[first_carry + carry]));
             }
         }
         for (number, operand) in places.invariants.enumerate() {
@@ -393,6 +483,11 @@ impl Backward<'_> {
         }
         cotangents
     }
+}
+
+/// The name of a cotangent.
+fn cotangent_of(name: &str) -> String {
+    format!("ct_{name}")
 }
 
 /// G's taps: the written rows are read as cotangents, then those that the step had read; what it had read is written, and

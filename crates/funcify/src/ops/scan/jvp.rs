@@ -7,9 +7,9 @@
 use super::Scan;
 use super::parts::{BufferPart, Hints, Parts, Rows, SequencePart};
 use crate::derivative::{Dual, push_forward};
-use crate::graph::Value;
 use crate::graph::tracer::ClosedBody;
 use crate::ops::reach::{Guess, Kind, Reach};
+use crate::value::Value;
 
 pub(super) fn jvp(scan: &Scan, operands: &[Dual]) -> Vec<Dual> {
     let places = scan.operands();
@@ -79,7 +79,7 @@ impl Duals<'_> {
         }
         let count = places.steps.map(|operand| self.operands[operand].primal);
         let (steps, until) = (scan.steps.clone(), scan.until.clone());
-        let hints = Hints { residuals: scan.residuals.clone(), truncate: scan.truncate };
+        let hints = Hints { policy: scan.policy.clone(), truncate: scan.truncate };
         Parts { of: scan, hints, steps, count, until, reverse: scan.reverse, sequences, buffers, carries }
     }
 

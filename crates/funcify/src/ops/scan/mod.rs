@@ -42,6 +42,7 @@
 
 mod batch;
 mod build;
+mod checkpoint;
 mod chunked;
 mod eval;
 mod fori;
@@ -50,6 +51,7 @@ mod infer;
 mod jvp;
 mod parts;
 mod policy;
+mod prune;
 mod reach;
 mod recurrence;
 #[cfg(test)]
@@ -64,19 +66,21 @@ use std::sync::Arc;
 
 pub(super) use build::check_carry;
 pub use build::{ScanOptions, map, scan, scan_with};
+pub use checkpoint::CheckpointPolicy;
 pub use chunked::{MapOptions, map_with};
 pub(crate) use eval::stack as stack_rows;
 pub use fori::{Bound, fori_loop};
 pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as SequenceHandle, State, Step, Writable};
-pub(crate) use saves::saved_values;
+pub(crate) use saves::{LoopRecord, saved_values};
 pub use until::{scan_until, scan_until_with};
 
 use super::{Attributes, EvalContext, OpRules};
-use crate::derivative::{Dual, Forward, Primals, Residuals, active_params};
+use crate::derivative::{Dual, Forward, VjpContext, active_params};
 use crate::error::{Place, Result};
-use crate::graph::{Graph, Value};
+use crate::graph::Graph;
 use crate::host::HostTensor;
 use crate::types::{Dim, Symbol, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// A sequence: read, never written.
@@ -121,6 +125,11 @@ pub struct Buffer {
 }
 
 impl Buffer {
+    /// A trace of what a step gives, of which all rows are results.
+    pub(crate) fn nit_sot() -> Self {
+        Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: Wanted::All }
+    }
+
     /// PyTensor's name of this kind of buffer.
     pub fn kind(&self) -> &'static str {
         match self.start {
@@ -171,7 +180,7 @@ pub struct Scan {
     /// A hint: how many steps a native loop may lay out after one another. It changes no value.
     pub unroll: usize,
     /// What a forward pass keeps of the loop, if it says so itself. It changes no value.
-    pub residuals: Option<Residuals>,
+    pub policy: Option<CheckpointPolicy>,
     /// Over how many steps, the last ones, the backward loop goes back; all if it does not say (scan-c8).
     pub truncate: Option<usize>,
 }
@@ -318,7 +327,7 @@ impl Scan {
     }
 
     /// Which parameters of the body an operand that is wanted leads to.
-    pub(crate) fn active_params(&self, wanted: &[bool]) -> Vec<bool> {
+    pub(crate) fn active(&self, wanted: &[bool]) -> Vec<bool> {
         let (layout, results, places) = (self.params(), self.results(), self.operands());
         let mut active = vec![false; layout.count];
         for (operand, params) in places.sequences.zip(&layout.sequences) {
@@ -339,14 +348,14 @@ impl Scan {
 
     /// Adds the loop for a forward pass by the operands that are wanted: it saves the states that [`OpRules::vjp`]
     /// needs.
-    pub(crate) fn forward(&self, operands: &[Value], wanted: &[bool], residuals: &Residuals) -> Forward {
-        saves::forward(self, operands, wanted, &self.kept(residuals))
+    pub(crate) fn forward_pass(&self, operands: &[Value], wanted: &[bool], policy: &CheckpointPolicy) -> Forward {
+        saves::forward(self, operands, wanted, &self.kept(policy))
     }
 
     /// The loop over segments that is differentiated in place of this one, if only the states between segments are
     /// kept.
-    pub(crate) fn instead(&self, operands: &[TensorType], residuals: &Residuals) -> Option<Graph> {
-        segments::segmented(self, operands, self.kept(residuals).levels())
+    pub(crate) fn segmented(&self, operands: &[TensorType], policy: &CheckpointPolicy) -> Option<Graph> {
+        segments::segmented(self, operands, self.kept(policy).levels())
     }
 
     /// The number of steps that an operand's value means; negative counts are an error.
@@ -396,7 +405,7 @@ impl OpRules for Scan {
         jvp::jvp(self, operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        grad::vjp(self, primals, cotangents)
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        grad::vjp(self, context, cotangents)
     }
 }

@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Buffer, Scan, Sequence};
-use crate::derivative::Residuals;
 use crate::error::Site;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Graph, Value, emit};
+use crate::graph::{Graph, emit, trace_body};
+use crate::ops::scan::CheckpointPolicy;
 use crate::types::{Dim, Symbol, TensorType};
-use crate::vmap::trace_body;
+use crate::value::Value;
 
 /// What a loop takes, without its invariants, which the body captures.
 pub(super) struct Parts<'a> {
@@ -31,7 +31,7 @@ pub(super) struct Parts<'a> {
 
 /// How a loop is differentiated.
 pub(super) struct Hints {
-    pub(super) residuals: Option<Residuals>,
+    pub(super) policy: Option<CheckpointPolicy>,
     pub(super) truncate: Option<usize>,
 }
 
@@ -117,7 +117,7 @@ impl Parts<'_> {
             carries: self.carries.len(),
             invariants,
             unroll: self.of.unroll,
-            residuals: self.hints.residuals,
+            policy: self.hints.policy,
             truncate: self.hints.truncate,
             buffers: self.buffers.into_iter().map(|part| part.buffer).collect(),
         };
@@ -138,7 +138,7 @@ pub(super) fn bind(count: Value, symbol: &Symbol) {
         carries: 0,
         invariants: 0,
         unroll: 1,
-        residuals: None,
+        policy: None,
         truncate: None,
     };
     emit(scan, &[count], Site::Unknown);

@@ -2,7 +2,7 @@
 
 use super::saves::saved_values;
 use super::{Scan, Start};
-use crate::derivative::Residuals;
+use crate::ops::scan::CheckpointPolicy;
 use crate::types::{Dim, Sizes, TensorType};
 
 /// What a size that is a symbol counts as.
@@ -13,27 +13,27 @@ const MOST_LEVELS: u32 = 4;
 
 impl Scan {
     /// What is kept, where a budget is the policy that it allows.
-    pub(super) fn kept(&self, default: &Residuals) -> Residuals {
-        match self.residuals.as_ref().unwrap_or(default) {
-            Residuals::Budget(bytes) => within(self, *bytes),
+    pub(super) fn kept(&self, default: &CheckpointPolicy) -> CheckpointPolicy {
+        match self.policy.as_ref().unwrap_or(default) {
+            CheckpointPolicy::Budget(bytes) => within(self, *bytes),
             policy => policy.clone(),
         }
     }
 }
 
 /// The policy of the least work that keeps no more than so many bytes; that of the least memory if none does.
-fn within(scan: &Scan, bytes: usize) -> Residuals {
+fn within(scan: &Scan, bytes: usize) -> CheckpointPolicy {
     let costs = Costs::of(scan);
-    let whole = [Residuals::SaveAll, Residuals::SaveDots, Residuals::Recompute];
-    let mut policies: Vec<Residuals> = whole.to_vec();
+    let whole = [CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute];
+    let mut policies: Vec<CheckpointPolicy> = whole.to_vec();
     if scan.until.is_none() && scan.truncate.is_none() {
-        policies.extend((1..=MOST_LEVELS).map(|levels| Residuals::of_levels(&balanced(costs.steps, levels))));
+        policies.extend((1..=MOST_LEVELS).map(|levels| CheckpointPolicy::of_levels(&balanced(costs.steps, levels))));
     }
-    let kept: Vec<(usize, Residuals)> =
+    let kept: Vec<(usize, CheckpointPolicy)> =
         policies.into_iter().map(|policy| (costs.kept(scan, &policy), policy)).collect();
     let fits = kept.iter().find(|(kept, _)| *kept <= bytes);
     let least = || kept.iter().min_by_key(|(kept, _)| *kept);
-    fits.or_else(least).map_or(Residuals::Recompute, |(_, policy)| policy.clone())
+    fits.or_else(least).map_or(CheckpointPolicy::Recompute, |(_, policy)| policy.clone())
 }
 
 /// So many levels of segments, each of which keeps as many states.
@@ -78,7 +78,7 @@ impl Costs {
     }
 
     /// How many bytes are kept at a time.
-    fn kept(&self, scan: &Scan, policy: &Residuals) -> usize {
+    fn kept(&self, scan: &Scan, policy: &CheckpointPolicy) -> usize {
         let values = saved_values(&scan.body, scan.params().carries.end, policy);
         let values: usize = values.into_iter().map(|value| bytes(scan.body.ty(value))).fold(0, usize::saturating_add);
         let (mut kept, mut steps) = (0usize, self.steps);

@@ -44,7 +44,7 @@ impl Scan {
 
     /// The body, of which the cotangents are wanted that lead to operands that are.
     pub(in crate::ops) fn pull(&self, wanted: &[bool]) -> Pull {
-        Pull::of(&self.body, &self.active_params(wanted))
+        Pull::of(&self.body, &self.active(wanted))
     }
 
     /// Which operands have cotangents if these results have, and which buffers and carries have them in a step.

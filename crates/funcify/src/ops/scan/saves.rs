@@ -1,48 +1,69 @@
 //! The loop of a forward pass, and what it saves for the backward pass.
 //!
 //! The states are saved always: each carry before each step; of a full buffer what a step reads and a later one
-//! overwrites. All other rows that were read are in the sequences and in the final buffers. [`Residuals`] adds values
+//! overwrites. All other rows that were read are in the sequences and in the final buffers. [`CheckpointPolicy`] adds values
 //! that a step computes. What the loop stacks anyway is not saved again: a y that is one of these values, or that is the
 //! next value of a carry. Pruning leaves out what the backward loop does not read.
 
 use std::sync::Arc;
 
 use super::{Buffer, Scan, Start, Wanted};
-use crate::derivative::{Forward, Residuals};
+use crate::derivative::{Forward, Record};
 use crate::error::Site;
-use crate::graph::{Graph, Node, Output, Value, ValueId, emit};
+use crate::graph::{Graph, Node, Output, ValueId, emit};
+use crate::ops::scan::CheckpointPolicy;
 use crate::ops::{Op, Slice};
 use crate::types::{Dim, Symbol};
+use crate::value::Value;
 
 /// How many terms a product of matrices has at least that is saved as costly: with fewer, it costs no more than to write it to
 /// memory and to read it.
 const TERMS_OF_A_COSTLY_PRODUCT: i64 = 32;
 
-/// Which results of the loop of the forward pass are what.
-pub(super) struct Saves {
+/// What the loop of a forward pass keeps for the backward loop.
+#[derive(Debug)]
+pub(crate) struct LoopRecord {
+    /// All rows of each buffer.
+    pub(super) buffers: Vec<Value>,
     /// The values of each carry.
-    pub(super) carries: Vec<State>,
+    pub(super) carries: Vec<Trace<Value>>,
     /// For each buffer, the rows that a read saw and that a step overwrites later, by the read.
-    pub(super) overwritten: Vec<Vec<Option<usize>>>,
+    pub(super) overwritten: Vec<Vec<Option<Value>>>,
     /// Values that a step computes.
-    pub(super) values: Vec<(ValueId, usize)>,
+    pub(super) values: Vec<(ValueId, Value)>,
+}
+
+/// What has the values of a carry.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trace<T> {
+    /// Before each step.
+    Before(T),
+    /// After each step.
+    After(T),
+}
+
+/// Which results of the loop of a forward pass are what, as [`LoopRecord`] has them.
+struct Layout {
+    carries: Vec<Trace<usize>>,
+    overwritten: Vec<Vec<Option<usize>>>,
+    values: Vec<(ValueId, usize)>,
     /// The final carries.
     last: usize,
 }
 
-/// The result that has the values of a carry.
-#[derive(Clone, Copy)]
-pub(super) enum State {
-    /// Before each step.
-    Before(usize),
-    /// After each step.
-    After(usize),
-}
-
-impl Saves {
-    /// What is saved of a loop.
-    pub(super) fn of(scan: &Scan, residuals: &Residuals) -> Self {
-        augmented(scan, residuals).1
+impl Layout {
+    fn record(self, scan: &Scan, results: &[Value]) -> LoopRecord {
+        let of_carry = |trace: Trace<usize>| match trace {
+            Trace::Before(result) => Trace::Before(results[result]),
+            Trace::After(result) => Trace::After(results[result]),
+        };
+        let of_reads = |reads: Vec<Option<usize>>| reads.into_iter().map(|read| Some(results[read?])).collect();
+        LoopRecord {
+            buffers: results[..scan.buffers.len()].to_vec(),
+            carries: self.carries.into_iter().map(of_carry).collect(),
+            overwritten: self.overwritten.into_iter().map(of_reads).collect(),
+            values: self.values.into_iter().map(|(value, result)| (value, results[result])).collect(),
+        }
     }
 }
 
@@ -64,7 +85,7 @@ impl Stacked<'_> {
     /// The buffer that stacks a value.
     fn save(&mut self, value: ValueId, name: impl FnOnce() -> String) -> usize {
         self.find(value).unwrap_or_else(|| {
-            self.buffers.push(Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: self.wanted });
+            self.buffers.push(Buffer { wanted: self.wanted, ..Buffer::nit_sot() });
             self.outputs.push(Output { name: name(), value });
             self.known.push((value, self.buffers.len() - 1));
             self.buffers.len() - 1
@@ -79,7 +100,7 @@ impl Stacked<'_> {
 }
 
 /// The loop of the forward pass: all rows of all buffers are wanted, and what is saved are results too.
-fn augmented(scan: &Scan, residuals: &Residuals) -> (Scan, Saves) {
+fn augmented(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, Layout) {
     let (layout, results, body) = (scan.params(), scan.results(), &scan.body);
     let output = |index: usize| body.outputs()[index].clone();
     let rows = scan.buffers.iter().zip(&results.buffers).enumerate();
@@ -93,15 +114,15 @@ fn augmented(scan: &Scan, residuals: &Residuals) -> (Scan, Saves) {
             .collect(),
         wanted: last_rows(scan).map_or(Wanted::All, Wanted::Last),
     };
-    let values = saved_values(body, layout.carries.end, residuals);
-    let save = |value: ValueId| (value, stacked.save(value, || format!("saved_{}", value.index())));
+    let values = saved_values(body, layout.carries.end, policy);
+    let save = |value: ValueId| (value, stacked.save(value, || format!("residual_{}", value.index())));
     let values = values.into_iter().map(save).collect();
     let mut carries = Vec::new();
     for (param, result) in layout.carries.clone().zip(results.carries.clone()) {
         let (before, after) = (body.inputs()[param].value, body.outputs()[result].value);
         carries.push(match (stacked.find(before), stacked.find(after)) {
-            (None, Some(buffer)) if stacked.buffers[buffer].wanted == Wanted::All => State::After(buffer),
-            _ => State::Before(stacked.before(param)),
+            (None, Some(buffer)) if stacked.buffers[buffer].wanted == Wanted::All => Trace::After(buffer),
+            _ => Trace::Before(stacked.before(param)),
         });
     }
     let mut overwritten = Vec::new();
@@ -116,7 +137,7 @@ fn augmented(scan: &Scan, residuals: &Residuals) -> (Scan, Saves) {
     outputs.extend(results.carries.chain(results.until).map(output));
     let last = buffers.len();
     let body = Arc::new(body.with_outputs(outputs));
-    (Scan { body, buffers, ..scan.clone() }, Saves { carries, overwritten, values, last })
+    (Scan { body, buffers, ..scan.clone() }, Layout { carries, overwritten, values, last })
 }
 
 /// How many rows the backward loop of a loop that is truncated reads, if the loop surely has as many.
@@ -128,7 +149,7 @@ fn last_rows(scan: &Scan) -> Option<usize> {
 /// The values of a loop's body, or of a branch, that are saved. What depends on invariants alone is not; nor are the results of
 /// inner loops and of functions with their own derivatives, which run again to keep what they say themselves. `stepwise` is
 /// the number of parameters that differ between steps; of a branch, all.
-pub(crate) fn saved_values(body: &Graph, stepwise: usize, residuals: &Residuals) -> Vec<ValueId> {
+pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPolicy) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];
     body.inputs()[..stepwise].iter().for_each(|input| differs[input.value.index()] = true);
     let mut saved = Vec::new();
@@ -154,10 +175,10 @@ pub(crate) fn saved_values(body: &Graph, stepwise: usize, residuals: &Residuals)
             node.op,
             Op::Scan(_) | Op::While(_) | Op::Call(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Broadcast(_)
         );
-        let is_saved = match residuals {
-            Residuals::SaveDots => matches!(node.op, Op::MatMul(_) | Op::Conv(_)),
-            Residuals::SaveCostly => is_costly && is_work,
-            Residuals::SaveAll => is_work,
+        let is_saved = match policy {
+            CheckpointPolicy::SaveDots => matches!(node.op, Op::MatMul(_) | Op::Conv(_)),
+            CheckpointPolicy::SaveCostly => is_costly && is_work,
+            CheckpointPolicy::SaveAll => is_work,
             _ => false,
         };
         saved.extend(node.outputs.iter().copied().filter(|output| is_saved && is_fixed(*output)));
@@ -178,16 +199,16 @@ fn is_costly(body: &Graph, node: &Node) -> bool {
 }
 
 /// Adds the loop of the forward pass.
-pub(super) fn forward(scan: &Scan, operands: &[Value], wants: &[bool], residuals: &Residuals) -> Forward {
-    let (op, saves) = augmented(scan, residuals);
-    let saved = emit(Op::from(op).with_forward_rules(wants), operands, Site::Unknown);
-    if saved.iter().any(|value| value.is_poison()) {
-        return Forward { results: Vec::new(), saved };
+pub(super) fn forward(scan: &Scan, operands: &[Value], wants: &[bool], policy: &CheckpointPolicy) -> Forward {
+    let (op, layout) = augmented(scan, policy);
+    let all = emit(Op::from(op).with_forward_rules(wants), operands, Site::Unknown);
+    if all.iter().any(|value| value.is_poison()) {
+        return Forward::of(Vec::new());
     }
-    let rows = scan.buffers.iter().zip(&saved);
+    let rows = scan.buffers.iter().zip(&all);
     let mut results: Vec<Value> = rows.map(|(buffer, rows)| wanted(scan, buffer, *rows)).collect();
-    results.extend_from_slice(&saved[saves.last..]);
-    Forward { results, saved }
+    results.extend_from_slice(&all[layout.last..]);
+    Forward { results, record: Record::Loop(layout.record(scan, &all)) }
 }
 
 /// The rows of a buffer that are wanted, of all.

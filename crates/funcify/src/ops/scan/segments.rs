@@ -12,12 +12,12 @@ use super::chunked::joined;
 use super::parts::{BufferPart, Hints, Parts, SequencePart, bind};
 use super::saves::{slice_rows, wanted};
 use super::{Buffer, Scan, Start, Wanted};
-use crate::derivative::Residuals;
 use crate::error::Site;
-use crate::graph::{Graph, Value, concat, emit, fresh_symbol, size};
+use crate::graph::{Graph, emit, fresh_symbol, trace_body};
 use crate::ops::pad::{Pad, pad_with_zeros};
+use crate::ops::scan::CheckpointPolicy;
 use crate::types::{DType, Dim, TensorType};
-use crate::vmap::trace_body;
+use crate::value::{Value, concat, size};
 
 /// No segment has more steps, which keeps sizes from overflowing.
 const LONGEST: usize = i32::MAX as usize;
@@ -32,7 +32,7 @@ pub(super) fn segmented(scan: &Scan, operands: &[TensorType], levels: &[usize]) 
     if !has_state || scan.until.is_some() || scan.truncate.is_some() || !has_rows(scan, operands) {
         return None;
     }
-    let segments = Segments { scan, length: (*length).clamp(1, LONGEST), inner: Residuals::of_levels(inner) };
+    let segments = Segments { scan, length: (*length).clamp(1, LONGEST), inner: CheckpointPolicy::of_levels(inner) };
     let name = |(index, ty): (usize, &TensorType)| (format!("x{index}"), ty.clone());
     let params: Vec<(String, TensorType)> = operands.iter().enumerate().map(name).collect();
     let closed = trace_body("scan", scan.body.name(), &params, |operands| {
@@ -76,7 +76,7 @@ struct Segments<'a> {
     scan: &'a Scan,
     length: usize,
     /// What the loop over the steps of a segment keeps.
-    inner: Residuals,
+    inner: CheckpointPolicy,
 }
 
 /// What some steps take from those before them.
@@ -215,7 +215,7 @@ impl Segments<'_> {
         let fresh: Vec<Option<usize>> = fresh.into_iter().map(|rows| rows.map(|rows| add(rows, 0))).collect();
         let row = |number: usize| scan.body.output_type(scan.results().buffers[number].start);
         let stacks = |number: usize| BufferPart {
-            buffer: Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: Wanted::All },
+            buffer: Buffer::nit_sot(),
             value: None,
             row: row(number).stacked(length),
             names: vec![],
@@ -224,7 +224,7 @@ impl Segments<'_> {
         let names = scan.params().carries.map(|param| scan.body.input_name(param).to_string());
         let parts = Parts {
             of: scan,
-            hints: Hints { residuals: Some(Residuals::Recompute), truncate: None },
+            hints: Hints { policy: Some(CheckpointPolicy::Recompute), truncate: None },
             steps: count.clone(),
             count: None,
             until: None,
@@ -290,7 +290,7 @@ impl Segments<'_> {
             steps: steps.clone(),
             steps_operand: false,
             buffers: scan.buffers.iter().map(|buffer| Buffer { wanted: Wanted::All, ..buffer.clone() }).collect(),
-            residuals: Some(self.inner.clone()),
+            policy: Some(self.inner.clone()),
             ..scan.clone()
         };
         let results = emit(op, &operands, Site::Unknown);

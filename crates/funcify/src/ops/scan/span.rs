@@ -6,9 +6,10 @@
 
 use super::saves::slice_rows;
 use super::{Buffer, Scan, parts};
-use crate::graph::{Value, concat, fresh_symbol, select, size};
+use crate::graph::fresh_symbol;
 use crate::ops::pad::{Pad, pad_with_zeros};
 use crate::types::{DType, Dim};
+use crate::value::{Value, concat, select, size};
 
 /// The steps that the backward loop goes back over. They have consecutive rows.
 pub(super) struct Span {

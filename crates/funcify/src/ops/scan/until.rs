@@ -3,8 +3,8 @@
 use super::ScanOptions;
 use super::build::repeat;
 use crate::error::{Place, Site};
-use crate::graph::Value;
 use crate::tree::Tree;
+use crate::value::Value;
 
 /// A [`scan`](super::scan) that ends after the first step whose `stop`, a boolean scalar, is true: `(carry, y, stop) =
 /// body(carry, x)`. That step counts: its carry and its `y` are kept. If no step stops, all rows of `xs` are used.

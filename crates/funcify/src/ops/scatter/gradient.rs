@@ -5,11 +5,11 @@
 //! equal shares, as in PyTorch's `scatter_reduce`; where the result is NaN, so is its derivative by each of them.
 
 use super::{Scatter, ScatterMode};
-use crate::derivative::{Primals, add};
-use crate::graph::{self, Value, concat, full, select};
+use crate::derivative::{VjpContext, add};
 use crate::ops::associative::{AssociativeScanOptions, associative_scan_with};
 use crate::ops::gather::clamped;
 use crate::types::{DType, Dim};
+use crate::value::{self, Value, concat, full, select};
 
 /// A scatter and its operands.
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ impl Combining {
 
     /// Which updates have an index in range.
     pub(super) fn passes(&self) -> Value {
-        let size = graph::size(self.x.dim(self.axis()), DType::I64);
+        let size = value::size(self.x.dim(self.axis()), DType::I64);
         self.indices.ge(0) & self.indices.cast(DType::I64).lt(size)
     }
 
@@ -56,9 +56,9 @@ impl Combining {
         )
     }
 
-    pub(super) fn product_cotangents(&self, primals: &Primals<'_>, cotangent: Value) -> Vec<Option<Value>> {
+    pub(super) fn product_cotangents(&self, context: &VjpContext<'_>, cotangent: Value) -> Vec<Option<Value>> {
         let of_updates = || Some(self.times_others(self.of_updates(cotangent), self.of_updates(self.x)));
-        primals.each([&|| Some(self.times_updates(cotangent)), &|| None, &of_updates])
+        context.each([&|| Some(self.times_updates(cotangent)), &|| None, &of_updates])
     }
 
     /// What each element has, times the product of its updates.
@@ -111,12 +111,12 @@ impl Combining {
         sum.map(|sum| winners.share(result, sum))
     }
 
-    pub(super) fn extremum_cotangents(&self, primals: &Primals<'_>, cotangent: Value) -> Vec<Option<Value>> {
-        let result = primals.results[0];
+    pub(super) fn extremum_cotangents(&self, context: &VjpContext<'_>, cotangent: Value) -> Vec<Option<Value>> {
+        let result = context.results[0];
         let winners = self.winners(result);
         let share = winners.share(result, cotangent);
         let of_x = || Some(select(winners.elements, share, 0.0));
-        primals.each([&of_x, &|| None, &|| Some(select(winners.updates, self.of_updates(share), 0.0))])
+        context.each([&of_x, &|| None, &|| Some(select(winners.updates, self.of_updates(share), 0.0))])
     }
 
     fn winners(&self, result: Value) -> Winners {

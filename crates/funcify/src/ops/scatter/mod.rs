@@ -9,14 +9,14 @@ use super::dynamic_slice::along;
 use super::gather::check_along;
 use super::reduce::ReduceKind;
 use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, Primals, jvp_linear, jvp_with};
+use crate::derivative::{Dual, VjpContext, jvp_linear, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::{Value, full, iota, select};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
 use crate::host::{Storage, for_each_index};
 use crate::types::DType;
+use crate::value::{Value, full, iota, select};
 use crate::vmap::Batched;
 use gradient::Combining;
 
@@ -151,9 +151,9 @@ impl OpRules for Scatter {
         }
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return primals.none() };
-        let scatter = Combining::new(*self, primals.operands);
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        let Some(cotangent) = cotangents[0] else { return context.none() };
+        let scatter = Combining::new(*self, context.operands);
         let Combining { x, indices, updates, .. } = scatter;
         let axis = self.axis as i64;
         let of_set = || {
@@ -164,15 +164,15 @@ impl OpRules for Scatter {
             Some(select(scatter.passes() & last.eq(positions), scatter.of_updates(cotangent), 0.0))
         };
         match self.mode {
-            ScatterMode::Add => primals.each([&|| Some(cotangent), &|| None, &|| {
+            ScatterMode::Add => context.each([&|| Some(cotangent), &|| None, &|| {
                 Some(select(scatter.passes(), scatter.of_updates(cotangent), 0.0))
             }]),
             ScatterMode::Set => {
                 let of_x = || Some(cotangent.scatter(axis, indices, updates.zeros_like(), ScatterMode::Set));
-                primals.each([&of_x, &|| None, &of_set])
+                context.each([&of_x, &|| None, &of_set])
             }
-            ScatterMode::Mul => scatter.product_cotangents(primals, cotangent),
-            ScatterMode::Max | ScatterMode::Min => scatter.extremum_cotangents(primals, cotangent),
+            ScatterMode::Mul => scatter.product_cotangents(context, cotangent),
+            ScatterMode::Max | ScatterMode::Min => scatter.extremum_cotangents(context, cotangent),
         }
     }
 }

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use super::Switch;
 use crate::error::Site;
-use crate::graph::{Value, emit};
+use crate::graph::{emit, trace_body};
 use crate::ops::reach::{Kind, Reach};
 use crate::types::{DType, Dim};
-use crate::vmap::{Batched, guarded, inline, select_lanes, trace_body};
+use crate::value::Value;
+use crate::vmap::{Batched, guarded, inline, select_lanes};
 
 pub(super) fn batch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
     match operands[0].mapped {

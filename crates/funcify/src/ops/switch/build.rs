@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::Switch;
 use crate::error::{Place, Site};
-use crate::graph::{BodyTrace, Graph, Value, emit, fail};
+use crate::graph::{BodyTrace, Graph, emit, fail};
 use crate::tree::{self, Tree};
 use crate::types::{DType, TensorType};
+use crate::value::Value;
 
 /// Gives what `then` gives if the predicate, a boolean scalar, is true, else what `otherwise` gives. Only that one runs.
 ///

@@ -1,20 +1,20 @@
 //! The derivatives of the choice: the same choice between the branches' derivatives.
 //!
 //! Only the branch that was chosen is computed, in both modes. In reverse mode it is computed again, but for what the forward
-//! pass saves of it, as the policy of [`Residuals`] says for loops: a result for each value of each branch, which the other
+//! pass saves of it, as the policy of [`CheckpointPolicy`] says for loops: a result for each value of each branch, which the other
 //! branches fill with zeros. What the chosen branch does not use gets zeros, so that a branch that was not chosen has no part in a
 //! gradient, not even as NaN.
 
 use std::sync::Arc;
 
 use super::Switch;
-use crate::derivative::{Choices, Dual, Forward, Primals, Residuals, Tape, push_forward};
+use crate::derivative::{Choices, Dual, Forward, Record, Tape, VjpContext, push_forward};
 use crate::error::Site;
-use crate::graph::{Graph, Value, ValueId, emit, full};
+use crate::graph::{Graph, ValueId, emit, trace_body};
 use crate::ops::Op;
 use crate::ops::reach::{Guess, Kind, Reach};
-use crate::ops::scan::saved_values;
-use crate::vmap::trace_body;
+use crate::ops::scan::{CheckpointPolicy, saved_values};
+use crate::value::{Value, full};
 
 pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Vec<Dual> {
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
@@ -56,7 +56,7 @@ pub(super) fn forward(switch: &Switch, operands: &[Value], wanted: &[bool], choi
     let kept = kept(switch, choices);
     if kept.iter().all(Vec::is_empty) {
         let results = emit(Op::from(switch.clone()).with_forward_rules(wanted), operands, Site::Unknown);
-        return Forward { results, saved: Vec::new() };
+        return Forward::of(results);
     }
     let mut branches = Vec::with_capacity(switch.branches.len());
     let mut values = vec![operands[0]];
@@ -70,56 +70,55 @@ pub(super) fn forward(switch: &Switch, operands: &[Value], wanted: &[bool], choi
                     let ty = branch.ty(*id);
                     let zeros = || full(ty.shape.clone(), ty.dtype, 0.0);
                     let value = if of == number { tape.value(*id) } else { zeros() };
-                    outputs.push((format!("saved_{of}_{}", id.index()), value));
+                    outputs.push((format!("residual_{of}_{}", id.index()), value));
                 }
             }
             outputs
         });
-        let Some(closed) = closed else { return Forward { results: Vec::new(), saved: Vec::new() } };
+        let Some(closed) = closed else { return Forward::of(Vec::new()) };
         branches.push(Arc::new(closed.graph));
         values.extend(closed.captures);
     }
     let mut results = emit(Switch { branches }, &values, Site::Unknown);
     let count = results.len().min(switch.branches[0].outputs().len());
-    let saved = results.split_off(count);
-    Forward { results, saved }
+    let mut values = results.split_off(count).into_iter();
+    let known = kept.into_iter().map(|ids| ids.into_iter().zip(values.by_ref()).collect());
+    Forward { record: Record::Choice(known.collect()), results }
 }
 
 /// The values that are saved of each branch. Choices run from the host, where it costs more to compute anything again.
 fn kept(switch: &Switch, choices: &Choices) -> Vec<Vec<ValueId>> {
-    let residuals = match &choices.residuals {
-        Residuals::SaveCostly => &Residuals::SaveAll,
-        residuals => residuals,
+    let policy = match &choices.policy {
+        CheckpointPolicy::SaveCostly => &CheckpointPolicy::SaveAll,
+        policy => policy,
     };
     let of = |branch: &Arc<Graph>| {
         let live = branch.live_values();
-        let saved = saved_values(branch, branch.inputs().len(), residuals);
+        let saved = saved_values(branch, branch.inputs().len(), policy);
         saved.into_iter().filter(|id| live[id.index()]).collect()
     };
     switch.branches.iter().map(of).collect()
 }
 
-pub(super) fn vjp(switch: &Switch, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+pub(super) fn vjp(switch: &Switch, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let guess = switch.pulled(primals.wanted, &given, &mut Vec::new());
+    let guess = switch.pulled(context.wanted, &given, &mut Vec::new());
     let mut guess = Guess::new(vec![false; guess.len()], guess);
-    // A choice whose results are known is not run again, and has saved nothing.
-    let kept = if primals.saved.is_empty() { Vec::new() } else { kept(switch, primals.choices) };
+    // A choice whose results are known is not run again, and has kept nothing.
+    let known = if let Record::Choice(known) = context.record { known.as_slice() } else { &[] };
     loop {
         let connected = guess.flags().to_vec();
         let mut found = guess.least();
         let mut branches = Vec::with_capacity(switch.branches.len());
-        let mut values = vec![primals.operands[0]];
-        let mut saved = primals.saved.iter();
+        let mut values = vec![context.operands[0]];
         for (number, (branch, places)) in switch.branches.iter().zip(switch.operands()).enumerate() {
-            let of_branch = kept.get(number).into_iter().flatten();
-            let known: Vec<(ValueId, Value)> = of_branch.copied().zip(saved.by_ref().copied()).collect();
+            let known = known.get(number).map_or(&[][..], Vec::as_slice);
             let closed = trace_body("switch", branch.name(), &[], |_| {
-                let (inputs, wanted) = (&primals.operands[places.clone()], &primals.wanted[places.clone()]);
-                let tape = Tape::record_with(branch, inputs, wanted, primals.choices, &known);
+                let (inputs, wanted) = (&context.operands[places.clone()], &context.wanted[places.clone()]);
+                let tape = Tape::record_with(branch, inputs, wanted, context.choices, known);
                 let pulled = tape.pull(cotangents);
                 let mut outputs = Vec::new();
-                for (operand, value) in primals.operands.iter().enumerate() {
+                for (operand, value) in context.operands.iter().enumerate() {
                     let cotangent = places.contains(&operand).then(|| pulled[operand - places.start]).flatten();
                     found[operand] |= cotangent.is_some();
                     if connected[operand] {
@@ -129,13 +128,13 @@ pub(super) fn vjp(switch: &Switch, primals: &Primals<'_>, cotangents: &[Option<V
                 }
                 outputs
             });
-            let Some(closed) = closed else { return primals.none() };
+            let Some(closed) = closed else { return context.none() };
             branches.push(Arc::new(closed.graph));
             values.extend(closed.captures);
         }
         if guess.holds(found) {
             if !connected.contains(&true) {
-                return primals.none();
+                return context.none();
             }
             let mut results = emit(Switch { branches }, &values, Site::Unknown).into_iter();
             return connected.iter().map(|connected| if *connected { results.next() } else { None }).collect();

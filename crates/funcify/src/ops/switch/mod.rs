@@ -13,6 +13,7 @@
 mod batch;
 mod build;
 mod grad;
+mod prune;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,12 +21,13 @@ use std::sync::Arc;
 pub use build::{cond, switch};
 
 use super::{Attributes, EvalContext, OpRules};
-use crate::derivative::{Choices, Dual, Forward, Primals};
+use crate::derivative::{Choices, Dual, Forward, VjpContext};
 use crate::error::{Place, Result};
-use crate::eval::evaluate_in;
-use crate::graph::{Graph, Value};
+use crate::graph::Graph;
 use crate::host::HostTensor;
+use crate::ops::evaluate_in;
 use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// The choice.
@@ -48,7 +50,7 @@ impl Switch {
     }
 
     /// Adds the choice for a forward pass by the operands that are wanted: it saves what the policy says.
-    pub(crate) fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Forward {
+    pub(crate) fn forward_pass(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Forward {
         grad::forward(self, operands, wanted, choices)
     }
 
@@ -120,8 +122,8 @@ impl OpRules for Switch {
         grad::jvp(self, operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        grad::vjp(self, primals, cotangents)
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        grad::vjp(self, context, cotangents)
     }
 }
 

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use super::While;
 use crate::error::Site;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Graph, Value, emit};
+use crate::graph::{Graph, emit, trace_body};
 use crate::ops::reach::{Kind, Reach};
 use crate::types::{DType, Dim, TensorType};
-use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes, trace_body};
+use crate::value::Value;
+use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes};
 
 pub(super) fn batch(op: &While, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();

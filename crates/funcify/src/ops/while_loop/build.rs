@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::While;
 use crate::error::{Place, Site};
-use crate::graph::{BodyTrace, Value, emit, fail};
+use crate::graph::{BodyTrace, emit, fail};
 use crate::ops::scan::check_carry;
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
 
 /// Runs `step` as long as `condition`, a boolean scalar, is true of the carry; gives the last carry. If it is false at
 /// the start, that is the initial one.

@@ -9,15 +9,15 @@
 use std::sync::Arc;
 
 use super::While;
-use crate::derivative::{Dual, Forward, Primals, Tape, inline, push_forward};
+use crate::derivative::{Dual, Forward, Record, Tape, VjpContext, push_forward};
 use crate::error::Site;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Graph, Value, constant, emit, fresh_symbol};
+use crate::graph::{Graph, emit, fresh_symbol, inline, trace_body};
 use crate::host::HostTensor;
 use crate::ops::Scan;
 use crate::ops::reach::{Guess, Kind, Reach};
 use crate::types::{DType, Dim, TensorType};
-use crate::vmap::trace_body;
+use crate::value::{Value, constant};
 
 pub(super) fn jvp(op: &While, operands: &[Dual]) -> Vec<Dual> {
     let carries = &operands[op.operands().carries];
@@ -78,22 +78,25 @@ pub(super) fn forward(op: &While, operands: &[Value]) -> Forward {
     });
     let condition = condition(op, operands, &extra);
     let (Some(body), Some(condition)) = (body, condition) else {
-        return Forward { results: Vec::new(), saved: Vec::new() };
+        return Forward::of(Vec::new());
     };
     let mut results = finish(op, operands, vec![constant(HostTensor::scalar(0i64))], condition, body);
-    let saved = results.split_off(carries.end.min(results.len()));
-    Forward { results, saved }
+    match results.split_off(carries.end.min(results.len())).pop() {
+        Some(steps) => Forward { results, record: Record::Steps(steps) },
+        None => Forward::of(Vec::new()),
+    }
 }
 
-pub(super) fn vjp(op: &While, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+pub(super) fn vjp(op: &While, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
     let places = op.operands();
     let again = Scan { steps: Dim::symbol(&fresh_symbol()), ..op.as_loop() };
-    let of = |values: &[Value]| [primals.saved, &values[places.carries.clone()], &values[places.body.clone()]].concat();
-    let operands = of(primals.operands);
-    let wanted = [&[false], &primals.wanted[places.carries.clone()], &primals.wanted[places.body.clone()]].concat();
-    let Some(program) = Graph::of_op(again, &operands) else { return primals.none() };
-    let given = Tape::record(&program, &operands, &wanted, primals.choices).pull(cotangents);
-    let mut found = primals.none();
+    let Record::Steps(steps) = context.record else { return context.none() };
+    let of = |values: &[Value]| [&[*steps], &values[places.carries.clone()], &values[places.body.clone()]].concat();
+    let operands = of(context.operands);
+    let wanted = [&[false], &context.wanted[places.carries.clone()], &context.wanted[places.body.clone()]].concat();
+    let Some(program) = Graph::of_op(again, &operands) else { return context.none() };
+    let given = Tape::record(&program, &operands, &wanted, context.choices).pull(cotangents);
+    let mut found = context.none();
     for (operand, cotangent) in places.carries.chain(places.body).zip(given.into_iter().skip(1)) {
         found[operand] = cotangent;
     }
@@ -115,7 +118,7 @@ impl While {
             carries: places.carries.len(),
             invariants: places.body.len(),
             unroll: 1,
-            residuals: None,
+            policy: None,
             truncate: None,
         }
     }

@@ -14,6 +14,7 @@
 mod batch;
 mod build;
 mod grad;
+mod prune;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,12 +23,13 @@ pub use build::{while_loop, while_loop_bounded};
 
 use super::{Attributes, EvalContext, Op, OpRules};
 use crate::cancel::{Ran, Watch};
-use crate::derivative::{Dual, Forward, Primals, active_params};
+use crate::derivative::{Dual, Forward, VjpContext, active_params};
 use crate::error::{Error, Place, Result};
-use crate::eval::evaluate_in;
-use crate::graph::{Graph, Value};
+use crate::graph::Graph;
 use crate::host::HostTensor;
+use crate::ops::evaluate_in;
 use crate::types::{Dim, TensorType};
+use crate::value::Value;
 use crate::vmap::Batched;
 
 /// The conditional loop.
@@ -62,14 +64,14 @@ impl While {
     }
 
     /// Which parameters of the step an operand that is wanted leads to.
-    pub(crate) fn active_params(&self, wanted: &[bool]) -> Vec<bool> {
+    pub(crate) fn active(&self, wanted: &[bool]) -> Vec<bool> {
         let places = self.operands();
         let feeds: Vec<(usize, usize)> = places.carries.clone().map(|carry| (carry, carry)).collect();
         active_params(&self.body, [&wanted[places.carries], &wanted[places.body]].concat(), &feeds)
     }
 
     /// Adds the loop for a forward pass by the operands that are wanted: it counts its steps for [`OpRules::vjp`].
-    pub(crate) fn forward(&self, operands: &[Value], wanted: &[bool]) -> Forward {
+    pub(crate) fn forward_pass(&self, operands: &[Value], wanted: &[bool]) -> Forward {
         match Op::from(self.clone()).with_forward_rules(wanted) {
             Op::While(op) => grad::forward(&op, operands),
             _ => grad::forward(self, operands),
@@ -160,8 +162,8 @@ impl OpRules for While {
         grad::jvp(self, operands)
     }
 
-    fn vjp(&self, primals: &Primals<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        grad::vjp(self, primals, cotangents)
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+        grad::vjp(self, context, cotangents)
     }
 }
 

@@ -6,11 +6,11 @@
 //! any more.
 
 use super::{Loop, is_certain_loop};
-use crate::graph::Value;
 use crate::host::Scalar;
 use crate::ops::Op;
 use crate::ops::scan::Scan;
 use crate::rewrite::rule::{Here, Patch};
+use crate::value::Value;
 
 /// Operands of a loop that are one number.
 pub(in crate::rewrite) fn constants(here: &Here<'_>) -> Option<Patch> {

@@ -14,12 +14,13 @@ use super::cost::{bytes, bytes_of_step, is_bounded};
 use super::cut::{Class, classes, lifted, may_lift};
 use super::{Loop, SequencePart, made_by, rows, uses, wanted, whole_loop};
 use crate::error::Site;
-use crate::graph::{Value, ValueId, concat, emit};
+use crate::graph::{ValueId, emit};
 use crate::ops::scan::{Scan, Start, Wanted};
 use crate::ops::{Op, Reduce, ReduceKind};
 use crate::rewrite::known::is_same;
 use crate::rewrite::rule::{Here, Patch};
 use crate::types::Dim;
+use crate::value::{Value, concat};
 
 /// A state that is a running reduction.
 struct Running {

@@ -3,11 +3,11 @@
 
 use super::cost::{FACTOR, bytes_of, bytes_of_step, is_bounded};
 use super::{Loop, rows};
-use crate::derivative;
-use crate::graph::{Graph, Value, ValueId, binds, is_certain, uses_any};
+use crate::graph::{self, Graph, ValueId, is_certain, uses_any};
 use crate::ops::Op;
 use crate::ops::scan::Scan;
 use crate::types::{Dim, Sizes, Symbol};
+use crate::value::Value;
 use crate::vmap::{Batched, inline};
 
 /// On what a value of a body depends.
@@ -30,7 +30,7 @@ pub(super) fn classes(scan: &Scan, may_lift: impl Fn(usize, &[Class]) -> bool) -
     }
     layout.invariants.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Shared);
     // The sizes that each step gives anew: the numbers of steps of inner loops.
-    let stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| binds(&node.op)).collect();
+    let stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
     for (index, node) in body.nodes().iter().enumerate() {
         let operands: Vec<Class> = node.inputs.iter().map(|input| classes[input.index()]).collect();
         if operands.contains(&Class::Stepwise)
@@ -112,7 +112,7 @@ pub(super) fn lifted(
 pub(super) fn computed(body: &Graph, given: &[(Value, ValueId)], outputs: &[ValueId]) -> Option<Vec<Value>> {
     let params: Vec<ValueId> = given.iter().map(|(_, param)| *param).collect();
     let values: Vec<Value> = given.iter().map(|(value, _)| *value).collect();
-    Some(derivative::inline(&cone(body, &params, outputs)?, &values))
+    Some(graph::inline(&cone(body, &params, outputs)?, &values))
 }
 
 /// What some values need, down to those at which it is cut.

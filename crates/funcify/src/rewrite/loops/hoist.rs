@@ -12,11 +12,12 @@
 use super::cost::{FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
 use super::cut::{Class, classes, is_movement, lifted, may_lift};
 use super::{Loop, SequencePart, made_by, uses, whole_loop};
-use crate::graph::{Graph, NodeId, Source, Value, ValueId};
+use crate::graph::{Graph, NodeId, Source, ValueId};
 use crate::ops::Op;
 use crate::ops::scan::{Scan, Start, Wanted};
 use crate::rewrite::rule::{Here, Patch};
 use crate::types::Dim;
+use crate::value::Value;
 
 /// Work of a loop, done before it.
 pub(in crate::rewrite) fn hoist(here: &Here<'_>) -> Option<Patch> {

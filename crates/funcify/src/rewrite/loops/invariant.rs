@@ -12,11 +12,12 @@ use super::Loop;
 use super::cost::{FACTOR, bytes, bytes_of, is_bounded};
 use super::cut::{computed, is_movement};
 use crate::error::Site;
-use crate::graph::{Graph, Value, ValueId, binds, emit, is_certain, uses_any};
+use crate::graph::{Copied, Graph, ValueId, emit, is_certain, uses_any};
 use crate::ops::scan::Scan;
 use crate::ops::{Op, While};
 use crate::rewrite::rule::{Here, Patch};
 use crate::types::{Dim, Sizes, Symbol};
+use crate::value::Value;
 
 /// Invariant work of a loop, done before it.
 pub(in crate::rewrite) fn invariants(here: &Here<'_>) -> Option<Patch> {
@@ -46,7 +47,7 @@ pub(in crate::rewrite) fn invariants(here: &Here<'_>) -> Option<Patch> {
 fn moved(body: &Graph, first: usize, own: &[&Symbol]) -> Vec<ValueId> {
     let mut is_shared = vec![false; body.values().count()];
     body.inputs()[first..].iter().for_each(|input| is_shared[input.value.index()] = true);
-    let mut stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| binds(&node.op)).collect();
+    let mut stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
     stepwise.extend(own);
     let mut is_work = false;
     for node in body.nodes() {
@@ -89,7 +90,7 @@ fn stays(op: &Op) -> bool {
     match op {
         Op::Custom(_) | Op::Call(_) => true,
         Op::Switch(switch) => switch.branches.len() == 1,
-        op => binds(op).next().is_some(),
+        op => op.binds().next().is_some(),
     }
 }
 
@@ -125,27 +126,15 @@ fn of_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Option
 
 /// The body with these values as parameters, after those that it has.
 fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
-    let mut graph = Graph::new(body.name());
-    let mut ids: Vec<Option<ValueId>> = vec![None; body.values().count()];
+    let (mut graph, mut copied) = (Graph::new(body.name()), Copied::new(body));
     for value in body.inputs().iter().map(|input| input.value).chain(values.iter().copied()) {
-        let name = body.value_name(value).unwrap_or("moved");
-        ids[value.index()] = Some(graph.push_input(name, body.ty(value).clone(), false));
+        copied.input(&mut graph, value, "moved");
     }
     for (node, _) in body.nodes().iter().zip(body.live_nodes()).filter(|(_, live)| *live) {
-        if node.outputs.iter().all(|output| ids[output.index()].is_some()) {
-            continue;
-        }
-        let operands: Option<Vec<ValueId>> = node.inputs.iter().map(|input| ids[input.index()]).collect();
-        let results = graph.push_node(node.op.clone(), &operands?, node.site).ok()?;
-        for (output, id) in node.outputs.iter().zip(results) {
-            if let Some(name) = body.value_name(*output).filter(|_| ids[output.index()].is_none()) {
-                graph.set_value_name(id, name);
-            }
-            ids[output.index()] = ids[output.index()].or(Some(id));
+        if node.outputs.iter().any(|output| copied.get(*output).is_none()) {
+            copied.node(&mut graph, node, node.op.clone())?;
         }
     }
-    for output in body.outputs() {
-        graph.push_output(&output.name, ids[output.value.index()]?);
-    }
+    copied.outputs(&mut graph)?;
     Some(graph)
 }

@@ -11,10 +11,10 @@
 //! no error is lost with what is given and not looked at any more.
 
 use super::{CarryPart, Loop, is_certain_loop};
-use crate::graph::{Value, full};
 use crate::ops::Op;
 use crate::ops::scan::{Buffer, Scan, Start, Wanted};
 use crate::rewrite::rule::{Here, Patch};
+use crate::value::{Value, full};
 
 /// What a buffer is instead.
 #[derive(Clone, Copy, PartialEq)]

@@ -29,11 +29,12 @@ pub(super) use steps::few_steps;
 
 use super::rule::Here;
 use crate::error::Site;
-use crate::graph::{Graph, Source, Value, ValueId, binds, emit, has_its_rows, is_certain};
+use crate::graph::{Copied, Graph, Source, ValueId, emit, has_its_rows, is_certain};
 use crate::host::{HostTensor, Scalar};
-use crate::ops::scan::{Buffer, Scan, Sequence, Start, Wanted};
+use crate::ops::scan::{Buffer, Scan, Sequence, Wanted};
 use crate::ops::{Broadcast, Constant, Op, Slice};
 use crate::types::{Dim, Sizes, TensorType};
+use crate::value::Value;
 
 /// A loop in parts. Values of the body are those of the body that it had, with the parameters that were added.
 struct Loop {
@@ -141,7 +142,7 @@ impl Loop {
 
     /// Adds a trace of a value of the body.
     fn trace(&mut self, value: ValueId) {
-        let buffer = Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: Wanted::All };
+        let buffer = Buffer::nit_sot();
         self.buffers.push(BufferPart { buffer, value: None, reads: vec![], written: vec![value], number: None });
     }
 
@@ -167,20 +168,18 @@ impl Loop {
         let mut kept = vec![false; live.len()];
         for (index, node) in self.body.nodes().iter().enumerate().rev() {
             let is_used = node.outputs.iter().any(|output| needed[output.index()]);
-            if is_used || (live[index] && binds(&node.op).next().is_some()) {
+            if is_used || (live[index] && node.op.binds().next().is_some()) {
                 kept[index] = true;
                 node.inputs.iter().for_each(|input| needed[self.resolved(*input).index()] = true);
             }
         }
-        let mut graph = Graph::new(self.body.name());
-        let mut ids: Vec<Option<ValueId>> = vec![None; needed.len()];
+        let (mut graph, mut copied) = (Graph::new(self.body.name()), Copied::new(&self.body));
         let sequences = self.sequences.iter().flat_map(|part| part.reads.iter().map(|(_, param)| *param));
         let buffers = self.buffers.iter().flat_map(|part| part.reads.iter().copied());
         let carries = self.carries.iter().map(|part| part.param);
         let invariants = self.invariants.iter().map(|(_, param)| *param);
         for param in sequences.chain(buffers).chain(carries).chain(invariants) {
-            let name = self.body.value_name(param).unwrap_or("x").to_string();
-            ids[param.index()] = Some(graph.push_input(&name, self.body.ty(param).clone(), false));
+            copied.input(&mut graph, param, "x");
         }
         for (param, number) in self.constants.iter().filter(|(param, _)| needed[param.index()]) {
             let ty = self.body.ty(*param);
@@ -189,21 +188,16 @@ impl Loop {
             if ty.rank() > 0 {
                 id = graph.push_node(Broadcast { shape: ty.shape.clone() }.into(), &id, Site::Unknown).ok()?;
             }
-            ids[param.index()] = id.pop();
+            copied.set(*param, *id.first()?);
         }
         for (_, node) in self.body.nodes().iter().enumerate().filter(|(index, _)| kept[*index]) {
             let operands: Option<Vec<ValueId>> =
-                node.inputs.iter().map(|input| ids[self.resolved(*input).index()]).collect();
+                node.inputs.iter().map(|input| copied.get(self.resolved(*input))).collect();
             let results = graph.push_node(node.op.clone(), &operands?, node.site).ok()?;
-            for (output, id) in node.outputs.iter().zip(results) {
-                ids[output.index()] = Some(id);
-                if let Some(name) = self.body.value_name(*output) {
-                    graph.set_value_name(id, name);
-                }
-            }
+            node.outputs.iter().zip(results).for_each(|(output, id)| copied.set_named(&mut graph, *output, id));
         }
         for (index, output) in outputs.into_iter().enumerate() {
-            graph.push_output(&format!("r{index}"), ids[output.index()]?);
+            graph.push_output(&format!("r{index}"), copied.get(output)?);
         }
         Some(graph)
     }

@@ -12,12 +12,13 @@ use super::cost::{FACTOR, bytes, bytes_of_step, is_bounded};
 use super::cut::{Class, classes, lifted, may_lift};
 use super::{Loop, made_by, uses, whole_loop};
 use crate::error::Site;
-use crate::graph::{Graph, Source, Value, ValueId, emit, is_certain};
+use crate::graph::{Graph, Source, ValueId, emit, is_certain};
 use crate::ops::scan::{Scan, Start, Wanted};
 use crate::ops::{Binary, Op, Reduce, ReduceKind};
 use crate::rewrite::known::is_zero;
 use crate::rewrite::rule::{Here, Patch};
 use crate::types::{Dim, Sizes};
+use crate::value::Value;
 
 /// A carry that is a sum.
 struct Sum {

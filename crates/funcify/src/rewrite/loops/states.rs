@@ -13,10 +13,11 @@ use std::collections::HashMap;
 
 use super::super::common::text;
 use super::{Loop, is_certain_loop};
-use crate::graph::{Graph, Value, ValueId, binds};
+use crate::graph::{Graph, ValueId};
 use crate::ops::scan::Scan;
 use crate::ops::{Op, OpRules};
 use crate::rewrite::rule::{Here, Patch};
+use crate::value::Value;
 
 /// States and operands of a loop that are others, or none.
 pub(in crate::rewrite) fn states(here: &Here<'_>) -> Option<Patch> {
@@ -79,7 +80,7 @@ fn numbers(body: &Graph, same: &[usize]) -> Vec<usize> {
     let mut known: HashMap<(&'static str, Vec<usize>, String), Vec<usize>> = HashMap::new();
     for node in body.nodes() {
         let is_own = matches!(node.op, Op::Custom(_) | Op::Call(_)) || !node.op.bodies().is_empty();
-        if is_own || binds(&node.op).next().is_some() {
+        if is_own || node.op.binds().next().is_some() {
             continue;
         }
         let operands = node.inputs.iter().map(|input| numbers[input.index()]).collect();

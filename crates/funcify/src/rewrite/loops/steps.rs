@@ -6,12 +6,12 @@
 //! size stays: another may bind a size of the same name.
 
 use super::{is_certain_loop, wanted};
-use crate::derivative::inline;
-use crate::graph::{Value, concat, full, has_its_rows};
+use crate::graph::{has_its_rows, inline};
 use crate::ops::Op;
 use crate::ops::scan::{Scan, Start};
 use crate::rewrite::rule::{Here, Patch};
 use crate::types::Dim;
+use crate::value::{Value, concat, full};
 
 /// A loop of no or one step.
 pub(in crate::rewrite) fn few_steps(here: &Here<'_>) -> Option<Patch> {

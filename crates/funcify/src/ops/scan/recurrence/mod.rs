@@ -13,11 +13,12 @@ pub use step::{Carry, MitMot, Outcome, Readable, Sequence, State, Step, Writable
 
 use super::build::checked_until;
 use super::{Buffer, Scan, Sequence as Reads, Start, Wanted};
-use crate::derivative::Residuals;
 use crate::error::{Error, Place, Site};
-use crate::graph::{BodyTrace, Value, emit, fail, fresh_symbol};
+use crate::graph::{BodyTrace, emit, fail, fresh_symbol};
+use crate::ops::scan::CheckpointPolicy;
 use crate::tree::{self, Tree};
 use crate::types::{Dim, TensorType};
+use crate::value::Value;
 
 /// A recurrence that is being described.
 ///
@@ -46,7 +47,7 @@ pub struct Recurrence {
     sequences: Vec<Tapped>,
     buffers: Vec<Tapped>,
     carries: Vec<(String, Value)>,
-    residuals: Option<Residuals>,
+    policy: Option<CheckpointPolicy>,
     truncate: Option<usize>,
 }
 
@@ -99,7 +100,7 @@ impl Recurrence {
             sequences: Vec::new(),
             buffers: Vec::new(),
             carries: Vec::new(),
-            residuals: None,
+            policy: None,
             truncate: None,
         }
     }
@@ -124,9 +125,9 @@ impl Recurrence {
     }
 
     /// What the loop keeps for its backward loop. Without it,
-    /// [`GradOptions::residuals`](crate::GradOptions::residuals) says it.
-    pub fn residuals(&mut self, residuals: Residuals) -> &mut Self {
-        self.residuals = Some(residuals);
+    /// [`GradOptions::policy`](crate::GradOptions::policy) says it.
+    pub fn policy(&mut self, policy: CheckpointPolicy) -> &mut Self {
+        self.policy = Some(policy);
         self
     }
 
@@ -240,7 +241,7 @@ impl Recurrence {
         };
         let length = until.as_ref().map_or(steps.clone(), Dim::symbol);
         if let Some(closed) = trace.close(&outputs) {
-            let nit_sot = Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: Wanted::All };
+            let nit_sot = Buffer::nit_sot();
             let scan = Scan {
                 body: Arc::new(closed.graph),
                 steps,
@@ -254,7 +255,7 @@ impl Recurrence {
                 carries: self.carries.len(),
                 invariants: closed.captures.len(),
                 unroll: 1,
-                residuals: self.residuals.clone(),
+                policy: self.policy.clone(),
                 truncate: self.truncate,
             };
             let operands: Vec<Value> = (count.into_iter())

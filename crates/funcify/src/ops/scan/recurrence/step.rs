@@ -4,9 +4,10 @@ use super::super::Start;
 use super::super::build::check_carry;
 use super::{Recurrence, Tapped};
 use crate::error::Place;
-use crate::graph::{Value, emit, fail, size};
+use crate::graph::{emit, fail};
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim};
+use crate::value::{Value, size};
 
 /// A sequence with `N` taps.
 #[derive(Clone, Copy, Debug)]

@@ -4,27 +4,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn::backend::{DispatchAutodiffContext, GradientCheckpointingStrategy};
 use burn::tensor::Device;
-use funcify::dispatch::{self, Backend, CompileOptions};
+use funcify::Graph;
+use funcify::dispatch::{self, Backend};
 use funcify::error::{Error, Place, Result, Site};
-use funcify::{Graph, Residuals};
 
 use super::any::{AnyTensor, plain};
 use super::derivative::Derivative;
 use super::node::{Pull, is_tracked, on_tape};
+use super::options::DifferentiableOptions;
 use super::tensors::{Tensors, leaves_of, structure};
 use crate::device::Burn;
 use crate::kinds::{self, Tensor};
-
-/// How a [`Function`] runs.
-#[derive(Clone, Debug, Default)]
-pub struct FunctionOptions {
-    /// How its programs are compiled.
-    pub compile: CompileOptions,
-    /// What its loops save for their backward loops. If nothing is said, what they need, which is less than Burn's tape keeps: all
-    /// of it ([`Residuals::SaveAll`]), and where loops are compiled what is costly to compute again
-    /// ([`Residuals::SaveCostly`]).
-    pub residuals: Option<Residuals>,
-}
 
 /// A graph that is called on Burn's tensors, and is one op of Burn's autodiff.
 ///
@@ -36,14 +26,14 @@ pub struct FunctionOptions {
 /// # #[cfg(feature = "flex")] {
 /// use burn::tensor::{Device, Tensor};
 /// use funcify::{Graph, scan};
-/// use funcify_burn::Function;
+/// use funcify_burn::Differentiable;
 ///
 /// let decay = Graph::build("decay", |g| {
 ///     let (xs, a) = (g.input("xs", "f32[T,2]"), g.input("a", "f32[2]"));
 ///     scan(xs.index(0, 0).zeros_like(), xs, |sum, x| (sum * a + x, ()))
 /// })
 /// .unwrap();
-/// let decay = Function::new(&decay);
+/// let decay = Differentiable::new(&decay);
 ///
 /// let device = Device::flex().autodiff();
 /// let a = Tensor::<1>::from_data([0.5, 0.5], &device).require_grad();
@@ -58,9 +48,9 @@ pub struct FunctionOptions {
 /// Burn's autodiff is of first order and consumes its tape: for derivatives of higher order differentiate the graph
 /// (`Graph::grad`, `Graph::vjp`), and call that.
 #[derive(Debug)]
-pub struct Function {
+pub struct Differentiable {
     graph: Arc<Graph>,
-    options: FunctionOptions,
+    options: DifferentiableOptions,
     devices: Mutex<Vec<Arc<OnDevice>>>,
 }
 
@@ -83,15 +73,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Function {
+impl Differentiable {
     /// A function that computes a graph. It is compiled when it is called.
     pub fn new(graph: &Graph) -> Self {
-        Function::with_options(graph, FunctionOptions::default())
+        Differentiable::with_options(graph, DifferentiableOptions::default())
     }
 
     /// A function that computes a graph, with options.
-    pub fn with_options(graph: &Graph, options: FunctionOptions) -> Self {
-        Function { graph: Arc::new(graph.clone()), options, devices: Mutex::new(Vec::new()) }
+    pub fn with_options(graph: &Graph, options: DifferentiableOptions) -> Self {
+        Differentiable { graph: Arc::new(graph.clone()), options, devices: Mutex::new(Vec::new()) }
     }
 
     /// The graph.

@@ -2,8 +2,8 @@
 
 use funcify::ops::{Op, OpRules};
 use funcify::{
-    Builder, DType, GradOptions, Graph, HostTensor, Recurrence, Residuals, ScanOptions, Value, VmapOptions, constant,
-    evaluate, fori_loop, grad_with, scan, scan_with, size, while_loop,
+    Builder, CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, ScanOptions, Value, VmapOptions,
+    constant, evaluate, fori_loop, grad_with, scan, scan_with, size, while_loop,
 };
 
 /// The bytes that upward loops of a gradient stack at a time: those of the forward pass, and those that run again within
@@ -38,48 +38,48 @@ fn network(options: ScanOptions) -> Graph {
     graph.unwrap()
 }
 
-fn gradient(graph: &Graph, residuals: Residuals) -> Graph {
-    graph.grad(["h0", "w", "u", "b"], GradOptions::new().residuals(residuals)).unwrap()
+fn gradient(graph: &Graph, policy: CheckpointPolicy) -> Graph {
+    graph.grad(["h0", "w", "u", "b"], GradOptions::new().policy(policy)).unwrap()
 }
 
 /// The rows of 64 numbers that are kept.
-fn rows(residuals: Residuals) -> usize {
-    kept(&gradient(&network(ScanOptions::new()), residuals)) / (64 * 4)
+fn rows(policy: CheckpointPolicy) -> usize {
+    kept(&gradient(&network(ScanOptions::new()), policy)) / (64 * 4)
 }
 
 #[test]
 fn what_each_policy_keeps_of_1024_steps() {
-    assert_eq!(rows(Residuals::SaveAll), 1024, "what tanh gave, which is the state after the step");
-    assert_eq!(rows(Residuals::SaveCostly), 1024, "the same, which products of 32 and 64 terms lead to");
-    assert_eq!(rows(Residuals::SaveDots), 3 * 1024, "the states and two products");
-    assert_eq!(rows(Residuals::Recompute), 1024, "the states");
-    assert_eq!(rows(Residuals::Segments(32)), 32 + 32);
-    assert_eq!(rows(Residuals::Segments(100)), 10 + 100 + 24, "and those of the steps that are left over");
-    assert_eq!(rows(Residuals::Levels(vec![128, 16])), 8 + 8 + 16);
-    assert_eq!(rows(Residuals::Levels(vec![256, 64, 16, 4])), 5 * 4);
+    assert_eq!(rows(CheckpointPolicy::SaveAll), 1024, "what tanh gave, which is the state after the step");
+    assert_eq!(rows(CheckpointPolicy::SaveCostly), 1024, "the same, which products of 32 and 64 terms lead to");
+    assert_eq!(rows(CheckpointPolicy::SaveDots), 3 * 1024, "the states and two products");
+    assert_eq!(rows(CheckpointPolicy::Recompute), 1024, "the states");
+    assert_eq!(rows(CheckpointPolicy::Segments(32)), 32 + 32);
+    assert_eq!(rows(CheckpointPolicy::Segments(100)), 10 + 100 + 24, "and those of the steps that are left over");
+    assert_eq!(rows(CheckpointPolicy::Levels(vec![128, 16])), 8 + 8 + 16);
+    assert_eq!(rows(CheckpointPolicy::Levels(vec![256, 64, 16, 4])), 5 * 4);
     let halves = (1..10).rev().map(|power| 1 << power).collect();
-    assert_eq!(rows(Residuals::Levels(halves)), 2 * 10);
-    assert_eq!(rows(Residuals::Segments(1024)), 1024, "one segment is the loop");
+    assert_eq!(rows(CheckpointPolicy::Levels(halves)), 2 * 10);
+    assert_eq!(rows(CheckpointPolicy::Segments(1024)), 1024, "one segment is the loop");
 }
 
 #[test]
 fn a_budget_takes_the_least_work_that_fits() {
     let row = 64 * 4;
     // Counted are the state and all values that a step computes: two products, two sums, and tanh.
-    assert_eq!(rows(Residuals::Budget(6 * 1024 * row)), 1024, "everything");
-    assert_eq!(rows(Residuals::Budget(6 * 1024 * row - 1)), 3 * 1024, "the products");
-    assert_eq!(rows(Residuals::Budget(3 * 1024 * row)), 3 * 1024);
-    assert_eq!(rows(Residuals::Budget(2 * 1024 * row)), 1024);
-    assert_eq!(rows(Residuals::Budget(1023 * row)), 64);
-    assert_eq!(rows(Residuals::Budget(64 * row)), 64);
+    assert_eq!(rows(CheckpointPolicy::Budget(6 * 1024 * row)), 1024, "everything");
+    assert_eq!(rows(CheckpointPolicy::Budget(6 * 1024 * row - 1)), 3 * 1024, "the products");
+    assert_eq!(rows(CheckpointPolicy::Budget(3 * 1024 * row)), 3 * 1024);
+    assert_eq!(rows(CheckpointPolicy::Budget(2 * 1024 * row)), 1024);
+    assert_eq!(rows(CheckpointPolicy::Budget(1023 * row)), 64);
+    assert_eq!(rows(CheckpointPolicy::Budget(64 * row)), 64);
     // 8 segments of 121 steps in segments of 11; the 56 steps that are left over have 5 and one step.
-    assert_eq!(rows(Residuals::Budget(63 * row)), 8 + 11 + 11 + 5 + 1);
-    assert_eq!(rows(Residuals::Budget(0)), 20, "the least memory of four levels");
+    assert_eq!(rows(CheckpointPolicy::Budget(63 * row)), 8 + 11 + 11 + 5 + 1);
+    assert_eq!(rows(CheckpointPolicy::Budget(0)), 20, "the least memory of four levels");
     // A symbol counts as 1024.
     let text = network(ScanOptions::new()).to_string().replace("1024", "T");
     let symbolic = Graph::parse(&text).unwrap();
     let scans = |budget: usize| {
-        let gradient = gradient(&symbolic, Residuals::Budget(budget));
+        let gradient = gradient(&symbolic, CheckpointPolicy::Budget(budget));
         gradient.nodes().iter().filter(|node| node.op.name() == "scan").count()
     };
     assert_eq!(scans(1024 * row), 2, "forward and backward");
@@ -88,30 +88,30 @@ fn a_budget_takes_the_least_work_that_fits() {
 
 #[test]
 fn a_loop_that_says_what_it_keeps_does_not_follow_the_default() {
-    let keeps = |own: Residuals, default: Residuals| {
-        kept(&gradient(&network(ScanOptions::new().residuals(own)), default)) / (64 * 4)
+    let keeps = |own: CheckpointPolicy, default: CheckpointPolicy| {
+        kept(&gradient(&network(ScanOptions::new().policy(own)), default)) / (64 * 4)
     };
-    assert_eq!(keeps(Residuals::SaveDots, Residuals::Recompute), 3 * 1024);
-    assert_eq!(keeps(Residuals::Segments(32), Residuals::SaveAll), 64);
-    assert_eq!(keeps(Residuals::Recompute, Residuals::Segments(32)), 1024);
+    assert_eq!(keeps(CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute), 3 * 1024);
+    assert_eq!(keeps(CheckpointPolicy::Segments(32), CheckpointPolicy::SaveAll), 64);
+    assert_eq!(keeps(CheckpointPolicy::Recompute, CheckpointPolicy::Segments(32)), 1024);
 }
 
 #[test]
 fn a_truncated_loop_keeps_the_last_states() {
-    let rows = |residuals| kept(&gradient(&network(ScanOptions::new().truncate(16)), residuals)) / (64 * 4);
-    assert_eq!(rows(Residuals::Recompute), 16);
-    assert_eq!(rows(Residuals::Segments(4)), 16, "a truncated loop is not cut into segments");
-    assert_eq!(rows(Residuals::SaveDots), 3 * 16);
-    assert_eq!(rows(Residuals::SaveAll), 2 * 16, "the state before the first of them is none of the results");
+    let rows = |policy| kept(&gradient(&network(ScanOptions::new().truncate(16)), policy)) / (64 * 4);
+    assert_eq!(rows(CheckpointPolicy::Recompute), 16);
+    assert_eq!(rows(CheckpointPolicy::Segments(4)), 16, "a truncated loop is not cut into segments");
+    assert_eq!(rows(CheckpointPolicy::SaveDots), 3 * 16);
+    assert_eq!(rows(CheckpointPolicy::SaveAll), 2 * 16, "the state before the first of them is none of the results");
 }
 
 /// How many traces the loop of the forward pass has.
-fn traces(residuals: Residuals, step: impl FnOnce(Value, Value) -> (Value, Value)) -> usize {
+fn traces(policy: CheckpointPolicy, step: impl FnOnce(Value, Value) -> (Value, Value)) -> usize {
     let graph = Graph::build("traces", |g| {
         let (init, xs) = (g.input("init", "f64[]"), g.input("xs", "f64[T]"));
         scan(init, xs, step).1.sum(0)
     });
-    let gradient = graph.unwrap().value_and_grad(.., GradOptions::new().residuals(residuals)).unwrap();
+    let gradient = graph.unwrap().value_and_grad(.., GradOptions::new().policy(policy)).unwrap();
     let of_loop = gradient.nodes().iter().find_map(|node| match &node.op {
         Op::Scan(scan) if !scan.reverse => Some(scan.buffers.len()),
         _ => None,
@@ -125,11 +125,19 @@ fn what_is_stacked_anyway_is_not_saved_again() {
         let next = (c * x).sin();
         (next, next)
     };
-    assert_eq!(traces(Residuals::Recompute, next_state), 1, "the ys are the states after the steps");
-    assert_eq!(traces(Residuals::SaveAll, next_state), 2, "and the argument of the cosine");
-    assert_eq!(traces(Residuals::Recompute, |c, x| ((c * x).sin(), c)), 1, "the ys are the states before the steps");
-    assert_eq!(traces(Residuals::Recompute, |c, x| ((c * x).sin(), c * x)), 2, "the ys are something else");
-    assert_eq!(traces(Residuals::SaveAll, |c, x| (c * c, (c * x).exp())), 2, "the ys are what was saved, and states");
+    assert_eq!(traces(CheckpointPolicy::Recompute, next_state), 1, "the ys are the states after the steps");
+    assert_eq!(traces(CheckpointPolicy::SaveAll, next_state), 2, "and the argument of the cosine");
+    assert_eq!(
+        traces(CheckpointPolicy::Recompute, |c, x| ((c * x).sin(), c)),
+        1,
+        "the ys are the states before the steps"
+    );
+    assert_eq!(traces(CheckpointPolicy::Recompute, |c, x| ((c * x).sin(), c * x)), 2, "the ys are something else");
+    assert_eq!(
+        traces(CheckpointPolicy::SaveAll, |c, x| (c * c, (c * x).exp())),
+        2,
+        "the ys are what was saved, and states"
+    );
 }
 
 /// A program of one loop, by name.
@@ -239,21 +247,21 @@ fn arguments(rows: usize) -> [HostTensor; 4] {
 #[test]
 fn no_policy_changes_a_value() {
     let policies = [
-        Residuals::SaveDots,
-        Residuals::SaveCostly,
-        Residuals::SaveAll,
-        Residuals::Segments(0),
-        Residuals::Segments(2),
-        Residuals::Segments(3),
-        Residuals::Levels(vec![4, 2]),
-        Residuals::Levels(vec![]),
-        Residuals::Budget(40),
+        CheckpointPolicy::SaveDots,
+        CheckpointPolicy::SaveCostly,
+        CheckpointPolicy::SaveAll,
+        CheckpointPolicy::Segments(0),
+        CheckpointPolicy::Segments(2),
+        CheckpointPolicy::Segments(3),
+        CheckpointPolicy::Levels(vec![4, 2]),
+        CheckpointPolicy::Levels(vec![]),
+        CheckpointPolicy::Budget(40),
     ];
     for (name, program) in PROGRAMS {
         let loss = |(xs, w): (Value, Value)| program(xs, w).into_iter().reduce(|a, b| a + b).unwrap();
         let first = Graph::build(name, |g| loss(inputs(g))).unwrap();
-        let of = |residuals: &Residuals| {
-            let options = || GradOptions::new().residuals(residuals.clone());
+        let of = |policy: &CheckpointPolicy| {
+            let options = || GradOptions::new().policy(policy.clone());
             let gradient = first.grad(.., options()).unwrap_or_else(|error| panic!("{name}: {error}"));
             let pushed = gradient.jvp(..).unwrap_or_else(|error| panic!("{name}: {error}"));
             let norm = |inputs: (Value, Value)| {
@@ -263,11 +271,11 @@ fn no_policy_changes_a_value() {
             let second = Graph::build(name, |g| grad_with(options(), inputs(g), norm));
             (gradient, pushed, second.unwrap_or_else(|error| panic!("{name}: {error}")))
         };
-        let plain = of(&Residuals::Recompute);
-        for residuals in &policies {
-            let kept = of(residuals);
+        let plain = of(&CheckpointPolicy::Recompute);
+        for policy in &policies {
+            let kept = of(policy);
             for rows in [4, 5, 6, 7, 10, 13] {
-                let name = format!("{name}, {residuals}, {rows} rows");
+                let name = format!("{name}, {policy}, {rows} rows");
                 let arguments = arguments(rows);
                 let expected = |graph: &Graph, count: usize| evaluate(graph, &arguments[..count]).unwrap();
                 assert_near(&name, &kept.0, &arguments[..2], &expected(&plain.0, 2));
@@ -281,7 +289,7 @@ fn no_policy_changes_a_value() {
 /// What loops say about their derivatives is in the text, and stays with them.
 #[test]
 fn derivatives_and_lanes_keep_what_a_loop_says() {
-    let options = ScanOptions::new().residuals(Residuals::Levels(vec![8, 2])).truncate(3);
+    let options = ScanOptions::new().policy(CheckpointPolicy::Levels(vec![8, 2])).truncate(3);
     let graph = Graph::build("loop", |g| {
         let (xs, w) = (g.input("xs", "f64[T]"), g.input("w", "f64[]"));
         scan_with(options, w, xs, |c, x| (c * w + x, ())).0
@@ -291,17 +299,16 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
         assert!(graph.to_string().contains(text), "{text} in\n{graph}");
         assert_eq!(Graph::parse(&graph.to_string()).unwrap().to_string(), graph.to_string());
     };
-    says(&graph, " residuals=segments[8,2] truncate=3 with ");
-    says(&graph.jvp(..).unwrap(), " residuals=segments[8,2] truncate=3 with ");
-    says(&graph.grad(.., GradOptions::new()).unwrap(), "for t in 0..T residuals=segments[8,2] truncate=3 with ");
-    says(&graph.grad(.., GradOptions::new()).unwrap(), " down residuals=segments[8,2] with ");
+    says(&graph, " policy=segments[8,2] truncate=3 with ");
+    says(&graph.jvp(..).unwrap(), " policy=segments[8,2] truncate=3 with ");
+    says(&graph.grad(.., GradOptions::new()).unwrap(), "for t in 0..T policy=segments[8,2] truncate=3 with ");
+    says(&graph.grad(.., GradOptions::new()).unwrap(), " down policy=segments[8,2] with ");
     says(
         &graph.vmap("lanes", VmapOptions::new().in_axes(vec![Some(0), None])).unwrap(),
-        " residuals=segments[8,2] truncate=3 with ",
+        " policy=segments[8,2] truncate=3 with ",
     );
-    for residuals in ["recompute", "save_dots", "save_costly", "save_all", "segments[3]", "segments[]", "budget[4096]"]
-    {
-        let text = graph.to_string().replace("segments[8,2]", residuals);
+    for policy in ["recompute", "save_dots", "save_costly", "save_all", "segments[3]", "segments[]", "budget[4096]"] {
+        let text = graph.to_string().replace("segments[8,2]", policy);
         assert_eq!(Graph::parse(&text).unwrap().to_string(), text);
     }
     let wrong = graph.to_string().replace("segments[8,2]", "save_all[3]");
@@ -341,12 +348,17 @@ fn no_policy_changes_a_truncated_gradient() {
                 });
                 last + (ys * xs).sum(0)
             });
-            let of = |residuals| graph.as_ref().unwrap().grad(.., GradOptions::new().residuals(residuals)).unwrap();
+            let of = |policy| graph.as_ref().unwrap().grad(.., GradOptions::new().policy(policy)).unwrap();
             let [xs, w, ..] = arguments(6);
             let arguments = [xs, w];
-            let expected = evaluate(&of(Residuals::Recompute), &arguments).unwrap();
-            for residuals in [Residuals::SaveDots, Residuals::SaveAll, Residuals::Segments(2), Residuals::Budget(1)] {
-                assert_near(&format!("{residuals}"), &of(residuals), &arguments, &expected);
+            let expected = evaluate(&of(CheckpointPolicy::Recompute), &arguments).unwrap();
+            for policy in [
+                CheckpointPolicy::SaveDots,
+                CheckpointPolicy::SaveAll,
+                CheckpointPolicy::Segments(2),
+                CheckpointPolicy::Budget(1),
+            ] {
+                assert_near(&format!("{policy}"), &of(policy), &arguments, &expected);
             }
         }
     }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::tracer;
-use super::{Operand, Value, emit, fail};
+use super::{Operand, Value};
 use crate::error::{Error, Site};
+use crate::graph::tracer;
+use crate::graph::{emit, fail};
 use crate::host::HostTensor;
 use crate::ops::{Concat, Constant, Iota, Op, Select, Size};
 use crate::types::{DType, Dim, Shape, TensorType};
@@ -12,7 +13,7 @@ use crate::types::{DType, Dim, Shape, TensorType};
 /// What [`Graph::build`](crate::Graph::build) gives to the building closure: it declares the inputs.
 pub struct Builder {
     /// The home of the graph that is being built.
-    pub(super) home: u64,
+    pub(crate) home: u64,
 }
 
 impl Builder {

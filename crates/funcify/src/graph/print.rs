@@ -6,12 +6,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::graph::tracer::is_identifier;
-use crate::graph::{Graph, Node, ValueId};
+use super::tracer::is_identifier;
+use super::{Graph, Node, ValueId};
+use crate::host::print_elements;
 use crate::ops::scan::{Buffer, Start, Wanted};
 use crate::ops::{AssociativeScan, Attribute, Attributes, Call, Op, OpRules, Rule, Scan, Switch, While};
-
-use super::elements::print_elements;
 
 /// The text of a graph.
 pub(crate) fn print(graph: &Graph) -> String {
@@ -69,7 +68,7 @@ fn type_text(graph: &Graph, value: ValueId) -> String {
 }
 
 /// ` {axis=0, limit=T+1}`, or nothing.
-pub(super) fn attributes_text(attributes: &Attributes) -> String {
+pub(crate) fn attributes_text(attributes: &Attributes) -> String {
     let attribute = |(key, value): (&str, &Attribute)| match value {
         Attribute::Dim(dim) => format!("{key}={dim}"),
         Attribute::List(dims) => {
@@ -203,8 +202,8 @@ impl Printer {
         if scan.unroll != 1 {
             header += &format!(" unroll={}", scan.unroll);
         }
-        if let Some(residuals) = &scan.residuals {
-            header += &format!(" residuals={residuals}");
+        if let Some(policy) = &scan.policy {
+            header += &format!(" policy={policy}");
         }
         if let Some(steps) = scan.truncate {
             header += &format!(" truncate={steps}");
@@ -380,7 +379,7 @@ impl Printer {
 
 /// What is subtracted from a buffer's offsets to show them as taps: the row that a step writes next to the given
 /// rows is `t`.
-pub(super) fn shown_shift(reverse: bool, buffer: &Buffer) -> usize {
+pub(crate) fn shown_shift(reverse: bool, buffer: &Buffer) -> usize {
     match buffer.start {
         Start::Given(given) if !reverse => given,
         _ => 0,

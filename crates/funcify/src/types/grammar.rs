@@ -1,9 +1,8 @@
-//! Dimensions, types and attributes: `2*B*T-3`, `f32[T,64]`, `{axis=0, axes=[1,2], mode=add}`.
+//! The grammar of dimensions and types: `2*B*T-3`, `f32[T,64]`.
 
 use super::lexer::{Cursor, Token, error_at, unknown_word};
+use super::{DType, Dim, Symbol, TensorType};
 use crate::error::{Error, Result};
-use crate::ops::{Attribute, Attributes};
-use crate::types::{DType, Dim, Symbol, TensorType};
 
 /// Reads a type that is a text by itself. The error says what was expected, and where.
 pub(crate) fn parse_type(text: &str) -> Result<TensorType, String> {
@@ -19,7 +18,7 @@ pub(crate) fn parse_type(text: &str) -> Result<TensorType, String> {
 }
 
 /// What a parse error expected, as one sentence.
-pub(super) fn expectation(error: Error) -> String {
+pub(crate) fn expectation(error: Error) -> String {
     match error {
         Error::Parse { at, expected, found, fix } => {
             let fix = if fix.is_empty() { fix } else { format!("; {fix}") };
@@ -30,7 +29,7 @@ pub(super) fn expectation(error: Error) -> String {
 }
 
 /// `f32[T,64]`
-pub(super) fn tensor_type(cursor: &mut Cursor) -> Result<TensorType> {
+pub(crate) fn tensor_type(cursor: &mut Cursor) -> Result<TensorType> {
     let site = cursor.site();
     let name = cursor.expect_name("a type such as `f32[T,3]`")?;
     let Some(dtype) = DType::from_name(&name) else {
@@ -46,7 +45,7 @@ pub(super) fn tensor_type(cursor: &mut Cursor) -> Result<TensorType> {
 }
 
 /// Dimensions up to the closing bracket: `T,B+1]`.
-fn dims(cursor: &mut Cursor) -> Result<Vec<Dim>> {
+pub(crate) fn dims(cursor: &mut Cursor) -> Result<Vec<Dim>> {
     let mut dims = Vec::new();
     if cursor.take_mark(']') {
         return Ok(dims);
@@ -63,7 +62,7 @@ fn dims(cursor: &mut Cursor) -> Result<Vec<Dim>> {
 }
 
 /// A sum of products.
-pub(super) fn dim(cursor: &mut Cursor) -> Result<Dim> {
+pub(crate) fn dim(cursor: &mut Cursor) -> Result<Dim> {
     let site = cursor.site();
     let mut terms = vec![product(cursor)?];
     // A minus sign is part of the product after it.
@@ -112,30 +111,6 @@ fn factor(cursor: &mut Cursor) -> Result<Factor> {
     let factor = factor.ok_or_else(|| cursor.error("a dimension: a whole number or a symbol"))?;
     cursor.bump();
     Ok(factor)
-}
-
-/// `{axis=0, start=[1,T]}`, or nothing.
-pub(super) fn attributes(cursor: &mut Cursor) -> Result<Attributes> {
-    let mut attributes = Attributes::new();
-    if !cursor.take_mark('{') || cursor.take_mark('}') {
-        return Ok(attributes);
-    }
-    loop {
-        let site = cursor.site();
-        let key = cursor.expect_name("an attribute such as `axis=0`")?;
-        if attributes.iter().any(|(known, _)| known == key) {
-            return Err(error_at(site, format!("the attribute `{key}` once"), "a second one"));
-        }
-        cursor.expect_mark('=')?;
-        let value = if cursor.take_mark('[') { Attribute::List(dims(cursor)?) } else { Attribute::Dim(dim(cursor)?) };
-        attributes.push(key, value);
-        if cursor.take_mark('}') {
-            return Ok(attributes);
-        }
-        if !cursor.take_mark(',') {
-            return Err(cursor.error("`,` or `}` after an attribute"));
-        }
-    }
 }
 
 #[cfg(test)]

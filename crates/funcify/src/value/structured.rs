@@ -1,7 +1,8 @@
 //! The methods of a value that go along an axis in order, or slide over it: running reductions, sorting, convolution.
 
-use super::{Value, emit};
+use super::Value;
 use crate::error::Site;
+use crate::graph::emit;
 use crate::ops::{Conv, ConvOptions, Cumulative, ReduceKind, Sort};
 use crate::types::{DType, Dim};
 
@@ -116,7 +117,7 @@ impl Value {
     #[track_caller]
     pub fn one_hot(self, size: impl Into<Dim>, dtype: DType) -> Value {
         if !self.is_poison() && !self.dtype().is_int() {
-            return super::fail("one_hot", Site::caller(), &[self], |at| {
+            return crate::graph::fail("one_hot", Site::caller(), &[self], |at| {
                 at.mismatch("the indices", "an integer type", self.ty(), "cast the indices to i64")
             });
         }

@@ -1,4 +1,5 @@
-//! The methods and operators of a value that are rows of a table: elementwise ops and reductions.
+//! The methods and operators of a value that are elementwise ops of two operands and reductions. Those of one operand are
+//! made by their table (`ops/unary.rs`).
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
@@ -37,78 +38,6 @@ macro_rules! unary_methods {
             $($(#[$doc])* #[track_caller] pub fn $name(self) -> Value { self.emit($table::$op) })*
         }
     };
-}
-
-unary_methods! {
-    Unary;
-    /// |x|.
-    abs => Abs;
-    /// -1, 0 or 1.
-    sign => Sign;
-    /// x * x.
-    square => Square;
-    /// e to the power x.
-    exp => Exp;
-    /// exp(x) - 1, exact near zero.
-    expm1 => Expm1;
-    /// The natural logarithm.
-    log => Log;
-    /// log(1 + x), exact near zero.
-    log1p => Log1p;
-    /// The hyperbolic tangent.
-    tanh => Tanh;
-    /// 1 / (1 + exp(-x)).
-    sigmoid => Sigmoid;
-    /// The sine of x radians.
-    sin => Sin;
-    /// The cosine of x radians.
-    cos => Cos;
-    /// The square root.
-    sqrt => Sqrt;
-    /// 1 / sqrt(x).
-    rsqrt => Rsqrt;
-    /// 1 / x.
-    recip => Recip;
-    /// The tangent of x radians.
-    tan => Tan;
-    /// The angle in [-pi/2, pi/2] whose sine is x; NaN beyond 1.
-    asin => Asin;
-    /// The angle in [0, pi] whose cosine is x; NaN beyond 1.
-    acos => Acos;
-    /// The angle in [-pi/2, pi/2] whose tangent is x.
-    atan => Atan;
-    /// The hyperbolic sine.
-    sinh => Sinh;
-    /// The hyperbolic cosine.
-    cosh => Cosh;
-    /// The inverse of the hyperbolic sine.
-    asinh => Asinh;
-    /// The inverse of the hyperbolic cosine, not negative; NaN below 1.
-    acosh => Acosh;
-    /// The inverse of the hyperbolic tangent; infinite at -1 and 1, NaN beyond.
-    atanh => Atanh;
-    /// The error function.
-    erf => Erf;
-    /// 1 - erf(x), exact where that is small.
-    erfc => Erfc;
-    /// The inverse of the error function; infinite at -1 and 1, NaN beyond.
-    erf_inv => ErfInv;
-    /// log|gamma(x)|; infinite at zero and the negative integers.
-    lgamma => Lgamma;
-    /// The derivative of lgamma; NaN at zero and the negative integers.
-    digamma => Digamma;
-    /// The cube root, of negative numbers too.
-    cbrt => Cbrt;
-    /// The largest whole number that is not above x, a float.
-    floor => Floor;
-    /// The smallest whole number that is not below x, a float.
-    ceil => Ceil;
-    /// The nearest whole number, the even one of two, a float.
-    round => Round;
-    /// The whole number next to x toward zero, a float.
-    trunc => Trunc;
-    /// x itself; no derivative passes through it.
-    stop_gradient => StopGradient;
 }
 
 unary_methods! {

@@ -1,23 +1,24 @@
 //! What loops keep for their backward loops changes no gradient, whether segments divide the number of steps or not.
 
 use funcify::{
-    Builder, GradOptions, HostTensor, Recurrence, Residuals, ScanOptions, Value, fori_loop, grad, grad_with, scan_with,
+    Builder, CheckpointPolicy, GradOptions, HostTensor, Recurrence, ScanOptions, Value, fori_loop, grad, grad_with,
+    scan_with,
 };
 
 use super::{Cases, gives, gives_dynamic, row, scalar};
 use crate::suite::Case;
 
 /// Every policy, with a name for cases.
-pub(super) fn policies() -> [(&'static str, Residuals); 8] {
+pub(super) fn policies() -> [(&'static str, CheckpointPolicy); 8] {
     [
-        ("recompute", Residuals::Recompute),
-        ("save_dots", Residuals::SaveDots),
-        ("save_costly", Residuals::SaveCostly),
-        ("save_all", Residuals::SaveAll),
-        ("segments_of_2", Residuals::Segments(2)),
-        ("segments_of_3", Residuals::Segments(3)),
-        ("segments_of_4_of_2", Residuals::Levels(vec![4, 2])),
-        ("budget_of_32_bytes", Residuals::Budget(32)),
+        ("recompute", CheckpointPolicy::Recompute),
+        ("save_dots", CheckpointPolicy::SaveDots),
+        ("save_costly", CheckpointPolicy::SaveCostly),
+        ("save_all", CheckpointPolicy::SaveAll),
+        ("segments_of_2", CheckpointPolicy::Segments(2)),
+        ("segments_of_3", CheckpointPolicy::Segments(3)),
+        ("segments_of_4_of_2", CheckpointPolicy::Levels(vec![4, 2])),
+        ("budget_of_32_bytes", CheckpointPolicy::Budget(32)),
     ]
 }
 
@@ -37,11 +38,11 @@ pub(super) fn cases() -> Cases {
 }
 
 /// c * w + x over seven steps: by x[t] a power of w, by w what Horner's rule gives of the derivative.
-fn weighted(name: &str, policy: &Residuals, reverse: bool, ty: &'static str) -> Result<Case, String> {
+fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static str) -> Result<Case, String> {
     let policy = policy.clone();
     let program = move |g: &Builder| {
         let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", ty), g.input("w", "f32[]"));
-        let options = ScanOptions::new().residuals(policy);
+        let options = ScanOptions::new().policy(policy);
         let options = if reverse { options.reverse() } else { options };
         grad((init, xs, w), |(init, xs, w)| scan_with(options, init, xs, |c, x| (c * w + x, ())).0)
     };
@@ -60,13 +61,13 @@ fn weighted(name: &str, policy: &Residuals, reverse: bool, ty: &'static str) -> 
 }
 
 /// b[t+1] = b[t] * b[t+1] in place: by b[i] the sum of the products that it is a factor of, without it.
-fn running_products(name: &str, policy: &Residuals) -> Result<Case, String> {
+fn running_products(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
     let policy = policy.clone();
     let program = move |g: &Builder| {
         grad(g.input("buffer", "f32[N]"), |buffer| {
             let mut loop_ = Recurrence::new();
             let rows = loop_.mit_mot(buffer, [0, 1], [1]);
-            let done = loop_.residuals(policy).run(|step| {
+            let done = loop_.policy(policy).run(|step| {
                 let [a, b] = step.read(&rows);
                 step.write(&rows, [a * b]);
             });
@@ -86,11 +87,11 @@ fn running_products(name: &str, policy: &Residuals) -> Result<Case, String> {
 }
 
 /// The sum of x[t-1] * x[t+3], whose taps reach over segments.
-fn products_of_neighbours(name: &str, policy: &Residuals) -> Result<Case, String> {
+fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
     let policy = policy.clone();
     let program = move |g: &Builder| {
         let xs = g.input("xs", "f32[T]");
-        grad_with(GradOptions::new().residuals(policy), xs, |xs| {
+        grad_with(GradOptions::new().policy(policy), xs, |xs| {
             let mut loop_ = Recurrence::new();
             let taps = loop_.sequence(xs, [-1, 3]);
             let sum = loop_.carry(xs.index(0, 0) * 0.0);
@@ -108,12 +109,12 @@ fn products_of_neighbours(name: &str, policy: &Residuals) -> Result<Case, String
 }
 
 /// The second derivative, by w, of w^n as the last row of a state's trace, n = 5.
-fn second_state(name: &str, policy: &Residuals) -> Result<Case, String> {
+fn second_state(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
     let policy = policy.clone();
     let power = move |w: Value| {
         let mut loop_ = Recurrence::new();
         let c = loop_.sit_sot(w.ones_like());
-        let done = loop_.steps(5).residuals(policy.clone()).run(|step| {
+        let done = loop_.steps(5).policy(policy.clone()).run(|step| {
             let [before] = step.read(&c);
             step.write(&c, before * w);
         });
@@ -124,11 +125,11 @@ fn second_state(name: &str, policy: &Residuals) -> Result<Case, String> {
 }
 
 /// w^n, where n is a value of the program.
-fn run_time_count(name: &str, policy: &Residuals) -> Result<Case, String> {
+fn run_time_count(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
     let policy = policy.clone();
     let program = move |g: &Builder| {
         let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
-        let options = GradOptions::new().residuals(policy);
+        let options = GradOptions::new().policy(policy);
         grad_with(options, w, |w| fori_loop(0, n, w.ones_like(), |_, c| c * w))
     };
     let inputs: [HostTensor; 2] = [scalar(7i64), scalar(2f32)];

@@ -5,18 +5,18 @@ use std::fmt;
 /// What a loop of a forward pass keeps for its backward loop. What is not kept is computed again, so no value changes with
 /// it; only sums over steps are added up in another order where there are segments.
 ///
-/// [`GradOptions::residuals`](crate::GradOptions::residuals) is for every loop that says nothing itself;
-/// [`ScanOptions::residuals`](crate::ScanOptions::residuals) and [`Recurrence::residuals`](crate::Recurrence::residuals)
+/// [`GradOptions::policy`](crate::GradOptions::policy) is for every loop that says nothing itself;
+/// [`ScanOptions::policy`](crate::ScanOptions::policy) and [`Recurrence::policy`](crate::Recurrence::policy)
 /// say it for one loop, in derivatives of every order.
 ///
 /// A *state* is what a step reads of the steps before: the carries, and rows of buffers. A trace that is a result, or
 /// the operand of another op, is there anyway and is not kept twice. The loops in a body follow the same rules, each by
 /// itself, when the backward loop runs the step again; their results are never kept for all steps.
 ///
-/// A `cond` or `switch` keeps of the branch that ran what [`SaveDots`](Residuals::SaveDots) and
-/// [`SaveAll`](Residuals::SaveAll) say; `SaveCostly` is `SaveAll` there. The other policies run the branch again.
+/// A `cond` or `switch` keeps of the branch that ran what [`SaveDots`](CheckpointPolicy::SaveDots) and
+/// [`SaveAll`](CheckpointPolicy::SaveAll) say; `SaveCostly` is `SaveAll` there. The other policies run the branch again.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Residuals {
+pub enum CheckpointPolicy {
     /// The state before each step, from which the step is computed again.
     #[default]
     Recompute,
@@ -31,7 +31,7 @@ pub enum Residuals {
     /// The state before each segment of so many steps (0 counts as 1). In the backward pass a segment runs again, and keeps
     /// the states of its steps while it is gone back over: of `n` steps about `n / k + k` states are there at a time, the
     /// fewest for the root of `n`. The steps that are left over, fewer than `k`, are kept as of
-    /// [`Recompute`](Residuals::Recompute).
+    /// [`Recompute`](CheckpointPolicy::Recompute).
     ///
     /// The number of steps may be a symbol, or a value of the program. A loop is differentiated as of `Recompute` if it
     /// ends early (`until`), is [truncated](crate::ScanOptions::truncate), or if its types do not show that its
@@ -50,39 +50,39 @@ pub enum Residuals {
     Budget(usize),
 }
 
-impl Residuals {
+impl CheckpointPolicy {
     /// The numbers of steps of segments, and of the segments in them.
     pub(crate) fn levels(&self) -> &[usize] {
         match self {
-            Residuals::Segments(steps) => std::slice::from_ref(steps),
-            Residuals::Levels(levels) => levels,
+            CheckpointPolicy::Segments(steps) => std::slice::from_ref(steps),
+            CheckpointPolicy::Levels(levels) => levels,
             _ => &[],
         }
     }
 
     /// Segments of so many steps, and segments in them.
-    pub(crate) fn of_levels(levels: &[usize]) -> Residuals {
+    pub(crate) fn of_levels(levels: &[usize]) -> CheckpointPolicy {
         match levels {
-            [] => Residuals::Recompute,
-            [steps] => Residuals::Segments(*steps),
-            _ => Residuals::Levels(levels.to_vec()),
+            [] => CheckpointPolicy::Recompute,
+            [steps] => CheckpointPolicy::Segments(*steps),
+            _ => CheckpointPolicy::Levels(levels.to_vec()),
         }
     }
 }
 
 /// As the text form has it: `recompute`, `save_dots`, `save_costly`, `save_all`, `segments[256,32]`, `budget[65536]`.
-impl fmt::Display for Residuals {
+impl fmt::Display for CheckpointPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Residuals::Recompute => f.write_str("recompute"),
-            Residuals::SaveDots => f.write_str("save_dots"),
-            Residuals::SaveCostly => f.write_str("save_costly"),
-            Residuals::SaveAll => f.write_str("save_all"),
-            Residuals::Segments(_) | Residuals::Levels(_) => {
+            CheckpointPolicy::Recompute => f.write_str("recompute"),
+            CheckpointPolicy::SaveDots => f.write_str("save_dots"),
+            CheckpointPolicy::SaveCostly => f.write_str("save_costly"),
+            CheckpointPolicy::SaveAll => f.write_str("save_all"),
+            CheckpointPolicy::Segments(_) | CheckpointPolicy::Levels(_) => {
                 let steps: Vec<String> = self.levels().iter().map(ToString::to_string).collect();
                 write!(f, "segments[{}]", steps.join(","))
             }
-            Residuals::Budget(bytes) => write!(f, "budget[{bytes}]"),
+            CheckpointPolicy::Budget(bytes) => write!(f, "budget[{bytes}]"),
         }
     }
 }

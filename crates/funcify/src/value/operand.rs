@@ -2,8 +2,9 @@
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
-use super::{Value, constant, emit, fail};
+use super::{Value, constant};
 use crate::error::Site;
+use crate::graph::{emit, fail};
 use crate::host::HostTensor;
 use crate::ops::{Op, OpRules};
 use crate::types::{DType, Dim, Shape};
@@ -152,7 +153,7 @@ impl Operand {
         if !exact {
             let others = if let Operand::Value(value) = other { vec![value] } else { vec![] };
             return fail(op, Site::caller(), &others, |at| {
-                let found = crate::text::print_elements(&scalar);
+                let found = crate::host::print_elements(&scalar);
                 let expected = format!("one that {dtype}, the dtype of the other operand, holds");
                 let fix = "cast the other operand, say `.cast(DType::F32)`, or write a number that it holds";
                 at.mismatch("the number", expected, found, fix)

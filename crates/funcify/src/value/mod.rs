@@ -3,15 +3,31 @@
 //! Shapes are broadcast to a common one by NumPy's rule, by ops that the builder inserts. Dtypes are never
 //! promoted: a number written in Rust takes the dtype of the value that it meets.
 
-use super::operand::{broadcast_batches, common_shape, normal_axis};
-use super::{Axes, SliceRange, ValueId, constant, emit, fail, size, tracer};
+mod activations;
+mod build;
+mod compositions;
+mod elementwise;
+mod floats;
+mod operand;
+mod products;
+mod structured;
+
+pub(crate) use activations::magnitude;
+pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
+pub use compositions::{eye, tri_mask};
+pub use operand::{Axes, Operand, SliceRange};
+pub use products::einsum;
+
 use crate::error::Site;
+use crate::graph::tracer;
+use crate::graph::{ValueId, emit, fail};
 use crate::host::HostTensor;
 use crate::ops::{
     ArgMax, Broadcast, Cast, DynamicSlice, DynamicUpdate, Gather, MatMul, Op, Pad, Reduce, ReduceKind, Reshape,
     Reverse, Scatter, ScatterMode, Slice, Take, Transpose,
 };
 use crate::types::{DType, Dim, Shape, TensorType};
+use operand::{broadcast_batches, common_shape, normal_axis};
 
 /// A tensor in the program that is being built: a small name, free to copy.
 ///
@@ -24,7 +40,7 @@ pub struct Value {
 }
 
 impl Value {
-    pub(super) fn new(home: u64, id: ValueId) -> Self {
+    pub(crate) fn new(home: u64, id: ValueId) -> Self {
         Value { home, id: Some(id) }
     }
 
@@ -33,7 +49,7 @@ impl Value {
         Value { home: 0, id: None }
     }
 
-    pub(super) fn parts(self) -> Option<(u64, ValueId)> {
+    pub(crate) fn parts(self) -> Option<(u64, ValueId)> {
         self.id.map(|id| (self.home, id))
     }
 
@@ -82,7 +98,7 @@ impl Value {
     }
 
     #[track_caller]
-    pub(super) fn emit(self, op: impl Into<Op>) -> Value {
+    pub(crate) fn emit(self, op: impl Into<Op>) -> Value {
         emit(op, &[self], Site::caller())[0]
     }
 
@@ -107,7 +123,7 @@ impl Value {
     /// One number, converted to its dtype, in its shape.
     #[track_caller]
     pub fn full_like(self, number: f64) -> Value {
-        super::full(self.shape(), self.dtype(), number)
+        full(self.shape(), self.dtype(), number)
     }
 
     /// The product of matrices, as NumPy's `@`: batched over leading axes, which are broadcast; a vector on the
@@ -134,7 +150,7 @@ impl Value {
     }
 
     #[track_caller]
-    pub(super) fn reduce(self, kind: ReduceKind, axes: Axes) -> Value {
+    fn reduce(self, kind: ReduceKind, axes: Axes) -> Value {
         match axes.normal(kind.name(), self) {
             Some(axes) => self.emit(Reduce { kind, axes }),
             None => Value::poison(),
@@ -323,18 +339,12 @@ impl Value {
     }
 
     #[track_caller]
-    pub(super) fn with_axis<O: Into<Op>>(self, name: &str, axis: i64, op: impl FnOnce(usize) -> O) -> Value {
+    fn with_axis<O: Into<Op>>(self, name: &str, axis: i64, op: impl FnOnce(usize) -> O) -> Value {
         self.with_axis_and(name, axis, &[], op)
     }
 
     #[track_caller]
-    pub(super) fn with_axis_and<O: Into<Op>>(
-        self,
-        name: &str,
-        axis: i64,
-        others: &[Value],
-        op: impl FnOnce(usize) -> O,
-    ) -> Value {
+    fn with_axis_and<O: Into<Op>>(self, name: &str, axis: i64, others: &[Value], op: impl FnOnce(usize) -> O) -> Value {
         match normal_axis(name, axis, self.rank(), &[self]) {
             Some(axis) => emit(op(axis), &[&[self], others].concat(), Site::caller())[0],
             None => Value::poison(),
@@ -343,7 +353,7 @@ impl Value {
 
     /// Both values with the shape that they have in common; `None` after a failure.
     #[track_caller]
-    pub(super) fn broadcast_shapes(op: &str, left: Value, right: Value) -> Option<(Value, Value)> {
+    fn broadcast_shapes(op: &str, left: Value, right: Value) -> Option<(Value, Value)> {
         if left.is_poison() || right.is_poison() {
             tracer::refuse(op, Site::caller(), &[left, right]);
             return None;

@@ -1,8 +1,12 @@
 //! Tensors in host memory: constants, inputs and outputs by backend name, the reference evaluation.
 
+mod elements;
+
 use std::fmt;
 
 use half::{bf16, f16};
+
+pub(crate) use elements::print_elements;
 
 use crate::types::{DType, Shape, TensorType};
 
@@ -33,6 +37,24 @@ impl Scalar {
             Scalar::Bool(value) => i64::from(value),
             Scalar::Int(value) => value,
             Scalar::Float(value) => value as i64,
+        }
+    }
+
+    /// The scalar as an element of `dtype`, by the rule of [`cast`](crate::ops::Cast).
+    pub(crate) fn cast(self, dtype: DType) -> Scalar {
+        let saturated = |x: f64| match dtype {
+            DType::U8 => i64::from(x as u8),
+            DType::U32 => i64::from(x as u32),
+            DType::I32 => i64::from(x as i32),
+            _ => x as i64,
+        };
+        match (self, dtype) {
+            (_, DType::Bool) => Scalar::Bool(self.as_bool()),
+            (Scalar::Float(x), _) if dtype.is_int() => Scalar::Int(saturated(x)),
+            (_, _) if dtype.is_int() => Scalar::Int(self.as_i64()),
+            // An i64 goes to f32 by one rounding, not by way of f64.
+            (Scalar::Int(x), DType::F32) => Scalar::Float(f64::from(x as f32)),
+            _ => Scalar::Float(self.as_f64()),
         }
     }
 
@@ -283,7 +305,7 @@ impl HostTensor {
 
     /// The elements converted to `dtype` by the rule of [`cast`](crate::ops::Cast).
     pub fn cast(&self, dtype: DType) -> Self {
-        let scalars = self.scalars().map(|scalar| crate::ops::cast_scalar(scalar, dtype));
+        let scalars = self.scalars().map(|scalar| scalar.cast(dtype));
         HostTensor { shape: self.shape.clone(), storage: Storage::from_scalars(dtype, scalars) }
     }
 
@@ -333,7 +355,7 @@ impl<E: Element, const A: usize, const B: usize, const C: usize> From<[[[E; C]; 
 impl fmt::Debug for HostTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.ty())?;
-        f.write_str(&crate::text::print_elements(self))
+        f.write_str(&print_elements(self))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The methods of a value that take floats apart and put them together: bits, signs, neighbours, fractions and exponents.
 
-use super::{Operand, Value, constant, fail, select};
+use super::{Operand, Value, constant, select};
 use crate::error::Site;
+use crate::graph::fail;
 use crate::host::HostTensor;
 use crate::ops::{Binary, Bitcast, NextAfter};
 use crate::types::DType;

@@ -7,7 +7,7 @@ use crate::error::{Error, Place, Result, Site};
 
 /// A token.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Token {
+pub(crate) enum Token {
     /// `%x` or `%0`: a value.
     Value(String),
     /// `@rnn`: a function or a body.
@@ -42,7 +42,7 @@ impl fmt::Display for Token {
 
 /// The error of a place in the text that does not follow the grammar. A word that is nearly one of those that are expected is
 /// answered with that one.
-pub(super) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt::Display) -> Error {
+pub(crate) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt::Display) -> Error {
     let (expected, found) = (expected.into(), found.to_string());
     let word = quoted(&found).next().filter(|word| is_name(word));
     let meant = word.and_then(|word| nearest(word, quoted(&expected).filter(|known| is_name(known))));
@@ -51,7 +51,7 @@ pub(super) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt:
 }
 
 /// The error of a word that is none of the known ones.
-pub(super) fn unknown_word<'a>(
+pub(crate) fn unknown_word<'a>(
     site: Site,
     expected: impl Into<String>,
     word: &str,
@@ -206,50 +206,57 @@ fn is_word(c: char) -> bool {
 }
 
 /// Whether a value's printed name is a number, so that the value has no name.
-pub(super) fn is_number(name: &str) -> bool {
+pub(crate) fn is_number(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_digit())
 }
 
 /// The tokens of a text, and the next one to read.
-pub(super) struct Cursor {
+pub(crate) struct Cursor {
     tokens: Vec<(Token, Site)>,
     next: usize,
 }
 
 impl Cursor {
-    pub(super) fn new(text: &str) -> Result<Self> {
+    pub(crate) fn new(text: &str) -> Result<Self> {
         let lexer = Lexer { rest: text.chars().peekable(), line: 1, column: 1, open: 0, tokens: Vec::new() };
         Ok(Cursor { tokens: lexer.run()?, next: 0 })
     }
 
-    pub(super) fn peek(&self) -> &Token {
+    pub(crate) fn peek(&self) -> &Token {
         self.peek_at(0)
     }
 
     /// The token so many places after the next one.
-    pub(super) fn peek_at(&self, distance: usize) -> &Token {
+    pub(crate) fn peek_at(&self, distance: usize) -> &Token {
         self.tokens.get(self.next + distance).map_or(&Token::End, |(token, _)| token)
     }
 
     /// Where the next token stands.
-    pub(super) fn site(&self) -> Site {
+    pub(crate) fn site(&self) -> Site {
         self.tokens.get(self.next).or(self.tokens.last()).map_or(Site::Unknown, |(_, site)| *site)
     }
 
     /// Takes the next token. The end of the text stays.
-    pub(super) fn bump(&mut self) -> Token {
+    pub(crate) fn bump(&mut self) -> Token {
         let token = self.peek().clone();
         self.next = (self.next + 1).min(self.tokens.len());
         token
     }
 
     /// The error that the next token is not what the grammar allows.
-    pub(super) fn error(&self, expected: impl Into<String>) -> Error {
+    pub(crate) fn error(&self, expected: impl Into<String>) -> Error {
         error_at(self.site(), expected, self.peek())
     }
 
+    /// The error that the next token was the spelling of an earlier version.
+    pub(crate) fn renamed(&self, to: &str) -> Error {
+        let (expected, found) = (format!("`{to}`"), self.peek().to_string());
+        let fix = format!("write `{to}`, its new name");
+        Error::Parse { at: Place::new("parse", self.site()).boxed(), expected, found, fix }
+    }
+
     /// Takes the mark if it is next.
-    pub(super) fn take_mark(&mut self, mark: char) -> bool {
+    pub(crate) fn take_mark(&mut self, mark: char) -> bool {
         let is_next = *self.peek() == Token::Mark(mark);
         if is_next {
             self.bump();
@@ -257,17 +264,17 @@ impl Cursor {
         is_next
     }
 
-    pub(super) fn expect_mark(&mut self, mark: char) -> Result<()> {
+    pub(crate) fn expect_mark(&mut self, mark: char) -> Result<()> {
         if self.take_mark(mark) { Ok(()) } else { Err(self.error(format!("`{mark}`"))) }
     }
 
     /// Whether the word is next.
-    pub(super) fn at_word(&self, word: &str) -> bool {
+    pub(crate) fn at_word(&self, word: &str) -> bool {
         matches!(self.peek(), Token::Name(name) if name == word)
     }
 
     /// Takes the word if it is next.
-    pub(super) fn take_word(&mut self, word: &str) -> bool {
+    pub(crate) fn take_word(&mut self, word: &str) -> bool {
         let is_next = self.at_word(word);
         if is_next {
             self.bump();
@@ -275,11 +282,11 @@ impl Cursor {
         is_next
     }
 
-    pub(super) fn expect_word(&mut self, word: &str) -> Result<()> {
+    pub(crate) fn expect_word(&mut self, word: &str) -> Result<()> {
         if self.take_word(word) { Ok(()) } else { Err(self.error(format!("`{word}`"))) }
     }
 
-    pub(super) fn expect_name(&mut self, expected: &str) -> Result<String> {
+    pub(crate) fn expect_name(&mut self, expected: &str) -> Result<String> {
         match self.peek().clone() {
             Token::Name(name) => {
                 self.bump();
@@ -289,7 +296,7 @@ impl Cursor {
         }
     }
 
-    pub(super) fn expect_value(&mut self, expected: &str) -> Result<String> {
+    pub(crate) fn expect_value(&mut self, expected: &str) -> Result<String> {
         match self.peek().clone() {
             Token::Value(name) => {
                 self.bump();
@@ -300,7 +307,7 @@ impl Cursor {
     }
 
     /// A whole number that is not negative.
-    pub(super) fn expect_count(&mut self, expected: &str) -> Result<usize> {
+    pub(crate) fn expect_count(&mut self, expected: &str) -> Result<usize> {
         let count = match self.peek() {
             Token::Number(text) => text.parse().ok(),
             _ => None,
@@ -310,14 +317,14 @@ impl Cursor {
         Ok(count)
     }
 
-    pub(super) fn skip_new_lines(&mut self) {
+    pub(crate) fn skip_new_lines(&mut self) {
         while *self.peek() == Token::NewLine {
             self.bump();
         }
     }
 
     /// The end of an equation: the end of the line. `expected` is what else could have followed.
-    pub(super) fn expect_line_end(&mut self, expected: &str) -> Result<()> {
+    pub(crate) fn expect_line_end(&mut self, expected: &str) -> Result<()> {
         if *self.peek() != Token::NewLine && *self.peek() != Token::End {
             return Err(self.error(format!("{expected}the end of the line")));
         }

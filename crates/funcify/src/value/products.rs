@@ -1,8 +1,9 @@
 //! Products of tensors along any axes, as compositions to products of matrices.
 
+use super::Value;
 use super::operand::normal_axis;
-use super::{Value, emit, fail};
 use crate::error::Site;
+use crate::graph::{emit, fail};
 use crate::ops::MatMul;
 use crate::types::{Dim, Shape};
 

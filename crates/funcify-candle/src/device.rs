@@ -1,0 +1,82 @@
+//! A Candle device, and how its tensors are made and read.
+
+use candle_core::{DType as CandleDType, Device, Tensor, WithDType};
+use funcify::DType;
+use funcify::dispatch::KernelCall;
+use funcify::error::BackendError;
+
+use crate::errors::plain;
+
+/// The largest rank that Candle's strided kernels hold.
+pub(crate) const MAX_RANK: usize = candle_core::nditer::MAX_DIMS;
+
+/// Candle on one device.
+#[derive(Clone, Debug)]
+pub struct Candle {
+    device: Device,
+}
+
+impl Candle {
+    /// Candle on the CPU.
+    ///
+    /// Start the process with `RAYON_NUM_THREADS` set, to 1 for small tensors: without it every product of matrices
+    /// costs 30 microseconds more (see the crate's documentation).
+    pub fn cpu() -> Self {
+        Candle { device: Device::Cpu }
+    }
+
+    /// Candle on a device. Ops that need kernels of this crate work on the CPU only and are errors elsewhere.
+    pub fn new(device: Device) -> Self {
+        Candle { device }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A tensor of zeros (`false` for booleans).
+    pub(crate) fn zeros(&self, shape: &[usize], dtype: DType) -> Result<Tensor, BackendError> {
+        Ok(Tensor::zeros(shape, stored(dtype), &self.device).map_err(plain)?)
+    }
+}
+
+/// The element type in which Candle stores elements of `dtype`.
+pub(crate) fn stored(dtype: DType) -> CandleDType {
+    match dtype {
+        DType::Bool | DType::U8 => CandleDType::U8,
+        DType::U32 => CandleDType::U32,
+        DType::I32 => CandleDType::I32,
+        DType::I64 => CandleDType::I64,
+        DType::F16 => CandleDType::F16,
+        DType::BF16 => CandleDType::BF16,
+        DType::F32 => CandleDType::F32,
+        DType::F64 => CandleDType::F64,
+    }
+}
+
+/// The sizes of a call's only result, if Candle can hold its rank.
+pub(crate) fn output_shape<O>(call: &KernelCall<'_, Candle, O>) -> Result<Vec<usize>, BackendError> {
+    let shape = call.output_shape(0)?;
+    if shape.len() > MAX_RANK {
+        let what = format!("tensors of rank {}", shape.len());
+        return Err(call.unsupported(what, rank_reason(), "merge axes with a reshape"));
+    }
+    Ok(shape)
+}
+
+/// Why Candle cannot hold a rank.
+pub(crate) fn rank_reason() -> String {
+    format!("Candle's strided kernels hold at most {MAX_RANK} axes")
+}
+
+/// The elements of a tensor, row-major.
+pub(crate) fn elements<E: WithDType>(tensor: &Tensor) -> Result<Vec<E>, BackendError> {
+    if tensor.dtype() != E::DTYPE {
+        return Err(format!("a tensor of {:?} was read as {:?}", tensor.dtype(), E::DTYPE).into());
+    }
+    if tensor.elem_count() == 0 {
+        return Ok(Vec::new());
+    }
+    Ok(tensor.flatten_all().and_then(|flat| flat.to_vec1()).map_err(plain)?)
+}

@@ -1,0 +1,35 @@
+//! What forward passes keep for reverse rules.
+
+use crate::graph::ValueId;
+use crate::ops::scan::LoopRecord;
+use crate::value::Value;
+
+/// An op that a forward pass has added.
+pub(crate) struct Forward {
+    /// Its results. None after a failure.
+    pub(crate) results: Vec<Value>,
+    /// What its reverse rule is given besides operands and results.
+    pub(crate) record: Record,
+}
+
+impl Forward {
+    /// An op that keeps nothing.
+    pub(crate) fn of(results: Vec<Value>) -> Self {
+        Forward { results, record: Record::Nothing }
+    }
+}
+
+/// What an op keeps, each kind its own.
+#[derive(Debug)]
+pub(crate) enum Record {
+    /// Nothing: operands and results are enough, or the op did not run.
+    Nothing,
+    /// Of a loop.
+    Loop(LoopRecord),
+    /// Of a choice: for each branch the values that were kept of it.
+    Choice(Vec<Vec<(ValueId, Value)>>),
+    /// Of a conditional loop: the number of its steps.
+    Steps(Value),
+    /// Of a function with a reverse rule of its own: what its `forward` gave after the results.
+    Residuals(Vec<Value>),
+}

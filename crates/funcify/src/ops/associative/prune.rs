@@ -1,0 +1,40 @@
+//! What of an associative scan some of its results need.
+
+use std::sync::Arc;
+
+use super::AssociativeScan;
+use crate::graph::{Keep, Need, Slim};
+
+impl AssociativeScan {
+    /// Which leaves are needed: their results are, or a combination that is needed reads them.
+    fn needed_leaves(&self, results: &[bool], combine: &Need) -> Vec<bool> {
+        let is_read = |leaf| combine.has(&self.combine, leaf) || combine.has(&self.combine, self.leaves + leaf);
+        results.iter().enumerate().map(|(leaf, result)| *result || is_read(leaf)).collect()
+    }
+
+    /// Which operands it needs for these results; what that needs of the combination is added.
+    pub(in crate::ops) fn operands_for(&self, results: &[bool], combine: &mut Need) -> Vec<bool> {
+        let mut leaves = results.to_vec();
+        loop {
+            let params = combine.add(&self.combine, &leaves);
+            let more = self.needed_leaves(results, combine);
+            if more == leaves {
+                return [leaves.as_slice(), &params[2 * self.leaves..]].concat();
+            }
+            leaves = more;
+        }
+    }
+
+    /// The scan for these results alone.
+    pub(in crate::ops) fn slimmed(&self, results: &[bool], need: &Need) -> Option<Slim> {
+        let (needed, used) = (self.needed_leaves(results, need), need.inputs(&self.combine));
+        let captured = &used[2 * self.leaves..];
+        let operands = [needed.as_slice(), captured].concat();
+        let kept = Keep { inputs: [needed.as_slice(), &needed, captured].concat(), outputs: needed.clone() };
+        let combine = Arc::new(self.combine.kept(&kept, need)?);
+        let chosen = |flags: &[bool]| (0..flags.len()).filter(|index| flags[*index]).collect::<Vec<usize>>();
+        let results = chosen(&needed);
+        let op = AssociativeScan { combine, leaves: results.len(), reverse: self.reverse };
+        Some(Slim { op: op.into(), operands: chosen(&operands), results })
+    }
+}

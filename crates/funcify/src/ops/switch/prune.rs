@@ -1,0 +1,27 @@
+//! What of a choice some of its results need.
+
+use std::sync::Arc;
+
+use super::Switch;
+use crate::graph::{Keep, Need, Slim};
+
+impl Switch {
+    /// Which operands it needs for these results; what that needs of the branches is added.
+    pub(in crate::ops) fn operands_for(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
+        let branches = self.branches.iter().zip(bodies);
+        std::iter::once(true).chain(branches.flat_map(|(branch, need)| need.add(branch, results))).collect()
+    }
+
+    /// The choice for these results alone.
+    pub(in crate::ops) fn slimmed(&self, results: &[bool], bodies: &[Need]) -> Option<Slim> {
+        let mut operands = vec![0];
+        let mut branches = Vec::with_capacity(self.branches.len());
+        for ((branch, places), need) in self.branches.iter().zip(self.operands()).zip(bodies) {
+            let inputs = need.inputs(branch);
+            operands.extend(places.zip(&inputs).filter(|(_, used)| **used).map(|(operand, _)| operand));
+            branches.push(Arc::new(branch.kept(&Keep { inputs, outputs: results.to_vec() }, need)?));
+        }
+        let results = (0..results.len()).filter(|result| results[*result]).collect();
+        Some(Slim { op: Switch { branches }.into(), operands, results })
+    }
+}

@@ -1,0 +1,50 @@
+//! What of a conditional loop some of its results need.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::While;
+use crate::graph::{Keep, Need, Slim};
+
+impl While {
+    /// Which carries are needed: their results are, or the condition or a step that is needed reads them.
+    fn needed_carries(&self, results: &[bool], bodies: &[Need]) -> Vec<bool> {
+        let is_read = |index| bodies[0].has(&self.condition, index) || bodies[1].has(&self.body, index);
+        results.iter().enumerate().map(|(index, result)| *result || is_read(index)).collect()
+    }
+
+    /// Which operands it needs for these results; what that needs of the condition and the step is added.
+    pub(in crate::ops) fn operands_for(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
+        let of_condition = bodies[0].add(&self.condition, &[true]);
+        let mut carries = self.needed_carries(results, bodies);
+        loop {
+            let of_body = bodies[1].add(&self.body, &carries);
+            let more = self.needed_carries(results, bodies);
+            if more == carries {
+                let count = carries.len();
+                return [carries.as_slice(), &of_condition[count..], &of_body[count..]].concat();
+            }
+            carries = more;
+        }
+    }
+
+    /// The loop for these results alone.
+    pub(in crate::ops) fn slimmed(&self, results: &[bool], bodies: &[Need]) -> Option<Slim> {
+        let places = self.operands();
+        let count = places.carries.len();
+        let (of_condition, of_body) = (bodies[0].inputs(&self.condition), bodies[1].inputs(&self.body));
+        let needed = self.needed_carries(results, bodies);
+        let kept = |range: Range<usize>, used: &[bool]| {
+            range.zip(used.to_vec()).filter(|(_, used)| *used).map(|(operand, _)| operand).collect::<Vec<usize>>()
+        };
+        let carries = kept(places.carries, &needed);
+        let captured = [kept(places.condition, &of_condition[count..]), kept(places.body, &of_body[count..])];
+        let operands = [carries.as_slice(), &captured[0], &captured[1]].concat();
+        let inputs = |used: &[bool]| [needed.as_slice(), &used[count..]].concat();
+        let condition =
+            self.condition.kept(&Keep { inputs: inputs(&of_condition), outputs: vec![true] }, &bodies[0])?;
+        let body = self.body.kept(&Keep { inputs: inputs(&of_body), outputs: needed.clone() }, &bodies[1])?;
+        let op = While { condition: Arc::new(condition), body: Arc::new(body), bound: self.bound.clone() };
+        Some(Slim { op: op.into(), operands, results: carries })
+    }
+}

@@ -53,7 +53,7 @@ pub fn split(key: Value, n: impl Into<Dim>) -> Value {
 #[track_caller]
 pub fn fold_in(key: Value, data: impl Into<Operand>) -> Value {
     let (data, _) = Operand::pair("fold_in", data.into(), key.into());
-    if !data.dtype().is_int() && !data.is_poison() {
+    if !data.dtype().is_int() && !data.is_failed() {
         return fail("fold_in", Site::caller(), &[data], |at| {
             at.mismatch("the data", "an integer type", data.ty(), "cast it to an integer type")
         });

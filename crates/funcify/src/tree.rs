@@ -94,7 +94,7 @@ pub(crate) fn rebuild<T: Tree>(tree: &T, leaves: &[Value]) -> T {
     let mut index = 0;
     tree.rebuild(&mut || {
         index += 1;
-        leaves.get(index - 1).copied().unwrap_or_else(Value::poison)
+        leaves.get(index - 1).copied().unwrap_or_else(Value::failed)
     })
 }
 

@@ -261,7 +261,7 @@ fn conditional_loops() {
     check("unrolled_while_loop", Function::compile_with(&graph, &Reference, options));
 }
 
-/// scan-c4, in both front doors.
+/// scan-c4, in both entry points.
 #[test]
 fn carries() {
     refused("carry_shape", |g| {

@@ -41,7 +41,7 @@ fn applied(name: &str, op: Scan) {
     refused(name, |g| apply(op, &[g.input("xs", "f32[3]"), g.input("c", "f32[]")]));
 }
 
-/// scan-c3 to scan-c5, of a body that no front door makes.
+/// scan-c3 to scan-c5, of a body that no entry point makes.
 #[test]
 fn bodies_of_loops() {
     let of = |row: &'static str, carry: &'static str, next: &'static str| {

@@ -5,7 +5,7 @@
 //! so neither the depth of the graph nor the cost of a step grows with the number of steps.
 //!
 //! - [`steps`]: the loop on lists of leaves. [`record`]: what it keeps. [`back`]: its gradient.
-//! - [`scan`](mod@scan), [`while_loop`](mod@while_loop), [`map`](mod@map), [`cond`](mod@cond): the front doors, on trees.
+//! - [`scan`](mod@scan), [`while_loop`](mod@while_loop), [`map`](mod@map), [`cond`](mod@cond): the entry points, on trees.
 
 mod back;
 pub(crate) mod cond;

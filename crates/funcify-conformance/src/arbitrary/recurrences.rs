@@ -292,7 +292,7 @@ fn full_buffer(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Option<(Pa
     Some((Part { handle, row: value.ty().row()?, bound: STATE }, rows - span))
 }
 
-/// A loop that no front door makes: downward with given rows, any offsets, some of the last rows wanted.
+/// A loop that no entry point makes: downward with given rows, any offsets, some of the last rows wanted.
 pub(super) fn raw_loop(maker: &mut Maker<'_>) {
     let reverse = maker.choices.one_in(2);
     let mut most = 3;

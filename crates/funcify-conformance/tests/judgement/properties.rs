@@ -73,7 +73,7 @@ impl CustomOp for Square {
         };
         let mut squares = batch_elementwise(Custom::new(op), size, operands);
         let off = self.off(&[Wrong::Lanes]);
-        squares.iter_mut().for_each(|square| *square = Batched::lanes(square.value + off));
+        squares.iter_mut().for_each(|square| *square = Batched::mapped(square.value + off));
         squares
     }
 

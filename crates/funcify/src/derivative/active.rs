@@ -91,7 +91,7 @@ fn run_forward(graph: &Graph, inputs: &[Value], wanted: &[bool]) -> Vec<Value> {
     let graph = &*graph.with_free_symbols();
     let active = active_values(graph, wanted);
     let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
-        if operands.iter().any(|operand| operand.is_poison()) {
+        if operands.iter().any(|operand| operand.is_failed()) {
             return Vec::new();
         }
         let is_active = node.outputs.iter().any(|output| active[output.index()]);
@@ -106,5 +106,5 @@ fn run_forward(graph: &Graph, inputs: &[Value], wanted: &[bool]) -> Vec<Value> {
         keep_names(graph, node, results.iter().copied());
         results
     });
-    replayed.outputs(Value::poison)
+    replayed.outputs(Value::failed)
 }

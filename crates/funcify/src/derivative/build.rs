@@ -1,4 +1,4 @@
-//! The front doors inside a trace: `grad(xs, |xs| loss)` and its family.
+//! The entry points inside a trace: `grad(xs, |xs| loss)` and its family.
 
 use super::disconnected::disconnected;
 use super::{Choices, Dual, Tape, push_forward};
@@ -109,7 +109,7 @@ fn gradient<X: Tree>(at: &Place, options: &GradOptions, xs: X, loss: impl FnOnce
 /// The loss is a float scalar.
 pub(super) fn check_loss(at: &Place, component: &str, loss: Value) {
     let ty = loss.ty();
-    if !loss.is_poison() && (!ty.dtype.is_float() || ty.rank() != 0) {
+    if !loss.is_failed() && (!ty.dtype.is_float() || ty.rank() != 0) {
         fail(&at.op, at.site, &[loss], |at| {
             let fix = "reduce it with `sum(..)` or `mean(..)`; `vjp` takes results of any shape, with cotangents";
             at.mismatch(component, "a float scalar", &ty, fix)
@@ -162,7 +162,7 @@ fn pull_back<X: Tree, Y: Tree>(
     let (closed, ys) = trace_function(at, &leaves, &xs, f);
     let count = tree::leaves(&ys, "y").len();
     let lost = || {
-        (tree::rebuild(&ys, &vec![Value::poison(); count]), tree::rebuild(&xs, &vec![Value::poison(); leaves.len()]))
+        (tree::rebuild(&ys, &vec![Value::failed(); count]), tree::rebuild(&xs, &vec![Value::failed(); leaves.len()]))
     };
     let Some(closed) = closed else { return lost() };
     let mut connected = vec![false; leaves.len()];
@@ -195,7 +195,7 @@ fn pull_back<X: Tree, Y: Tree>(
 
 pub(super) fn check_float(at: &Place, name: &str, value: Value) {
     let ty = value.ty();
-    if !value.is_poison() && !ty.dtype.is_float() {
+    if !value.is_failed() && !ty.dtype.is_float() {
         fail(&at.op, at.site, &[value], |at| {
             let fix = "let the closure capture it instead: what is no float has no derivative";
             at.mismatch(format!("leaf `{name}`"), "a float tensor", &ty, fix)
@@ -217,7 +217,7 @@ fn check_cotangents(at: &Place, results: &[Value], given: &[(String, Value)]) {
 
 pub(super) fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value) {
     let (expected, found) = (value.ty(), derivative.ty());
-    if !value.is_poison() && !derivative.is_poison() && expected != found {
+    if !value.is_failed() && !derivative.is_failed() && expected != found {
         fail(&at.op, at.site, &[derivative], |at| {
             at.mismatch(component, expected, found, "give it the type of the value that it belongs to")
         });
@@ -257,7 +257,7 @@ pub fn jvp<X: Tree, Y: Tree>(xs: X, tangents: X, f: impl FnOnce(X) -> Y) -> (Y, 
     let duals: Vec<Dual> = duals.collect();
     let (closed, ys) = trace_function(&at, &leaves, &xs, f);
     let count = tree::leaves(&ys, "y").len();
-    let lost = || [(); 2].map(|()| tree::rebuild(&ys, &vec![Value::poison(); count])).into();
+    let lost = || [(); 2].map(|()| tree::rebuild(&ys, &vec![Value::failed(); count])).into();
     let Some(closed) = closed else { return lost() };
     let results = derived(&at, || {
         let captured = closed.captures.iter().map(|value| Dual::constant(*value));
@@ -282,7 +282,7 @@ pub fn hvp<X: Tree>(xs: X, vs: X, loss: impl FnOnce(X) -> Value) -> X {
 #[track_caller]
 pub fn jacobian(x: Value, f: impl FnOnce(Value) -> Value) -> Value {
     check_float(&Place::new("jacobian", Site::caller()), "x", x);
-    if x.is_poison() {
+    if x.is_failed() {
         return x;
     }
     let (shape, dtype) = (x.shape(), x.dtype());
@@ -291,7 +291,7 @@ pub fn jacobian(x: Value, f: impl FnOnce(Value) -> Value) -> Value {
     let one_hot = numbers.unsqueeze(1).eq(numbers.unsqueeze(0)).cast(dtype);
     let basis = one_hot.reshape(shape.with_leading(count));
     let columns = vmap(basis, |direction| jvp(x, direction, f).1);
-    if columns.is_poison() {
+    if columns.is_failed() {
         return columns;
     }
     let rows = columns.move_axis(0, -1);
@@ -324,7 +324,7 @@ pub(super) fn trace_function<X: Tree, Y: Tree>(
     f: impl FnOnce(X) -> Y,
 ) -> (Option<ClosedBody>, Y) {
     let params: Vec<(String, TensorType)> = leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
-    let is_lost = leaves.iter().any(|(_, value)| value.is_poison());
+    let is_lost = leaves.iter().any(|(_, value)| value.is_failed());
     let (trace, values) = BodyTrace::open(at, "", &params);
     let ys = f(tree::rebuild(xs, &values));
     let closed = trace.close(&tree::leaves(&ys, "y"));

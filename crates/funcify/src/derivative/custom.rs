@@ -1,4 +1,4 @@
-//! The front doors of functions with derivative rules of their own: `custom_vjp` and `custom_jvp`.
+//! The entry points of functions with derivative rules of their own: `custom_vjp` and `custom_jvp`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -73,7 +73,7 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
     let Some((forward, residuals)) = tracing.forward(forward) else { return tracing.lost() };
     let Some(backward) = tracing.backward(&forward.graph, &residuals, backward) else { return tracing.lost() };
     let captures = [forward.captures, backward.captures].concat();
-    let rule = Rule::Vjp { forward: slim(forward.graph), backward: slim(backward.graph) };
+    let rule = Rule::Vjp { forward: pruned(forward.graph), backward: pruned(backward.graph) };
     tracing.finish(rule, captures)
 }
 
@@ -115,11 +115,11 @@ pub fn custom_jvp<X: Tree, Y: Tree, T: Tree>(
         Err(done) => return done,
     };
     let Some(tangent) = tracing.tangent(tangent) else { return tracing.lost() };
-    tracing.finish(Rule::Jvp { tangent: slim(tangent.graph) }, tangent.captures)
+    tracing.finish(Rule::Jvp { tangent: pruned(tangent.graph) }, tangent.captures)
 }
 
 /// Without what a rule was offered and does not use.
-fn slim(graph: Graph) -> Arc<Graph> {
+fn pruned(graph: Graph) -> Arc<Graph> {
     Arc::new(graph.pruned())
 }
 
@@ -149,7 +149,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         let arguments: Typed = leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
         let (closed, ys) = trace_function(&at, &leaves, &xs, function);
         let names = tree::leaves(&ys, "y");
-        let lost = |ys: &Y| tree::rebuild(ys, &vec![Value::poison(); names.len()]);
+        let lost = |ys: &Y| tree::rebuild(ys, &vec![Value::failed(); names.len()]);
         let Some(function) = closed else { return Err(lost(&ys)) };
         if let Err(error) = check_sizes(&at, "function", &function.graph) {
             fail(&at.op, at.site, &[], |_| error);
@@ -185,7 +185,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
 
     /// The results without types.
     fn lost(&self) -> Y {
-        tree::rebuild(&self.ys, &vec![Value::poison(); self.results.len()])
+        tree::rebuild(&self.ys, &vec![Value::failed(); self.results.len()])
     }
 
     /// Traces `forward`, and gives the structure of its residuals.
@@ -291,7 +291,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         let mut given = given.iter().copied();
         at_site(self.at.site, || {
             let derivative = |(_, ty): &(String, TensorType)| match ty.dtype.is_float() {
-                true => given.next().unwrap_or_else(Value::poison),
+                true => given.next().unwrap_or_else(Value::failed),
                 false => full(ty.shape.clone(), ty.dtype, 0.0),
             };
             tree::rebuild(of, &types.iter().map(derivative).collect::<Vec<_>>())
@@ -304,7 +304,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
             return;
         }
         let values: Vec<Value> = found.iter().map(|(_, value)| *value).collect();
-        if values.iter().any(|value| value.is_poison()) {
+        if values.iter().any(|value| value.is_failed()) {
             return;
         }
         let (expected, found) = (names(expected.iter().map(|(n, _)| n)), names(found.iter().map(|(n, _)| n)));
@@ -316,7 +316,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
 
     fn check_type(&self, component: &str, expected: &TensorType, value: Value) {
         let found = value.ty();
-        if value.is_poison() || *expected == found {
+        if value.is_failed() || *expected == found {
             return;
         }
         fail(&self.at.op, self.at.site, &[value], |at| {
@@ -348,7 +348,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
             }
         }
         let unknown = found.iter().find(|(name, _)| of.iter().all(|(other, _)| other != name));
-        if let Some((name, value)) = unknown.filter(|(_, value)| !value.is_poison()) {
+        if let Some((name, value)) = unknown.filter(|(_, value)| !value.is_failed()) {
             let expected = names(of.iter().map(|(name, _)| name));
             fail(&self.at.op, self.at.site, &[*value], |at| {
                 let fix = "give one for each float, at the same path, and nothing else";

@@ -1,4 +1,4 @@
-//! The front doors from graph to graph: `Graph::grad`, `Graph::vjp`, `Graph::jvp`, `Graph::hvp`,
+//! The entry points from graph to graph: `Graph::grad`, `Graph::vjp`, `Graph::jvp`, `Graph::hvp`,
 //! `Graph::jacobian`, `Graph::hessian`.
 
 use std::ops::RangeFull;
@@ -343,7 +343,7 @@ fn further_input(at: &Place, name: &str, ty: &TensorType) -> Value {
 
 /// A cotangent cut to the rows that the loop has given.
 fn fitted(value: Value, ty: &TensorType) -> Value {
-    if value.is_poison() {
+    if value.is_failed() {
         return value;
     }
     let differ = |axis: &usize| value.shape()[*axis] != ty.shape[*axis];

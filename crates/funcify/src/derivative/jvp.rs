@@ -15,12 +15,12 @@ pub(crate) fn jvp(graph: &Graph, inputs: &[Dual]) -> Vec<Dual> {
         keep_names(graph, node, results.iter().map(|result| result.primal));
         results
     });
-    replayed.outputs(|| Dual::constant(Value::poison()))
+    replayed.outputs(|| Dual::constant(Value::failed()))
 }
 
 /// Applies the rule of one op, if any operand has a tangent. Nothing after a failure.
 fn jvp_node(op: &Op, operands: &[Dual]) -> Vec<Dual> {
-    if has_failed() || operands.iter().any(|operand| operand.primal.is_poison()) {
+    if has_failed() || operands.iter().any(|operand| operand.primal.is_failed()) {
         return Vec::new();
     }
     if operands.iter().any(|operand| operand.tangent.is_some()) {

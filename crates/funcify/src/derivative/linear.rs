@@ -44,7 +44,7 @@ impl Transpose {
         let closed = trace_body("transpose", "", &all, |values| {
             let (params, absent) = values.split_at(params.len());
             let mut absent = absent.iter().copied();
-            let mut next = || absent.next().unwrap_or_else(Value::poison);
+            let mut next = || absent.next().unwrap_or_else(Value::failed);
             let wanted: Vec<bool> = inputs.iter().map(Option::is_none).collect();
             let inputs: Vec<Value> = inputs.iter().map(|input| input.unwrap_or_else(&mut next)).collect();
             let given = cotangents(params);

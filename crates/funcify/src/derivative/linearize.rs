@@ -119,7 +119,7 @@ impl Split {
         let mut values = Replay::new(&graph, []);
         graph.inputs()[tangents..].iter().zip(&captures).for_each(|(input, value)| values.set(input.value, *value));
         let values = with_nodes(values, &graph, &once);
-        let mut results: Vec<Value> = saved.iter().map(|id| values.get(*id).unwrap_or_else(Value::poison)).collect();
+        let mut results: Vec<Value> = saved.iter().map(|id| values.get(*id).unwrap_or_else(Value::failed)).collect();
         // A vector of that size keeps the loop that gives a size, and tells it to a graph of its own.
         let sizes = sizes(&graph, tangents, &again);
         let sizes = sizes.iter().filter(|size| is_apart || size.name().starts_with('$'));
@@ -201,8 +201,8 @@ impl<X: Tree, Y: Tree> LinearMap<X, Y> {
             check_same_type(&at, &format!("the tangent of leaf `{name}`"), *value, *tangent);
             floats.extend(value.dtype().is_float().then_some(*tangent));
         }
-        let Some(split) = self.split.as_ref().filter(|_| floats.iter().all(|tangent| !tangent.is_poison())) else {
-            return tree::rebuild(&self.ys, &vec![Value::poison(); self.results.len()]);
+        let Some(split) = self.split.as_ref().filter(|_| floats.iter().all(|tangent| !tangent.is_failed())) else {
+            return tree::rebuild(&self.ys, &vec![Value::failed(); self.results.len()]);
         };
         at_site(at.site, || {
             let mut pushed = split.apply(&floats, &self.saved).into_iter();
@@ -264,7 +264,7 @@ fn linearized<X: Tree, Y: Tree>(at: Place, choices: &Choices, xs: X, f: impl FnO
             [recorded.outputs, recorded.saved].concat()
         })
     });
-    let mut results = results.filter(|_| split.is_some()).unwrap_or_else(|| vec![Value::poison(); count]);
+    let mut results = results.filter(|_| split.is_some()).unwrap_or_else(|| vec![Value::failed(); count]);
     let saved = results.split_off(count);
     let (ys, kept) = (tree::rebuild(&ys, &results), tree::rebuild(&ys, &results));
     (ys, LinearMap { leaves, ys: kept, results, saved, split, of: std::marker::PhantomData })

@@ -123,7 +123,7 @@ pub fn jvp_with(
 ) -> Vec<Dual> {
     let values: Vec<Value> = operands.iter().map(|operand| operand.primal).collect();
     let results = emit(op, &values, Site::Unknown);
-    if results.iter().any(|result| result.is_poison()) {
+    if results.iter().any(|result| result.is_failed()) {
         return results.into_iter().map(Dual::constant).collect();
     }
     let tangents = tangents(&values, &results);

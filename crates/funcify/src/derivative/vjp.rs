@@ -73,7 +73,7 @@ impl<'a> Tape<'a> {
                 continue;
             }
             let operands = self.all(&node.inputs);
-            if has_failed() || operands.iter().any(|operand| operand.is_poison()) {
+            if has_failed() || operands.iter().any(|operand| operand.is_failed()) {
                 continue;
             }
             let results = at_site(node.site, || self.run_node(index, node, &operands));
@@ -107,7 +107,7 @@ impl<'a> Tape<'a> {
 
     /// What a value of the graph is in the trace.
     pub(crate) fn value(&self, id: ValueId) -> Value {
-        self.values[id.index()].unwrap_or_else(Value::poison)
+        self.values[id.index()].unwrap_or_else(Value::failed)
     }
 
     fn all(&self, ids: &[ValueId]) -> Vec<Value> {
@@ -144,7 +144,7 @@ impl<'a> Tape<'a> {
             let of_results: Vec<Option<Value>> =
                 node.outputs.iter().map(|output| sums[output.index()].take()).collect();
             let (operands, results) = (self.all(&node.inputs), self.all(&node.outputs));
-            let lost = operands.iter().chain(of_results.iter().flatten()).any(|value| value.is_poison());
+            let lost = operands.iter().chain(of_results.iter().flatten()).any(|value| value.is_failed());
             if lost || has_failed() || of_results.iter().all(Option::is_none) {
                 continue;
             }

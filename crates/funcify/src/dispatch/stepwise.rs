@@ -33,7 +33,7 @@ pub(super) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
         let inputs: Vec<Value> = graph.inputs().iter().enumerate().map(input).collect();
         let replayed = Replay::new(graph, inputs).live(|index, node, operands| {
             at_site(node.site, || match &ops[index] {
-                _ if operands.iter().any(|operand| operand.is_poison()) => Vec::new(),
+                _ if operands.iter().any(|operand| operand.is_failed()) => Vec::new(),
                 Op::AssociativeScan(op) if has_elements(graph, node, 0, sizes) => op.emit_loop(&operands, node.site),
                 Op::Cumulative(op) if has_elements(graph, node, op.axis, sizes) => {
                     vec![op.emit_loop(operands[0], node.site)]
@@ -42,7 +42,7 @@ pub(super) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
             })
         });
         let names = graph.outputs().iter().map(|output| output.name.clone());
-        Named(names.zip(replayed.outputs(Value::poison)).collect())
+        Named(names.zip(replayed.outputs(Value::failed)).collect())
     })?;
     Ok(Cow::Owned(built.pruned()))
 }

@@ -31,15 +31,15 @@ impl Graph {
     #[track_caller]
     pub fn apply(&self, inputs: &[Value]) -> Vec<Value> {
         let site = Site::caller();
-        let poison = || vec![Value::poison(); self.outputs().len()];
-        if inputs.iter().any(|input| input.is_poison()) {
-            return poison();
+        let failed = || vec![Value::failed(); self.outputs().len()];
+        if inputs.iter().any(|input| input.is_failed()) {
+            return failed();
         }
         match self.sizes_of(&Place::new(self.name(), site), inputs) {
             Ok(sizes) => inline(&self.with_fresh_symbols().resized(&sizes), inputs),
             Err(error) => {
                 fail(self.name(), site, inputs, |_| error);
-                poison()
+                failed()
             }
         }
     }

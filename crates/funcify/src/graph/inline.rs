@@ -9,12 +9,12 @@ use crate::value::Value;
 pub(crate) fn inline(graph: &Graph, inputs: &[Value]) -> Vec<Value> {
     let graph = &*graph.with_free_symbols();
     let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
-        if has_failed() || operands.iter().any(|operand| operand.is_poison()) {
+        if has_failed() || operands.iter().any(|operand| operand.is_failed()) {
             return Vec::new();
         }
         let results = at_site(node.site, || emit(node.op.clone(), &operands, Site::Unknown));
         keep_names(graph, node, results.iter().copied());
         results
     });
-    replayed.outputs(Value::poison)
+    replayed.outputs(Value::failed)
 }

@@ -27,7 +27,7 @@ pub(crate) use certain::{has_its_rows, is_certain};
 pub(crate) use copy::{Copied, Copy};
 pub(crate) use inline::inline;
 pub(crate) use live::uses_any;
-pub(crate) use prune::{Keep, Need, Slim};
+pub(crate) use prune::{Keep, Need, PrunedOp};
 pub(crate) use replay::Replay;
 pub use tracer::at_site;
 pub(crate) use tracer::{BodyTrace, emit, fail, fresh_symbol, trace_body};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::certain::{certain_values, is_certain};
 use super::live::uses_any;
-use super::{Graph, Node, ValueId, work};
+use super::{Copied, Graph, Node, ValueId, work};
 use crate::ops::Op;
 use crate::types::{Sizes, Symbol};
 
@@ -55,45 +55,34 @@ impl Graph {
 
     /// With these inputs and outputs alone, and what they need. `None` if an output needs an input that is left out.
     pub(crate) fn kept(&self, keep: &Keep, need: &Need) -> Option<Graph> {
-        let mut graph = Graph::new(self.name());
-        let mut ids = vec![None; self.values.len()];
+        let (mut graph, mut copied) = (Graph::new(self.name()), Copied::new(self));
         for (input, _) in self.inputs.iter().zip(&keep.inputs).filter(|(_, keep)| **keep) {
             let name = self.value_name(input.value).unwrap_or_default();
-            ids[input.value.index()] = Some(graph.push_input(name, self.ty(input.value).clone(), input.is_static));
+            copied.set(input.value, graph.push_input(name, self.ty(input.value).clone(), input.is_static));
         }
         for (index, node) in self.nodes.iter().enumerate().filter(|(index, _)| need.nodes[*index]) {
             let results: Vec<bool> = node.outputs.iter().map(|output| need.values[output.index()]).collect();
-            let slim = match node.op.bodied().and_then(|op| op.slim(&results, &need.bodies[index])) {
-                Some(slim) if !need.whole[index] => slim?,
+            let pruned = match node.op.bodied().and_then(|op| op.pruned_for(&results, &need.bodies[index])) {
+                Some(pruned) if !need.whole[index] => pruned?,
                 _ => {
-                    let operands: Option<Vec<ValueId>> = node.inputs.iter().map(|input| ids[input.index()]).collect();
+                    let operands: Option<Vec<ValueId>> = node.inputs.iter().map(|input| copied.get(*input)).collect();
                     let types = self.types(&node.outputs);
                     let results = graph.push_typed(node.op.clone(), &operands?, types, node.site).ok()?;
-                    node.outputs
-                        .iter()
-                        .zip(results)
-                        .for_each(|(output, id)| self.place(&mut graph, &mut ids, *output, id));
+                    let outputs = node.outputs.iter().zip(results);
+                    outputs.for_each(|(output, id)| copied.set_named(&mut graph, *output, id));
                     continue;
                 }
             };
-            let operands = slim.operands.iter().map(|operand| ids[node.inputs[*operand].index()]);
-            let results = graph.push_node(slim.op, &operands.collect::<Option<Vec<_>>>()?, node.site).ok()?;
-            for (result, id) in slim.results.into_iter().zip(results) {
-                self.place(&mut graph, &mut ids, node.outputs[result], id);
+            let operands = pruned.operands.iter().map(|operand| copied.get(node.inputs[*operand]));
+            let results = graph.push_node(pruned.op, &operands.collect::<Option<Vec<_>>>()?, node.site).ok()?;
+            for (result, id) in pruned.results.into_iter().zip(results) {
+                copied.set_named(&mut graph, node.outputs[result], id);
             }
         }
         for (output, _) in self.outputs.iter().zip(&keep.outputs).filter(|(_, keep)| **keep) {
-            graph.push_output(&output.name, ids[output.value.index()]?);
+            graph.push_output(&output.name, copied.get(output.value)?);
         }
         Some(graph)
-    }
-
-    /// Notes what a value is in another graph, which gets its name.
-    fn place(&self, graph: &mut Graph, ids: &mut [Option<ValueId>], value: ValueId, id: ValueId) {
-        ids[value.index()] = Some(id);
-        if let Some(name) = self.value_name(value) {
-            graph.set_value_name(id, name);
-        }
     }
 }
 
@@ -104,7 +93,7 @@ pub(crate) struct Keep {
 }
 
 /// What is left of an op: which operands it takes, and which results it gives.
-pub(crate) struct Slim {
+pub(crate) struct PrunedOp {
     pub(crate) op: Op,
     pub(crate) operands: Vec<usize>,
     pub(crate) results: Vec<usize>,
@@ -208,10 +197,10 @@ impl Need {
 
 /// Whether nothing is left out of an op if only these results are needed, and of its bodies that.
 fn all_of_op(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
-    let Some(Some(slim)) = node.op.bodied().and_then(|op| op.slim(results, bodies)) else { return true };
-    let pairs = node.op.bodies().into_iter().zip(slim.op.bodies());
-    slim.operands.len() == node.inputs.len()
-        && slim.results.len() == node.outputs.len()
+    let Some(Some(pruned)) = node.op.bodied().and_then(|op| op.pruned_for(results, bodies)) else { return true };
+    let pairs = node.op.bodies().into_iter().zip(pruned.op.bodies());
+    pruned.operands.len() == node.inputs.len()
+        && pruned.results.len() == node.outputs.len()
         && pairs.into_iter().all(|(before, after)| before.extent() == after.extent())
 }
 

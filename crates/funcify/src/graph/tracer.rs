@@ -145,7 +145,7 @@ pub(crate) struct ClosedBody {
 }
 
 impl BodyTrace {
-    /// Opens a body with these parameters. The values are poison after a failure.
+    /// Opens a body with these parameters. After a failure the values are failed ones.
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
         let guard = guard();
         let values = with_trace(|trace| {
@@ -162,7 +162,7 @@ impl BodyTrace {
             trace.bodies.push(body);
             values
         });
-        let values = values.unwrap_or_else(|| vec![Value::poison(); params.len()]);
+        let values = values.unwrap_or_else(|| vec![Value::failed(); params.len()]);
         (BodyTrace { guard, at: at.clone() }, values)
     }
 
@@ -196,13 +196,13 @@ pub(crate) fn trace_body(
     trace.close(&outputs)
 }
 
-/// Adds an op to the open body. After a failure, or if it fails, the only result is poison.
+/// Adds an op to the open body. After a failure, or if it fails, the only result is a failed value.
 pub(crate) fn emit(op: impl Into<Op>, operands: &[Value], site: Site) -> Vec<Value> {
     let op = op.into();
-    with_trace(|trace| trace.emit(op, operands, site)).flatten().unwrap_or_else(|| vec![Value::poison()])
+    with_trace(|trace| trace.emit(op, operands, site)).flatten().unwrap_or_else(|| vec![Value::failed()])
 }
 
-/// Remembers a failure that a builder function found, and gives poison. `operands` are shown in its excerpt.
+/// Remembers a failure that a builder function found, and gives a failed value. `operands` are shown in its excerpt.
 pub(crate) fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Value {
     let site = with_trace(|trace| trace.site).flatten().unwrap_or(site);
     // Made before the trace is borrowed: it may ask for the types of values.
@@ -214,7 +214,7 @@ pub(crate) fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(
         let error = error.with_excerpt(|| print::excerpt(&body.graph, op, &ids));
         trace.fail(error);
     });
-    Value::poison()
+    Value::failed()
 }
 
 /// Remembers that one of these operands cannot be used, if no op has failed before.
@@ -222,7 +222,7 @@ pub(crate) fn refuse(op: &str, site: Site, operands: &[Value]) {
     with_trace(|trace| trace.resolve_all(&Place::new(op, site), operands));
 }
 
-/// The type of a value; `None` if it is poison or its body is closed.
+/// The type of a value; `None` if its op failed, or if its body is closed.
 pub(crate) fn type_of(value: Value) -> Option<TensorType> {
     with_trace(|trace| {
         let (home, id) = value.parts()?;
@@ -249,23 +249,23 @@ pub(crate) fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> 
                 rule: "inputs are declared outside the bodies of loops".into(),
                 fix: "declare it before the loop; the body captures it".into(),
             });
-            return Value::poison();
+            return Value::failed();
         }
         let graph = &trace.bodies[0].graph;
         let taken = (0..graph.inputs().len()).any(|index| graph.input_name(index) == name);
         if taken || !is_identifier(name) {
             let rule = if taken { "an input of that name exists" } else { "it is not an identifier" };
             trace.fail(name_error(&at, "an input", name, rule));
-            return Value::poison();
+            return Value::failed();
         }
         if let Err(error) = super::sizes::check_type(&format!("the type of input `{name}`"), &ty, &at) {
             trace.fail(error);
-            return Value::poison();
+            return Value::failed();
         }
         let body = &mut trace.bodies[0];
         Value::new(body.home, body.graph.push_input(name, ty, is_static))
     });
-    value.unwrap_or_else(Value::poison)
+    value.unwrap_or_else(Value::failed)
 }
 
 /// Whether something has failed in the open trace: nothing is added any more, so the results of ops have no types.

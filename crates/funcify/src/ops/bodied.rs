@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{AssociativeScan, Call, Op, Scan, Switch, While};
 use crate::derivative::{Choices, Forward};
 use crate::error::Site;
-use crate::graph::{Graph, Need, Slim, emit};
+use crate::graph::{Graph, Need, PrunedOp, emit};
 use crate::types::{Dim, Replacements, Symbol, TensorType};
 use crate::value::Value;
 
@@ -40,7 +40,7 @@ pub(crate) trait Bodied {
 
     /// The op for these results alone, with the bodies as they are needed. `None` if it stays as it is; `Some(None)` if it cannot
     /// be made.
-    fn slim(&self, results: &[bool], bodies: &[Need]) -> Option<Option<Slim>>;
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<Option<PrunedOp>>;
 
     /// A program of the same meaning that is differentiated in its place.
     fn differentiated_as(&self, operands: &[TensorType], choices: &Choices) -> Option<Graph>;
@@ -136,8 +136,8 @@ impl Bodied for Scan {
         self.operands_for(results, &mut bodies[0])
     }
 
-    fn slim(&self, results: &[bool], bodies: &[Need]) -> Option<Option<Slim>> {
-        Some(self.slimmed(results, &bodies[0]))
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<Option<PrunedOp>> {
+        Some(self.pruned_for(results, &bodies[0]))
     }
 
     fn differentiated_as(&self, operands: &[TensorType], choices: &Choices) -> Option<Graph> {
@@ -187,8 +187,8 @@ impl Bodied for Switch {
         self.operands_for(results, bodies)
     }
 
-    fn slim(&self, results: &[bool], bodies: &[Need]) -> Option<Option<Slim>> {
-        Some(self.slimmed(results, bodies))
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<Option<PrunedOp>> {
+        Some(self.pruned_for(results, bodies))
     }
 
     fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Option<Graph> {
@@ -238,8 +238,8 @@ impl Bodied for While {
         self.operands_for(results, bodies)
     }
 
-    fn slim(&self, results: &[bool], bodies: &[Need]) -> Option<Option<Slim>> {
-        Some(self.slimmed(results, bodies))
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<Option<PrunedOp>> {
+        Some(self.pruned_for(results, bodies))
     }
 
     fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Option<Graph> {
@@ -289,8 +289,8 @@ impl Bodied for AssociativeScan {
         self.operands_for(results, &mut bodies[0])
     }
 
-    fn slim(&self, results: &[bool], bodies: &[Need]) -> Option<Option<Slim>> {
-        Some(self.slimmed(results, &bodies[0]))
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<Option<PrunedOp>> {
+        Some(self.pruned_for(results, &bodies[0]))
     }
 
     fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Option<Graph> {
@@ -342,7 +342,7 @@ impl Bodied for Call {
         vec![true; self.parts().last().map_or(self.arguments, |part| part.captured.end)]
     }
 
-    fn slim(&self, _: &[bool], _: &[Need]) -> Option<Option<Slim>> {
+    fn pruned_for(&self, _: &[bool], _: &[Need]) -> Option<Option<PrunedOp>> {
         None
     }
 

@@ -112,7 +112,7 @@ impl Cumulative {
     pub(crate) fn emit_loop(&self, x: Value, site: Site) -> Value {
         let rows = x.move_axis(self.axis as i64, 0);
         let results = self.as_scan(x).map(|scan| scan.emit_loop(&[rows], site)).unwrap_or_default();
-        results.first().map_or_else(Value::poison, |running| running.move_axis(0, self.axis as i64))
+        results.first().map_or_else(Value::failed, |running| running.move_axis(0, self.axis as i64))
     }
 
     /// The associative scan along axis 0 that it is. None after a failure.

@@ -64,18 +64,18 @@ impl OpRules for DynamicSlice {
             let op = DynamicSlice { axis: self.axis + 1, size: self.size.clone() };
             return emit_lanes(op, &[x.value, start.value]);
         }
-        let x = x.spread(size);
+        let x = x.materialized(size);
         if self.size.constant() == Some(0) {
             // Wherever it starts; the axis itself may be empty.
-            return vec![Batched::lanes(x.slice(self.axis as i64 + 1, 0..0))];
+            return vec![Batched::mapped(x.slice(self.axis as i64 + 1, 0..0))];
         }
-        if x.is_poison() {
+        if x.is_failed() {
             return Vec::new();
         }
         let shape = x.shape().with_dim(self.axis + 1, self.size.clone());
         let offsets = along(iota(self.size.clone(), DType::I64), self.axis + 1, &shape);
         let positions = lane_starts(start.value, &x.shape()[self.axis + 1], &self.size, &shape) + offsets;
-        vec![Batched::lanes(x.gather(self.axis as i64 + 1, positions))]
+        vec![Batched::mapped(x.gather(self.axis as i64 + 1, positions))]
     }
 
     fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {

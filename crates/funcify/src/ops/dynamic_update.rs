@@ -63,8 +63,8 @@ impl OpRules for DynamicUpdate {
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let [x, part, start] = [operands[0], operands[1], operands[2]];
         let axis = self.axis + 1;
-        let (x, part) = (x.spread(size), part.spread(size));
-        if x.is_poison() || part.is_poison() {
+        let (x, part) = (x.materialized(size), part.materialized(size));
+        if x.is_failed() || part.is_failed() {
             return Vec::new();
         }
         let length = part.shape()[axis].clone();
@@ -72,14 +72,14 @@ impl OpRules for DynamicUpdate {
             return emit_lanes(DynamicUpdate { axis }, &[x, part, start.value]);
         }
         if length.constant() == Some(0) {
-            return vec![Batched::lanes(x)];
+            return vec![Batched::mapped(x)];
         }
         // What each element of the result would be in the part.
         let shape = x.shape();
         let positions = along(iota(shape[axis].clone(), DType::I64), axis, &shape);
         let positions = positions - lane_starts(start.value, &shape[axis], &length, &shape);
         let inside = positions.ge(0) & positions.lt(value::size(length, DType::I64));
-        vec![Batched::lanes(select(inside, part.gather(axis as i64, positions), x))]
+        vec![Batched::mapped(select(inside, part.gather(axis as i64, positions), x))]
     }
 
     fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {

@@ -95,7 +95,7 @@ impl OpRules for MatMul {
         let (rows, inner) = (left.value.dim(1), left.value.dim(2));
         let tall = left.value.reshape([size.clone() * &rows, inner]);
         let product = tall.matmul(right.value);
-        vec![Batched::lanes(product.reshape([size.clone(), rows, right.value.dim(1)]))]
+        vec![Batched::mapped(product.reshape([size.clone(), rows, right.value.dim(1)]))]
     }
 
     fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {

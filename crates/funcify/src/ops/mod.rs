@@ -316,17 +316,17 @@ pub(crate) fn unbound(at: &Place, symbol: &Symbol) -> Error {
 
 /// Adds an op with one result to the open trace, for a batching rule.
 fn emit_lanes(op: impl Into<Op>, operands: &[Value]) -> Vec<Batched> {
-    emit(op, operands, Site::Unknown).into_iter().map(Batched::lanes).collect()
+    emit(op, operands, Site::Unknown).into_iter().map(Batched::mapped).collect()
 }
 
 /// Adds an op without operands to the open trace, for a batching rule: all lanes share its result.
 fn emit_shared(op: impl Into<Op>) -> Vec<Batched> {
-    emit(op, &[], Site::Unknown).into_iter().map(Batched::shared).collect()
+    emit(op, &[], Site::Unknown).into_iter().map(Batched::unmapped).collect()
 }
 
 /// The batching rule of an op that works element by element: the op itself, on operands that all have lanes.
 pub fn batch_elementwise(op: impl Into<Op>, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
-    let values: Vec<Value> = operands.iter().map(|operand| operand.spread(size)).collect();
+    let values: Vec<Value> = operands.iter().map(|operand| operand.materialized(size)).collect();
     emit_lanes(op, &values)
 }
 

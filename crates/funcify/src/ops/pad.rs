@@ -102,7 +102,7 @@ impl OpRules for Pad {
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let op = Pad { axis: self.axis + 1, ..self.clone() };
-        let (x, value) = (operands[0].spread(size), operands[1]);
+        let (x, value) = (operands[0].materialized(size), operands[1]);
         if !value.mapped {
             return emit_lanes(op, &[x, value.value]);
         }
@@ -111,7 +111,7 @@ impl OpRules for Pad {
         let padded = emit(op, &[x, constant(HostTensor::scalar(0.0).cast(x.dtype()))], Site::Unknown)[0];
         let ones = vec![Dim::from(1); x.rank() - 1];
         let values = value.value.reshape([std::slice::from_ref(size), ones.as_slice()].concat());
-        vec![Batched::lanes(select(inside, padded, values))]
+        vec![Batched::mapped(select(inside, padded, values))]
     }
 
     fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {

@@ -226,11 +226,11 @@ impl Reduce {
 
     fn cotangent(&self, x: Value, y: Value, cotangent: Value) -> Option<Value> {
         match self.kind {
-            ReduceKind::Sum => Some(self.spread(cotangent, x)),
-            ReduceKind::Prod => Some(self.spread(cotangent, x) * self.products_of_others(x)),
+            ReduceKind::Sum => Some(self.broadcast_back(cotangent, x)),
+            ReduceKind::Prod => Some(self.broadcast_back(cotangent, x) * self.products_of_others(x)),
             ReduceKind::Max | ReduceKind::Min => {
                 let passes = self.passes(x, y);
-                Some(select(passes, self.spread(self.share(x, y, passes, cotangent), x), 0.0))
+                Some(select(passes, self.broadcast_back(self.share(x, y, passes, cotangent), x), 0.0))
             }
             ReduceKind::Any | ReduceKind::All => None,
         }
@@ -238,7 +238,7 @@ impl Reduce {
 
     /// Which elements have the value of the extremum; all where that is NaN.
     fn passes(&self, x: Value, y: Value) -> Value {
-        let y = self.spread(y, x);
+        let y = self.broadcast_back(y, x);
         !(if self.kind == ReduceKind::Max { x.lt(y) } else { x.gt(y) })
     }
 
@@ -254,7 +254,7 @@ impl Reduce {
     }
 
     /// A result repeated along the axes that have disappeared.
-    fn spread(&self, y: Value, x: Value) -> Value {
+    fn broadcast_back(&self, y: Value, x: Value) -> Value {
         let shape = x.shape();
         let ones = self.axes.iter().fold(shape.clone(), |shape, axis| shape.with_dim(*axis, 1));
         y.reshape(ones).broadcast_to(shape)

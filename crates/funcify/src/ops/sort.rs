@@ -94,7 +94,7 @@ impl OpRules for Sort {
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let op = Sort { axis: self.axis + 1, ..*self };
-        emit(op, &[operands[0].value], Site::Unknown).into_iter().map(Batched::lanes).collect()
+        emit(op, &[operands[0].value], Site::Unknown).into_iter().map(Batched::mapped).collect()
     }
 
     fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {

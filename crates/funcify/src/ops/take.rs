@@ -71,11 +71,11 @@ impl OpRules for Take {
         let axis = self.axis as i64;
         match (x.mapped, indices.mapped) {
             (_, false) => emit_lanes(Take { axis: self.axis + 1 }, &[x.value, indices.value]),
-            (false, true) => vec![Batched::lanes(x.value.take(axis, indices.value).move_axis(axis, 0))],
+            (false, true) => vec![Batched::mapped(x.value.take(axis, indices.value).move_axis(axis, 0))],
             (true, true) => {
                 // [size, n, rest] by [size, count, rest], and the axes of the indices where the axis was.
                 let (x, indices) = (x.value.move_axis(axis + 1, 1), indices.value);
-                if x.is_poison() {
+                if x.is_failed() {
                     return Vec::new();
                 }
                 let (of_x, of_indices) = (x.shape(), indices.shape());
@@ -88,7 +88,7 @@ impl OpRules for Take {
                 let front = (0..self.axis).map(|axis| 1 + rank + axis);
                 let back = (self.axis..rest.rank()).map(|axis| 1 + rank + axis);
                 let axes: Vec<usize> = std::iter::once(0).chain(front).chain(1..1 + rank).chain(back).collect();
-                vec![Batched::lanes(taken.reshape(dims).transpose(axes))]
+                vec![Batched::mapped(taken.reshape(dims).transpose(axes))]
             }
         }
     }

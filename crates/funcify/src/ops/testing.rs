@@ -56,7 +56,7 @@ pub(crate) fn check_batch(text: &str, operands: &[(HostTensor, bool)]) {
                     Batched { value, mapped: *mapped }
                 });
                 let batched: Vec<Batched> = batched.collect();
-                op.batch(&size, &batched).iter().map(|result| result.spread(&size)).collect::<Vec<_>>()
+                op.batch(&size, &batched).iter().map(|result| result.materialized(&size)).collect::<Vec<_>>()
             })
         };
         failing::check(build);

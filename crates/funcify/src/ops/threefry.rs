@@ -101,7 +101,7 @@ impl OpRules for Threefry {
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
-        let operands: Vec<_> = operands.iter().map(|operand| operand.spread(size)).collect();
+        let operands: Vec<_> = operands.iter().map(|operand| operand.materialized(size)).collect();
         emit_lanes(self.clone(), &operands)
     }
 

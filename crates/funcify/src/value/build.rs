@@ -135,10 +135,10 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 pub fn select(predicate: Value, left: impl Into<Operand>, right: impl Into<Operand>) -> Value {
     let (left, right) = Operand::pair("select", left.into(), right.into());
     let Some((predicate, left)) = Value::broadcast_shapes("select", predicate, left) else {
-        return Value::poison();
+        return Value::failed();
     };
     let Some((predicate, right)) = Value::broadcast_shapes("select", predicate, right) else {
-        return Value::poison();
+        return Value::failed();
     };
     let left = left.broadcast_to(right.shape());
     emit(Select, &[predicate, left, right], Site::caller())[0]
@@ -149,7 +149,7 @@ pub fn select(predicate: Value, left: impl Into<Operand>, right: impl Into<Opera
 pub fn concat(parts: &[Value], axis: i64) -> Value {
     let rank = parts.first().map_or(0, |part| part.rank());
     let Some(axis) = super::operand::normal_axis("concat", axis, rank, parts) else {
-        return Value::poison();
+        return Value::failed();
     };
     emit(Concat { axis }, parts, Site::caller())[0]
 }

@@ -59,7 +59,7 @@ impl Value {
     pub fn var(self, axes: impl Into<Axes>) -> Value {
         let axes = axes.into();
         let Some(reduced) = axes.normal("var", self) else {
-            return Value::poison();
+            return Value::failed();
         };
         let mut mean = self.mean(axes.clone());
         for axis in reduced {
@@ -79,7 +79,7 @@ impl Value {
     pub fn tril(self, diagonal: i64) -> Value {
         match self.matrix("tril") {
             Some([rows, columns]) => select(tri_mask(rows, columns, diagonal), self, self.zeros_like()),
-            None => Value::poison(),
+            None => Value::failed(),
         }
     }
 
@@ -88,7 +88,7 @@ impl Value {
     pub fn triu(self, diagonal: i64) -> Value {
         match self.matrix("triu") {
             Some([rows, columns]) => select(tri_mask(rows, columns, diagonal - 1), self.zeros_like(), self),
-            None => Value::poison(),
+            None => Value::failed(),
         }
     }
 
@@ -96,7 +96,7 @@ impl Value {
     #[track_caller]
     pub fn diagonal(self) -> Value {
         let Some([rows, columns]) = self.matrix("diagonal") else {
-            return Value::poison();
+            return Value::failed();
         };
         if rows != columns {
             return fail("diagonal", Site::caller(), &[self], |at| {
@@ -112,7 +112,7 @@ impl Value {
     fn matrix(self, op: &str) -> Option<[Dim; 2]> {
         let shape = self.shape();
         let rank = shape.rank();
-        if rank >= 2 && !self.is_poison() {
+        if rank >= 2 && !self.is_failed() {
             return Some([shape[rank - 2].clone(), shape[rank - 1].clone()]);
         }
         fail(op, Site::caller(), &[self], |at| {

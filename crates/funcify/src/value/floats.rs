@@ -24,14 +24,14 @@ impl Value {
     /// ```
     #[track_caller]
     pub fn bitcast(self, dtype: DType) -> Value {
-        if self.dtype() == dtype && !self.is_poison() { self } else { self.emit(Bitcast { dtype }) }
+        if self.dtype() == dtype && !self.is_failed() { self } else { self.emit(Bitcast { dtype }) }
     }
 
     /// Whether the sign is negative, that of -0 and of NaN too: booleans of the same shape. Of numbers of every type;
     /// integers are negative below 0. No derivative passes through it. As JAX's `jnp.signbit`.
     #[track_caller]
     pub fn signbit(self) -> Value {
-        if !self.dtype().is_float() || self.is_poison() {
+        if !self.dtype().is_float() || self.is_failed() {
             return self.lt(0);
         }
         let layout = Layout::of(self.dtype());
@@ -68,7 +68,7 @@ impl Value {
     #[track_caller]
     pub fn frexp(self) -> (Value, Value) {
         let dtype = self.dtype();
-        if !dtype.is_float() && !self.is_poison() {
+        if !dtype.is_float() && !self.is_failed() {
             let refused = self.not_floats("frexp");
             return (refused, refused);
         }
@@ -94,7 +94,7 @@ impl Value {
     #[track_caller]
     pub fn ldexp(self, exponent: impl Into<Operand>) -> Value {
         let dtype = self.dtype();
-        if self.is_poison() {
+        if self.is_failed() {
             return self;
         }
         if !dtype.is_float() {
@@ -104,7 +104,7 @@ impl Value {
         let x = self.cast(layout.float);
         let scaled = match exponent.into() {
             Operand::Int(exponent) => layout.steps(exponent).into_iter().fold(x, |x, step| x * layout.constant(step)),
-            Operand::Value(exponent) if exponent.is_poison() => return exponent,
+            Operand::Value(exponent) if exponent.is_failed() => return exponent,
             Operand::Value(exponent) if exponent.dtype().is_int() => {
                 layout.powers(exponent).into_iter().fold(x, |x, power| x * power)
             }

@@ -45,7 +45,7 @@ impl Value {
     }
 
     /// What an op that failed gives.
-    pub(crate) fn poison() -> Self {
+    pub(crate) fn failed() -> Self {
         Value { home: 0, id: None }
     }
 
@@ -59,7 +59,7 @@ impl Value {
     }
 
     /// Whether an op has failed, so that nothing more is built from this value.
-    pub(crate) fn is_poison(self) -> bool {
+    pub(crate) fn is_failed(self) -> bool {
         tracer::type_of(self).is_none()
     }
 
@@ -105,7 +105,7 @@ impl Value {
     /// Elementwise conversion to another dtype; the value itself if it has that dtype.
     #[track_caller]
     pub fn cast(self, dtype: DType) -> Value {
-        if self.dtype() == dtype && !self.is_poison() { self } else { self.emit(Cast { dtype }) }
+        if self.dtype() == dtype && !self.is_failed() { self } else { self.emit(Cast { dtype }) }
     }
 
     /// Zeros (`false` for booleans) of its type.
@@ -130,7 +130,7 @@ impl Value {
     /// left is a row, on the right a column, and that axis disappears again. Numbers of one dtype; integers wrap.
     #[track_caller]
     pub fn matmul(self, right: Value) -> Value {
-        if self.is_poison() || right.is_poison() {
+        if self.is_failed() || right.is_failed() {
             return emit(MatMul, &[self, right], Site::caller())[0];
         }
         let left_matrix = if self.rank() == 1 { self.unsqueeze(0) } else { self };
@@ -153,7 +153,7 @@ impl Value {
     fn reduce(self, kind: ReduceKind, axes: Axes) -> Value {
         match axes.normal(kind.name(), self) {
             Some(axes) => self.emit(Reduce { kind, axes }),
-            None => Value::poison(),
+            None => Value::failed(),
         }
     }
 
@@ -162,7 +162,7 @@ impl Value {
     pub fn mean(self, axes: impl Into<Axes>) -> Value {
         let axes = axes.into();
         let Some(reduced) = axes.normal("mean", self) else {
-            return Value::poison();
+            return Value::failed();
         };
         let shape = self.shape();
         let count = reduced.iter().fold(Dim::from(1), |product, axis| product * &shape[*axis]);
@@ -179,7 +179,7 @@ impl Value {
     #[track_caller]
     pub fn broadcast_to(self, shape: impl Into<Shape>) -> Value {
         let shape = shape.into();
-        if self.shape() == shape && !self.is_poison() { self } else { self.emit(Broadcast { shape }) }
+        if self.shape() == shape && !self.is_failed() { self } else { self.emit(Broadcast { shape }) }
     }
 
     /// The same elements under another shape.
@@ -211,7 +211,7 @@ impl Value {
         let rank = self.rank();
         let normal = [from, to].map(|axis| normal_axis("move_axis", axis, rank, &[self]));
         let [Some(from), Some(to)] = normal else {
-            return Value::poison();
+            return Value::failed();
         };
         if from == to {
             return self;
@@ -227,7 +227,7 @@ impl Value {
         let shape = self.shape();
         match normal_axis("unsqueeze", axis, shape.rank() + 1, &[self]) {
             Some(axis) => self.reshape(shape.with_inserted(axis, 1)),
-            None => Value::poison(),
+            None => Value::failed(),
         }
     }
 
@@ -237,7 +237,7 @@ impl Value {
         let shape = self.shape();
         match normal_axis("squeeze", axis, shape.rank(), &[self]) {
             Some(axis) => self.reshape(shape.without(axis)),
-            None => Value::poison(),
+            None => Value::failed(),
         }
     }
 
@@ -253,7 +253,7 @@ impl Value {
     pub fn slice_step(self, axis: i64, range: impl SliceRange, step: usize) -> Value {
         let shape = self.shape();
         let Some(axis) = normal_axis("slice", axis, shape.rank(), &[self]) else {
-            return Value::poison();
+            return Value::failed();
         };
         let (start, limit) = range.bounds(&shape[axis]);
         self.emit(Slice { axis, start, limit, step })
@@ -263,12 +263,12 @@ impl Value {
     #[track_caller]
     pub fn unstack<const N: usize>(self, axis: i64) -> [Value; N] {
         let size = self.dim(axis);
-        if !self.is_poison() && size != Dim::from(N) {
+        if !self.is_failed() && size != Dim::from(N) {
             fail("unstack", Site::caller(), &[self], |at| {
                 at.mismatch("the axis", format!("size {N}"), size, "take as many parts as the axis has")
             });
         }
-        let mut parts = [Value::poison(); N];
+        let mut parts = [Value::failed(); N];
         for (position, part) in parts.iter_mut().enumerate() {
             *part = self.index(axis, position as i64);
         }
@@ -280,7 +280,7 @@ impl Value {
     pub fn index(self, axis: i64, position: i64) -> Value {
         let shape = self.shape();
         let Some(axis) = normal_axis("index", axis, shape.rank(), &[self]) else {
-            return Value::poison();
+            return Value::failed();
         };
         let start = if position < 0 { shape[axis].clone() + position } else { Dim::from(position) };
         let limit = start.clone() + 1;
@@ -347,14 +347,14 @@ impl Value {
     fn with_axis_and<O: Into<Op>>(self, name: &str, axis: i64, others: &[Value], op: impl FnOnce(usize) -> O) -> Value {
         match normal_axis(name, axis, self.rank(), &[self]) {
             Some(axis) => emit(op(axis), &[&[self], others].concat(), Site::caller())[0],
-            None => Value::poison(),
+            None => Value::failed(),
         }
     }
 
     /// Both values with the shape that they have in common; `None` after a failure.
     #[track_caller]
     fn broadcast_shapes(op: &str, left: Value, right: Value) -> Option<(Value, Value)> {
-        if left.is_poison() || right.is_poison() {
+        if left.is_failed() || right.is_failed() {
             tracer::refuse(op, Site::caller(), &[left, right]);
             return None;
         }

@@ -179,7 +179,7 @@ impl Operand {
         let (left, right) = Operand::pair(op.name(), left, right);
         match Value::broadcast_shapes(op.name(), left, right) {
             Some((left, right)) => emit(op, &[left, right], Site::caller())[0],
-            None => Value::poison(),
+            None => Value::failed(),
         }
     }
 }

@@ -24,7 +24,7 @@ impl Value {
     #[track_caller]
     pub fn dot_general(self, right: Value, contracting: &[(i64, i64)], batch: &[(i64, i64)]) -> Value {
         let operands = [self, right];
-        if self.is_poison() || right.is_poison() {
+        if self.is_failed() || right.is_failed() {
             return emit(MatMul, &operands, Site::caller())[0];
         }
         let normal = |(left_axis, right_axis): &(i64, i64)| {
@@ -33,7 +33,7 @@ impl Value {
         };
         let pairs = contracting.iter().map(normal).collect::<Option<Vec<_>>>();
         let (Some(pairs), Some(batch)) = (pairs, batch.iter().map(normal).collect::<Option<Vec<_>>>()) else {
-            return Value::poison();
+            return Value::failed();
         };
         let (shape, right_shape) = (self.shape(), right.shape());
         let all: Vec<(usize, usize)> = batch.iter().chain(&pairs).copied().collect();
@@ -56,7 +56,7 @@ impl Value {
         let right = Arranged::new(right, axes(&batch, |pair| pair.1), axes(&pairs, |pair| pair.1));
         let product = left.matrices(true).matmul(right.matrices(false));
         let dims = [left.sizes(&left.batch), left.sizes(&left.free), right.sizes(&right.free)].concat();
-        if product.is_poison() || product.shape().dims() == dims { product } else { product.reshape(dims) }
+        if product.is_failed() || product.shape().dims() == dims { product } else { product.reshape(dims) }
     }
 }
 
@@ -98,8 +98,8 @@ impl Arranged {
 /// written out.
 #[track_caller]
 pub fn einsum(equation: &str, operands: &[Value]) -> Value {
-    if operands.iter().any(|operand| operand.is_poison()) {
-        return Value::poison();
+    if operands.iter().any(|operand| operand.is_failed()) {
+        return Value::failed();
     }
     let (terms, result) = match parse(equation, operands) {
         Ok(parsed) => parsed,
@@ -111,7 +111,7 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
     };
     let mut rest = operands.iter().copied().zip(terms);
     let Some(first) = rest.next() else {
-        return Value::poison();
+        return Value::failed();
     };
     let mut rest: Vec<(Value, Vec<char>)> = rest.rev().collect();
     let mut product = first;
@@ -131,7 +131,7 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
     }
     let (value, term) = summed(product, |letter| result.contains(letter));
     let order: Vec<usize> = result.iter().filter_map(|letter| term.iter().position(|other| other == letter)).collect();
-    if order.iter().copied().eq(0..order.len()) || value.is_poison() { value } else { value.transpose(order) }
+    if order.iter().copied().eq(0..order.len()) || value.is_failed() { value } else { value.transpose(order) }
 }
 
 /// The sum over the axes whose letters are not kept.

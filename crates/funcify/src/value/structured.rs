@@ -47,10 +47,10 @@ impl Value {
                 let results = emit(Sort { axis, descending }, &[self], Site::caller());
                 match results[..] {
                     [sorted, positions] => (sorted, positions),
-                    _ => (Value::poison(), Value::poison()),
+                    _ => (Value::failed(), Value::failed()),
                 }
             }
-            None => (Value::poison(), Value::poison()),
+            None => (Value::failed(), Value::failed()),
         }
     }
 
@@ -66,8 +66,8 @@ impl Value {
     #[track_caller]
     pub fn top_k(self, axis: i64, k: impl Into<Dim>) -> (Value, Value) {
         let (sorted, positions) = self.sort(axis, true);
-        if sorted.is_poison() {
-            return (Value::poison(), Value::poison());
+        if sorted.is_failed() {
+            return (Value::failed(), Value::failed());
         }
         let k = k.into();
         (sorted.slice(axis, Dim::from(0)..k.clone()), positions.slice(axis, Dim::from(0)..k))
@@ -116,7 +116,7 @@ impl Value {
     /// 1 at each integer's own place along a new last axis of that size, else 0; all 0 for an integer outside of it.
     #[track_caller]
     pub fn one_hot(self, size: impl Into<Dim>, dtype: DType) -> Value {
-        if !self.is_poison() && !self.dtype().is_int() {
+        if !self.is_failed() && !self.dtype().is_int() {
             return crate::graph::fail("one_hot", Site::caller(), &[self], |at| {
                 at.mismatch("the indices", "an integer type", self.ty(), "cast the indices to i64")
             });

@@ -1,4 +1,4 @@
-//! The front doors: `vmap(xs, |x| y)` inside a trace, and `Graph::vmap` from graph to graph.
+//! The entry points: `vmap(xs, |x| y)` inside a trace, and `Graph::vmap` from graph to graph.
 
 use super::ragged::refuse_outputs;
 use super::{Batched, inline};
@@ -122,8 +122,8 @@ impl VmapOptions {
 
     /// The results with their lanes where they are wanted.
     fn place(&self, at: &Place, name: &str, result: Batched, size: &Dim) -> Value {
-        let value = result.spread(size);
-        if value.is_poison() {
+        let value = result.materialized(size);
+        if value.is_failed() {
             return value;
         }
         match normal_axis(self.out_axis, value.rank()) {
@@ -212,12 +212,12 @@ pub fn vmap_with<X: Tree, Y: Tree>(options: VmapOptions, xs: X, body: impl FnOnc
         Err(refused) => {
             let (error, values) = *refused;
             // A leaf without a type comes of an earlier failure, which is the one that is reported.
-            if !leaves.iter().any(|(_, value)| value.is_poison()) {
+            if !leaves.iter().any(|(_, value)| value.is_failed()) {
                 fail(&at.op, at.site, &values, |_| error);
             }
-            let ys = body(tree::rebuild(&xs, &vec![Value::poison(); leaves.len()]));
+            let ys = body(tree::rebuild(&xs, &vec![Value::failed(); leaves.len()]));
             let count = tree::leaves(&ys, "y").len();
-            tree::rebuild(&ys, &vec![Value::poison(); count])
+            tree::rebuild(&ys, &vec![Value::failed(); count])
         }
     }
 }
@@ -234,10 +234,10 @@ pub(crate) fn trace_lanes<X: Tree, Y: Tree>(
     let (closed, ys) = trace_lane(at, leaves, &xs, body);
     let names = tree::leaves(&ys, "y");
     let Some((graph, captures)) = closed else {
-        return tree::rebuild(&ys, &vec![Value::poison(); names.len()]);
+        return tree::rebuild(&ys, &vec![Value::failed(); names.len()]);
     };
     let mapped = leaves.iter().filter(|leaf| leaf.mapped).copied();
-    let inputs: Vec<Batched> = mapped.chain(captures.into_iter().map(Batched::shared)).collect();
+    let inputs: Vec<Batched> = mapped.chain(captures.into_iter().map(Batched::unmapped)).collect();
     at_site(at.site, || {
         let results = inline(&graph, size, &inputs);
         refuse_outputs(&graph, &at.op, at.site);
@@ -261,7 +261,7 @@ pub(crate) fn trace_lane<X: Tree, Y: Tree>(
     let (trace, lanes) = BodyTrace::open(at, "", &params);
     let mut lanes = lanes.into_iter();
     let arguments: Vec<Value> = (leaves.iter())
-        .map(|leaf| if leaf.mapped { lanes.next().unwrap_or_else(Value::poison) } else { leaf.value })
+        .map(|leaf| if leaf.mapped { lanes.next().unwrap_or_else(Value::failed) } else { leaf.value })
         .collect();
     let ys = body(tree::rebuild(xs, &arguments));
     let closed = trace.close(&tree::leaves(&ys, "y"));
@@ -293,8 +293,8 @@ fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Lanes
     }
     let size = first.map_or(Dim::from(0), |(_, size)| size.clone());
     let in_front = |(axis, (_, value)): (&Option<usize>, &(String, Value))| match axis {
-        Some(axis) => Batched::lanes(value.move_axis(*axis as i64, 0)),
-        None => Batched::shared(*value),
+        Some(axis) => Batched::mapped(value.move_axis(*axis as i64, 0)),
+        None => Batched::unmapped(*value),
     };
     let values = at_site(at.site, || axes.iter().zip(leaves).map(in_front).collect());
     Ok((size, values))
@@ -330,11 +330,11 @@ impl Graph {
                     values.push(match axis {
                         Some(axis) => {
                             let ty = ty.with_shape(ty.shape.with_inserted(*axis, lanes.clone()));
-                            Batched::lanes(tracer::input(name, ty, false, at.site).move_axis(*axis as i64, 0))
+                            Batched::mapped(tracer::input(name, ty, false, at.site).move_axis(*axis as i64, 0))
                         }
                         None => {
                             let is_static = self.inputs()[index].is_static;
-                            Batched::shared(tracer::input(name, ty.clone(), is_static, at.site))
+                            Batched::unmapped(tracer::input(name, ty.clone(), is_static, at.site))
                         }
                     });
                 }

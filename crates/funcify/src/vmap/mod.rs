@@ -1,7 +1,7 @@
 //! Batching: a program on one lane becomes a program on many.
 //!
 //! Each op has a rule, [`OpRules::batch`], beside its type rule. Lanes lie along axis 0
-//! of a value inside of a batched program; the front doors, [`vmap`], [`vmap_with`] and
+//! of a value inside of a batched program; the entry points, [`vmap`], [`vmap_with`] and
 //! [`Graph::vmap`](crate::Graph::vmap), move the axes that the user names there and back. What no lane differs in is
 //! computed once. The meaning is that of JAX's `vmap`.
 
@@ -29,12 +29,12 @@ pub struct Batched {
 
 impl Batched {
     /// A value with one slice a lane along axis 0.
-    pub fn lanes(value: Value) -> Self {
+    pub fn mapped(value: Value) -> Self {
         Batched { value, mapped: true }
     }
 
     /// A value that is the same for all lanes.
-    pub fn shared(value: Value) -> Self {
+    pub fn unmapped(value: Value) -> Self {
         Batched { value, mapped: false }
     }
 
@@ -44,16 +44,16 @@ impl Batched {
     }
 
     /// With one slice for each of `size` lanes along axis 0: repeated, if all share it.
-    pub fn spread(&self, size: &Dim) -> Value {
-        match self.mapped || self.value.is_poison() {
+    pub fn materialized(&self, size: &Dim) -> Value {
+        match self.mapped || self.value.is_failed() {
             true => self.value,
             false => self.value.broadcast_to(self.value.shape().with_inserted(0, size.clone())),
         }
     }
 
     /// With lanes, if `mapped` or if it has them already.
-    pub(crate) fn spread_if(self, mapped: bool, size: &Dim) -> Self {
-        if mapped { Batched::lanes(self.spread(size)) } else { self }
+    pub(crate) fn materialized_if(self, mapped: bool, size: &Dim) -> Self {
+        if mapped { Batched::mapped(self.materialized(size)) } else { self }
     }
 }
 
@@ -65,14 +65,14 @@ pub(crate) fn lanes_type(ty: &TensorType, mapped: bool, size: &Dim) -> TensorTyp
 
 /// For each lane `yes` where the mask, a boolean a lane, is true, else `no`.
 pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -> Batched {
-    let (yes, no) = (yes.spread(size), no.spread(size));
-    if mask.is_poison() || yes.is_poison() || no.is_poison() {
-        return Batched::lanes(Value::poison());
+    let (yes, no) = (yes.materialized(size), no.materialized(size));
+    if mask.is_failed() || yes.is_failed() || no.is_failed() {
+        return Batched::mapped(Value::failed());
     }
     let mut dims = vec![Dim::from(1); yes.rank()];
     dims[0] = size.clone();
     let mask = mask.reshape(dims).broadcast_to(yes.shape());
-    Batched::lanes(emit(Select, &[mask, yes, no], Site::Unknown)[0])
+    Batched::mapped(emit(Select, &[mask, yes, no], Site::Unknown)[0])
 }
 
 /// A value of what only some lanes run: no derivative comes back from the others, where the program may be undefined.
@@ -91,7 +91,7 @@ pub(crate) fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Vec<Batch
     let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
         node.op.binds().for_each(remove_size_by_lane);
         let results = at_site(node.site, || match ragged::symbol_in(graph, node) {
-            _ if has_failed() || operands.iter().any(|operand| operand.value.is_poison()) => Vec::new(),
+            _ if has_failed() || operands.iter().any(|operand| operand.value.is_failed()) => Vec::new(),
             None => batch_node(&node.op, size, &operands),
             Some(symbol) => ragged::batch(graph, node, size, &operands).unwrap_or_else(|| {
                 ragged::refuse(node.op.name(), node.site, &symbol);
@@ -101,17 +101,17 @@ pub(crate) fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Vec<Batch
         keep_names(graph, node, results.iter().map(|result| result.value));
         results
     });
-    replayed.outputs(|| Batched::shared(Value::poison()))
+    replayed.outputs(|| Batched::unmapped(Value::failed()))
 }
 
 /// Applies the rule of one op, if any operand has lanes. Nothing after a failure.
 fn batch_node(op: &Op, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
-    if has_failed() || operands.iter().any(|operand| operand.value.is_poison()) {
+    if has_failed() || operands.iter().any(|operand| operand.value.is_failed()) {
         return Vec::new();
     }
     if operands.iter().any(|operand| operand.mapped) {
         return op.batch(size, operands);
     }
     let values: Vec<Value> = operands.iter().map(|operand| operand.value).collect();
-    emit(op.clone(), &values, Site::Unknown).into_iter().map(Batched::shared).collect()
+    emit(op.clone(), &values, Site::Unknown).into_iter().map(Batched::unmapped).collect()
 }

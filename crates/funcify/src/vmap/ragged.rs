@@ -73,7 +73,7 @@ pub(crate) fn padded_shape(shape: &Shape) -> Option<Shape> {
 pub(crate) fn of_lanes(dim: &Dim) -> Option<Batched> {
     let sizes = sizes_by_lane();
     let Some(by_lane) = sizes.iter().rev().find(|size| dim.symbols().contains(&&size.symbol)) else {
-        return Some(Batched::shared(size(dim, DType::I64)));
+        return Some(Batched::unmapped(size(dim, DType::I64)));
     };
     let slope = slope(dim, &by_lane.symbol);
     if is_ragged(&slope) {
@@ -81,14 +81,14 @@ pub(crate) fn of_lanes(dim: &Dim) -> Option<Batched> {
     }
     let counts = if slope == Dim::from(1) { by_lane.counts } else { by_lane.counts * size(&slope, DType::I64) };
     let rest = dim.replaced(&BTreeMap::from([(by_lane.symbol.clone(), Dim::from(0))]));
-    Some(Batched::lanes(if rest == Dim::from(0) { counts } else { counts + of_lanes(&rest)?.value }))
+    Some(Batched::mapped(if rest == Dim::from(0) { counts } else { counts + of_lanes(&rest)?.value }))
 }
 
 /// Which positions along an axis of so many are a lane's own: `true` below its size. A row a lane.
 fn below(own: Batched, rows: &Dim, lanes: &Dim) -> Value {
     let shape = [lanes.clone(), rows.clone()];
     let positions = iota(rows, DType::I64).broadcast_to(shape.clone());
-    own.spread(lanes).unsqueeze(1).broadcast_to(shape).gt(positions)
+    own.materialized(lanes).unsqueeze(1).broadcast_to(shape).gt(positions)
 }
 
 /// A row a lane along `axis` of one lane, repeated along the other axes of `shape`, which has the lanes.
@@ -100,14 +100,14 @@ fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
 
 /// With `fill`, a scalar, in place of what is behind the first `own` positions along `axis`.
 fn masked(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Batched {
-    let value = value.spread(lanes);
-    if value.is_poison() {
-        return Batched::lanes(value);
+    let value = value.materialized(lanes);
+    if value.is_failed() {
+        return Batched::mapped(value);
     }
     let shape = value.shape();
     let mask = along(below(own, &shape[axis + 1], lanes), axis, &shape);
     let fill = fill.broadcast_to(&shape);
-    Batched::lanes(emit(crate::ops::Select, &[mask, value, fill], Site::Unknown)[0])
+    Batched::mapped(emit(crate::ops::Select, &[mask, value, fill], Site::Unknown)[0])
 }
 
 fn zero(dtype: DType) -> Value {
@@ -120,20 +120,20 @@ pub(crate) fn shifted(value: Batched, axis: usize, rows: &Dim, offset: Batched, 
     let dtype = value.value.dtype();
     // One more, so that there is something to take.
     let more = Op::from(Pad { axis, low: 0.into(), high: 1.into(), interior: 0 });
-    let longer = batch_node(&more, lanes, &[value, Batched::shared(zero(dtype))]);
-    let Some(longer) = longer.first().copied().filter(|longer| !longer.value.is_poison()) else {
-        return Batched::lanes(Value::poison());
+    let longer = batch_node(&more, lanes, &[value, Batched::unmapped(zero(dtype))]);
+    let Some(longer) = longer.first().copied().filter(|longer| !longer.value.is_failed()) else {
+        return Batched::mapped(Value::failed());
     };
     let shape = [lanes.clone(), rows.clone()];
-    let spread = |of_lane: Batched| of_lane.spread(lanes).unsqueeze(1).broadcast_to(shape.clone());
+    let spread = |of_lane: Batched| of_lane.materialized(lanes).unsqueeze(1).broadcast_to(shape.clone());
     let positions = iota(rows, DType::I64).broadcast_to(shape.clone()) - spread(offset);
     let is_own = positions.ge(0) & spread(own).gt(positions);
-    let taken = batch_node(&Take { axis }.into(), lanes, &[longer, Batched::lanes(positions)]);
-    let Some(taken) = taken.first().map(|taken| taken.spread(lanes)).filter(|taken| !taken.is_poison()) else {
-        return Batched::lanes(Value::poison());
+    let taken = batch_node(&Take { axis }.into(), lanes, &[longer, Batched::mapped(positions)]);
+    let Some(taken) = taken.first().map(|taken| taken.materialized(lanes)).filter(|taken| !taken.is_failed()) else {
+        return Batched::mapped(Value::failed());
     };
     let mask = along(is_own, axis, &taken.shape());
-    Batched::lanes(emit(crate::ops::Select, &[mask, taken, zero(dtype).broadcast_to(taken.shape())], Site::Unknown)[0])
+    Batched::mapped(emit(crate::ops::Select, &[mask, taken, zero(dtype).broadcast_to(taken.shape())], Site::Unknown)[0])
 }
 
 /// The symbol by which a node is ragged: in its attributes, its results, or in the bodies of a loop.
@@ -176,16 +176,16 @@ pub(super) fn batch(graph: &Graph, node: &Node, lanes: &Dim, operands: &[Batched
                 Source::Node(source, _) => matches!(graph.node(source).op, Op::Constant(_)),
                 Source::Input(_) => false,
             };
-            if is_constant || result.value.is_poison() || !result.value.dtype().is_float() {
+            if is_constant || result.value.is_failed() || !result.value.dtype().is_float() {
                 return Some(vec![result]);
             }
             // ragged-c2
             let ragged = (0..types.results[0].rank()).filter(|axis| is_ragged(&types.results[0].shape[*axis]));
             let guard = |result: Batched, axis: usize| {
                 let own = of_lanes(&types.results[0].shape[axis])?;
-                let value = result.spread(lanes);
+                let value = result.materialized(lanes);
                 let mask = along(below(own, &value.shape()[axis + 1], lanes), axis, &value.shape());
-                Some(Batched::lanes(emit(crate::ops::Select, &[mask, value, value.stop_gradient()], Site::Unknown)[0]))
+                Some(Batched::mapped(emit(crate::ops::Select, &[mask, value, value.stop_gradient()], Site::Unknown)[0]))
             };
             let mut result = result;
             for axis in ragged {
@@ -238,11 +238,11 @@ pub(super) fn batch(graph: &Graph, node: &Node, lanes: &Dim, operands: &[Batched
                 let part = shifted(*operand, axis, &rows, of_lanes(&start)?, of_lanes(dim)?, lanes);
                 all = Some(match all {
                     None => part,
-                    Some(before) if part.value.is_poison() || before.value.is_poison() => part,
+                    Some(before) if part.value.is_failed() || before.value.is_failed() => part,
                     Some(before) => {
                         let shape = part.value.shape();
                         let mask = along(below(of_lanes(&start)?, &rows, lanes), axis, &shape);
-                        Batched::lanes(emit(crate::ops::Select, &[mask, before.value, part.value], Site::Unknown)[0])
+                        Batched::mapped(emit(crate::ops::Select, &[mask, before.value, part.value], Site::Unknown)[0])
                     }
                 });
                 start = next;

@@ -221,7 +221,7 @@ fn counted_down(g: &Builder) -> Value {
     rows[0]
 }
 
-/// The results of a program that is written as text: a downward loop with given rows has no other front door.
+/// The results of a program that is written as text: a downward loop with given rows has no other entry point.
 fn applied(text: &str, inputs: &[Value]) -> Vec<Value> {
     match Graph::parse(text) {
         Ok(graph) => graph.apply(inputs),

@@ -28,7 +28,7 @@ pub(super) fn batch(op: &AssociativeScan, size: &Dim, operands: &[Batched]) -> V
             let inputs: Vec<Batched> = elements.chain(captured.iter().copied()).collect();
             let results = inline(&op.combine, size, &inputs).into_iter().zip(op.combine.outputs()).zip(&mut found);
             let output = |((result, output), mapped): ((Batched, &crate::graph::Output), &mut bool)| {
-                let result = result.spread_if(*mapped, size);
+                let result = result.materialized_if(*mapped, size);
                 *mapped = result.mapped;
                 (output.name.clone(), result.value)
             };
@@ -37,15 +37,15 @@ pub(super) fn batch(op: &AssociativeScan, size: &Dim, operands: &[Batched]) -> V
         let Some(closed) = closed else { return Vec::new() };
         if found == mapped {
             let rows = |(leaf, mapped): (&Batched, &bool)| match mapped {
-                true => leaf.spread(size).move_axis(0, 1),
+                true => leaf.materialized(size).move_axis(0, 1),
                 false => leaf.value,
             };
             let operands: Vec<Value> = xs.iter().zip(&mapped).map(rows).chain(closed.captures).collect();
             let op = AssociativeScan { combine: Arc::new(closed.graph), ..op.clone() };
             let results = emit(op, &operands, Site::Unknown).into_iter().zip(mapped);
             let result = |(value, mapped): (Value, bool)| match mapped {
-                true => Batched::lanes(value.move_axis(1, 0)),
-                false => Batched::shared(value),
+                true => Batched::mapped(value.move_axis(1, 0)),
+                false => Batched::unmapped(value),
             };
             return results.map(result).collect();
         }

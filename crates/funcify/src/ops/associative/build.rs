@@ -1,4 +1,4 @@
-//! The front door: `associative_scan(xs, |a, b| combined)`.
+//! The entry point: `associative_scan(xs, |a, b| combined)`.
 
 use std::sync::Arc;
 
@@ -85,13 +85,13 @@ pub fn associative_scan_with<X: Tree>(options: AssociativeScanOptions, xs: X, co
     let combined = combine(tree::rebuild(&xs, a), tree::rebuild(&xs, b));
     let results = tree::leaves(&combined, "x");
     check_combined(&at, &params, &leaves, &results);
-    let poison = || tree::rebuild(&xs, &vec![Value::poison(); leaves.len()]);
-    let Some(closed) = trace.close(&results) else { return poison() };
+    let failed = || tree::rebuild(&xs, &vec![Value::failed(); leaves.len()]);
+    let Some(closed) = trace.close(&results) else { return failed() };
     let op = AssociativeScan { combine: Arc::new(closed.graph), leaves: leaves.len(), reverse: options.reverse };
     let operands: Vec<Value> = in_front.iter().map(|(_, value)| *value).chain(closed.captures).collect();
     let ys = emit(op, &operands, at.site);
-    if ys.len() != leaves.len() || ys.iter().any(|y| y.is_poison()) {
-        return poison();
+    if ys.len() != leaves.len() || ys.iter().any(|y| y.is_failed()) {
+        return failed();
     }
     let ys: Vec<Value> = at_site(at.site, || ys.into_iter().map(|y| y.move_axis(0, options.axis)).collect());
     tree::rebuild(&xs, &ys)
@@ -99,7 +99,7 @@ pub fn associative_scan_with<X: Tree>(options: AssociativeScanOptions, xs: X, co
 
 /// The leaf with its elements in front.
 fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
-    if value.is_poison() {
+    if value.is_failed() {
         return value;
     }
     let ty = value.ty();
@@ -127,7 +127,7 @@ fn check_lengths(at: &Place, leaves: &[(String, Value)]) {
         });
         return;
     };
-    if leaves.iter().any(|(_, value)| value.is_poison()) {
+    if leaves.iter().any(|(_, value)| value.is_failed()) {
         return;
     }
     let expected = first.dim(0);
@@ -147,7 +147,7 @@ fn check_combined(
     leaves: &[(String, Value)],
     results: &[(String, Value)],
 ) {
-    if leaves.iter().chain(results).any(|(_, value)| value.is_poison()) {
+    if leaves.iter().chain(results).any(|(_, value)| value.is_failed()) {
         return;
     }
     let names = |leaves: &[(String, Value)]| {

@@ -37,7 +37,7 @@ pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Vec<Dual> {
         }
         let closed = trace_body("associative_scan", op.combine.name(), &params, |values| {
             let mut values = values.iter().copied();
-            let mut next = || values.next().unwrap_or_else(Value::poison);
+            let mut next = || values.next().unwrap_or_else(Value::failed);
             let flags = active.iter().chain(&active);
             let elements = flags.map(|active| Dual { primal: next(), tangent: active.then(&mut next) });
             let inputs: Vec<Dual> = elements.chain(captured.iter().copied()).collect();
@@ -64,7 +64,7 @@ pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Vec<Dual> {
             operands.extend(closed.captures);
             let op = AssociativeScan { combine: Arc::new(closed.graph), leaves, reverse: op.reverse };
             let mut results = emit(op, &operands, Site::Unknown).into_iter();
-            let mut next = || results.next().unwrap_or_else(Value::poison);
+            let mut next = || results.next().unwrap_or_else(Value::failed);
             return active.iter().map(|active| Dual { primal: next(), tangent: active.then(&mut next) }).collect();
         }
     }

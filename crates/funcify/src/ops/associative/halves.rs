@@ -101,11 +101,11 @@ impl AssociativeScan {
         captured: &[Value],
         which: &[usize],
     ) -> Vec<Value> {
-        let elements = first.iter().chain(second).map(|value| Batched::lanes(*value));
-        let inputs: Vec<Batched> = elements.chain(captured.iter().map(|value| Batched::shared(*value))).collect();
+        let elements = first.iter().chain(second).map(|value| Batched::mapped(*value));
+        let inputs: Vec<Batched> = elements.chain(captured.iter().map(|value| Batched::unmapped(*value))).collect();
         let outputs = which.iter().map(|leaf| self.combine.outputs()[*leaf].clone()).collect();
         let combine = self.combine.with_outputs(outputs);
-        inline(&combine, size, &inputs).into_iter().map(|result| result.spread(size)).collect()
+        inline(&combine, size, &inputs).into_iter().map(|result| result.materialized(size)).collect()
     }
 
     /// A symbol that is in no type of the operands or of `combine`.
@@ -121,7 +121,7 @@ impl AssociativeScan {
 
 /// `2n` rows as the first and the second rows of `n` pairs.
 fn apart(rows: Value, pairs: &Dim) -> [Value; 2] {
-    if rows.is_poison() {
+    if rows.is_failed() {
         return [rows; 2];
     }
     let row = rows.shape().without(0);
@@ -136,8 +136,8 @@ fn apart(rows: Value, pairs: &Dim) -> [Value; 2] {
 
 /// `n` first and `n` second rows as the `2n` rows of pairs.
 fn together(first: Value, second: Value, pairs: &Dim) -> Value {
-    if first.is_poison() || second.is_poison() {
-        return Value::poison();
+    if first.is_failed() || second.is_failed() {
+        return Value::failed();
     }
     let row = first.shape().without(0);
     let flat = [first, second].map(|rows| rows.reshape([pairs.clone(), row.elements()]));

@@ -49,8 +49,8 @@ pub(super) fn vjp(
 
     // 1. Those captured values of which a cotangent is wanted have lanes, too: their cotangents come an element each.
     let batched = |(index, value): (usize, &Value)| match of_captured[index] {
-        true => Batched::lanes(Batched::shared(*value).spread(&count)),
-        false => Batched::shared(*value),
+        true => Batched::mapped(Batched::unmapped(*value).materialized(&count)),
+        false => Batched::unmapped(*value),
     };
     let captured: Vec<Batched> = captured.iter().enumerate().map(batched).collect();
     let before: Vec<Value> = context.results.iter().map(|y| y.take(0, order.previous)).collect();
@@ -79,7 +79,7 @@ pub(super) fn vjp(
     // 4.
     let pulled = tape.pull(&whole);
     let first_or = |first: Value, other: Value| {
-        let [first, other] = [first, other].map(Batched::lanes);
+        let [first, other] = [first, other].map(Batched::mapped);
         select_lanes(order.begins, &count, first, other).value
     };
     let of_elements =
@@ -147,12 +147,12 @@ fn on_all_rows(op: &AssociativeScan, count: &Dim, inputs: &[Value], captured: &[
         let (elements, lanes) = values.split_at(2 * op.leaves);
         let mut lanes = lanes.iter().copied();
         let captured = captured.iter().map(|value| match value.mapped {
-            true => Batched::lanes(lanes.next().unwrap_or_else(Value::poison)),
+            true => Batched::mapped(lanes.next().unwrap_or_else(Value::failed)),
             false => *value,
         });
-        let inputs: Vec<Batched> = elements.iter().copied().map(Batched::lanes).chain(captured).collect();
+        let inputs: Vec<Batched> = elements.iter().copied().map(Batched::mapped).chain(captured).collect();
         let results = inline(combine, count, &inputs).into_iter().zip(combine.outputs());
-        results.map(|(result, output)| (output.name.clone(), result.spread(count))).collect()
+        results.map(|(result, output)| (output.name.clone(), result.materialized(count))).collect()
     })
 }
 
@@ -218,7 +218,7 @@ fn accumulated(
         let (next, given) = unpacked(&kinds, &own, chooses);
         let arrive = |leaf: usize| {
             let ways = cotangents.iter().zip(&next).map(|(cotangent, row)| row[leaf].apply(*cotangent));
-            ways.fold(Some(given[leaf]), add).unwrap_or_else(Value::poison)
+            ways.fold(Some(given[leaf]), add).unwrap_or_else(Value::failed)
         };
         let cotangents: Vec<Value> = (0..given.len()).map(arrive).collect();
         let both = then_numbers(&first, &next, &given, chooses);
@@ -245,7 +245,7 @@ fn packed(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Value], ma
 /// The factors of these kinds from their numbers, and the values after them.
 fn unpacked(kinds: &Matrix<()>, values: &[Value], may_stop: bool) -> (Matrix<Coefficient>, Vec<Value>) {
     let mut values = values.iter().copied();
-    let mut next = || values.next().unwrap_or_else(Value::poison);
+    let mut next = || values.next().unwrap_or_else(Value::failed);
     let mut factor = |kind: &Factor<()>| match kind {
         Factor::Zero => Factor::Zero,
         Factor::One => Factor::One,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::AssociativeScan;
-use crate::graph::{Keep, Need, Slim};
+use crate::graph::{Keep, Need, PrunedOp};
 
 impl AssociativeScan {
     /// Which leaves are needed: their results are, or a combination that is needed reads them.
@@ -26,7 +26,7 @@ impl AssociativeScan {
     }
 
     /// The scan for these results alone.
-    pub(in crate::ops) fn slimmed(&self, results: &[bool], need: &Need) -> Option<Slim> {
+    pub(in crate::ops) fn pruned_for(&self, results: &[bool], need: &Need) -> Option<PrunedOp> {
         let (needed, used) = (self.needed_leaves(results, need), need.inputs(&self.combine));
         let captured = &used[2 * self.leaves..];
         let operands = [needed.as_slice(), captured].concat();
@@ -35,6 +35,6 @@ impl AssociativeScan {
         let chosen = |flags: &[bool]| (0..flags.len()).filter(|index| flags[*index]).collect::<Vec<usize>>();
         let results = chosen(&needed);
         let op = AssociativeScan { combine, leaves: results.len(), reverse: self.reverse };
-        Some(Slim { op: op.into(), operands: chosen(&operands), results })
+        Some(PrunedOp { op: op.into(), operands: chosen(&operands), results })
     }
 }

@@ -77,7 +77,7 @@ pub(super) fn vjp(
                 let mut sum = totals.into_iter();
                 let mut summed = Vec::new();
                 for (index, value) in captured.iter().enumerate().filter(|(index, _)| of_captured[*index]) {
-                    let total = sum.next().unwrap_or_else(Value::poison);
+                    let total = sum.next().unwrap_or_else(Value::failed);
                     let pulled = pulled[2 * op.leaves + index];
                     sums[index] = pulled.is_some();
                     summed.push(pulled.map_or(total, |pulled| total + guarded(Some(pulled), None, *value)));

@@ -20,7 +20,7 @@ use crate::vmap::{Batched, inline, lanes_type};
 pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
     let is_recursive = call.is_recursive();
     let spread: Vec<Batched> = match is_recursive {
-        true => operands.iter().map(|operand| Batched::lanes(operand.spread(size))).collect(),
+        true => operands.iter().map(|operand| Batched::mapped(operand.materialized(size))).collect(),
         false => operands.to_vec(),
     };
     let operands = spread.as_slice();
@@ -81,7 +81,7 @@ impl Lanes<'_> {
                     let cotangents = values.into_iter().zip(of_arguments);
                     let fitted = |(cotangent, mapped): (Batched, bool)| match (cotangent.mapped, mapped) {
                         (true, false) => cotangent.value.sum(0),
-                        _ => cotangent.spread_if(mapped, lanes.size).value,
+                        _ => cotangent.materialized_if(mapped, lanes.size).value,
                     };
                     cotangents.map(fitted).collect()
                 })?;
@@ -127,6 +127,6 @@ impl Lanes<'_> {
     /// A value with the lanes that the result of that number has.
     fn spread_result(&mut self, index: usize, value: Batched) -> Value {
         self.found[index] |= value.mapped;
-        value.spread_if(self.results[index], self.size).value
+        value.materialized_if(self.results[index], self.size).value
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Vec<Dual> {
         return emit(call.clone(), &values, Site::Unknown).into_iter().map(Dual::constant).collect();
     }
     let Forward { results, record } = forward(call, &values);
-    if results.iter().any(|result| result.is_poison()) {
+    if results.iter().any(|result| result.is_failed()) {
         return Vec::new();
     }
     let parts = call.parts();

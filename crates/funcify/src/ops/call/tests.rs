@@ -280,7 +280,7 @@ fn values_beside_gradients_are_those_of_forward() {
     check(|x| value_and_grad(x, f), 1.0, &[&[101.], &[1.]]);
 }
 
-/// The type rule on texts, which no front door checks.
+/// The type rule on texts, which no entry point checks.
 #[test]
 fn texts_are_checked() {
     let text = |forward: &str, backward: &str| {
@@ -314,7 +314,7 @@ fn texts_are_checked() {
     rejects("%b, %b", "%ct, %ct", "the list of cotangents of `backward`");
 }
 
-/// One tangent too many, by the front door and in a text.
+/// One tangent too many, by the entry point and in a text.
 #[test]
 fn a_tangent_too_many_is_refused() {
     let two = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| (tangent, tangent));

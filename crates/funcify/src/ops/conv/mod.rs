@@ -205,7 +205,7 @@ impl OpRules for Conv {
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let [x, kernel] = [operands[0], operands[1]];
         let merged = |value: Value, axis: usize| {
-            if value.is_poison() {
+            if value.is_failed() {
                 return value;
             }
             let mut dims = value.shape().dims().to_vec();
@@ -214,7 +214,7 @@ impl OpRules for Conv {
             value.reshape(dims)
         };
         let split = |value: Value, axis: usize| {
-            if value.is_poison() {
+            if value.is_failed() {
                 return value;
             }
             let mut dims = value.shape().dims().to_vec();
@@ -233,11 +233,11 @@ impl OpRules for Conv {
             // The lanes are more groups.
             (_, true) => {
                 let op = Conv { groups: self.groups.clone() * size, ..self.clone() };
-                let x = merged(x.spread(size).move_axis(0, 1), 1);
+                let x = merged(x.materialized(size).move_axis(0, 1), 1);
                 split(op.of(x, merged(kernel.value, 0)), 1).move_axis(1, 0)
             }
         };
-        vec![Batched::lanes(result)]
+        vec![Batched::mapped(result)]
     }
 
     fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {

@@ -256,12 +256,12 @@ impl Lanes<'_> {
                     _ if active.is_some() => Some(zeros_like(results[index])),
                     _ => None,
                 };
-                push(index, self.unless_done(active, results[index], old).spread_if(any, self.size));
+                push(index, self.unless_done(active, results[index], old).materialized_if(any, self.size));
             }
         }
         for (number, index) in places.carries.enumerate() {
             let result = self.unless_done(active, results[index], Some(old_carries[number]));
-            let result = result.spread_if(carries[number], self.size);
+            let result = result.materialized_if(carries[number], self.size);
             carries[number] = result.mapped;
             push(index, result);
         }
@@ -272,7 +272,7 @@ impl Lanes<'_> {
             *ends |= stop.mapped;
             let stop = match done.zip(ran).zip(active) {
                 Some(((done, ran), active)) => {
-                    let done = done | (stop.spread(self.size) & active);
+                    let done = done | (stop.materialized(self.size) & active);
                     outputs.push(("done".to_string(), done));
                     outputs.push(("ran".to_string(), ran + active.cast(DType::I64)));
                     done.all(0)
@@ -307,14 +307,14 @@ impl Lanes<'_> {
             operands.push(match (buffer.start, buffers[number].start) {
                 // Behind the rows of each lane.
                 (Start::Given(given), Start::Full) => {
-                    let (rows, own) = (self.steps.count.clone() + given, Batched::shared(constant(given as i64)));
+                    let (rows, own) = (self.steps.count.clone() + given, Batched::unmapped(constant(given as i64)));
                     self.rows(shifted(operand, 0, &rows, self.counts(), own, self.size), true)
                 }
                 _ => self.rows(operand, mapped),
             });
         }
         let carries = self.operands[places.carries].iter().zip(&self.carries);
-        operands.extend(carries.map(|(carry, mapped)| carry.spread_if(*mapped, self.size).value));
+        operands.extend(carries.map(|(carry, mapped)| carry.materialized_if(*mapped, self.size).value));
         let first = self.steps.by_lane.map(|_| match (scan.reverse, self.steps.operand) {
             (false, _) => constant(0i64),
             (true, Some(count)) => count - 1,
@@ -341,7 +341,7 @@ impl Lanes<'_> {
             ..scan.clone()
         };
         let results = emit(op, &operands, Site::Unknown);
-        if results.iter().any(|result| result.is_poison()) {
+        if results.iter().any(|result| result.is_failed()) {
             return None;
         }
         let last = results.last().filter(|_| self.ends);
@@ -353,8 +353,8 @@ impl Lanes<'_> {
         });
         let of_buffer = |(number, rows): (usize, &Value)| match self.buffers[number] {
             true if self.masked() => self.own_rows(number, rows.move_axis(1, 0), ran.as_ref()),
-            true => Batched::lanes(rows.move_axis(1, 0)),
-            false => Batched::shared(*rows),
+            true => Batched::mapped(rows.move_axis(1, 0)),
+            false => Batched::unmapped(*rows),
         };
         let (rows, carries) = results.split_at(scan.buffers.len());
         let carries =
@@ -364,18 +364,18 @@ impl Lanes<'_> {
 
     /// The number of steps of each lane.
     fn counts(&self) -> Batched {
-        let shared = || Batched::shared(size_of(&self.steps.count, DType::I64));
-        self.steps.by_lane.map_or_else(shared, Batched::lanes)
+        let shared = || Batched::unmapped(size_of(&self.steps.count, DType::I64));
+        self.steps.by_lane.map_or_else(shared, Batched::mapped)
     }
 
     /// The rows of a buffer that are wanted, those of each lane in front.
     fn own_rows(&self, number: usize, rows: Value, ran: Option<&SizeByLane>) -> Batched {
         let buffer = &self.scan.buffers[number];
         if buffer.start == Start::Full {
-            return Batched::lanes(rows);
+            return Batched::mapped(rows);
         }
         let given = given_rows(buffer);
-        let mut rows = Batched::lanes(rows);
+        let mut rows = Batched::mapped(rows);
         let count = |dim: &Dim| size_of(dim, DType::I64);
         if let Some(ran) = ran.filter(|_| self.scan.reverse) {
             // Those of the steps that a lane did not run lie before its own.
@@ -384,29 +384,29 @@ impl Lanes<'_> {
                 Start::Empty => left_out - (count(&self.steps.count) - count(&all)),
                 _ => left_out,
             };
-            let (length, own) = (ran.largest.clone() + given, Batched::shared(count(&all)));
-            rows = shifted(rows, 0, &length, Batched::lanes(-before), own, self.size);
+            let (length, own) = (ran.largest.clone() + given, Batched::unmapped(count(&all)));
+            rows = shifted(rows, 0, &length, Batched::mapped(-before), own, self.size);
         }
         match buffer.wanted {
             Wanted::All => rows,
-            Wanted::Last(last) if self.scan.reverse => Batched::lanes(rows.value.slice(1, 0..last as i64)),
+            Wanted::Last(last) if self.scan.reverse => Batched::mapped(rows.value.slice(1, 0..last as i64)),
             Wanted::Last(last) => {
                 let own = ran.map_or_else(|| self.counts().value, |ran| ran.counts) + given as i64;
-                let offset = Batched::lanes(-(own - last as i64));
-                shifted(rows, 0, &Dim::from(last), offset, Batched::lanes(own), self.size)
+                let offset = Batched::mapped(-(own - last as i64));
+                shifted(rows, 0, &Dim::from(last), offset, Batched::mapped(own), self.size)
             }
         }
     }
 
     /// Rows along axis 0, with the lanes along axis 1 if `mapped`.
     fn rows(&self, value: Batched, mapped: bool) -> Value {
-        if mapped { value.spread(self.size).move_axis(0, 1) } else { value.value }
+        if mapped { value.materialized(self.size).move_axis(0, 1) } else { value.value }
     }
 }
 
 fn zeros_like(value: Batched) -> Batched {
     let zeros = || full(value.value.shape(), value.value.dtype(), 0.0);
-    Batched { value: if value.value.is_poison() { value.value } else { zeros() }, ..value }
+    Batched { value: if value.value.is_failed() { value.value } else { zeros() }, ..value }
 }
 
 fn missing_rows(at: &Place, scan: &Scan, buffer: usize) -> Error {

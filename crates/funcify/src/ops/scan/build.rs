@@ -1,4 +1,4 @@
-//! The first front door: `scan(init, xs, |carry, x| (carry, y))`, with JAX's meaning and options.
+//! The first entry point: `scan(init, xs, |carry, x| (carry, y))`, with JAX's meaning and options.
 
 use std::sync::Arc;
 
@@ -179,7 +179,7 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     let ends = stop.map(|stop| ("until".to_string(), checked_until(at, stop)));
     let outputs: Vec<(String, Value)> = y_leaves.iter().chain(&next_leaves).cloned().chain(ends).collect();
 
-    let mut results = vec![Value::poison(); y_leaves.len() + next_leaves.len()];
+    let mut results = vec![Value::failed(); y_leaves.len() + next_leaves.len()];
     if let Some(closed) = trace.close(&outputs) {
         let nit_sot = Buffer::nit_sot();
         let scan = Scan {
@@ -212,7 +212,7 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
 /// The sequence with the axis of the loop in front.
 #[track_caller]
 pub(super) fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
-    if value.rank() == 0 && !value.is_poison() {
+    if value.rank() == 0 && !value.is_failed() {
         return fail(&at.op, at.site, &[value], |at| {
             let fix = "capture a value that is the same at each step, or broadcast it to rows";
             at.mismatch(format!("sequence `{name}`"), "rank 1 or more, to have rows", value.ty(), fix)
@@ -225,7 +225,7 @@ pub(super) fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value 
 pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) -> Dim {
     let mut counts: Vec<(String, Dim)> = Vec::new();
     counts.extend(options.length.iter().map(|length| ("`length`".to_string(), length.clone())));
-    let alive = sequences.iter().filter(|(_, value)| !value.is_poison());
+    let alive = sequences.iter().filter(|(_, value)| !value.is_failed());
     counts.extend(alive.map(|(name, value)| (format!("sequence `{name}`"), value.ty().shape[0].clone())));
     let Some((first_name, first)) = counts.first() else {
         if sequences.is_empty() {
@@ -250,7 +250,7 @@ pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String
 /// scan-c6: what says whether the loop ends is a boolean scalar.
 pub(super) fn checked_until(at: &Place, stop: Value) -> Value {
     let ty = stop.ty();
-    if stop.is_poison() || (ty.dtype == DType::Bool && ty.rank() == 0) {
+    if stop.is_failed() || (ty.dtype == DType::Bool && ty.rank() == 0) {
         return stop;
     }
     fail(&at.op, at.site, &[stop], |at| at.mismatch("what `until` is given", "bool[]", &ty, UNTIL_FIX))
@@ -262,7 +262,7 @@ pub(in crate::ops) fn check_carry(at: &Place, init: &[(String, Value)], next: &[
         let names: Vec<String> = leaves.iter().map(|(name, _)| format!("`{name}`")).collect();
         if names.is_empty() { "no leaves".to_string() } else { names.join(", ") }
     };
-    if next.iter().any(|(_, value)| value.is_poison()) {
+    if next.iter().any(|(_, value)| value.is_failed()) {
         return;
     }
     if !init.iter().map(|(name, _)| name).eq(next.iter().map(|(name, _)| name)) {
@@ -275,7 +275,7 @@ pub(in crate::ops) fn check_carry(at: &Place, init: &[(String, Value)], next: &[
     }
     for ((name, before), (_, after)) in init.iter().zip(next) {
         let (expected, found) = (before.ty(), after.ty());
-        if before.is_poison() || expected == found {
+        if before.is_failed() || expected == found {
             continue;
         }
         let fix = match (expected.dtype == found.dtype, expected.shape == found.shape) {

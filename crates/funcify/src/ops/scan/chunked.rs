@@ -81,16 +81,16 @@ pub fn map_with<X: Tree, Y: Tree>(options: MapOptions, xs: X, body: impl FnOnce(
         leaves.into_iter().map(|(name, value)| (name.clone(), leading(&at, &name, value, options.axis))).collect();
     let rows = step_count(&at, &scan, &moved);
     let values: Vec<Value> = moved.iter().map(|(_, value)| *value).collect();
-    let lanes: Vec<Batched> = values.iter().map(|value| Batched::lanes(*value)).collect();
+    let lanes: Vec<Batched> = values.iter().map(|value| Batched::mapped(*value)).collect();
     let (closed, ys) = trace_lane(&at, &lanes, &xs, body);
     let names = tree::leaves(&ys, "ys");
     let Some((graph, captures)) = closed.filter(|_| chunk > 0) else {
-        return tree::rebuild(&ys, &vec![Value::poison(); names.len()]);
+        return tree::rebuild(&ys, &vec![Value::failed(); names.len()]);
     };
     let run = |rows: &[Value], count: &Dim| -> Vec<Value> {
-        let captured = captures.iter().map(|value| Batched::shared(*value));
-        let inputs: Vec<Batched> = rows.iter().map(|value| Batched::lanes(*value)).chain(captured).collect();
-        inline(&graph, count, &inputs).into_iter().map(|result| result.spread(count)).collect()
+        let captured = captures.iter().map(|value| Batched::unmapped(*value));
+        let inputs: Vec<Batched> = rows.iter().map(|value| Batched::mapped(*value)).chain(captured).collect();
+        inline(&graph, count, &inputs).into_iter().map(|result| result.materialized(count)).collect()
     };
     let results = at_site(at.site, || match rows.constant() {
         Some(count) => known_chunks(&at, of_loop, &values, count.max(0) as usize, chunk, run),
@@ -157,8 +157,8 @@ fn counted_chunks(
 /// Chunks of rows as rows.
 pub(super) fn joined(chunks: Value, chunk: &Dim) -> Value {
     let shape = chunks.shape();
-    if chunks.is_poison() || shape.rank() < 2 {
-        return Value::poison();
+    if chunks.is_failed() || shape.rank() < 2 {
+        return Value::failed();
     }
     chunks.reshape(shape.without(0).with_dim(0, shape[0].clone() * chunk))
 }

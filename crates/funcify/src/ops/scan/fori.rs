@@ -78,7 +78,7 @@ pub fn fori_loop<C: Tree>(
         return repeat(&at, ScanOptions::new(), None, init, numbers, |carry, i| (body(i, carry), (), None)).0;
     }
     let given = [&lower, &upper].into_iter().filter_map(|bound| match bound {
-        Bound::Value(value) if !value.is_poison() => Some(*value),
+        Bound::Value(value) if !value.is_failed() => Some(*value),
         _ => None,
     });
     for value in given.clone() {

@@ -178,7 +178,7 @@ impl Backward<'_> {
             }
             let first_carry = parts.buffers.len();
             let results = parts.emit(body);
-            if results.iter().any(|result| result.is_poison()) {
+            if results.iter().any(|result| result.is_failed()) {
                 return None;
             }
             return Some(self.cotangents(&plan, &found, &results, first_carry));
@@ -393,7 +393,7 @@ impl Backward<'_> {
             let backward = backward_buffer(buffer);
             for offset in &backward.writes {
                 let here = backward.reads.iter().position(|read| read == offset);
-                let here = here.map_or_else(Value::poison, |position| rows.buffer(part)[position]);
+                let here = here.map_or_else(Value::failed, |position| rows.buffer(part)[position]);
                 let kept = (!buffer.writes.contains(offset)).then_some(here);
                 let read = buffer.reads.iter().position(|read| read == offset);
                 let pulled = read.and_then(|position| pulled[params.start + position]);
@@ -412,7 +412,7 @@ impl Backward<'_> {
                 let pulled = taps.fold(None, |sum, (_, index)| add(sum, pulled[index]));
                 any |= pulled.is_some();
                 let sum = add(Some(rows.buffer(*part)[position]), pulled);
-                push(sum.unwrap_or_else(Value::poison));
+                push(sum.unwrap_or_else(Value::failed));
             }
             found.sums.push(any);
         }
@@ -431,7 +431,7 @@ impl Backward<'_> {
         for (index, carry) in layout.invariants.zip(&plan.invariants) {
             found.invariants.push(pulled[index].is_some());
             if let Some(carry) = carry {
-                push(add(Some(rows.carries()[*carry]), pulled[index]).unwrap_or_else(Value::poison));
+                push(add(Some(rows.carries()[*carry]), pulled[index]).unwrap_or_else(Value::failed));
             }
         }
         outputs

@@ -136,7 +136,7 @@ impl Duals<'_> {
     /// The results and their twins as pairs.
     fn paired(&self, results: Vec<Value>) -> Vec<Dual> {
         let mut results = results.into_iter();
-        let mut next = || results.next().unwrap_or_else(Value::poison);
+        let mut next = || results.next().unwrap_or_else(Value::failed);
         let flags = self.buffers.iter().chain(&self.carries);
         flags.map(|has_tangent| Dual { primal: next(), tangent: has_tangent.then(&mut next) }).collect()
     }

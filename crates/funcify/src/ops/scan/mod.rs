@@ -32,7 +32,7 @@
 //! - **scan-c8** a loop that is truncated to `k` is differentiated in reverse as if all before its last `k` steps, in the
 //!   order of the loop, were constant. No value changes with it, and no tangent of the forward mode.
 //!
-//! Offsets are not negative: a front door subtracts the smallest tap of reads and writes together. The names
+//! Offsets are not negative: a entry point subtracts the smallest tap of reads and writes together. The names
 //! sit-sot, mit-sot, ... are derived for printing; the code has one path.
 //!
 //! Operands, in order: the step count if it is an operand, the sequences, the initial rows of the buffers that

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Scan, Start};
-use crate::graph::{Graph, Keep, Need, Slim};
+use crate::graph::{Graph, Keep, Need, PrunedOp};
 
 impl Scan {
     /// Whether a loop is needed for the size of its number of steps alone.
@@ -57,11 +57,11 @@ impl Scan {
     }
 
     /// The loop for these results alone.
-    pub(in crate::ops) fn slimmed(&self, results: &[bool], need: &Need) -> Option<Slim> {
+    pub(in crate::ops) fn pruned_for(&self, results: &[bool], need: &Need) -> Option<PrunedOp> {
         if self.only_counts(results) {
             let body = Arc::new(Graph::new(self.body.name()));
             let op = Scan { body, sequences: vec![], buffers: vec![], carries: 0, invariants: 0, ..self.clone() };
-            return Some(Slim {
+            return Some(PrunedOp {
                 op: op.into(),
                 operands: self.operands().steps.into_iter().collect(),
                 results: vec![],
@@ -103,6 +103,6 @@ impl Scan {
         }
         op.body = Arc::new(self.body.kept(&Keep { inputs, outputs: kept }, need)?);
         let results = (0..needed.len()).filter(|result| needed[*result]).collect();
-        Some(Slim { op: op.into(), operands, results })
+        Some(PrunedOp { op: op.into(), operands, results })
     }
 }

@@ -202,7 +202,7 @@ fn is_costly(body: &Graph, node: &Node) -> bool {
 pub(super) fn forward(scan: &Scan, operands: &[Value], wants: &[bool], policy: &CheckpointPolicy) -> Forward {
     let (op, layout) = augmented(scan, policy);
     let all = emit(Op::from(op).with_forward_rules(wants), operands, Site::Unknown);
-    if all.iter().any(|value| value.is_poison()) {
+    if all.iter().any(|value| value.is_failed()) {
         return Forward::of(Vec::new());
     }
     let rows = scan.buffers.iter().zip(&all);

@@ -250,10 +250,10 @@ impl Segments<'_> {
             let outputs = finished.into_iter().chain(next.rows.into_iter().flatten()).chain(next.carries);
             outputs.enumerate().map(|(index, value)| (format!("next_{index}"), value)).collect()
         });
-        let lost = || (vec![Value::poison(); scan.buffers.len()], state.clone());
+        let lost = || (vec![Value::failed(); scan.buffers.len()], state.clone());
         let Some(body) = body else { return lost() };
         let results = parts.emit(body);
-        if results.iter().any(|result| result.is_poison()) {
+        if results.iter().any(|result| result.is_failed()) {
             return lost();
         }
         let (finished, carries) = results.split_at(scan.buffers.len());
@@ -294,8 +294,8 @@ impl Segments<'_> {
             ..scan.clone()
         };
         let results = emit(op, &operands, Site::Unknown);
-        if results.iter().any(|result| result.is_poison()) {
-            return (vec![Value::poison(); scan.buffers.len()], state);
+        if results.iter().any(|result| result.is_failed()) {
+            return (vec![Value::failed(); scan.buffers.len()], state);
         }
         let (buffers, carries) = results.split_at(scan.buffers.len());
         let (mut finished, mut next) = (Vec::new(), Vec::new());
@@ -332,6 +332,6 @@ fn all(parts: &[Value]) -> Value {
 fn blocks(rows: Value, count: Dim, length: usize) -> Value {
     match rows.ty().row() {
         Some(row) => rows.reshape(row.shape.with_leading(length).with_leading(count)),
-        None => Value::poison(),
+        None => Value::failed(),
     }
 }

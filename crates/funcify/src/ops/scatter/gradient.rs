@@ -79,7 +79,7 @@ impl Combining {
         let order = indices.argsort(axis, false);
         let indices = indices.gather(axis, order);
         let updates = select(self.passes(), self.updates, 1.0).gather(axis, order);
-        if updates.is_poison() {
+        if updates.is_failed() {
             return updates;
         }
         let row = updates.shape().with_dim(self.op.axis, 1);

@@ -34,7 +34,7 @@ fn choose(switch: &Switch, size: &Dim, operands: &[Batched]) -> Option<Vec<Batch
             let closed = trace_body("switch", branch.name(), &[], |_| {
                 let results = inline(branch, size, &operands[places]);
                 let results = results.into_iter().zip(branch.outputs()).enumerate().map(|(index, (result, output))| {
-                    let result = result.spread_if(mapped[index], size);
+                    let result = result.materialized_if(mapped[index], size);
                     found[index] |= result.mapped;
                     (output.name.clone(), result.value)
                 });

@@ -1,4 +1,4 @@
-//! The front doors: `cond(predicate, || then, || otherwise)` and `switch(index, [&|| .., &|| ..])`.
+//! The entry points: `cond(predicate, || then, || otherwise)` and `switch(index, [&|| .., &|| ..])`.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::value::Value;
 pub fn cond<T: Tree>(predicate: Value, then: impl FnOnce() -> T, otherwise: impl FnOnce() -> T) -> T {
     let at = Place::new("cond", Site::caller());
     let ty = predicate.ty();
-    if !predicate.is_poison() && (ty.dtype != DType::Bool || ty.rank() != 0) {
+    if !predicate.is_failed() && (ty.dtype != DType::Bool || ty.rank() != 0) {
         fail(&at.op, at.site, &[predicate], |at| {
             let fix = "compare, and reduce with `any(..)` or `all(..)`; to choose by element, use `select`";
             at.mismatch("the predicate", "bool[]", &ty, fix)
@@ -66,7 +66,7 @@ pub fn switch<T: Tree, const N: usize>(index: Value, branches: [&dyn Fn() -> T; 
     const { assert!(N > 0, "a switch has one branch or more") };
     let at = Place::new("switch", Site::caller());
     let ty = index.ty();
-    if !index.is_poison() && (!ty.dtype.is_int() || ty.rank() != 0) {
+    if !index.is_failed() && (!ty.dtype.is_int() || ty.rank() != 0) {
         fail(&at.op, at.site, &[index], |at| {
             at.mismatch("the index", "an integer scalar", &ty, "cast it, or use `cond` for a boolean")
         });
@@ -105,7 +105,7 @@ impl Traced {
 
     /// switch-c2, with the names of the leaves.
     fn check_results(&mut self, branch: &str, leaves: &[(String, Value)]) {
-        if leaves.iter().any(|(_, value)| value.is_poison()) {
+        if leaves.iter().any(|(_, value)| value.is_failed()) {
             return;
         }
         let typed: Vec<(String, TensorType)> = leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
@@ -148,6 +148,6 @@ impl Traced {
         if results.len() == count {
             return tree::rebuild(structure, &results);
         }
-        tree::rebuild(structure, &vec![Value::poison(); count])
+        tree::rebuild(structure, &vec![Value::failed(); count])
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Vec<Dual> {
         }
         if guess.holds(found) {
             let mut results = emit(Switch { branches }, &values, Site::Unknown).into_iter();
-            let mut next = || results.next().unwrap_or_else(Value::poison);
+            let mut next = || results.next().unwrap_or_else(Value::failed);
             return active.iter().map(|active| Dual { primal: next(), tangent: active.then(&mut next) }).collect();
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Switch;
-use crate::graph::{Keep, Need, Slim};
+use crate::graph::{Keep, Need, PrunedOp};
 
 impl Switch {
     /// Which operands it needs for these results; what that needs of the branches is added.
@@ -13,7 +13,7 @@ impl Switch {
     }
 
     /// The choice for these results alone.
-    pub(in crate::ops) fn slimmed(&self, results: &[bool], bodies: &[Need]) -> Option<Slim> {
+    pub(in crate::ops) fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
         let mut operands = vec![0];
         let mut branches = Vec::with_capacity(self.branches.len());
         for ((branch, places), need) in self.branches.iter().zip(self.operands()).zip(bodies) {
@@ -22,6 +22,6 @@ impl Switch {
             branches.push(Arc::new(branch.kept(&Keep { inputs, outputs: results.to_vec() }, need)?));
         }
         let results = (0..results.len()).filter(|result| results[*result]).collect();
-        Some(Slim { op: Switch { branches }.into(), operands, results })
+        Some(PrunedOp { op: Switch { branches }.into(), operands, results })
     }
 }

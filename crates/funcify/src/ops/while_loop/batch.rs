@@ -62,7 +62,7 @@ impl Lanes<'_> {
         let body = self.trace(&self.op.body, &[], |inputs| {
             let next = inline(&self.op.body, self.size, &self.with_captured(inputs, self.op.operands().body));
             let next = next.into_iter().zip(&mut mapped).map(|(next, mapped)| {
-                let next = next.spread_if(*mapped, self.size);
+                let next = next.materialized_if(*mapped, self.size);
                 *mapped = next.mapped;
                 next.value
             });
@@ -74,9 +74,9 @@ impl Lanes<'_> {
     /// The loop with a condition for each lane.
     fn by_lane(&self) -> Option<Vec<Batched>> {
         let extra = [("holds".to_string(), TensorType::new(DType::Bool, [self.size.clone()]))];
-        let initial = self.holds(&self.operands[..self.carries.len()]).spread(self.size);
+        let initial = self.holds(&self.operands[..self.carries.len()]).materialized(self.size);
         let condition = self.trace(&self.op.condition, &extra, |inputs| {
-            let any = inputs.last().map_or_else(Value::poison, |holds| holds.value.any(0));
+            let any = inputs.last().map_or_else(Value::failed, |holds| holds.value.any(0));
             vec![("out".to_string(), any)]
         })?;
         let body = self.trace(&self.op.body, &extra, |inputs| {
@@ -87,7 +87,7 @@ impl Lanes<'_> {
             let kept =
                 next.into_iter().zip(carries).map(|(next, old)| select_lanes(holds[0].value, self.size, next, *old));
             let kept: Vec<Batched> = kept.collect();
-            let still = self.holds(&kept).spread(self.size);
+            let still = self.holds(&kept).materialized(self.size);
             let mut outputs = named(&self.op.body, kept.iter().map(|next| next.value));
             outputs.push(("holds".to_string(), still));
             outputs
@@ -99,7 +99,7 @@ impl Lanes<'_> {
     fn holds(&self, carries: &[Batched]) -> Batched {
         let carries = &carries[..self.carries.len()];
         let holds = inline(&self.op.condition, self.size, &self.with_captured(carries, self.op.operands().condition));
-        holds.first().copied().unwrap_or(Batched::shared(Value::poison()))
+        holds.first().copied().unwrap_or(Batched::unmapped(Value::failed()))
     }
 
     /// Traces a body that takes the carries and `extra` parameters.
@@ -126,7 +126,7 @@ impl Lanes<'_> {
 
     fn emit(&self, condition: ClosedBody, body: ClosedBody, extra: &[Value]) -> Vec<Batched> {
         let initial = self.operands.iter().zip(&self.carries);
-        let initial = initial.map(|(operand, mapped)| operand.spread_if(*mapped, self.size).value);
+        let initial = initial.map(|(operand, mapped)| operand.materialized_if(*mapped, self.size).value);
         let operands: Vec<Value> =
             initial.chain(extra.iter().copied()).chain(condition.captures).chain(body.captures).collect();
         let bound = self.op.bound.clone();

@@ -1,4 +1,4 @@
-//! The front door: `while_loop(init, |carry| condition, |carry| carry)`.
+//! The entry point: `while_loop(init, |carry| condition, |carry| carry)`.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ fn trace<C: Tree>(
     let body = opened.close(&next_leaves);
 
     let (Some(condition), Some(body)) = (condition, body) else {
-        return tree::rebuild(&init, &vec![Value::poison(); init_leaves.len()]);
+        return tree::rebuild(&init, &vec![Value::failed(); init_leaves.len()]);
     };
     let initial = init_leaves.iter().map(|(_, value)| *value);
     let operands: Vec<Value> = initial.chain(condition.captures).chain(body.captures).collect();
@@ -77,13 +77,13 @@ fn trace<C: Tree>(
     if results.len() == init_leaves.len() {
         return tree::rebuild(&init, &results);
     }
-    tree::rebuild(&init, &vec![Value::poison(); init_leaves.len()])
+    tree::rebuild(&init, &vec![Value::failed(); init_leaves.len()])
 }
 
 /// while-c1
 fn check_condition(at: &Place, holds: Value) {
     let ty = holds.ty();
-    if !holds.is_poison() && (ty.dtype != DType::Bool || ty.rank() != 0) {
+    if !holds.is_failed() && (ty.dtype != DType::Bool || ty.rank() != 0) {
         fail(&at.op, at.site, &[holds], |at| {
             let fix = "compare, and reduce with `any(..)` or `all(..)`";
             at.mismatch("what the condition gives", "bool[]", &ty, fix)

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::While;
-use crate::graph::{Keep, Need, Slim};
+use crate::graph::{Keep, Need, PrunedOp};
 
 impl While {
     /// Which carries are needed: their results are, or the condition or a step that is needed reads them.
@@ -29,7 +29,7 @@ impl While {
     }
 
     /// The loop for these results alone.
-    pub(in crate::ops) fn slimmed(&self, results: &[bool], bodies: &[Need]) -> Option<Slim> {
+    pub(in crate::ops) fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
         let places = self.operands();
         let count = places.carries.len();
         let (of_condition, of_body) = (bodies[0].inputs(&self.condition), bodies[1].inputs(&self.body));
@@ -45,6 +45,6 @@ impl While {
             self.condition.kept(&Keep { inputs: inputs(&of_condition), outputs: vec![true] }, &bodies[0])?;
         let body = self.body.kept(&Keep { inputs: inputs(&of_body), outputs: needed.clone() }, &bodies[1])?;
         let op = While { condition: Arc::new(condition), body: Arc::new(body), bound: self.bound.clone() };
-        Some(Slim { op: op.into(), operands, results: carries })
+        Some(PrunedOp { op: op.into(), operands, results: carries })
     }
 }

@@ -91,21 +91,21 @@ pub(super) fn lifted(
 ) -> Option<Vec<Value>> {
     let mut given: Vec<(ValueId, Batched)> = Vec::new();
     for (value, trace) in traces {
-        given.push((*value, Batched::lanes(*trace)));
+        given.push((*value, Batched::mapped(*trace)));
     }
     let body = &parts.body;
     let cut: Vec<ValueId> = traces.iter().map(|(value, _)| *value).collect();
     let needed = needed(body, outputs, &cut);
     for part in &parts.sequences {
         for (offset, param) in part.reads.iter().filter(|(_, param)| needed[param.index()]) {
-            given.push((*param, Batched::lanes(rows(part.value, *offset, steps))));
+            given.push((*param, Batched::mapped(rows(part.value, *offset, steps))));
         }
     }
-    given.extend(parts.invariants.iter().map(|(value, param)| (*param, Batched::shared(*value))));
+    given.extend(parts.invariants.iter().map(|(value, param)| (*param, Batched::unmapped(*value))));
     let params: Vec<ValueId> = given.iter().map(|(param, _)| *param).collect();
     let program = cone(body, &params, outputs)?;
     let inputs: Vec<Batched> = given.iter().map(|(_, value)| *value).collect();
-    Some(inline(&program, steps, &inputs).into_iter().map(|result| result.spread(steps)).collect())
+    Some(inline(&program, steps, &inputs).into_iter().map(|result| result.materialized(steps)).collect())
 }
 
 /// Values of a body that depend on some of its parameters only, which are given.

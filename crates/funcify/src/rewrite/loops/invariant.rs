@@ -121,7 +121,7 @@ fn of_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Option
     }
     let [condition, body] = <[Arc<Graph>; 2]>::try_from(graphs).ok()?;
     let results = emit(While { condition, body, bound: op.bound.clone() }, &all, Site::Unknown);
-    results.iter().all(|result| !result.is_poison()).then_some(results)
+    results.iter().all(|result| !result.is_failed()).then_some(results)
 }
 
 /// The body with these values as parameters, after those that it has.

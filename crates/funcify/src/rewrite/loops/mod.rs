@@ -221,7 +221,7 @@ impl Loop {
             ..self.scan
         };
         let results = emit(scan, &operands, Site::Unknown);
-        if results.iter().any(|result| result.is_poison()) {
+        if results.iter().any(|result| result.is_failed()) {
             return None;
         }
         let mut old = vec![None; self.results];

@@ -1,4 +1,4 @@
-//! The second front door: recurrences with taps, with PyTensor's meaning.
+//! The second entry point: recurrences with taps, with PyTensor's meaning.
 //!
 //! Each `sequence`, state, buffer and carry gives a handle. In the body, [`Step::read`] gives the rows behind a
 //! handle's taps, in the order in which the taps were given, and [`Step::write`] sets what the step writes; what
@@ -168,7 +168,7 @@ impl Recurrence {
         }
         self.check_repeated(&name, value, &taps);
         let given = taps.iter().copied().min().unwrap_or(-1).unsigned_abs() as usize;
-        if !value.is_poison() && value.dim(0) != Dim::from(given) {
+        if !value.is_failed() && value.dim(0) != Dim::from(given) {
             if value.dim(0).is_at_least(&Dim::from(given)) == Some(true) {
                 value = value.slice(0, ..given);
             } else {
@@ -234,7 +234,7 @@ impl Recurrence {
         outputs.extend(stop);
 
         let n_results = self.buffers.len() + y_leaves.len() + self.carries.len();
-        let mut results = vec![Value::poison(); n_results];
+        let mut results = vec![Value::failed(); n_results];
         let (steps, count) = match steps {
             Steps::Dim(dim) => (dim, None),
             Steps::Value(value) => (Dim::symbol(&fresh_symbol()), Some(value)),
@@ -282,7 +282,7 @@ impl Recurrence {
 
     #[track_caller]
     fn checked_rows(&self, name: &str, value: Value) -> Value {
-        if value.is_poison() || value.rank() > 0 {
+        if value.is_failed() || value.rank() > 0 {
             return value;
         }
         fail("scan", Site::caller(), &[value], |at| {
@@ -313,7 +313,7 @@ impl Recurrence {
         if let Some(steps) = &self.steps {
             return steps.clone();
         }
-        let alive = |tapped: &&Tapped| !tapped.value.is_poison();
+        let alive = |tapped: &&Tapped| !tapped.value.is_failed();
         let full = self.buffers.iter().filter(|buffer| buffer.start == Start::Full).filter(alive);
         let mut counts: Vec<(&str, Dim)> = full
             .map(|buffer| (buffer.name.as_str(), buffer.value.dim(0) - (buffer.highest() - buffer.lowest())))

@@ -120,7 +120,7 @@ impl Step<'_> {
             let row_type = buffer.value.ty().row();
             for (index, row) in rows.into_iter().enumerate() {
                 let name = format!("w{}_{index}", outputs.len());
-                if let Some(expected) = row_type.as_ref().filter(|ty| !row.is_poison() && **ty != row.ty()) {
+                if let Some(expected) = row_type.as_ref().filter(|ty| !row.is_failed() && **ty != row.ty()) {
                     let fix = "cast, reshape or broadcast the row: rows are not converted silently";
                     fail("scan", site, &[row], |at| {
                         at.mismatch(format!("the row written to {}", buffer.name), expected, row.ty(), fix)
@@ -221,7 +221,7 @@ impl<Y> Outcome<Y> {
     pub fn trace<const N: usize>(&self, state: &State<N>) -> Value {
         let trace = self.buffers[state.0];
         match self.given[state.0] {
-            Start::Given(given) if !trace.is_poison() => {
+            Start::Given(given) if !trace.is_failed() => {
                 let slice = crate::ops::Slice { axis: 0, start: given.into(), limit: trace.dim(0), step: 1 };
                 emit(slice, &[trace], self.at.site)[0]
             }

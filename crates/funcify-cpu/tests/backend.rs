@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
 use funcify::types::{Sizes, Symbol};
-use funcify::{Cancellation, Error, Graph, HostTensor, ScanOptions, scan, scan_until, scan_with};
+use funcify::{
+    Cancellation, CheckpointPolicy, Error, Graph, HostTensor, ScanOptions, Value, cond, scan, scan_until, scan_with,
+    while_loop, while_loop_bounded,
+};
 use funcify_cpu::plan::{Instruction, Node, Op};
 use funcify_cpu::{Cpu, Division, plan_graph};
 
@@ -69,7 +72,7 @@ fn weight_gradients_are_summed_in_strips() {
     };
     let nested = |node: &Node| match node {
         Node::Loop { times, body } => body.iter().filter_map(blocks).map(|blocks| (*times, blocks)).collect(),
-        Node::Do(_) => Vec::new(),
+        Node::Do(_) | Node::While { .. } | Node::Choice { .. } => Vec::new(),
     };
     let programs = plan.stages.iter().flat_map(|stage| &stage.programs);
     let sinks: Vec<(usize, usize)> = programs.flatten().flat_map(nested).collect();
@@ -82,6 +85,103 @@ fn weight_gradients_are_summed_in_strips() {
             assert!((x - y).abs() < 2e-4 * (1.0 + y.abs()), "{x} and {y}");
         }
     }
+}
+
+/// What a graph gives where its loops are compiled, which they all must be, beside what the reference evaluation gives.
+fn compiled(graph: &Graph, inputs: &[HostTensor]) {
+    let expected = funcify::evaluate(graph, inputs).unwrap();
+    for cpu in [Cpu::default(), Cpu::dividing_all()] {
+        let function = Function::compile(graph, &cpu).unwrap();
+        for (found, expected) in function.call_host(inputs).unwrap().iter().zip(&expected) {
+            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
+                assert!((x - y).abs() < 1e-4 * (1.0 + y.abs()), "{x} and {y}\n{graph}");
+            }
+        }
+        let report = function.report();
+        assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
+        assert_eq!(report.instructions, 1, "{report}");
+    }
+}
+
+/// Conjugate gradients: as many steps as the residual needs, none if it is small, and no more than the bound.
+#[test]
+fn loops_that_a_condition_ends_are_compiled() {
+    let solve = |bound: Option<usize>| {
+        Graph::build("solve", |g| {
+            let (a, b) = (g.input("a", "f32[N,N]"), g.input("b", "f32[N]"));
+            let dot = |x: Value, y: Value| (x * y).sum(0);
+            let start = (b.zeros_like(), b, b, dot(b, b));
+            let holds = |(_, _, _, rr): (Value, Value, Value, Value)| rr.gt(1e-6);
+            let step = |(x, r, p, rr): (Value, Value, Value, Value)| {
+                let ap = a.matmul(p);
+                let alpha = rr / dot(p, ap);
+                let r = r - alpha * ap;
+                let next = dot(r, r);
+                (x + alpha * p, r, r + (next / rr) * p, next)
+            };
+            let (x, _, _, rr) = match bound {
+                None => while_loop(start, holds, step),
+                Some(bound) => while_loop_bounded(bound, start, holds, step),
+            };
+            (x, rr)
+        })
+        .unwrap()
+    };
+    let factor = numbers(&[7, 7], 3);
+    let matrix = HostTensor::from_fn(funcify::DType::F32, &[7, 7], |index| {
+        let element = |row: usize, column: usize| factor.to_f64_vec()[row * 7 + column];
+        let product: f64 = (0..7).map(|inner| element(index[0], inner) * element(index[1], inner)).sum();
+        funcify::Scalar::Float(product + if index[0] == index[1] { 2.0 } else { 0.0 })
+    });
+    for bound in [None, Some(0), Some(2), Some(100)] {
+        compiled(&solve(bound), &[matrix.clone(), numbers(&[7], 5)]);
+    }
+    compiled(&solve(None), &[matrix, HostTensor::zeros(funcify::DType::F32, &[7])]);
+}
+
+/// Newton's method for the square root of each element, the start of each from the root before.
+#[test]
+fn a_condition_ends_a_loop_in_a_loop() {
+    let graph = Graph::build("roots", |g| {
+        let xs = g.input("xs", "f32[T]");
+        scan(xs.index(0, 0).zeros_like() + 1.0, xs, |start, x| {
+            let root = while_loop(start, |y: Value| (y * y - x).abs().gt(1e-4), |y| 0.5 * (y + x / y));
+            (root, root)
+        })
+        .1
+    });
+    let xs = HostTensor::from([2f32, 2.0, 100.0, 1e-3, 9.0]);
+    compiled(&graph.unwrap(), &[xs]);
+}
+
+/// Choices in a loop and outside of one, of products, of what is given, and their gradients.
+#[test]
+fn choices_by_booleans_are_compiled() {
+    let graph = Graph::build("choices", |g| {
+        let (xs, w) = (g.input("xs", "f32[T,3]"), g.input("w", "f32[3,3]"));
+        let (last, ys) = scan(xs.index(0, 0), xs, |h, x| {
+            let next = cond(x.sum(0).gt(0.0), || (h + x).reshape([1, 3]).matmul(w).reshape([3]).tanh(), || h);
+            (next, cond(next.max(0).lt(0.5), || next * 2.0, || x.sin()))
+        });
+        let outside = cond(last.sum(0).gt(0.0), || (ys.matmul(w), last), || (ys, last.exp()));
+        (outside.0 + ys.matmul(w), outside.1).0.square().sum(..) + last.sum(0)
+    });
+    let (graph, options) = (graph.unwrap(), funcify::GradOptions::new);
+    for seed in 1..5 {
+        let inputs = [numbers(&[9, 3], seed), numbers(&[3, 3], 7 * seed)];
+        compiled(&graph, &inputs);
+        compiled(&graph.grad(.., options()).unwrap(), &inputs);
+        compiled(&graph.grad(.., options().policy(CheckpointPolicy::SaveAll)).unwrap(), &inputs);
+    }
+}
+
+#[test]
+fn a_loop_without_end_is_stopped() {
+    let endless =
+        Graph::build("endless", |g| while_loop(g.input("x", "f32[3]"), |x: Value| x.lt(2.0).all(0), |x| x * 0.5));
+    let function = Function::compile(&endless.unwrap(), &Cpu::default()).unwrap();
+    let stopped = Cancellation::after(Duration::from_millis(20)).scope(|| function.call_host(&[numbers(&[3], 1)]));
+    assert!(matches!(stopped, Err(Error::Cancelled { .. })), "{stopped:?}");
 }
 
 /// What all parts know is added once to a sum over the axis that is divided.

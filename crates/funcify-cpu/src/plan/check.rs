@@ -98,7 +98,20 @@ impl Checker<'_> {
             path.push(index);
             match node {
                 Node::Do(instruction) => self.instruction::<T>(instruction, times)?,
-                Node::Loop { .. } if times.len() == DEPTH => return Err(format!("more than {DEPTH} loops deep")),
+                Node::Loop { .. } | Node::While { .. } if times.len() == DEPTH => {
+                    return Err(format!("more than {DEPTH} loops deep"));
+                }
+                Node::While { test, holds, body, .. } => {
+                    times.push(1);
+                    self.nodes::<T>(test, times, path)?;
+                    self.condition(holds, times)?;
+                    self.nodes::<T>(body, times, path)?;
+                    times.pop();
+                }
+                Node::Choice { holds, branches } => {
+                    self.condition(holds, times)?;
+                    branches.iter().try_for_each(|nodes| self.nodes::<T>(nodes, times, path))?;
+                }
                 Node::Loop { times: 0, .. } => {}
                 Node::Loop { times: count, body } => {
                     times.push(*count);
@@ -109,6 +122,12 @@ impl Checker<'_> {
             path.pop();
         }
         Ok(())
+    }
+
+    /// Checks an element that is looked at.
+    fn condition(&self, holds: &Operand, times: &[usize]) -> Result<(), String> {
+        let touched = self.touched(holds, 1, times, (1, 0))?;
+        self.within(holds, touched).map_err(|reason| format!("the condition: {reason}"))
     }
 
     fn instruction<T: Float>(&self, instruction: &Instruction, times: &[usize]) -> Result<(), String> {

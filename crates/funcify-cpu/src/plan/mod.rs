@@ -28,7 +28,8 @@
 //! - taps and carries read the trace's other units, as operands that start elsewhere;
 //! - first steps, which read initial values, are instructions before the loop (the peel);
 //! - strips are a loop over strips around a loop over steps, with instructions before and after the inner loop;
-//! - a remainder is another loop behind.
+//! - a remainder is another loop behind;
+//! - a loop that a condition ends looks at an element between its nodes, and so does a choice of nodes.
 //!
 //! The innermost loop is the fast path: addresses are found once for all its iterations, and then only added to.
 //!
@@ -178,6 +179,24 @@ pub enum Node {
         times: usize,
         /// What.
         body: Vec<Node>,
+    },
+    /// Nodes that run as long as a condition holds, which is computed before each time. It counts as a loop; nothing in it moves.
+    While {
+        /// What computes the condition.
+        test: Vec<Node>,
+        /// The condition: one element, 0 if the loop ends.
+        holds: Operand,
+        /// What runs then.
+        body: Vec<Node>,
+        /// How often at most.
+        most: Option<usize>,
+    },
+    /// Nodes of which one list runs.
+    Choice {
+        /// One element: 0 chooses the second list, everything else the first.
+        holds: Operand,
+        /// What runs where it is true, and what where it is false.
+        branches: [Vec<Node>; 2],
     },
 }
 

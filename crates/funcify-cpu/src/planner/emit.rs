@@ -127,6 +127,45 @@ impl Emitter {
         }
     }
 
+    /// Takes what was added to the innermost loop so far.
+    pub(super) fn take_nodes(&mut self) -> Vec<Node> {
+        let level = self.depth();
+        std::mem::take(&mut self.blocks[level].nodes)
+    }
+
+    /// How much is known of matrices and tensors that were laid out in another way.
+    pub(super) fn known(&self) -> [usize; 2] {
+        [self.packs.len(), self.copies.len()]
+    }
+
+    /// Forgets what became known since, but for what is computed before everything else: it may not have run.
+    pub(super) fn forget(&mut self, known: [usize; 2]) {
+        for (all, known) in [&mut self.packs, &mut self.copies].into_iter().zip(known) {
+            let since = all.split_off(known);
+            all.extend(since.into_iter().filter(|(_, copy)| copy.level == 0));
+        }
+    }
+
+    /// Where a condition is.
+    pub(super) fn condition(&self, holds: &View) -> Operand {
+        self.operand(holds, 0, None, 0, Across::Element)
+    }
+
+    /// Adds a choice to the innermost loop, after what was there `before`.
+    pub(super) fn choice(&mut self, mut before: Vec<Node>, holds: Operand, branches: [Vec<Node>; 2]) {
+        before.push(Node::Choice { holds, branches });
+        let level = self.depth();
+        self.blocks[level].nodes = before;
+    }
+
+    /// Closes the innermost loop, which runs as long as its condition holds.
+    pub(super) fn close_while(&mut self, (test, holds): (Vec<Node>, Operand), most: Option<usize>) {
+        if let Some(Block { nodes: body, .. }) = self.blocks.pop() {
+            let level = self.depth();
+            self.blocks[level].nodes.push(Node::While { test, holds, body, most });
+        }
+    }
+
     /// Memory for a tensor that is written at a level.
     pub(super) fn reserve(&mut self, shape: &[usize], level: usize) -> View {
         let (is_outside, own) = (level < self.depth(), usize::from(level > 0));

@@ -360,6 +360,12 @@ impl Planner {
                 moves.push((carry, values[output].clone()));
             }
         }
+        self.moved(moves)
+    }
+
+    /// Moves what a step gives to where the next one finds it. What a move would overwrite before it is read is put aside.
+    pub(super) fn moved(&mut self, mut moves: Vec<(View, View)>) -> Result<(), Declined> {
+        let level = self.emitter.depth();
         // A move is safe as it is if nothing before it has written where it reads from.
         for index in 0..moves.len() {
             let (before, rest) = moves.split_at_mut(index);

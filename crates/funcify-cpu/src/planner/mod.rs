@@ -1,6 +1,6 @@
 //! The planner: from a checked graph, with its sizes known, to a [`Plan`].
 //!
-//! `loops` lays out sequences, traces, states and carries and opens the loop; `ops` gives the meaning of each op on
+//! `loops` lays out sequences, traces, states and carries and opens the loop, `while_loop` one that a condition ends; `choice` plans both branches of a choice; `ops` gives the meaning of each op on
 //! [`View`]s; `emit` makes instructions of rows and lanes of them; `memory` says which registers are free. A view moves
 //! elements only if it must: transposes, slices, broadcasts and rows of a sequence are other addresses. What depends on no
 //! loop is computed before the loops.
@@ -10,6 +10,7 @@
 //!
 //! What it cannot take, it declines by the op's name, before anything runs.
 
+mod choice;
 mod cost;
 mod emit;
 mod loops;
@@ -19,6 +20,7 @@ mod parallel;
 mod recurrence;
 mod strips;
 mod view;
+mod while_loop;
 
 use funcify::dispatch::Declined;
 

@@ -40,10 +40,22 @@ pub(super) struct Labels {
 /// The indices of the axis are mixed.
 struct Mixed;
 
+/// Whether a condition in a graph or in its bodies ends a loop, or chooses.
+fn has_conditions(graph: &Graph) -> bool {
+    let ends = |op: &Op| {
+        matches!(op, Op::While(_) | Op::Switch(_)) || op.bodies().into_iter().any(|body| has_conditions(body))
+    };
+    graph.nodes().iter().any(|node| ends(&node.op))
+}
+
 impl Labels {
     /// An axis of this program that stays parallel: the first one of a carry, a buffer or a sequence of its outermost loops
     /// for which the labels agree.
     pub(super) fn find(graph: &Graph, sizes: &Sizes) -> Option<Labels> {
+        // A condition is for all indices of the axis.
+        if has_conditions(graph) {
+            return None;
+        }
         let mut tried = Vec::new();
         for node in graph.nodes() {
             let Op::Scan(scan) = &node.op else { continue };

@@ -27,6 +27,19 @@ pub(crate) enum Run<T> {
     Narrow(usize, Code<T>),
     /// A loop with loops in it.
     Nest(usize, Vec<Run<T>>),
+    /// A loop that a condition ends.
+    While(Box<While<T>>),
+    /// One of two programs.
+    Choice(Operand, Box<[Prepared<T>; 2]>),
+}
+
+/// A loop that a condition ends, as it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct While<T> {
+    test: Prepared<T>,
+    holds: Operand,
+    body: Prepared<T>,
+    most: usize,
 }
 
 /// Nodes inside loops with these numbers of iterations, as they run on vectors of `width` elements.
@@ -55,6 +68,17 @@ pub(crate) fn prepared<T: MathTable>(
                 });
                 times.pop();
             }
+            Node::Choice { holds, branches } => {
+                let branches = branches.each_ref().map(|nodes| prepared(regions, nodes, times, width));
+                runs.push(Run::Choice(*holds, Box::new(branches)));
+            }
+            Node::While { test, holds, body, most } => {
+                times.push(1);
+                let [test, body] = [test, body].map(|nodes| prepared(regions, nodes, times, width));
+                times.pop();
+                let most = most.unwrap_or(usize::MAX);
+                runs.push(Run::While(Box::new(While { test, holds: *holds, body, most })));
+            }
         }
     }
     runs
@@ -64,7 +88,7 @@ pub(crate) fn prepared<T: MathTable>(
 fn instructions(body: &[Node]) -> Option<Vec<Instruction>> {
     let instruction = |node: &Node| match node {
         Node::Do(instruction) => Some(instruction.clone()),
-        Node::Loop { .. } => None,
+        Node::Loop { .. } | Node::While { .. } | Node::Choice { .. } => None,
     };
     body.iter().map(instruction).collect()
 }
@@ -135,8 +159,35 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
                         self.all(body, counters, level + 1);
                     }
                 }
+                Run::While(conditional) => self.conditional(conditional, counters, level),
+                Run::Choice(holds, branches) => {
+                    let chosen = usize::from(!self.holds(holds, counters, level));
+                    self.all(&branches[chosen], counters, level);
+                }
             }
         }
+    }
+
+    /// Runs a loop as long as its condition holds.
+    fn conditional(&mut self, conditional: &While<T>, mut counters: [isize; DEPTH], level: usize) {
+        counters[level] = 0;
+        for _ in 0..conditional.most {
+            self.asked.count(1);
+            self.all(&conditional.test, counters, level + 1);
+            if self.asked.is_stopped {
+                return;
+            }
+            if !self.holds(&conditional.holds, counters, level + 1) {
+                return;
+            }
+            self.all(&conditional.body, counters, level + 1);
+        }
+    }
+
+    /// Whether a condition holds now.
+    fn holds(&self, condition: &Operand, counters: [isize; DEPTH], level: usize) -> bool {
+        let Cursor { range, .. } = self.cursor(condition, 1, counters, level, 0);
+        self.views[condition.region].read(range).first().is_some_and(|holds| *holds != T::ZERO)
     }
 
     /// Runs a loop of instructions: finds their addresses, and then only adds to them.

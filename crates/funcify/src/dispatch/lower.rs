@@ -399,12 +399,16 @@ impl<'a, B: Backend> Lowering<'a, B> {
                 fix: "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`".into(),
             });
         }
+        let declined = match self.lower_whole_loop(graph, node, operands)? {
+            Ok(results) => return Ok(results),
+            Err(declined) => declined,
+        };
         let steps = match bound {
             Some(Ok(bound)) => Steps::AtMost(usize::try_from(bound).unwrap_or(0)),
             _ => Steps::AtRunTime,
         };
         let strategy = LoopStrategy::Native;
-        self.findings.add_loop(LoopReport { op: "while", site: at.site, strategy, declined: None, steps });
+        self.findings.add_loop(LoopReport { op: "while", site: at.site, strategy, declined, steps });
         let places = op.operands();
         let carries = places.carries.len();
         let condition = self.sub_program(&op.condition, carries, &operands[places.condition])?;

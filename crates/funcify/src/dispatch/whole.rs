@@ -44,12 +44,17 @@ impl<B: Backend> Lowering<'_, B> {
     /// Notes that a node is compiled, if it is a loop.
     fn report_compiled(&mut self, graph: &Graph, node: &Node) {
         let steps = match &node.op {
-            Op::Scan(scan) => &scan.steps,
-            Op::AssociativeScan(_) => &graph.ty(node.inputs[0]).shape[0],
+            Op::Scan(scan) => Some(&scan.steps),
+            Op::AssociativeScan(_) => Some(&graph.ty(node.inputs[0]).shape[0]),
+            Op::While(op) => op.bound.as_ref(),
             _ => return,
         };
-        let steps = steps.value(&self.sizes).ok().and_then(|steps| usize::try_from(steps).ok());
-        let steps = steps.map_or(Steps::AtRunTime, Steps::Exactly);
+        let steps = steps.and_then(|steps| usize::try_from(steps.value(&self.sizes).ok()?).ok());
+        let steps = match (steps, &node.op) {
+            (None, _) => Steps::AtRunTime,
+            (Some(steps), Op::While(_)) => Steps::AtMost(steps),
+            (Some(steps), _) => Steps::Exactly(steps),
+        };
         let (op, strategy) = (node.op.name(), LoopStrategy::Compiled);
         self.report_loop(LoopReport { op, site: node.site, strategy, declined: None, steps });
     }
@@ -115,7 +120,7 @@ impl<T> WholeNode<T> {
 fn is_made_of_loops(graph: &Graph) -> bool {
     let live = graph.live_nodes();
     let mut ops = graph.nodes().iter().zip(live).filter(|(_, live)| *live).map(|(node, _)| &node.op);
-    let has_loops = ops.clone().any(|op| matches!(op, Op::Scan(_) | Op::AssociativeScan(_)));
+    let has_loops = ops.clone().any(|op| matches!(op, Op::Scan(_) | Op::AssociativeScan(_) | Op::While(_)));
     has_loops && !ops.any(|op| matches!(op, Op::MatMul(_) | Op::Conv(_)))
 }
 

@@ -187,6 +187,19 @@ impl<'p, 'g> Scope<'p, 'g> {
             let results = self.planner.scan(node, scan, operands, &wanted, places, &shares)?;
             return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
         }
+        if let GraphOp::While(op) = &node.op {
+            let operands = node.inputs.iter().map(|input| self.argument(*input)).collect::<Result<Vec<_>, _>>()?;
+            let wanted: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
+            let results = self.planner.while_loop(op, &operands, &wanted)?;
+            return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
+        }
+        if let GraphOp::Switch(switch) = &node.op {
+            let operands = node.inputs.iter().map(|input| self.argument(*input)).collect::<Result<Vec<_>, _>>()?;
+            let wanted: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
+            let dtype = self.graph.ty(node.inputs[0]).dtype;
+            let results = self.planner.choice(switch, dtype, &operands, &wanted)?;
+            return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
+        }
         let [value] = node.outputs.as_slice() else {
             return Err(Declined::new(name, "it is not an instruction yet"));
         };

@@ -1,0 +1,72 @@
+//! Choices by a boolean: each branch writes the results to the same registers.
+
+use funcify::DType;
+use funcify::dispatch::Declined;
+use funcify::ops::Switch;
+
+use super::Planner;
+use super::ops::{Argument, Scope};
+use super::view::View;
+
+impl Planner {
+    /// A choice whose first operand has this dtype. `wanted` tells which results are used; gives those.
+    pub(super) fn choice(
+        &mut self,
+        switch: &Switch,
+        dtype: DType,
+        operands: &[Argument],
+        wanted: &[bool],
+    ) -> Result<Vec<Option<View>>, Declined> {
+        let declined = |reason: String| Declined::new("switch", reason);
+        if let Some(index) = (0..wanted.len()).find(|index| !self.takes(switch.branches[0].output_type(*index).dtype)) {
+            return Err(declined(format!("a result of {}", switch.branches[0].output_type(index).dtype)));
+        }
+        let holds = match &operands[0] {
+            Argument::Known(index) => {
+                let chosen = switch.chosen(index.get(0).as_i64());
+                let branch = self.branch(switch, chosen, operands, wanted)?;
+                return Ok(branch);
+            }
+            Argument::Tensor(_) if switch.branches.len() == 1 => return self.branch(switch, 0, operands, wanted),
+            Argument::Tensor(_) if dtype != DType::Bool => {
+                return Err(declined(format!("an index of {dtype} that follows from values")));
+            }
+            Argument::Tensor(holds) => self.emitter.condition(holds),
+        };
+        let level = self.emitter.depth();
+        let mut results = Vec::with_capacity(wanted.len());
+        for (index, wanted) in wanted.iter().enumerate() {
+            let (branch, value) = (&switch.branches[0], switch.branches[0].outputs()[index].value);
+            let shape = self.shape(branch, value)?;
+            results.push(wanted.then(|| self.emitter.reserve(&shape, level)));
+        }
+        let before = self.emitter.take_nodes();
+        let mut branches = [Vec::new(), Vec::new()];
+        for (nodes, chosen) in branches.iter_mut().zip([1, 0]) {
+            let known = self.emitter.known();
+            let values = self.branch(switch, chosen, operands, wanted)?;
+            for (to, value) in results.iter().flatten().zip(values.into_iter().flatten()) {
+                self.emitter.copy(&View { level, ..to.clone() }, &View { level, ..value })?;
+            }
+            *nodes = self.emitter.take_nodes();
+            self.emitter.forget(known);
+        }
+        self.emitter.choice(before, holds, branches);
+        Ok(results)
+    }
+
+    /// The results of a branch that are used.
+    fn branch(
+        &mut self,
+        switch: &Switch,
+        chosen: usize,
+        operands: &[Argument],
+        wanted: &[bool],
+    ) -> Result<Vec<Option<View>>, Declined> {
+        let inputs = operands[switch.operands()[chosen].clone()].to_vec();
+        let mut scope = Scope::new(self, &switch.branches[chosen], inputs)?;
+        scope.nodes()?;
+        let outputs = wanted.iter().enumerate();
+        outputs.map(|(index, wanted)| wanted.then(|| scope.output(index)).transpose()).collect()
+    }
+}

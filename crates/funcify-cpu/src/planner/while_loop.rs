@@ -1,0 +1,60 @@
+//! Loops that a condition ends: carries are in registers, and the condition is read before each step.
+
+use funcify::dispatch::Declined;
+use funcify::ops::While;
+
+use super::Planner;
+use super::ops::{Argument, Scope};
+use super::view::View;
+
+impl Planner {
+    /// A loop. `wanted` tells which results are used; gives those.
+    pub(super) fn while_loop(
+        &mut self,
+        op: &While,
+        operands: &[Argument],
+        wanted: &[bool],
+    ) -> Result<Vec<Option<View>>, Declined> {
+        let declined = |reason: String| Declined::new("while", reason);
+        let most = match &op.bound {
+            None => None,
+            Some(bound) => match bound.value(&self.sizes) {
+                Ok(bound) => Some(usize::try_from(bound).unwrap_or(0)),
+                Err(_) => return Err(declined("a bound that is not known".into())),
+            },
+        };
+        let places = op.operands();
+        let mut carries = Vec::with_capacity(wanted.len());
+        for index in places.carries.clone() {
+            let dtype = op.body.input_type(index).dtype;
+            if !self.takes(dtype) {
+                return Err(declined(format!("a carry of {dtype}")));
+            }
+            let initial = operands[index].view()?;
+            let carry = self.emitter.reserve(&initial.shape, self.emitter.depth());
+            self.emitter.copy(&carry, initial)?;
+            carries.push(carry);
+        }
+        self.emitter.open()?;
+        let level = self.emitter.depth();
+        let inside: Vec<View> = carries.iter().map(|carry| View { level, ..carry.clone() }).collect();
+        let arguments = |captured: &[Argument]| -> Vec<Argument> {
+            inside.iter().cloned().map(Argument::Tensor).chain(captured.iter().cloned()).collect()
+        };
+        let mut scope = Scope::new(self, &op.condition, arguments(&operands[places.condition]))?;
+        scope.nodes()?;
+        let holds = scope.output(0)?;
+        let test = (self.emitter.take_nodes(), self.emitter.condition(&holds));
+
+        let mut scope = Scope::new(self, &op.body, arguments(&operands[places.body]))?;
+        for (index, carry) in inside.iter().enumerate() {
+            scope.state(op.body.inputs()[index].value, op.body.outputs()[index].value, carry.clone());
+        }
+        scope.nodes()?;
+        let next = (0..inside.len()).map(|index| scope.output(index)).collect::<Result<Vec<View>, _>>()?;
+        let moves = inside.into_iter().zip(next).filter(|(carry, next)| !next.is(carry));
+        self.moved(moves.collect())?;
+        self.emitter.close_while(test, most);
+        Ok(carries.into_iter().zip(wanted).map(|(carry, wanted)| wanted.then_some(carry)).collect())
+    }
+}

@@ -34,7 +34,7 @@ fn titled(workload: &str) -> String {
 pub(super) fn page(run: &Run) -> Result<String> {
     let mut body = format!("<h1>Benchmarks of funcify {}</h1><p>{}</p>", escaped(&run.version), escaped(&about(run)));
     body += &tables::overview(run).html();
-    body += "<h2>The largest gaps</h2><div class=\"texts\">";
+    body += &format!("<h2>The largest gaps</h2><p>{}</p><div class=\"texts\">", escaped(gaps::ABOUT));
     body += &gaps::table(run).html();
     body += "</div>";
     let figures = figures::all(run)?;

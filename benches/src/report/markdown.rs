@@ -5,7 +5,7 @@ use super::{Run, gaps, tables};
 pub(super) fn page(run: &Run) -> String {
     let mut page = format!("# Benchmarks of funcify {}\n\n{}\n\n", run.version, super::html::about(run));
     page += &tables::overview(run).markdown();
-    page += "\n## The largest gaps\n\n";
+    page += &format!("\n## The largest gaps\n\n{}\n\n", gaps::ABOUT);
     page += &gaps::table(run).markdown();
     for workload in run.workloads() {
         for phase in ["forward", "train"] {

@@ -25,7 +25,7 @@ impl<B: Backend> Lowering<'_, B> {
                 return Ok(None);
             }
         };
-        let at = Place::new(graph.name(), Site::Unknown);
+        let at = only_loop(graph).map_or_else(|| Place::new(graph.name(), Site::Unknown), Node::place);
         self.report_loops(graph);
         let outputs: Vec<_> = (0..graph.outputs().len()).map(|index| graph.output_type(index).clone()).collect();
         let node = WholeNode { compiled, outputs: outputs.clone(), at: at.clone() };
@@ -120,8 +120,19 @@ impl<T> WholeNode<T> {
 fn is_made_of_loops(graph: &Graph) -> bool {
     let live = graph.live_nodes();
     let mut ops = graph.nodes().iter().zip(live).filter(|(_, live)| *live).map(|(node, _)| &node.op);
-    let has_loops = ops.clone().any(|op| matches!(op, Op::Scan(_) | Op::AssociativeScan(_) | Op::While(_)));
-    has_loops && !ops.any(|op| matches!(op, Op::MatMul(_) | Op::Conv(_)))
+    ops.clone().any(is_loop) && !ops.any(|op| matches!(op, Op::MatMul(_) | Op::Conv(_)))
+}
+
+/// The loop of a program that has one: where a run is that is stopped.
+fn only_loop(graph: &Graph) -> Option<&Node> {
+    let live = graph.live_nodes();
+    let mut loops = graph.nodes().iter().zip(live).filter(|(node, live)| *live && is_loop(&node.op));
+    loops.next().map(|(node, _)| node).filter(|_| loops.next().is_none())
+}
+
+/// Whether an op is a loop, as a backend compiles it.
+fn is_loop(op: &Op) -> bool {
+    matches!(op, Op::Scan(_) | Op::AssociativeScan(_) | Op::While(_))
 }
 
 /// A graph of one node: its inputs are the node's operands, its outputs those results that the graph uses. Tells which

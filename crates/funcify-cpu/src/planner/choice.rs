@@ -33,14 +33,14 @@ impl Planner {
             }
             Argument::Tensor(holds) => self.emitter.condition(holds),
         };
-        let level = self.emitter.depth();
+        let level = self.emitter.blocks.depth();
         let mut results = Vec::with_capacity(wanted.len());
         for (index, wanted) in wanted.iter().enumerate() {
             let (branch, value) = (&switch.branches[0], switch.branches[0].outputs()[index].value);
             let shape = self.shape(branch, value)?;
             results.push(wanted.then(|| self.emitter.reserve(&shape, level)));
         }
-        let before = self.emitter.take_nodes();
+        let before = self.emitter.blocks.take();
         let mut branches = [Vec::new(), Vec::new()];
         for (nodes, chosen) in branches.iter_mut().zip([1, 0]) {
             let known = self.emitter.known();
@@ -48,10 +48,10 @@ impl Planner {
             for (to, value) in results.iter().flatten().zip(values.into_iter().flatten()) {
                 self.emitter.copy(&View { level, ..to.clone() }, &View { level, ..value })?;
             }
-            *nodes = self.emitter.take_nodes();
+            *nodes = self.emitter.blocks.take();
             self.emitter.forget(known);
         }
-        self.emitter.choice(before, holds, branches);
+        self.emitter.blocks.choice(before, holds, branches);
         Ok(results)
     }
 

@@ -7,8 +7,8 @@
 
 use funcify::dispatch::Declined;
 
+use super::blocks::Blocks;
 use super::memory::Memory;
-use super::recurrence::recurrence;
 use super::view::View;
 use crate::kernels::{Binary, Fold, Unary, packed_len};
 use crate::plan::{Across, DEPTH, Node, Op, Operand, Place, Plan, Split};
@@ -23,8 +23,7 @@ const LEAST_OF_A_LOOP: [usize; 2] = [4, 33];
 /// A program in the making.
 pub(super) struct Emitter {
     pub(super) plan: Plan,
-    /// What runs once before the parts, the program of a part, and the loops in it that are open.
-    blocks: Vec<Block>,
+    pub(super) blocks: Blocks,
     /// The scratch memory that all parts share, and that of a part.
     memory: [Memory; 2],
     /// Their regions.
@@ -44,13 +43,6 @@ pub(super) struct Emitter {
     sums: Vec<(View, View)>,
 }
 
-#[derive(Default)]
-struct Block {
-    nodes: Vec<Node>,
-    /// What was computed before this loop while it was open, and is needed until it ends.
-    needed: Vec<View>,
-}
-
 /// An axis of an instruction: its size, and the stride of each operand, that of what is written first.
 #[derive(Clone, Debug)]
 struct Axis {
@@ -65,7 +57,7 @@ impl Emitter {
         let own = plan.region(Place::Scratch, 0, 1, Split::Parts(1));
         Emitter {
             plan,
-            blocks: vec![Block::default(), Block::default()],
+            blocks: Blocks::default(),
             memory: [Memory::default(), Memory::default()],
             registers: [shared, own],
             element,
@@ -85,8 +77,7 @@ impl Emitter {
             self.plan.regions[region].units = memory.len();
         }
         self.plan.regions[self.registers[1]].split = Split::Parts(parts);
-        let mut programs = self.blocks.into_iter().map(|block| block.nodes);
-        let (shared, program) = (programs.next().unwrap_or_default(), programs.next().unwrap_or_default());
+        let [shared, program] = self.blocks.into_programs();
         let mut plan = self.plan;
         if !shared.is_empty() {
             plan.once(shared);
@@ -98,39 +89,6 @@ impl Emitter {
             plan.once(sums);
         }
         Ok(plan)
-    }
-
-    /// The level of what is computed now: 1 in no loop.
-    pub(super) fn depth(&self) -> usize {
-        self.blocks.len() - 1
-    }
-
-    /// Opens a loop.
-    pub(super) fn open(&mut self) -> Result<(), Declined> {
-        if self.depth() > DEPTH {
-            return Err(Declined::new("scan", format!("more than {DEPTH} loops inside one another")));
-        }
-        self.blocks.push(Block::default());
-        Ok(())
-    }
-
-    /// Closes the innermost loop, which runs so often.
-    pub(super) fn close(&mut self, times: usize) {
-        if let Some(Block { nodes, .. }) = self.blocks.pop()
-            && times > 0
-            && !nodes.is_empty()
-        {
-            let level = self.depth();
-            let node =
-                recurrence(&self.plan.regions, &nodes, times, level - 1).unwrap_or(Node::Loop { times, body: nodes });
-            self.blocks[level].nodes.push(node);
-        }
-    }
-
-    /// Takes what was added to the innermost loop so far.
-    pub(super) fn take_nodes(&mut self) -> Vec<Node> {
-        let level = self.depth();
-        std::mem::take(&mut self.blocks[level].nodes)
     }
 
     /// How much is known of matrices and tensors that were laid out in another way.
@@ -151,29 +109,14 @@ impl Emitter {
         self.operand(holds, 0, None, 0, Across::Element)
     }
 
-    /// Adds a choice to the innermost loop, after what was there `before`.
-    pub(super) fn choice(&mut self, mut before: Vec<Node>, holds: Operand, branches: [Vec<Node>; 2]) {
-        before.push(Node::Choice { holds, branches });
-        let level = self.depth();
-        self.blocks[level].nodes = before;
-    }
-
-    /// Closes the innermost loop, which runs as long as its condition holds.
-    pub(super) fn close_while(&mut self, (test, holds): (Vec<Node>, Operand), most: Option<usize>) {
-        if let Some(Block { nodes: body, .. }) = self.blocks.pop() {
-            let level = self.depth();
-            self.blocks[level].nodes.push(Node::While { test, holds, body, most });
-        }
-    }
-
     /// Memory for a tensor that is written at a level.
     pub(super) fn reserve(&mut self, shape: &[usize], level: usize) -> View {
-        let (is_outside, own) = (level < self.depth(), usize::from(level > 0));
+        let (is_outside, own) = (level < self.blocks.depth(), usize::from(level > 0));
         let register = self.memory[own].reserve(shape.iter().product(), is_outside);
         let view = View::whole(self.registers[own], register.start, shape, level);
         let view = View { register: Some(register), ..view };
         if is_outside {
-            self.blocks[level + 1].needed.push(view.clone());
+            self.blocks.needs(level + 1, view.clone());
         }
         view
     }
@@ -317,7 +260,7 @@ impl Emitter {
                 Some(axis) => Node::Loop { times: rest[axis].size, body: vec![node] },
                 None => node,
             };
-            self.blocks[level].nodes.push(node);
+            self.blocks.push(level, node);
         }
         Ok(())
     }

@@ -139,7 +139,7 @@ impl Planner {
         is_share: bool,
     ) -> Result<Carry, Declined> {
         if is_share {
-            return match self.emitter.depth() {
+            return match self.emitter.blocks.depth() {
                 1 => Ok(Carry::Register(self.emitter.initial_share(initial))),
                 _ => Err(Declined::new("scan", "shares of a loop inside another one")),
             };
@@ -155,7 +155,7 @@ impl Planner {
             }
         }
         let innermost = self.innermost(&scan.body, scan.body.inputs()[scan.params().carries.start + index].value);
-        let carry = self.emitter.reserve_as(&initial.shape, self.emitter.depth(), innermost);
+        let carry = self.emitter.reserve_as(&initial.shape, self.emitter.blocks.depth(), innermost);
         self.emitter.copy(&carry, initial)?;
         Ok(Carry::Register(carry))
     }
@@ -170,7 +170,7 @@ impl Planner {
         steps: usize,
         used: Use,
     ) -> Result<Rows, Declined> {
-        let level = self.emitter.depth();
+        let level = self.emitter.blocks.depth();
         let row = self.row_shape(scan, index)?;
         let value = scan.body.outputs()[scan.results().buffers[index].start].value;
         let innermost = self.innermost(&scan.body, value).map(|axis| axis + 1);
@@ -235,9 +235,9 @@ impl Planner {
         count: usize,
     ) -> Result<(), Declined> {
         if count > 0 {
-            self.emitter.open()?;
+            self.emitter.blocks.open()?;
             self.step(scan, operands, buffers, carries, steps)?;
-            self.emitter.close(count);
+            self.emitter.blocks.close(&self.emitter.plan.regions, count);
         }
         Ok(())
     }
@@ -251,7 +251,7 @@ impl Planner {
         carries: &[Carry],
         steps: Steps,
     ) -> Result<(), Declined> {
-        let level = self.emitter.depth();
+        let level = self.emitter.blocks.depth();
         let (places, results) = (scan.operands(), scan.results());
         // In the first iteration `t` is the first of these steps in the order of the loop.
         let (first, up) = if scan.reverse { (steps.all - 1 - steps.from, -1) } else { (steps.from, 1) };
@@ -337,7 +337,7 @@ impl Planner {
         written: &[(View, usize)],
     ) -> Result<(), Declined> {
         let results = scan.results();
-        let level = self.emitter.depth();
+        let level = self.emitter.blocks.depth();
         let mut moves: Vec<(View, View)> = Vec::new();
         let at_hand = |rows: &View, index: usize| View { level, ..rows.at(0, index) };
         for (rows, outputs) in buffers.iter().zip(&results.buffers) {
@@ -365,7 +365,7 @@ impl Planner {
 
     /// Moves what a step gives to where the next one finds it. What a move would overwrite before it is read is put aside.
     pub(super) fn moved(&mut self, mut moves: Vec<(View, View)>) -> Result<(), Declined> {
-        let level = self.emitter.depth();
+        let level = self.emitter.blocks.depth();
         // A move is safe as it is if nothing before it has written where it reads from.
         for index in 0..moves.len() {
             let (before, rest) = moves.split_at_mut(index);

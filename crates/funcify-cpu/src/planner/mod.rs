@@ -1,15 +1,17 @@
 //! The planner: from a checked graph, with its sizes known, to a [`Plan`].
 //!
-//! `loops` lays out sequences, traces, states and carries and opens the loop, `while_loop` one that a condition ends; `choice` plans both branches of a choice; `ops` gives the meaning of each op on
-//! [`View`]s; `emit` makes instructions of rows and lanes of them; `memory` says which registers are free. A view moves
-//! elements only if it must: transposes, slices, broadcasts and rows of a sequence are other addresses. What depends on no
-//! loop is computed before the loops.
+//! `loops` lays out sequences, traces, states and carries and opens the loop, `while_loop` one that a condition ends;
+//! `choice` plans both branches of a choice; `ops` gives the meaning of each op on [`View`]s; `emit` makes instructions of
+//! rows and lanes of them, `blocks` holds the loops they are in; `memory` says which registers are free. A view moves elements
+//! only if it must: transposes, slices, broadcasts and rows of a sequence are other addresses. What depends on no loop is
+//! computed before the loops.
 //!
 //! A product waits for what is done with it, so that a sum of products, a bias and an activation are one instruction; and so
 //! does a factor for the sum that it is part of.
 //!
 //! What it cannot take, it declines by the op's name, before anything runs.
 
+mod blocks;
 mod choice;
 mod cost;
 mod emit;

@@ -28,7 +28,7 @@ pub(super) struct Strip {
 impl Planner {
     /// How many steps a strip of a loop has, if it is worth it.
     pub(super) fn strip_of(&self, scan: &Scan, steps: usize) -> Option<usize> {
-        if self.strip.is_some() || self.emitter.depth() + 1 > DEPTH {
+        if self.strip.is_some() || self.emitter.blocks.depth() + 1 > DEPTH {
             return None;
         }
         let rows = scan.body.outputs()[scan.results().carries.clone()]
@@ -55,8 +55,9 @@ impl Planner {
 
     /// Opens the loop over strips.
     pub(super) fn open_strips(&mut self, steps: usize) -> Result<(), Declined> {
-        self.emitter.open()?;
-        self.strip = Some(Strip { steps, level: self.emitter.depth() + 1, waiting: Vec::new(), kept: Vec::new() });
+        self.emitter.blocks.open()?;
+        self.strip =
+            Some(Strip { steps, level: self.emitter.blocks.depth() + 1, waiting: Vec::new(), kept: Vec::new() });
         Ok(())
     }
 
@@ -68,7 +69,7 @@ impl Planner {
             let state = View { level: level - 1, ..state };
             self.emitter.sink(&state, (&left, &right), (steps, [left_step, right_step]))?;
         }
-        self.emitter.close(count);
+        self.emitter.blocks.close(&self.emitter.plan.regions, count);
         Ok(())
     }
 

@@ -31,12 +31,12 @@ impl Planner {
                 return Err(declined(format!("a carry of {dtype}")));
             }
             let initial = operands[index].view()?;
-            let carry = self.emitter.reserve(&initial.shape, self.emitter.depth());
+            let carry = self.emitter.reserve(&initial.shape, self.emitter.blocks.depth());
             self.emitter.copy(&carry, initial)?;
             carries.push(carry);
         }
-        self.emitter.open()?;
-        let level = self.emitter.depth();
+        self.emitter.blocks.open()?;
+        let level = self.emitter.blocks.depth();
         let inside: Vec<View> = carries.iter().map(|carry| View { level, ..carry.clone() }).collect();
         let arguments = |captured: &[Argument]| -> Vec<Argument> {
             inside.iter().cloned().map(Argument::Tensor).chain(captured.iter().cloned()).collect()
@@ -44,7 +44,7 @@ impl Planner {
         let mut scope = Scope::new(self, &op.condition, arguments(&operands[places.condition]))?;
         scope.nodes()?;
         let holds = scope.output(0)?;
-        let test = (self.emitter.take_nodes(), self.emitter.condition(&holds));
+        let test = (self.emitter.blocks.take(), self.emitter.condition(&holds));
 
         let mut scope = Scope::new(self, &op.body, arguments(&operands[places.body]))?;
         for (index, carry) in inside.iter().enumerate() {
@@ -54,7 +54,7 @@ impl Planner {
         let next = (0..inside.len()).map(|index| scope.output(index)).collect::<Result<Vec<View>, _>>()?;
         let moves = inside.into_iter().zip(next).filter(|(carry, next)| !next.is(carry));
         self.moved(moves.collect())?;
-        self.emitter.close_while(test, most);
+        self.emitter.blocks.close_while(test, most);
         Ok(carries.into_iter().zip(wanted).map(|(carry, wanted)| wanted.then_some(carry)).collect())
     }
 }

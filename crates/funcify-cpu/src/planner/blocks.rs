@@ -1,0 +1,87 @@
+//! The nodes of a program in the making: what runs once, what a part runs, and the loops in it that are open.
+
+use funcify::dispatch::Declined;
+
+use super::recurrence::recurrence;
+use super::view::View;
+use crate::plan::{DEPTH, Node, Operand, Region};
+
+/// What runs once before the parts, the program of a part, and the loops in it that are open.
+pub(super) struct Blocks(Vec<Block>);
+
+#[derive(Default)]
+struct Block {
+    nodes: Vec<Node>,
+    /// What was computed before this loop while it was open, and is needed until it ends.
+    needed: Vec<View>,
+}
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Blocks(vec![Block::default(), Block::default()])
+    }
+}
+
+impl Blocks {
+    /// What runs once, and what a part runs.
+    pub(super) fn into_programs(self) -> [Vec<Node>; 2] {
+        let mut programs = self.0.into_iter().map(|block| block.nodes);
+        [programs.next().unwrap_or_default(), programs.next().unwrap_or_default()]
+    }
+
+    /// The level of what is computed now: 1 in no loop.
+    pub(super) fn depth(&self) -> usize {
+        self.0.len() - 1
+    }
+
+    /// Adds a node to a level.
+    pub(super) fn push(&mut self, level: usize, node: Node) {
+        self.0[level].nodes.push(node);
+    }
+
+    /// Keeps a register until the loop of a level ends.
+    pub(super) fn needs(&mut self, level: usize, view: View) {
+        self.0[level].needed.push(view);
+    }
+
+    /// Opens a loop.
+    pub(super) fn open(&mut self) -> Result<(), Declined> {
+        if self.depth() > DEPTH {
+            return Err(Declined::new("scan", format!("more than {DEPTH} loops inside one another")));
+        }
+        self.0.push(Block::default());
+        Ok(())
+    }
+
+    /// Closes the innermost loop, which runs so often.
+    pub(super) fn close(&mut self, regions: &[Region], times: usize) {
+        if let Some(Block { nodes, .. }) = self.0.pop()
+            && times > 0
+            && !nodes.is_empty()
+        {
+            let level = self.depth();
+            let node = recurrence(regions, &nodes, times, level - 1).unwrap_or(Node::Loop { times, body: nodes });
+            self.push(level, node);
+        }
+    }
+
+    /// Closes the innermost loop, which runs as long as its condition holds.
+    pub(super) fn close_while(&mut self, (test, holds): (Vec<Node>, Operand), most: Option<usize>) {
+        if let Some(Block { nodes: body, .. }) = self.0.pop() {
+            self.push(self.depth(), Node::While { test, holds, body, most });
+        }
+    }
+
+    /// Takes what was added to the innermost loop so far.
+    pub(super) fn take(&mut self) -> Vec<Node> {
+        let level = self.depth();
+        std::mem::take(&mut self.0[level].nodes)
+    }
+
+    /// Adds a choice to the innermost loop, after what was there `before`.
+    pub(super) fn choice(&mut self, mut before: Vec<Node>, holds: Operand, branches: [Vec<Node>; 2]) {
+        before.push(Node::Choice { holds, branches });
+        let level = self.depth();
+        self.0[level].nodes = before;
+    }
+}

@@ -1,6 +1,6 @@
 //! A loop built once, printed, and run on Candle and on Burn.
 
-use funcify::{Graph, HostTensor, Result, dispatch::Function, scan};
+use funcify::prelude::*;
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 

@@ -41,9 +41,9 @@ pub(crate) fn wrong(values: &Values) -> BTreeMap<&'static str, String> {
         return BTreeMap::new();
     };
     let mut wrong = BTreeMap::new();
-    for (subject, found) in &values.0 {
+    for (subject, results) in &values.0 {
         for (name, expected) in expected {
-            let difference = match found.get(name) {
+            let difference = match results.get(name) {
                 None => format!("no `{name}` among its results"),
                 Some(found) => match largest_difference(expected, found) {
                     Some(difference) if difference <= TOLERANCE => continue,
@@ -89,8 +89,8 @@ mod tests {
     #[test]
     fn a_subject_that_computes_something_else_is_named() {
         assert!(wrong(&values([[1.0, -4.0], [1.0005, -4.0]])).is_empty());
-        let found = wrong(&values([[1.0, -4.0], [1.01, -4.0]]));
-        assert_eq!(found["candle-native"], "wrong values: `y` differs by 2.5e-3 from reference's");
+        let differing = wrong(&values([[1.0, -4.0], [1.01, -4.0]]));
+        assert_eq!(differing["candle-native"], "wrong values: `y` differs by 2.5e-3 from reference's");
         assert!(wrong(&values([[1.0, -4.0], [f32::NAN, -4.0]])).contains_key("candle-native"));
     }
 
@@ -99,9 +99,9 @@ mod tests {
         let mut values = values([[1.0, 2.0]; 2]);
         values.add("jax", BTreeMap::new());
         values.add("rlx", BTreeMap::from([("y".to_string(), HostTensor::from([1f32]))]));
-        let found = wrong(&values);
-        assert_eq!(found["jax"], "wrong values: no `y` among its results");
-        assert_eq!(found["rlx"], "wrong values: `y` has 1 elements, not 2");
-        assert_eq!(found.len(), 2);
+        let differing = wrong(&values);
+        assert_eq!(differing["jax"], "wrong values: no `y` among its results");
+        assert_eq!(differing["rlx"], "wrong values: `y` has 1 elements, not 2");
+        assert_eq!(differing.len(), 2);
     }
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use funcify::{HostTensor, read_safetensors, write_safetensors};
+use funcify::HostTensor;
+use funcify::files::{read_safetensors, write_safetensors};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::compare::{self, Values};
@@ -32,19 +33,19 @@ pub(crate) struct Plan {
     pub(crate) folder: PathBuf,
 }
 
-/// What a run found.
+/// What a run measured.
 #[derive(Clone, Default)]
-pub(crate) struct Found {
+pub(crate) struct Measured {
     pub(crate) rows: Vec<Row>,
     /// Subjects without a row, and why.
     pub(crate) gone: Vec<Gone>,
 }
 
-/// Runs all workloads, with a progress bar. `keep` sees what was found after each of them, so that a long run that is cut off is
-/// not lost.
-pub(crate) fn run(plan: &Plan, peers: &Peers, keep: impl Fn(&Found) -> Result<()>) -> Result<Found> {
+/// Runs all workloads, with a progress bar. `keep` is given what was measured so far after each of them, so that a long run
+/// that is cut off is not lost.
+pub(crate) fn run(plan: &Plan, peers: &Peers, keep: impl Fn(&Measured) -> Result<()>) -> Result<Measured> {
     std::fs::create_dir_all(&plan.folder)?;
-    let mut found = Found::default();
+    let mut measured = Measured::default();
     let bar = ProgressBar::new((plan.items.len() * Phase::ALL.len()) as u64);
     bar.set_style(ProgressStyle::with_template("{bar:32} {pos}/{len} {msg} ({elapsed})")?);
     for (workload, sizes) in &plan.items {
@@ -56,15 +57,15 @@ pub(crate) fn run(plan: &Plan, peers: &Peers, keep: impl Fn(&Found) -> Result<()
             bar.set_message(format!("{} {sizes}, {}", workload.name, phase.name()));
             if phase == Phase::Forward || workload.loss != Loss::None {
                 let mut item = Item { plan, peers, workload, sizes: *sizes, phase, inputs: &path, bar: &bar };
-                item.run(&mut found)?;
+                item.run(&mut measured)?;
             }
             bar.inc(1);
         }
-        ratios(&mut found.rows);
-        keep(&found)?;
+        ratios(&mut measured.rows);
+        keep(&measured)?;
     }
     bar.finish_and_clear();
-    Ok(found)
+    Ok(measured)
 }
 
 /// One phase of one workload at its sizes.
@@ -88,7 +89,7 @@ struct Ready {
 
 impl Item<'_> {
     /// 1. Workers make their programs and are checked. 2. They take turns. 3. They tell their memory.
-    fn run(&mut self, found: &mut Found) -> Result<()> {
+    fn run(&mut self, measured: &mut Measured) -> Result<()> {
         let mut values = Values::default();
         let mut ready = Vec::new();
         let title = format!("{} {}", self.workload.name, self.sizes);
@@ -96,19 +97,19 @@ impl Item<'_> {
         let takes_part = |subject: &&Subject| !is_growth || subject.is_in_plots();
         for subject in self.plan.subjects.iter().copied().filter(takes_part) {
             if let Some(why) = crate::subjects::declines(subject, self.workload, self.phase) {
-                self.leave(found, subject, &why, true);
+                self.leave(measured, subject, &why, true);
                 continue;
             }
             match self.make(subject, &mut values) {
                 Ok(subject) => ready.push(subject),
-                Err(why) => self.leave(found, subject, &why, false),
+                Err(why) => self.leave(measured, subject, &why, false),
             }
         }
         let wrong = compare::wrong(&values);
         ready.retain(|each| match wrong.get(each.subject.name) {
             None => true,
             Some(why) => {
-                self.leave(found, each.subject, why, false);
+                self.leave(measured, each.subject, why, false);
                 false
             }
         });
@@ -118,7 +119,7 @@ impl Item<'_> {
                 let is_enough = each.samples.total() > self.plan.enough.as_secs_f64();
                 match if is_enough { Ok(()) } else { self.turn(&mut each) } {
                     Ok(()) => still.push(each),
-                    Err(error) => self.leave(found, each.subject, &format!("{error:#}"), false),
+                    Err(error) => self.leave(measured, each.subject, &format!("{error:#}"), false),
                 }
             }
             ready = still;
@@ -129,8 +130,8 @@ impl Item<'_> {
                 _ => (None, None),
             };
             let checked = values.checked(each.subject.name);
-            found.rows.push(Row::made(&title, each.subject.name, self.phase, each.made, checked));
-            found.rows.push(Row::ran(&title, each.subject.name, self.phase, &each.samples, bytes, checked));
+            measured.rows.push(Row::made(&title, each.subject.name, self.phase, each.made, checked));
+            measured.rows.push(Row::ran(&title, each.subject.name, self.phase, &each.samples, bytes, checked));
         }
         Ok(())
     }
@@ -183,10 +184,10 @@ impl Item<'_> {
         Ok(())
     }
 
-    fn leave(&self, found: &mut Found, subject: &Subject, why: &str, is_declined: bool) {
+    fn leave(&self, measured: &mut Measured, subject: &Subject, why: &str, is_declined: bool) {
         let workload = format!("{} {}", self.workload.name, self.sizes);
         let why = why.lines().next().unwrap_or_default().to_string();
         let (subject, phase) = (subject.name.to_string(), self.phase.name().to_string());
-        found.gone.push(Gone { workload, subject, phase, why, is_declined });
+        measured.gone.push(Gone { workload, subject, phase, why, is_declined });
     }
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 
-use crate::harness::{Found, Plan};
+use crate::harness::{Measured, Plan};
 use crate::peers::Peers;
 use crate::report::Run;
 use crate::subjects::{Device, Kind, Subject};
@@ -120,20 +120,20 @@ fn bench(arguments: &Arguments) -> Result<bool> {
     }
     let peers = if arguments.peers { Peers::make(&root()) } else { Peers::none() };
     let earlier = if arguments.add && rows.exists() { Some(Run::read(&rows)?) } else { None };
-    let run_of = |found: &Found| {
-        let Found { rows, gone } = found.clone();
+    let run_of = |measured: &Measured| {
+        let Measured { rows, gone } = measured.clone();
         let mut run = Run { version: env!("CARGO_PKG_VERSION").into(), machine: report::machine(), rows, gone };
         if let Some(earlier) = &earlier {
             run.add(earlier.clone());
         }
         run
     };
-    let keep = |found: &Found| if arguments.values { Ok(()) } else { run_of(found).write(&rows) };
-    let found = harness::run(&plan, &peers, keep)?;
+    let keep = |measured: &Measured| if arguments.values { Ok(()) } else { run_of(measured).write(&rows) };
+    let measured = harness::run(&plan, &peers, keep)?;
     if arguments.values {
-        return Ok(values_agree(&found));
+        return Ok(values_agree(&measured));
     }
-    let run = run_of(&found);
+    let run = run_of(&measured);
     if let Some(path) = &arguments.json {
         run.write(path)?;
     }
@@ -146,14 +146,14 @@ fn bench(arguments: &Arguments) -> Result<bool> {
 }
 
 /// Says whose values were wrong, or not there though nothing declines them. Whether that is nobody of this project.
-fn values_agree(found: &Found) -> bool {
+fn values_agree(measured: &Measured) -> bool {
     let is_own = |gone: &rows::Gone| Subject::named(&gone.subject).is_ok_and(|subject| !subject.is_peer());
-    let failed: Vec<_> = found.gone.iter().filter(|gone| is_own(gone) && !gone.is_declined).collect();
+    let failed: Vec<_> = measured.gone.iter().filter(|gone| is_own(gone) && !gone.is_declined).collect();
     for gone in &failed {
         println!("{}, {}, {}: {}", gone.workload, gone.phase, gone.subject, gone.why);
     }
-    println!("{} programs gave the same values, {} did not", found.rows.len() / 2, failed.len());
-    failed.is_empty() && !found.rows.is_empty()
+    println!("{} programs gave the same values, {} did not", measured.rows.len() / 2, failed.len());
+    failed.is_empty() && !measured.rows.is_empty()
 }
 
 fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
@@ -185,14 +185,14 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
         )
     };
     let of_peers = subjects().any(|subject| subject.is_peer() && named(subject.name));
-    let wanted = |subject: &&Subject| match of_subjects {
+    let takes_part = |subject: &&Subject| match of_subjects {
         true => named(subject.name) || (arguments.peers && subject.is_peer() && !of_peers),
         false => (arguments.peers || !subject.is_peer()) && !(arguments.quick && on_wgpu(subject)),
     };
     let (rounds, turn, enough, patience) = if arguments.quick { (3, 50, 1, 30) } else { (5, 150, 2, 30) };
     Ok(Plan {
         items,
-        subjects: subjects().filter(wanted).collect(),
+        subjects: subjects().filter(takes_part).collect(),
         rounds: if arguments.values { 0 } else { arguments.rounds.unwrap_or(rounds) },
         turn: Duration::from_millis(turn),
         enough: Duration::from_secs(enough),

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::subjects::{Kind, Subject};
 
-/// Where the peers are, if they are wanted and could be made.
+/// Where the peers are, if they were asked for and could be made.
 pub(crate) struct Peers {
     python: Result<PathBuf, String>,
     rlx: Result<PathBuf, String>,

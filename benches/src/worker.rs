@@ -5,7 +5,8 @@ use std::io::{BufRead, Write};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use funcify::{HostTensor, read_safetensors, write_safetensors};
+use funcify::HostTensor;
+use funcify::files::{read_safetensors, write_safetensors};
 
 use crate::memory::{Before, processor_time};
 use crate::protocol::{Answer, Request};
@@ -42,15 +43,15 @@ fn answer(subject: &'static Subject, request: Request, prepared: &mut Option<Box
         Request::Prepare { workload, sizes, phase, inputs, outputs } => {
             let workload = Workload::named(&workload)?;
             let sizes = workload.sizes(&sizes)?;
-            let phase = Phase::ALL.into_iter().find(|known| known.name() == phase).context("no such phase")?;
+            let phase = Phase::ALL.into_iter().find(|each| each.name() == phase).context("no such phase")?;
             if let Some(declined) = subjects::declines(subject, workload, phase) {
                 return Ok(Answer::Declined { declined });
             }
-            let mut found = read_safetensors(inputs)?;
+            let mut tensors = read_safetensors(inputs)?;
             let graph = (workload.graph)(&sizes)?;
             let inputs = (0..graph.inputs().len()).map(|index| {
                 let name = graph.input_name(index);
-                let tensor = found.remove(name).with_context(|| format!("the inputs have no `{name}`"))?;
+                let tensor = tensors.remove(name).with_context(|| format!("the inputs have no `{name}`"))?;
                 Ok((name.to_string(), tensor))
             });
             let inputs: Vec<(String, HostTensor)> = inputs.collect::<Result<_>>()?;

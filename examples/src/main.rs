@@ -169,16 +169,16 @@ fn failure(message: &str) -> ExitCode {
 
 /// Runs the examples that are asked for; false if one failed.
 fn examples(arguments: &Arguments) -> Result<bool> {
-    let known = |name: &String| EXAMPLES.iter().any(|example| example.name == name);
-    if let Some(name) = arguments.names.iter().find(|name| !known(name)) {
+    let exists = |name: &String| EXAMPLES.iter().any(|example| example.name == name);
+    if let Some(name) = arguments.names.iter().find(|name| !exists(name)) {
         let names: Vec<&str> = EXAMPLES.iter().map(|example| example.name).collect();
         return Err(anyhow!("there is no example `{name}`; there are {}", names.join(", ")));
     }
-    let wanted =
+    let is_named =
         |example: &&Example| arguments.names.is_empty() || arguments.names.iter().any(|name| name == example.name);
     let backends = backends(&arguments.backend)?;
     let (mut failures, mut comparisons) = (Vec::new(), Vec::new());
-    for example in EXAMPLES.iter().filter(wanted) {
+    for example in EXAMPLES.iter().filter(is_named) {
         println!("\n# {}: {}", example.name, example.shows);
         for (backend, executor) in &backends {
             let (start, begin) = (Instant::now(), || println!("on {backend}"));
@@ -221,20 +221,20 @@ fn examples(arguments: &Arguments) -> Result<bool> {
 
 /// The backends that are named, or all that are there.
 fn backends(named: &[String]) -> Result<Vec<(String, std::sync::Arc<dyn Executor>)>> {
-    let mut found = Vec::new();
+    let mut opened = Vec::new();
     for name in backend_names() {
         if !named.is_empty() && !named.iter().any(|other| other == name) {
             continue;
         }
         match open_backend(name) {
-            Ok(executor) => found.push((name.to_string(), executor)),
+            Ok(executor) => opened.push((name.to_string(), executor)),
             Err(absent @ funcify::Error::Absent { .. }) if named.is_empty() => println!("{absent}"),
             Err(error) => return Err(error).with_context(|| format!("the backend `{name}`")),
         }
     }
-    match named.iter().find(|name| !found.iter().any(|(found, _)| found == *name)) {
+    match named.iter().find(|name| !opened.iter().any(|(opened, _)| opened == *name)) {
         Some(name) => Err(anyhow!("there is no backend `{name}`; there are {}", backend_names().join(", "))),
-        None => Ok(found),
+        None => Ok(opened),
     }
 }
 

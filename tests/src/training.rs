@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use burn::tensor::{Tensor as BurnTensor, TensorData};
 use candle_core::{Device, Tensor, Var};
+use funcify::derivative::BackwardInput;
 use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy};
-use funcify::{BackwardInput, Graph, HostTensor, Value, scan};
+use funcify::{Graph, HostTensor, Value, scan};
 use funcify_burn::Burn;
 use funcify_candle::{Candle, Differentiable};
 
@@ -85,10 +86,10 @@ pub fn assert_compiled<B: Backend>(backend: &B) {
     let inputs = [HostTensor::from_vec(sequence(5), [5, WIDTH]), HostTensor::from_vec(vec![0.5f32; WIDTH], [WIDTH])];
     let inputs = inputs.map(|input| input.expect("its elements"));
     let results = run(&pullback.forward, &inputs);
-    let taken = pullback.takes.iter().map(|taken| match taken {
+    let backward_inputs = pullback.takes.iter().map(|input| match input {
         BackwardInput::Input(index) => inputs[*index].clone(),
         BackwardInput::Output(index) => results[*index].clone(),
         BackwardInput::Cotangent(_) => HostTensor::scalar(1f32),
     });
-    run(&pullback.backward, &taken.collect::<Vec<_>>());
+    run(&pullback.backward, &backward_inputs.collect::<Vec<_>>());
 }

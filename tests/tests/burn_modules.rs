@@ -56,7 +56,7 @@ fn a_cell_of_burn_is_trained_on_burn_and_on_candle() {
 
     // Candle has the graph, and the weights as they are now.
     let count = (2 * 4) as f32;
-    let backward = traced.graph().vjp(funcify::Wrt::Floats, GradOptions::new()).unwrap();
+    let backward = traced.graph().vjp(funcify::derivative::Wrt::Floats, GradOptions::new()).unwrap();
     let backward = Function::compile(&backward, &Candle::cpu()).unwrap();
     let mut weights = traced.host_weights(&cell).unwrap();
     assert_eq!(weights.len(), 4);

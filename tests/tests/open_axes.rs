@@ -2,11 +2,12 @@
 //! the ops of this workspace.
 
 use funcify::dispatch::{
-    Backend, CompileOptions, Executor, Function, LoopStrategy, Reference, backend_names, converted_ops, open_backend,
+    Backend, CompileOptions, Executor, Function, LoopStrategy, Reference, backend_names, lowered_ops, open_backend,
     run_op,
 };
+use funcify::error::Site;
 use funcify::ops::{Custom, Op};
-use funcify::{Error, Graph, HostTensor, Result, Site, Value, evaluate, grad, jvp, scan};
+use funcify::{Error, Graph, HostTensor, Result, Value, evaluate, grad, jvp, scan};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_tests::softplus::{Softplus, softplus, softplus_of};
@@ -46,9 +47,9 @@ fn check_runs_on(backend: impl Backend) {
         let results = function.call_host(&arguments()).unwrap();
         for (result, expected) in results.iter().zip(&expected) {
             assert_eq!(result.ty(), expected.ty());
-            for (found, wanted) in result.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
+            for (found, expected) in result.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
                 let at = format!("{} {}", backend.name(), strategy.name());
-                assert!((found - wanted).abs() <= 1e-12, "{at}: {found}, not {wanted}");
+                assert!((found - expected).abs() <= 1e-12, "{at}: {found}, not {expected}");
             }
         }
     }
@@ -105,8 +106,8 @@ fn an_op_from_outside_does_not_overflow_on_any_backend() {
         run(run_op(&Burn::ndarray(), &op, &x)),
     ];
     for result in results {
-        for (found, wanted) in result.iter().zip(&expected) {
-            assert!((found - wanted).abs() <= 1e-12, "{found}, not {wanted}");
+        for (found, expected) in result.iter().zip(&expected) {
+            assert!((found - expected).abs() <= 1e-12, "{found}, not {expected}");
         }
     }
 }
@@ -144,7 +145,7 @@ fn a_wrong_operand_is_an_error_with_the_users_line() {
 }
 
 #[test]
-fn a_missing_conversion_is_found_when_compiling() {
+fn a_missing_lowering_rule_is_an_error_when_compiling() {
     let mut line = 0;
     let graph = Graph::build("with_a_sine", |g| {
         let xs = g.input("xs", "f64[T]");
@@ -156,7 +157,7 @@ fn a_missing_conversion_is_found_when_compiling() {
         })
     });
     let error = Function::compile(&graph.unwrap(), &Toy).err().unwrap();
-    let Error::NoConversion { at, backend, .. } = &error else { panic!("{error}") };
+    let Error::NoLoweringRule { at, backend, .. } = &error else { panic!("{error}") };
     assert_eq!((at.op.as_str(), backend.as_str()), ("sin", "toy"));
     let Site::Rust(location) = at.site else { panic!("{error}") };
     assert!(location.file().ends_with("open_axes.rs"), "{location}");
@@ -164,7 +165,7 @@ fn a_missing_conversion_is_found_when_compiling() {
 }
 
 #[test]
-fn an_op_that_no_output_needs_may_lack_a_conversion() {
+fn an_op_that_no_output_needs_may_lack_a_lowering_rule() {
     let graph = Graph::build("dead_sine", |g| {
         let x = g.input("x", "f64[2]");
         x.sin();
@@ -176,7 +177,7 @@ fn an_op_that_no_output_needs_may_lack_a_conversion() {
 }
 
 #[test]
-fn a_type_that_the_backend_lacks_is_found_when_compiling() {
+fn a_type_that_the_backend_does_not_support_is_an_error_when_compiling() {
     let graph = Graph::build("single", |g| g.input("x", "f32[2]").tanh()).unwrap();
     let error = Function::compile(&graph, &Toy).err().unwrap();
     assert!(matches!(&error, Error::Unsupported { what, .. } if what == "tensors of type f32[2]"), "{error}");
@@ -193,13 +194,13 @@ fn arguments_that_disagree_about_a_size_are_an_error() {
 }
 
 #[test]
-fn a_backend_from_outside_is_known_by_name() {
+fn a_backend_from_outside_is_opened_by_name() {
     let names = backend_names();
     assert_eq!(names[0], "reference");
     assert!(names.contains(&"toy"), "{names:?}");
     let toy = open_backend("toy").unwrap();
     assert_eq!(toy.name(), "toy");
-    assert_eq!(toy.converted_ops(), ["add", "broadcast", "mul", "neg", "scan", "softplus", "sub", "tanh"]);
+    assert_eq!(toy.lowered_ops(), ["add", "broadcast", "mul", "neg", "scan", "softplus", "sub", "tanh"]);
     assert!(!toy.has_fallback());
     let executable = toy.compile(&recurrence(), CompileOptions::default()).unwrap();
     assert_eq!(executable.call(&arguments()).unwrap().len(), 2);
@@ -208,10 +209,10 @@ fn a_backend_from_outside_is_known_by_name() {
 }
 
 #[test]
-fn the_new_op_is_among_the_conversions_of_each_backend() {
-    assert!(converted_ops::<Toy>().contains(&"softplus"));
-    assert!(converted_ops::<Candle>().contains(&"softplus"));
-    assert!(converted_ops::<Burn>().contains(&"softplus"));
+fn the_new_op_is_among_the_ops_of_each_backend() {
+    assert!(lowered_ops::<Toy>().contains(&"softplus"));
+    assert!(lowered_ops::<Candle>().contains(&"softplus"));
+    assert!(lowered_ops::<Burn>().contains(&"softplus"));
     assert!(Executor::has_fallback(&Reference));
 }
 

@@ -2,10 +2,10 @@
 
 use funcify::Error;
 use funcify::dispatch::{backend_names, open_backend};
-use funcify_conformance::arbitrary::{Choices, Kept, Sample, is_ragged};
+use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, is_ragged};
 use funcify_conformance::properties::{Tally, check_backend};
 
-// Linked for their registered conversions.
+// Linked for their lowering rules.
 use funcify_burn as _;
 use funcify_candle as _;
 
@@ -14,9 +14,9 @@ const SEEDS: std::ops::Range<u64> = 1_000_000..1_000_200;
 
 #[test]
 fn every_backend_agrees_with_the_reference_evaluation() {
-    let programs: Vec<(u64, Kept)> = SEEDS
+    let programs: Vec<(u64, TestProgram)> = SEEDS
         .filter_map(|seed| match Sample::new(&mut Choices::seeded(seed)) {
-            Ok(sample) => Some((seed, Kept::from(&sample))),
+            Ok(sample) => Some((seed, TestProgram::from(&sample))),
             Err(error) if is_ragged(&error) => None,
             Err(error) => panic!("seed {seed}: {error}"),
         })
@@ -30,10 +30,12 @@ fn every_backend_agrees_with_the_reference_evaluation() {
         };
         let holds_doubles = executor.unsupported(funcify::DType::F64, 1).is_none();
         let mut tally = Tally::default();
-        for (seed, kept) in &programs {
-            match check_backend(kept, executor.as_ref()) {
+        for (seed, program) in &programs {
+            match check_backend(program, executor.as_ref()) {
                 Ok(other) => tally.add(&other),
-                Err(found) => wrong.push(format!("{name}, seed {seed}: {}: {}", found.property, found.reason)),
+                Err(disagreement) => {
+                    wrong.push(format!("{name}, seed {seed}: {}: {}", disagreement.property, disagreement.reason))
+                }
             }
         }
         println!("{name}: {:?}", tally.0);

@@ -2,21 +2,19 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result};
-
-use crate::{conformance, root, status, tidy};
+use crate::{Outcome, build, root, tidy};
 
 /// Tests, conformance, examples, STATUS.md, tidiness.
-pub(crate) fn test() -> Result<bool> {
+pub(crate) fn test() -> Outcome {
     Ok(cargo(&["test", "--workspace"])?
-        && step("conformance", || conformance::run(&conformance::Arguments::default()))?
-        && examples(&["--quick".to_string()])?
-        && step("STATUS.md", || status::run(true))?
-        && step("tidy", tidy::run)?)
+        && build::funcify(&words("conformance"))?
+        && examples(&words("--quick"))?
+        && build::funcify(&words("status --check"))?
+        && tidy::run()?)
 }
 
 /// Format, lints, documentation.
-pub(crate) fn lint() -> Result<bool> {
+pub(crate) fn lint() -> Outcome {
     Ok(cargo(&["fmt", "--all", "--check"])?
         && cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?
         && cargo(&[
@@ -33,52 +31,34 @@ pub(crate) fn lint() -> Result<bool> {
         && cargo(&["doc", "--workspace", "--no-deps"])?)
 }
 
-/// The program of the examples, with these arguments.
-pub(crate) fn examples(arguments: &[String]) -> Result<bool> {
-    let package = ["run", "--quiet", "--package", "funcify-examples", "--bin", "funcify-examples", "--"];
-    let arguments: Vec<&str> = package.into_iter().chain(arguments.iter().map(String::as_str)).collect();
-    cargo(&arguments)
+/// The program of the examples, with these arguments. What is compared is built as users build it.
+pub(crate) fn examples(arguments: &[String]) -> Outcome {
+    let is_timed = arguments.iter().any(|argument| argument == "--compare");
+    build::program("funcify-examples", if is_timed { &["--release"] } else { &[] }, arguments)
 }
 
 /// The program that looks at mutated programs, with these arguments. It links no tensor library.
-pub(crate) fn fuzz_text(arguments: &[String]) -> Result<bool> {
-    let package = ["run", "--quiet", "--package", "funcify-conformance", "--bin", "fuzz_text", "--"];
-    let arguments: Vec<&str> = package.into_iter().chain(arguments.iter().map(String::as_str)).collect();
-    cargo(&arguments)
+pub(crate) fn fuzz_text(arguments: &[String]) -> Outcome {
+    build::program("fuzz_text", &[], arguments)
 }
 
-/// The benchmarks, with these arguments. What is measured is this project's code as a user builds it: optimised.
-pub(crate) fn bench(arguments: &[String]) -> Result<bool> {
-    const MEASURED: [&str; 3] = ["funcify", "funcify-candle", "funcify-burn"];
-    let optimised = MEASURED.map(|package| format!("profile.dev.package.{package}.opt-level=3"));
-    let mut words = vec!["run", "--quiet"];
-    words.extend(optimised.iter().flat_map(|setting| ["--config", setting]));
-    words.extend(["--package", "funcify-benches", "--bin", "funcify-bench", "--"]);
-    words.extend(arguments.iter().map(String::as_str));
-    cargo(&words)
+/// The benchmarks, with these arguments, as users build what they measure.
+pub(crate) fn bench(arguments: &[String]) -> Outcome {
+    build::program("funcify-bench", &["--release"], arguments)
 }
 
-fn step(name: &str, run: impl FnOnce() -> Result<bool>) -> Result<bool> {
-    println!("\n== {name}");
-    run()
-}
-
-fn cargo(arguments: &[&str]) -> Result<bool> {
-    println!("\n== cargo {}", arguments.join(" "));
+/// Runs cargo in the workspace, and says so.
+pub(crate) fn cargo(arguments: &[&str]) -> Outcome {
+    eprintln!("\n== cargo {}", arguments.join(" "));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(arguments).current_dir(root());
-    match arguments.first() {
-        Some(&"doc") => _ = command.env("RUSTDOCFLAGS", "-D warnings"),
-        // Without it Candle reads `/proc/cpuinfo` in every product of matrices.
-        Some(&"run") if std::env::var_os(THREADS).is_none() => _ = command.env(THREADS, threads()),
-        _ => {}
+    if arguments.first() == Some(&"doc") {
+        command.env("RUSTDOCFLAGS", "-D warnings");
     }
-    Ok(command.status().context("cargo")?.success())
+    Ok(command.status().map_err(|error| format!("cargo: {error}"))?.success())
 }
 
-const THREADS: &str = "RAYON_NUM_THREADS";
-
-fn threads() -> String {
-    std::thread::available_parallelism().map_or(1, |threads| threads.get()).to_string()
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(String::from).collect()
 }

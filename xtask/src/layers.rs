@@ -1,65 +1,122 @@
-//! The layers of the core: which of its modules may name which.
+//! The layers of each crate: which of its modules may name which.
 
-/// The modules of `crates/funcify/src`, from the ground up. A module names those on the lines before its own, and those on its
-/// line.
-///
-/// The one line of several is a circle that cannot be cut without tearing ops apart: an op's rules stand in its file
-/// (`ops`), are written with values (`value`, `tree`), in the trace that they extend (`graph`), and are what derivatives
-/// and lanes ask for (`derivative`, `vmap`).
-const LAYERS: [&[&str]; 14] = [
-    &["error"],
-    &["types"],
-    &["host"],
-    &["cancel"],
-    &["memory"],
-    &["files"],
-    &["derivative", "graph", "ops", "tree", "value", "vmap"],
-    &["rewrite"],
-    &["text"],
-    &["eval"],
-    &["straight"],
-    &["random"],
-    &["nn"],
-    &["dispatch"],
+/// A crate whose modules lie in layers.
+struct Layered {
+    /// Its sources, as `tidy` names files.
+    sources: &'static str,
+    /// Its modules from the ground up. A module names those on the lines before its own, and those on its line.
+    layers: &'static [&'static [&'static str]],
+}
+
+const CRATES: [Layered; 3] = [
+    // The one line of several is a circle that cannot be cut without tearing ops apart: an op's rules stand in its file
+    // (`ops`), are written with values (`value`, `tree`), in the trace that they extend (`graph`), and are what derivatives
+    // and lanes ask for (`derivative`, `vmap`).
+    Layered {
+        sources: "crates/funcify/src/",
+        layers: &[
+            &["fixpoint"],
+            &["error"],
+            &["types"],
+            &["host"],
+            &["cancel"],
+            &["memory"],
+            &["files"],
+            &["derivative", "graph", "ops", "tree", "value", "vmap"],
+            &["rewrite"],
+            &["text"],
+            &["eval"],
+            &["straight"],
+            &["random"],
+            &["nn"],
+            &["dispatch"],
+        ],
+    },
+    Layered {
+        sources: "crates/funcify-burn/src/",
+        layers: &[
+            &["kinds"],
+            &["dtypes"],
+            &["device"],
+            &["data"],
+            &["on_host"],
+            &["on_device"],
+            &["compiled"],
+            &["ops"],
+            &["backend"],
+            &["plugin"],
+            &["capture"],
+            &["nn"],
+        ],
+    },
+    Layered {
+        sources: "crates/funcify-candle/src/",
+        layers: &[
+            &["errors"],
+            &["device"],
+            &["autodiff"],
+            &["cpu"],
+            &["compiled"],
+            &["differentiable"],
+            &["ops"],
+            &["tree"],
+            &["closures"],
+            &["backend"],
+            &["rnn"],
+            &["nn"],
+        ],
+    },
 ];
-
-/// The folder of the core, as `tidy` names its files.
-const CORE: &str = "crates/funcify/src/";
 
 /// Macros at the root, which may be used anywhere.
 const MACROS: [&str; 2] = ["funcify!", "register_backend!"];
 
 /// The lines of a file that name a module of a higher layer, or the crate's root. Tests may name everything.
 pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
-    let Some(inside) = name.strip_prefix(CORE) else { return Vec::new() };
-    let module = inside.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+    let own = CRATES.iter().find_map(|layered| Some((layered.layers, name.strip_prefix(layered.sources)?)));
+    let Some((layers, inside)) = own else { return Vec::new() };
+    let path: Vec<&str> = inside.trim_end_matches(".rs").trim_end_matches("/mod").split('/').collect();
+    let module = path[0];
     if module == "lib" || inside.ends_with("tests.rs") || inside.ends_with("testing.rs") {
         return Vec::new();
     }
+    let layer = |module: &str| layers.iter().position(|layer| layer.contains(&module));
     let Some(own) = layer(module) else {
         return vec![format!("`{module}` is in no layer: give it its place in xtask/src/layers.rs")];
     };
+    let to_root = "super::".repeat(path.len());
     let tests = text.lines().position(|line| line.trim_start().starts_with("mod tests {")).unwrap_or(usize::MAX);
     let code = text.lines().enumerate().take(tests).filter(|(_, line)| !line.trim_start().starts_with("//"));
-    let found = code.flat_map(|(number, line)| named(line).map(move |named| (number + 1, line, named)));
-    let up = found.filter_map(|(number, line, named)| match layer(named) {
-        Some(other) if other <= own => None,
-        Some(_) => Some(format!("line {number}: `{named}` is above `{module}`: `{}`", line.trim())),
-        None => Some(format!("line {number}: name the module, not the crate's root: `{}`", line.trim())),
-    });
-    up.collect()
+    let mut problems = Vec::new();
+    for (number, line) in code {
+        let mut refuse = |reason: &str| problems.push(format!("line {}: {reason}: `{}`", number + 1, line.trim()));
+        if line.contains(&to_root) {
+            refuse("name the module from `crate`, not by the way out of one's own");
+        }
+        for named in named(line) {
+            match layer(named) {
+                Some(other) if other <= own => {}
+                Some(_) => refuse(&format!("`{named}` is above `{module}`")),
+                None => refuse("name the module, not the crate's root"),
+            }
+        }
+    }
+    problems
 }
 
-fn layer(module: &str) -> Option<usize> {
-    LAYERS.iter().position(|layer| layer.contains(&module))
-}
-
-/// What stands after each `crate::` of a line: a module, or something else.
+/// What stands after each `crate::` of a line, or in the braces there: a module, or something else.
 fn named(line: &str) -> impl Iterator<Item = &str> {
     let own = line.match_indices("crate::").filter(|(at, _)| !line[..*at].ends_with(['$', '_']));
     let rest = own.map(|(at, root)| &line[at + root.len()..]);
     let rest = rest.filter(|rest| !MACROS.iter().any(|name| rest.starts_with(name)));
-    rest.map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default())
+    rest.flat_map(|rest| {
+        let (names, count) = match rest.strip_prefix('{') {
+            Some(list) => (list.split('}').next().unwrap_or_default(), usize::MAX),
+            None => (rest, 1),
+        };
+        names.split(',').take(count)
+    })
+    .map(|name| name.trim().split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -80,6 +137,14 @@ mod tests {
         assert!(of("error.rs", "use crate::graph::Graph;")[0].contains("`graph` is above `error`"));
         assert!(of("vmap/mod.rs", "use crate::{Graph, Value};")[0].contains("name the module"));
         assert!(of("new.rs", "")[0].contains("in no layer"));
+        assert!(of("graph/live.rs", "use super::{Graph, Node};").is_empty());
+        assert!(
+            of("graph/live.rs", "use super::super::dispatch::Reference;")[0].contains("name the module from `crate`")
+        );
+        let list = "use crate::{data, plugin::Differentiable};";
+        assert_eq!(problems("crates/funcify-burn/src/ops/cast.rs", list).len(), 1);
+        let other = problems("crates/funcify-burn/src/device.rs", "use crate::plugin::Differentiable;");
+        assert!(other[0].contains("`plugin` is above `device`"));
         assert!(of("host/mod.rs", "#[cfg(test)]\nmod tests {\n    use crate::evaluate;\n}").is_empty());
     }
 }

@@ -1,90 +1,59 @@
-//! What a contributor runs: `cargo xtask conformance`, `examples`, `bench`, `test`, `lint`, `ci`, `run`, `print`, `bisect`, `status`, `fuzz-text`, `tidy`.
+//! What a contributor runs: `cargo xtask conformance`, `test`, `lint` and what [`HELP`] says. It links nothing, so that it is
+//! there at once, and says what it builds.
 
-mod backends;
-mod bisect;
+mod build;
 mod check;
-mod conformance;
 mod layers;
-mod print;
-mod run;
-mod status;
 mod tidy;
-mod transforms;
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
-use clap::{Parser, Subcommand};
+/// Whether all is well, or why a command did not run.
+type Outcome = Result<bool, Box<dyn Error>>;
 
-#[derive(Parser)]
-#[command(name = "cargo xtask", about = "What a contributor to funcify runs")]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
+const HELP: &str = "What a contributor to funcify runs
 
-#[derive(Subcommand)]
-enum Command {
-    /// Run the conformance suite on every backend and print the table.
-    Conformance(conformance::Arguments),
-    /// Run the examples: `NAME ..`, `--backend NAME`, `--quick`, `--compare`.
-    Examples {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
-    /// Time and memory of each backend and strategy, against loops by hand and other projects: `--only NAME`, `--quick`, `--peers`.
-    Bench {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
-    /// Everything that a change must pass: tests, conformance, examples, STATUS.md, tidiness.
-    Test,
-    /// Format, lints, documentation.
-    Lint,
-    /// What `lint` and `test` run.
-    Ci,
-    /// Run a program from a file, or a derivative of it, on a backend.
-    Run(run::Arguments),
-    /// Print a program from a file, or a derivative of it, as text.
-    Print(print::Arguments),
-    /// Find the patch of the rewrites that changes what a program gives.
-    Bisect(bisect::Arguments),
-    /// Write STATUS.md: op by backend.
-    Status {
-        /// Only check that the file is current.
-        #[arg(long)]
-        check: bool,
-    },
-    /// Look at mutated programs: `--minutes N`, `--seed S`, `--jobs J`, or at one: `--file PATH`.
-    FuzzText {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
-    /// Check what a person would forget: module docs, file lengths, stubs, declared gaps.
-    Tidy,
-}
+Usage: cargo xtask COMMAND [ARGUMENTS]; each of the first eight says more with `--help`
+
+  conformance  Run the conformance suite on every backend and print the table
+  run          Run a program from a file, or a derivative of it, on a backend
+  print        Print a program from a file, or a derivative of it, as text
+  bisect       Find the patch of the rewrites that changes what a program gives
+  status       Write STATUS.md: op by backend
+  examples     Run the examples
+  bench        Time and memory of each backend and strategy, against loops by hand and other projects
+  fuzz-text    Look at mutated programs
+  test         Everything that a change must pass: tests, conformance, examples, STATUS.md, tidiness
+  lint         Format, lints, documentation
+  ci           What `lint` and `test` run
+  tidy         Check what a person would forget: module docs, file lengths, layers, stubs
+";
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Conformance(arguments) => conformance::run(&arguments),
-        Command::Examples { arguments } => check::examples(&arguments),
-        Command::Bench { arguments } => check::bench(&arguments),
-        Command::Test => check::test(),
-        Command::Lint => check::lint(),
-        Command::Ci => check::lint().and_then(|clean| Ok(clean && check::test()?)),
-        Command::Run(arguments) => run::run(&arguments).map(|()| true),
-        Command::Print(arguments) => print::run(&arguments).map(|()| true),
-        Command::Bisect(arguments) => bisect::run(&arguments).map(|()| true),
-        Command::Status { check } => status::run(check),
-        Command::FuzzText { arguments } => check::fuzz_text(&arguments),
-        Command::Tidy => tidy::run(),
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (command, arguments) = words.split_first().map_or(("help", &[][..]), |(first, rest)| (first.as_str(), rest));
+    let outcome = match command {
+        "conformance" | "run" | "print" | "bisect" | "status" => build::funcify(&words),
+        "examples" => check::examples(arguments),
+        "bench" => check::bench(arguments),
+        "fuzz-text" => check::fuzz_text(arguments),
+        "test" => check::test(),
+        "lint" => check::lint(),
+        "ci" => check::lint().and_then(|clean| Ok(clean && check::test()?)),
+        "tidy" => tidy::run(),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(true)
+        }
+        other => Err(format!("there is no command `{other}`\n\n{HELP}").into()),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }
@@ -96,7 +65,6 @@ fn root() -> PathBuf {
 }
 
 /// A file of the workspace, read.
-fn read(path: &Path) -> Result<String> {
-    use anyhow::Context;
-    std::fs::read_to_string(path).with_context(|| path.display().to_string())
+fn read(path: &Path) -> Result<String, Box<dyn Error>> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()).into())
 }

@@ -1,6 +1,6 @@
 //! The largest gaps between funcify's fastest way in a library and the fastest subject of all, each with its reason.
 //!
-//! Reasons are found by profile (`cargo xtask run --profile`) and written into `benches/reasons.toml`; a gap without one says so.
+//! Profiles give the reasons (`cargo xtask run --profile`), which stand in `benches/reasons.toml`; a gap without one says so.
 
 use serde::Deserialize;
 
@@ -68,13 +68,13 @@ fn gaps(run: &Run) -> Vec<Gap<'_>> {
     let mut gaps = Vec::new();
     for workload in run.compared() {
         for phase in ["forward", "train"] {
-            let found = run.of(workload, phase);
+            let rows = run.of(workload, phase);
             for library in ["candle", "burn-flex"] {
                 let of = |row: &&&Row| {
                     Subject::named(&row.subject)
                         .is_ok_and(|subject| subject.is_funcify() && subject.name.starts_with(library))
                 };
-                if let (Some(own), Some(fastest)) = (found.iter().find(of), found.first()) {
+                if let (Some(own), Some(fastest)) = (rows.iter().find(of), rows.first()) {
                     gaps.extend(Some(Gap { library, own, fastest }).filter(Gap::is_clear));
                 }
             }
@@ -86,8 +86,8 @@ fn gaps(run: &Run) -> Vec<Gap<'_>> {
 
 /// The largest gap of each workload.
 pub(super) fn table(run: &Run) -> Table {
-    let reasons: Vec<Reason> =
-        toml::from_str::<Reasons>(include_str!("../../reasons.toml")).map_or_else(|_| Vec::new(), |found| found.reason);
+    let reasons: Vec<Reason> = toml::from_str::<Reasons>(include_str!("../../reasons.toml"))
+        .map_or_else(|_| Vec::new(), |reasons| reasons.reason);
     let mut seen: Vec<&str> = Vec::new();
     let largest = gaps(run).into_iter().filter(|gap| {
         let is_first = !seen.contains(&gap.own.workload.as_str());

@@ -20,7 +20,7 @@ pub(super) fn about(run: &Run) -> String {
     let checked = "Each subject runs in a process of its own; they take turns. Lows of many runs, after the first. Nothing is \
         listed whose values were not checked against the reference evaluation, or where that takes too long against JAX. Memory is \
         the largest of one run beyond inputs and program, counted by the allocator; that of the peers by the system, in pages. \
-        Read the figures as ratios within one run. funcify's crates are at `opt-level` 3, the libraries below them at 2.";
+        Read the figures as ratios within one run. All is built as in a release.";
     format!("{}. {checked}", run.machine)
 }
 

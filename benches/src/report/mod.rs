@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::rows::{Gone, Row};
 use crate::workloads;
 
-/// A run as it is kept.
+/// A run as it is written down.
 #[derive(Serialize, Deserialize, Clone)]
 pub(crate) struct Run {
     /// The version of funcify that ran.
@@ -146,12 +146,12 @@ mod tests {
         let earlier = || vec![row("lstm T=30 B=4 H=16", "jax", 1.0), row("rnn T=50 B=4 H=16", "jax", 2.0)];
         let part = || run("1", vec![row("lstm T=30 B=4 H=16", "jax", 3.0)]);
         let lows = |run: &Run| run.rows.iter().map(|row| row.low_s).collect::<Vec<_>>();
-        let mut found = part();
-        found.add(run("1", earlier()));
-        assert_eq!(lows(&found), [2.0, 3.0]);
-        let mut found = part();
-        found.add(run("0", earlier()));
-        assert_eq!(lows(&found), [3.0]);
+        let mut all = part();
+        all.add(run("1", earlier()));
+        assert_eq!(lows(&all), [2.0, 3.0]);
+        let mut all = part();
+        all.add(run("0", earlier()));
+        assert_eq!(lows(&all), [3.0]);
     }
 
     #[test]

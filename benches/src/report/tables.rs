@@ -40,22 +40,25 @@ pub(super) fn escaped(text: &str) -> String {
 /// A column of the overview: the fastest of some subjects.
 struct Column {
     title: &'static str,
-    wanted: fn(&Subject) -> bool,
+    includes: fn(&Subject) -> bool,
 }
 
 /// Whose times stand beside each other.
 const COLUMNS: &[Column] = &[
-    Column { title: "JAX", wanted: |subject| subject.name == "jax" },
-    Column { title: "PyTorch", wanted: |subject| subject.name.starts_with("torch") },
-    Column { title: "PyTensor", wanted: |subject| subject.name == "pytensor" },
-    Column { title: "rlx", wanted: |subject| subject.name == "rlx" },
-    Column { title: "funcify alone", wanted: |subject| subject.name == "cpu" },
-    Column { title: "Candle by hand", wanted: |subject| subject.name == "candle-by-hand" },
-    Column { title: "funcify on Candle", wanted: |subject| subject.is_funcify() && subject.name.starts_with("candle") },
-    Column { title: "Burn by hand", wanted: |subject| subject.name == "burn-flex-by-hand" },
+    Column { title: "JAX", includes: |subject| subject.name == "jax" },
+    Column { title: "PyTorch", includes: |subject| subject.name.starts_with("torch") },
+    Column { title: "PyTensor", includes: |subject| subject.name == "pytensor" },
+    Column { title: "rlx", includes: |subject| subject.name == "rlx" },
+    Column { title: "funcify alone", includes: |subject| subject.name == "cpu" },
+    Column { title: "Candle by hand", includes: |subject| subject.name == "candle-by-hand" },
+    Column {
+        title: "funcify on Candle",
+        includes: |subject| subject.is_funcify() && subject.name.starts_with("candle"),
+    },
+    Column { title: "Burn by hand", includes: |subject| subject.name == "burn-flex-by-hand" },
     Column {
         title: "funcify on Burn",
-        wanted: |subject| subject.is_funcify() && subject.name.starts_with("burn-flex"),
+        includes: |subject| subject.is_funcify() && subject.name.starts_with("burn-flex"),
     },
 ];
 
@@ -66,13 +69,13 @@ pub(super) fn overview(run: &Run) -> Table {
     let mut rows = Vec::new();
     for workload in run.compared() {
         for phase in ["forward", "train"] {
-            let found = run.of(workload, phase);
-            if found.is_empty() {
+            let measured = run.of(workload, phase);
+            if measured.is_empty() {
                 continue;
             }
             let cell = |column: &Column| {
-                let of = |row: &&&Row| Subject::named(&row.subject).is_ok_and(|subject| (column.wanted)(subject));
-                let Some(row) = found.iter().find(of) else {
+                let of = |row: &&&Row| Subject::named(&row.subject).is_ok_and(|subject| (column.includes)(subject));
+                let Some(row) = measured.iter().find(of) else {
                     return String::new();
                 };
                 match row.ratio_to_jax {
@@ -86,18 +89,18 @@ pub(super) fn overview(run: &Run) -> Table {
         }
     }
     let used: Vec<bool> = (0..head.len()).map(|column| rows.iter().any(|row| !row[column].is_empty())).collect();
-    let kept =
+    let without_empty =
         |cells: Vec<String>| cells.into_iter().zip(&used).filter_map(|(cell, used)| used.then_some(cell)).collect();
-    Table { head: kept(head), rows: rows.into_iter().map(kept).collect() }
+    Table { head: without_empty(head), rows: rows.into_iter().map(without_empty).collect() }
 }
 
 /// Every subject on one workload.
 pub(super) fn details(run: &Run, workload: &str, phase: &str) -> Option<Table> {
-    let found = run.of(workload, phase);
+    let measured = run.of(workload, phase);
     let names = ["", "low", "median", "spread", "processor", "peak memory", "to by hand", "to JAX", "to make"];
     let make = if phase == "train" { "make-train" } else { "make" };
     let ratio = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{} ×", digits(ratio)));
-    let rows = found.iter().map(|row| {
+    let rows = measured.iter().map(|row| {
         let made =
             run.rows.iter().find(|made| made.workload == workload && made.phase == make && made.subject == row.subject);
         vec![

@@ -150,12 +150,12 @@ impl BurnInputs {
     pub(super) fn new(burn: &Burn, inputs: &[(String, HostTensor)], tracked: &[&str]) -> Result<BurnInputs> {
         let plain = burn.device().clone();
         let device = if tracked.is_empty() { plain } else { plain.autodiff() };
-        let mut found = BurnInputs { floats: BTreeMap::new(), integers: BTreeMap::new() };
+        let mut uploaded = BurnInputs { floats: BTreeMap::new(), integers: BTreeMap::new() };
         for (name, tensor) in inputs {
             let shape = if tensor.shape().is_empty() { &[1] } else { tensor.shape() };
             if let Some(numbers) = tensor.as_slice::<i64>() {
                 let data = TensorData::new(numbers.to_vec(), shape.to_vec());
-                found.integers.insert(
+                uploaded.integers.insert(
                     name.clone(),
                     AnyTensor::from(BurnTensor::<1, Int>::from_data(data, (&device, burn::tensor::DType::I64))),
                 );
@@ -175,9 +175,9 @@ impl BurnInputs {
                     }
                 };
             }
-            found.floats.insert(name.clone(), of_rank!(1 2 3));
+            uploaded.floats.insert(name.clone(), of_rank!(1 2 3));
         }
-        Ok(found)
+        Ok(uploaded)
     }
 
     /// All in the order of the graph's inputs.

@@ -86,8 +86,8 @@ pub(crate) struct Sizes(pub(crate) &'static [(&'static str, usize)]);
 impl Sizes {
     /// The size of that letter.
     pub(crate) fn get(&self, letter: &str) -> usize {
-        let found = self.0.iter().find(|(name, _)| *name == letter);
-        found.unwrap_or_else(|| panic!("the workload has no size {letter}")).1
+        let size = self.0.iter().find(|(name, _)| *name == letter);
+        size.unwrap_or_else(|| panic!("the workload has no size {letter}")).1
     }
 
     /// By name, for the protocol.
@@ -128,12 +128,12 @@ impl Workload {
     }
 
     /// The sizes among its own that have these numbers.
-    pub(crate) fn sizes(&self, wanted: &BTreeMap<String, usize>) -> Result<Sizes> {
+    pub(crate) fn sizes(&self, requested: &BTreeMap<String, usize>) -> Result<Sizes> {
         let all = self.full.iter().chain(self.quick).chain(self.growth);
         let same = |sizes: &&Sizes| {
-            sizes.0.len() == wanted.len() && sizes.0.iter().all(|(name, size)| wanted.get(*name) == Some(size))
+            sizes.0.len() == requested.len() && sizes.0.iter().all(|(name, size)| requested.get(*name) == Some(size))
         };
-        all.copied().find(|sizes| same(&sizes)).with_context(|| format!("`{}` has no sizes {wanted:?}", self.name))
+        all.copied().find(|sizes| same(&sizes)).with_context(|| format!("`{}` has no sizes {requested:?}", self.name))
     }
 
     /// The inputs, the same in each run.

@@ -8,7 +8,7 @@
 //!
 //! # As a backend
 //! [`Burn`] is a device: `Burn::flex()`, `Burn::ndarray()` or `Burn::wgpu()`. It runs programs on Burn's dispatched primitives, whose
-//! rank is known at run time, without Burn's autodiff: funcify differentiates the graph itself. In host memory, loops of f32 and
+//! rank is a value, without Burn's autodiff: funcify differentiates the graph itself. In host memory, loops of f32 and
 //! f64 run as a whole in the engine of `funcify-cpu`. All others run natively; a trace is allocated once and its rows are written in place.
 //!
 //! ```

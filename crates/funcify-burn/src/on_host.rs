@@ -153,11 +153,11 @@ pub(crate) fn sort<E: Element + PartialOrd>(
     let compare = |a: &E, b: &E| a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)));
     let shape = sizes(&x);
     let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
-    let found = elements::<E>(x)?;
-    let (mut sorted, mut positions) = (found.clone(), vec![0i64; found.len()]);
+    let given = elements::<E>(x)?;
+    let (mut sorted, mut positions) = (given.clone(), vec![0i64; given.len()]);
     let mut order: Vec<usize> = Vec::with_capacity(size);
-    for start in (0..found.len()).step_by((size * inner).max(1)).flat_map(|block| block..block + inner) {
-        let element = |position: usize| &found[start + position * inner];
+    for start in (0..given.len()).step_by((size * inner).max(1)).flat_map(|block| block..block + inner) {
+        let element = |position: usize| &given[start + position * inner];
         order.clear();
         order.extend(0..size);
         order.sort_by(|a, b| match descending {

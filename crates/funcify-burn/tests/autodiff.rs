@@ -8,7 +8,7 @@ use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{Bool, Device, Int, Scalar, Tensor, TensorData};
 use common::{assert_close, devices, values};
 use funcify::error::{BackendError, Place};
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, batch_elementwise};
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
 use funcify::vmap::Batched;
 use funcify::{CheckpointPolicy, Dim, Graph, HostTensor, TensorType, apply, scan};
 use funcify_burn::{AnyTensor, Burn, Differentiable, DifferentiableOptions};
@@ -328,7 +328,7 @@ impl CustomOp for Halve {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(Custom::new(*self), size, operands)
     }
 }

@@ -6,8 +6,9 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::store::ModuleRecord;
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
 use common::{assert_close, devices};
+use funcify::derivative::Wrt;
 use funcify::nn::{self, Cell, Recurrent};
-use funcify::{GradOptions, HostTensor, Wrt, evaluate};
+use funcify::{GradOptions, HostTensor, evaluate};
 use funcify_burn::nn::{GatedLinearAttention, Gru, Lstm, Rnn, S5, SelectiveScan};
 use funcify_burn::{AnyTensor, Tensors};
 

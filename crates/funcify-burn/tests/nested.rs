@@ -187,7 +187,7 @@ fn inner_loops_that_do_not_fit_are_errors() {
         let (xs, h) = (Tensor::<2>::ones([3, 2], &device), Tensor::<1>::zeros([2], &device));
         let error = std::cell::RefCell::new(None);
         let outer = scan((), h, xs, |(), h: Tensor<1>, x| {
-            let next = inner(h.clone(), x).map_err(|found| *error.borrow_mut() = Some(found));
+            let next = inner(h.clone(), x).map_err(|refusal| *error.borrow_mut() = Some(refusal));
             (next.unwrap_or(h), ())
         });
         drop(outer);

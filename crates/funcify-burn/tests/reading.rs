@@ -30,9 +30,9 @@ fn refused(name: &str, line: u32, body: impl Fn(Given) -> Tensor<1>) {
         let text = error.to_string();
         assert!(text.contains("reads elements of its tensors"), "{name}: {text}");
         let place = text.split("asks for some, at ").nth(1).expect("it names the line that reads");
-        let found: Vec<&str> = place.split(':').collect();
-        assert!(found[0].ends_with("tests/reading.rs"), "{name}: {text}");
-        let found: u32 = found[1].parse().unwrap();
+        let parts: Vec<&str> = place.split(':').collect();
+        assert!(parts[0].ends_with("tests/reading.rs"), "{name}: {text}");
+        let found: u32 = parts[1].parse().unwrap();
         assert!((line..line + 8).contains(&found), "{name}: {text}");
         assert!(text.contains(&format!("at:       {}", file!())), "{name}: {text}");
     }

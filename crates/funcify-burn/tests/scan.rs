@@ -72,9 +72,9 @@ fn run<M: Module, C: Tensors + Clone>(
     let mut inputs = leaves(init);
     inputs.push(AnyTensor::from(xs));
     let of = |tensor: AnyTensor| gradient(tensor, &gradients);
-    let mut found: Vec<Option<TensorData>> = inputs.into_iter().map(of).collect();
-    found.extend(parameter_gradients(module, &gradients));
-    Run { results: results.into_iter().map(|it| flat(it).into_data()).collect(), gradients: found }
+    let mut by_inputs: Vec<Option<TensorData>> = inputs.into_iter().map(of).collect();
+    by_inputs.extend(parameter_gradients(module, &gradients));
+    Run { results: results.into_iter().map(|it| flat(it).into_data()).collect(), gradients: by_inputs }
 }
 
 fn leaves(tensors: impl Tensors) -> Vec<AnyTensor> {

@@ -105,7 +105,7 @@ impl Backend for Candle {
     }
 
     /// Apart from any graph of Candle's. A byte that is not 0 is true, as it is to Candle's own `where_cond`, and becomes 1,
-    /// which costs a kernel for each boolean input; an error instead would have to read the elements back.
+    /// which costs a kernel for each boolean input; an error would have to read the elements back.
     fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
         let tensor = tensor.detach();
         match dtype {

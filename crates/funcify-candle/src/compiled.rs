@@ -33,7 +33,7 @@ impl Compiled<Tensor> for Loop {
         // A lock that is held is not taken again: a writer that waits for it would wait for ever.
         let mut held: Vec<(usize, StorageRef<'_>)> = Vec::with_capacity(storages.len());
         for (tensor, storage) in in_order.iter().flatten().zip(&storages) {
-            if held.iter().all(|(known, _)| known != storage) {
+            if held.iter().all(|(other, _)| other != storage) {
                 held.push((*storage, tensor.storage_and_layout().0));
             }
         }
@@ -43,8 +43,8 @@ impl Compiled<Tensor> for Loop {
             given.push(match &in_order[index] {
                 _ if !engine.reads(index) => Elements::NONE,
                 Some(tensor) => {
-                    let known = storages.next().and_then(|own| held.iter().find(|(storage, _)| storage == own));
-                    let (_, storage) = known.ok_or("a tensor without memory")?;
+                    let memory = storages.next().and_then(|own| held.iter().find(|(storage, _)| storage == own));
+                    let (_, storage) = memory.ok_or("a tensor without memory")?;
                     match engine.dtype() {
                         DType::F64 => Elements::F64(Cow::Borrowed(slice(storage, tensor)?)),
                         _ => Elements::F32(Cow::Borrowed(slice(storage, tensor)?)),

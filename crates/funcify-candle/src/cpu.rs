@@ -125,10 +125,10 @@ pub(crate) fn map_rows<A: WithDType, R: WithDType, O>(
     f: impl Fn(&[A]) -> R + Send + Sync + 'static,
 ) -> Result<Tensor, BackendError> {
     require_cpu(call)?;
-    let kept: Vec<usize> = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
-    let shape: Vec<usize> = kept.iter().map(|axis| x.dims()[*axis]).collect();
+    let remaining: Vec<usize> = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
+    let shape: Vec<usize> = remaining.iter().map(|axis| x.dims()[*axis]).collect();
     let size = axes.iter().map(|axis| x.dims()[*axis]).product();
-    let order = [kept.as_slice(), axes].concat();
+    let order = [remaining.as_slice(), axes].concat();
     let rows = x.permute(order)?.contiguous()?;
     Ok(rows.apply_op1(Rows { f, size, shape, types: PhantomData::<fn(A) -> R> })?)
 }

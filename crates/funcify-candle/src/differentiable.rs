@@ -3,9 +3,12 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use candle_core::{DType, Result, Shape, Tensor};
+use funcify::derivative::{BackwardInput, Wrt};
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
+use funcify::error::Place;
+use funcify::graph::Node;
 use funcify::ops::Op;
-use funcify::{BackwardInput, CheckpointPolicy, Disconnected, Graph, Node, Place, Wrt};
+use funcify::{CheckpointPolicy, Disconnected, Graph};
 
 use crate::autodiff::node::{attach, place};
 use crate::autodiff::storage::Elements;
@@ -123,7 +126,7 @@ impl Differentiable {
     }
 
     /// Runs the graph on tensors, in the order of its inputs. Results of float types are tracked if an input of a float
-    /// type is. That an op has no derivative is found here, when an input before it is tracked for the first time.
+    /// type is. That an op has no derivative is an error here, when an input before it is tracked for the first time.
     #[track_caller]
     pub fn call(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
         self.run(&place(self.graph.name()), arguments).map_err(errors::candle)
@@ -146,12 +149,12 @@ impl Differentiable {
     /// The programs for a set of tracked inputs, made if it is met for the first time.
     fn programs(&self, tracked: Vec<bool>) -> funcify::Result<Arc<Programs>> {
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, found)) = programs.iter().find(|(of, _)| *of == tracked) {
-            return Ok(found.clone());
+        if let Some((_, cached)) = programs.iter().find(|(of, _)| *of == tracked) {
+            return Ok(cached.clone());
         }
         // A tracked input of another type than the graph's is an error of the call.
-        let is_wanted = |index: &usize| tracked[*index] && self.graph.input_type(*index).dtype.is_float();
-        let names = (0..tracked.len()).filter(is_wanted).map(|index| self.graph.input_name(index).to_string());
+        let is_differentiable = |index: &usize| tracked[*index] && self.graph.input_type(*index).dtype.is_float();
+        let names = (0..tracked.len()).filter(is_differentiable).map(|index| self.graph.input_name(index).to_string());
         let DifferentiableOptions { compile, policy } = &self.options;
         let options = compile.grad_options(&self.candle, policy.clone()).disconnected(Disconnected::Zeros);
         let pullback = self.graph.pullback(Wrt::Names(names.collect()), options)?;
@@ -209,7 +212,7 @@ fn node(
     for (index, tracked) in floats.iter().zip(attach(at, inputs, &outputs, Box::new(pull))?) {
         results[*index] = tracked;
     }
-    let takes = programs.takes.iter().map(|taken| match taken {
+    let takes = programs.takes.iter().map(|input| match input {
         BackwardInput::Input(index) => Take::Value(values[*index].clone()),
         // Of an output that is also saved there is one copy.
         BackwardInput::Output(index) => Take::Value(results[*index].detach()),

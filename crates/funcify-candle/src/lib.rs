@@ -2,8 +2,7 @@
 //!
 //! ```
 //! use candle_core::{Device, Tensor};
-//! use funcify::dispatch::Function;
-//! use funcify::Graph;
+//! use funcify::prelude::*;
 //! use funcify_candle::Candle;
 //!
 //! let graph = Graph::build("norm", |builder| {
@@ -24,7 +23,7 @@
 //! # Loops
 //!
 //! On the CPU, loops of f32 and f64 run as a whole in the engine of `funcify-cpu`, which reads and writes Candle's memory itself. Other
-//! loops, and all on other devices, are unrolled if their number of steps is known, and else run step by step.
+//! loops, and all on other devices, are unrolled if their number of steps is static, and else run step by step.
 //! [`Function::report`](funcify::dispatch::Function::report) says which, and why.
 //!
 //! # Threads

@@ -156,6 +156,6 @@ fn errors_have_no_backtrace() {
 fn a_byte_of_a_file_that_is_not_zero_is_true() {
     let header = r#"{"p":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}"#;
     let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0, 2, 255]].concat();
-    let tensors = funcify::parse_safetensors(&bytes).unwrap();
+    let tensors = funcify::files::parse_safetensors(&bytes).unwrap();
     assert_eq!(tensors["p"], HostTensor::from([false, true, true]));
 }

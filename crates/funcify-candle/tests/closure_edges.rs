@@ -211,7 +211,7 @@ fn a_number_of_steps() {
     assert!((slope - 8.0 * 0.9f64.powi(7)).abs() < 1e-12);
 }
 
-/// Variables that only some steps use are found, too.
+/// Variables that only some steps use have gradients, too.
 #[test]
 fn captured_in_one_branch() {
     let (even, odd) = (var(1, &[2], DType::F64), var(2, &[2], DType::F64));
@@ -349,7 +349,7 @@ fn a_closure_that_fails_gives_its_error() {
     assert_gradients(&total.backward().unwrap(), &expected, &[&xs], "after a failure");
 }
 
-/// A closure that does not give the same again, as one with a dropout does, is found out.
+/// A closure that does not give the same again, as one with a dropout does, is refused.
 #[test]
 fn a_closure_that_draws_is_an_error() {
     let xs = var(1, &[STEPS, 8], DType::F32);

@@ -5,9 +5,10 @@ mod common;
 use candle_core::{DType, Device, Result, Tensor, Var};
 use common::{assert_close, assert_gradients, by_hand, loss, row, tensor, var};
 use funcify::dispatch::{CompileOptions, LoopStrategy};
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, batch_elementwise};
+use funcify::error::Place;
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
 use funcify::vmap::Batched;
-use funcify::{CheckpointPolicy, Dim, Graph, HostTensor, Place, TensorType, Value, scan};
+use funcify::{CheckpointPolicy, Dim, Graph, HostTensor, TensorType, Value, scan};
 use funcify_candle::{Candle, Differentiable, DifferentiableOptions};
 
 const STEPS: usize = 7;
@@ -302,7 +303,7 @@ impl CustomOp for Opaque {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> funcify::Result<Vec<Batched>, Failed> {
         batch_elementwise(Custom::new(*self), size, operands)
     }
 }

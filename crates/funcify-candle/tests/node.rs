@@ -162,9 +162,9 @@ impl CustomOp1 for Recorded {
     }
 }
 
-/// Of the steps of a loop over a closure, nothing is kept; backward, the graphs of one segment.
+/// Of the steps of a loop over a closure, nothing is saved; backward, the graphs of one segment.
 #[test]
-fn the_graphs_of_steps_are_not_kept() {
+fn the_graphs_of_steps_are_not_saved() {
     let w = var(1, &[2], DType::F64);
     let start = tensor(2, &[2], DType::F64);
     let ways = [
@@ -177,18 +177,18 @@ fn the_graphs_of_steps_are_not_kept() {
         let counted = Counted::new();
         let (weight, count) = (w.clone(), counted.clone());
         let step = move |h: Tensor, ()| Ok((count.apply(&(h * weight.as_tensor())?.sin()?)?, ()));
-        let kept = if format!("{options:?}").contains("keep_graphs: true") { 100 } else { 0 };
+        let saved = if format!("{options:?}").contains("keep_graphs: true") { 100 } else { 0 };
         let (last, ()) = scan_with(options.length(100), &start, &(), step).unwrap();
         let (most, alive) = counted.take();
-        assert_eq!(alive, kept);
-        assert!(most <= kept.max(2), "{most} steps were kept at once");
+        assert_eq!(alive, saved);
+        assert!(most <= saved.max(2), "{most} steps were saved at once");
         let total = last.sum_all().unwrap();
         drop(last);
         for _ in 0..2 {
             total.backward().unwrap();
             let (most, alive) = counted.take();
-            assert_eq!(alive, kept);
-            assert!((segment..=segment + 1).contains(&most), "{most} steps were kept at once, not {segment}");
+            assert_eq!(alive, saved);
+            assert!((segment..=segment + 1).contains(&most), "{most} steps were saved at once, not {segment}");
         }
         drop(total);
         assert_eq!(counted.take().1, 0);

@@ -50,7 +50,11 @@ pub enum GapStatus {
 impl Expectations {
     /// Reads declared gaps. The error is what is wrong with them.
     pub fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| error.to_string())
+        let expectations: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        match expectations.expect.iter().find(|gap| gap.reason.trim().is_empty()) {
+            Some(gap) => Err(format!("the gap `{}` has no reason", gap.case)),
+            None => Ok(expectations),
+        }
     }
 
     /// The gap that covers a case in a mode.
@@ -76,6 +80,8 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_refused() {
+        let text = "[[expect]]\ncase = 'a'\nstatus = 'unsupported'\nerror = 'E'\nreason = ' '";
+        assert_eq!(Expectations::parse(text).unwrap_err(), "the gap `a` has no reason");
         let text = "[[expect]]\ncase = 'a'\nstatus = 'unsupported'\nerror = 'E'\nreason = 'r'\nwhy = 'x'";
         assert!(Expectations::parse(text).unwrap_err().contains("unknown field `why`"));
         assert!(Expectations::parse(&text.replace("unsupported", "flaky")).is_err());

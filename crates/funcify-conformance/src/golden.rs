@@ -71,7 +71,7 @@ impl Manifest {
 impl GoldenCase {
     /// Reads the tensors of the case, floats in the dtype in which they are stored.
     pub fn tensors(&self) -> Result<BTreeMap<String, HostTensor>, String> {
-        funcify::read_safetensors(folder().join(&self.file)).map_err(|error| error.to_string())
+        funcify::files::read_safetensors(folder().join(&self.file)).map_err(|error| error.to_string())
     }
 
     /// The names and types of the tensors of a group: `in`, `out`, `ct`, ...

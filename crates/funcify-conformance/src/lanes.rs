@@ -1,6 +1,7 @@
 //! Cases on lanes: what `vmap` gives for all at once is what they give one by one.
 
-use funcify::{Graph, HostTensor, Output, Scalar, VmapOptions, evaluate};
+use funcify::graph::Output;
+use funcify::{Graph, HostTensor, Scalar, VmapOptions, evaluate};
 
 use crate::suite::{Case, Expected, ExpectedOutput};
 

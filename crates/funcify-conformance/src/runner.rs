@@ -97,7 +97,7 @@ fn row(case: &Case, subject: &Subject, mode: LoopStrategy, rewritten: Option<&Gr
         Ok(executor) => {
             let execution = execute(case, executor.as_ref(), mode, rewritten.unwrap_or(&case.graph));
             match (rewritten, &execution, &case.expected) {
-                // A loop that could not be laid out, or an op without a conversion, may be gone.
+                // A loop that could not be laid out, or an op without a lowering rule, may be gone.
                 (Some(_), Execution::Results(results), Expected::Outputs(expected)) => {
                     match compare(&case.graph, results, expected) {
                         Ok(()) => (Status::Pass, String::new()),

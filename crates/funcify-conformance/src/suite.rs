@@ -99,17 +99,17 @@ fn golden_case(
     graph: Graph,
 ) -> Result<Case, String> {
     let tensor = |key: &str| tensors.get(key).cloned().ok_or_else(|| format!("no tensor `{key}`"));
-    let known = |keys: Vec<String>| {
-        let found = keys.iter().find(|key| tensors.contains_key(*key)).cloned();
-        found.ok_or_else(|| format!("no tensor {}", keys.join(" or ")))
+    let first_present = |keys: Vec<String>| {
+        let key = keys.iter().find(|key| tensors.contains_key(*key)).cloned();
+        key.ok_or_else(|| format!("no tensor {}", keys.join(" or ")))
     };
     let inputs = (0..graph.inputs().len())
-        .map(|index| tensor(&known(derivatives::input_keys(graph.input_name(index)))?))
+        .map(|index| tensor(&first_present(derivatives::input_keys(graph.input_name(index)))?))
         .collect::<Result<Vec<_>, _>>()?;
     let tolerance = golden.tolerance.get(&golden.dtype).or(golden.tolerance.get("f64")).ok_or("no tolerance")?;
     let mut outputs = Vec::new();
     for output in graph.outputs() {
-        let key = known(derivatives::output_keys(&output.name))?;
+        let key = first_present(derivatives::output_keys(&output.name))?;
         let ty = golden.ty(&key).ok_or_else(|| format!("no type of `{key}`"))?;
         let atol = tolerance.atol.get(&key).copied().unwrap_or(0.0);
         outputs.push(ExpectedOutput {

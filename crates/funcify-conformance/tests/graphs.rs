@@ -81,7 +81,7 @@ fn policies() -> [CheckpointPolicy; 6] {
 /// What the loops of a forward pass keep changes no derivative: the golden gradients under each policy, and the derivatives
 /// of the gradients of recurrences.
 #[test]
-fn residuals_change_no_derivative() {
+fn policies_change_no_derivative() {
     let cases: BTreeMap<String, Case> =
         all_cases().unwrap().into_iter().map(|case| (case.name.clone(), case)).collect();
     let derivatives = ["grad", "jvp", "hvp", "grad3"];

@@ -13,7 +13,7 @@ fn setting(name: &str, default: u64) -> u64 {
 }
 
 /// No panic, no hang, no memory beyond the budget, and what is read prints as itself. The text that was looked at last is
-/// kept: an overflow of the stack ends the process.
+/// in a file: an overflow of the stack ends the process.
 #[test]
 fn mutated_programs_are_refused_or_run() {
     let (seed, count) = (setting("FUNCIFY_MUTANTS_SEED", 0), setting("FUNCIFY_MUTANTS", 1500));

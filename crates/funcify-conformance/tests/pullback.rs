@@ -1,6 +1,7 @@
 //! A pullback's two programs give what reverse mode gives as one program, for every program of the suite.
 
-use funcify::{BackwardInput, Disconnected, Error, GradOptions, HostTensor, evaluate};
+use funcify::derivative::BackwardInput;
+use funcify::{Disconnected, Error, GradOptions, HostTensor, evaluate};
 use funcify_conformance::{Case, Expected, all_cases};
 
 /// The gradients by all float inputs, by the one program and by the two, with the outputs themselves as cotangents.
@@ -24,13 +25,13 @@ fn check(case: &Case) -> Option<()> {
     let inputs: Vec<HostTensor> = case.inputs.iter().cloned().chain(cotangents).collect();
     let expected = evaluate(&joint, &inputs).unwrap();
     assert_eq!(format!("{:?}", outputs[..count].to_vec()), format!("{:?}", expected[..count].to_vec()), "{}", what());
-    let taken = pullback.takes.iter().map(|taken| match taken {
+    let backward_inputs = pullback.takes.iter().map(|input| match input {
         BackwardInput::Input(index) => case.inputs[*index].clone(),
         BackwardInput::Output(index) | BackwardInput::Cotangent(index) => outputs[*index].clone(),
     });
-    let taken: Vec<HostTensor> = taken.collect();
+    let backward_inputs: Vec<HostTensor> = backward_inputs.collect();
     let gradients =
-        evaluate(&pullback.backward, &taken).unwrap_or_else(|error| panic!("backward: {error}\n{}", what()));
+        evaluate(&pullback.backward, &backward_inputs).unwrap_or_else(|error| panic!("backward: {error}\n{}", what()));
     assert_eq!(format!("{gradients:?}"), format!("{:?}", expected[count..].to_vec()), "{}", what());
     Some(())
 }

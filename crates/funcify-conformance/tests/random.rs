@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use funcify_conformance::arbitrary::features::{self, Features};
-use funcify_conformance::arbitrary::{Choices, Kept, Sample, is_ragged, smallest};
+use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, is_ragged, smallest};
 use funcify_conformance::properties::{self, Disagreement, Tally};
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -16,9 +16,9 @@ fn setting(name: &str, default: u64) -> u64 {
         .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
 }
 
-fn check(kept: &Kept) -> Result<Tally, Disagreement> {
+fn check(program: &TestProgram) -> Result<Tally, Disagreement> {
     let check = if setting("FUNCIFY_RANDOM_SAMPLED", 0) > 0 { properties::check_sampled } else { properties::check };
-    let checked = catch_unwind(AssertUnwindSafe(|| check(kept)));
+    let checked = catch_unwind(AssertUnwindSafe(|| check(program)));
     checked.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
@@ -30,7 +30,7 @@ fn check(kept: &Kept) -> Result<Tally, Disagreement> {
 fn outcome(choices: &mut Choices) -> (Option<Sample>, Result<Tally, Disagreement>) {
     match Sample::new(choices) {
         Ok(sample) => {
-            let checked = check(&Kept::from(&sample));
+            let checked = check(&TestProgram::from(&sample));
             (Some(sample), checked)
         }
         Err(error) if is_ragged(&error) => (None, Ok(Tally::default())),
@@ -38,7 +38,8 @@ fn outcome(choices: &mut Choices) -> (Option<Sample>, Result<Tally, Disagreement
     }
 }
 
-fn found() -> PathBuf {
+/// The folder of the programs that once were wrong.
+fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/found")
 }
 
@@ -52,14 +53,14 @@ fn report(seed: u64, tape: Vec<u32>, property: &'static str) -> String {
     let (sample, checked) = outcome(&mut Choices::replayed(tape));
     let reason = checked.err().map(|disagreement| disagreement.reason).unwrap_or_default();
     let Some(sample) = sample else { return format!("seed {seed}: {property}: {reason}") };
-    let kept = Kept::from(&sample).text();
+    let text = TestProgram::from(&sample).text();
     let path = std::env::temp_dir().join(format!("funcify_{seed}.fir"));
-    let written = std::fs::write(&path, &kept);
+    let written = std::fs::write(&path, &text);
     let keep = match written {
-        Ok(()) => format!("cp {} {}/NAME.fir", path.display(), found().display()),
-        Err(error) => format!("write it to {}/NAME.fir ({error})", found().display()),
+        Ok(()) => format!("cp {} {}/NAME.fir", path.display(), folder().display()),
+        Err(error) => format!("write it to {}/NAME.fir ({error})", folder().display()),
     };
-    format!("seed {seed}: {property}\n{reason}\nthe smallest program found:\n{kept}\nto keep it as a test:\n{keep}")
+    format!("seed {seed}: {property}\n{reason}\nthe smallest such program:\n{text}\nto keep it as a test:\n{keep}")
 }
 
 /// A seed, the tape of its choices, and what is wrong with the program.
@@ -204,7 +205,7 @@ fn random_programs_have_all_properties() {
         let count = compared(property);
         assert!(count * 10 >= run.programs * tenths, "{property}: {count} of {}", run.programs);
     }
-    for property in ["residuals", "gradient of lanes", "lanes of the gradient", "unrolled", "third differences"] {
+    for property in ["policies", "gradient of lanes", "lanes of the gradient", "unrolled", "third differences"] {
         assert!(compared(property) * 20 >= run.programs, "{property}: {} of {}", compared(property), run.programs);
     }
     for reason in ["kinks", "not finite", "lanes not finite"] {
@@ -214,13 +215,13 @@ fn random_programs_have_all_properties() {
 
 /// Each program that once was wrong is a test.
 #[test]
-fn found_programs_have_all_properties() {
+fn programs_that_were_wrong_have_all_properties() {
     let mut count = 0;
-    for entry in std::fs::read_dir(found()).unwrap() {
+    for entry in std::fs::read_dir(folder()).unwrap() {
         let path = entry.unwrap().path();
-        let kept = Kept::parse(&std::fs::read_to_string(&path).unwrap());
-        let kept = kept.unwrap_or_else(|reason| panic!("{}: {reason}", path.display()));
-        let checked = check(&kept);
+        let program = TestProgram::parse(&std::fs::read_to_string(&path).unwrap());
+        let program = program.unwrap_or_else(|reason| panic!("{}: {reason}", path.display()));
+        let checked = check(&program);
         checked.unwrap_or_else(|wrong| panic!("{}: {}: {}", path.display(), wrong.property, wrong.reason));
         count += 1;
     }

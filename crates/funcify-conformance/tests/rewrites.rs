@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use funcify::dispatch::LoopStrategy;
 use funcify::rewrite::{RULES, RewriteOptions, Rewritten};
 use funcify::{CheckpointPolicy, Disconnected, GradOptions, Graph, HostTensor, Scalar, evaluate};
-use funcify_conformance::arbitrary::{Choices, Kept, Sample, arguments};
+use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, arguments};
 use funcify_conformance::{Case, Expected, all_cases, compare};
 
 /// The most passes that a program of the tests needs.
@@ -141,14 +141,14 @@ fn random_programs_and_their_gradients_give_what_they_gave() {
     let mut total = BTreeMap::new();
     for seed in first..first + count {
         let Ok(sample) = Sample::new(&mut Choices::seeded(seed)) else { continue };
-        let kept = Kept::from(&sample);
-        let graph = &kept.graph;
+        let program = TestProgram::from(&sample);
+        let graph = &program.graph;
         let types: Vec<_> = (0..graph.inputs().len()).map(|index| graph.input_type(index).clone()).collect();
-        let inputs = arguments(&types, &kept.sizes, kept.seed).unwrap();
+        let inputs = arguments(&types, &program.sizes, program.seed).unwrap();
         add(&mut total, check(&format!("seed {seed}"), seed as usize, graph, &inputs));
         let Ok(results) = evaluate(graph, &inputs) else { continue };
         let types: Vec<_> = results.iter().map(HostTensor::ty).filter(|ty| ty.dtype.is_float()).collect();
-        let cotangents = arguments(&types, &kept.sizes, kept.seed + 1).unwrap();
+        let cotangents = arguments(&types, &program.sizes, program.seed + 1).unwrap();
         let policy = if seed % 2 == 0 { CheckpointPolicy::Recompute } else { CheckpointPolicy::SaveAll };
         let options = GradOptions::new().disconnected(Disconnected::Zeros).policy(policy);
         if let Ok(vjp) = graph.vjp(.., options) {

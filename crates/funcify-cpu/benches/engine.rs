@@ -76,8 +76,8 @@ fn loops(machine: Machine) {
 }
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let has = |what: &str| wanted.iter().any(|word| word == what);
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let has = |what: &str| words.iter().any(|word| word == what);
     let all = !["loops", "kernels", "dispatch"].into_iter().any(has);
     let named = Machine::all().into_iter().find(|machine| has(&machine.name().to_lowercase()));
     let machine = named.unwrap_or_else(Machine::detect);

@@ -12,12 +12,12 @@ use crate::machine::Machine;
 use crate::planner::{Division, GraphPlan, plan_graph};
 use crate::run::{Element, Executor};
 
-/// A program or a loop, compiled for sizes that are known. It may be called by several threads at once.
+/// A program or a loop, compiled for the sizes of one call. It may be called by several threads at once.
 ///
 /// All floats have one element type, [`dtype`](Engine::dtype), and booleans are numbers of it, 1 and 0.
 pub struct Engine {
     plan: GraphPlan,
-    kept: Kept,
+    executors: AnyExecutors,
 }
 
 /// Elements in row-major order, of the engine's type.
@@ -57,8 +57,8 @@ impl Elements<'_> {
     }
 }
 
-/// What a plan of either type is run with.
-enum Kept {
+/// What a plan of either element type is run with.
+enum AnyExecutors {
     F32(Executors<f32>),
     F64(Executors<f64>),
 }
@@ -112,11 +112,11 @@ impl Engine {
         if bytes > whole.memory_budget {
             return Err(Declined::new("scan", format!("{bytes} bytes between steps, beyond the memory budget")));
         }
-        let kept = match plan.dtype {
-            DType::F64 => Kept::F64(Executors::new(&plan)?),
-            _ => Kept::F32(Executors::new(&plan)?),
+        let executors = match plan.dtype {
+            DType::F64 => AnyExecutors::F64(Executors::new(&plan)?),
+            _ => AnyExecutors::F32(Executors::new(&plan)?),
         };
-        Ok(Engine { plan, kept })
+        Ok(Engine { plan, executors })
     }
 
     /// The element type of all floats: f32 or f64.
@@ -140,9 +140,9 @@ impl Engine {
         operands: &[Elements<'_>],
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Vec<Elements<'static>>>, BackendError> {
-        match &self.kept {
-            Kept::F32(executors) => executors.call(&self.plan, operands, stop),
-            Kept::F64(executors) => executors.call(&self.plan, operands, stop),
+        match &self.executors {
+            AnyExecutors::F32(executors) => executors.call(&self.plan, operands, stop),
+            AnyExecutors::F64(executors) => executors.call(&self.plan, operands, stop),
         }
     }
 }
@@ -159,8 +159,8 @@ impl<T: Number> Executors<T> {
         operands: &[Elements<'_>],
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Vec<Elements<'static>>>, BackendError> {
-        let kept = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut executor = match kept {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut executor = match free {
             Some(executor) => executor,
             None => executor(plan)?,
         };

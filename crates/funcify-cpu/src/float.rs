@@ -404,7 +404,7 @@ fn exponent_field_f32<S: Simd>(simd: S, bits: S::u32s) -> S::f32s {
 /// A number whose fraction counts ones from bit 32 on, and so in the upper half of a word.
 const UPPER_HALF: f64 = (1u64 << 20) as f64;
 
-/// Adding 1.5 * 2^20 leaves n in the low bits of the upper half; the shift of the halves drops all else.
+/// Adding 1.5 * 2^20 leaves n in the low bits of the upper half; the shift of the two words drops all else.
 #[inline(always)]
 fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
     let upper = simd.transmute_u64s_f64s(simd.add_f64s(n, simd.splat_f64s(1.5 * UPPER_HALF)));
@@ -412,8 +412,8 @@ fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
         let word: u64 = bytemuck::cast(upper);
         return bytemuck::cast(word << 20);
     }
-    let halves: S::u32s = bytemuck::cast(upper);
-    bytemuck::cast(simd.wrapping_dyn_shl_u32s(halves, simd.splat_u32s(20)))
+    let words: S::u32s = bytemuck::cast(upper);
+    bytemuck::cast(simd.wrapping_dyn_shl_u32s(words, simd.splat_u32s(20)))
 }
 
 /// Half of n, rounded, and the rest.
@@ -435,8 +435,8 @@ fn exponent_field_f64<S: Simd>(simd: S, bits: S::u64s) -> S::f64s {
         let word: u64 = bytemuck::cast(bits);
         bytemuck::cast(word >> 20)
     } else {
-        let halves: S::u32s = bytemuck::cast(bits);
-        bytemuck::cast(simd.wrapping_dyn_shr_u32s(halves, simd.splat_u32s(20)))
+        let words: S::u32s = bytemuck::cast(bits);
+        bytemuck::cast(simd.wrapping_dyn_shr_u32s(words, simd.splat_u32s(20)))
     };
     let field = simd.and_u64s(shifted, simd.splat_u64s(0xfff << 32));
     let number = simd.or_u64s(field, simd.splat_u64s(UPPER_HALF.to_bits()));

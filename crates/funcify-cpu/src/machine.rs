@@ -1,4 +1,4 @@
-//! Which instruction set runs the kernels: found out once, or chosen for a test.
+//! Which instruction set runs the kernels: detected once, or chosen for a test.
 
 use std::marker::PhantomData;
 

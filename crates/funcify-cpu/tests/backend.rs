@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
 use funcify::types::{Sizes, Symbol};
 use funcify::{
-    Cancellation, CheckpointPolicy, Error, Graph, HostTensor, ScanOptions, Value, cond, scan, scan_until, scan_with,
-    while_loop, while_loop_bounded,
+    Cancellation, CheckpointPolicy, Error, Graph, HostTensor, Recurrence, ScanOptions, Value, cond, scan, scan_until,
+    scan_with, while_loop, while_loop_bounded,
 };
 use funcify_cpu::plan::{Instruction, Node, Op};
 use funcify_cpu::{Cpu, Division, plan_graph};
@@ -279,7 +279,7 @@ fn a_loop_that_is_not_compiled_says_which_op_stands_in_the_way() {
     assert_eq!(sum, [HostTensor::scalar(2.5f32)]);
     let report = function.report();
     assert_eq!(report.loops[0].strategy, LoopStrategy::Native);
-    assert!(report.to_string().contains("not compiled: `scan`: its number of steps follows from values"), "{report}");
+    assert!(report.to_string().contains("not compiled: `scan`: it ends early"), "{report}");
 }
 
 #[test]
@@ -336,4 +336,68 @@ fn many_threads_call_one_function() {
             scope.spawn(|| (0..20).for_each(|_| assert_eq!(function.call_host(&inputs).unwrap(), expected)));
         }
     });
+}
+
+/// A program is called with these inputs and counts; gives how many events each call had. A loop that runs step by step has some
+/// for each step, one that is compiled is one.
+fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
+    let function = Function::compile(graph, &Cpu::default()).unwrap();
+    let events = counts.iter().map(|count| {
+        let inputs = [HostTensor::scalar(*count), x.clone()];
+        let expected = funcify::evaluate(graph, &inputs).unwrap();
+        let (found, profile) = function.profile_host(&inputs).unwrap();
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!(found.shape(), expected.shape());
+            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
+                assert!((x - y).abs() < 1e-5 * (1.0 + y.abs()), "{count} steps: {x} and {y}");
+            }
+        }
+        profile.events.len()
+    });
+    let events = events.collect();
+    let report = function.report();
+    let is_compiled = |each: &funcify::dispatch::LoopReport| each.strategy == LoopStrategy::Compiled;
+    assert!(report.loops.iter().all(is_compiled), "{report}");
+    events
+}
+
+/// A state that so many steps carry on.
+fn counted(steps: Value, start: Value, step: impl Fn(Value) -> Value) -> Value {
+    let mut loop_ = Recurrence::new();
+    loop_.steps_value(steps);
+    let state = loop_.carry(start);
+    let done = loop_.run(|body| {
+        let next = step(body.read(&state));
+        body.write(&state, next);
+    });
+    done.last(&state)
+}
+
+/// Many steps are compiled at once, few when they come again; and with other counts the same program goes on.
+#[test]
+fn a_loop_whose_steps_follow_from_values_is_compiled_when_it_runs() {
+    let graph = Graph::build("counted", |g| {
+        let [n, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
+        let rate = x.square().sum(0) * 0.1;
+        counted(n, x, |x| (x * 0.9 + rate).tanh())
+    });
+    let x = numbers(&[3], 5);
+    let events = events(&graph.unwrap(), &x, &[100, 5, 5, 0, 0, 5, 100, 6]);
+    let compiled = events[0];
+    assert_eq!(events[2..3], [compiled], "{events:?}");
+    assert_eq!(events[4..7], [compiled; 3], "{events:?}");
+    assert!(events[1] > compiled && events[7] > events[1], "{events:?}");
+}
+
+/// So is the loop that goes back over it, whose steps and sequences have a size that the first one gives.
+#[test]
+fn the_gradient_of_such_a_loop_is_compiled_when_it_runs() {
+    let graph = Graph::build("counted", |g| {
+        let [n, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
+        funcify::grad(x, |x| counted(n, x, |state| (state * 0.9 + x).tanh()).square().sum(0))
+    });
+    let x = numbers(&[3], 6);
+    let events = events(&graph.unwrap(), &x, &[80, 80, 7, 7]);
+    assert_eq!([events[0], events[3]], [events[1]; 2], "{events:?}");
+    assert!(events[2] > events[0], "{events:?}");
 }

@@ -1,6 +1,6 @@
 //! Random programs and their gradients, compiled whole and in parts, against the reference evaluation.
 
-use funcify_conformance::arbitrary::{Choices, Kept, Sample, is_ragged};
+use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, is_ragged};
 use funcify_conformance::properties::{Tally, check_backend};
 use funcify_cpu::Cpu;
 
@@ -20,14 +20,14 @@ fn random_programs_in_parts_agree_with_the_reference_evaluation() {
 fn agree(cpu: Cpu) {
     let (mut tally, mut wrong) = (Tally::default(), Vec::new());
     for seed in SEEDS {
-        let kept = match Sample::new(&mut Choices::seeded(seed)) {
-            Ok(sample) => Kept::from(&sample),
+        let program = match Sample::new(&mut Choices::seeded(seed)) {
+            Ok(sample) => TestProgram::from(&sample),
             Err(error) if is_ragged(&error) => continue,
             Err(error) => panic!("seed {seed}: {error}"),
         };
-        match check_backend(&kept, &cpu) {
+        match check_backend(&program, &cpu) {
             Ok(other) => tally.add(&other),
-            Err(found) => wrong.push(format!("seed {seed}: {}: {}", found.property, found.reason)),
+            Err(disagreement) => wrong.push(format!("seed {seed}: {}: {}", disagreement.property, disagreement.reason)),
         }
     }
     let first = wrong.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n");

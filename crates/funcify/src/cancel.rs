@@ -42,11 +42,6 @@ use crate::error::{Error, Place, Result};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
     cancelled: Arc<AtomicBool>,
     deadline: Option<(Duration, Instant)>,
 }
@@ -62,24 +57,24 @@ impl Cancellation {
     pub fn after(time: Duration) -> Self {
         // A deadline that no clock can show is none.
         let deadline = Instant::now().checked_add(time).map(|at| (time, at));
-        Cancellation { shared: Arc::new(Shared { cancelled: Arc::default(), deadline }) }
+        Cancellation { cancelled: Arc::default(), deadline }
     }
 
     /// A handle that is set while this flag is: for what sets flags, as handlers of signals do.
     pub fn from_flag(flag: Arc<AtomicBool>) -> Self {
-        Cancellation { shared: Arc::new(Shared { cancelled: flag, deadline: None }) }
+        Cancellation { cancelled: flag, deadline: None }
     }
 
     /// Stops what runs in its scopes, on any thread, and what will.
     pub fn cancel(&self) {
-        self.shared.cancelled.store(true, Ordering::Relaxed);
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 
     /// Whether it is set.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         let passed = |(_, at): &(Duration, Instant)| Instant::now() >= *at;
-        self.shared.cancelled.load(Ordering::Relaxed) || self.shared.deadline.as_ref().is_some_and(passed)
+        self.cancelled.load(Ordering::Relaxed) || self.deadline.as_ref().is_some_and(passed)
     }
 
     /// Runs `f`, with this handle in force on this thread, beside those of the scopes around it.
@@ -97,7 +92,7 @@ impl Cancellation {
 
     /// Why it is set.
     fn reason(&self) -> String {
-        match (&self.shared.deadline, self.shared.cancelled.load(Ordering::Relaxed)) {
+        match (&self.deadline, self.cancelled.load(Ordering::Relaxed)) {
             (Some((time, _)), false) => format!("the deadline of {time:?} has passed"),
             _ => "it was cancelled".into(),
         }
@@ -124,10 +119,7 @@ impl Watch {
     /// An error if one of them is set. `ran` is what `at` has done so far.
     #[inline]
     pub fn check(&self, at: &Place, ran: Ran) -> Result<()> {
-        match self.handles.iter().find(|handle| handle.is_cancelled()) {
-            None => Ok(()),
-            Some(handle) => Err(cancelled(handle, at, ran)),
-        }
+        self.check_at(|| at.clone(), ran)
     }
 
     /// As [`check`](Watch::check), with a place that is made only for an error.
@@ -135,12 +127,12 @@ impl Watch {
     pub(crate) fn check_at(&self, at: impl FnOnce() -> Place, ran: Ran) -> Result<()> {
         match self.handles.iter().find(|handle| handle.is_cancelled()) {
             None => Ok(()),
-            Some(handle) => Err(cancelled(handle, &at(), ran)),
+            Some(handle) => Err(cancelled(handle, at(), ran)),
         }
     }
 }
 
 #[cold]
-fn cancelled(handle: &Cancellation, at: &Place, ran: Ran) -> Error {
-    Error::Cancelled { at: at.boxed(), ran, within: Vec::new(), reason: handle.reason() }
+fn cancelled(handle: &Cancellation, at: Place, ran: Ran) -> Error {
+    Error::Cancelled { at: Box::new(at), ran, within: Vec::new(), reason: handle.reason() }
 }

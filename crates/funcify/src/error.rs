@@ -15,7 +15,7 @@ pub enum Site {
         /// The column.
         column: usize,
     },
-    /// No place is known: the op was made by a transformation.
+    /// There is no place: the op was made by a transformation.
     #[default]
     Unknown,
 }
@@ -208,7 +208,7 @@ pub enum Error {
         component: String,
         /// Why there is none.
         reason: String,
-        /// What to use instead.
+        /// What to use in its place.
         fix: String,
     },
 
@@ -219,15 +219,15 @@ pub enum Error {
         at: Box<Place>,
         /// Which input.
         component: String,
-        /// What lies between, as far as it is known.
+        /// Where the paths from the input end.
         reason: String,
         /// What to change.
         fix: String,
     },
 
-    /// No crate that is linked converts the op for the backend.
-    #[error("{}", report(at, format!("backend `{backend}` has no conversion for `{}`", at.op), &[], fix))]
-    NoConversion {
+    /// No crate that is linked has a lowering rule of the op for the backend.
+    #[error("{}", report(at, format!("backend `{backend}` has no lowering rule for `{}`", at.op), &[], fix))]
+    NoLoweringRule {
         /// The op and its place.
         at: Box<Place>,
         /// The backend.
@@ -236,7 +236,7 @@ pub enum Error {
         fix: String,
     },
 
-    /// A loop must be unrolled, and its number of steps is not known when the program is compiled.
+    /// A loop must be unrolled, and its number of steps is not static.
     #[error("{}", report(at, format!("backend `{backend}` unrolls loops, and this one has no static number of steps"), &[("reason", reason)], fix))]
     StepCountNotStatic {
         /// The op and its place.
@@ -294,7 +294,7 @@ pub enum Error {
         fix: String,
     },
 
-    /// The registered conversions or backends are inconsistent.
+    /// The registered lowering rules or backends are inconsistent.
     #[error("{}", report(at, format!("the registry cannot serve backend `{backend}`"), &[("problem", problem)], fix))]
     Registry {
         /// The function that asked.
@@ -408,66 +408,40 @@ impl fmt::Display for Ran {
 /// What most functions of this crate return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The place of any error.
-macro_rules! place_of {
-    ($error:expr) => {
-        match $error {
-            Error::Type { at, .. }
-            | Error::Tap { at, .. }
-            | Error::StepCount { at, .. }
-            | Error::Rows { at, .. }
-            | Error::Escaped { at, .. }
-            | Error::Name { at, .. }
-            | Error::Parse { at, .. }
-            | Error::Invalid { at, .. }
-            | Error::NoDerivative { at, .. }
-            | Error::Disconnected { at, .. }
-            | Error::NoConversion { at, .. }
-            | Error::StepCountNotStatic { at, .. }
-            | Error::ProgramTooLarge { at, .. }
-            | Error::OverBudget { at, .. }
-            | Error::Unsupported { at, .. }
-            | Error::Registry { at, .. }
-            | Error::Absent { at, .. }
-            | Error::Call { at, .. }
-            | Error::Execution { at, .. }
-            | Error::Cancelled { at, .. }
-            | Error::File { at, .. } => at,
+/// What is asked of every error.
+macro_rules! of_each_variant {
+    ($($variant:ident),* $(,)?) => {
+        impl Error {
+            /// The op, the user's line and the excerpt.
+            pub fn place(&self) -> &Place {
+                match self { $(Error::$variant { at, .. } => at,)* }
+            }
+
+            fn place_mut(&mut self) -> &mut Place {
+                match self { $(Error::$variant { at, .. } => at,)* }
+            }
+
+            /// The name of the variant, as declared expectations state it.
+            pub fn kind(&self) -> &'static str {
+                match self { $(Error::$variant { .. } => stringify!($variant),)* }
+            }
         }
     };
 }
 
-impl Error {
-    /// The op, the user's line and the excerpt.
-    pub fn place(&self) -> &Place {
-        place_of!(self)
-    }
+of_each_variant! {
+    Type, Tap, StepCount, Rows, Escaped, Name, Parse, Invalid, NoDerivative, Disconnected, NoLoweringRule,
+    StepCountNotStatic, ProgramTooLarge, OverBudget, Unsupported, Registry, Absent, Call, Execution, Cancelled, File,
+}
 
-    /// The name of the variant, as declared expectations state it.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Error::Type { .. } => "Type",
-            Error::Tap { .. } => "Tap",
-            Error::StepCount { .. } => "StepCount",
-            Error::Rows { .. } => "Rows",
-            Error::Escaped { .. } => "Escaped",
-            Error::Name { .. } => "Name",
-            Error::Parse { .. } => "Parse",
-            Error::Invalid { .. } => "Invalid",
-            Error::NoDerivative { .. } => "NoDerivative",
-            Error::Disconnected { .. } => "Disconnected",
-            Error::NoConversion { .. } => "NoConversion",
-            Error::StepCountNotStatic { .. } => "StepCountNotStatic",
-            Error::ProgramTooLarge { .. } => "ProgramTooLarge",
-            Error::OverBudget { .. } => "OverBudget",
-            Error::Unsupported { .. } => "Unsupported",
-            Error::Registry { .. } => "Registry",
-            Error::Absent { .. } => "Absent",
-            Error::Call { .. } => "Call",
-            Error::Execution { .. } => "Execution",
-            Error::Cancelled { .. } => "Cancelled",
-            Error::File { .. } => "File",
+impl Error {
+    /// With the user's line, if it is at none yet.
+    pub(crate) fn with_site(mut self, site: Site) -> Self {
+        let place = self.place_mut();
+        if place.site == Site::Unknown {
+            place.site = site;
         }
+        self
     }
 
     /// With the lines of the graph around the op, if it has none yet.
@@ -498,10 +472,6 @@ impl Error {
     pub(crate) fn in_file(mut self, file: &std::path::Path) -> Self {
         self.place_mut().file = Some(file.display().to_string());
         self
-    }
-
-    fn place_mut(&mut self) -> &mut Place {
-        place_of!(self)
     }
 }
 

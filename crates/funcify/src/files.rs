@@ -43,12 +43,12 @@ fn parse(bytes: &[u8], needs: impl Fn(&str) -> bool) -> Result<BTreeMap<String, 
     let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
     let mut tensors = BTreeMap::new();
     for (name, view) in file.tensors() {
-        let dtype = match dtype_of(view.dtype()) {
-            Ok(dtype) => dtype,
-            Err(_) if !needs(&name) => continue,
-            Err(fix) => {
+        let dtype = match DType::ALL.into_iter().find(|dtype| stored_as(*dtype) == view.dtype()) {
+            Some(dtype) => dtype,
+            None if !needs(&name) => continue,
+            None => {
                 let reason = format!("tensor `{name}` has the dtype {:?}, which no element type here is", view.dtype());
-                return Err(Problem { reason, fix: fix.to_string() });
+                return Err(Problem { reason, fix: how_to_store(view.dtype()).to_string() });
             }
         };
         let storage = Storage::from_le_bytes(dtype, view.data());
@@ -122,17 +122,7 @@ struct TensorView<'a>(&'a HostTensor);
 
 impl View for TensorView<'_> {
     fn dtype(&self) -> Dtype {
-        match self.0.dtype() {
-            DType::Bool => Dtype::BOOL,
-            DType::U8 => Dtype::U8,
-            DType::U32 => Dtype::U32,
-            DType::I32 => Dtype::I32,
-            DType::I64 => Dtype::I64,
-            DType::F16 => Dtype::F16,
-            DType::BF16 => Dtype::BF16,
-            DType::F32 => Dtype::F32,
-            DType::F64 => Dtype::F64,
-        }
+        stored_as(self.0.dtype())
     }
 
     fn shape(&self) -> &[usize] {
@@ -148,28 +138,34 @@ impl View for TensorView<'_> {
     }
 }
 
-/// The element type; else how to store the tensor so that it has one.
-fn dtype_of(dtype: Dtype) -> Result<DType, &'static str> {
-    Ok(match dtype {
-        Dtype::BOOL => DType::Bool,
-        Dtype::U8 => DType::U8,
-        Dtype::U32 => DType::U32,
-        Dtype::I32 => DType::I32,
-        Dtype::I64 => DType::I64,
-        Dtype::F16 => DType::F16,
-        Dtype::BF16 => DType::BF16,
-        Dtype::F32 => DType::F32,
-        Dtype::F64 => DType::F64,
-        Dtype::I8 | Dtype::I16 => return Err("store it as I32, which holds each of its numbers"),
-        Dtype::U16 => return Err("store it as U32, which holds each of its numbers"),
-        Dtype::U64 => return Err("store it as I64 if its numbers are below 2^63, else as two tensors of U32"),
-        Dtype::C64 => return Err("store its real and imaginary parts as two tensors of F32"),
+/// What an element type is in a file.
+fn stored_as(dtype: DType) -> Dtype {
+    match dtype {
+        DType::Bool => Dtype::BOOL,
+        DType::U8 => Dtype::U8,
+        DType::U32 => Dtype::U32,
+        DType::I32 => Dtype::I32,
+        DType::I64 => Dtype::I64,
+        DType::F16 => Dtype::F16,
+        DType::BF16 => Dtype::BF16,
+        DType::F32 => Dtype::F32,
+        DType::F64 => Dtype::F64,
+    }
+}
+
+/// How to store a tensor so that it has an element type.
+fn how_to_store(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::I8 | Dtype::I16 => "store it as I32, which holds each of its numbers",
+        Dtype::U16 => "store it as U32, which holds each of its numbers",
+        Dtype::U64 => "store it as I64 if its numbers are below 2^63, else as two tensors of U32",
+        Dtype::C64 => "store its real and imaginary parts as two tensors of F32",
         Dtype::F4 | Dtype::F6_E2M3 | Dtype::F6_E3M2 | Dtype::F8_E5M2 | Dtype::F8_E4M3 => {
-            return Err("store it as F16, which holds each of its numbers");
+            "store it as F16, which holds each of its numbers"
         }
-        Dtype::F8_E8M0 => return Err("store it as BF16, which holds each of its numbers"),
-        _ => return Err("store it as F32, F64, I32 or I64"),
-    })
+        Dtype::F8_E8M0 => "store it as BF16, which holds each of its numbers",
+        _ => "store it as F32, F64, I32 or I64",
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! backend that is linked. Its loops are [`scan`], with JAX's meaning, or a [`Recurrence`] with PyTensor's taps.
 //!
 //! ```
-//! use funcify::{Graph, GradOptions, HostTensor, evaluate, scan};
+//! use funcify::prelude::*;
 //!
 //! let leaky = Graph::build("leaky", |g| {
 //!     let [xs, decay] = [g.input("xs", "f32[T]"), g.input("decay", "f32[]")];
@@ -24,11 +24,12 @@
 //! - [`vmap()`]: a program on one lane becomes one on many. [`associative_scan`]: running combinations.
 //! - [`grad()`], [`vjp()`], [`jvp()`], [`Graph::grad`]: derivatives of any order; [`derivative`]: how they are made.
 //! - [`custom_vjp`], [`custom_jvp`]: functions with derivative rules of their own. [`linearize`]: one derivative, many tangents.
+//! - [`prelude`]: what most programs need. [`recurrence`]: the handles of loops with taps. [`graph`]: what a graph is made of.
 //! - [`ops`]: every op with its type rule and its meaning; [`ops::scan`]: the loop and its invariants.
 //! - [`nn`]: layers with loops, with the parameters that PyTorch's have.
 //! - [`rewrite`]: programs arranged anew, [`Graph::rewritten`].
-//! - [`dispatch`]: backends, how ops are converted for them, and [`Function`](dispatch::Function).
-//! - [`evaluate`]: the reference evaluation, slow and obvious.
+//! - [`dispatch`]: backends, how ops are lowered for them, and [`Function`](dispatch::Function).
+//! - [`evaluate`]: the reference evaluation, slow and obvious. [`files`]: tensors in files. [`memory`]: the memory budget.
 //! - [`Cancellation`]: stopping what runs, by a handle or a deadline.
 //! - [`Error`]: every way in which funcify refuses.
 
@@ -44,10 +45,11 @@ pub mod derivative;
 pub mod dispatch;
 pub mod error;
 mod eval;
-mod files;
-mod graph;
+pub mod files;
+mod fixpoint;
+pub mod graph;
 mod host;
-mod memory;
+pub mod memory;
 pub mod nn;
 pub mod ops;
 pub mod random;
@@ -61,28 +63,37 @@ pub mod vmap;
 
 pub use cancel::Cancellation;
 pub use derivative::{
-    BackwardInput, Disconnected, GradOptions, LinearMap, Pullback, Wrt, checkpoint, custom_jvp, custom_vjp, grad,
-    grad_with, hessian, hvp, jacobian, jvp, linearize, linearize_with, value_and_grad, vjp, vjp_with,
+    Disconnected, GradOptions, checkpoint, custom_jvp, custom_vjp, grad, grad_with, hessian, hvp, jacobian, jvp,
+    linearize, linearize_with, value_and_grad, vjp, vjp_with,
 };
-pub use error::{Error, Place, Result, Site};
+pub use error::{Error, Result};
 pub use eval::evaluate;
-pub use files::{parse_safetensors, read_safetensors, read_safetensors_needed, write_safetensors};
 pub use funcify_derive::Tree;
-pub use graph::{Graph, Input, Node, NodeId, Output, Source, ValueId, at_site};
+pub use graph::Graph;
 pub use host::{Element, HostTensor, Scalar, Storage};
-pub use memory::{MEMORY_BUDGET_VARIABLE, memory_budget, set_memory_budget};
 pub use ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
+pub use ops::scan::recurrence;
 pub use ops::scan::{
-    Bound, Carry, CheckpointPolicy, MapOptions, MitMot, Outcome, Recurrence, ScanOptions, SequenceHandle, State, Step,
-    fori_loop, map, map_with, scan, scan_until, scan_until_with, scan_with,
+    Bound, CheckpointPolicy, MapOptions, Recurrence, ScanOptions, fori_loop, map, map_with, scan, scan_until,
+    scan_until_with, scan_with,
 };
 pub use ops::switch::{cond, switch};
 pub use ops::while_loop::{while_loop, while_loop_bounded};
 pub use text::to_dot;
 pub use tree::Tree;
-pub use types::{DType, Dim, Shape, SizeError, Sizes, Symbol, TensorType};
+pub use types::{DType, Dim, Shape, Sizes, Symbol, TensorType};
 pub use value::{
     Axes, Builder, IntoType, Operand, SliceRange, Value, apply, concat, constant, einsum, eye, full, iota, select,
     size, stack, tri_mask,
 };
-pub use vmap::{InAxes, VmapOptions, vmap, vmap_with};
+pub use vmap::{VmapOptions, vmap, vmap_with};
+
+/// What most programs are written with: `use funcify::prelude::*`.
+pub mod prelude {
+    pub use crate::dispatch::Function;
+    pub use crate::{
+        Builder, DType, Dim, Error, GradOptions, Graph, HostTensor, Recurrence, Result, Scalar, ScanOptions,
+        TensorType, Tree, Value, associative_scan, concat, cond, constant, evaluate, fori_loop, full, grad, hvp, iota,
+        jvp, map, scan, scan_until, scan_with, select, size, stack, switch, value_and_grad, vjp, vmap, while_loop,
+    };
+}

@@ -16,7 +16,7 @@ use crate::types::{DType, Dim, Sizes, TensorType};
 /// The environment variable that gives the budget of the process: bytes, or `512MiB`, `4GiB`, `1TiB`.
 pub const MEMORY_BUDGET_VARIABLE: &str = "FUNCIFY_MEMORY_BUDGET";
 
-/// The budget where the memory of the machine is not known.
+/// The budget where the machine does not tell its memory.
 const UNKNOWN_MACHINE: u64 = 16 << 30;
 
 /// The budget of the process; 0 before it is asked for.
@@ -24,15 +24,15 @@ static BUDGET: AtomicU64 = AtomicU64::new(0);
 
 /// How many bytes of tensors a program may hold at once, unless its options say otherwise: what
 /// [`set_memory_budget`] was given, else `FUNCIFY_MEMORY_BUDGET`, else three quarters of the memory of the machine or of the
-/// control group in which the process runs; 16 GiB where neither is known.
+/// control group in which the process runs; 16 GiB where neither is told.
 pub fn memory_budget() -> u64 {
     match BUDGET.load(Ordering::Relaxed) {
         0 => {
             let given = std::env::var(MEMORY_BUDGET_VARIABLE).ok().and_then(|text| parse_bytes(&text));
             let budget = given.unwrap_or_else(|| machine_bytes().map_or(UNKNOWN_MACHINE, |bytes| bytes / 4 * 3)).max(1);
             // A number that was set in the meantime stays.
-            let found = BUDGET.compare_exchange(0, budget, Ordering::Relaxed, Ordering::Relaxed);
-            found.map_or_else(|set| set, |_| budget)
+            let earlier = BUDGET.compare_exchange(0, budget, Ordering::Relaxed, Ordering::Relaxed);
+            earlier.map_or_else(|set| set, |_| budget)
         }
         budget => budget,
     }
@@ -69,7 +69,7 @@ fn machine_bytes() -> Option<u64> {
     [machine, group].into_iter().flatten().min()
 }
 
-/// The bytes of a tensor whose elements take so many bytes, saturating; `None` if a size is not known or negative.
+/// The bytes of a tensor whose elements take so many bytes, saturating; `None` if a size is not bound or negative.
 pub(crate) fn bytes_of(ty: &TensorType, sizes: &Sizes, element: usize) -> Option<u64> {
     let size = |dim: &Dim| u64::try_from(dim.value(sizes).ok()?).ok();
     let dims = ty.shape.dims().iter();

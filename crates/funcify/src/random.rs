@@ -25,7 +25,7 @@
 //! ```
 
 use crate::error::Site;
-use crate::graph::{emit, fail};
+use crate::graph::{emit_value, fail_value};
 use crate::host::HostTensor;
 use crate::ops::{Threefry, Words};
 use crate::types::{DType, Dim, Shape};
@@ -54,7 +54,7 @@ pub fn split(key: Value, n: impl Into<Dim>) -> Value {
 pub fn fold_in(key: Value, data: impl Into<Operand>) -> Value {
     let (data, _) = Operand::pair("fold_in", data.into(), key.into());
     if !data.dtype().is_int() && !data.is_failed() {
-        return fail("fold_in", Site::caller(), &[data], |at| {
+        return fail_value("fold_in", Site::caller(), &[data], |at| {
             at.mismatch("the data", "an integer type", data.ty(), "cast it to an integer type")
         });
     }
@@ -148,7 +148,7 @@ pub fn randint(
         DType::I32 => DType::U32,
         DType::U8 | DType::U32 | DType::I64 => dtype,
         _ => {
-            return fail("randint", Site::caller(), &[key], |at| {
+            return fail_value("randint", Site::caller(), &[key], |at| {
                 at.mismatch("the dtype", "an integer type", dtype, "draw integers, or use `uniform`")
             });
         }
@@ -176,7 +176,7 @@ pub fn randint(
 
 #[track_caller]
 fn threefry(key: Value, counter: Value, shape: Shape, words: Words) -> Value {
-    emit(Threefry { shape, words }, &[key, counter], Site::caller())[0]
+    emit_value(Threefry { shape, words }, &[key, counter], Site::caller())
 }
 
 /// Both words of the 64-bit numbers that a key gives: high, low.
@@ -210,7 +210,7 @@ fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
             let [high, low] = both_words(key, &shape);
             scaled(high, -32) + scaled(low >> 12, -52)
         }
-        _ => fail("uniform", Site::caller(), &[key], |at| {
+        _ => fail_value("uniform", Site::caller(), &[key], |at| {
             at.mismatch("the dtype", "a float type", dtype, "draw floats, or use `randint`")
         }),
     }

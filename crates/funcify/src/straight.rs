@@ -3,7 +3,7 @@
 //! It is what a derivative of a loop is the derivative of, so it checks those: its own go through no rule of control flow.
 
 use crate::error::{Place, Result, Site};
-use crate::graph::{Graph, Node, Replay, at_site, bind_sizes, emit, tracer};
+use crate::graph::{Failed, Graph, Node, Replay, at_site, bind_sizes, emit, tracer};
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
 use crate::ops::scan::Start;
@@ -35,45 +35,37 @@ impl Graph {
         let at = Place::new("straight", Site::caller());
         let types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();
         let mut sizes = bind_sizes(&at, self, &types)?;
-        let mut failed = None;
         let graph = tracer::build(self.name(), at.site, |_| {
             tracer::reserve_symbols(self);
-            let input = |(index, tensor): (usize, &HostTensor)| Known {
+            let input = |(index, tensor): (usize, &HostTensor)| Concrete {
                 value: tracer::input(self.input_name(index), tensor.ty(), self.inputs()[index].is_static, at.site),
                 tensor: tensor.clone(),
             };
-            let inputs: Vec<Known> = inputs.iter().enumerate().map(input).collect();
-            let results = at_site(at.site, || run(self, inputs, &mut sizes)).unwrap_or_else(|error| {
-                failed = Some(error);
-                Vec::new()
-            });
-            let names = self.outputs().iter().map(|output| output.name.clone());
-            Named(names.zip(results).map(|(name, result)| (name, result.value)).collect())
-        });
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(graph?.pruned()),
-        }
+            let inputs: Vec<Concrete> = inputs.iter().enumerate().map(input).collect();
+            let results = at_site(at.site, || run(self, inputs, &mut sizes))?;
+            Ok(Named(self.named_outputs(results.into_iter().map(|result| result.value))))
+        })?;
+        Ok(graph.pruned())
     }
 }
 
 /// A value of the program, and the tensor that it is.
 #[derive(Clone)]
-struct Known {
+struct Concrete {
     value: Value,
     tensor: HostTensor,
 }
 
-impl Known {
+impl Concrete {
     /// One row.
-    fn row(&self, row: usize) -> Known {
-        Known { value: self.value.index(0, row as i64), tensor: self.tensor.row(row) }
+    fn row(&self, row: usize) -> Concrete {
+        Concrete { value: self.value.index(0, row as i64), tensor: self.tensor.row(row) }
     }
 }
 
 /// Adds what a graph runs to the open trace; gives its outputs.
-fn run(graph: &Graph, inputs: Vec<Known>, sizes: &mut Sizes) -> Result<Vec<Known>> {
-    let known = Replay::new(graph, inputs).try_some(&graph.live_nodes(), |_, node, operands| {
+fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
+    let concrete = Replay::new(graph, inputs).some(&graph.live_nodes(), |_, node, operands| {
         at_site(node.site, || match &node.op {
             Op::Scan(scan) => run_scan(scan, node, &operands, sizes),
             Op::Switch(switch) => run_switch(switch, &operands, sizes),
@@ -82,27 +74,33 @@ fn run(graph: &Graph, inputs: Vec<Known>, sizes: &mut Sizes) -> Result<Vec<Known
             op => run_op(op, node, graph, &operands, sizes),
         })
     })?;
-    known.all_outputs()
+    Ok(concrete.outputs()?)
 }
 
 /// An op at the sizes that it has here.
-fn run_op(op: &Op, node: &Node, graph: &Graph, operands: &[Known], sizes: &mut Sizes) -> Result<Vec<Known>> {
+fn run_op(
+    op: &Op,
+    node: &Node,
+    graph: &Graph,
+    operands: &[Concrete],
+    sizes: &mut Sizes,
+) -> Result<Vec<Concrete>, Failed> {
     let sized = op.at_sizes(sizes);
     let tensors: Vec<HostTensor> = operands.iter().map(|operand| operand.tensor.clone()).collect();
     let mut context = EvalContext { at: node.place(), sizes };
     let tensors = op.eval(&mut context, &tensors, &graph.types(&node.outputs))?;
     let values: Vec<Value> = operands.iter().map(|operand| operand.value).collect();
-    let values = emit(sized, &values, Site::Unknown);
-    Ok(values.into_iter().zip(tensors).map(|(value, tensor)| Known { value, tensor }).collect())
+    let values = emit(sized, &values)?;
+    Ok(values.into_iter().zip(tensors).map(|(value, tensor)| Concrete { value, tensor }).collect())
 }
 
-fn run_switch(switch: &Switch, operands: &[Known], sizes: &mut Sizes) -> Result<Vec<Known>> {
+fn run_switch(switch: &Switch, operands: &[Concrete], sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let index = operands[0].tensor.get(0);
     let chosen = switch.chosen(index.as_i64());
     run(&switch.branches[chosen], operands[switch.operands()[chosen].clone()].to_vec(), sizes)
 }
 
-fn run_while(op: &While, node: &Node, operands: &[Known], sizes: &mut Sizes) -> Result<Vec<Known>> {
+fn run_while(op: &While, node: &Node, operands: &[Concrete], sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let places = op.operands();
     let context = EvalContext { at: node.place(), sizes };
     let bound = op.bound.as_ref().map(|bound| context.dim(bound)).transpose()?.unwrap_or(i64::MAX);
@@ -118,13 +116,18 @@ fn run_while(op: &While, node: &Node, operands: &[Known], sizes: &mut Sizes) -> 
     Ok(carries)
 }
 
-fn run_associative(op: &AssociativeScan, node: &Node, operands: &[Known], sizes: &mut Sizes) -> Result<Vec<Known>> {
+fn run_associative(
+    op: &AssociativeScan,
+    node: &Node,
+    operands: &[Concrete],
+    sizes: &mut Sizes,
+) -> Result<Vec<Concrete>, Failed> {
     let (xs, captured) = operands.split_at(op.leaves);
     let count = xs[0].tensor.shape()[0];
-    let mut rows: Vec<Vec<Known>> = Vec::with_capacity(count);
+    let mut rows: Vec<Vec<Concrete>> = Vec::with_capacity(count);
     for step in 0..count {
         let at = if op.reverse { count - 1 - step } else { step };
-        let element: Vec<Known> = xs.iter().map(|leaf| leaf.row(at)).collect();
+        let element: Vec<Concrete> = xs.iter().map(|leaf| leaf.row(at)).collect();
         let next = match rows.last() {
             Some(before) => run(&op.combine, [before, element.as_slice(), captured].concat(), sizes)?,
             None => element,
@@ -142,14 +145,14 @@ fn run_associative(op: &AssociativeScan, node: &Node, operands: &[Known], sizes:
 }
 
 /// As the reference evaluation of the loop runs it.
-fn run_scan(scan: &Scan, node: &Node, operands: &[Known], sizes: &mut Sizes) -> Result<Vec<Known>> {
+fn run_scan(scan: &Scan, node: &Node, operands: &[Concrete], sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let (places, at) = (scan.operands(), node.place());
     if let (Some(operand), Some(symbol)) = (places.steps, scan.steps.as_symbol()) {
         let count = scan.check_count(&at, operands[operand].tensor.get(0).as_i64())?;
         sizes.set(symbol, count);
     }
     let steps = scan.check_count(&at, EvalContext { at: at.clone(), sizes }.dim(&scan.steps)?)?;
-    let mut buffers: Vec<Vec<Option<Known>>> = Vec::new();
+    let mut buffers: Vec<Vec<Option<Concrete>>> = Vec::new();
     for (buffer, operand) in scan.buffers.iter().zip(&places.buffers) {
         let given = operand.map_or(0, |operand| operands[operand].tensor.shape()[0]);
         let is_full = buffer.start == Start::Full;
@@ -160,7 +163,7 @@ fn run_scan(scan: &Scan, node: &Node, operands: &[Known], sizes: &mut Sizes) -> 
         }
         buffers.push(rows);
     }
-    let row = |rows: &[Option<Known>], row: usize| {
+    let row = |rows: &[Option<Concrete>], row: usize| {
         let lost = || at.mismatch("a row that is read", "one that was given or written", row.to_string(), "check it");
         rows.get(row).cloned().flatten().ok_or_else(lost)
     };
@@ -197,16 +200,16 @@ fn run_scan(scan: &Scan, node: &Node, operands: &[Known], sizes: &mut Sizes) -> 
     }
     let mut outputs = Vec::new();
     for ((rows, buffer), written) in buffers.iter().zip(&scan.buffers).zip(&results.buffers) {
-        let wanted = scan.wanted_rows(buffer, rows.len(), steps - ran);
-        let wanted = wanted.map(|index| row(rows, index)).collect::<Result<Vec<_>>>()?;
-        outputs.push(stacked(&at, scan.body.output_type(written.start), wanted, sizes)?);
+        let returned = scan.wanted_rows(buffer, rows.len(), steps - ran);
+        let returned = returned.map(|index| row(rows, index)).collect::<Result<Vec<_>>>()?;
+        outputs.push(stacked(&at, scan.body.output_type(written.start), returned, sizes)?);
     }
     outputs.extend(carries);
     Ok(outputs)
 }
 
 /// Rows after one another.
-fn stacked(at: &Place, row: &TensorType, rows: Vec<Known>, sizes: &mut Sizes) -> Result<Known> {
+fn stacked(at: &Place, row: &TensorType, rows: Vec<Concrete>, sizes: &mut Sizes) -> Result<Concrete, Failed> {
     let context = EvalContext { at: at.clone(), sizes };
     let tensors: Vec<HostTensor> = rows.iter().map(|row| row.tensor.clone()).collect();
     let tensor = crate::ops::scan::stack_rows(&context, row, &tensors)?;
@@ -215,5 +218,5 @@ fn stacked(at: &Place, row: &TensorType, rows: Vec<Known>, sizes: &mut Sizes) ->
         true => full(tensor.ty().shape, row.dtype, 0.0),
         false => concat(&values, 0),
     };
-    Ok(Known { value, tensor })
+    Ok(Concrete { value, tensor })
 }

@@ -1,7 +1,9 @@
 //! Trees of values: what a program takes and gives, and what a loop carries.
 
-use crate::value::Value;
 use std::collections::BTreeMap;
+
+use crate::graph::Failed;
+use crate::value::Value;
 
 /// A structure whose leaves are [`Value`]s: values themselves, tuples, arrays, `Vec`, `Option`, maps, and structs
 /// with `#[derive(Tree)]`.
@@ -89,13 +91,18 @@ pub(crate) fn leaves<T: Tree>(tree: &T, root: &str) -> Vec<(String, Value)> {
     leaves
 }
 
-/// The same structure with these leaves; missing ones repeat the last.
+/// The same structure with these leaves. What is missing is a value that stands for an error.
 pub(crate) fn rebuild<T: Tree>(tree: &T, leaves: &[Value]) -> T {
     let mut index = 0;
     tree.rebuild(&mut || {
         index += 1;
         leaves.get(index - 1).copied().unwrap_or_else(Value::failed)
     })
+}
+
+/// The same structure with these results; after a failure, with values that stand for the error.
+pub(crate) fn rebuild_or_failed<T: Tree>(tree: &T, results: Result<Vec<Value>, Failed>) -> T {
+    rebuild(tree, &results.unwrap_or_default())
 }
 
 impl Tree for Value {

@@ -1,4 +1,4 @@
-//! What an unrolled program depends on: numbers that are known of each step, and the values of static inputs.
+//! What an unrolled program depends on: numbers that are static in each step, and the values of static inputs.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::{DType, Graph, HostTensor, Recurrence, ScanOptions, cond, evaluate, fori_loop, scan_with, switch};
@@ -13,10 +13,10 @@ fn check(function: &Function<Reference>, inputs: &[HostTensor], expected: f64) {
     assert_eq!(function.call_host(inputs).unwrap(), [HostTensor::scalar(expected)]);
 }
 
-/// Step k adds k times what it adds: the loop in the branch has as many steps as the step's number, which is known of it
+/// Step k adds k times what it adds: the loop in the branch has as many steps as the step's number, which is static in it
 /// alone.
 #[test]
-fn a_branch_is_laid_out_for_what_is_known_of_each_step() {
+fn a_branch_is_laid_out_for_the_static_numbers_of_each_step() {
     let graph = Graph::build("branches", |g| {
         let (p, x) = (g.input("p", "bool[]"), g.input("x", "f64[]"));
         let start = (funcify::constant(0i64), x);
@@ -31,7 +31,7 @@ fn a_branch_is_laid_out_for_what_is_known_of_each_step() {
     check(&function, &[false.into(), 0.5f64.into()], -39.5);
 }
 
-/// Nothing is known of what the branch is given but its size, which is another one in each step: the loop over its rows
+/// Nothing of what the branch is given is static but its size, which is another one in each step: the loop over its rows
 /// has as many steps. 0.5 becomes 0.5 + 0.5, that 1 + 1 + 2, that 4 + 4 + 5 + 6, that 19 + 19 + 20 + 21 + 22.
 #[test]
 fn a_branch_is_laid_out_for_the_sizes_of_each_step() {

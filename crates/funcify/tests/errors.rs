@@ -3,11 +3,12 @@
 //! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` writes the texts anew. In them the user's line is `<site>`.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, bind_sizes, open_backend};
+use funcify::error::{Place, Site};
 use funcify::{
-    AssociativeScanOptions, Builder, DType, Error, GradOptions, Graph, HostTensor, MapOptions, Place, Recurrence,
-    ScanOptions, Shape, Site, TensorType, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond,
-    custom_jvp, custom_vjp, fori_loop, grad, jvp, linearize, map_with, random, scan, scan_until, scan_with, switch,
-    vjp, vmap, vmap_with, while_loop,
+    AssociativeScanOptions, Builder, DType, Error, GradOptions, Graph, HostTensor, MapOptions, Recurrence, ScanOptions,
+    Shape, TensorType, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, custom_jvp,
+    custom_vjp, fori_loop, grad, jvp, linearize, map_with, random, scan, scan_until, scan_with, switch, vjp, vmap,
+    vmap_with, while_loop,
 };
 
 #[path = "errors/message.rs"]
@@ -129,7 +130,7 @@ fn derivatives() {
     check("gradient_by_an_unknown_input", graph.grad("w", GradOptions::new()));
 }
 
-/// 51. A cost through random state: by the key itself, by a float that makes one, and by one that a loop makes keys of.
+/// A cost through random state: by the key itself, by a float that makes one, and by one that a loop makes keys of.
 #[test]
 fn derivatives_through_random_state() {
     refused("gradient_of_a_key", |g| {
@@ -149,7 +150,7 @@ fn derivatives_through_random_state() {
     });
 }
 
-/// 54. The gradient by the number of steps.
+/// The gradient by the number of steps.
 #[test]
 fn derivatives_by_the_number_of_steps() {
     refused("gradient_of_a_count", |g| {
@@ -481,7 +482,7 @@ fn tensor(shape: &[usize]) -> HostTensor {
 
 #[test]
 fn compilation() {
-    check("missing_conversion", Function::compile(&model(), &OneOp));
+    check("missing_lowering_rule", Function::compile(&model(), &OneOp));
     check("unknown_backend", open_backend("cuda"));
     let unrolled = |graph: &Graph, max_kernels: usize| {
         let options =

@@ -61,12 +61,12 @@ fn a_builder_declares_inputs_of_its_own_graph_only() {
     assert_eq!((outer.inputs().len(), outer.nodes().len()), (1, 1));
 
     let inner = |outer: &Builder| Graph::build("inner", |_| outer.static_input("n", DType::I64)).map(|_| ());
-    let mut found = Ok(());
+    let mut result = Ok(());
     let _ = Graph::build("outer", |g| {
-        found = inner(g);
+        result = inner(g);
         g.input("x", "f32[]")
     });
-    refused(found, "Escaped", &["input `n`"]);
+    refused(result, "Escaped", &["input `n`"]);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn rows_without_elements_are_held_against_the_budget() {
     refused(evaluate(&Graph::parse(text).unwrap(), &[nothing]), "OverBudget", &["1125899906842624"]);
 }
 
-/// The sum of a vector and its index on each of N rows, kept: N * T numbers.
+/// The sum of a vector and its index on each of N rows, stacked: N * T numbers.
 fn rows() -> Graph {
     let graph = Graph::build("rows", |g| {
         let (x, n) = (g.input("x", "f64[T]"), g.input("n", "f64[N]"));
@@ -148,7 +148,7 @@ fn rows() -> Graph {
     graph.unwrap()
 }
 
-/// Each budget is either kept or refused; refused where it is less than what the report says is held at once.
+/// Each budget is enough, or less than what the report says is held at once: then the call is refused.
 #[test]
 fn a_function_has_a_budget_of_its_own() {
     let arguments = [HostTensor::from([1f64; 64]), HostTensor::from([2f64; 32])];
@@ -222,7 +222,7 @@ fn what_nobody_uses_is_held_against_the_budget_while_it_is_made() {
     }
 }
 
-/// A loop that ends early is held to what it has kept so far, not to its largest number of steps.
+/// A loop that ends early is held to what it has collected so far, not to its largest number of steps.
 #[test]
 fn loops_that_end_early_are_held_to_the_rows_that_they_have() {
     let text = |limit: &str| {

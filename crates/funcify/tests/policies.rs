@@ -1,4 +1,4 @@
-//! What loops keep for their backward loops: how much, and that no value changes with it.
+//! What loops save for their backward loops: how much, and that no value changes with it.
 
 use funcify::ops::{Op, OpRules};
 use funcify::{
@@ -8,15 +8,15 @@ use funcify::{
 
 /// The bytes that upward loops of a gradient stack at a time: those of the forward pass, and those that run again within
 /// one step of a backward loop, which runs downward.
-fn kept(graph: &Graph) -> usize {
+fn saved_bytes(graph: &Graph) -> usize {
     let (mut forward, mut again) = (0, 0);
     for node in graph.nodes() {
         match &node.op {
-            Op::Scan(scan) if scan.reverse => again = again.max(kept(&scan.body)),
+            Op::Scan(scan) if scan.reverse => again = again.max(saved_bytes(&scan.body)),
             Op::Scan(scan) => {
                 let traces = node.outputs.iter().take(scan.buffers.len()).map(|value| {
                     let ty = graph.ty(*value);
-                    ty.shape.elements().constant().expect("sizes are known") as usize * ty.dtype.size()
+                    ty.shape.elements().constant().expect("sizes are constant") as usize * ty.dtype.size()
                 });
                 forward += traces.sum::<usize>();
             }
@@ -42,9 +42,9 @@ fn gradient(graph: &Graph, policy: CheckpointPolicy) -> Graph {
     graph.grad(["h0", "w", "u", "b"], GradOptions::new().policy(policy)).unwrap()
 }
 
-/// The rows of 64 numbers that are kept.
+/// The rows of 64 numbers that are saved.
 fn rows(policy: CheckpointPolicy) -> usize {
-    kept(&gradient(&network(ScanOptions::new()), policy)) / (64 * 4)
+    saved_bytes(&gradient(&network(ScanOptions::new()), policy)) / (64 * 4)
 }
 
 #[test]
@@ -57,8 +57,8 @@ fn what_each_policy_keeps_of_1024_steps() {
     assert_eq!(rows(CheckpointPolicy::Segments(100)), 10 + 100 + 24, "and those of the steps that are left over");
     assert_eq!(rows(CheckpointPolicy::Levels(vec![128, 16])), 8 + 8 + 16);
     assert_eq!(rows(CheckpointPolicy::Levels(vec![256, 64, 16, 4])), 5 * 4);
-    let halves = (1..10).rev().map(|power| 1 << power).collect();
-    assert_eq!(rows(CheckpointPolicy::Levels(halves)), 2 * 10);
+    let powers = (1..10).rev().map(|power| 1 << power).collect();
+    assert_eq!(rows(CheckpointPolicy::Levels(powers)), 2 * 10);
     assert_eq!(rows(CheckpointPolicy::Segments(1024)), 1024, "one segment is the loop");
 }
 
@@ -89,7 +89,7 @@ fn a_budget_takes_the_least_work_that_fits() {
 #[test]
 fn a_loop_that_says_what_it_keeps_does_not_follow_the_default() {
     let keeps = |own: CheckpointPolicy, default: CheckpointPolicy| {
-        kept(&gradient(&network(ScanOptions::new().policy(own)), default)) / (64 * 4)
+        saved_bytes(&gradient(&network(ScanOptions::new().policy(own)), default)) / (64 * 4)
     };
     assert_eq!(keeps(CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute), 3 * 1024);
     assert_eq!(keeps(CheckpointPolicy::Segments(32), CheckpointPolicy::SaveAll), 64);
@@ -98,7 +98,7 @@ fn a_loop_that_says_what_it_keeps_does_not_follow_the_default() {
 
 #[test]
 fn a_truncated_loop_keeps_the_last_states() {
-    let rows = |policy| kept(&gradient(&network(ScanOptions::new().truncate(16)), policy)) / (64 * 4);
+    let rows = |policy| saved_bytes(&gradient(&network(ScanOptions::new().truncate(16)), policy)) / (64 * 4);
     assert_eq!(rows(CheckpointPolicy::Recompute), 16);
     assert_eq!(rows(CheckpointPolicy::Segments(4)), 16, "a truncated loop is not cut into segments");
     assert_eq!(rows(CheckpointPolicy::SaveDots), 3 * 16);
@@ -242,7 +242,7 @@ fn arguments(rows: usize) -> [HostTensor; 4] {
     [row(0.3).unwrap(), HostTensor::scalar(0.8f64), row(1.1).unwrap(), HostTensor::scalar(-0.6f64)]
 }
 
-/// The gradient, and its derivatives in both modes, are the same whatever is kept; of 0 steps too, and of a number of
+/// The gradient, and its derivatives in both modes, are the same whatever is saved; of 0 steps too, and of a number of
 /// steps that segments divide or do not.
 #[test]
 fn no_policy_changes_a_value() {
@@ -273,14 +273,14 @@ fn no_policy_changes_a_value() {
         };
         let plain = of(&CheckpointPolicy::Recompute);
         for policy in &policies {
-            let kept = of(policy);
+            let graphs = of(policy);
             for rows in [4, 5, 6, 7, 10, 13] {
                 let name = format!("{name}, {policy}, {rows} rows");
                 let arguments = arguments(rows);
                 let expected = |graph: &Graph, count: usize| evaluate(graph, &arguments[..count]).unwrap();
-                assert_near(&name, &kept.0, &arguments[..2], &expected(&plain.0, 2));
-                assert_near(&name, &kept.1, &arguments, &expected(&plain.1, 4));
-                assert_near(&name, &kept.2, &arguments[..2], &expected(&plain.2, 2));
+                assert_near(&name, &graphs.0, &arguments[..2], &expected(&plain.0, 2));
+                assert_near(&name, &graphs.1, &arguments, &expected(&plain.1, 4));
+                assert_near(&name, &graphs.2, &arguments[..2], &expected(&plain.2, 2));
             }
         }
     }
@@ -333,7 +333,7 @@ fn rows_of_older_steps_are_constant_in_a_downward_loop() {
     assert_eq!(results, [HostTensor::from([60f32, 0., 0., 1., 1.])]);
 }
 
-/// A truncated gradient is the same whatever is kept.
+/// A truncated gradient is the same whatever is saved.
 #[test]
 fn no_policy_changes_a_truncated_gradient() {
     for reverse in [false, true] {

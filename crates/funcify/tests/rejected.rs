@@ -144,7 +144,9 @@ fn every_program_is_refused_as_it_says() {
 const RULES: [&str; 7] = ["src/ops", "src/graph", "src/value", "src/derivative", "src/vmap", "src/nn", "src/random.rs"];
 
 /// Literals that are no part of a refusal, or of one that no program reaches: the type rules refuse it before.
-const EXCEPT: [&str; 14] = [
+const EXCEPT: [&str; 16] = [
+    "differentiate a program that `Graph::check` accepts",
+    "its forward pass has not kept what its reverse rule takes",
     "case {number}",
     "output `{}`",
     "nothing that gives it",
@@ -233,6 +235,7 @@ fn is_without_refusals(source: &Path) -> bool {
     name.ends_with("tests.rs")
         || name == "testing.rs"
         || source.ends_with("graph/check.rs")
+        || name == "text.rs"
         || source.ends_with("graph/print.rs")
         || source.ends_with("graph/difference.rs")
 }

@@ -38,18 +38,18 @@ impl Case {
         let name = self.path.display();
         let rules: Vec<&str> = self.rules.iter().map(String::as_str).collect();
         let options = RewriteOptions::new().only(&rules).texts();
-        let found = self.before.rewritten_with(&options).unwrap_or_else(|error| panic!("{name}: {error}"));
-        found.graph.check().unwrap_or_else(|errors| panic!("{name}: {}\n{}", errors[0], found.graph));
+        let rewritten = self.before.rewritten_with(&options).unwrap_or_else(|error| panic!("{name}: {error}"));
+        rewritten.graph.check().unwrap_or_else(|errors| panic!("{name}: {}\n{}", errors[0], rewritten.graph));
         match &self.after {
-            None => assert!(found.patches.is_empty(), "{name}: {:?}\n{}", found.patches, found.graph),
+            None => assert!(rewritten.patches.is_empty(), "{name}: {:?}\n{}", rewritten.patches, rewritten.graph),
             Some(after) if std::env::var_os("FUNCIFY_BLESS").is_some() => {
-                if *after != found.graph.to_string() {
-                    std::fs::write(&self.path, format!("{}// becomes\n{}", self.head, found.graph)).unwrap();
+                if *after != rewritten.graph.to_string() {
+                    std::fs::write(&self.path, format!("{}// becomes\n{}", self.head, rewritten.graph)).unwrap();
                 }
             }
-            Some(after) => assert_eq!(found.graph.to_string(), *after, "{name}"),
+            Some(after) => assert_eq!(rewritten.graph.to_string(), *after, "{name}"),
         }
-        found.patches.iter().map(|patch| patch.rule).collect()
+        rewritten.patches.iter().map(|patch| patch.rule).collect()
     }
 }
 

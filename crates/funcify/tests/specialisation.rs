@@ -82,7 +82,7 @@ fn sizes_are_bound_in_whatever_order_they_come() {
     assert_eq!(run(&graph, &short).unwrap_err().kind(), "Call");
 }
 
-/// Whether there are as many rows as steps is known when the program runs: 0 rows are enough for no steps.
+/// Whether there are as many rows as steps is checked when the program runs: 0 rows are enough for no steps.
 #[test]
 fn no_rows_are_enough_for_no_steps() {
     let graph = Graph::build("model", |g| {

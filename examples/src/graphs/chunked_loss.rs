@@ -3,7 +3,7 @@
 use super::{agree, compile, noise};
 use anyhow::{Context, Result, ensure};
 use funcify::dispatch::Executor;
-use funcify::{Builder, DType, Graph, HostTensor, Scalar, TensorType, Value, constant, scan};
+use funcify::prelude::*;
 
 const TOKENS: usize = 512;
 const WIDTH: usize = 16;
@@ -25,7 +25,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
 
     let target = HostTensor::from_fn(DType::I64, &[TOKENS], |index| Scalar::Int((index[0] * 37 % VOCABULARY) as i64));
     let arguments = [noise(&[TOKENS, WIDTH], 1.0, 1), noise(&[VOCABULARY, WIDTH], 1.0, 2), target];
-    let mut found = Vec::new();
+    let mut measured = Vec::new();
     for graph in [&whole, &chunked] {
         let function = compile(backend, graph)?;
         let loss = function.call(&arguments)?.remove(0);
@@ -37,9 +37,9 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
             loss.get(0).as_f64(),
             bytes / 1024
         );
-        found.push((loss, bytes));
+        measured.push((loss, bytes));
     }
-    let [(whole, most), (chunked, least)] = &found[..] else { unreachable!("two programs ran") };
+    let [(whole, most), (chunked, least)] = &measured[..] else { unreachable!("two programs ran") };
     let difference = agree(whole, chunked, 1e-4)?;
     println!(
         "the losses differ by {difference:.1e}; chunks need {:.1} times less memory",

@@ -3,7 +3,7 @@
 use super::compile;
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
-use funcify::{DType, Graph, HostTensor, cond};
+use funcify::prelude::*;
 
 /// Runs a layer in f16 on inputs that overflow and on inputs that do not.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {

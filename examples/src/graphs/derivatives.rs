@@ -3,7 +3,7 @@
 use super::compile;
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
-use funcify::{GradOptions, Graph, HostTensor, Value, grad, hvp, scan, vmap, while_loop};
+use funcify::prelude::*;
 
 /// c <- c * w + x from zero, over a row.
 fn decay(w: Value, xs: Value) -> Value {

@@ -3,7 +3,7 @@
 use super::compile;
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
-use funcify::{DType, Graph, HostTensor, Scalar, constant, full, while_loop};
+use funcify::prelude::*;
 
 /// What the model has learnt to say. No two letters are followed by different ones at two places.
 const TEXT: &str = "^control flow.";
@@ -56,7 +56,7 @@ fn model(letters: &[char]) -> HostTensor {
     let text: Vec<char> = TEXT.chars().collect();
     HostTensor::from_fn(DType::F32, &[letters.len(); 3], |index| {
         let context = index.iter().map(|token| letters[*token]);
-        let known = text.windows(3).any(|window| window.iter().copied().eq(context.clone()));
-        Scalar::Float(if known { 5.0 } else { (index[2] % 3) as f64 })
+        let is_in_text = text.windows(3).any(|window| window.iter().copied().eq(context.clone()));
+        Scalar::Float(if is_in_text { 5.0 } else { (index[2] % 3) as f64 })
     })
 }

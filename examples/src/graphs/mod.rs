@@ -10,7 +10,7 @@ pub(crate) mod shape_dependent;
 
 use anyhow::{Result, ensure};
 use funcify::dispatch::{CompileOptions, Executable, Executor};
-use funcify::{DType, Graph, HostTensor, Scalar};
+use funcify::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 

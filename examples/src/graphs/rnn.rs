@@ -3,7 +3,7 @@
 use super::{agree, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
-use funcify::{DType, Graph, HostTensor, Scalar, scan};
+use funcify::prelude::*;
 
 /// Runs the network on sequences of two lengths, and compares it with a loop over numbers.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {

@@ -3,7 +3,7 @@
 use super::{agree, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
-use funcify::{Graph, Value, associative_scan, scan};
+use funcify::prelude::*;
 
 /// Runs both forms of the layer on a sequence; they give the same.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {

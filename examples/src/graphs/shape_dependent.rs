@@ -3,7 +3,7 @@
 use super::{agree, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
-use funcify::{DType, Graph, HostTensor, Value, cond, iota, select, size};
+use funcify::prelude::*;
 
 /// Calls one program with a prompt and with its last token; both give the same last row.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {

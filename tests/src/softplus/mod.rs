@@ -1,4 +1,4 @@
-//! `softplus {beta=2}`: an op from outside, with its conversions for backends that know nothing of it.
+//! `softplus {beta=2}`: an op from outside, with its lowering rules for backends that know nothing of it.
 //!
 //! `softplus(x) = log(1 + exp(beta * x)) / beta`, a smooth `max(x, 0)` that is sharper the larger `beta` is. It is
 //! computed as `max(x, 0) + log1p(exp(-|beta * x|)) / beta`, which does not overflow.
@@ -6,9 +6,9 @@
 mod burn;
 mod candle;
 
-use funcify::derivative::{Dual, VjpContext, jvp_with};
+use funcify::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use funcify::error::Place;
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, batch_elementwise};
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
 use funcify::vmap::Batched;
 use funcify::{Dim, HostTensor, Result, Scalar, TensorType, Value, apply, custom_op};
 
@@ -58,18 +58,18 @@ impl CustomOp for Softplus {
         Attributes::new().with("beta", self.beta)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(Custom::new(*self), size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Option<Vec<Dual>> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Option<Vec<Dual>>, Failed> {
         let slope = (operands[0].primal * self.beta as f64).sigmoid();
         let tangent = operands[0].tangent.map(|tangent| tangent * slope);
-        Some(jvp_with(Custom::new(*self), operands, |_, _| vec![tangent]))
+        jvp_with(Custom::new(*self), operands, |_, _| vec![tangent]).map(Some)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Option<Vec<Option<Value>>> {
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
         let slope = (context.operands[0] * self.beta as f64).sigmoid();
-        Some(vec![cotangents[0].map(|cotangent| cotangent * slope)])
+        Ok(Some(vec![cotangents[0].map(|cotangent| cotangent * slope)]))
     }
 }

@@ -1,4 +1,4 @@
-//! The toy backend's conversions: some of funcify's ops, and one op of another crate.
+//! The toy backend's lowering rules: some of funcify's ops, and one op of another crate.
 
 use funcify::funcify;
 use funcify::ops::{Add, Broadcast, Mul, Neg, Scan, Sub, Tanh};

@@ -122,7 +122,7 @@ impl Interpreter {
         }
         let mut outputs = Vec::new();
         for (index, buffer) in scan.buffers.iter().enumerate() {
-            let rows = wanted_rows(scan, buffer, self.present_rows(scan, buffer, &state.buffers[index], left_out));
+            let rows = returned_rows(scan, buffer, self.present_rows(scan, buffer, &state.buffers[index], left_out));
             let row_type = scan.body.output_type(scan.results().buffers[index].start);
             outputs.push(self.stacked(&state.at, row_type, rows)?);
         }
@@ -309,7 +309,7 @@ fn initial_rows(scan: &Scan, buffer: &Buffer, steps: usize, given: Option<&HostT
 }
 
 /// The rows that are results (scan-c7).
-fn wanted_rows<'a>(scan: &Scan, buffer: &Buffer, rows: &'a [Option<HostTensor>]) -> &'a [Option<HostTensor>] {
+fn returned_rows<'a>(scan: &Scan, buffer: &Buffer, rows: &'a [Option<HostTensor>]) -> &'a [Option<HostTensor>] {
     match buffer.wanted {
         Wanted::All => rows,
         Wanted::Last(count) if scan.reverse => &rows[..count.min(rows.len())],

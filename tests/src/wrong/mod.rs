@@ -106,7 +106,7 @@ impl Executor for WrongBackend {
         Ok(Box::new(WrongFunction { graph: graph.clone(), fault: self.fault }))
     }
 
-    fn converted_ops(&self) -> Vec<&'static str> {
+    fn lowered_ops(&self) -> Vec<&'static str> {
         Vec::new()
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct Program {
     is_training: bool,
 }
 
-/// What is known of a result beside its numbers.
+/// A result's description, beside its numbers.
 struct Described {
     name: String,
     shape: Vec<usize>,

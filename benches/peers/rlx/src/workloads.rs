@@ -276,20 +276,20 @@ fn decode<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let mut none = vec![-1.0; t + 1];
     none[0] = 0.0;
     let places: Vec<f32> = (0..=t).map(|place| place as f32).collect();
-    let found = while_loop(
+    let decoded = while_loop(
         t,
         [embed.constant(&none, &[t + 1]), first, h0.reshape(&[1, n]), embed, u, out, end],
         |[_, token, _, _, _, _, end]| token.compare(CmpOp::Ne, end),
-        |[found, token, h, embed, u, out, end]| {
+        |[decoded, token, h, embed, u, out, end]| {
             let h = (embed.rows(token) + h.matmul(u)).tanh();
             let token = h.matmul(out).argmax(1);
-            let count = found.narrow(0, 0, 1) + 1.0;
-            let places = found.constant(&places, &[t + 1]);
+            let count = decoded.narrow(0, 0, 1) + 1.0;
+            let places = decoded.constant(&places, &[t + 1]);
             // Place 0 counts, and place `count` is the step's.
-            let counted = places.compare(CmpOp::Eq, found.constant(&[0.0], &[1])).select(found + 1.0, found);
-            let found = places.compare(CmpOp::Eq, count).select(counted * 0.0 + token, counted);
-            [found, token, h, embed, u, out, end]
+            let counted = places.compare(CmpOp::Eq, decoded.constant(&[0.0], &[1])).select(decoded + 1.0, decoded);
+            let decoded = places.compare(CmpOp::Eq, count).select(counted * 0.0 + token, counted);
+            [decoded, token, h, embed, u, out, end]
         },
     );
-    vec![found.narrow(0, 0, 1), found.narrow(0, 1, t)]
+    vec![decoded.narrow(0, 0, 1), decoded.narrow(0, 1, t)]
 }

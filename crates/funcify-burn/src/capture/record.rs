@@ -142,10 +142,10 @@ pub(crate) fn record(
                 types.iter().map(|ty| AnyTensor::new(placeholder(&capture.device, ty, elements))).collect();
             let numbers: Vec<TensorId> = inputs.iter().filter_map(|input| id(input.as_dispatch())).collect();
             let outputs = body(&capture.device, inputs.clone()).and_then(|outputs| {
-                let known = outputs.iter().map(|output| (id(output.as_dispatch()), output.describe()));
-                let known = known.enumerate().map(|(index, (id, ty))| id.ok_or_else(|| foreign(at, index, ty)));
-                let known = known.collect::<Result<Vec<TensorId>>>();
-                known.map(|known| (known, outputs))
+                let ids = outputs.iter().map(|output| (id(output.as_dispatch()), output.describe()));
+                let ids = ids.enumerate().map(|(index, (id, ty))| id.ok_or_else(|| foreign(at, index, ty)));
+                let ids = ids.collect::<Result<Vec<TensorId>>>();
+                ids.map(|ids| (ids, outputs))
             });
             let (ids, _alive) = match outputs {
                 Ok((ids, alive)) => (Ok(ids), alive),
@@ -157,9 +157,9 @@ pub(crate) fn record(
                     unique.push(*id);
                 }
             }
-            // A placeholder without elements is one of the ops, as far as Burn knows.
-            let known = if elements == Elements::None { Vec::new() } else { numbers.clone() };
-            let token = scope.complete(known, unique);
+            // A placeholder without elements is one of the ops, for Burn.
+            let given = if elements == Elements::None { Vec::new() } else { numbers.clone() };
+            let token = scope.complete(given, unique);
             ends = Some((numbers, ids));
             token
         })
@@ -220,12 +220,12 @@ static FREE: Mutex<Vec<Device>> = Mutex::new(Vec::new());
 
 impl Lent {
     fn like(device: &Device) -> Self {
-        let settings = |device: &Device| (device.settings().float_dtype, device.settings().int_dtype);
-        let wanted = settings(device);
+        let settings_of = |device: &Device| (device.settings().float_dtype, device.settings().int_dtype);
+        let settings = settings_of(device);
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        match free.iter().position(|free| settings(free) == wanted) {
+        match free.iter().position(|free| settings_of(free) == settings) {
             Some(index) => Lent { device: free.swap_remove(index), settings: None },
-            None => Lent { device: Device::capture(), settings: Some(wanted) },
+            None => Lent { device: Device::capture(), settings: Some(settings) },
         }
     }
 

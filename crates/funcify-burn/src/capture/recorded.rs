@@ -1,4 +1,4 @@
-//! Recorded closures that are known: a loop in a training step is recorded in each step, and compiled once.
+//! A cache of recorded closures: a loop in a training step is recorded in each step, and compiled once.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -11,8 +11,8 @@ use funcify::{Graph, TensorType};
 use super::record::{Body, Elements, Record, checked, record};
 use crate::plugin::{Differentiable, DifferentiableOptions};
 
-/// How many functions are kept for a line of the user's.
-const KEPT: usize = 16;
+/// How many functions are cached for a line of the user's.
+const CAPACITY: usize = 16;
 
 struct Entry {
     record: Record,
@@ -21,9 +21,9 @@ struct Entry {
     function: Arc<Differentiable>,
 }
 
-static KNOWN: Mutex<Option<HashMap<Location<'static>, Vec<Entry>>>> = Mutex::new(None);
+static CACHE: Mutex<Option<HashMap<Location<'static>, Vec<Entry>>>> = Mutex::new(None);
 
-/// A closure that is to be recorded, and what is known of it.
+/// A closure that is to be recorded, and what it is given.
 pub(crate) struct Closure<'a> {
     /// The user's line.
     pub(crate) line: &'static Location<'static>,
@@ -46,19 +46,19 @@ impl Closure<'_> {
         let first = self.record()?;
         let used = first.used();
         let is_it = |entry: &Entry| entry.key == key && entry.record.is_same(&first);
-        let known = |entries: &mut Vec<Entry>| {
+        let cached = |entries: &mut Vec<Entry>| {
             let entry = entries.remove(entries.iter().position(is_it)?);
             let function = entry.function.clone();
             entries.push(entry);
             Some(function)
         };
-        if let Some(function) = self.entries(known) {
+        if let Some(function) = self.entries(cached) {
             return Ok((function, used));
         }
         self.check(&first)?;
         let function = Arc::new(Differentiable::with_options(&graph(&first)?, options.clone()));
         self.entries(|entries| {
-            if entries.len() >= KEPT {
+            if entries.len() >= CAPACITY {
                 entries.remove(0);
             }
             entries.push(Entry { record: first, key, function: function.clone() });
@@ -77,8 +77,8 @@ impl Closure<'_> {
     }
 
     fn entries<R>(&self, f: impl FnOnce(&mut Vec<Entry>) -> R) -> R {
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        f(known.get_or_insert_default().entry(*self.line).or_default())
+        let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+        f(cache.get_or_insert_default().entry(*self.line).or_default())
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
         }
         assert!(Arc::ptr_eq(&first, &function(2.0, 3, "").unwrap()));
         // The one that was unused for longest goes.
-        for size in 10..10 + KEPT {
+        for size in 10..10 + CAPACITY {
             function(2.0, size, "").unwrap();
         }
         assert!(!Arc::ptr_eq(&first, &function(2.0, 3, "").unwrap()));

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use burn::tensor::Device;
 use funcify::dispatch::CompileOptions;
 use funcify::error::{Error, Place, Result, Site};
-use funcify::{CheckpointPolicy, Dim, Graph, ScanOptions, TensorType, Value, at_site, scan_with};
+use funcify::graph::at_site;
+use funcify::{CheckpointPolicy, Dim, Graph, ScanOptions, TensorType, Value, scan_with};
 
 use super::import::import;
 use super::inner::{self, Inner};
@@ -26,7 +27,7 @@ use crate::plugin::{AnyTensor, Differentiable, DifferentiableOptions, Tensors, l
 /// becomes a funcify loop, which is one op of Burn's autodiff: `backward()` reaches `init`, `xs` and the parameters of a
 /// module in `weights`, by a backward loop, which computes no step again unless it is told to save memory
 /// ([`Scan::policy`]). The body is called to be recorded: twice at first, once in each further call on the same line, for
-/// which what was made of it is kept.
+/// which what was made of it is cached.
 ///
 /// A `scan` in the body is a loop in the graph, too, and its body may use what the outer one has computed; how the outermost
 /// loop runs, [`Scan::compile`] and [`Scan::policy`], holds for it.

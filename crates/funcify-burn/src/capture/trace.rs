@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use burn::tensor::Device;
 use funcify::error::{Place, Result, Site};
-use funcify::{Graph, HostTensor, TensorType, Value, at_site};
+use funcify::graph::at_site;
+use funcify::{Graph, HostTensor, TensorType, Value};
 
 use super::import::import;
 use super::names;

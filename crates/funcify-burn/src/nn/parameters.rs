@@ -1,4 +1,4 @@
-//! The parameters of a layer as a Burn module: names and ranks that are known when the layer is made.
+//! The parameters of a layer as a Burn module: names and ranks that are fixed when the layer is made.
 
 use burn::module::{Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Distribution, Tensor};

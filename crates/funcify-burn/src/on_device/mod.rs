@@ -248,13 +248,13 @@ pub(crate) fn scatter(
 
 /// [`scatter`], whose largest and smallest numbers lose NaN.
 fn scatter_numbers(burn: &Burn, axis: usize, mode: ScatterMode, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor {
-    let found = sizes(&x);
-    let size = found[axis];
+    let x_sizes = sizes(&x);
+    let size = x_sizes[axis];
     let below = below_zero(burn, &indices);
     let above = Dispatch::int_greater_elem(indices.clone(), Scalar::from(size as i64 - 1), burn.bool_dtype());
     let outside = Dispatch::bool_or(below, above);
     let indices = Dispatch::int_mask_fill(clamped(burn, indices, size), outside, Scalar::from(size as i64));
-    let spare = slice(x.clone(), &along(&found, axis, 0, 1, 1));
+    let spare = slice(x.clone(), &along(&x_sizes, axis, 0, 1, 1));
     let extended = join(vec![x, spare], axis);
     let update = match mode {
         ScatterMode::Set => IndexingUpdateOp::Assign,
@@ -267,7 +267,7 @@ fn scatter_numbers(burn: &Burn, axis: usize, mode: ScatterMode, x: Tensor, indic
         Kind::Float => Dispatch::float_scatter(axis, extended, indices, updates, update),
         _ => Dispatch::int_scatter(axis, extended, indices, updates, update),
     };
-    let mut extended = found;
+    let mut extended = x_sizes;
     extended[axis] += 1;
     slice(changed, &along(&extended, axis, 0, size, 1))
 }

@@ -38,9 +38,9 @@ pub(crate) fn threefry(
 
 /// The two words of each pair, repeated to `[pairs, size]`.
 fn split(pairs: Tensor, shape: &[usize; 2]) -> Result<[Tensor; 2], BackendError> {
-    let found = [shape[0], 2];
-    let pairs = reshape(pairs, &found)?;
-    Ok([0, 1].map(|word| expand(slice(pairs.clone(), &along(&found, 1, word, word + 1, 1)), shape)))
+    let words = [shape[0], 2];
+    let pairs = reshape(pairs, &words)?;
+    Ok([0, 1].map(|word| expand(slice(pairs.clone(), &along(&words, 1, word, word + 1, 1)), shape)))
 }
 
 /// Threefry-2x32 with 20 rounds: the blocks of counters, encrypted with their keys.

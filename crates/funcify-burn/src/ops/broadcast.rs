@@ -11,9 +11,9 @@ funcify!(Burn, ops::Broadcast, |call, [x]| broadcast(&call, x));
 
 fn broadcast(call: &KernelCall<'_, Burn, ops::Broadcast>, x: Tensor) -> Outcome {
     let shape = check_output(call)?;
-    let found = sizes(&x);
-    let added = shape.len().saturating_sub(found.len());
-    let aligned = [vec![1; added], found].concat();
+    let x_sizes = sizes(&x);
+    let added = shape.len().saturating_sub(x_sizes.len());
+    let aligned = [vec![1; added], x_sizes].concat();
     if shape.contains(&0) {
         return call.backend.zeros(call.dtype(0), &shape);
     }

@@ -1,4 +1,4 @@
-//! `conv`: Burn's. An operand that is spread, or cut by negative padding, is copied first. Burn's ndarray device reads
+//! `conv`: Burn's. An operand that is dilated, or cut by negative padding, is copied first. Burn's ndarray device reads
 //! rows side by side, so it gets the elements in row-major order; its wgpu device leaves out the zeros of the
 //! padding, whose products with infinity and NaN are NaN, so they are put in first.
 
@@ -24,7 +24,7 @@ fn conv(call: &KernelCall<'_, Burn, Conv>, x: Tensor, kernel: Tensor) -> Outcome
     let mut zeros = Vec::new();
     for (spatial, dilation) in call.op.input_dilation.iter().enumerate() {
         let padding = call.op.padding(call.place(), spatial, sizes(&x)[spatial + 2], call.sizes())?;
-        x = spread(call, x, spatial + 2, *dilation, &padding)?;
+        x = dilated(call, x, spatial + 2, *dilation, &padding)?;
         if call.backend.in_host_memory() {
             zeros.push((padding.before, padding.after));
         } else {
@@ -48,20 +48,20 @@ fn conv(call: &KernelCall<'_, Burn, Conv>, x: Tensor, kernel: Tensor) -> Outcome
     })
 }
 
-/// The elements of an axis `dilation` apart, with zeros between them, as far as they are kept.
-fn spread(call: &KernelCall<'_, Burn, Conv>, x: Tensor, axis: usize, dilation: usize, padding: &Padding) -> Outcome {
+/// The elements of an axis `dilation` apart, with zeros between them, cut as the padding says.
+fn dilated(call: &KernelCall<'_, Burn, Conv>, x: Tensor, axis: usize, dilation: usize, padding: &Padding) -> Outcome {
     let mut shape = sizes(&x);
     let size = (shape[axis] - 1) * dilation + 1;
-    let spread = if dilation == 1 {
+    let dilated = if dilation == 1 {
         x
     } else {
         shape[axis] = size;
         slice_assign(zeros_like(call, &x, &shape)?, &along(&shape, axis, 0, size, dilation), x)
     };
     if padding.kept == (0..size) {
-        return Ok(spread);
+        return Ok(dilated);
     }
-    Ok(slice(spread, &along(&shape, axis, padding.kept.start, padding.kept.end, 1)))
+    Ok(slice(dilated, &along(&shape, axis, padding.kept.start, padding.kept.end, 1)))
 }
 
 /// An axis with zeros before and after it.

@@ -18,19 +18,19 @@ funcify!(Burn, ops::DynamicSlice, |call, [x, start]| dynamic_slice(&call, x, sta
 fn dynamic_slice(call: &KernelCall<'_, Burn, ops::DynamicSlice>, x: Tensor, start: Tensor) -> Outcome {
     let axis = call.op.axis;
     let size = call.dim(&call.op.size)?;
-    let found = sizes(&x);
-    if !call.backend.in_host_memory() && size > 0 && !found.contains(&0) {
-        let positions = positions_from(call, start, size, found[axis])?;
+    let x_sizes = sizes(&x);
+    if !call.backend.in_host_memory() && size > 0 && !x_sizes.contains(&0) {
+        let positions = positions_from(call, start, size, x_sizes[axis])?;
         return Ok(with_bools_as_bytes(call.backend, x, |x| match kind(&x) {
             Kind::Float => Dispatch::float_select(x, axis, positions),
             _ => Dispatch::int_select(x, axis, positions),
         }));
     }
-    let start = clamped_start(call, start, size, found[axis])?;
-    if size == 0 || found.contains(&0) {
+    let start = clamped_start(call, start, size, x_sizes[axis])?;
+    if size == 0 || x_sizes.contains(&0) {
         return call.backend.zeros(call.dtype(0), &call.output_shape(0)?);
     }
-    Ok(slice(x, &along(&found, axis, start, start + size, 1)))
+    Ok(slice(x, &along(&x_sizes, axis, start, start + size, 1)))
 }
 
 /// The positions of the part, which lies within the axis, on the device.

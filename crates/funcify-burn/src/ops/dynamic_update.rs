@@ -16,16 +16,16 @@ funcify!(Burn, ops::DynamicUpdate, |call, [x, part, start]| dynamic_update(&call
 
 fn dynamic_update(call: &KernelCall<'_, Burn, ops::DynamicUpdate>, x: Tensor, part: Tensor, start: Tensor) -> Outcome {
     let axis = call.op.axis;
-    let (found, changed) = (sizes(&x), sizes(&part));
+    let (x_sizes, changed) = (sizes(&x), sizes(&part));
     if !call.backend.in_host_memory() && !changed.contains(&0) {
-        let positions = positions_from(call, start, changed[axis], found[axis])?;
+        let positions = positions_from(call, start, changed[axis], x_sizes[axis])?;
         return Ok(replaced(call.backend, x, axis, positions, part));
     }
-    let start = clamped_start(call, start, changed[axis], found[axis])?;
+    let start = clamped_start(call, start, changed[axis], x_sizes[axis])?;
     if changed.contains(&0) {
         return Ok(x);
     }
-    Ok(slice_assign(x, &along(&found, axis, start, start + changed[axis], 1), part))
+    Ok(slice_assign(x, &along(&x_sizes, axis, start, start + changed[axis], 1), part))
 }
 
 /// A tensor with the rows at `positions` of an axis replaced.

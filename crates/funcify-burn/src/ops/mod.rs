@@ -1,4 +1,4 @@
-//! The conversions: one file for each file of ops in the core.
+//! The lowering rules: one file for each file of ops in the core.
 //!
 //! What differs on wgpu, where [`Burn::in_host_memory`] is false:
 //! - An operand of rank 0 has the sizes `[1]` in a kernel, and a result may have them (`kinds::computable`). The shape of

@@ -13,17 +13,17 @@ fn pad(call: &KernelCall<'_, Burn, ops::Pad>, x: Tensor, value: Tensor) -> Outco
     let (axis, step) = (call.op.axis, call.op.interior + 1);
     let low = call.dim(&call.op.low)?;
     let shape = call.output_shape(0)?;
-    let found = sizes(&x);
+    let x_sizes = sizes(&x);
     if shape.contains(&0) {
         return call.backend.zeros(call.dtype(0), &shape);
     }
     let padding = expand(reshape(value, &vec![1; shape.len()])?, &shape);
-    if found.contains(&0) {
+    if x_sizes.contains(&0) {
         return Ok(padding);
     }
-    let limit = low + (found[axis] - 1) * step + 1;
+    let limit = low + (x_sizes[axis] - 1) * step + 1;
     if limit > shape[axis] {
-        return Err(format!("{found:?} padded by {low} before does not fit into {shape:?}").into());
+        return Err(format!("{x_sizes:?} padded by {low} before does not fit into {shape:?}").into());
     }
     Ok(slice_assign(padding, &along(&shape, axis, low, limit, step), x))
 }

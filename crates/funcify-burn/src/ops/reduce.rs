@@ -1,5 +1,5 @@
 //! `reduce`: Burn's reductions axis by axis; integers in host memory, since Burn's sums and products of integers
-//! panic on overflow and its largest integers are found by indices of the integers' own type. Where host memory is not
+//! panic on overflow and its largest integers are computed by indices of the integers' own type. Where host memory is not
 //! the device's, Burn's also on integers.
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
@@ -19,12 +19,12 @@ funcify!(Burn, Reduce, |call, [x]| reduce(&call, x));
 
 fn reduce(call: &KernelCall<'_, Burn, Reduce>, x: Tensor) -> Outcome {
     let Reduce { kind: monoid, axes } = call.op;
-    let found = sizes(&x);
-    let shape: Vec<usize> = (0..found.len()).filter(|axis| !axes.contains(axis)).map(|axis| found[axis]).collect();
+    let x_sizes = sizes(&x);
+    let shape: Vec<usize> = (0..x_sizes.len()).filter(|axis| !axes.contains(axis)).map(|axis| x_sizes[axis]).collect();
     if axes.is_empty() {
         return Ok(x);
     }
-    if found.contains(&0) {
+    if x_sizes.contains(&0) {
         let dtype = call.dtype(0);
         let identity = monoid.identity(dtype);
         return Ok(upload(call.backend, &HostTensor::from_fn(dtype, &shape, |_| identity)));
@@ -33,7 +33,7 @@ fn reduce(call: &KernelCall<'_, Burn, Reduce>, x: Tensor) -> Outcome {
         Kind::Float if axes.len() > 1 && is_half(&x) && matches!(monoid, ReduceKind::Sum | ReduceKind::Prod) => {
             in_f32(*monoid, x, axes)?
         }
-        Kind::Float if axes.len() == found.len() && call.backend.in_host_memory() => whole(*monoid, x)?,
+        Kind::Float if axes.len() == x_sizes.len() && call.backend.in_host_memory() => whole(*monoid, x)?,
         Kind::Float => axes.iter().try_fold(x, |x, axis| along_float(*monoid, x, *axis))?,
         Kind::Bool => axes.iter().try_fold(x, |x, axis| along_bool(*monoid, x, *axis))?,
         Kind::Integer => axes.iter().try_fold(x, |x, axis| along_integer(call.backend, *monoid, x, *axis))?,

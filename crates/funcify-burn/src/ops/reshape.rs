@@ -11,9 +11,9 @@ funcify!(Burn, ops::Reshape, |call, [x]| reshaped(&call, x));
 
 fn reshaped(call: &KernelCall<'_, Burn, ops::Reshape>, x: Tensor) -> Outcome {
     let shape = check_output(call)?;
-    let found = sizes(&x);
-    if found.iter().product::<usize>() != shape.iter().product::<usize>() {
-        return Err(format!("a tensor of sizes {found:?} has not as many elements as {shape:?}").into());
+    let x_sizes = sizes(&x);
+    if x_sizes.iter().product::<usize>() != shape.iter().product::<usize>() {
+        return Err(format!("a tensor of sizes {x_sizes:?} has not as many elements as {shape:?}").into());
     }
     if shape.contains(&0) {
         return call.backend.zeros(call.dtype(0), &shape);

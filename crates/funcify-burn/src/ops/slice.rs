@@ -12,9 +12,9 @@ funcify!(Burn, ops::Slice, |call, [x]| sliced(&call, x));
 fn sliced(call: &KernelCall<'_, Burn, ops::Slice>, x: Tensor) -> Outcome {
     let (axis, step) = (call.op.axis, call.op.step);
     let (start, limit) = (call.dim(&call.op.start)?, call.dim(&call.op.limit)?);
-    let found = sizes(&x);
-    if start > limit || limit > found[axis] {
-        let expected = format!("bounds with 0 <= start <= limit <= {}", found[axis]);
+    let x_sizes = sizes(&x);
+    if start > limit || limit > x_sizes[axis] {
+        let expected = format!("bounds with 0 <= start <= limit <= {}", x_sizes[axis]);
         let error = call.place().mismatch(
             "the slice",
             expected,
@@ -23,10 +23,10 @@ fn sliced(call: &KernelCall<'_, Burn, ops::Slice>, x: Tensor) -> Outcome {
         );
         return Err(Box::new(error));
     }
-    if start == limit || found.contains(&0) {
-        let mut shape = found;
+    if start == limit || x_sizes.contains(&0) {
+        let mut shape = x_sizes;
         shape[axis] = (limit - start).div_ceil(step);
         return call.backend.zeros(call.dtype(0), &shape);
     }
-    Ok(slice(x, &along(&found, axis, start, limit, step)))
+    Ok(slice(x, &along(&x_sizes, axis, start, limit, step)))
 }

@@ -14,15 +14,15 @@ funcify!(Burn, ops::Take, |call, [x, indices]| take(&call, x, indices));
 fn take(call: &KernelCall<'_, Burn, ops::Take>, x: Tensor, indices: Tensor) -> Outcome {
     let axis = call.op.axis;
     let shape = check_output(call)?;
-    let found = sizes(&x);
+    let x_sizes = sizes(&x);
     let count = sizes(&indices).iter().product::<usize>();
-    if found[axis] == 0 && count > 0 {
+    if x_sizes[axis] == 0 && count > 0 {
         return Err(empty_axis(call));
     }
     if shape.contains(&0) {
         return call.backend.zeros(call.dtype(0), &shape);
     }
-    let indices = reshape(clamped_indices(call.backend, indices, found[axis]), &[count])?;
+    let indices = reshape(clamped_indices(call.backend, indices, x_sizes[axis]), &[count])?;
     reshape(
         with_bools_as_bytes(call.backend, x, |x| match kind(&x) {
             Kind::Float => Dispatch::float_select(x, axis, indices),

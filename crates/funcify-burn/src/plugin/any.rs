@@ -11,8 +11,8 @@ use crate::device::Burn;
 use crate::dtypes;
 use crate::kinds::{self, Tensor};
 
-/// A Burn tensor whose rank and kind are known at run time: what a [`Differentiable`](super::Differentiable) takes and gives where
-/// they are not written down as types.
+/// A Burn tensor whose rank and kind are values, not types: what a [`Differentiable`](super::Differentiable) takes and gives
+/// where they are not written down as types.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {

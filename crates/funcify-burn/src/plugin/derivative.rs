@@ -1,8 +1,9 @@
 //! The pair of programs behind a differentiable call: forward, and from cotangents to gradients.
 
+use funcify::Graph;
+use funcify::derivative::{BackwardInput, Wrt};
 use funcify::dispatch::{self, Backend};
 use funcify::error::{Error, Place, Result};
-use funcify::{BackwardInput, Graph, Wrt};
 
 use super::options::DifferentiableOptions;
 use crate::device::Burn;
@@ -50,7 +51,7 @@ impl Derivative {
     /// The results, and what the backward program needs.
     pub(crate) fn forward(&self, arguments: Vec<Tensor>) -> Result<(Vec<Tensor>, Saved)> {
         let mut outputs = self.forward.call(&arguments)?;
-        let tensors = self.takes.iter().map(|taken| match taken {
+        let tensors = self.takes.iter().map(|input| match input {
             BackwardInput::Input(index) => Some(arguments[*index].clone()),
             BackwardInput::Output(index) => Some(outputs[*index].clone()),
             BackwardInput::Cotangent(_) => None,
@@ -61,24 +62,24 @@ impl Derivative {
         Ok((outputs, Saved { tensors, sizes }))
     }
 
-    /// The gradients by the inputs, of the sizes `wanted`. A result without a cotangent has zeros.
+    /// The gradients by the inputs, of these `sizes`. A result without a cotangent has zeros.
     pub(crate) fn backward(
         &self,
         saved: Saved,
         mut cotangents: Vec<Option<Tensor>>,
-        wanted: &[Vec<usize>],
+        sizes: &[Vec<usize>],
     ) -> Result<Vec<Tensor>> {
         let burn = self.backward.backend();
         let failed = |source| Error::Execution { at: self.at.boxed(), backend: burn.name().to_string(), source };
         let mut arguments = Vec::with_capacity(self.takes.len());
-        for (input, (taken, tensor)) in self.takes.iter().zip(saved.tensors).enumerate() {
-            arguments.push(match (tensor, taken) {
+        for (index, (input, tensor)) in self.takes.iter().zip(saved.tensors).enumerate() {
+            arguments.push(match (tensor, input) {
                 (Some(tensor), _) => tensor,
-                (None, BackwardInput::Cotangent(index)) => match cotangents[*index].take() {
-                    Some(cotangent) => kinds::resized(cotangent, &saved.sizes[*index]).map_err(failed)?,
+                (None, BackwardInput::Cotangent(result)) => match cotangents[*result].take() {
+                    Some(cotangent) => kinds::resized(cotangent, &saved.sizes[*result]).map_err(failed)?,
                     None => {
-                        let dtype = self.backward.graph().input_type(input).dtype;
-                        burn.zeros(dtype, &saved.sizes[*index]).map_err(failed)?
+                        let dtype = self.backward.graph().input_type(index).dtype;
+                        burn.zeros(dtype, &saved.sizes[*result]).map_err(failed)?
                     }
                 },
                 (None, _) => continue,
@@ -86,7 +87,7 @@ impl Derivative {
         }
         let gradients = self.backward.call(&arguments)?;
         drop(arguments);
-        let fitted = gradients.into_iter().zip(wanted).map(|(it, sizes)| kinds::resized(it, sizes).map_err(failed));
+        let fitted = gradients.into_iter().zip(sizes).map(|(it, sizes)| kinds::resized(it, sizes).map_err(failed));
         fitted.collect()
     }
 }

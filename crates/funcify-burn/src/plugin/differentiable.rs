@@ -124,9 +124,9 @@ impl Differentiable {
         let operands: Vec<Tensor> = (taped.into_iter().zip(&tracked))
             .filter_map(|(argument, is_tracked)| is_tracked.then_some(argument))
             .collect();
-        let wanted = given.into_iter().zip(&tracked).filter_map(|(sizes, is_tracked)| is_tracked.then_some(sizes));
-        let wanted: Vec<Vec<usize>> = wanted.collect();
-        let pull: Pull = Box::new(move |cotangents| match derivative.backward(saved, cotangents, &wanted) {
+        let sizes = given.into_iter().zip(&tracked).filter_map(|(sizes, is_tracked)| is_tracked.then_some(sizes));
+        let sizes: Vec<Vec<usize>> = sizes.collect();
+        let pull: Pull = Box::new(move |cotangents| match derivative.backward(saved, cotangents, &sizes) {
             Ok(gradients) => gradients,
             Err(error) => panic!("{error}"),
         });
@@ -183,9 +183,9 @@ impl Differentiable {
 
     fn on_device(&self, device: &Device) -> Result<Arc<OnDevice>> {
         let mut devices = lock(&self.devices);
-        let known = devices.iter().find(|known| known.burn.device().as_dispatch() == device.as_dispatch());
-        if let Some(known) = known {
-            return Ok(known.clone());
+        let on_device = devices.iter().find(|each| each.burn.device().as_dispatch() == device.as_dispatch());
+        if let Some(on_device) = on_device {
+            return Ok(on_device.clone());
         }
         let (forward, derivatives) = (Mutex::new(None), Mutex::new(Vec::new()));
         let new = Arc::new(OnDevice { burn: Burn::of(device)?, forward, derivatives });
@@ -206,8 +206,8 @@ impl Differentiable {
 
     fn derivative(&self, at: &Place, device: &OnDevice, tracked: &[bool]) -> Result<Arc<Derivative>> {
         let mut derivatives = lock(&device.derivatives);
-        if let Some((_, known)) = derivatives.iter().find(|(by, _)| by == tracked) {
-            return Ok(known.clone());
+        if let Some((_, derivative)) = derivatives.iter().find(|(by, _)| by == tracked) {
+            return Ok(derivative.clone());
         }
         let new = Arc::new(Derivative::new(at, &self.graph, &device.burn, tracked, &self.options)?);
         derivatives.push((tracked.to_vec(), new.clone()));

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Error, Layout, MetalStorage, Result, Shape, Tensor};
-use funcify::{Place, Site};
+use funcify::error::{Place, Site};
 
 use super::storage::{Elements, Handover, MAX_TICKET, ticket, token};
 use crate::errors::{self, bail};

@@ -7,7 +7,7 @@ use candle_core::{CpuStorage, CudaStorage, Error, InplaceOp1, Layout, MetalStora
 
 use crate::errors::bail;
 
-/// A tensor whose elements are wanted.
+/// A tensor whose elements go into the result of a custom op.
 pub(crate) enum Elements {
     /// It shares its elements with nothing, and is not looked at again: they are moved.
     Fresh(Tensor),
@@ -19,12 +19,12 @@ impl Elements {
     /// Results of a program, each moved where it is safe: if it covers all of its storage, no other result and none of
     /// `others` has that storage, and it is larger than every constant of the program (a result may be one).
     pub(crate) fn of_program(results: Vec<Tensor>, others: &[Tensor], largest_constant: usize) -> Vec<Elements> {
-        let taken: Vec<_> = others.iter().chain(&results).map(storage_of).collect();
+        let storages: Vec<_> = others.iter().chain(&results).map(storage_of).collect();
         let is_fresh = |tensor: &Tensor| {
             let storage = storage_of(tensor);
             tensor.elem_count() > largest_constant.max(1)
                 && covers_storage(tensor)
-                && taken.iter().filter(|other| **other == storage).count() == 1
+                && storages.iter().filter(|other| **other == storage).count() == 1
         };
         let fresh: Vec<bool> = results.iter().map(is_fresh).collect();
         let elements = results.into_iter().zip(fresh);
@@ -37,7 +37,7 @@ fn storage_of(tensor: &Tensor) -> usize {
     std::ptr::from_ref(&*tensor.storage_and_layout().0).addr()
 }
 
-/// Whether a tensor has all elements of its storage, in order; only known on the CPU.
+/// Whether a tensor has all elements of its storage, in order; false on every device but the CPU.
 fn covers_storage(tensor: &Tensor) -> bool {
     let (storage, layout) = tensor.storage_and_layout();
     let len = match &*storage {
@@ -71,14 +71,14 @@ impl Handover {
             let (storage, layout) = tensor.storage_and_layout();
             return Ok(Handover { storage: Mutex::new(Some(storage.try_clone(layout)?)), shape });
         }
-        let taken = Take(Mutex::new(None));
-        tensor.inplace_op1(&taken)?;
-        Ok(Handover { storage: taken.0, shape })
+        let take = Take(Mutex::new(None));
+        tensor.inplace_op1(&take)?;
+        Ok(Handover { storage: take.0, shape })
     }
 
     fn storage(&self) -> Result<(Storage, Shape)> {
-        let taken = self.storage.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok((taken.ok_or_else(wrong_device)?, self.shape.clone()))
+        let storage = self.storage.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok((storage.ok_or_else(wrong_device)?, self.shape.clone()))
     }
 
     pub(super) fn cpu(&self) -> Result<(CpuStorage, Shape)> {

@@ -186,7 +186,7 @@ impl Back<'_> {
     fn finish(self) -> Vec<Option<Elements>> {
         let steps = &self.pull.steps;
         let mut gradients = Vec::new();
-        let init = self.carry.into_iter().zip(&self.pull.init).filter(|(_, wanted)| **wanted);
+        let init = self.carry.into_iter().zip(&self.pull.init).filter(|(_, tracked)| **tracked);
         gradients.extend(init.map(|(gradient, _)| gradient.map(Elements::Shared)));
         let xs = self.xs.into_iter().zip(&steps.xs).filter(|(_, xs)| xs.tracked.is_some());
         gradients.extend(xs.map(|(gradient, _)| gradient.map(Elements::Fresh)));

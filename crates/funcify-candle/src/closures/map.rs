@@ -37,7 +37,7 @@ pub fn map_with<X: TensorTree, Y: TensorTree>(
 }
 
 fn map_at<X: TensorTree, Y: TensorTree>(
-    at: funcify::Place,
+    at: funcify::error::Place,
     options: ScanOptions,
     xs: &X,
     body: impl Fn(X) -> Result<Y> + Send + Sync + 'static,

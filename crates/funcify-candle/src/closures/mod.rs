@@ -1,10 +1,10 @@
 //! Control flow over closures on Candle's tensors: for code that cannot be traced, each a single node of Candle's graph.
 //!
-//! A closure is run step after step, and nothing of a step is kept but what it gives. Backward, a segment of steps is run
+//! A closure is run step after step, and nothing of a step is saved but what it gives. Backward, a segment of steps is run
 //! again from the carry at its start, each step between leaves of its own, and Candle's backward runs through each step:
 //! so neither the depth of the graph nor the cost of a step grows with the number of steps.
 //!
-//! - [`steps`]: the loop on lists of leaves. [`record`]: what it keeps. [`back`]: its gradient.
+//! - [`steps`]: the loop on lists of leaves. [`record`]: what it saves. [`back`]: its gradient.
 //! - [`scan`](mod@scan), [`while_loop`](mod@while_loop), [`map`](mod@map), [`cond`](mod@cond): the entry points, on trees.
 
 mod back;

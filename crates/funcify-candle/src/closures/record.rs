@@ -1,4 +1,4 @@
-//! What a loop over a closure keeps for its gradient: the carry at the start of each segment, or the graphs of the steps.
+//! What a loop over a closure saves for its gradient: the carry at the start of each segment, or the graphs of the steps.
 
 use std::ops::Range;
 
@@ -14,26 +14,26 @@ pub(super) struct Traced {
     pub(super) ys: Vec<Tensor>,
 }
 
-/// When a carry is kept.
+/// When a carry is saved.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Keep {
     /// The carry before each step whose number is a multiple of this.
     Every(usize),
-    /// As [`Every`](Keep::Every), where the number of steps is not known: the distance doubles when there are more carries
+    /// As [`Every`](Keep::Every), where a condition ends the loop: the distance doubles when there are more carries
     /// than twice the distance, so that both grow as the root of the number of steps.
     Thinned(usize),
     /// The graphs of all steps.
     Graphs,
 }
 
-/// What a loop has kept.
+/// What a loop has saved.
 pub(super) struct Record {
     pub(super) keep: Keep,
     /// Numbers of steps, and the carries before them.
     starts: Vec<(usize, Vec<Tensor>)>,
     /// A fingerprint of each float y of each step, if the steps run again.
     pub(super) prints: Vec<Option<u64>>,
-    /// The graphs of all steps, if they are kept.
+    /// The graphs of all steps, if they are saved.
     pub(super) graphs: Vec<Traced>,
     /// How many steps have run.
     pub(super) steps: usize,

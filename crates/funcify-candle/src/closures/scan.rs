@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use candle_core::{Result, Tensor};
-use funcify::{Error, Place};
+use funcify::error::{Error, Place};
 
 use super::record::Keep;
 use super::steps::{Operand, Steps};
@@ -11,7 +11,7 @@ use crate::autodiff::node::place;
 use crate::errors;
 use crate::tree::{TensorTree, detached, leaves, names, rebuild};
 
-/// How [`scan_with`] runs: the number of steps, the direction, the axis, what is kept for the gradient.
+/// How [`scan_with`] runs: the number of steps, the direction, the axis, what is saved for the gradient.
 #[derive(Clone, Debug, Default)]
 pub struct ScanOptions {
     length: Option<usize>,
@@ -46,7 +46,7 @@ impl ScanOptions {
         self
     }
 
-    /// In how many segments the steps are run again for the gradient. The carry at the start of each is kept, and while a
+    /// In how many segments the steps are run again for the gradient. The carry at the start of each is saved, and while a
     /// segment is differentiated, the graphs of its steps: so the root of the number of steps, which is the default, needs
     /// least memory.
     pub fn segments(mut self, segments: usize) -> Self {
@@ -54,7 +54,7 @@ impl ScanOptions {
         self
     }
 
-    /// Keeps the graphs of all steps instead of running them again: faster, in the memory of a loop by hand. A closure
+    /// Saves the graphs of all steps instead of running them again: faster, in the memory of a loop by hand. A closure
     /// that draws random numbers needs it.
     pub fn keep_graphs(mut self) -> Self {
         self.keep_graphs = true;
@@ -78,7 +78,7 @@ impl ScanOptions {
 /// Runs `step` over the rows of `xs`, carrying a state: `(carry, y) = step(carry, x)` for each row `x` along axis 0. Gives
 /// the last carry and all `y`, stacked along axis 0.
 ///
-/// The whole is one node of Candle's graph: `backward` runs segments of the steps again instead of keeping them, at a cost
+/// The whole is one node of Candle's graph: `backward` runs segments of the steps again instead of saving them, at a cost
 /// that is linear in the number of steps, and at a constant depth of the stack. Variables that the closure captures have
 /// gradients, as have `init` and `xs`; other tensors that have a graph are better passed to [`scan_captured`].
 ///
@@ -218,21 +218,21 @@ fn without_steps<C: TensorTree, K: TensorTree, Y: TensorTree>(
 fn count(at: &Place, options: &ScanOptions, sequences: &[Tensor], names: &[String]) -> Result<usize> {
     let mut rows = options.length.map(|length| (length, "`ScanOptions::length`".to_string()));
     for (xs, name) in sequences.iter().zip(names) {
-        let Some(found) = xs.dims().get(options.axis).copied() else {
+        let Some(size) = xs.dims().get(options.axis).copied() else {
             let expected = format!("an axis {} for the steps", options.axis);
             let fix = "give each sequence one row a step, or choose another `ScanOptions::axis`";
             let component = format!("sequence `{name}`");
             return Err(errors::candle(at.mismatch(component, expected, errors::type_of(xs), fix)));
         };
         match &rows {
-            Some((count, source)) if *count != found => {
+            Some((count, source)) if *count != size => {
                 return Err(errors::candle(Error::StepCount {
                     at: at.boxed(),
-                    reason: format!("{source} gives {count} steps, and `{name}` has {found} rows"),
+                    reason: format!("{source} gives {count} steps, and `{name}` has {size} rows"),
                     fix: "give all sequences as many rows as there are steps".into(),
                 }));
             }
-            _ => rows = Some((found, format!("`{name}`"))),
+            _ => rows = Some((size, format!("`{name}`"))),
         }
     }
     let missing = || {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use candle_core::{Result, Tensor, TensorId};
 use funcify::cancel::{Ran as Progress, Watch};
-use funcify::{Error, Place};
+use funcify::error::{Error, Place};
 
 use super::record::{Keep, Record, Traced, prints};
 use crate::autodiff::local;
@@ -38,7 +38,7 @@ pub(super) struct Steps {
 pub(super) struct Operand {
     /// Its numbers, without a graph.
     pub(super) value: Tensor,
-    /// The tensor itself, if a gradient is wanted for it.
+    /// The tensor itself, if it is tracked.
     pub(super) tracked: Option<Tensor>,
 }
 
@@ -85,7 +85,7 @@ impl Steps {
         let record = Record::new(self.keep);
         let mut ran = Ran { record, ys: Vec::new(), vars: Vec::new(), captured, scope: Scope::fresh() };
         let mut carry: Vec<Tensor> = init.iter().map(|operand| operand.value.clone()).collect();
-        let mut found = Found::default();
+        let mut captured_vars = CapturedVars::default();
         let watch = Watch::current();
         while more(ran.record.steps, &carry)? {
             let step = ran.record.steps;
@@ -97,7 +97,7 @@ impl Steps {
                 self.plain(step, &carry, &ran.captured)
             };
             let traced = traced.map_err(|error| errors::plain(error).context(self.failed(step, "")))?;
-            found.look(&self.at, step, &traced, &ran.captured)?;
+            captured_vars.collect(&self.at, step, &traced, &ran.captured)?;
             if step > 0 && traced.ys.len() != ran.ys.len() {
                 let expected = format!("{} leaves, as step 0 gave", ran.ys.len());
                 let fix = "give ys of the same structure in every step: they are stacked";
@@ -116,7 +116,7 @@ impl Steps {
             }
         }
         ran.record.last = carry;
-        ran.vars = found.vars;
+        ran.vars = captured_vars.vars;
         Ok(ran)
     }
 
@@ -220,17 +220,17 @@ impl Steps {
     }
 }
 
-/// The variables that a closure captures, found in the graphs of its steps.
+/// The variables that a closure captures, from the graphs of its steps.
 #[derive(Default)]
-struct Found {
+struct CapturedVars {
     vars: Vec<Tensor>,
     seen: HashSet<TensorId>,
     /// The recorded ops of the first step.
     first: HashSet<TensorId>,
 }
 
-impl Found {
-    fn look(&mut self, at: &Place, step: usize, traced: &Traced, captured: &[Tensor]) -> Result<()> {
+impl CapturedVars {
+    fn collect(&mut self, at: &Place, step: usize, traced: &Traced, captured: &[Tensor]) -> Result<()> {
         let outputs = traced.next.iter().chain(&traced.ys).map(|output| (output, None));
         let Some(root) = local::join(outputs)? else {
             return Ok(());

@@ -10,7 +10,7 @@ use crate::tree::{TensorTree, detached, leaves, names, rebuild};
 /// Runs `carry = body(carry)` as long as `condition(&carry)` is true, and gives the last carry.
 ///
 /// The condition is read on the host; it has no gradient. The gradient is that of the steps that have run: carries at the
-/// starts of segments are kept, so many as the root of the number of steps, and the segments are run again backward. What
+/// starts of segments are saved, as many as the root of the number of steps, and the segments are run again backward. What
 /// is said of closures and captured variables at [`scan`](crate::scan) holds here.
 ///
 /// ```

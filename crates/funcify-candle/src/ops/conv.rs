@@ -8,7 +8,7 @@ use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::Conv;
 
-use super::pad::spread;
+use super::pad::interleave;
 use super::slice::{every, narrow};
 use crate::device::Candle;
 
@@ -35,7 +35,7 @@ fn conv(call: &KernelCall<'_, Candle, Conv>, x: &Tensor, kernel: &Tensor) -> Res
     Ok(result.to_dtype(dtype)?)
 }
 
-/// The operand as the window finds it: spread, cut and with zeros around it. Contiguous.
+/// The operand as the window finds it: dilated, cut and with zeros around it. Contiguous.
 fn padded(call: &KernelCall<'_, Candle, Conv>, x: &Tensor) -> Result<Tensor> {
     let zero = Tensor::zeros((), x.dtype(), x.device())?;
     let mut result = x.clone();
@@ -48,9 +48,9 @@ fn padded(call: &KernelCall<'_, Candle, Conv>, x: &Tensor) -> Result<Tensor> {
             result = Tensor::zeros(shape, x.dtype(), x.device())?;
             continue;
         }
-        let spread = spread(&result.contiguous()?, &zero, axis, dilation - 1)?;
-        let kept = narrow(&spread, axis, padding.kept.start, padding.kept.len())?;
-        result = kept.pad_with_zeros(axis, padding.before, padding.after)?;
+        let dilated = interleave(&result.contiguous()?, &zero, axis, dilation - 1)?;
+        let cut = narrow(&dilated, axis, padding.kept.start, padding.kept.len())?;
+        result = cut.pad_with_zeros(axis, padding.before, padding.after)?;
     }
     Ok(result.contiguous()?)
 }

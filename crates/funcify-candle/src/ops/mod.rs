@@ -1,4 +1,4 @@
-//! The conversions: one file an op of the core, or a table of elementwise ops, named like the op's file.
+//! The lowering rules: one file an op of the core, or a table of elementwise ops, named like the op's file.
 
 mod argmax;
 mod binary;

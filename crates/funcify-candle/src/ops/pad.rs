@@ -15,8 +15,8 @@ funcify!(Candle, Pad, |call, [x, value]| pad(&call, &x, &value));
 fn pad(call: &KernelCall<'_, Candle, Pad>, x: &Tensor, value: &Tensor) -> Result<Tensor, BackendError> {
     let axis = call.op.axis;
     let (low, high) = (call.dim(&call.op.low)?, call.dim(&call.op.high)?);
-    let spread = spread(x, value, axis, call.op.interior)?;
-    let parts = [block(x.dims(), axis, low, value)?, spread, block(x.dims(), axis, high, value)?];
+    let interleaved = interleave(x, value, axis, call.op.interior)?;
+    let parts = [block(x.dims(), axis, low, value)?, interleaved, block(x.dims(), axis, high, value)?];
     match join(&parts, axis)? {
         Some(padded) => Ok(padded),
         None => call.backend.zeros(&output_shape(call)?, call.dtype(0)),
@@ -34,7 +34,7 @@ fn block(shape: &[usize], axis: usize, size: usize, value: &Tensor) -> candle_co
 }
 
 /// The operand with `interior` values between each two elements of an axis.
-pub(super) fn spread(x: &Tensor, value: &Tensor, axis: usize, interior: usize) -> candle_core::Result<Tensor> {
+pub(super) fn interleave(x: &Tensor, value: &Tensor, axis: usize, interior: usize) -> candle_core::Result<Tensor> {
     let size = x.dim(axis)?;
     if interior == 0 || size < 2 || x.elem_count() == 0 {
         return Ok(x.clone());

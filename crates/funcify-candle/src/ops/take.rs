@@ -24,8 +24,8 @@ fn take(call: &KernelCall<'_, Candle, Take>, x: &Tensor, indices: &Tensor) -> Re
         return Ok(x.narrow(axis, index, 1)?.squeeze(axis)?);
     }
     let indices = clamped(call, indices, size)?.flatten_all()?;
-    let taken = x.contiguous()?.index_select(&indices, axis)?;
-    Ok(if taken.dims() == shape { taken } else { taken.reshape(shape)? })
+    let rows = x.contiguous()?.index_select(&indices, axis)?;
+    Ok(if rows.dims() == shape { rows } else { rows.reshape(shape)? })
 }
 
 /// The size of an axis; an error if it is zero and an index asks for one of its elements.

@@ -1,6 +1,6 @@
 //! The choices that make a program: numbers on a tape, which is recorded from a seed, replayed, and made smaller.
 //!
-//! A program is a function of its tape. So a smaller program that still fails is found by making the tape smaller,
+//! A program is a function of its tape. So a smaller program that still fails comes from a smaller tape,
 //! whatever the program is made of, as Hypothesis does it. A tape that has ended gives zeros, and zero is always the
 //! simplest choice.
 
@@ -75,7 +75,7 @@ pub fn mixed(state: u64) -> u64 {
     state ^ (state >> 31)
 }
 
-/// The smallest tape found, in at most `tries` runs, that `fails` as the given one does.
+/// The smallest tape that `fails` as the given one does, of those met in at most `tries` runs.
 pub fn smallest(tape: Vec<u32>, tries: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let (mut best, mut left) = (tape, tries);
     let mut accepted = |best: &mut Vec<u32>, candidate: Vec<u32>, left: &mut usize| {
@@ -135,8 +135,8 @@ mod tests {
         let mut seeded = Choices::seeded(1);
         (0..200).for_each(|_| _ = seeded.below(10));
         let has_two_large = |tape: &[u32]| tape.iter().filter(|word| **word >= 1 << 30).count() >= 2;
-        let found = smallest(seeded.tape().to_vec(), 5000, has_two_large);
-        assert_eq!(found.len(), 2);
-        assert!(found.iter().all(|word| *word < 1 << 31), "{found:?}");
+        let tape = smallest(seeded.tape().to_vec(), 5000, has_two_large);
+        assert_eq!(tape.len(), 2);
+        assert!(tape.iter().all(|word| *word < 1 << 31), "{tape:?}");
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn while_loop_part(maker: &mut Maker<'_>) {
 /// One of several bodies, by a boolean or an integer; or one alone, which is a checkpoint.
 pub(super) fn choice(maker: &mut Maker<'_>) {
     let first = maker.float();
-    let small = first.value.rank() <= 2 && maker.is_known(&first.value.ty());
+    let small = first.value.rank() <= 2 && maker.is_fixed(&first.value.ty());
     let mut types: Vec<Shape> = vec![if small { first.value.shape() } else { Shape::scalar() }];
     if maker.choices.one_in(3) {
         types.push(Shape::scalar());
@@ -125,7 +125,7 @@ pub(super) fn associative(maker: &mut Maker<'_>) {
     let shape = x.value.shape();
     let options = AssociativeScanOptions::new().axis(axis as i64);
     let options = if maker.choices.one_in(3) { options.reverse() } else { options };
-    let rows = maker.known(&shape[axis]).unwrap_or(3) as f64;
+    let rows = maker.size(&shape[axis]).unwrap_or(3) as f64;
     let (value, bound) = (x.value, x.bound);
     let (name, results, bound): (&'static str, Vec<Value>, f64) = match maker.choices.below(9) {
         0 => ("associative_sum", vec![associative_scan_with(options, value, |a, b| a + b)], rows * bound),

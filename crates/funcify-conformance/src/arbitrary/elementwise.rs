@@ -1,4 +1,4 @@
-//! Elementwise parts: smooth ones, with their operands kept where they are smooth, and ones with kinks and jumps.
+//! Elementwise parts: smooth ones, with operands where they are smooth, and ones with kinks and jumps.
 
 use funcify::{DType, Value, select};
 
@@ -7,7 +7,7 @@ use super::maker::{Entry, Maker};
 /// A function of an element that is at most the bound, and what its results are at most.
 type Smooth = (&'static str, fn(Value, f64) -> (Value, f64));
 
-const SMOOTH: [Smooth; 40] = [
+const SMOOTH: &[Smooth] = &[
     ("neg", |x, b| (-x, b)),
     ("tanh", |x, _| (x.tanh(), 1.0)),
     ("sin", |x, _| (x.sin(), 1.0)),
@@ -63,7 +63,7 @@ fn small(x: Value, bound: f64) -> Value {
 /// A function of one operand.
 pub(super) fn unary(maker: &mut Maker<'_>) {
     let Entry { value, bound, .. } = maker.float();
-    let (name, function) = maker.choices.of(&SMOOTH);
+    let (name, function) = maker.choices.of(SMOOTH);
     maker.count(name);
     let (value, bound) = function(value, bound);
     maker.add(value, bound);
@@ -87,7 +87,7 @@ fn pair(maker: &mut Maker<'_>) -> (Entry, Entry) {
 /// A function of two elements, and what its results are at most.
 type Smooth2 = (&'static str, fn(Value, Value, f64, f64) -> (Value, f64));
 
-const BINARY: [Smooth2; 9] = [
+const BINARY: &[Smooth2] = &[
     ("add", |x, y, a, b| (x + y, a + b)),
     ("mul", |x, y, a, b| (x * y, a * b)),
     ("sub", |x, y, a, b| (x - y, a + b)),
@@ -102,58 +102,137 @@ const BINARY: [Smooth2; 9] = [
 /// A smooth function of two operands.
 pub(super) fn binary(maker: &mut Maker<'_>) {
     let (left, right) = pair(maker);
-    let (name, function) = maker.choices.of(&BINARY);
+    let (name, function) = maker.choices.of(BINARY);
     maker.count(name);
     let (value, bound) = function(left.value, right.value, left.bound, right.bound);
     maker.add(value, bound);
 }
 
+/// A function of two elements with kinks or jumps, and what its results are at most.
+type Kinked = (&'static str, fn(&mut Maker<'_>, Value, Value, f64, f64) -> (Value, f64));
+
+const KINKED: &[Kinked] = &[
+    ("abs", |_, x, _, a, _| (x.abs(), a)),
+    ("relu", |_, x, _, a, _| (x.relu(), a)),
+    ("max", |_, x, y, a, b| (x.maximum(y), a.max(b))),
+    ("min", |_, x, y, a, b| (x.minimum(y), a.max(b))),
+    ("clamp", |_, x, _, _, _| (x.clamp(-0.5, 0.7), 0.7)),
+    ("sign", |_, x, y, a, _| (x * y.sign(), a)),
+    ("floor", |_, x, _, _, _| (x - x.floor(), 1.0)),
+    ("ceil", |_, x, _, a, _| (x.ceil() * 0.3 + x, 1.5 * a)),
+    ("round", |_, x, y, a, b| (x * (y * 2.0).round(), 2.0 * a.max(b) * a.max(b))),
+    ("trunc", |_, x, y, a, b| (x + (y * 3.0).trunc(), 4.0 * a.max(b))),
+    ("rem", |_, x, y, a, _| (x % (y.square() + 0.8), a)),
+    ("predicate", |_, x, y, a, b| (select(x.is_finite() & !y.is_nan(), x, y), a.max(b))),
+    ("stop_gradient", |_, x, y, a, b| (x.stop_gradient() * y, a * b)),
+    ("narrow_float", |maker, x, _, a, _| {
+        let narrow = maker.choices.of(&[DType::F32, DType::F32, DType::BF16, DType::F16]);
+        ((x.cast(narrow) * 1.5).cast(DType::F64), 1.5 * a)
+    }),
+    ("copysign", |_, x, y, a, _| (x.copysign(y), a)),
+    ("signbit", |_, x, y, a, b| (select(y.signbit(), x, y * 0.5), a.max(b))),
+    ("nextafter", |_, x, y, a, _| (x + x.stop_gradient().nextafter(y.stop_gradient()).round() * 0.25, 1.5 * a)),
+    // Twice as often as the others.
+    SELECT,
+    SELECT,
+];
+
+const SELECT: Kinked = ("select", |maker, x, y, a, b| {
+    let shape = if x.rank() >= y.rank() { x.shape() } else { y.shape() };
+    let mask = maker.truths(&shape);
+    (select(mask, x, y), a.max(b))
+});
+
+/// The rows of [`KINKED`] with which differences do not agree. Programs that must be exact have [`SELECT`] for them.
+const INEXACT: [&str; 2] = ["stop_gradient", "narrow_float"];
+
 /// A function with kinks or jumps.
 pub(super) fn kinked(maker: &mut Maker<'_>) {
     let (left, right) = pair(maker);
-    let (x, y) = (left.value, right.value);
-    let bound = left.bound.max(right.bound);
-    let (name, value, bound) = match maker.choices.below(19) {
-        0 => ("abs", x.abs(), left.bound),
-        1 => ("relu", x.relu(), left.bound),
-        2 => ("max", x.maximum(y), bound),
-        3 => ("min", x.minimum(y), bound),
-        4 => ("clamp", x.clamp(-0.5, 0.7), 0.7),
-        5 => ("sign", x * y.sign(), left.bound),
-        6 => ("floor", x - x.floor(), 1.0),
-        7 => ("ceil", x.ceil() * 0.3 + x, 1.5 * left.bound),
-        8 => ("round", x * (y * 2.0).round(), 2.0 * bound * bound),
-        9 => ("trunc", x + (y * 3.0).trunc(), 4.0 * bound),
-        10 => ("rem", x % (y.square() + 0.8), left.bound),
-        11 => ("predicate", select(x.is_finite() & !y.is_nan(), x, y), bound),
-        12 if maker.is_inexact => ("stop_gradient", x.stop_gradient() * y, left.bound * right.bound),
-        13 if maker.is_inexact => {
-            let narrow = maker.choices.of(&[DType::F32, DType::F32, DType::BF16, DType::F16]);
-            ("narrow_float", (x.cast(narrow) * 1.5).cast(DType::F64), 1.5 * left.bound)
-        }
-        14 => ("copysign", x.copysign(y), left.bound),
-        15 => ("signbit", select(y.signbit(), x, y * 0.5), bound),
-        16 => ("nextafter", x + x.stop_gradient().nextafter(y.stop_gradient()).round() * 0.25, 1.5 * left.bound),
-        _ => {
-            let shape = if x.rank() >= y.rank() { x.shape() } else { y.shape() };
-            let mask = maker.truths(&shape);
-            ("select", select(mask, x, y), bound)
-        }
+    let (name, function) = match maker.choices.of(KINKED) {
+        (name, _) if INEXACT.contains(&name) && !maker.is_inexact => SELECT,
+        row => row,
     };
     maker.count(name);
+    let (value, bound) = function(maker, left.value, right.value, left.bound, right.bound);
     maker.add(value, bound);
 }
 
 #[cfg(test)]
 mod tests {
-    use funcify::ops::{OpRules, Unary};
+    use std::collections::BTreeMap;
+
+    use funcify::error::{Place, Site};
+    use funcify::ops::{Binary, OpRules, Predicate, Unary};
+    use funcify::{Builder, DType, Graph, Sizes, Symbol, TensorType, Value};
+
+    use super::super::features::{self, Features};
+    use super::super::{Choices, Maker, Rules, integers};
+    use super::{BINARY, KINKED, SMOOTH};
+
+    /// The ops of what a maker draws.
+    fn ops_of(seed: u64, draw: impl FnOnce(&mut Maker<'_>, &Builder) -> Value) -> Features {
+        let (mut choices, mut sizes, mut ops) = (Choices::seeded(seed), Sizes::new(), Features::new());
+        ["T", "N"].iter().for_each(|symbol| sizes.set(&Symbol::new(symbol), 2));
+        let mut maker = Maker::new(&mut choices, &sizes, Rules::Derivatives);
+        features::count(&Graph::build("drawn", |g| draw(&mut maker, g)).unwrap(), &mut ops);
+        ops
+    }
+
+    /// The ops of each row of the tables.
+    fn rows() -> BTreeMap<&'static str, Features> {
+        let x = |g: &Builder| g.input("x", "f64[N]");
+        let y = |g: &Builder| g.input("y", "f64[N]");
+        let smooth = SMOOTH.iter().map(|(row, f)| (*row, ops_of(0, |_, g| f(x(g), 1.0).0)));
+        let binary = BINARY.iter().map(|(row, f)| (*row, ops_of(0, |_, g| f(x(g), y(g), 1.0, 1.0).0)));
+        let kinked = KINKED.iter().map(|(row, f)| (*row, ops_of(0, |maker, g| f(maker, x(g), y(g), 1.0, 1.0).0)));
+        smooth.chain(binary).chain(kinked).collect()
+    }
+
+    /// The ops that many draws of [`integers::part`] have.
+    fn ops_of_integers() -> Features {
+        let draws = (0..500).map(|seed| {
+            ops_of(seed, |maker, g| {
+                maker.declare(g);
+                integers::part(maker);
+                maker.scope.last().expect("inputs").value
+            })
+        });
+        draws.fold(Features::new(), |all, ops| all.into_iter().chain(ops).collect())
+    }
+
+    /// An op of floats has a row of its name, which applies it; other ops are drawn with integers and booleans.
+    fn are_drawn(ops: &[impl OpRules], operands: usize) {
+        let (rows, of_integers) = (rows(), ops_of_integers());
+        for op in ops {
+            let name = op.name();
+            let floats = vec![TensorType::scalar(DType::F64); operands];
+            if op.infer(&Place::new(name, Site::Unknown), &floats).is_err() {
+                assert!(of_integers.contains_key(name), "arbitrary/integers.rs draws no `{name}`");
+                continue;
+            }
+            let row = rows.get(name);
+            let row = row.unwrap_or_else(|| panic!("`{name}` has no row in a table of arbitrary/elementwise.rs"));
+            assert!(row.contains_key(name), "the row `{name}` of arbitrary/elementwise.rs does not apply `{name}`");
+        }
+    }
 
     #[test]
     fn every_op_of_one_operand_is_drawn() {
-        let source = include_str!("elementwise.rs");
-        for op in Unary::ALL.iter().filter(|op| !matches!(op, Unary::Neg | Unary::Not)) {
-            let call = format!(".{}(", op.name());
-            assert!(source.contains(&call), "neither `SMOOTH` nor `kinked` has a function with `x{call})`");
+        are_drawn(Unary::ALL, 1);
+    }
+
+    #[test]
+    fn every_op_of_two_operands_is_drawn() {
+        are_drawn(Binary::ALL, 2);
+    }
+
+    #[test]
+    fn every_predicate_is_drawn() {
+        let row = &rows()["predicate"];
+        for op in Predicate::ALL {
+            let name = op.name();
+            assert!(row.contains_key(name), "the row `predicate` of arbitrary/elementwise.rs does not apply `{name}`");
         }
     }
 }

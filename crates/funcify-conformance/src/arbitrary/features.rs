@@ -76,7 +76,7 @@ fn loop_features(scan: &Scan, add: &mut impl FnMut(&'static str)) {
         (None, false, None) => add("symbolic number of steps"),
         (None, false, Some(0)) => add("no steps"),
         (None, false, Some(1)) => add("one step"),
-        _ => add("known number of steps"),
+        _ => add("constant number of steps"),
     }
     let params = scan.params();
     for index in params.carries {

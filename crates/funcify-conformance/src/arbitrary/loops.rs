@@ -13,13 +13,13 @@ impl Maker<'_> {
         let mut states = Vec::new();
         for _ in 0..1 + self.choices.below(2) {
             let Entry { value, bound, .. } = self.float();
-            let is_small = value.rank() <= 2 && self.is_known(&value.ty());
+            let is_small = value.rank() <= 2 && self.is_fixed(&value.ty());
             let (value, bound) = if is_small { (value, bound) } else { (value.sum(..), 9.0 * bound) };
             states.push(self.tamed(value, bound, STATE).0);
         }
         if self.choices.one_in(4) {
             let picked = self.pick(|ty| ty.dtype == DType::I64 && ty.rank() <= 1);
-            let picked = picked.filter(|entry| self.is_known(&entry.value.ty()));
+            let picked = picked.filter(|entry| self.is_fixed(&entry.value.ty()));
             states.push(picked.map_or_else(|| constant(0i64), |entry| entry.value));
         }
         if self.choices.one_in(6) {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use funcify::{Builder, DType, Dim, Error, Shape, Sizes, TensorType, Value, concat};
 
 use super::choices::Choices;
-use super::kept::LARGEST;
+use super::test_program::LARGEST;
 use super::{Rules, control, elementwise, integers, loops, recurrences, rules, structure, transforms};
 
-/// What floats are kept below, so that differences are exact enough.
+/// A bound of all floats, so that differences are exact enough.
 pub(super) const LIMIT: f64 = 4.0;
-/// What the states of loops are kept below.
+/// A bound of the states of loops.
 pub(super) const STATE: f64 = 2.0;
 /// How many elements a value has at most.
 const ELEMENTS: usize = 40;
@@ -89,7 +89,24 @@ const CLOSED: [(usize, Part); 5] = [
     (4, rules::function),
 ];
 
-impl Maker<'_> {
+impl<'a> Maker<'a> {
+    /// A maker of a program of which nothing is made yet, without fuel.
+    pub(super) fn new(choices: &'a mut Choices, sizes: &'a Sizes, rules: Rules) -> Self {
+        Maker {
+            choices,
+            sizes,
+            scope: Vec::new(),
+            fuel: 0,
+            depth: 0,
+            is_inexact: false,
+            is_closed: false,
+            rules,
+            is_linear: false,
+            parts: BTreeMap::new(),
+            error: None,
+        }
+    }
+
     /// Declares the inputs.
     pub(super) fn declare(&mut self, builder: &Builder) {
         const FLOATS: [&str; 10] = [
@@ -210,25 +227,25 @@ impl Maker<'_> {
         (tame, limit)
     }
 
-    /// The size that a dimension will have; `None` if only a loop knows it.
-    pub(super) fn known(&self, dim: &Dim) -> Option<usize> {
+    /// The size that a dimension has when the program begins; `None` if a loop gives it.
+    pub(super) fn size(&self, dim: &Dim) -> Option<usize> {
         dim.value(self.sizes).ok().and_then(|size| usize::try_from(size).ok())
     }
 
     /// How many elements a value will have, where a loop's steps count as 3.
     fn elements(&self, value: Value) -> usize {
-        value.shape().dims().iter().map(|dim| self.known(dim).unwrap_or(3)).product()
+        value.shape().dims().iter().map(|dim| self.size(dim).unwrap_or(3)).product()
     }
 
-    /// Whether all sizes are known.
-    pub(super) fn is_known(&self, ty: &TensorType) -> bool {
-        ty.shape.dims().iter().all(|dim| self.known(dim).is_some())
+    /// Whether all sizes are fixed when the program begins.
+    pub(super) fn is_fixed(&self, ty: &TensorType) -> bool {
+        ty.shape.dims().iter().all(|dim| self.size(dim).is_some())
     }
 
-    /// A value whose type is as wanted, rather a late one, rather one that nothing uses yet.
-    pub(super) fn pick(&mut self, wanted: impl Fn(&TensorType) -> bool) -> Option<Entry> {
+    /// A value whose type fits, rather a late one, rather one that nothing uses yet.
+    pub(super) fn pick(&mut self, fits: impl Fn(&TensorType) -> bool) -> Option<Entry> {
         let mut fitting: Vec<usize> =
-            (0..self.scope.len()).rev().filter(|index| wanted(&self.scope[*index].value.ty())).collect();
+            (0..self.scope.len()).rev().filter(|index| fits(&self.scope[*index].value.ty())).collect();
         let unused: Vec<usize> = fitting.iter().copied().filter(|index| !self.scope[*index].used).collect();
         if !unused.is_empty() && !self.choices.one_in(3) {
             fitting = unused;
@@ -245,11 +262,11 @@ impl Maker<'_> {
         self.pick(|ty| ty.dtype == DType::F64).unwrap_or_else(|| Self::entry(funcify::constant(0.5f64), 1.0))
     }
 
-    /// A float value of known sizes and at least some rank.
+    /// A float value of fixed sizes and at least some rank.
     pub(super) fn ranked(&mut self, rank: usize) -> Option<Entry> {
-        let known: Vec<bool> = self.scope.iter().map(|entry| self.is_known(&entry.value.ty())).collect();
+        let fixed: Vec<bool> = self.scope.iter().map(|entry| self.is_fixed(&entry.value.ty())).collect();
         let types: Vec<TensorType> =
-            self.scope.iter().zip(known).filter(|(_, known)| *known).map(|(entry, _)| entry.value.ty()).collect();
+            self.scope.iter().zip(fixed).filter(|(_, fixed)| *fixed).map(|(entry, _)| entry.value.ty()).collect();
         self.pick(|ty| ty.dtype == DType::F64 && ty.rank() >= rank && types.contains(ty))
     }
 
@@ -257,7 +274,7 @@ impl Maker<'_> {
     pub(super) fn with_axis(&mut self) -> Option<(Entry, i64, usize)> {
         let entry = self.ranked(1)?;
         let axis = self.choices.below(entry.value.rank());
-        let size = self.known(&entry.value.shape()[axis])?;
+        let size = self.size(&entry.value.shape()[axis])?;
         Some((entry, axis as i64, size))
     }
 
@@ -277,24 +294,24 @@ impl Maker<'_> {
     /// A float brought to a shape.
     pub(super) fn brought(&mut self, value: Value, bound: f64, shape: &Shape) -> (Value, f64) {
         let from = value.shape();
-        let (rank, wanted) = (from.rank(), shape.rank());
+        let (rank, to_rank) = (from.rank(), shape.rank());
         if from == *shape {
             return (value, bound);
         }
-        if rank <= wanted && shape.dims()[wanted - rank..] == *from.dims() {
+        if rank <= to_rank && shape.dims()[to_rank - rank..] == *from.dims() {
             return (value.broadcast_to(shape), bound);
         }
         if from.elements() == shape.elements() {
             return (value.reshape(shape), bound);
         }
         // The same rows, of which each is brought to a number.
-        if rank >= 1 && wanted >= 1 && from[0] == shape[0] {
+        if rank >= 1 && to_rank >= 1 && from[0] == shape[0] {
             let axes: Vec<i64> = (1..rank as i64).collect();
             let rows = axes.iter().rev().fold(value, |value, axis| value.sum(*axis));
-            let column = (1..wanted).fold(rows, |value, _| value.unsqueeze(-1));
+            let column = (1..to_rank).fold(rows, |value, _| value.unsqueeze(-1));
             return self.tamed(column.broadcast_to(shape), bound * 6.0, bound.max(1.0));
         }
-        let size = if rank > 0 { self.known(&from[0]) } else { None };
+        let size = if rank > 0 { self.size(&from[0]) } else { None };
         let number = match size {
             Some(1..) if self.choices.one_in(2) => {
                 let row = value.index(0, -1);

@@ -1,7 +1,7 @@
 //! Programs that nobody has thought of: random graphs, well-typed, with loops in loops, and derivatives and lanes inside.
 //!
 //! A [`Sample`] follows from its choices, so it can be made again and made smaller. Its floats are f64, and so composed that
-//! numbers stay moderate and functions smooth but for the kinks that are wanted. [`properties`](crate::properties) says
+//! numbers stay moderate and functions smooth but for intended kinks. [`properties`](crate::properties) says
 //! what must hold of every program.
 
 mod choices;
@@ -9,12 +9,12 @@ mod control;
 mod elementwise;
 pub mod features;
 mod integers;
-mod kept;
 mod loops;
 mod maker;
 mod recurrences;
 mod rules;
 mod structure;
+mod test_program;
 mod transforms;
 
 use std::collections::BTreeMap;
@@ -22,9 +22,9 @@ use std::collections::BTreeMap;
 use funcify::{Error, Graph, Sizes, Symbol};
 
 pub use choices::{Choices, mixed, smallest};
-pub use kept::{Kept, arguments};
 use maker::Maker;
 pub use rules::Rules;
+pub use test_program::{TestProgram, arguments};
 
 /// A random program, and the sizes that it runs with.
 #[derive(Clone, Debug)]
@@ -57,19 +57,7 @@ impl Sample {
         let fuel = [14, 8, 20][choices.below(3)];
         let seed = choices.below(1 << 30) as u64;
         let blocks = 2 + choices.below(8);
-        let mut maker = Maker {
-            choices,
-            sizes: &sizes,
-            scope: Vec::new(),
-            fuel,
-            depth: 0,
-            is_inexact,
-            is_closed: false,
-            rules,
-            is_linear: false,
-            parts: BTreeMap::new(),
-            error: None,
-        };
+        let mut maker = Maker { is_inexact, fuel, ..Maker::new(choices, &sizes, rules) };
         let graph = Graph::build("random", |g| {
             maker.declare(g);
             maker.count(["axis of no rows", "axis of one row", "axis of several rows"][rows.min(2)]);

@@ -1,20 +1,19 @@
-//! Loops with taps: by a `Recurrence`, and as ops with any offsets, directions, early ends and numbers of wanted rows.
+//! Loops with taps: by a `Recurrence`, and as ops with any offsets, directions, early ends and numbers of returned rows.
 
 use std::sync::Arc;
 
 use funcify::ops::Scan;
-use funcify::ops::scan::{Buffer, MitMot, Sequence, Start, Wanted};
-use funcify::{
-    DType, Dim, Graph, Recurrence, SequenceHandle, Shape, State, Step, Symbol, TensorType, Value, apply, concat,
-};
+use funcify::ops::scan::{Buffer, Sequence, Start, Wanted};
+use funcify::recurrence::{self, MitMot, State, Step};
+use funcify::{DType, Dim, Graph, Recurrence, Shape, Symbol, TensorType, Value, apply, concat};
 
 use super::maker::{Entry, Maker, STATE};
 
 /// A handle of a recurrence, with its numbers of taps.
 enum Handle {
-    Sequence1(SequenceHandle<1>),
-    Sequence2(SequenceHandle<2>),
-    Sequence3(SequenceHandle<3>),
+    Sequence1(recurrence::Sequence<1>),
+    Sequence2(recurrence::Sequence<2>),
+    Sequence3(recurrence::Sequence<3>),
     State1(State<1>),
     State2(State<2>),
     State3(State<3>),
@@ -76,7 +75,7 @@ impl Maker<'_> {
     /// A value with rows, and how many.
     fn with_rows(&mut self) -> Option<(Entry, usize)> {
         let entry = self.ranked(1).filter(|entry| entry.value.rank() <= 3)?;
-        let rows = self.known(&entry.value.shape()[0])?;
+        let rows = self.size(&entry.value.shape()[0])?;
         Some((entry, rows))
     }
 
@@ -94,8 +93,8 @@ impl Maker<'_> {
     /// The shape of a state.
     fn row_shape(&mut self) -> Shape {
         let shape = self.float().value.shape();
-        let is_known = shape.dims().iter().all(|dim| self.known(dim).is_some());
-        if is_known && shape.rank() <= 2 { shape } else { Shape::scalar() }
+        let is_fixed = shape.dims().iter().all(|dim| self.size(dim).is_some());
+        if is_fixed && shape.rank() <= 2 { shape } else { Shape::scalar() }
     }
 
     /// What is written to a row, or is the next value of a state.
@@ -292,7 +291,7 @@ fn full_buffer(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Option<(Pa
     Some((Part { handle, row: value.ty().row()?, bound: STATE }, rows - span))
 }
 
-/// A loop that no entry point makes: downward with given rows, any offsets, some of the last rows wanted.
+/// A loop that no entry point makes: downward with given rows, any offsets, some of the last rows returned.
 pub(super) fn raw_loop(maker: &mut Maker<'_>) {
     let reverse = maker.choices.one_in(2);
     let mut most = 3;
@@ -353,7 +352,7 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
     let steps = if maker.choices.one_in(5) { maker.choices.below(most + 1) } else { most };
     let init = if maker.choices.one_in(2) { maker.states() } else { Vec::new() };
     let captured: Vec<Entry> = (0..1 + maker.choices.below(2)).map(|_| maker.float()).collect();
-    if captured.iter().any(|entry| !maker.is_known(&entry.value.ty())) {
+    if captured.iter().any(|entry| !maker.is_fixed(&entry.value.ty())) {
         return;
     }
     // A body that is a graph of its own binds no symbols.

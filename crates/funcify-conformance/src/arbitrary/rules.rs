@@ -36,7 +36,7 @@ pub(super) fn function(maker: &mut Maker<'_>) {
     }
 }
 
-/// Gives what it is given; what comes back is kept small, or has its square added.
+/// Gives what it is given; what comes back is clamped, or has its square added.
 fn clipped(maker: &mut Maker<'_>) {
     maker.count("custom_vjp that is not linear");
     let x = maker.float();

@@ -138,7 +138,7 @@ pub(super) fn product(maker: &mut Maker<'_>) {
     let shape = left.shape();
     let rank = shape.rank();
     let last = shape[rank - 1].clone();
-    let count = maker.known(&last).unwrap_or(3).max(1) as f64;
+    let count = maker.size(&last).unwrap_or(3).max(1) as f64;
     let (name, value, bound): (&'static str, Value, f64) = match maker.choices.below(6) {
         0 => {
             let right = maker.shaped(&Shape::new([last]));

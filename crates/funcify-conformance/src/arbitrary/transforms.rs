@@ -30,7 +30,7 @@ pub(super) fn policy(maker: &mut Maker<'_>) -> CheckpointPolicy {
     maker.choices.of(&policies)
 }
 
-/// A float whose sizes are known, to differentiate by.
+/// A float whose sizes are fixed, to differentiate by.
 fn point(maker: &mut Maker<'_>) -> Entry {
     maker.ranked(0).unwrap_or_else(|| maker.number())
 }

@@ -24,7 +24,7 @@ pub struct Corpus {
 }
 
 /// Programs that once were wrong.
-const FOUND: [&str; 12] = [
+const ONCE_WRONG: [&str; 12] = [
     include_str!("../../tests/mutants/bind-panic.fir"),
     include_str!("../../tests/mutants/huge-broadcast.fir"),
     include_str!("../../tests/mutants/huge-count.fir"),
@@ -51,7 +51,7 @@ impl Corpus {
         let cases = crate::all_cases()?.into_iter().map(|case| case.graph.to_string());
         let random = (0..RANDOM).filter_map(|seed| Sample::new(&mut Choices::seeded(mixed(seed))).ok());
         let random = random.map(|sample| sample.graph.to_string());
-        let all: BTreeSet<String> = cases.chain(random).chain(FOUND.map(str::to_string)).collect();
+        let all: BTreeSet<String> = cases.chain(random).chain(ONCE_WRONG.map(str::to_string)).collect();
         let short = all.into_iter().filter(|text| text.len() <= LONGEST);
         let (with, without) =
             short.partition(|text| text.lines().any(|line| line.starts_with("  ") && line.ends_with('{')));

@@ -159,9 +159,9 @@ fn is_name(token: &str) -> bool {
 /// places with another.
 fn tokens(choices: &mut Choices, text: &str, other: &str) -> String {
     let mut tokens = split(text);
-    let wanted = choices.below(3);
+    let kind = choices.below(3);
     let places: Vec<usize> = (0..tokens.len())
-        .filter(|index| match wanted {
+        .filter(|index| match kind {
             0 => is_number(&tokens[*index]),
             1 => is_name(&tokens[*index]),
             _ => !tokens[*index].trim().is_empty(),
@@ -171,7 +171,7 @@ fn tokens(choices: &mut Choices, text: &str, other: &str) -> String {
     let source = if choices.one_in(3) { split(other) } else { tokens.clone() };
     let alike: Vec<&String> = source
         .iter()
-        .filter(|token| match wanted {
+        .filter(|token| match kind {
             0 => is_number(token),
             1 => is_name(token) && token.starts_with('%') == tokens[at].starts_with('%'),
             _ => !token.trim().is_empty(),
@@ -187,8 +187,8 @@ fn tokens(choices: &mut Choices, text: &str, other: &str) -> String {
             let with = places[choices.below(places.len())];
             tokens.swap(at, with);
         }
-        3 | 4 if wanted == 0 => tokens[at] = choices.of(&NUMBERS).to_string(),
-        3 if wanted == 1 => tokens[at] = choices.of(&WORDS).to_string(),
+        3 | 4 if kind == 0 => tokens[at] = choices.of(&NUMBERS).to_string(),
+        3 if kind == 1 => tokens[at] = choices.of(&WORDS).to_string(),
         _ if alike.is_empty() => {}
         _ => tokens[at] = alike[choices.below(alike.len())].clone(),
     }
@@ -249,9 +249,9 @@ fn everywhere(choices: &mut Choices, text: &str) -> String {
     let replace = |tokens: &mut Vec<String>, old: &str, new: &str| {
         tokens.iter_mut().filter(|token| *token == old).for_each(|token| *token = new.to_string());
     };
-    let pick = |choices: &mut Choices, tokens: &[String], wanted: &dyn Fn(&str) -> bool| {
-        let found: Vec<&String> = tokens.iter().filter(|token| wanted(token)).collect();
-        (!found.is_empty()).then(|| found[choices.below(found.len())].clone())
+    let pick = |choices: &mut Choices, tokens: &[String], is_of_kind: &dyn Fn(&str) -> bool| {
+        let candidates: Vec<&String> = tokens.iter().filter(|token| is_of_kind(token)).collect();
+        (!candidates.is_empty()).then(|| candidates[choices.below(candidates.len())].clone())
     };
     match choices.below(5) {
         // A size.

@@ -4,11 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use funcify::derivative::Wrt;
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+use funcify::memory::set_memory_budget;
 use funcify::rewrite::{RULES, RewriteOptions};
 use funcify::{
-    Cancellation, CheckpointPolicy, Disconnected, Error, GradOptions, Graph, HostTensor, Sizes, VmapOptions, Wrt,
-    evaluate, set_memory_budget, to_dot,
+    Cancellation, CheckpointPolicy, Disconnected, Error, GradOptions, Graph, HostTensor, Sizes, VmapOptions, evaluate,
+    to_dot,
 };
 
 use super::ops;

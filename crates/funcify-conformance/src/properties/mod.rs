@@ -13,7 +13,7 @@ use funcify::dispatch::{CompileOptions, Executor, LoopStrategy, Reference};
 use funcify::rewrite::RewriteOptions;
 use funcify::{CheckpointPolicy, Disconnected, Error, GradOptions, Graph, HostTensor, Sizes, TensorType, evaluate};
 
-use crate::arbitrary::{Kept, Rules, arguments, mixed};
+use crate::arbitrary::{Rules, TestProgram, arguments, mixed};
 use crate::runner::modes_of;
 use differences::Difference;
 use lanes::{gradient_of_lanes, lanes};
@@ -67,15 +67,15 @@ const ON_DEVICE: f64 = 1e-8;
 const DIFFERENCES: f64 = 1e-5;
 
 /// Checks all properties.
-pub fn check(kept: &Kept) -> Checked<Tally> {
-    check_subject(Subject::new(kept)?)
+pub fn check(program: &TestProgram) -> Checked<Tally> {
+    check_subject(Subject::new(program)?)
 }
 
 /// Checks each property of some programs: of every one the values, the text, the ways to run, lanes and first derivatives in
 /// both modes; of a third of them second derivatives, and one other policy for what loops keep. So many more programs are
 /// checked in the same time.
-pub fn check_sampled(kept: &Kept) -> Checked<Tally> {
-    check_subject(Subject { is_sampled: true, ..Subject::new(kept)? })
+pub fn check_sampled(program: &TestProgram) -> Checked<Tally> {
+    check_subject(Subject { is_sampled: true, ..Subject::new(program)? })
 }
 
 fn check_subject(subject: Subject<'_>) -> Checked<Tally> {
@@ -90,7 +90,7 @@ fn check_subject(subject: Subject<'_>) -> Checked<Tally> {
     modes(&subject, &Reference, &subject.graph, &results, REORDERED, &mut tally)?;
     lanes(&subject, "lanes", &mut tally)?;
     straight(&subject, &mut tally)?;
-    match subject.kept.rules {
+    match subject.program.rules {
         Rules::Any => gradient(subject, &mut tally)?,
         _ => derivatives(subject, 1, &mut tally)?,
     }
@@ -100,7 +100,7 @@ fn check_subject(subject: Subject<'_>) -> Checked<Tally> {
 /// A program with what its inputs are, by name. Those of its derivatives are added.
 #[derive(Clone)]
 struct Subject<'a> {
-    kept: &'a Kept,
+    program: &'a TestProgram,
     graph: Graph,
     inputs: BTreeMap<String, HostTensor>,
     /// What is chosen follows from it.
@@ -110,15 +110,15 @@ struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    fn new(kept: &'a Kept) -> Checked<Self> {
-        let graph = kept.graph.clone();
+    fn new(program: &'a TestProgram) -> Checked<Self> {
+        let graph = program.graph.clone();
         check_graph("the graph", &graph)?;
         let types: Vec<TensorType> = (0..graph.inputs().len()).map(|index| graph.input_type(index).clone()).collect();
-        let values = arguments(&types, &kept.sizes, kept.seed)
+        let values = arguments(&types, &program.sizes, program.seed)
             .map_err(|reason| Disagreement { property: "arguments", reason })?;
         let names = (0..types.len()).map(|index| graph.input_name(index).to_string());
         let inputs = names.zip(values).collect();
-        Ok(Subject { kept, graph, inputs, seed: kept.seed, is_sampled: false })
+        Ok(Subject { program, graph, inputs, seed: program.seed, is_sampled: false })
     }
 
     fn arguments(&self, graph: &Graph) -> Vec<HostTensor> {
@@ -209,7 +209,7 @@ fn text(subject: &Subject<'_>, graph: &Graph) -> Checked {
 }
 
 /// The program, put twice into another one at the sizes of the arguments, gives the same values. Sizes of 0 stay symbols:
-/// where they are known, a step that never runs may not index them.
+/// where they are fixed, a step that never runs may not index them.
 fn applied(subject: &Subject<'_>, expected: &[HostTensor]) -> Checked {
     let (graph, arguments) = (&subject.graph, subject.arguments(&subject.graph));
     let is_empty = arguments.iter().any(|argument| argument.shape().contains(&0));
@@ -230,9 +230,9 @@ fn applied(subject: &Subject<'_>, expected: &[HostTensor]) -> Checked {
 
 /// Checks that a backend gives what the reference evaluation gives: for the program and for its gradient, with loops
 /// unrolled and native, as far as the device holds its tensors.
-pub fn check_backend(kept: &Kept, executor: &dyn Executor) -> Checked<Tally> {
+pub fn check_backend(program: &TestProgram, executor: &dyn Executor) -> Checked<Tally> {
     let mut tally = Tally::default();
-    let mut subject = Subject::new(kept)?;
+    let mut subject = Subject::new(program)?;
     let results = subject.run("evaluation", &subject.graph)?;
     if !results.iter().all(is_finite) {
         tally.count("not finite");
@@ -264,7 +264,7 @@ fn modes(
             LoopStrategy::Auto | LoopStrategy::Native => "native",
         };
         // Half of the programs as they are written, half rewritten.
-        let rewrites = subject.kept.seed.is_multiple_of(2).then(RewriteOptions::new);
+        let rewrites = subject.program.seed.is_multiple_of(2).then(RewriteOptions::new);
         let compile = CompileOptions { strategy, rewrites, ..CompileOptions::default() };
         let results = executor.compile(graph, compile).and_then(|f| f.call(&subject.arguments(graph)));
         match results {
@@ -333,7 +333,7 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
     let reverse_terms = terms(tangents.iter(), &pulled[count..]);
     let (by_forward, by_reverse) = (sum(&forward_terms), sum(&reverse_terms));
     let scale = 1e-3 + magnitude(&forward_terms) + magnitude(&reverse_terms);
-    let tolerance = if subject.kept.is_exact { 1e-9 } else { 3e-2 };
+    let tolerance = if subject.program.is_exact { 1e-9 } else { 3e-2 };
     let near = |a: f64, b: f64| (a - b).abs() <= tolerance * scale;
     let show = |what: &str| {
         let inputs = subject.inputs.iter().map(|(name, value)| format!("  {name} = {value:?}\n"));
@@ -344,7 +344,7 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
         return Err(Disagreement { property: reverse, reason });
     }
     tally.count(reverse);
-    if subject.kept.is_exact && subject.kept.rules == Rules::Derivatives {
+    if subject.program.is_exact && subject.program.rules == Rules::Derivatives {
         match subject.difference(&graph, &wrt, &tangents, &cotangents, by_forward, scale) {
             Difference::Agrees => tally.count(differences),
             Difference::Kink => tally.count("kinks"),
@@ -365,7 +365,7 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
     if goes_on {
         let (of, outputs) = if subject.below(4) > 0 { (&vjp, "grad_") } else { (&jvp, "tan_") };
         let names: Vec<&str> = of.outputs().iter().map(|output| output.name.as_str()).skip(count).collect();
-        debug_assert!(names.iter().all(|name| name.starts_with(outputs)));
+        assert!(names.iter().all(|name| name.starts_with(outputs)));
         let next = derived("only", &graph, of.only(&names))?;
         derivatives(Subject { graph: next, ..subject }, level + 1, tally)?;
     }
@@ -405,16 +405,16 @@ fn others(
     modes(subject, &Reference, vjp, pulled, REORDERED, tally)?;
     let has_loops = !used_by_loops(graph).is_empty();
     let others = policies().into_iter().filter(|other| has_loops && other != used);
-    let (skipped, taken) = if subject.is_sampled { (subject.below(5) as usize, 1) } else { (0, 6) };
-    for policy in &others.skip(skipped).take(taken).collect::<Vec<_>>() {
-        let other = derived("residuals", graph, graph.vjp(.., options(policy)))?;
-        let results = subject.run("residuals", &other)?;
-        same("residuals", &other, &results, pulled, if subject.kept.is_exact { REORDERED } else { 1e-2 })?;
-        tally.count("residuals");
+    let (skipped, count) = if subject.is_sampled { (subject.below(5) as usize, 1) } else { (0, 6) };
+    for policy in &others.skip(skipped).take(count).collect::<Vec<_>>() {
+        let other = derived("policies", graph, graph.vjp(.., options(policy)))?;
+        let results = subject.run("policies", &other)?;
+        same("policies", &other, &results, pulled, if subject.program.is_exact { REORDERED } else { 1e-2 })?;
+        tally.count("policies");
     }
     // Lanes that share a value which a rule that is not linear gives share its cotangent, the sum of theirs.
     match subject.below(3) {
-        number if number == 0 || subject.kept.rules == Rules::Any => {
+        number if number == 0 || subject.program.rules == Rules::Any => {
             lanes(&Subject { graph: vjp.clone(), ..subject.clone() }, "lanes of the gradient", tally)?;
         }
         _ => gradient_of_lanes(subject, graph, vjp, tally)?,

@@ -1,6 +1,8 @@
 //! A program with loops and choices has the derivatives of the straight line of ops that it runs: of each order, in each
 //! mode, whatever loops keep, and with the derivative rules of functions in its bodies.
 
+use funcify::graph::Node;
+use funcify::ops::{Op, OpRules};
 use funcify::{Error, Graph};
 
 use super::{Checked, Disagreement, REORDERED, Subject, Tally, derived, floats_of, options, policies, same};
@@ -17,6 +19,12 @@ pub(super) fn straight(subject: &Subject<'_>, tally: &mut Tally) -> Checked {
     }
     let graph = subject.graph.clone();
     let straight = derived("straight", &graph, graph.straight(&arguments))?;
+    // A call stays for its derivative rule.
+    let stays = |node: &&Node| !node.op.bodies().is_empty() && !matches!(node.op, Op::Call(_));
+    if let Some(node) = straight.nodes().iter().find(stays) {
+        let reason = format!("`{}` is no op of a straight line\nin\n{straight}", node.op.name());
+        return Err(Disagreement { property: "straight", reason });
+    }
     let (found, expected) = (subject.run("straight", &straight)?, subject.run("straight", &graph)?);
     same("straight", &graph, &found, &expected, REORDERED)?;
     tally.count("straight");
@@ -38,7 +46,7 @@ fn derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level
     let (of_graph, of_straight) = match (derive(graph), derive(straight)) {
         (Ok(of_graph), Ok(of_straight)) => (of_graph, of_straight),
         // A rule that is not linear, in a branch that is not taken or in a step that does not run.
-        (Err(Error::NoDerivative { .. }), _) if is_forward && level == 1 && subject.kept.rules == Rules::Any => {
+        (Err(Error::NoDerivative { .. }), _) if is_forward && level == 1 && subject.program.rules == Rules::Any => {
             tally.count("not linear");
             return Ok(());
         }
@@ -67,11 +75,11 @@ fn derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level
         tally.count("straight derivative not finite");
         return Ok(());
     }
-    let tolerance = if subject.kept.is_exact { 10.0 * REORDERED } else { 1e-2 };
+    let tolerance = if subject.program.is_exact { 10.0 * REORDERED } else { 1e-2 };
     same(property, &of_graph, &found, &expected, tolerance)?;
     tally.count(property);
     // Of programs whose rules are no derivatives, nothing else tells the second ones.
-    let has_rules = subject.kept.rules != Rules::Derivatives;
+    let has_rules = subject.program.rules != Rules::Derivatives;
     let is_next = match level {
         1 => subject.below(3) == 0 || has_rules,
         2 => subject.below(6) == 0,

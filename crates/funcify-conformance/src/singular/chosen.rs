@@ -1,4 +1,4 @@
-//! Derivatives that are chosen where the true ones do not exist, and known ones that formulas which overflow, cancel, or
+//! Derivatives that are chosen where the true ones do not exist, and defined ones that formulas which overflow, cancel, or
 //! select a constant at one point get wrong.
 
 use funcify::DType;
@@ -25,9 +25,9 @@ pub enum At {
     Equal,
 }
 
-/// Derivatives that are known.
+/// Derivatives that are defined.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub struct Defined {
     /// The function, by name.
     pub function: &'static str,
     /// By which operands.
@@ -190,43 +190,43 @@ const PRECISE: &[DType] = &[DType::F32, DType::F64];
 /// 1 / (2 * sqrt(2)).
 const BENT: f64 = 0.353_553_390_593_273_8;
 
-const fn known(
+const fn defined(
     function: &'static str,
     by: &'static [usize],
     dtypes: &'static [DType],
     at: &'static [(&'static [f64], f64)],
-) -> Known {
-    Known { function, by, dtypes, at }
+) -> Defined {
+    Defined { function, by, dtypes, at }
 }
 
-/// What is known.
-pub const KNOWN: &[Known] = &[
-    known("softplus", &[0], &FLOATS, &[(&[0.0], 0.5), (&[-0.0], 0.5)]),
-    known("softplus", &[0, 0], &FLOATS, &[(&[0.0], 0.25), (&[-0.0], 0.25)]),
-    known("softplus", &[0, 0, 0], &FLOATS, &[(&[0.0], 0.0)]),
-    known("log_sigmoid", &[0, 0], &FLOATS, &[(&[0.0], -0.25)]),
-    known("logaddexp", &[0, 1], &FLOATS, &[(&[0.5, 0.5], -0.25), (&[-3.0, -3.0], -0.25)]),
-    known(
+/// Derivatives that exist, at points where formulas often fail.
+pub const DEFINED: &[Defined] = &[
+    defined("softplus", &[0], &FLOATS, &[(&[0.0], 0.5), (&[-0.0], 0.5)]),
+    defined("softplus", &[0, 0], &FLOATS, &[(&[0.0], 0.25), (&[-0.0], 0.25)]),
+    defined("softplus", &[0, 0, 0], &FLOATS, &[(&[0.0], 0.0)]),
+    defined("log_sigmoid", &[0, 0], &FLOATS, &[(&[0.0], -0.25)]),
+    defined("logaddexp", &[0, 1], &FLOATS, &[(&[0.5, 0.5], -0.25), (&[-3.0, -3.0], -0.25)]),
+    defined(
         "hypot",
         &[0, 0],
         &FLOATS,
         &[(&[1.0, 1.0], BENT), (&[-1.0, 1.0], BENT), (&[1.0, 0.0], 0.0), (&[0.0, 2.0], 0.5)],
     ),
-    known("hypot", &[0, 1], &FLOATS, &[(&[1.0, 1.0], -BENT), (&[-1.0, 1.0], BENT), (&[1.0, 0.0], 0.0)]),
-    known("pow", &[0, 1], &FLOATS, &[(&[2.0, 0.0], 0.5), (&[0.5, 0.0], 2.0), (&[1.0, 0.0], 1.0)]),
-    known("pow", &[1, 0], &FLOATS, &[(&[2.0, 0.0], 0.5), (&[0.5, 0.0], 2.0), (&[1.0, 0.0], 1.0)]),
-    known("pow", &[0], &FLOATS, &[(&[0.0, 1.0], 1.0), (&[0.0, 2.0], 0.0), (&[3.0, 0.0], 0.0)]),
-    known("pow", &[1], &FLOATS, &[(&[0.0, 1.0], 0.0), (&[0.0, 3.0], 0.0)]),
-    known("acosh", &[0], WIDE, &[(&[1e200], 1e-200)]),
-    known("acosh", &[0], RANGE_OF_F32, &[(&[1e20], 1e-20)]),
-    known("asinh", &[0], WIDE, &[(&[1e200], 1e-200), (&[-1e200], 1e-200)]),
-    known("asinh", &[0], RANGE_OF_F32, &[(&[1e20], 1e-20), (&[-1e20], 1e-20)]),
-    known("asinh", &[0], HALF, &[(&[512.0], 1.0 / 512.0)]),
-    known("atan", &[0], HALF, &[(&[256.0], 1.0 / 65_537.0)]),
-    known("atan2", &[0], WIDE, &[(&[1e200, 1e200], 5e-201), (&[1e-200, 1e-200], 5e199)]),
-    known("atan2", &[0], RANGE_OF_F32, &[(&[1e25, 1e25], 5e-26), (&[1e-25, 1e-25], 5e24)]),
-    known("atan2", &[1], HALF, &[(&[512.0, 512.0], -1.0 / 1024.0), (&[2e-3, 2e-3], -250.0)]),
-    known("rem", &[1], PRECISE, &[(&[1.0, 0.1], -9.0), (&[-1.0, 0.1], 9.0), (&[7.5, 2.0], -3.0)]),
-    known("expm1", &[0], PRECISE, &[(&[-40.0], 4.248_354_255_291_589e-18), (&[0.0], 1.0)]),
-    known("asin", &[0], WIDE, &[(&[1.0 - 1.0 / 1_099_511_627_776.0], 741_455.200_189_633_9)]),
+    defined("hypot", &[0, 1], &FLOATS, &[(&[1.0, 1.0], -BENT), (&[-1.0, 1.0], BENT), (&[1.0, 0.0], 0.0)]),
+    defined("pow", &[0, 1], &FLOATS, &[(&[2.0, 0.0], 0.5), (&[0.5, 0.0], 2.0), (&[1.0, 0.0], 1.0)]),
+    defined("pow", &[1, 0], &FLOATS, &[(&[2.0, 0.0], 0.5), (&[0.5, 0.0], 2.0), (&[1.0, 0.0], 1.0)]),
+    defined("pow", &[0], &FLOATS, &[(&[0.0, 1.0], 1.0), (&[0.0, 2.0], 0.0), (&[3.0, 0.0], 0.0)]),
+    defined("pow", &[1], &FLOATS, &[(&[0.0, 1.0], 0.0), (&[0.0, 3.0], 0.0)]),
+    defined("acosh", &[0], WIDE, &[(&[1e200], 1e-200)]),
+    defined("acosh", &[0], RANGE_OF_F32, &[(&[1e20], 1e-20)]),
+    defined("asinh", &[0], WIDE, &[(&[1e200], 1e-200), (&[-1e200], 1e-200)]),
+    defined("asinh", &[0], RANGE_OF_F32, &[(&[1e20], 1e-20), (&[-1e20], 1e-20)]),
+    defined("asinh", &[0], HALF, &[(&[512.0], 1.0 / 512.0)]),
+    defined("atan", &[0], HALF, &[(&[256.0], 1.0 / 65_537.0)]),
+    defined("atan2", &[0], WIDE, &[(&[1e200, 1e200], 5e-201), (&[1e-200, 1e-200], 5e199)]),
+    defined("atan2", &[0], RANGE_OF_F32, &[(&[1e25, 1e25], 5e-26), (&[1e-25, 1e-25], 5e24)]),
+    defined("atan2", &[1], HALF, &[(&[512.0, 512.0], -1.0 / 1024.0), (&[2e-3, 2e-3], -250.0)]),
+    defined("rem", &[1], PRECISE, &[(&[1.0, 0.1], -9.0), (&[-1.0, 0.1], 9.0), (&[7.5, 2.0], -3.0)]),
+    defined("expm1", &[0], PRECISE, &[(&[-40.0], 4.248_354_255_291_589e-18), (&[0.0], 1.0)]),
+    defined("asin", &[0], WIDE, &[(&[1.0 - 1.0 / 1_099_511_627_776.0], 741_455.200_189_633_9)]),
 ];

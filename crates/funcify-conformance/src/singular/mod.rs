@@ -2,41 +2,34 @@
 //! true ones do not exist.
 //!
 //! The table of derivatives in the documentation of `funcify::ops` says the same in words. `tests/singular.rs` searches all
-//! [`FUNCTIONS`] for points where a derivative is wrong, or does not exist and is not in the [`CHOSEN`] table; the cases
-//! `numerics/derivatives_*` hold each line of the tables on every backend.
+//! [`functions`] for points where a derivative is wrong, or does not exist and is not in the [`CHOSEN`] table; the cases
+//! `numerics/derivative_*` hold each line of the tables on every backend.
 
 mod chosen;
 
-pub use chosen::{At, CHOSEN, Chosen, KNOWN, Known};
+pub use chosen::{At, CHOSEN, Chosen, DEFINED, Defined};
 
-use funcify::ops::ScatterMode;
-use funcify::{DType, Disconnected, GradOptions, HostTensor, Value, constant, jvp, stack, vjp_with};
+use funcify::error::{Place, Site};
+use funcify::ops::{Binary, OpRules, ScatterMode, Unary};
+use funcify::{DType, Disconnected, GradOptions, HostTensor, TensorType, Value, apply, constant, jvp, stack, vjp_with};
 
 /// An elementwise function of one or two operands.
 #[derive(Clone, Copy, Debug)]
-pub struct Function {
+pub struct Elementwise {
     /// Its name: that of the op, or of the composition.
     pub name: &'static str,
     /// How many operands it has.
     pub operands: usize,
-    /// The function.
-    pub apply: fn(&[Value]) -> Value,
     /// The operands at which it is tried: those for which its formula is meant.
     pub among: &'static [f64],
+    formula: Formula,
 }
 
-const fn one(name: &'static str, apply: fn(&[Value]) -> Value) -> Function {
-    Function { name, operands: 1, apply, among: &REALS }
-}
-
-const fn two(name: &'static str, apply: fn(&[Value]) -> Value) -> Function {
-    Function { name, operands: 2, apply, among: &PAIRS }
-}
-
-impl Function {
-    const fn among(self, among: &'static [f64]) -> Function {
-        Function { among, ..self }
-    }
+#[derive(Clone, Copy, Debug)]
+enum Formula {
+    Unary(Unary),
+    Binary(Binary),
+    Composition(fn(&[Value]) -> Value),
 }
 
 /// Numbers of every magnitude, next to whole numbers and to where functions have kinks and poles.
@@ -76,43 +69,64 @@ const POWERS: [f64; 23] = [
 /// Those of which only equal ones divide each other.
 const UNRELATED: [f64; 6] = [0.3, 1.1, 2.5, 7.3, -0.8, -1.3];
 
-/// Every elementwise op of floats that has a derivative, every elementwise composition, and functions of rows of two.
-pub const FUNCTIONS: &[Function] = &[
-    one("neg", |x| -x[0]),
-    one("abs", |x| x[0].abs()),
-    one("sign", |x| x[0].sign()),
-    one("square", |x| x[0].square()),
-    one("exp", |x| x[0].exp()),
-    one("expm1", |x| x[0].expm1()),
-    one("log", |x| x[0].log()),
-    one("log1p", |x| x[0].log1p()),
-    one("tanh", |x| x[0].tanh()),
-    one("sigmoid", |x| x[0].sigmoid()),
-    one("sin", |x| x[0].sin()).among(&MODERATE),
-    one("cos", |x| x[0].cos()).among(&MODERATE),
-    one("sqrt", |x| x[0].sqrt()),
-    one("rsqrt", |x| x[0].rsqrt()),
-    one("recip", |x| x[0].recip()),
-    one("tan", |x| x[0].tan()).among(&MODERATE),
-    one("asin", |x| x[0].asin()),
-    one("acos", |x| x[0].acos()),
-    one("atan", |x| x[0].atan()),
-    one("sinh", |x| x[0].sinh()),
-    one("cosh", |x| x[0].cosh()),
-    one("asinh", |x| x[0].asinh()),
-    one("acosh", |x| x[0].acosh()),
-    one("atanh", |x| x[0].atanh()),
-    one("erf", |x| x[0].erf()),
-    one("erfc", |x| x[0].erfc()),
-    one("erf_inv", |x| x[0].erf_inv()),
-    one("lgamma", |x| x[0].lgamma()),
-    one("digamma", |x| x[0].digamma()),
+/// Every elementwise op of floats that has a derivative, and compositions.
+pub fn functions() -> Vec<Elementwise> {
+    // No derivative passes what is stopped.
+    let unary = Unary::ALL.iter().filter(|op| **op != Unary::StopGradient && takes_floats(*op, 1));
+    let unary = unary.map(|op| Elementwise {
+        name: op.name(),
+        operands: 1,
+        among: among_numbers(*op),
+        formula: Formula::Unary(*op),
+    });
+    let binary = Binary::ALL.iter().filter(|op| takes_floats(*op, 2)).map(|op| Elementwise {
+        name: op.name(),
+        operands: 2,
+        among: among_pairs(*op),
+        formula: Formula::Binary(*op),
+    });
+    unary.chain(binary).chain(COMPOSITIONS.iter().copied()).collect()
+}
+
+/// The function of that name.
+pub fn function(name: &str) -> Option<Elementwise> {
+    functions().into_iter().find(|function| function.name == name)
+}
+
+fn takes_floats(op: &impl OpRules, operands: usize) -> bool {
+    op.infer(&Place::new(op.name(), Site::Unknown), &vec![TensorType::scalar(DType::F64); operands]).is_ok()
+}
+
+/// Where an op of one operand is tried.
+fn among_numbers(op: Unary) -> &'static [f64] {
+    match op {
+        Unary::Sin | Unary::Cos | Unary::Tan => &MODERATE,
+        Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => &JUMPS,
+        _ => &REALS,
+    }
+}
+
+/// Where an op of two operands is tried: at all pairs of these.
+fn among_pairs(op: Binary) -> &'static [f64] {
+    match op {
+        Binary::Rem => &UNRELATED,
+        Binary::Pow => &SQUARES,
+        Binary::Copysign => &[0.0, 0.5, 1.0, -2.0],
+        _ => &PAIRS,
+    }
+}
+
+const fn one(name: &'static str, formula: fn(&[Value]) -> Value) -> Elementwise {
+    Elementwise { name, operands: 1, among: &REALS, formula: Formula::Composition(formula) }
+}
+
+const fn two(name: &'static str, formula: fn(&[Value]) -> Value) -> Elementwise {
+    Elementwise { name, operands: 2, among: &PAIRS, formula: Formula::Composition(formula) }
+}
+
+/// Every elementwise composition, ops with attributes that are elementwise, and functions of rows of two.
+const COMPOSITIONS: &[Elementwise] = &[
     one("polygamma", |x| x[0].polygamma(1)),
-    one("cbrt", |x| x[0].cbrt()),
-    one("floor", |x| x[0].floor()).among(&JUMPS),
-    one("ceil", |x| x[0].ceil()).among(&JUMPS),
-    one("round", |x| x[0].round()).among(&JUMPS),
-    one("trunc", |x| x[0].trunc()).among(&JUMPS),
     one("clamp", |x| x[0].clamp(-1.0, 2.0)),
     one("relu", |x| x[0].relu()),
     one("gelu", |x| x[0].gelu()).among(&SMALL),
@@ -127,16 +141,6 @@ pub const FUNCTIONS: &[Function] = &[
     one("pow_minus_1", |x| x[0].pow(-1.0)).among(&POWERS),
     one("of_base_0", |x| x[0].zeros_like().pow(x[0])),
     one("of_base_2", |x| (x[0].zeros_like() + 2.0).pow(x[0])),
-    two("add", |x| x[0] + x[1]),
-    two("sub", |x| x[0] - x[1]),
-    two("mul", |x| x[0] * x[1]),
-    two("div", |x| x[0] / x[1]),
-    two("rem", |x| x[0] % x[1]).among(&UNRELATED),
-    two("max", |x| x[0].maximum(x[1])),
-    two("min", |x| x[0].minimum(x[1])),
-    two("pow", |x| x[0].pow(x[1])).among(&SQUARES),
-    two("atan2", |x| x[0].atan2(x[1])),
-    two("copysign", |x| x[0].copysign(x[1])).among(&[0.0, 0.5, 1.0, -2.0]),
     two("hypot", |x| x[0].hypot(x[1])).among(&LENGTHS),
     two("logaddexp", |x| x[0].logaddexp(x[1])).among(&SQUARES),
     two("logsumexp", |x| stack(x, 0).logsumexp(0)).among(&SQUARES),
@@ -172,15 +176,22 @@ pub enum Mode {
     Reverse,
 }
 
-/// The function of that name.
-pub fn function(name: &str) -> Option<&'static Function> {
-    FUNCTIONS.iter().find(|function| function.name == name)
-}
+impl Elementwise {
+    const fn among(self, among: &'static [f64]) -> Elementwise {
+        Elementwise { among, ..self }
+    }
 
-impl Function {
+    fn apply(&self, operands: &[Value]) -> Value {
+        match self.formula {
+            Formula::Unary(op) => apply(op, operands)[0],
+            Formula::Binary(op) => apply(op, operands)[0],
+            Formula::Composition(formula) => formula(operands),
+        }
+    }
+
     /// The partial derivative by these operands, one after the other, each in its mode; elementwise as the function is.
     pub fn derivative(&self, operands: &[Value], path: &[(usize, Mode)]) -> Value {
-        let Some(((operand, mode), before)) = path.split_last() else { return (self.apply)(operands) };
+        let Some(((operand, mode), before)) = path.split_last() else { return self.apply(operands) };
         let of = |x: Value| {
             let mut operands = operands.to_vec();
             operands[*operand] = x;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use funcify::dispatch::{CompileCounts, CompileOptions, Compiles, Executable, Executor, LoopStrategy, Profile, Report};
-use funcify::{DType, Error, Graph, HostTensor, Place, Result};
+use funcify::error::Place;
+use funcify::{DType, Error, Graph, HostTensor, Result};
 
 /// What the backend answers to the arguments of a call.
 type Answer = dyn Fn(&Graph, &[HostTensor]) -> Result<Vec<HostTensor>> + Send + Sync;
@@ -36,7 +37,7 @@ pub(super) fn error(kind: &str) -> Error {
     match kind {
         "Unsupported" => Error::Unsupported { at, backend, what: "it".into(), reason, fix },
         "StepCountNotStatic" => Error::StepCountNotStatic { at, backend, reason, fix },
-        "NoConversion" => Error::NoConversion { at, backend, fix },
+        "NoLoweringRule" => Error::NoLoweringRule { at, backend, fix },
         "StepCount" => Error::StepCount { at, reason, fix },
         kind => panic!("no error of the kind {kind}"),
     }
@@ -53,7 +54,7 @@ impl Executor for Fake {
         Ok(Box::new(FakeFunction(self.clone(), graph.clone())))
     }
 
-    fn converted_ops(&self) -> Vec<&'static str> {
+    fn lowered_ops(&self) -> Vec<&'static str> {
         Vec::new()
     }
 

@@ -87,13 +87,13 @@ fn golden_results_are_held_to_the_tolerances_of_the_manifest() {
                 continue;
             }
             let allowed = atol(tolerance, &output.name) + tolerance.rtol * values[flat].abs();
-            for (factor, wanted) in
+            for (factor, expected) in
                 [(0.9, Status::Pass), (-0.9, Status::Pass), (1.2, Status::Fail), (-1.2, Status::Fail)]
             {
                 let mut results = results.clone();
                 results[at] = moved(&results[at], flat, factor * allowed);
                 let found = status(&case, Fake::results(results), "", LoopStrategy::Native);
-                assert_eq!(found, wanted, "{}: `{}` off by {factor} of what is allowed", case.name, output.name);
+                assert_eq!(found, expected, "{}: `{}` off by {factor} of what is allowed", case.name, output.name);
             }
             compared += 1;
         }
@@ -162,31 +162,31 @@ fn answers() -> [(&'static str, Fake); 8] {
         ("another shape", Fake::results(vec![HostTensor::from([[2f32, 6.0]])])),
         ("no results", Fake::results(Vec::new())),
         ("Unsupported", Fake::error("Unsupported")),
-        ("NoConversion", Fake::error("NoConversion")),
+        ("NoLoweringRule", Fake::error("NoLoweringRule")),
         ("panic", Fake::new(|_, _| panic!("broken"))),
     ]
 }
 
-fn passing(case: &Case, gaps: &str, wanted: Status) -> Vec<&'static str> {
+fn passing(case: &Case, gaps: &str, expected: Status) -> Vec<&'static str> {
     let rows = answers().into_iter().map(|(name, fake)| (name, status(case, fake, gaps, LoopStrategy::Native)));
     let rows: Vec<(&str, Status)> = rows.collect();
-    assert!(rows.iter().all(|(_, status)| [wanted, Status::Fail].contains(status)), "{rows:?}");
-    rows.into_iter().filter(|(_, status)| *status == wanted).map(|(name, _)| name).collect()
+    assert!(rows.iter().all(|(_, status)| [expected, Status::Fail].contains(status)), "{rows:?}");
+    rows.into_iter().filter(|(_, status)| *status == expected).map(|(name, _)| name).collect()
 }
 
 #[test]
 fn only_what_is_expected_passes() {
     assert_eq!(passing(&case(None), "", Status::Pass), ["right"]);
-    assert_eq!(passing(&case(Some("NoConversion")), "", Status::Pass), ["NoConversion"]);
+    assert_eq!(passing(&case(Some("NoLoweringRule")), "", Status::Pass), ["NoLoweringRule"]);
 }
 
 #[test]
 fn a_declared_gap_excuses_its_own_kind_of_error_alone() {
     assert_eq!(passing(&case(None), GAP, Status::Unsupported), ["Unsupported"]);
-    assert_eq!(passing(&case(Some("NoConversion")), GAP, Status::Unsupported), ["Unsupported"]);
+    assert_eq!(passing(&case(Some("NoLoweringRule")), GAP, Status::Unsupported), ["Unsupported"]);
     let row = run_case(&case(None), &subject(Fake::error("Unsupported"), GAP), LoopStrategy::Native);
     assert_eq!(row.reason, "no floats");
-    let row = run_case(&case(None), &subject(Fake::error("NoConversion"), GAP), LoopStrategy::Native);
+    let row = run_case(&case(None), &subject(Fake::error("NoLoweringRule"), GAP), LoopStrategy::Native);
     assert!(row.reason.contains("declared to fail with Unsupported, but"), "{}", row.reason);
     let row = run_case(&case(None), &subject(answers()[0].1.clone(), GAP), LoopStrategy::Native);
     assert!(row.reason.contains("it passes: remove the declaration"), "{}", row.reason);

@@ -1,15 +1,16 @@
-//! The properties of random programs, tested: an op that is wrong in one way by a given amount is found where the amount
+//! The properties of random programs, tested: an op that is wrong in one way by a given amount is noticed where the amount
 //! is beyond the tolerance of the property, and not below it.
 
 use std::collections::BTreeSet;
 
-use funcify::derivative::{Dual, VjpContext, jvp_with};
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, batch_elementwise};
+use funcify::derivative::{Cotangents, Dual, VjpContext, jvp_with};
+use funcify::error::Place;
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
 use funcify::vmap::Batched;
 use funcify::{
-    Dim, Graph, HostTensor, Place, Result, Scalar, Sizes, Symbol, TensorType, Value, apply, custom_op, evaluate, scan,
+    Dim, Graph, HostTensor, Result, Scalar, Sizes, Symbol, TensorType, Value, apply, custom_op, evaluate, scan,
 };
-use funcify_conformance::arbitrary::{Kept, Rules};
+use funcify_conformance::arbitrary::{Rules, TestProgram};
 use funcify_conformance::properties::{check, check_backend};
 
 use super::fake::Fake;
@@ -66,31 +67,31 @@ impl CustomOp for Square {
         Attributes::new().with("wrong", self.wrong as usize).with("parts", parts)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let op = match self.wrong {
             Wrong::GradientOfLanes => Square { wrong: Wrong::BothModes, ..*self },
             _ => *self,
         };
-        let mut squares = batch_elementwise(Custom::new(op), size, operands);
+        let mut squares = batch_elementwise(Custom::new(op), size, operands)?;
         let off = self.off(&[Wrong::Lanes]);
         squares.iter_mut().for_each(|square| *square = Batched::mapped(square.value + off));
-        squares
+        Ok(squares)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Option<Vec<Dual>> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Option<Vec<Dual>>, Failed> {
         let slope = operands[0].primal * (2.0 * (1.0 + self.off(&[Wrong::Forward, Wrong::BothModes])));
         let tangent = operands[0].tangent.map(|tangent| tangent * slope);
-        Some(jvp_with(Custom::new(*self), operands, |_, _| vec![tangent]))
+        jvp_with(Custom::new(*self), operands, |_, _| vec![tangent]).map(Some)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Option<Vec<Option<Value>>> {
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
         let slope = context.operands[0] * (2.0 * (1.0 + self.off(&[Wrong::Reverse, Wrong::BothModes])));
-        Some(vec![cotangents[0].map(|cotangent| cotangent * slope)])
+        Ok(Some(vec![cotangents[0].map(|cotangent| cotangent * slope)]))
     }
 }
 
 /// The op alone, or in a loop, with arguments of a seed.
-fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> Kept {
+fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> TestProgram {
     let op = Square { wrong, parts: (off * 1e12).round() as usize };
     let graph = Graph::build("squares", |g| {
         let x = g.input("x", "f64[T]");
@@ -102,11 +103,11 @@ fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> Kept {
     let mut sizes = Sizes::new();
     // Of one element, whose derivative is not small beside its terms.
     sizes.set(&Symbol::new("T"), 1);
-    Kept { graph: graph.unwrap(), sizes, seed, is_exact, rules: Rules::Derivatives }
+    TestProgram { graph: graph.unwrap(), sizes, seed, is_exact, rules: Rules::Derivatives }
 }
 
 /// The properties that do not hold of programs with an op that is off by so much, and `none` if some have all.
-fn found_in(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str> {
+fn violated_in(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str> {
     let properties = (0..12).map(|seed| match check(&program(wrong, off, is_exact, seed)) {
         Ok(_) => "none",
         Err(disagreement) => disagreement.property,
@@ -114,41 +115,41 @@ fn found_in(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str> {
     properties.collect()
 }
 
-fn found(wrong: Wrong, off: f64) -> Vec<&'static str> {
-    found_in(wrong, off, true).into_iter().collect()
+fn violated(wrong: Wrong, off: f64) -> Vec<&'static str> {
+    violated_in(wrong, off, true).into_iter().collect()
 }
 
 #[test]
 fn forward_mode_and_reverse_mode_agree() {
     for wrong in [Wrong::Forward, Wrong::Reverse] {
-        assert_eq!(found(wrong, 1e-10), ["none"], "{wrong:?}");
-        assert_eq!(found(wrong, 4e-9), ["vjp"], "{wrong:?}");
-        assert_eq!(found_in(wrong, 1e-2, false), BTreeSet::from(["none"]), "{wrong:?}");
-        assert_eq!(found_in(wrong, 0.15, false), BTreeSet::from(["vjp"]), "{wrong:?}");
+        assert_eq!(violated(wrong, 1e-10), ["none"], "{wrong:?}");
+        assert_eq!(violated(wrong, 4e-9), ["vjp"], "{wrong:?}");
+        assert_eq!(violated_in(wrong, 1e-2, false), BTreeSet::from(["none"]), "{wrong:?}");
+        assert_eq!(violated_in(wrong, 0.15, false), BTreeSet::from(["vjp"]), "{wrong:?}");
     }
 }
 
 /// A derivative that is wrong in both modes is not taken for one at a kink.
 #[test]
 fn derivatives_agree_with_differences() {
-    assert_eq!(found(Wrong::BothModes, 5e-6), ["none"]);
-    assert_eq!(found(Wrong::BothModes, 8e-5), ["differences"]);
-    assert_eq!(found(Wrong::BothModes, 0.5), ["differences"]);
+    assert_eq!(violated(Wrong::BothModes, 5e-6), ["none"]);
+    assert_eq!(violated(Wrong::BothModes, 8e-5), ["differences"]);
+    assert_eq!(violated(Wrong::BothModes, 0.5), ["differences"]);
 }
 
 #[test]
 fn lanes_agree_with_one_after_the_other() {
-    assert_eq!(found(Wrong::Lanes, 5e-11), ["none"]);
-    assert_eq!(found(Wrong::Lanes, 2e-10), ["lanes"]);
+    assert_eq!(violated(Wrong::Lanes, 5e-11), ["none"]);
+    assert_eq!(violated(Wrong::Lanes, 2e-10), ["lanes"]);
     // Found where the seed chooses the gradient of lanes rather than lanes of the gradient.
-    assert!(found(Wrong::GradientOfLanes, 4e-10).contains(&"gradient of lanes"));
-    assert_eq!(found(Wrong::GradientOfLanes, 1e-11), ["none"]);
+    assert!(violated(Wrong::GradientOfLanes, 4e-10).contains(&"gradient of lanes"));
+    assert_eq!(violated(Wrong::GradientOfLanes, 1e-11), ["none"]);
 }
 
 #[test]
 fn what_a_text_leaves_out_is_found() {
-    assert_eq!(found(Wrong::Text, 0.0), ["none"]);
-    assert_eq!(found(Wrong::Text, 1e-10), ["text"]);
+    assert_eq!(violated(Wrong::Text, 0.0), ["none"]);
+    assert_eq!(violated(Wrong::Text, 1e-10), ["text"]);
 }
 
 /// A backend whose results are off by so much.

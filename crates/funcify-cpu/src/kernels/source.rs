@@ -26,7 +26,7 @@ impl<T: Float> Source<'_, T> {
     }
 }
 
-/// The rows of an operand whose kind is known when the kernel is compiled.
+/// The rows of an operand whose kind is fixed when the kernel is compiled.
 pub(crate) trait Rows<T: Float, S: Simd>: Copy {
     /// One row.
     type Row: Row<T, S>;

@@ -121,7 +121,7 @@ struct Lowering<'r, T> {
     level: usize,
     code: Code<T>,
     /// The registers of what does not move.
-    kept: HashMap<Piece, u8>,
+    resident: HashMap<Piece, u8>,
     /// The registers in which pieces that move are in this iteration.
     loaded: HashMap<Piece, u8>,
     streams: HashMap<Piece, u8>,
@@ -142,7 +142,7 @@ impl<'r, T: Float> Lowering<'r, T> {
                 stores: Vec::new(),
                 streams: Vec::new(),
             },
-            kept: HashMap::new(),
+            resident: HashMap::new(),
             loaded: HashMap::new(),
             streams: HashMap::new(),
             numbers: HashMap::new(),
@@ -152,7 +152,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         fixed.sort_unstable_by_key(|(piece, _)| (piece.region, piece.at, piece.len));
         for (piece, is_written) in fixed {
             let register = lowering.register()?;
-            lowering.kept.insert(piece, register);
+            lowering.resident.insert(piece, register);
             lowering.code.loads.push((register, piece));
             if is_written {
                 lowering.code.stores.push((register, piece));
@@ -169,7 +169,7 @@ impl<'r, T: Float> Lowering<'r, T> {
 
     /// The register that has a piece now.
     fn read(&mut self, piece: Piece) -> Option<u8> {
-        if let Some(register) = self.kept.get(&piece).or_else(|| self.loaded.get(&piece)) {
+        if let Some(register) = self.resident.get(&piece).or_else(|| self.loaded.get(&piece)) {
             return Some(*register);
         }
         let (stream, register) = (self.stream(piece)?, self.register()?);
@@ -206,7 +206,7 @@ impl<'r, T: Float> Lowering<'r, T> {
     /// Writes what a verb gives to a piece. What moves is stored, and every other piece of its region may have changed.
     fn write(&mut self, verb: Verb, to: Piece, from: [u8; 3]) -> Option<()> {
         let moves = to.steps[self.level] != 0;
-        let register = match self.kept.get(&to) {
+        let register = match self.resident.get(&to) {
             Some(register) => *register,
             // A copy to what moves needs no register of its own.
             None if verb == Verb::Copy => from[0],

@@ -41,8 +41,8 @@ pub(crate) struct Code<T> {
 impl<T> Code<T> {
     /// What is loaded before the loop, what is stored behind it, and what moves.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
-        let kept = self.loads.iter().chain(&self.stores).map(|(_, piece)| piece);
-        kept.chain(&self.streams)
+        let outside = self.loads.iter().chain(&self.stores).map(|(_, piece)| piece);
+        outside.chain(&self.streams)
     }
 }
 

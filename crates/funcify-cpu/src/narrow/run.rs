@@ -228,8 +228,8 @@ impl<T: MathTable, S: Simd, M: FnMut() -> usize, R: Register<T, S>> WithSimd for
     fn with_simd<A: Simd>(self, _: A) {
         let Loop { simd, code, views, addresses, mut more, .. } = self;
         let mut registers = File([R::splat(simd, T::ZERO); REGISTERS]);
-        let (kept, streams) = addresses.split_at_mut(code.loads.len() + code.stores.len());
-        let (loads, stores) = kept.split_at(code.loads.len());
+        let (outside, streams) = addresses.split_at_mut(code.loads.len() + code.stores.len());
+        let (loads, stores) = outside.split_at(code.loads.len());
         for ((register, _), address) in code.loads.iter().zip(loads) {
             registers.0[usize::from(*register)] = R::load(simd, views[address.region].read(address.range));
         }

@@ -1,6 +1,6 @@
 //! The instruction set: what a planner writes and the [`Executor`](crate::Executor) runs.
 //!
-//! A [`Plan`] computes results from inputs, all of one element type, with every size known. It is a list of stages that
+//! A [`Plan`] computes results from inputs, all of one element type, with every size a number. It is a list of stages that
 //! run one after the other. A stage runs a [`Program`] on each part of a parallel axis; parts may run at the same time,
 //! and do not see what the others write. How a stage is divided is part of the plan and not of the machine, so results
 //! do not depend on the number of threads.
@@ -16,7 +16,7 @@
 //! - `Parts(count)`: each of `count` parts has a region of its own. Registers, strips, partial sums. A later stage with
 //!   one part sees all of them, one after the other, as `count * units` units: so it adds partial sums.
 //!
-//! Scratch memory starts at 64-byte boundaries and is kept between calls with what it holds; only what a plan has
+//! Scratch memory starts at 64-byte boundaries and stays between calls with what it holds; only what a plan has
 //! written in the same call means anything. All registers of a program may be one scratch region.
 //!
 //! # Programs
@@ -31,7 +31,7 @@
 //! - a remainder is another loop behind;
 //! - a loop that a condition ends looks at an element between its nodes, and so does a choice of nodes.
 //!
-//! The innermost loop is the fast path: addresses are found once for all its iterations, and then only added to.
+//! The innermost loop is the fast path: addresses are computed once for all its iterations, and then only added to.
 //!
 //! # Instructions
 //!

@@ -9,47 +9,47 @@ use super::ops::{Argument, Scope};
 use super::view::View;
 
 impl Planner {
-    /// A choice whose first operand has this dtype. `wanted` tells which results are used; gives those.
+    /// A choice whose first operand has this dtype. `used` tells which results are used; gives those.
     pub(super) fn choice(
         &mut self,
         switch: &Switch,
         dtype: DType,
         operands: &[Argument],
-        wanted: &[bool],
+        used: &[bool],
     ) -> Result<Vec<Option<View>>, Declined> {
         let declined = |reason: String| Declined::new("switch", reason);
-        if let Some(index) = (0..wanted.len()).find(|index| !self.takes(switch.branches[0].output_type(*index).dtype)) {
+        if let Some(index) = (0..used.len()).find(|index| !self.takes(switch.branches[0].output_type(*index).dtype)) {
             return Err(declined(format!("a result of {}", switch.branches[0].output_type(index).dtype)));
         }
         let holds = match &operands[0] {
-            Argument::Known(index) => {
+            Argument::Static(index) => {
                 let chosen = switch.chosen(index.get(0).as_i64());
-                let branch = self.branch(switch, chosen, operands, wanted)?;
+                let branch = self.branch(switch, chosen, operands, used)?;
                 return Ok(branch);
             }
-            Argument::Tensor(_) if switch.branches.len() == 1 => return self.branch(switch, 0, operands, wanted),
+            Argument::Tensor(_) if switch.branches.len() == 1 => return self.branch(switch, 0, operands, used),
             Argument::Tensor(_) if dtype != DType::Bool => {
                 return Err(declined(format!("an index of {dtype} that follows from values")));
             }
             Argument::Tensor(holds) => self.emitter.condition(holds),
         };
         let level = self.emitter.blocks.depth();
-        let mut results = Vec::with_capacity(wanted.len());
-        for (index, wanted) in wanted.iter().enumerate() {
+        let mut results = Vec::with_capacity(used.len());
+        for (index, used) in used.iter().enumerate() {
             let (branch, value) = (&switch.branches[0], switch.branches[0].outputs()[index].value);
             let shape = self.shape(branch, value)?;
-            results.push(wanted.then(|| self.emitter.reserve(&shape, level)));
+            results.push(used.then(|| self.emitter.reserve(&shape, level)));
         }
         let before = self.emitter.blocks.take();
         let mut branches = [Vec::new(), Vec::new()];
         for (nodes, chosen) in branches.iter_mut().zip([1, 0]) {
-            let known = self.emitter.known();
-            let values = self.branch(switch, chosen, operands, wanted)?;
+            let cached = self.emitter.cached();
+            let values = self.branch(switch, chosen, operands, used)?;
             for (to, value) in results.iter().flatten().zip(values.into_iter().flatten()) {
                 self.emitter.copy(&View { level, ..to.clone() }, &View { level, ..value })?;
             }
             *nodes = self.emitter.blocks.take();
-            self.emitter.forget(known);
+            self.emitter.forget(cached);
         }
         self.emitter.blocks.choice(before, holds, branches);
         Ok(results)
@@ -61,12 +61,12 @@ impl Planner {
         switch: &Switch,
         chosen: usize,
         operands: &[Argument],
-        wanted: &[bool],
+        used: &[bool],
     ) -> Result<Vec<Option<View>>, Declined> {
         let inputs = operands[switch.operands()[chosen].clone()].to_vec();
         let mut scope = Scope::new(self, &switch.branches[chosen], inputs)?;
         scope.nodes()?;
-        let outputs = wanted.iter().enumerate();
-        outputs.map(|(index, wanted)| wanted.then(|| scope.output(index)).transpose()).collect()
+        let outputs = used.iter().enumerate();
+        outputs.map(|(index, used)| used.then(|| scope.output(index)).transpose()).collect()
     }
 }

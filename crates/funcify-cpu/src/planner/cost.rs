@@ -3,9 +3,10 @@
 //! The figures are those that `cargo bench -p funcify-cpu` prints on one core of a server. A wrong one makes a plan slower,
 //! and no result different.
 
+use funcify::Graph;
+use funcify::graph::ValueId;
 use funcify::ops::Op;
 use funcify::types::Sizes;
-use funcify::{Graph, ValueId};
 
 use super::parallel::{Label, Labels};
 use crate::plan::OF_AN_INSTRUCTION;

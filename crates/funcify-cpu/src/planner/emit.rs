@@ -91,15 +91,15 @@ impl Emitter {
         Ok(plan)
     }
 
-    /// How much is known of matrices and tensors that were laid out in another way.
-    pub(super) fn known(&self) -> [usize; 2] {
+    /// How many matrices and tensors are cached in another layout.
+    pub(super) fn cached(&self) -> [usize; 2] {
         [self.packs.len(), self.copies.len()]
     }
 
-    /// Forgets what became known since, but for what is computed before everything else: it may not have run.
-    pub(super) fn forget(&mut self, known: [usize; 2]) {
-        for (all, known) in [&mut self.packs, &mut self.copies].into_iter().zip(known) {
-            let since = all.split_off(known);
+    /// Forgets what was cached since, but for what is computed before everything else: it may not have run.
+    pub(super) fn forget(&mut self, cached: [usize; 2]) {
+        for (all, cached) in [&mut self.packs, &mut self.copies].into_iter().zip(cached) {
+            let since = all.split_off(cached);
             all.extend(since.into_iter().filter(|(_, copy)| copy.level == 0));
         }
     }
@@ -136,8 +136,8 @@ impl Emitter {
             (0..copy.shape.len())
                 .all(|axis| copy.strides[axis] == 0 || like.strides[axis] != 1 || copy.strides[axis] == 1)
         };
-        let is_known = |(from, copy): &&(View, View)| is_outside && from.is(view) && has_order(copy);
-        if let Some((_, copy)) = self.copies.iter().find(is_known) {
+        let is_cached = |(from, copy): &&(View, View)| is_outside && from.is(view) && has_order(copy);
+        if let Some((_, copy)) = self.copies.iter().find(is_cached) {
             return Ok(copy.clone());
         }
         let mut order: Vec<usize> = (0..view.shape.len()).collect();
@@ -364,15 +364,15 @@ impl Emitter {
         }
         // The folded axes last; what is written does not move along them.
         let is_folded = |axis: &usize| folded.contains(axis) && shape[*axis] > 1;
-        let is_kept = |axis: &usize| !is_folded(axis);
-        let order: Vec<usize> = (0..shape.len()).filter(is_kept).chain((0..shape.len()).filter(is_folded)).collect();
-        let count = (0..shape.len()).filter(is_kept).count();
-        let mut spread = to.clone();
-        folded.iter().for_each(|axis| spread.strides.insert(*axis, 0));
-        spread.shape.clone_from(&shape);
+        let remains = |axis: &usize| !is_folded(axis);
+        let order: Vec<usize> = (0..shape.len()).filter(remains).chain((0..shape.len()).filter(is_folded)).collect();
+        let count = (0..shape.len()).filter(remains).count();
+        let mut unfolded = to.clone();
+        folded.iter().for_each(|axis| unfolded.strides.insert(*axis, 0));
+        unfolded.shape.clone_from(&shape);
         let views: Vec<View> =
-            [&spread].into_iter().chain(from.iter().copied()).map(|view| view.transposed(&order)).collect();
-        let (outer, inner): (Vec<View>, Vec<View>) = views.iter().map(|view| view.halves(count)).unzip();
+            [&unfolded].into_iter().chain(from.iter().copied()).map(|view| view.transposed(&order)).collect();
+        let (outer, inner): (Vec<View>, Vec<View>) = views.iter().map(|view| view.split_axes(count)).unzip();
         let outer: Vec<&View> = outer.iter().collect();
         let axes = merged(&outer);
         let inner = merged(&inner.iter().collect::<Vec<_>>());
@@ -384,8 +384,9 @@ impl Emitter {
             }
             [axis] if self.is_within_units(axis, &outer) && is_even(axis) => self.fold_lanes(fold, &outer, &axes, axis),
             [axis] if self.is_within_units(axis, &outer) => {
-                let is_lanes =
-                    |kept: &Axis| kept.strides[0] == 1 && is_even(kept) && self.is_within_units(kept, &outer);
+                let is_lanes = |remaining: &Axis| {
+                    remaining.strides[0] == 1 && is_even(remaining) && self.is_within_units(remaining, &outer)
+                };
                 match axes.iter().rposition(is_lanes) {
                     Some(lanes) => self.fold_rows(fold, &outer, &axes, lanes, axis),
                     None => self.fold_ordered(fold, outer[0], &views[1..], count),
@@ -430,7 +431,7 @@ impl Emitter {
     /// A matrix `[k, n]` in the order of products.
     pub(super) fn packed(&mut self, matrix: &View) -> Result<View, Declined> {
         let is_outside = matrix.level <= 1;
-        if let Some((_, packed)) = self.packs.iter().find(|(known, _)| is_outside && known.is(matrix)) {
+        if let Some((_, packed)) = self.packs.iter().find(|(from, _)| is_outside && from.is(matrix)) {
             return Ok(packed.clone());
         }
         let [k, n] = [matrix.shape[0], matrix.shape[1]];

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use funcify::Node;
 use funcify::dispatch::Declined;
+use funcify::graph::Node;
 use funcify::ops::scan::{Buffer, Scan, Start, Wanted};
 
 use super::Planner;
 use super::ops::{Argument, Scope};
 use super::view::View;
 
-/// How many rows of a buffer that nobody wants whole are kept at hand.
+/// How many rows of a buffer that nobody reads whole are at hand.
 const MOST_ROWS_AT_HAND: usize = 64;
 
 /// What a buffer is for.
@@ -26,9 +26,9 @@ enum Rows {
     /// Nobody reads them.
     None,
     /// All rows, in memory of their own.
-    Trace { all: View, wanted: Range<usize> },
+    Trace { all: View, returned: Range<usize> },
     /// The last rows in the order of the loop, the oldest first.
-    AtHand { rows: View, wanted: usize },
+    AtHand { rows: View, returned: usize },
 }
 
 /// A carry between steps.
@@ -51,14 +51,14 @@ struct Steps {
 }
 
 impl Planner {
-    /// A loop. `wanted` tells which results are used, `places` where they are to be written, `shares` which are shares of
+    /// A loop. `used` tells which results are used, `places` where they are to be written, `shares` which are shares of
     /// parts. Gives those that are used.
     pub(super) fn scan(
         &mut self,
         node: &Node,
         scan: &Scan,
         operands: Vec<Argument>,
-        wanted: &[bool],
+        used: &[bool],
         places: Vec<Option<View>>,
         shares: &[bool],
     ) -> Result<Vec<Option<View>>, Declined> {
@@ -69,7 +69,7 @@ impl Planner {
         let steps = scan.steps.value(&self.sizes).map_err(|_| declined("a number of steps that is not known"))?;
         let steps = usize::try_from(steps).map_err(|_| declined("a negative number of steps"))?;
         let own = scan.operands();
-        // Integers that are known are invariants alone.
+        // Static integers are invariants alone.
         let invariants: Vec<Argument> = operands[own.invariants.clone()].to_vec();
         let tensors = operands[..own.invariants.start].iter().map(|operand| operand.view().cloned());
         let mut operands = tensors.collect::<Result<Vec<View>, _>>()?;
@@ -82,7 +82,7 @@ impl Planner {
         let mut buffers = Vec::with_capacity(scan.buffers.len());
         for (index, (buffer, place)) in scan.buffers.iter().zip(places).enumerate() {
             let given = own.buffers[index].map(|operand| &operands[operand]);
-            let use_of = if wanted[index] { Use::Result(place) } else { Use::Steps };
+            let use_of = if used[index] { Use::Result(place) } else { Use::Steps };
             buffers.push(self.rows(scan, index, buffer, given, steps, use_of)?);
         }
         let mut carries = Vec::with_capacity(scan.carries);
@@ -108,7 +108,7 @@ impl Planner {
         }
         let (from, rest) = (first + in_strips, steps - first - in_strips);
         self.steps(scan, operands, &buffers, &carries, Steps { all, from, strip: None }, rest)?;
-        let mut results = Vec::with_capacity(wanted.len());
+        let mut results = Vec::with_capacity(used.len());
         for (index, carry) in carries.into_iter().enumerate() {
             let view = match carry {
                 Carry::Register(register) => register,
@@ -118,12 +118,12 @@ impl Planner {
                     Rows::None | Rows::AtHand { .. } => return Err(declined("a carry without a trace")),
                 },
             };
-            results.push(wanted[scan.buffers.len() + index].then_some(view));
+            results.push(used[scan.buffers.len() + index].then_some(view));
         }
-        let mut all = Vec::with_capacity(wanted.len());
+        let mut all = Vec::with_capacity(used.len());
         for (index, rows) in buffers.into_iter().enumerate() {
-            let view = self.rows_wanted(scan, rows)?;
-            all.push(view.filter(|_| wanted[index]));
+            let view = self.returned_rows(scan, rows)?;
+            all.push(view.filter(|_| used[index]));
         }
         all.extend(results);
         Ok(all)
@@ -197,13 +197,13 @@ impl Planner {
                     self.emitter.copy(&rows.at(0, at_hand - count + index), &given.at(0, from))?;
                 }
             }
-            return Ok(Rows::AtHand { rows, wanted: last });
+            return Ok(Rows::AtHand { rows, returned: last });
         }
         let all = if buffer.start == Start::Full { count } else { steps + count };
         let shape = [&[all], row.as_slice()].concat();
-        let wanted = scan.wanted_rows(buffer, all, 0);
+        let returned = scan.wanted_rows(buffer, all, 0);
         let trace = match used {
-            Use::Result(Some(place)) if wanted == (0..all) && place.level == level && place.has_rows_in_order() => {
+            Use::Result(Some(place)) if returned == (0..all) && place.level == level && place.has_rows_in_order() => {
                 place
             }
             _ => self.emitter.reserve_as(&shape, level, innermost),
@@ -212,7 +212,7 @@ impl Planner {
             let first = if buffer.start == Start::Full { 0 } else { scan.first_given_row(steps) };
             self.emitter.copy(&trace.part(0, first, count, 1), given)?;
         }
-        Ok(Rows::Trace { all: trace, wanted })
+        Ok(Rows::Trace { all: trace, returned })
     }
 
     fn row_shape(&self, scan: &Scan, buffer: usize) -> Result<Vec<usize>, Declined> {
@@ -383,18 +383,18 @@ impl Planner {
     }
 
     /// The rows of a buffer that are results.
-    fn rows_wanted(&mut self, scan: &Scan, rows: Rows) -> Result<Option<View>, Declined> {
+    fn returned_rows(&mut self, scan: &Scan, rows: Rows) -> Result<Option<View>, Declined> {
         Ok(match rows {
             Rows::None => None,
-            Rows::Trace { all, wanted } => Some(all.part(0, wanted.start, wanted.len(), 1)),
-            Rows::AtHand { rows, wanted } => {
-                let last = rows.part(0, rows.shape[0] - wanted, wanted, 1);
-                if !scan.reverse || wanted <= 1 {
+            Rows::Trace { all, returned } => Some(all.part(0, returned.start, returned.len(), 1)),
+            Rows::AtHand { rows, returned } => {
+                let last = rows.part(0, rows.shape[0] - returned, returned, 1);
+                if !scan.reverse || returned <= 1 {
                     return Ok(Some(last));
                 }
                 let turned = self.emitter.reserve(&last.shape, last.level);
-                for index in 0..wanted {
-                    self.emitter.copy(&turned.at(0, index), &last.at(0, wanted - 1 - index))?;
+                for index in 0..returned {
+                    self.emitter.copy(&turned.at(0, index), &last.at(0, returned - 1 - index))?;
                 }
                 Some(turned)
             }

@@ -1,4 +1,4 @@
-//! The planner: from a checked graph, with its sizes known, to a [`Plan`].
+//! The planner: from a checked graph, with its sizes as numbers, to a [`Plan`].
 //!
 //! `loops` lays out sequences, traces, states and carries and opens the loop, `while_loop` one that a condition ends;
 //! `choice` plans both branches of a choice; `ops` gives the meaning of each op on [`View`]s; `emit` makes instructions of
@@ -26,8 +26,9 @@ mod while_loop;
 
 use funcify::dispatch::Declined;
 
+use funcify::graph::ValueId;
 use funcify::types::Sizes;
-use funcify::{DType, Graph, HostTensor, ValueId};
+use funcify::{DType, Graph, HostTensor};
 
 use crate::plan::{Place, Plan, Split};
 use emit::Emitter;
@@ -81,7 +82,7 @@ impl Division {
     }
 }
 
-/// Plans a graph for sizes that are known.
+/// Plans a graph for these sizes.
 pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division) -> Result<GraphPlan, Declined> {
     if let Some(mut labels) = Labels::find(graph, sizes) {
         labels.lay_out(graph, sizes, division.least_lanes());
@@ -158,18 +159,18 @@ fn plan_parts(
 
 /// The one float type of a graph and its bodies.
 fn element_type(graph: &Graph) -> Result<DType, Declined> {
-    let mut found = None;
+    let mut element = None;
     let mut graphs = vec![graph];
     while let Some(graph) = graphs.pop() {
         for value in graph.values() {
             let dtype = graph.ty(value).dtype;
-            if dtype.is_float() && *found.get_or_insert(dtype) != dtype {
+            if dtype.is_float() && *element.get_or_insert(dtype) != dtype {
                 return Err(Declined::new("cast", "floats of two types"));
             }
         }
         graphs.extend(graph.nodes().iter().flat_map(|node| node.op.bodies()).map(|body| &**body));
     }
-    match found {
+    match element {
         Some(dtype @ (DType::F32 | DType::F64)) => Ok(dtype),
         Some(dtype) => Err(Declined::new("input", format!("elements of {dtype}"))),
         None => Err(Declined::new("input", "no floats")),

@@ -7,10 +7,11 @@
 
 use std::collections::HashMap;
 
+use funcify::Graph;
+use funcify::graph::{Node, ValueId};
 use funcify::ops::scan::{Scan, Start};
 use funcify::ops::{self, Op, ReduceKind};
 use funcify::types::Sizes;
-use funcify::{Graph, Node, ValueId};
 
 /// How many products of elements a product of matrices has at most for each index of an axis that lies innermost.
 const MOST_TERMS: usize = 64;
@@ -72,7 +73,7 @@ impl Labels {
                 labels.start(graph, sizes);
                 labels.start(&scan.body, sizes);
                 labels.set(&scan.body, scan.body.inputs()[param].value, Label::Axis(0));
-                if labels.spread(graph, sizes).is_ok() {
+                if labels.propagate(graph, sizes).is_ok() {
                     return Some(labels);
                 }
             }
@@ -136,7 +137,7 @@ impl Labels {
     }
 
     /// Labels all values, until nothing changes.
-    fn spread(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
+    fn propagate(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
         loop {
             let before = self.graphs.clone();
             self.pass(graph, sizes)?;
@@ -172,7 +173,7 @@ impl Labels {
     fn demand(&mut self, graph: &Graph, value: ValueId, label: Label) -> Result<(), Mixed> {
         match self.get(graph, value) {
             Label::Unknown => self.set(graph, value, label),
-            found if found == label => {}
+            own if own == label => {}
             _ => return Err(Mixed),
         }
         Ok(())

@@ -2,12 +2,13 @@
 //!
 //! A loop that adds the product of a step to a state, as backward loops do for each weight, reads and writes all of the state
 //! in each step. In a loop over strips around the loop over steps the products of a strip are one instruction behind its
-//! steps. What they multiply stays where it is, if it lies in a sequence or a trace, and else is kept for the strip.
+//! steps. What they multiply stays where it is, if it lies in a sequence or a trace, and else is copied for the strip.
 
+use funcify::Graph;
 use funcify::dispatch::Declined;
+use funcify::graph::{Source, ValueId};
 use funcify::ops::scan::Scan;
 use funcify::ops::{Binary, Op};
-use funcify::{Graph, ValueId};
 
 use super::Planner;
 use super::view::View;
@@ -21,8 +22,8 @@ pub(super) struct Strip {
     level: usize,
     /// Sums, and the two sides of the products that are added to them.
     waiting: Vec<(View, [View; 2])>,
-    /// What a step computes and is kept, and where.
-    kept: Vec<(View, View)>,
+    /// What a step computes, and its copies.
+    copies: Vec<(View, View)>,
 }
 
 impl Planner {
@@ -43,8 +44,8 @@ impl Planner {
     /// How many rows the product has that a step adds to a state, if it does so.
     fn rows_of_sum(&self, body: &Graph, state: ValueId, next: ValueId) -> Option<usize> {
         let node = |value| match body.source(value) {
-            funcify::Source::Node(node, _) => Some(body.node(node)),
-            funcify::Source::Input(_) => None,
+            Source::Node(node, _) => Some(body.node(node)),
+            Source::Input(_) => None,
         };
         let add = node(next).filter(|add| matches!(add.op, Op::Binary(Binary::Add)) && add.inputs.contains(&state))?;
         let product =
@@ -57,7 +58,7 @@ impl Planner {
     pub(super) fn open_strips(&mut self, steps: usize) -> Result<(), Declined> {
         self.emitter.blocks.open()?;
         self.strip =
-            Some(Strip { steps, level: self.emitter.blocks.depth() + 1, waiting: Vec::new(), kept: Vec::new() });
+            Some(Strip { steps, level: self.emitter.blocks.depth() + 1, waiting: Vec::new(), copies: Vec::new() });
         Ok(())
     }
 
@@ -79,27 +80,27 @@ impl Planner {
         let Some(level) = self.strip.as_ref().map(|strip| strip.level).filter(|level| state.level == *level) else {
             return self.emitter.sink(&state, (&sides[0], &sides[1]), (1, [0, 0]));
         };
-        let mut kept = Vec::with_capacity(2);
+        let mut lasting = Vec::with_capacity(2);
         for side in sides {
             let moves = side.steps[level - 2] != 0;
-            kept.push(if moves || side.level < level { side } else { self.kept_for_strip(side)? });
+            lasting.push(if moves || side.level < level { side } else { self.copy_for_strip(side)? });
         }
-        if let (Some(strip), Ok(sides)) = (&mut self.strip, <[View; 2]>::try_from(kept)) {
+        if let (Some(strip), Ok(sides)) = (&mut self.strip, <[View; 2]>::try_from(lasting)) {
             strip.waiting.push((state, sides));
         }
         Ok(())
     }
 
     /// A copy of what a step computes, for all steps of a strip.
-    fn kept_for_strip(&mut self, side: View) -> Result<View, Declined> {
+    fn copy_for_strip(&mut self, side: View) -> Result<View, Declined> {
         let Some(strip) = &mut self.strip else { return Ok(side) };
-        if let Some((_, row)) = strip.kept.iter().find(|(known, _)| known.is(&side)) {
+        if let Some((_, row)) = strip.copies.iter().find(|(from, _)| from.is(&side)) {
             return Ok(row.clone());
         }
         let shape = [&[strip.steps], side.shape.as_slice()].concat();
         let row = self.emitter.reserve(&shape, strip.level - 1).row(0, strip.level, 1);
         self.emitter.copy(&row, &side)?;
-        strip.kept.push((side, row.clone()));
+        strip.copies.push((side, row.clone()));
         Ok(row)
     }
 }

@@ -63,8 +63,8 @@ impl View {
         (view, step)
     }
 
-    /// Over the first `count` axes and over the others.
-    pub(super) fn halves(&self, count: usize) -> (View, View) {
+    /// The view over the first `count` axes and that over the others.
+    pub(super) fn split_axes(&self, count: usize) -> (View, View) {
         let (shape, strides) = (self.shape.split_at(count), self.strides.split_at(count));
         let of = |shape: &[usize], strides: &[usize]| View {
             shape: shape.to_vec(),
@@ -132,7 +132,7 @@ impl View {
 
     /// Whether the elements of each row of axis 0 lie one after the other.
     pub(super) fn has_rows_in_order(&self) -> bool {
-        self.halves(1.min(self.shape.len())).1.is_in_order()
+        self.split_axes(1.min(self.shape.len())).1.is_in_order()
     }
 
     /// Whether the elements lie one after the other.

@@ -8,12 +8,12 @@ use super::ops::{Argument, Scope};
 use super::view::View;
 
 impl Planner {
-    /// A loop. `wanted` tells which results are used; gives those.
+    /// A loop. `used` tells which results are used; gives those.
     pub(super) fn while_loop(
         &mut self,
         op: &While,
         operands: &[Argument],
-        wanted: &[bool],
+        used: &[bool],
     ) -> Result<Vec<Option<View>>, Declined> {
         let declined = |reason: String| Declined::new("while", reason);
         let most = match &op.bound {
@@ -24,7 +24,7 @@ impl Planner {
             },
         };
         let places = op.operands();
-        let mut carries = Vec::with_capacity(wanted.len());
+        let mut carries = Vec::with_capacity(used.len());
         for index in places.carries.clone() {
             let dtype = op.body.input_type(index).dtype;
             if !self.takes(dtype) {
@@ -55,6 +55,6 @@ impl Planner {
         let moves = inside.into_iter().zip(next).filter(|(carry, next)| !next.is(carry));
         self.moved(moves.collect())?;
         self.emitter.blocks.close_while(test, most);
-        Ok(carries.into_iter().zip(wanted).map(|(carry, wanted)| wanted.then_some(carry)).collect())
+        Ok(carries.into_iter().zip(used).map(|(carry, used)| used.then_some(carry)).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! Scratch memory: one allocation, kept between calls, whose regions start at cache lines.
+//! Scratch memory: one allocation that stays between calls, whose regions start at cache lines.
 
 use crate::float::Float;
 

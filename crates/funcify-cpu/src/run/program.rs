@@ -93,7 +93,7 @@ fn instructions(body: &[Node]) -> Option<Vec<Instruction>> {
     body.iter().map(instruction).collect()
 }
 
-/// Runs a program. Addresses are kept on the stack for up to some ten instructions a loop.
+/// Runs a program. Addresses are on the stack for up to some ten instructions a loop.
 pub(crate) fn run<T: MathTable, S: Simd>(
     simd: S,
     plan: &Plan,
@@ -139,7 +139,7 @@ struct Runner<'p, 'a, T, S> {
 }
 
 impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
-    /// Runs everything inside `level` loops, whose counters are known.
+    /// Runs everything inside `level` loops, whose counters are set.
     fn all(&mut self, runs: &[Run<T>], counters: [isize; DEPTH], level: usize) {
         for run in runs {
             if self.asked.is_stopped {

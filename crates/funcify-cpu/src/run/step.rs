@@ -88,7 +88,7 @@ pub(crate) fn step<T: MathTable, S: Simd>(
     if !elementwise {
         return heavy_step(simd, &mut access, target);
     }
-    // Each count on its own, so that the operands are found without a loop.
+    // Each count on its own, so that the operands are reached without a loop.
     let sources = match from.len() {
         1 => [access.source(0), Source::Same, Source::Same],
         2 => [access.source(0), access.source(1), Source::Same],

@@ -174,7 +174,7 @@ impl<'v, T> Others<'v, '_, T> {
     }
 }
 
-/// Borrows a place to write, and everything else to read. `columns` is where the other units of columns are kept.
+/// Borrows a place to write, and everything else to read. `columns` is where the other units of columns lie.
 #[inline(always)]
 pub(crate) fn borrow<'v, 'a, T>(
     views: &'v mut [View<'a, T>],

@@ -115,7 +115,7 @@ pub fn ssm_training(sizes: Channels) -> Workload {
     let own = operands(&mut plan, sizes);
     let mut scratch =
         |units, pitch| Operand::of(plan.region(Place::Scratch, units, pitch, Split::Parts(parts))).rows(tile);
-    let (y, kept) = (scratch(steps, tile), scratch(segments, matrix));
+    let (y, saved) = (scratch(steps, tile), scratch(segments, matrix));
     let (h, decay) = (scratch(segment + 1, matrix), scratch(segment, matrix));
     let [gh, q, da] = [0; 3].map(|_| scratch(1, matrix));
     let [gy, gs] = [0; 2].map(|_| scratch(1, tile));
@@ -162,13 +162,13 @@ pub fn ssm_training(sizes: Channels) -> Workload {
         vec![
             Op::Transpose.over(shape, own.transposed, &[own.a]),
             Op::Fill(0.0).over(shape, own.h, &[]),
-            repeat(segments, vec![copy(kept.step(0, 1), own.h), repeat(segment, forward)]),
+            repeat(segments, vec![copy(saved.step(0, 1), own.h), repeat(segment, forward)]),
             Op::Fill(0.0).over(shape, gh, &[]),
             Op::Fill(0.0).over(shape, da, &[]),
             repeat(
                 segments,
                 vec![
-                    copy(h, kept.at(segments - 1).step(0, -1)),
+                    copy(h, saved.at(segments - 1).step(0, -1)),
                     repeat(segment, advance(sizes, &own, again, places)),
                     repeat(segment, backward),
                 ],

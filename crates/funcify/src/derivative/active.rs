@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::error::Site;
+use crate::error::Result;
+use crate::fixpoint::fixpoint;
 use crate::graph::tracer::keep_names;
-use crate::graph::{Graph, Node, Replay, ValueId, at_site, emit, trace_body};
-use crate::ops::{Op, Unary};
+use crate::graph::{Failed, Graph, Node, Replay, ValueId, at_site, emit, trace_body};
+use crate::ops::{Bodied, Op, Unary};
 use crate::value::Value;
 
 /// Which values have a float type and depend on an input that is wanted, as far as the graph's structure says and
@@ -26,85 +27,81 @@ pub(crate) fn active_values(graph: &Graph, wanted: &[bool]) -> Vec<bool> {
 
 /// Whether a derivative goes through a node, from those of its operands through which it goes.
 fn leads_through(node: &Node, is_active: impl Fn(ValueId) -> bool) -> bool {
-    match &node.op {
-        Op::Unary(Unary::StopGradient) => false,
-        // What `backward` alone captures is no input of the function.
-        Op::Call(call) => node.inputs[..call.inputs().min(node.inputs.len())].iter().any(|input| is_active(*input)),
-        _ => node.inputs.iter().any(|input| is_active(*input)),
+    let mut active = node.inputs.iter().map(|input| is_active(*input));
+    match (&node.op, node.op.bodied()) {
+        (Op::Unary(Unary::StopGradient), _) => false,
+        (_, Some(op)) => op.leads_through(&active.collect::<Vec<bool>>()),
+        (_, None) => active.any(|active| active),
     }
 }
 
 /// [`active_values`] of a body's parameters, where results of a step are parameters of the next one: pairs of their
 /// numbers.
-pub(crate) fn active_params(body: &Graph, mut active: Vec<bool>, feeds: &[(usize, usize)]) -> Vec<bool> {
-    loop {
-        let before = active.clone();
-        let values = active_values(body, &active);
+pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, usize)]) -> Vec<bool> {
+    fixpoint(active, |active| {
+        let (values, mut active) = (active_values(body, active), active.clone());
         for (result, param) in feeds {
             active[*param] |= values[body.outputs()[*result].value.index()];
         }
-        if active == before {
-            return active;
-        }
-    }
+        active
+    })
 }
 
 impl Op {
     /// The op as the forward pass of a derivative by the operands that are wanted runs it. In its bodies, the nodes of
     /// `forward` take the place of each call through which the derivative goes, as they do outside of bodies: so the
     /// next derivative is that of these nodes, and not the rule again.
-    pub(crate) fn with_forward_rules(&self, wanted: &[bool]) -> Op {
+    pub(crate) fn with_forward_rules(&self, wanted: &[bool]) -> Result<Op, Failed> {
         let bodies = self.bodies();
-        if matches!(self, Op::Call(_)) || !bodies.iter().any(|body| has_rules(body)) {
-            return self.clone();
+        if !bodies.iter().any(|body| has_rules(body)) {
+            return Ok(self.clone());
         }
-        let replaced = |(body, active): (&Arc<Graph>, Vec<bool>)| match forward_graph(body, &active) {
-            Some(graph) if has_rules(body) => Arc::new(graph),
-            _ => body.clone(),
-        };
         let active = self.bodied().map_or(Vec::new(), |op| op.active_params(wanted));
-        self.with_bodies(bodies.into_iter().zip(active).map(replaced).collect())
+        let bodies = bodies.into_iter().zip(active).map(|(body, active)| forward_body(body, || active));
+        Ok(self.with_bodies(bodies.collect::<Result<_, Failed>>()?))
     }
+}
+
+/// [`Op::with_forward_rules`], for one body.
+pub(crate) fn forward_body(body: &Arc<Graph>, active: impl FnOnce() -> Vec<bool>) -> Result<Arc<Graph>, Failed> {
+    if !has_rules(body) {
+        return Ok(body.clone());
+    }
+    let active = active();
+    if active.contains(&true) { Ok(Arc::new(forward_graph(body, &active)?)) } else { Ok(body.clone()) }
 }
 
 /// Whether a graph, or a body in it, calls a function with a rule for reverse mode.
 fn has_rules(graph: &Graph) -> bool {
-    graph.nodes().iter().any(|node| match &node.op {
-        Op::Call(call) => call.is_replaced(),
-        op => op.bodies().into_iter().any(|body| has_rules(body)),
-    })
+    let is_rule = |op: &dyn Bodied| op.is_replaced() || op.bodies().into_iter().any(|body| has_rules(body));
+    graph.nodes().iter().any(|node| node.op.bodied().is_some_and(is_rule))
 }
 
-/// The graph as a forward pass runs it. Nothing after a failure, which is reported.
-fn forward_graph(graph: &Graph, wanted: &[bool]) -> Option<Graph> {
+/// The graph as a forward pass runs it.
+fn forward_graph(graph: &Graph, wanted: &[bool]) -> Result<Graph, Failed> {
     let input = |index: usize| (graph.input_name(index).to_string(), graph.input_type(index).clone());
     let params: Vec<_> = (0..graph.inputs().len()).map(input).collect();
     let closed = trace_body("forward", graph.name(), &params, |inputs| {
-        let results = run_forward(graph, inputs, wanted);
-        graph.outputs().iter().map(|output| output.name.clone()).zip(results).collect()
+        Ok(graph.named_outputs(run_forward(graph, inputs, wanted)?))
     })?;
-    Some(closed.graph)
+    Ok(closed.graph)
 }
 
 /// Adds the nodes of a graph that its outputs need to the open trace, as a forward pass runs them; gives its outputs.
-fn run_forward(graph: &Graph, inputs: &[Value], wanted: &[bool]) -> Vec<Value> {
+fn run_forward(graph: &Graph, inputs: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed> {
     let graph = &*graph.with_free_symbols();
     let active = active_values(graph, wanted);
     let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
-        if operands.iter().any(|operand| operand.is_failed()) {
-            return Vec::new();
-        }
         let is_active = node.outputs.iter().any(|output| active[output.index()]);
         let results = at_site(node.site, || match &node.op {
-            op if !is_active => emit(op.clone(), &operands, Site::Unknown),
-            Op::Call(call) => call.forward_pass(&operands).results,
+            op if !is_active => emit(op.clone(), &operands),
             op => {
                 let wanted: Vec<bool> = node.inputs.iter().map(|input| active[input.index()]).collect();
-                emit(op.with_forward_rules(&wanted), &operands, Site::Unknown)
+                op.emit_forward(&operands, &wanted)
             }
-        });
+        })?;
         keep_names(graph, node, results.iter().copied());
-        results
-    });
-    replayed.outputs(Value::failed)
+        Ok::<_, Failed>(results)
+    })?;
+    Ok(replayed.outputs()?)
 }

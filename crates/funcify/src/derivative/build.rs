@@ -1,17 +1,16 @@
 //! The entry points inside a trace: `grad(xs, |xs| loss)` and its family.
 
 use super::disconnected::disconnected;
-use super::{Choices, Dual, Tape, push_forward};
-use crate::error::{Place, Site};
-use crate::graph::tracer::{BodyTrace, ClosedBody};
-use crate::graph::{at_site, fail, inline, trace_body};
+use super::{Choices, Dual, Tape, primals, push_forward};
+use crate::error::{Place, Result, Site};
+use crate::graph::tracer::{BodyTrace, ClosedBody, check};
+use crate::graph::{Failed, Graph, at_site, fail, inline};
 use crate::host::HostTensor;
 use crate::ops::scan::CheckpointPolicy;
 use crate::ops::switch::switch;
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim, Shape, TensorType};
-use crate::value::constant;
-use crate::value::{Value, iota};
+use crate::value::{Value, constant, iota};
 use crate::vmap::vmap;
 
 /// What a gradient is where no path leads from the result to an input.
@@ -160,37 +159,63 @@ fn pull_back<X: Tree, Y: Tree>(
     let leaves = tree::leaves(&xs, "x");
     leaves.iter().for_each(|(name, value)| check_float(at, name, *value));
     let (closed, ys) = trace_function(at, &leaves, &xs, f);
-    let count = tree::leaves(&ys, "y").len();
-    let lost = || {
-        (tree::rebuild(&ys, &vec![Value::failed(); count]), tree::rebuild(&xs, &vec![Value::failed(); leaves.len()]))
-    };
-    let Some(closed) = closed else { return lost() };
-    let mut connected = vec![false; leaves.len()];
-    let results = derived(at, || {
-        let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(closed.captures.clone()).collect();
-        let wanted: Vec<bool> = (0..inputs.len()).map(|index| index < leaves.len()).collect();
-        let tape = Tape::record(&closed.graph, &inputs, &wanted, &options.choices);
-        let outputs = tape.outputs();
-        let given = tree::leaves(&cotangents(&tree::rebuild(&ys, &outputs)), "y");
-        check_cotangents(at, &outputs, &given);
-        let given = given.iter().map(|(_, value)| Some(*value).filter(|value| value.dtype().is_float()));
-        let pulled = tape.pull(&given.collect::<Vec<_>>());
-        let mut results = outputs;
-        for ((connected, cotangent), (_, leaf)) in connected.iter_mut().zip(pulled).zip(&leaves) {
-            *connected = cotangent.is_some();
-            results.push(cotangent.unwrap_or_else(|| leaf.zeros_like()));
-        }
-        results
+    let pulled = closed.and_then(|function| {
+        let sweep = Sweep::open(at, options, &leaves, &function)?;
+        let results = tree::rebuild(&ys, &sweep.results);
+        let given = at_site(at.site, || tree::leaves(&cotangents(&results), "y"));
+        sweep.close(&given)
     });
-    let Some(results) = results.filter(|results| results.len() == count + leaves.len()) else { return lost() };
-    for (index, ((name, value), connected)) in leaves.iter().zip(connected).enumerate() {
-        if !connected && options.disconnected == Disconnected::Error {
-            let component = format!("leaf `{name}`");
-            fail(&at.op, at.site, &[*value], |at| disconnected(at, &component, &closed.graph, index));
-        }
+    let (values, gradients) = pulled.unwrap_or_default();
+    (tree::rebuild(&ys, &values), tree::rebuild(&xs, &gradients))
+}
+
+/// A function in a trace of its own, which waits for the cotangents of its results.
+struct Sweep<'a> {
+    at: &'a Place,
+    options: &'a GradOptions,
+    leaves: &'a [(String, Value)],
+    function: &'a Graph,
+    trace: BodyTrace,
+    tape: Tape<'a>,
+    results: Vec<Value>,
+}
+
+impl<'a> Sweep<'a> {
+    fn open(
+        at: &'a Place,
+        options: &'a GradOptions,
+        leaves: &'a [(String, Value)],
+        function: &'a ClosedBody,
+    ) -> Result<Self, Failed> {
+        let (trace, _) = BodyTrace::open(at, "", &[]);
+        let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(function.captures.clone()).collect();
+        let wanted: Vec<bool> = (0..inputs.len()).map(|index| index < leaves.len()).collect();
+        let tape = at_site(at.site, || Tape::record(&function.graph, &inputs, &wanted, &options.choices))?;
+        Ok(Sweep { at, options, leaves, function: &function.graph, trace, results: tape.outputs()?, tape })
     }
-    let (values, gradients) = results.split_at(count);
-    (tree::rebuild(&ys, values), tree::rebuild(&xs, gradients))
+
+    /// The results of the function, and the cotangents of the leaves.
+    fn close(self, cotangents: &[(String, Value)]) -> Result<(Vec<Value>, Vec<Value>), Failed> {
+        let Sweep { at, leaves, .. } = self;
+        let count = self.results.len();
+        let pulled = at_site(at.site, || {
+            check_cotangents(at, &self.results, cotangents);
+            let floats = cotangents.iter().map(|(_, value)| Some(*value).filter(|value| value.dtype().is_float()));
+            self.tape.pull(&floats.collect::<Vec<_>>())
+        })?;
+        let or_zeros =
+            |(cotangent, (_, leaf)): (&Option<Value>, &(String, Value))| cotangent.unwrap_or_else(|| leaf.zeros_like());
+        let gradients: Vec<Value> = at_site(at.site, || pulled.iter().zip(leaves).map(or_zeros).collect());
+        let mut results = add_pruned(self.trace, &[self.results, gradients].concat())?;
+        for (index, ((name, value), cotangent)) in leaves.iter().zip(pulled).enumerate() {
+            if cotangent.is_none() && self.options.disconnected == Disconnected::Error {
+                let component = format!("leaf `{name}`");
+                return Err(fail(&at.op, at.site, &[*value], |at| disconnected(at, &component, self.function, index)));
+            }
+        }
+        let gradients = results.split_off(count);
+        Ok((results, gradients))
+    }
 }
 
 pub(super) fn check_float(at: &Place, name: &str, value: Value) {
@@ -243,32 +268,40 @@ pub(super) fn check_same_type(at: &Place, component: &str, value: Value, derivat
 #[track_caller]
 pub fn jvp<X: Tree, Y: Tree>(xs: X, tangents: X, f: impl FnOnce(X) -> Y) -> (Y, Y) {
     let at = Place::new("jvp", Site::caller());
-    let (leaves, directions) = (tree::leaves(&xs, "x"), tree::leaves(&tangents, "x"));
-    if leaves.len() != directions.len() {
-        let (expected, found) = (format!("{} leaves", leaves.len()), format!("{} leaves", directions.len()));
+    let leaves = tree::leaves(&xs, "x");
+    let duals = paired(&at, &leaves, &tree::leaves(&tangents, "x"));
+    let (closed, ys) = trace_function(&at, &leaves, &xs, f);
+    let pushed = closed.and_then(|function| pushed(&at, &function, duals));
+    let (values, tangents) = pushed.unwrap_or_default();
+    (tree::rebuild(&ys, &values), tree::rebuild(&ys, &tangents))
+}
+
+/// Leaves and their tangents, checked.
+fn paired(at: &Place, leaves: &[(String, Value)], tangents: &[(String, Value)]) -> Vec<Dual> {
+    if leaves.len() != tangents.len() {
+        let (expected, found) = (format!("{} leaves", leaves.len()), format!("{} leaves", tangents.len()));
         fail(&at.op, at.site, &[], |at| {
             at.mismatch("the structure of the tangents", expected, found, "give one tangent for each leaf")
         });
     }
-    let duals = leaves.iter().zip(&directions).map(|((name, primal), (_, tangent))| {
-        check_same_type(&at, &format!("the tangent of leaf `{name}`"), *primal, *tangent);
+    let dual = |((name, primal), (_, tangent)): (&(String, Value), &(String, Value))| {
+        check_same_type(at, &format!("the tangent of leaf `{name}`"), *primal, *tangent);
         Dual { primal: *primal, tangent: Some(*tangent).filter(|_| primal.dtype().is_float()) }
-    });
-    let duals: Vec<Dual> = duals.collect();
-    let (closed, ys) = trace_function(&at, &leaves, &xs, f);
-    let count = tree::leaves(&ys, "y").len();
-    let lost = || [(); 2].map(|()| tree::rebuild(&ys, &vec![Value::failed(); count])).into();
-    let Some(closed) = closed else { return lost() };
-    let results = derived(&at, || {
-        let captured = closed.captures.iter().map(|value| Dual::constant(*value));
-        let results = push_forward(&closed.graph, &duals.into_iter().chain(captured).collect::<Vec<_>>());
-        let tangents: Vec<Value> = results.iter().map(Dual::tangent_or_zeros).collect();
-        results.into_iter().map(|result| result.primal).chain(tangents).collect()
-    });
-    match results.filter(|results| results.len() == 2 * count) {
-        Some(results) => (tree::rebuild(&ys, &results[..count]), tree::rebuild(&ys, &results[count..])),
-        None => lost(),
-    }
+    };
+    leaves.iter().zip(tangents).map(dual).collect()
+}
+
+/// The results of a function of these leaves, and their tangents.
+fn pushed(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result<(Vec<Value>, Vec<Value>), Failed> {
+    let captured = function.captures.iter().map(|value| Dual::constant(*value));
+    let inputs: Vec<Dual> = leaves.into_iter().chain(captured).collect();
+    let (mut values, ()) = derived(at, || {
+        let results = push_forward(&function.graph, &inputs)?;
+        let tangents = results.iter().map(Dual::tangent_or_zeros);
+        Ok((primals(&results).into_iter().chain(tangents).collect(), ()))
+    })?;
+    let tangents = values.split_off(function.graph.outputs().len());
+    Ok((values, tangents))
 }
 
 /// The derivative of the gradient of `loss` along `vs`: the product of the Hessian and a vector, without the Hessian.
@@ -322,20 +355,32 @@ pub(super) fn trace_function<X: Tree, Y: Tree>(
     leaves: &[(String, Value)],
     xs: &X,
     f: impl FnOnce(X) -> Y,
-) -> (Option<ClosedBody>, Y) {
-    let params: Vec<(String, TensorType)> = leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
-    let is_lost = leaves.iter().any(|(_, value)| value.is_failed());
-    let (trace, values) = BodyTrace::open(at, "", &params);
+) -> (Result<ClosedBody, Failed>, Y) {
+    let (trace, values) = open_function(at, leaves);
     let ys = f(tree::rebuild(xs, &values));
     let closed = trace.close(&tree::leaves(&ys, "y"));
-    (closed.filter(|_| !is_lost), ys)
+    (check(&at.op, at.site, leaves.iter().map(|(_, value)| *value)).and(closed), ys)
+}
+
+fn open_function(at: &Place, leaves: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
+    let params: Vec<(String, TensorType)> = leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
+    BodyTrace::open(at, "", &params)
 }
 
 /// Traces a derivative on its own, leaves out what is not needed, and adds the rest to the open trace.
-pub(super) fn derived(at: &Place, f: impl FnOnce() -> Vec<Value>) -> Option<Vec<Value>> {
-    let closed = at_site(at.site, || {
-        let named = |values: Vec<Value>| values.into_iter().enumerate().map(|(i, value)| (format!("r{i}"), value));
-        trace_body(&at.op, "", &[], |_| named(f()).collect())
-    })?;
-    Some(inline(&closed.graph.pruned(), &closed.captures))
+/// `f` may give something beside it.
+pub(super) fn derived<T>(
+    at: &Place,
+    f: impl FnOnce() -> Result<(Vec<Value>, T), Failed>,
+) -> Result<(Vec<Value>, T), Failed> {
+    let (trace, _) = BodyTrace::open(at, "", &[]);
+    let (values, beside) = at_site(at.site, f)?;
+    Ok((add_pruned(trace, &values)?, beside))
+}
+
+/// Closes a trace with these results, leaves out what is not needed, and adds the rest to the enclosing one.
+fn add_pruned(trace: BodyTrace, results: &[Value]) -> Result<Vec<Value>, Failed> {
+    let named = results.iter().enumerate().map(|(index, value)| (format!("r{index}"), *value));
+    let closed = trace.close(&named.collect::<Vec<_>>())?;
+    inline(&closed.graph.pruned(), &closed.captures)
 }

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::build::trace_function;
-use crate::error::{Place, Site};
+use crate::error::{Place, Result, Site};
 use crate::graph::rules::OpenRule;
 use crate::graph::tracer::{self, BodyTrace, ClosedBody, depth};
-use crate::graph::{Graph, at_site, emit, fail};
+use crate::graph::{Failed, Graph, at_site, emit_at, fail};
 use crate::ops::call::check_sizes;
 use crate::ops::{Call, Rule};
 use crate::tree::{self, Tree};
@@ -70,11 +70,7 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
         Ok(tracing) => tracing,
         Err(done) => return done,
     };
-    let Some((forward, residuals)) = tracing.forward(forward) else { return tracing.lost() };
-    let Some(backward) = tracing.backward(&forward.graph, &residuals, backward) else { return tracing.lost() };
-    let captures = [forward.captures, backward.captures].concat();
-    let rule = Rule::Vjp { forward: pruned(forward.graph), backward: pruned(backward.graph) };
-    tracing.finish(rule, captures)
+    tree::rebuild_or_failed(&tracing.ys, tracing.with_vjp(forward, backward))
 }
 
 /// What `function` gives for `xs`, with a forward rule in place of its derivative, as JAX's `custom_jvp` with
@@ -114,8 +110,7 @@ pub fn custom_jvp<X: Tree, Y: Tree, T: Tree>(
         Ok(tracing) => tracing,
         Err(done) => return done,
     };
-    let Some(tangent) = tracing.tangent(tangent) else { return tracing.lost() };
-    tracing.finish(Rule::Jvp { tangent: pruned(tangent.graph) }, tangent.captures)
+    tree::rebuild_or_failed(&tracing.ys, tracing.with_jvp(tangent))
 }
 
 /// Without what a rule was offered and does not use.
@@ -142,27 +137,26 @@ struct Tracing<X, Y> {
 
 impl<X: Tree, Y: Tree> Tracing<X, Y> {
     /// Traces the function. The results themselves if it is called by its own rule, in a rule of the same function; or after
-    /// a failure, without types.
+    /// a failure.
     fn function(op: &str, site: Site, xs: X, function: impl FnOnce(X) -> Y) -> Result<Self, Y> {
         let at = Place::new(op, site);
         let leaves = tree::leaves(&xs, "x");
         let arguments: Typed = leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
         let (closed, ys) = trace_function(&at, &leaves, &xs, function);
         let names = tree::leaves(&ys, "y");
-        let lost = |ys: &Y| tree::rebuild(ys, &vec![Value::failed(); names.len()]);
-        let Some(function) = closed else { return Err(lost(&ys)) };
-        if let Err(error) = check_sizes(&at, "function", &function.graph) {
-            fail(&at.op, at.site, &[], |_| error);
-            return Err(lost(&ys));
-        }
-        if depth() > MAX_DEPTH {
-            fail(&at.op, at.site, &[], |at| {
+        let checked = closed.and_then(|function| {
+            let sizes = check_sizes(&at, "function", &function.graph);
+            sizes.map_err(|error| fail(&at.op, at.site, &[], |_| error))?;
+            if depth() <= MAX_DEPTH {
+                return Ok(function);
+            }
+            Err(fail(&at.op, at.site, &[], |at| {
                 let fix = "write the function's formula in the rule, or use the results that the rule is given";
                 let found = format!("rules in rules, {MAX_DEPTH} deep: it calls the function that it is the rule of");
                 at.mismatch("the rule", "one that is traced and ends", found, fix)
-            });
-            return Err(lost(&ys));
-        }
+            }))
+        });
+        let function = checked.map_err(|failed| tree::rebuild_or_failed(&ys, Err(failed)))?;
         let typed =
             |(index, (name, _)): (usize, &(String, Value))| (name.clone(), function.graph.output_type(index).clone());
         let results = names.iter().enumerate().map(typed).collect();
@@ -172,24 +166,39 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         let rule = OpenRule { site, function: text, level, says_itself: Cell::default(), inner: RefCell::default() };
         let tracing = Tracing { at, xs, ys, leaves, arguments, results, function, rule: Rc::new(rule) };
         match around {
-            Some(around) if around.level + 1 == COMPARED_RULES => Err(tracing.itself(&around, Vec::new())),
+            Some(around) if around.level + 1 == COMPARED_RULES => {
+                Err(tree::rebuild_or_failed(&tracing.ys, tracing.itself(&around, Vec::new())))
+            }
             _ => Ok(tracing),
         }
     }
 
+    /// Adds the call with a rule for reverse mode.
+    fn with_vjp<R: Tree, C: Tree>(
+        &self,
+        forward: impl FnOnce(X) -> (Y, R),
+        backward: impl FnOnce(R, Y) -> C,
+    ) -> Result<Vec<Value>, Failed> {
+        let (forward, residuals) = self.forward(forward)?;
+        let backward = self.backward(&forward.graph, &residuals, backward)?;
+        let captures = [forward.captures, backward.captures].concat();
+        self.finish(Rule::Vjp { forward: pruned(forward.graph), backward: pruned(backward.graph) }, captures)
+    }
+
+    /// Adds the call with a rule for forward mode.
+    fn with_jvp<T: Tree>(&self, tangent: impl FnOnce(X, Y, X) -> T) -> Result<Vec<Value>, Failed> {
+        let tangent = self.tangent(tangent)?;
+        self.finish(Rule::Jvp { tangent: pruned(tangent.graph) }, tangent.captures)
+    }
+
     /// Adds the call of the function in its own rule.
-    fn itself(&self, around: &OpenRule, captures: Vec<Value>) -> Y {
+    fn itself(&self, around: &OpenRule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         around.says_itself.set(true);
         self.call(Rule::Itself, captures)
     }
 
-    /// The results without types.
-    fn lost(&self) -> Y {
-        tree::rebuild(&self.ys, &vec![Value::failed(); self.results.len()])
-    }
-
     /// Traces `forward`, and gives the structure of its residuals.
-    fn forward<R: Tree>(&self, forward: impl FnOnce(X) -> (Y, R)) -> Option<(ClosedBody, R)> {
+    fn forward<R: Tree>(&self, forward: impl FnOnce(X) -> (Y, R)) -> Result<(ClosedBody, R), Failed> {
         let (trace, values) = self.open(&self.arguments);
         let (ys, residuals) = forward(tree::rebuild(&self.xs, &values));
         let found = tree::leaves(&ys, "y");
@@ -198,7 +207,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
             self.check_type(&format!("result `{name}` of `forward`"), expected, *value);
         }
         let outputs = [found, tree::leaves(&residuals, "r")].concat();
-        Some((trace.close(&outputs)?, residuals))
+        Ok((trace.close(&outputs)?, residuals))
     }
 
     /// Traces `backward`.
@@ -207,7 +216,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         forward: &Graph,
         residuals: &R,
         backward: impl FnOnce(R, Y) -> C,
-    ) -> Option<ClosedBody> {
+    ) -> Result<ClosedBody, Failed> {
         let names = tree::leaves(residuals, "r").into_iter().map(|(name, _)| name);
         let residual = |(index, name)| (name, forward.output_type(self.results.len() + index).clone());
         let residuals_typed: Typed = names.enumerate().map(residual).collect();
@@ -221,7 +230,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
     }
 
     /// Traces `tangent`.
-    fn tangent<T: Tree>(&self, tangent: impl FnOnce(X, Y, X) -> T) -> Option<ClosedBody> {
+    fn tangent<T: Tree>(&self, tangent: impl FnOnce(X, Y, X) -> T) -> Result<ClosedBody, Failed> {
         let params = [self.arguments.clone(), self.results.clone(), prefixed("tan", &self.arguments)].concat();
         let (trace, values) = self.open(&params);
         let (arguments, rest) = values.split_at(self.arguments.len());
@@ -244,7 +253,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
 
     /// Adds the call, with what its rule captures. In a rule of the same function, with a rule that says `itself`, it is
     /// that.
-    fn finish(self, rule: Rule, captures: Vec<Value>) -> Y {
+    fn finish(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let graphs = match &rule {
             Rule::Vjp { forward, backward } => vec![forward, backward],
             Rule::Jvp { tangent } => vec![tangent],
@@ -259,14 +268,13 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
             _ => {
                 let inner = self.rule.inner.borrow();
                 if !inner.is_empty() && inner.iter().any(|inner| *inner != text()) {
-                    fail(&self.at.op, self.at.site, &[], |at| {
+                    return Err(fail(&self.at.op, self.at.site, &[], |at| {
                         let (expected, found) =
                             ("the same rule at each call of the function", "another one in the rule");
                         let fix =
                             "let the rule follow from its arguments alone, or name the other function differently";
                         at.mismatch("a rule that calls its own function", expected, found, fix)
-                    });
-                    return self.lost();
+                    }));
                 }
                 self.call(rule, captures)
             }
@@ -274,16 +282,12 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
     }
 
     /// Adds the call.
-    fn call(&self, rule: Rule, captures: Vec<Value>) -> Y {
+    fn call(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let arguments = self.leaves.len();
         let values = self.leaves.iter().map(|(_, value)| *value);
         let operands: Vec<Value> = values.chain(self.function.captures.clone()).chain(captures).collect();
         let call = Call { function: Arc::new(self.function.graph.clone()), rule, arguments };
-        let results = emit(call, &operands, self.at.site);
-        if results.len() != self.results.len() {
-            return self.lost();
-        }
-        tree::rebuild(&self.ys, &results)
+        emit_at(call, &operands, self.at.site)
     }
 
     /// A tree of the derivatives of float leaves, and zeros for the others.
@@ -291,10 +295,10 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         let mut given = given.iter().copied();
         at_site(self.at.site, || {
             let derivative = |(_, ty): &(String, TensorType)| match ty.dtype.is_float() {
-                true => given.next().unwrap_or_else(Value::failed),
-                false => full(ty.shape.clone(), ty.dtype, 0.0),
+                true => given.next(),
+                false => Some(full(ty.shape.clone(), ty.dtype, 0.0)),
             };
-            tree::rebuild(of, &types.iter().map(derivative).collect::<Vec<_>>())
+            tree::rebuild(of, &types.iter().filter_map(derivative).collect::<Vec<_>>())
         })
     }
 

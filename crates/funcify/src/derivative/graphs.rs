@@ -5,12 +5,12 @@ use std::ops::RangeFull;
 
 use super::build::{Disconnected, GradOptions, check_loss};
 use super::disconnected::disconnected;
-use super::{Dual, Tape, jacobian, push_forward};
+use super::{Dual, Tape, jacobian, primals, push_forward};
 use crate::error::{Place, Result, Site};
-use crate::graph::{Graph, Output, at_site, fail, fresh_symbol, inline, tracer};
+use crate::graph::{Failed, Graph, Output, at_site, fail, fresh_symbol, inline, tracer};
 use crate::tree::Named;
 use crate::types::{Dim, Symbol, TensorType};
-use crate::value::Value;
+use crate::value::{Value, or_failed};
 
 /// The inputs of a graph by which it is differentiated: names, or `..` for all that have a float type.
 #[derive(Clone, Debug)]
@@ -81,14 +81,14 @@ impl Graph {
             return Err(at.mismatch("the loss", format!("one of the outputs {}", names.join(", ")), found, fix));
         };
         self.derive(at, wrt, |inputs, wanted| {
-            let tape = Tape::record(self, inputs, wanted, &options.choices);
-            let outputs = tape.outputs();
+            let tape = Tape::record(self, inputs, wanted, &options.choices)?;
+            let outputs = tape.outputs()?;
             check_loss(at, &format!("output `{}`", names[loss]), outputs[loss]);
             let cotangents: Vec<Option<Value>> =
                 outputs.iter().enumerate().map(|(index, value)| (index == loss).then(|| value.ones_like())).collect();
-            let gradients = self.named_cotangents(at, options, inputs, wanted, tape.pull(&cotangents));
+            let gradients = self.named_cotangents(at, options, inputs, wanted, tape.pull(&cotangents)?);
             let values = if with_values { outputs } else { Vec::new() };
-            self.named_outputs(values).into_iter().chain(gradients).collect()
+            Ok(self.named_outputs(values).into_iter().chain(gradients).collect())
         })
     }
 
@@ -108,12 +108,12 @@ impl Graph {
                     ty.dtype.is_float().then(|| further_input(&at, &format!("ct_{name}"), &ty))
                 })
                 .collect();
-            let tape = Tape::record(self, inputs, wanted, &options.choices);
+            let tape = Tape::record(self, inputs, wanted, &options.choices)?;
             let fitted =
                 |(index, given): (usize, &Option<Value>)| given.map(|value| fitted(value, self.output_type(index)));
             let cotangents: Vec<Option<Value>> = given.iter().enumerate().map(fitted).collect();
-            let gradients = self.named_cotangents(&at, &options, inputs, wanted, tape.pull(&cotangents));
-            self.named_outputs(tape.outputs()).into_iter().chain(gradients).collect()
+            let gradients = self.named_cotangents(&at, &options, inputs, wanted, tape.pull(&cotangents)?);
+            Ok(self.named_outputs(tape.outputs()?).into_iter().chain(gradients).collect())
         })
     }
 
@@ -133,14 +133,14 @@ impl Graph {
                 Dual { primal: *primal, tangent }
             };
             let duals: Vec<Dual> = inputs.iter().zip(wanted).enumerate().map(dual).collect();
-            let results = push_forward(self, &duals);
-            let mut outputs = self.named_outputs(results.iter().map(|result| result.primal).collect());
+            let results = push_forward(self, &duals)?;
+            let mut outputs = self.named_outputs(primals(&results));
             for (result, output) in results.iter().zip(self.outputs()) {
                 if self.ty(output.value).dtype.is_float() {
                     outputs.push((format!("tan_{}", output.name), result.tangent_or_zeros()));
                 }
             }
-            outputs
+            Ok(outputs)
         })
     }
 
@@ -205,12 +205,12 @@ impl Graph {
                     let value = jacobian(inputs[index], |x| {
                         let others = inputs.iter().enumerate();
                         let all: Vec<Value> = others.map(|(i, other)| if i == index { x } else { *other }).collect();
-                        inline(&alone, &all)[0]
+                        or_failed(inline(&alone, &all), 1)[0]
                     });
                     outputs.push((format!("jac_{}_{}", output.name, self.input_name(index)), value));
                 }
             }
-            outputs
+            Ok(outputs)
         })
     }
 
@@ -247,7 +247,7 @@ impl Graph {
         &self,
         at: &Place,
         wrt: &Wrt,
-        f: impl FnOnce(&[Value], &[bool]) -> Vec<(String, Value)>,
+        f: impl FnOnce(&[Value], &[bool]) -> Result<Vec<(String, Value)>, Failed>,
     ) -> Result<Graph> {
         self.checked()?;
         let wanted = self.wanted(at, wrt)?;
@@ -258,12 +258,12 @@ impl Graph {
                 tracer::input(self.input_name(index), self.input_type(index).clone(), is_static, at.site)
             };
             let inputs: Vec<Value> = (0..self.inputs().len()).map(input).collect();
-            let mut outputs = at_site(at.site, || f(&inputs, &wanted));
+            let mut outputs = at_site(at.site, || f(&inputs, &wanted))?;
             for index in 1..outputs.len() {
                 let taken = |name: &str| outputs[..index].iter().any(|(other, _)| other == name);
                 outputs[index].0 = free_name(&outputs[index].0, taken);
             }
-            Named(outputs)
+            Ok(Named(outputs))
         })?;
         Ok(graph.pruned())
     }
@@ -289,10 +289,6 @@ impl Graph {
             wanted[index] = true;
         }
         Ok(wanted)
-    }
-
-    pub(super) fn named_outputs(&self, values: Vec<Value>) -> Vec<(String, Value)> {
-        self.outputs().iter().map(|output| output.name.clone()).zip(values).collect()
     }
 
     fn named_cotangents(
@@ -343,9 +339,6 @@ fn further_input(at: &Place, name: &str, ty: &TensorType) -> Value {
 
 /// A cotangent cut to the rows that the loop has given.
 fn fitted(value: Value, ty: &TensorType) -> Value {
-    if value.is_failed() {
-        return value;
-    }
     let differ = |axis: &usize| value.shape()[*axis] != ty.shape[*axis];
     let axes: Vec<usize> = (0..ty.rank()).filter(differ).collect();
     axes.into_iter().fold(value, |value, axis| value.slice(axis as i64, Dim::from(0)..ty.shape[axis].clone()))

@@ -1,31 +1,35 @@
 //! The forward sweep: a graph in the open trace, with the tangents of its values.
 
-use super::Dual;
-use crate::error::Site;
-use crate::graph::tracer::{has_failed, keep_names};
-use crate::graph::{Graph, Replay, at_site, emit};
+use super::{Dual, primals};
+use crate::error::{Result, Site};
+use crate::graph::tracer::{check, keep_names};
+use crate::graph::{Failed, Graph, Replay, at_site, emit};
 use crate::ops::{Op, OpRules};
 use crate::value::Value;
 
 /// Adds the nodes of `graph` that its outputs need to the open trace, and their tangents; gives its outputs.
-pub(crate) fn jvp(graph: &Graph, inputs: &[Dual]) -> Vec<Dual> {
+pub(crate) fn jvp(graph: &Graph, inputs: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let graph = &*graph.with_free_symbols();
     let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
-        let results = at_site(node.site, || jvp_node(&node.op, &operands));
+        let results = at_site(node.site, || jvp_node(&node.op, &operands))?;
         keep_names(graph, node, results.iter().map(|result| result.primal));
-        results
-    });
-    replayed.outputs(|| Dual::constant(Value::failed()))
+        Ok::<_, Failed>(results)
+    })?;
+    Ok(replayed.outputs()?)
 }
 
-/// Applies the rule of one op, if any operand has a tangent. Nothing after a failure.
-fn jvp_node(op: &Op, operands: &[Dual]) -> Vec<Dual> {
-    if has_failed() || operands.iter().any(|operand| operand.primal.is_failed()) {
-        return Vec::new();
+/// Applies the rule of one op, if any operand has a tangent. It is given values that have not failed, and gives such.
+fn jvp_node(op: &Op, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+    check(op.name(), Site::Unknown, values(operands))?;
+    if operands.iter().all(|operand| operand.tangent.is_none()) {
+        return Ok(emit(op.clone(), &primals(operands))?.into_iter().map(Dual::constant).collect());
     }
-    if operands.iter().any(|operand| operand.tangent.is_some()) {
-        return op.jvp(operands);
-    }
-    let values: Vec<Value> = operands.iter().map(|operand| operand.primal).collect();
-    emit(op.clone(), &values, Site::Unknown).into_iter().map(Dual::constant).collect()
+    let results = op.jvp(operands)?;
+    check(op.name(), Site::Unknown, values(&results))?;
+    Ok(results)
+}
+
+/// The values, and the tangents that there are.
+fn values(duals: &[Dual]) -> impl Iterator<Item = Value> {
+    duals.iter().flat_map(|dual| [Some(dual.primal), dual.tangent]).flatten()
 }

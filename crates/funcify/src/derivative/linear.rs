@@ -4,8 +4,9 @@
 //! is taken. So it is taken nowhere: those inputs are parameters of a body, of which no value is needed in the end. If one
 //! is needed, the program's derivative depends on it, and the program is not linear in it.
 
-use super::{Choices, Tape};
-use crate::graph::{Graph, inline, trace_body};
+use super::{Choices, Cotangents, Tape};
+use crate::error::Result;
+use crate::graph::{Failed, Graph, inline, trace_body};
 use crate::types::TensorType;
 use crate::value::Value;
 
@@ -18,24 +19,17 @@ pub(super) struct Transpose {
     pub(super) passes: Vec<bool>,
 }
 
-/// Why there is no transpose.
-pub(super) enum NoTranspose {
-    /// The graph is not linear in the inputs, as far as its derivative tells: steps such as those of `sign` hide it.
-    NotLinear,
-    /// Something failed, which is reported.
-    Failed,
-}
-
 impl Transpose {
     /// The transpose with respect to the inputs that have no value. `cotangents` is given the values of the parameters, and
-    /// gives the cotangents of the outputs.
+    /// gives the cotangents of the outputs. `None` if the graph is not linear in these inputs, as far as its derivative tells:
+    /// steps such as those of `sign` hide it.
     pub(super) fn of(
         graph: &Graph,
         inputs: &[Option<Value>],
         params: &[(String, TensorType)],
         choices: &Choices,
         cotangents: impl FnOnce(&[Value]) -> Vec<Option<Value>>,
-    ) -> Result<Transpose, NoTranspose> {
+    ) -> Result<Option<Transpose>, Failed> {
         let linear: Vec<usize> = (0..inputs.len()).filter(|index| inputs[*index].is_none()).collect();
         let absent = |index: &usize| (graph.input_name(*index).to_string(), graph.input_type(*index).clone());
         let all: Vec<(String, TensorType)> = params.iter().cloned().chain(linear.iter().map(absent)).collect();
@@ -44,11 +38,10 @@ impl Transpose {
         let closed = trace_body("transpose", "", &all, |values| {
             let (params, absent) = values.split_at(params.len());
             let mut absent = absent.iter().copied();
-            let mut next = || absent.next().unwrap_or_else(Value::failed);
             let wanted: Vec<bool> = inputs.iter().map(Option::is_none).collect();
-            let inputs: Vec<Value> = inputs.iter().map(|input| input.unwrap_or_else(&mut next)).collect();
+            let inputs: Vec<Value> = inputs.iter().filter_map(|input| input.or_else(|| absent.next())).collect();
             let given = cotangents(params);
-            let pulled = Tape::record(graph, &inputs, &wanted, choices).pull(&given);
+            let pulled = Tape::record(graph, &inputs, &wanted, choices)?.pull(&given)?;
             let needed = graph.needed_inputs(&given.iter().map(Option::is_some).collect::<Vec<bool>>());
             let mut outputs = Vec::new();
             for (passes, index) in passes.iter_mut().zip(&linear) {
@@ -56,11 +49,10 @@ impl Transpose {
                 is_linear &= *passes || !needed[*index];
                 outputs.extend(pulled[*index].map(|value| (format!("ct_{}", graph.input_name(*index)), value)));
             }
-            outputs
-        });
-        let closed = closed.ok_or(NoTranspose::Failed)?;
+            Ok(outputs)
+        })?;
         let graph = closed.graph.pruned_without(params.len()..all.len()).filter(|_| is_linear);
-        Ok(Transpose { graph: graph.ok_or(NoTranspose::NotLinear)?, captures: closed.captures, passes })
+        Ok(graph.map(|graph| Transpose { graph, captures: closed.captures, passes }))
     }
 }
 
@@ -71,13 +63,9 @@ pub(crate) fn transposed(
     inputs: &[Option<Value>],
     cotangents: &[Option<Value>],
     choices: &Choices,
-) -> Option<Vec<Option<Value>>> {
-    match Transpose::of(graph, inputs, &[], choices, |_| cotangents.to_vec()) {
-        Ok(Transpose { graph, captures, passes }) => {
-            let mut results = inline(&graph, &captures).into_iter();
-            Some(passes.into_iter().map(|passes| if passes { results.next() } else { None }).collect())
-        }
-        Err(NoTranspose::NotLinear) => None,
-        Err(NoTranspose::Failed) => Some(vec![None; inputs.iter().filter(|input| input.is_none()).count()]),
-    }
+) -> Result<Option<Cotangents>, Failed> {
+    let transpose = Transpose::of(graph, inputs, &[], choices, |_| cotangents.to_vec())?;
+    let Some(Transpose { graph, captures, passes }) = transpose else { return Ok(None) };
+    let mut results = inline(&graph, &captures)?.into_iter();
+    Ok(Some(passes.into_iter().map(|passes| if passes { results.next() } else { None }).collect()))
 }

@@ -8,15 +8,15 @@
 use std::collections::BTreeSet;
 
 use super::build::{check_same_type, derived, trace_function};
-use super::linear::{NoTranspose, Transpose};
+use super::linear::Transpose;
 use super::{Choices, GradOptions, Tape, Wrt, no_derivative};
 use crate::error::{Place, Result, Site};
 use crate::graph::tracer::{self, keep_names};
-use crate::graph::{Graph, Node, Output, Replay, ValueId, at_site, emit, fail, trace_body, uses_any};
+use crate::graph::{Failed, Graph, Node, Output, Replay, ValueId, at_site, emit, fail, trace_body, uses_any};
 use crate::ops::scan::CheckpointPolicy;
 use crate::tree::{self, Named, Tree};
 use crate::types::{DType, Dim, Symbol, TensorType};
-use crate::value::{Value, full, iota};
+use crate::value::{Value, full, iota, or_failed};
 
 /// A graph's derivative at some inputs.
 pub(super) struct Split {
@@ -41,7 +41,7 @@ pub(super) struct Recorded {
 
 impl Split {
     /// Adds a graph to the open trace, for its derivative by the inputs that are `wanted`, in the same trace or apart from
-    /// it. Nothing after a failure.
+    /// it.
     pub(super) fn record(
         at: &Place,
         graph: &Graph,
@@ -49,8 +49,8 @@ impl Split {
         wanted: &[bool],
         choices: &Choices,
         is_apart: bool,
-    ) -> Option<Recorded> {
-        let tape = Tape::record(graph, inputs, wanted, choices);
+    ) -> Result<Recorded, Failed> {
+        let tape = Tape::record(graph, inputs, wanted, choices)?;
         let is_float = |output: &&Output| graph.ty(output.value).dtype.is_float();
         let typed = |output: &Output| (output.name.clone(), graph.ty(output.value).clone());
         let floats: Vec<(String, TensorType)> = graph.outputs().iter().filter(is_float).map(typed).collect();
@@ -60,32 +60,27 @@ impl Split {
         let pull = trace_body(&at.op, "", &floats, |cotangents| {
             let mut given = cotangents.iter().copied();
             let given = graph.outputs().iter().map(|output| if is_float(&output) { given.next() } else { None });
-            let pulled = tape.pull(&given.collect::<Vec<_>>());
+            let pulled = tape.pull(&given.collect::<Vec<_>>())?;
             reached.extend((0..directions.len()).filter(|place| pulled[directions[*place]].is_some()));
             let named = directions.iter().filter_map(|index| Some((format!("ct_{index}"), pulled[*index]?)));
-            named.collect()
+            Ok(named.collect())
         })?;
         let direction = |index: &usize| (format!("tan_{}", graph.input_name(*index)), graph.input_type(*index).clone());
         let params: Vec<(String, TensorType)> = directions.iter().map(direction).collect();
         let absent = floats.iter().map(|_| None);
         let given: Vec<Option<Value>> = absent.chain(pull.captures.iter().copied().map(Some)).collect();
         let along = |tangents: &[Value]| reached.iter().map(|place| Some(tangents[*place])).collect();
-        let transpose = match Transpose::of(&pull.graph.pruned(), &given, &params, choices, along) {
-            Ok(transpose) => transpose,
-            Err(NoTranspose::Failed) => return None,
-            Err(NoTranspose::NotLinear) => {
-                let reason = "a rule of a `custom_vjp` in it is not linear in the cotangents";
-                let fix = "use `vjp`, which asks for no more than the rule gives";
-                no_derivative(&at.op, &[], "the function", reason, fix);
-                return None;
-            }
+        let Some(transpose) = Transpose::of(&pull.graph.pruned(), &given, &params, choices, along)? else {
+            let reason = "a rule of a `custom_vjp` in it is not linear in the cotangents";
+            let fix = "use `vjp`, which asks for no more than the rule gives";
+            return Err(no_derivative(&at.op, &[], "the function", reason, fix));
         };
-        let (split, saved) = Split::of(transpose, params.len(), is_apart);
-        Some(Recorded { outputs: tape.outputs(), saved, split })
+        let (split, saved) = Split::of(transpose, params.len(), is_apart)?;
+        Ok(Recorded { outputs: tape.outputs()?, saved, split })
     }
 
     /// Adds what does not depend on the tangents, the first inputs, to the open trace; gives what is saved of it.
-    fn of(transpose: Transpose, tangents: usize, is_apart: bool) -> (Split, Vec<Value>) {
+    fn of(transpose: Transpose, tangents: usize, is_apart: bool) -> Result<(Split, Vec<Value>), Failed> {
         let Transpose { graph, captures, passes: connected } = transpose;
         let count = graph.values().count();
         let (mut linear, mut fixed) = (vec![false; count], vec![false; count]);
@@ -118,24 +113,23 @@ impl Split {
             graph.values().filter(|value| fixed[value.index()] && used_again[value.index()]).collect();
         let mut values = Replay::new(&graph, []);
         graph.inputs()[tangents..].iter().zip(&captures).for_each(|(input, value)| values.set(input.value, *value));
-        let values = with_nodes(values, &graph, &once);
-        let mut results: Vec<Value> = saved.iter().map(|id| values.get(*id).unwrap_or_else(Value::failed)).collect();
+        let values = with_nodes(values, &graph, &once)?;
+        let mut results = saved.iter().map(|id| values.value(*id)).collect::<Result<Vec<Value>>>()?;
         // A vector of that size keeps the loop that gives a size, and tells it to a graph of its own.
         let sizes = sizes(&graph, tangents, &again);
         let sizes = sizes.iter().filter(|size| is_apart || size.name().starts_with('$'));
         results.extend(sizes.map(|symbol| iota(Dim::symbol(symbol), DType::U8)));
-        (Split { graph, saved, again, connected }, results)
+        Ok((Split { graph, saved, again, connected }, results))
     }
 
     /// Adds the tangents of the float outputs to the open trace; `None` for those that do not depend on the inputs.
-    pub(super) fn apply(&self, tangents: &[Value], saved: &[Value]) -> Vec<Option<Value>> {
+    pub(super) fn apply(&self, tangents: &[Value], saved: &[Value]) -> Result<Vec<Option<Value>>, Failed> {
         let graph = &self.graph;
         let mut values = Replay::new(graph, tangents.iter().copied());
         self.saved.iter().zip(saved).for_each(|(id, value)| values.set(*id, *value));
-        let values = with_nodes(values, graph, &self.again);
-        let mut outputs = graph.outputs().iter();
-        let mut next = || outputs.next().and_then(|output| values.get(output.value));
-        self.connected.iter().map(|connected| if *connected { next() } else { None }).collect()
+        let values = with_nodes(values, graph, &self.again)?;
+        let mut outputs = values.outputs()?.into_iter();
+        Ok(self.connected.iter().map(|connected| if *connected { outputs.next() } else { None }).collect())
     }
 }
 
@@ -159,11 +153,11 @@ fn sizes(graph: &Graph, known: usize, which: &[bool]) -> BTreeSet<Symbol> {
 }
 
 /// Adds some nodes of a graph to the open trace.
-fn with_nodes<'g>(values: Replay<'g, Value>, graph: &Graph, which: &[bool]) -> Replay<'g, Value> {
+fn with_nodes<'g>(values: Replay<'g, Value>, graph: &Graph, which: &[bool]) -> Result<Replay<'g, Value>, Failed> {
     values.some(which, |_, node, operands| {
-        let results = at_site(node.site, || emit(node.op.clone(), &operands, Site::Unknown));
+        let results = at_site(node.site, || emit(node.op.clone(), &operands))?;
         keep_names(graph, node, results.iter().copied());
-        results
+        Ok(results)
     })
 }
 
@@ -177,7 +171,7 @@ pub struct LinearMap<X, Y> {
     ys: Y,
     results: Vec<Value>,
     saved: Vec<Value>,
-    split: Option<Split>,
+    split: Result<Split, Failed>,
     of: std::marker::PhantomData<fn(X)>,
 }
 
@@ -201,17 +195,15 @@ impl<X: Tree, Y: Tree> LinearMap<X, Y> {
             check_same_type(&at, &format!("the tangent of leaf `{name}`"), *value, *tangent);
             floats.extend(value.dtype().is_float().then_some(*tangent));
         }
-        let Some(split) = self.split.as_ref().filter(|_| floats.iter().all(|tangent| !tangent.is_failed())) else {
-            return tree::rebuild(&self.ys, &vec![Value::failed(); self.results.len()]);
-        };
-        at_site(at.site, || {
-            let mut pushed = split.apply(&floats, &self.saved).into_iter();
+        let pushed = at_site(at.site, || {
+            let mut pushed = self.split.as_ref().map_err(|failed| *failed)?.apply(&floats, &self.saved)?.into_iter();
             let tangent = |result: &Value| {
                 let tangent = if result.dtype().is_float() { pushed.next().flatten() } else { None };
                 tangent.unwrap_or_else(|| result.zeros_like())
             };
-            tree::rebuild(&self.ys, &self.results.iter().map(tangent).collect::<Vec<_>>())
-        })
+            Ok(self.results.iter().map(tangent).collect())
+        });
+        tree::rebuild_or_failed(&self.ys, pushed)
     }
 }
 
@@ -251,20 +243,19 @@ fn linearized<X: Tree, Y: Tree>(at: Place, choices: &Choices, xs: X, f: impl FnO
     let leaves = tree::leaves(&xs, "x");
     let (closed, ys) = trace_function(&at, &leaves, &xs, f);
     let count = tree::leaves(&ys, "y").len();
-    let mut split = None;
-    let results = closed.and_then(|closed| {
+    let recorded = closed.and_then(|closed| {
         derived(&at, || {
             let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(closed.captures.clone()).collect();
             let is_wanted = |(index, value): (usize, &Value)| index < leaves.len() && value.dtype().is_float();
             let wanted: Vec<bool> = inputs.iter().enumerate().map(is_wanted).collect();
-            let Some(recorded) = Split::record(&at, &closed.graph, &inputs, &wanted, choices, false) else {
-                return Vec::new();
-            };
-            split = Some(recorded.split);
-            [recorded.outputs, recorded.saved].concat()
+            let recorded = Split::record(&at, &closed.graph, &inputs, &wanted, choices, false)?;
+            Ok(([recorded.outputs, recorded.saved].concat(), recorded.split))
         })
     });
-    let mut results = results.filter(|_| split.is_some()).unwrap_or_else(|| vec![Value::failed(); count]);
+    let (mut results, split) = match recorded {
+        Ok((results, split)) => (results, Ok(split)),
+        Err(failed) => (or_failed(Err(failed), count), Err(failed)),
+    };
     let saved = results.split_off(count);
     let (ys, kept) = (tree::rebuild(&ys, &results), tree::rebuild(&ys, &results));
     (ys, LinearMap { leaves, ys: kept, results, saved, split, of: std::marker::PhantomData })
@@ -297,15 +288,13 @@ impl Graph {
         let wrt = wrt.into();
         let mut split = None;
         let forward = self.derive(&at, &wrt, |inputs, wanted| {
-            let Some(recorded) = Split::record(&at, self, inputs, wanted, &options.choices, true) else {
-                return Vec::new();
-            };
+            let recorded = Split::record(&at, self, inputs, wanted, &options.choices, true)?;
             split = Some(recorded.split);
             let residuals = recorded.saved.into_iter().enumerate();
             let residuals = residuals.map(|(index, value)| (format!("residual_{index}"), value));
-            self.named_outputs(recorded.outputs).into_iter().chain(residuals).collect()
+            Ok(self.named_outputs(recorded.outputs).into_iter().chain(residuals).collect())
         })?;
-        let Some(split) = split else { return Ok((forward.clone(), forward)) };
+        let split = split.ok_or_else(|| forward.nothing_gives("the derivative".into()))?;
         let wanted = self.wanted(&at, &wrt)?;
         let linear = tracer::build(self.name(), at.site, |_| {
             tracer::reserve_symbols(&forward);
@@ -318,12 +307,12 @@ impl Graph {
             let residuals: Vec<Value> = residuals.map(declare).collect();
             at_site(at.site, || {
                 let floats = self.outputs().iter().filter(|output| self.ty(output.value).dtype.is_float());
-                let named = floats.zip(split.apply(&tangents, &residuals)).map(|(output, tangent)| {
+                let named = floats.zip(split.apply(&tangents, &residuals)?).map(|(output, tangent)| {
                     let ty = self.ty(output.value);
                     let tangent = tangent.unwrap_or_else(|| full(ty.shape.clone(), ty.dtype, 0.0));
                     (format!("tan_{}", output.name), tangent)
                 });
-                Named(named.collect())
+                Ok(Named(named.collect()))
             })
         })?;
         linear.checked()?;

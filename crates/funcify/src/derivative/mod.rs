@@ -26,7 +26,7 @@ mod record;
 mod tests;
 mod vjp;
 
-pub(crate) use active::{active_params, active_values};
+pub(crate) use active::{active_params, active_values, forward_body};
 pub use build::{
     Disconnected, GradOptions, checkpoint, grad, grad_with, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vjp_with,
 };
@@ -37,11 +37,11 @@ pub(crate) use jvp::jvp as push_forward;
 pub(crate) use linear::transposed;
 pub use linearize::{LinearMap, linearize, linearize_with};
 pub use pullback::{BackwardInput, Pullback};
-pub(crate) use record::{Forward, Record};
+pub(crate) use record::{Forward, Record, no_record};
 pub(crate) use vjp::Tape;
 
-use crate::error::{Error, Site};
-use crate::graph::{emit, fail};
+use crate::error::{Error, Result, Site};
+use crate::graph::{Failed, emit, fail};
 use crate::ops::Op;
 use crate::value::Value;
 
@@ -60,11 +60,23 @@ impl Dual {
         Dual { primal, tangent: None }
     }
 
+    /// Values with their tangents: after each value that has one stands its tangent.
+    pub(crate) fn paired(values: impl IntoIterator<Item = Value>, has_tangent: &[bool]) -> Vec<Dual> {
+        let mut values = values.into_iter();
+        let mut next = |has_tangent: &bool| {
+            Some(Dual { primal: values.next()?, tangent: if *has_tangent { values.next() } else { None } })
+        };
+        has_tangent.iter().filter_map(&mut next).collect()
+    }
+
     /// The tangent, zeros if there is none.
     pub fn tangent_or_zeros(&self) -> Value {
         self.tangent.unwrap_or_else(|| self.primal.zeros_like())
     }
 }
+
+/// The cotangents of several values, in their order; `None` where nothing passes.
+pub type Cotangents = Vec<Option<Value>>;
 
 /// What a reverse rule knows of the forward pass.
 #[derive(Clone, Copy, Debug)]
@@ -83,35 +95,34 @@ pub struct VjpContext<'a> {
 
 impl VjpContext<'_> {
     /// The derivative of an operand if it is wanted, for each of the operands.
-    pub fn each<const N: usize>(&self, of: [&dyn Fn() -> Option<Value>; N]) -> Vec<Option<Value>> {
+    pub fn each<const N: usize>(&self, of: [&dyn Fn() -> Option<Value>; N]) -> Cotangents {
         of.iter().zip(self.wanted).map(|(of, wanted)| if *wanted { of() } else { None }).collect()
     }
 
     /// No cotangents: nothing leads through the op.
-    pub fn none(&self) -> Vec<Option<Value>> {
+    pub fn none(&self) -> Cotangents {
         vec![None; self.operands.len()]
     }
 }
 
 /// The forward rule of an op through which no derivative passes.
-pub fn jvp_none(op: impl Into<Op>, operands: &[Dual]) -> Vec<Dual> {
+pub fn jvp_none(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     jvp_with(op, operands, |_, results| vec![None; results.len()])
 }
 
 /// The forward rule of an op that is linear in its float operands together: the op itself, on their tangents.
-pub fn jvp_linear(op: impl Into<Op>, operands: &[Dual]) -> Vec<Dual> {
+pub fn jvp_linear(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let op = op.into();
-    jvp_with(op.clone(), operands, |_, results| {
-        if results.iter().all(|result| !result.dtype().is_float()) {
-            return vec![None; results.len()];
-        }
-        let tangents = operands.iter().map(|operand| match operand.primal.dtype().is_float() {
-            true => operand.tangent_or_zeros(),
-            false => operand.primal,
-        });
-        let tangents: Vec<Value> = tangents.collect();
-        emit(op, &tangents, Site::Unknown).into_iter().map(Some).collect()
-    })
+    let results = emit(op.clone(), &primals(operands))?;
+    if results.iter().all(|result| !result.dtype().is_float()) {
+        return Ok(results.into_iter().map(Dual::constant).collect());
+    }
+    let tangents = operands.iter().map(|operand| match operand.primal.dtype().is_float() {
+        true => operand.tangent_or_zeros(),
+        false => operand.primal,
+    });
+    let tangents = emit(op, &tangents.collect::<Vec<Value>>())?.into_iter().map(Some);
+    Ok(results.into_iter().zip(tangents).map(|(primal, tangent)| Dual { primal, tangent }).collect())
 }
 
 /// A forward rule: adds the op, and the tangents of its results by `tangents`, which is given the operands' values and
@@ -120,18 +131,20 @@ pub fn jvp_with(
     op: impl Into<Op>,
     operands: &[Dual],
     tangents: impl FnOnce(&[Value], &[Value]) -> Vec<Option<Value>>,
-) -> Vec<Dual> {
-    let values: Vec<Value> = operands.iter().map(|operand| operand.primal).collect();
-    let results = emit(op, &values, Site::Unknown);
-    if results.iter().any(|result| result.is_failed()) {
-        return results.into_iter().map(Dual::constant).collect();
-    }
+) -> Result<Vec<Dual>, Failed> {
+    let values = primals(operands);
+    let results = emit(op, &values)?;
     let tangents = tangents(&values, &results);
-    results.into_iter().zip(tangents).map(|(primal, tangent)| Dual { primal, tangent }).collect()
+    Ok(results.into_iter().zip(tangents).map(|(primal, tangent)| Dual { primal, tangent }).collect())
 }
 
-/// Remembers that an op has no derivative, as the error of the program that is built.
-pub fn no_derivative(op: &str, operands: &[Value], component: &str, reason: &str, fix: &str) -> Value {
+/// The values without their tangents.
+pub(crate) fn primals(operands: &[Dual]) -> Vec<Value> {
+    operands.iter().map(|operand| operand.primal).collect()
+}
+
+/// That an op has no derivative, as the error of the program that is built.
+pub fn no_derivative(op: &str, operands: &[Value], component: &str, reason: &str, fix: &str) -> Failed {
     fail(op, Site::Unknown, operands, |at| Error::NoDerivative {
         at: at.boxed(),
         component: component.to_string(),

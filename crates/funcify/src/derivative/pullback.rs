@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::build::GradOptions;
 use super::graphs::{Wrt, free_name};
 use crate::error::{Error, Result, Site};
+use crate::fixpoint::fixpoint;
 use crate::graph::{Graph, Output, Replay, Source, ValueId, uses_any};
 use crate::host::HostTensor;
 use crate::ops::{Broadcast, Constant, Op};
@@ -44,7 +45,8 @@ impl Graph {
     /// `vjp`.
     ///
     /// ```
-    /// use funcify::{GradOptions, Graph, HostTensor, BackwardInput, evaluate};
+    /// use funcify::derivative::BackwardInput;
+    /// use funcify::{GradOptions, Graph, HostTensor, evaluate};
     ///
     /// let graph = Graph::build("double_exp", |g| g.input("x", "f64[]").exp().exp())?;
     /// let pullback = graph.pullback(["x"], GradOptions::new())?;
@@ -140,7 +142,7 @@ impl<'a> Cut<'a> {
             values.set(value, backward.push_input(&name, joint.ty(value).clone(), false));
             takes.push(taken);
         }
-        let values = values.try_some(&self.in_backward, |_, node, operands| {
+        let values = values.some(&self.in_backward, |_, node, operands| {
             let results = backward.push_node(node.op.clone(), &operands, node.site)?;
             backward.keep_names(joint, node, &results);
             Ok::<_, Error>(results)
@@ -189,9 +191,8 @@ impl<'a> Cut<'a> {
     fn known_sizes(&self) -> BTreeSet<Symbol> {
         let taken = self.joint.values().filter(|value| self.taken[value.index()]);
         let dims: Vec<&Dim> = taken.flat_map(|value| self.joint.ty(value).shape.dims()).collect();
-        let mut known = BTreeSet::new();
-        loop {
-            let before = known.len();
+        fixpoint(BTreeSet::new(), |known| {
+            let mut known: BTreeSet<Symbol> = known.clone();
             for dim in &dims {
                 let symbols = dim.symbols();
                 let mut unknown = symbols.into_iter().filter(|symbol| !known.contains(*symbol));
@@ -199,10 +200,8 @@ impl<'a> Cut<'a> {
                     known.insert(symbol.clone());
                 }
             }
-            if known.len() == before {
-                return known;
-            }
-        }
+            known
+        })
     }
 
     /// The output whose cotangent an input is: outputs of float types have one each, in their order.

@@ -1,12 +1,13 @@
 //! What forward passes keep for reverse rules.
 
-use crate::graph::ValueId;
+use super::no_derivative;
+use crate::graph::{Failed, ValueId};
 use crate::ops::scan::LoopRecord;
 use crate::value::Value;
 
 /// An op that a forward pass has added.
 pub(crate) struct Forward {
-    /// Its results. None after a failure.
+    /// Its results.
     pub(crate) results: Vec<Value>,
     /// What its reverse rule is given besides operands and results.
     pub(crate) record: Record,
@@ -22,7 +23,7 @@ impl Forward {
 /// What an op keeps, each kind its own.
 #[derive(Debug)]
 pub(crate) enum Record {
-    /// Nothing: operands and results are enough, or the op did not run.
+    /// Nothing: operands and results are enough.
     Nothing,
     /// Of a loop.
     Loop(LoopRecord),
@@ -32,4 +33,10 @@ pub(crate) enum Record {
     Steps(Value),
     /// Of a function with a reverse rule of its own: what its `forward` gave after the results.
     Residuals(Vec<Value>),
+}
+
+/// The error of a reverse rule whose forward pass has kept something else for it.
+pub(crate) fn no_record(op: &str) -> Failed {
+    let fix = "differentiate a program that `Graph::check` accepts";
+    no_derivative(op, &[], "the op", "its forward pass has not kept what its reverse rule takes", fix)
 }

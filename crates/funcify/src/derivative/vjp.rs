@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use super::active::active_values;
-use super::{Choices, Record, VjpContext, add};
-use crate::error::Site;
-use crate::graph::tracer::{has_failed, keep_name};
-use crate::graph::{Graph, Node, ValueId, at_site, emit};
+use super::{Choices, Cotangents, Record, VjpContext, add};
+use crate::error::Result;
+use crate::graph::tracer::{check, keep_name};
+use crate::graph::{Failed, Graph, Node, ValueId, at_site, emit};
 use crate::ops::OpRules;
 use crate::types::TensorType;
 use crate::value::Value;
@@ -27,7 +27,12 @@ pub(crate) struct Tape<'a> {
 impl<'a> Tape<'a> {
     /// Adds the nodes of `graph` that its outputs need to the open trace. Cotangents of the inputs that are `wanted` will
     /// be asked for.
-    pub(crate) fn record(graph: &'a Graph, inputs: &[Value], wanted: &[bool], choices: &'a Choices) -> Self {
+    pub(crate) fn record(
+        graph: &'a Graph,
+        inputs: &[Value],
+        wanted: &[bool],
+        choices: &'a Choices,
+    ) -> Result<Self, Failed> {
         Tape::record_with(graph, inputs, wanted, choices, &[])
     }
 
@@ -38,13 +43,13 @@ impl<'a> Tape<'a> {
         wanted: &[bool],
         choices: &'a Choices,
         known: &[(ValueId, Value)],
-    ) -> Self {
+    ) -> Result<Self, Failed> {
         let mut tape = Tape::of(graph.with_free_symbols(), wanted, choices);
         for (id, value) in known {
             tape.values[id.index()] = Some(*value);
         }
-        tape.run(inputs);
-        tape
+        tape.run(inputs)?;
+        Ok(tape)
     }
 
     /// A graph of which nothing was added yet.
@@ -61,7 +66,7 @@ impl<'a> Tape<'a> {
     }
 
     /// Adds the nodes.
-    fn run(&mut self, inputs: &[Value]) {
+    fn run(&mut self, inputs: &[Value]) -> Result<(), Failed> {
         let graph = self.graph.clone();
         for (input, value) in graph.inputs().iter().zip(inputs) {
             self.values[input.value.index()] = Some(*value);
@@ -72,11 +77,10 @@ impl<'a> Tape<'a> {
             if !live[index] || (!node.outputs.is_empty() && node.outputs.iter().all(is_known)) {
                 continue;
             }
-            let operands = self.all(&node.inputs);
-            if has_failed() || operands.iter().any(|operand| operand.is_failed()) {
-                continue;
-            }
-            let results = at_site(node.site, || self.run_node(index, node, &operands));
+            let operands = self.all(&node.inputs)?;
+            check(node.op.name(), node.site, operands.iter().copied())?;
+            let results = at_site(node.site, || self.run_node(index, node, &operands))?;
+            check(node.op.name(), node.site, results.iter().copied())?;
             for (output, result) in node.outputs.iter().zip(results) {
                 if let Some(name) = graph.value_name(*output) {
                     keep_name(result, name);
@@ -84,54 +88,56 @@ impl<'a> Tape<'a> {
                 self.values[output.index()].get_or_insert(result);
             }
         }
+        Ok(())
     }
 
     /// Adds one node; gives its results.
-    fn run_node(&mut self, index: usize, node: &Node, operands: &[Value]) -> Vec<Value> {
+    fn run_node(&mut self, index: usize, node: &Node, operands: &[Value]) -> Result<Vec<Value>, Failed> {
         if !node.outputs.iter().any(|output| self.active[output.index()]) {
-            return emit(node.op.clone(), operands, Site::Unknown);
+            return emit(node.op.clone(), operands);
         }
         let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty()).collect();
         let wanted = wanted(node, &self.active);
-        if let Some(program) = node.op.bodied().and_then(|op| op.differentiated_as(&types, self.choices)) {
+        if let Some(program) = node.op.bodied().map_or(Ok(None), |op| op.differentiated_as(&types, self.choices))? {
             let mut tape = Tape::of(Cow::Owned(program), &wanted, self.choices);
-            tape.run(operands);
-            let results = tape.outputs();
+            tape.run(operands)?;
+            let results = tape.outputs()?;
             self.instead[index] = Some(tape);
-            return results;
+            return Ok(results);
         }
-        let forward = node.op.forward(operands, &wanted, self.choices);
+        let forward = node.op.forward(operands, &wanted, self.choices)?;
         self.records[index] = forward.record;
-        forward.results
+        Ok(forward.results)
     }
 
     /// What a value of the graph is in the trace.
-    pub(crate) fn value(&self, id: ValueId) -> Value {
-        self.values[id.index()].unwrap_or_else(Value::failed)
+    pub(crate) fn value(&self, id: ValueId) -> Result<Value, Failed> {
+        let nothing = || self.graph.nothing_gives(format!("value {}", id.index()));
+        Ok(self.values[id.index()].ok_or_else(nothing)?)
     }
 
-    fn all(&self, ids: &[ValueId]) -> Vec<Value> {
+    fn all(&self, ids: &[ValueId]) -> Result<Vec<Value>, Failed> {
         ids.iter().map(|id| self.value(*id)).collect()
     }
 
     /// The outputs of the graph.
-    pub(crate) fn outputs(&self) -> Vec<Value> {
+    pub(crate) fn outputs(&self) -> Result<Vec<Value>, Failed> {
         self.graph.outputs().iter().map(|output| self.value(output.value)).collect()
     }
 
     /// Adds the cotangents of the inputs to the open trace, from those of the outputs. `None` for an input to which no
     /// cotangent leads.
-    pub(crate) fn pull(&self, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    pub(crate) fn pull(&self, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         self.pull_through(&self.active, cotangents)
     }
 
     /// [`pull`](Tape::pull), of fewer inputs than were wanted when the graph was recorded.
-    pub(crate) fn pull_to(&self, wanted: &[bool], cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    pub(crate) fn pull_to(&self, wanted: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         self.pull_through(&active_values(&self.graph, wanted), cotangents)
     }
 
     /// Goes back through the values that are active.
-    fn pull_through(&self, active: &[bool], cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    fn pull_through(&self, active: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let graph = &self.graph;
         let mut sums: Vec<Option<Value>> = vec![None; self.values.len()];
         for (output, cotangent) in graph.outputs().iter().zip(cotangents) {
@@ -143,11 +149,11 @@ impl<'a> Tape<'a> {
         for (index, node) in graph.nodes().iter().enumerate().rev() {
             let of_results: Vec<Option<Value>> =
                 node.outputs.iter().map(|output| sums[output.index()].take()).collect();
-            let (operands, results) = (self.all(&node.inputs), self.all(&node.outputs));
-            let lost = operands.iter().chain(of_results.iter().flatten()).any(|value| value.is_failed());
-            if lost || has_failed() || of_results.iter().all(Option::is_none) {
+            if of_results.iter().all(Option::is_none) {
                 continue;
             }
+            let (operands, results) = (self.all(&node.inputs)?, self.all(&node.outputs)?);
+            check(node.op.name(), node.site, of_results.iter().flatten().copied())?;
             let wanted = wanted(node, active);
             let context = VjpContext {
                 operands: &operands,
@@ -158,17 +164,19 @@ impl<'a> Tape<'a> {
             };
             at_site(node.site, || {
                 let contributions = match &self.instead[index] {
-                    Some(tape) => tape.pull(&of_results),
-                    None => node.op.vjp(&context, &of_results),
+                    Some(tape) => tape.pull(&of_results)?,
+                    None => node.op.vjp(&context, &of_results)?,
                 };
+                check(node.op.name(), node.site, contributions.iter().flatten().copied())?;
                 for ((input, contribution), wanted) in node.inputs.iter().zip(contributions).zip(&wanted) {
                     if *wanted {
                         sums[input.index()] = add(sums[input.index()], contribution);
                     }
                 }
-            });
+                Ok::<_, Failed>(())
+            })?;
         }
-        graph.inputs().iter().map(|input| sums[input.value.index()]).collect()
+        Ok(graph.inputs().iter().map(|input| sums[input.value.index()]).collect())
     }
 }
 

@@ -1,9 +1,9 @@
 //! The associative scan: the odd-even recursion, whose batches of combinations are the backend's programs.
 //!
 //! Combine the elements in pairs, scan the half as many combinations, and combine its results with the elements between
-//! (Blelloch, "Prefix sums and their applications"; JAX's `lax.associative_scan`). One program serves every length. What is made
-//! of pairs has all leaves, what is spread those alone whose running combinations are used: of the factors of an affine
-//! recurrence there are none.
+//! (Blelloch, "Prefix sums and their applications"; JAX's `lax.associative_scan`). One program serves every length.
+//! The up-sweep, which combines pairs, has all leaves; the down-sweep, which gives the running combinations, has those
+//! alone that are used: of the factors of an affine recurrence there are none.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::cancel::Ran;
 use crate::error::{Place, Result};
 use crate::types::{Sizes, Symbol, TensorType};
 
-/// An associative scan with its compiled programs on whole halves.
+/// An associative scan with its two sweeps, compiled.
 pub(super) struct AssociativeNode<B: Backend> {
     pub(super) at: Place,
     pub(super) reverse: bool,
@@ -25,9 +25,9 @@ pub(super) struct AssociativeNode<B: Backend> {
     /// The symbol that is the number of pairs.
     pub(super) pairs: Symbol,
     /// From the rows of the pairs: the combination of each pair.
-    pub(super) combine: Arc<Program<B>>,
+    pub(super) up_sweep: Arc<Program<B>>,
     /// From the results at every other row and the pairs of the rows between: the results at both, of the needed leaves.
-    pub(super) spread: Arc<Program<B>>,
+    pub(super) down_sweep: Arc<Program<B>>,
 }
 
 impl<B: Backend> AssociativeNode<B> {
@@ -68,8 +68,8 @@ impl<B: Backend> AssociativeNode<B> {
         let (pairs, between) = (count / 2, (count - 1) / 2);
         let start = if self.reverse { count - 2 * pairs } else { 0 };
         let arguments = self.rows(run, &xs, start, 2 * pairs)?;
-        let combined = self.call(run, &self.combine, pairs, [arguments.as_slice(), captured].concat(), ran)?;
-        let known = self.level(run, combined, captured, ran)?;
+        let combined = self.call(run, &self.up_sweep, pairs, [arguments.as_slice(), captured].concat(), ran)?;
+        let of_pairs = self.level(run, combined, captured, ran)?;
 
         let mut results: Vec<Vec<Part<B::Tensor>>> = of_needed.iter().map(|_| Vec::with_capacity(3)).collect();
         let (own, rest) = if self.reverse { (count - 1, 0) } else { (0, between) };
@@ -77,13 +77,14 @@ impl<B: Backend> AssociativeNode<B> {
             results.iter_mut().zip(parts).for_each(|(result, part)| result.push(Part::Block(part)));
         };
         let own = self.rows(run, &of_needed, own, 1)?;
-        let rest = if pairs > between { self.rows(run, &known, rest, 1)? } else { Vec::new() };
+        let rest = if pairs > between { self.rows(run, &of_pairs, rest, 1)? } else { Vec::new() };
         let mut inner = Vec::new();
         if between > 0 {
-            let known = self.rows(run, &known, if self.reverse { pairs - between } else { 0 }, between)?;
+            let of_pairs = self.rows(run, &of_pairs, if self.reverse { pairs - between } else { 0 }, between)?;
             let start = if self.reverse { count - 1 - 2 * between } else { 1 };
             let elements = self.rows(run, &xs, start, 2 * between)?;
-            inner = self.call(run, &self.spread, between, [known.as_slice(), &elements, captured].concat(), ran)?;
+            inner =
+                self.call(run, &self.down_sweep, between, [of_pairs.as_slice(), &elements, captured].concat(), ran)?;
         }
         let order = if self.reverse { [rest, inner, own] } else { [own, inner, rest] };
         order.into_iter().for_each(&mut push);

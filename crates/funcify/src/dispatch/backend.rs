@@ -110,18 +110,18 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// waited for.
     fn wait(&self) {}
 
-    /// What is compiled as a whole where loops are left to the backend. What is not, runs as the conversion of loops says.
+    /// What is compiled as a whole where loops are left to the backend. What is not, runs as the lowering rule of loops says.
     fn compiles(&self) -> Compiles {
         Compiles::Nothing
     }
 
-    /// Compiles a program, or a loop of one, as a whole for sizes that are known; or says which op stands in the way.
+    /// Compiles a program, or a loop of one, as a whole for the sizes of a call; or says which op stands in the way.
     fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         let _ = whole;
         Err(Declined::new(self.name(), "the backend compiles no loops"))
     }
 
-    /// A kernel for ops that have no registered conversion. Only the reference backend has one.
+    /// A kernel for ops that have no lowering rule. Only the reference backend has one.
     fn fallback(&self) -> Option<Kernel<Self>> {
         None
     }
@@ -198,8 +198,8 @@ impl TrackedCall<'_> {
     /// What the backend makes of the function at its first such call, and keeps for the next.
     pub fn made<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = made.clone().and_then(|known| known.downcast().ok()) {
-            return Ok(known);
+        if let Some(earlier) = made.clone().and_then(|made| made.downcast().ok()) {
+            return Ok(earlier);
         }
         let new = Arc::new(make()?);
         *made = Some(new.clone());
@@ -237,8 +237,9 @@ impl StackType {
 /// How the loops of a program run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LoopStrategy {
-    /// Each loop compiled, if the [backend](Backend::compiles) does that and can compile it; else as the backend's conversion
-    /// of it says. Where that unrolls, loops whose number of steps is known are unrolled, and the others run from the host.
+    /// Each loop compiled, if the [backend](Backend::compiles) does that and can compile it; else as the backend's lowering
+    /// rule of `scan` says. Where that unrolls, loops with a static number of steps are unrolled, and the others run
+    /// from the host.
     #[default]
     Auto,
     /// One body after the other in a straight line, compiled for the sizes of a call.

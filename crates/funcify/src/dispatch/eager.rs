@@ -1,7 +1,7 @@
 //! One op on its own: how a backend's kernels are compared with the reference evaluation, op by op.
 
 use super::backend::{Backend, KernelCall};
-use super::registry::{Conversion, Conversions};
+use super::registry::{check_rules, kernel_of};
 use crate::error::{BackendError, Error, Place, Result, Site};
 use crate::host::HostTensor;
 use crate::ops::{Op, OpRules};
@@ -14,12 +14,8 @@ pub fn run_op<B: Backend>(backend: &B, op: &Op, inputs: &[HostTensor]) -> Result
     let types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();
     let outputs = op.infer(&at, &types)?;
     let failed = |error| execution_error(&at, backend.name(), error);
-    let kernel = match (Conversions::of(backend, &at)?.get(op.name(), &at), backend.fallback()) {
-        (Ok(Conversion::Kernel(kernel)), _) => *kernel,
-        (_, Some(fallback)) => fallback,
-        (Err(error), None) => return Err(error),
-        (Ok(_), None) => return Err(failed("a loop has no kernel".into())),
-    };
+    check_rules(backend, &at)?;
+    let kernel = kernel_of(backend, op.name(), &at)?.ok_or_else(|| failed("a loop has no kernel".into()))?;
     let sizes = Sizes::new();
     let call = KernelCall { op, backend, inputs: &types, outputs: &outputs, sizes: &sizes, at: &at };
     let operands = inputs.iter().map(|tensor| backend.upload(tensor)).collect::<Result<_, _>>().map_err(failed)?;

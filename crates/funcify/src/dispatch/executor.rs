@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::backend::{Backend, Compiles, LoopStrategy};
 use super::function::{CompileCounts, CompileOptions, Function};
 use super::profile::Profile;
-use super::registry::{converted_ops, registered_strategy};
+use super::registry::{lowered_ops, registered_strategy};
 use super::report::Report;
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::Graph;
@@ -21,8 +21,8 @@ pub trait Executor: Send + Sync {
     /// Compiles a graph.
     fn compile(&self, graph: &Graph, options: CompileOptions) -> Result<Box<dyn Executable>>;
 
-    /// The names of the ops that the backend converts, sorted.
-    fn converted_ops(&self) -> Vec<&'static str>;
+    /// The names of the ops that the backend has lowering rules for, sorted.
+    fn lowered_ops(&self) -> Vec<&'static str>;
 
     /// How its loops run that are not compiled, if the user does not say.
     fn loop_strategy(&self) -> LoopStrategy;
@@ -30,7 +30,7 @@ pub trait Executor: Send + Sync {
     /// What it compiles as a whole.
     fn compiles(&self) -> Compiles;
 
-    /// Whether it also runs ops that have no conversion, by their reference evaluation.
+    /// Whether it also runs ops that have no lowering rule, by their reference evaluation.
     fn has_fallback(&self) -> bool;
 
     /// Why the device cannot hold tensors of this dtype or rank, if it cannot.
@@ -45,7 +45,7 @@ pub trait Executable: Send + Sync {
     /// Runs on host tensors, and tells what the call spent, instruction by instruction.
     fn profile(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)>;
 
-    /// How often it was compiled, and how often a compiled program was found.
+    /// How often it was compiled, and how often a cached program was used.
     fn counts(&self) -> CompileCounts;
 
     /// How many instructions the program for the last call has.
@@ -64,8 +64,8 @@ impl<B: Backend> Executor for B {
         Ok(Box::new(Function::compile_with(graph, self, options)?))
     }
 
-    fn converted_ops(&self) -> Vec<&'static str> {
-        converted_ops::<B>()
+    fn lowered_ops(&self) -> Vec<&'static str> {
+        lowered_ops::<B>()
     }
 
     fn loop_strategy(&self) -> LoopStrategy {
@@ -117,7 +117,7 @@ pub struct BackendEntry {
 
 inventory::collect!(BackendEntry);
 
-/// Makes a backend known by name: `register_backend!("candle", || Ok(Candle::cpu()));`
+/// Registers a backend by its name: `register_backend!("candle", || Ok(Candle::cpu()));`
 #[macro_export]
 macro_rules! register_backend {
     ($name:literal, || $open:expr) => {
@@ -155,10 +155,10 @@ pub fn open_backend(name: &str) -> Result<Arc<dyn Executor>> {
         (Some(entry), None) => (entry.open)(),
         (Some(_), Some(_)) => Err(unusable("two linked crates register it", "remove one of them".into())),
         (None, _) => {
-            let known = backend_names().join(", ");
+            let names = backend_names().join(", ");
             Err(unusable(
                 "no linked crate registers it",
-                format!("name one of these: {known}; or link the backend's crate"),
+                format!("name one of these: {names}; or link the backend's crate"),
             ))
         }
     }

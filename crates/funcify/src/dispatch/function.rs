@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::backend::{Backend, Compiles, Declined, LoopStrategy, TrackedCall};
+use super::backend::{Backend, Compiles, LoopStrategy, TrackedCall};
 use super::eager::execution_error;
 use super::ledger::Memory;
-use super::lower::{Lowering, Settings};
+use super::lower::{Lowering, Notes, Settings};
 use super::profile::{Profile, Profiler};
 use super::program::{Program, Run};
-use super::registry::Conversions;
-use super::report::{LoopReport, Report, count_ops};
+use super::registry::{check_rules, rule_of};
+use super::report::{Report, count_ops};
+use super::whole::live;
 use crate::cancel::Watch;
 use crate::derivative::GradOptions;
 use crate::error::{Error, Place, Result, Site};
@@ -28,17 +29,17 @@ use crate::types::{DType, Shape, Sizes, TensorType};
 /// How a graph is compiled.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// The strategy of all loops, left to the backend by default. Forced to be unrolled, a loop whose number of steps is not known from sizes, constants
-    /// and static inputs is an error, `StepCountNotStatic`; one that ends early, by an `until` or a condition, needs a
-    /// largest number that is. Forced to be compiled, a loop that the backend cannot compile runs natively, and
+    /// The strategy of all loops, left to the backend by default. Forced to be unrolled, a loop whose number of steps is not
+    /// static (does not follow from sizes, constants and static inputs) is an error, `StepCountNotStatic`; one that ends early,
+    /// by an `until` or a condition, needs a static largest number. Forced to be compiled, a loop that the backend cannot compile runs natively, and
     /// [`Function::report`] says why.
     pub strategy: LoopStrategy,
     /// How many instructions an unrolled program may have before it is an error.
     pub max_kernels: usize,
-    /// How many specialised programs are kept; the one unused for longest goes first.
+    /// How many specialised programs are cached; the one unused for longest goes first.
     pub max_programs: usize,
     /// How many bytes of tensors a call may hold at once before it is an error, `OverBudget`; without a number, as many as
-    /// [`memory_budget`](crate::memory_budget) says.
+    /// [`memory_budget`](crate::memory::memory_budget) says.
     pub memory_budget: Option<u64>,
     /// How the graph is [rewritten](crate::rewrite) before it is compiled, by default by all rules. Where loops are compiled as a
     /// whole, `hoisting`, `sums_over_steps` and `cumulative` are left out: that does their work for some steps at a time, which
@@ -73,7 +74,7 @@ impl CompileOptions {
     }
 
     /// The memory budget, in bytes.
-    fn budget(&self) -> u64 {
+    pub(super) fn budget(&self) -> u64 {
         self.memory_budget.unwrap_or_else(memory_budget)
     }
 }
@@ -86,14 +87,14 @@ const OF_COMPILED_LOOPS: &[&str] = &["hoisting", "sums_over_steps", "cumulative"
 pub struct CompileCounts {
     /// How many programs were compiled.
     pub compiled: usize,
-    /// How many calls found their program.
+    /// How many calls had a cached program.
     pub reused: usize,
 }
 
 /// A graph compiled for a backend.
 ///
 /// A program whose loops run natively serves every size. One with unrolled loops is compiled anew for the sizes of a
-/// call that it has not met, and kept for the next call with them. The same holds for the values of those static inputs
+/// call that it has not met, and cached for the next call with them. The same holds for the values of those static inputs
 /// that decide how a program is laid out.
 pub struct Function<B: Backend> {
     graph: Arc<Graph>,
@@ -103,7 +104,6 @@ pub struct Function<B: Backend> {
     rewrites: BTreeMap<&'static str, usize>,
     backend: B,
     options: CompileOptions,
-    conversions: Conversions<B>,
     /// Whether programs depend on the sizes of a call.
     unrolls: bool,
     cache: Mutex<Vec<Entry<B>>>,
@@ -126,15 +126,14 @@ struct Entry<B: Backend> {
 /// A program with what is told about it.
 struct Compiled<B: Backend> {
     program: Program<B>,
-    loops: Vec<LoopReport>,
-    declined: Option<Declined>,
+    notes: Notes,
     time: Duration,
-    /// The most that its plan holds at once with the sizes of the last call, if they are known.
+    /// The most that its plan holds at once with the sizes of the last call, if the plan gives it.
     peak: Mutex<Option<(Sizes, Option<u64>)>>,
 }
 
 impl<B: Backend> Function<B> {
-    /// Compiles a graph. An op without a conversion, and a type that the device cannot hold, are found here.
+    /// Compiles a graph. An op without a lowering rule, and a type that the device cannot hold, are errors here.
     #[track_caller]
     pub fn compile(graph: &Graph, backend: &B) -> Result<Self> {
         Self::compile_with(graph, backend, CompileOptions::default())
@@ -145,14 +144,8 @@ impl<B: Backend> Function<B> {
     pub fn compile_with(graph: &Graph, backend: &B, options: CompileOptions) -> Result<Self> {
         let at = Place::new("compile", Site::caller());
         graph.checked()?;
-        let conversions = Conversions::of(backend, &at)?;
-        let settings = Settings {
-            backend,
-            conversions: &conversions,
-            strategy: options.strategy.forced(),
-            max_kernels: options.max_kernels,
-            memory_budget: options.budget(),
-        };
+        check_rules(backend, &at)?;
+        let settings = Settings::new(backend, &options);
         let stored = Arc::new(graph.clone());
         let plain = graph.without_rules()?.map_or_else(|| stored.clone(), Arc::new);
         let arranged = match options.rewrites.clone() {
@@ -163,12 +156,12 @@ impl<B: Backend> Function<B> {
             }
             None => None,
         };
-        // What a device cannot hold or has no conversion for is asked of the graph as it was written.
-        let arranged = arranged.and_then(|rewritten| Some((validate(settings, &rewritten.graph).ok()?, rewritten)));
+        // What a device cannot hold or has no lowering rule for is asked of the graph as it was written.
+        let arranged = arranged.and_then(|rewritten| Some((validate(&settings, &rewritten.graph).ok()?, rewritten)));
         let (unrolls, runnable, rewrites) = match arranged {
             Some((unrolls, rewritten)) => (unrolls, Arc::new(rewritten.graph.clone()), rewritten.counts()),
             None => {
-                let unrolls = validate(settings, &plain).map_err(|error| graph.explain(error))?;
+                let unrolls = validate(&settings, &plain).map_err(|error| graph.explain(error))?;
                 (unrolls, plain, BTreeMap::new())
             }
         };
@@ -178,7 +171,6 @@ impl<B: Backend> Function<B> {
             rewrites,
             backend: backend.clone(),
             options,
-            conversions,
             unrolls,
             cache: Mutex::new(Vec::new()),
             last: Mutex::new(None),
@@ -186,7 +178,7 @@ impl<B: Backend> Function<B> {
             reused: AtomicUsize::new(0),
             tracked: Mutex::new(None),
         };
-        if !unrolls && !function.has_statics() {
+        if !unrolls && !graph.inputs().iter().any(|input| input.is_static) {
             function.compiled(&mut function.lock(), Sizes::new(), &[])?;
         }
         Ok(function)
@@ -202,7 +194,7 @@ impl<B: Backend> Function<B> {
         &self.backend
     }
 
-    /// How often this function was compiled, and how often a compiled program was found.
+    /// How often this function was compiled, and how often a cached program was used.
     pub fn counts(&self) -> CompileCounts {
         CompileCounts { compiled: self.compiled.load(Ordering::Relaxed), reused: self.reused.load(Ordering::Relaxed) }
     }
@@ -246,7 +238,7 @@ impl<B: Backend> Function<B> {
     ) -> Result<(Vec<B::Tensor>, Profile)> {
         let _span = super::span::call(self.graph.name(), self.backend.name());
         let compiled = self.compiled_for(at, &sizes, &arguments)?;
-        let memory = self.kept_memory(&compiled, &sizes);
+        let memory = self.checked_memory(&compiled, &sizes);
         let profiler = is_profiled.then(Profiler::new);
         let mut run = Run { backend: &self.backend, sizes, watch: Watch::current(), memory, profiler };
         let results = compiled.program.run(&mut run, arguments);
@@ -280,10 +272,10 @@ impl<B: Backend> Function<B> {
     }
 
     /// The budget, unless the program's plan stays within it whatever happens.
-    fn kept_memory(&self, compiled: &Compiled<B>, sizes: &Sizes) -> Option<Memory> {
+    fn checked_memory(&self, compiled: &Compiled<B>, sizes: &Sizes) -> Option<Memory> {
         let budget = self.options.budget();
-        let mut known = compiled.peak.lock().unwrap_or_else(PoisonError::into_inner);
-        let peak = match &*known {
+        let mut last = compiled.peak.lock().unwrap_or_else(PoisonError::into_inner);
+        let peak = match &*last {
             Some((of, peak)) if of == sizes => *peak,
             _ => {
                 let elements = compiled.program.peak_bytes(sizes).map(|(peak, _)| peak as u64);
@@ -291,7 +283,7 @@ impl<B: Backend> Function<B> {
                 let factor =
                     DType::ALL.map(|dtype| self.backend.element_bytes(dtype).div_ceil(dtype.size())).into_iter().max();
                 let peak = elements.map(|peak| peak.saturating_mul(factor.unwrap_or(1) as u64));
-                *known = Some((sizes.clone(), peak));
+                *last = Some((sizes.clone(), peak));
                 peak
             }
         };
@@ -304,10 +296,10 @@ impl<B: Backend> Function<B> {
         for (index, tensor) in arguments.iter().enumerate() {
             let shape = Shape::from(self.backend.shape(tensor).as_slice());
             let expected = self.graph.inputs().get(index).map(|_| self.graph.input_type(index).dtype);
-            let dtype = expected.filter(|dtype| self.backend.has_dtype(tensor, *dtype));
-            let found = dtype.or_else(|| DType::ALL.into_iter().find(|dtype| self.backend.has_dtype(tensor, *dtype)));
-            types.push(TensorType::new(found.unwrap_or(DType::Bool), shape));
-            if let (Some(expected), None) = (expected, found) {
+            let own = expected.filter(|dtype| self.backend.has_dtype(tensor, *dtype));
+            let dtype = own.or_else(|| DType::ALL.into_iter().find(|dtype| self.backend.has_dtype(tensor, *dtype)));
+            types.push(TensorType::new(dtype.unwrap_or(DType::Bool), shape));
+            if let (Some(expected), None) = (expected, dtype) {
                 let component = format!("argument {index} (`{}`)", self.graph.input_name(index));
                 let fix = "convert the tensor to that dtype";
                 return Err(call_error(
@@ -335,10 +327,6 @@ impl<B: Backend> Function<B> {
             .collect()
     }
 
-    fn has_statics(&self) -> bool {
-        self.graph.inputs().iter().any(|input| input.is_static)
-    }
-
     fn lock(&self) -> MutexGuard<'_, Vec<Entry<B>>> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -346,14 +334,11 @@ impl<B: Backend> Function<B> {
     /// The program for a call, compiled if none serves it. Static inputs are read only if a program may depend on them.
     fn compiled_for(&self, at: &Place, sizes: &Sizes, arguments: &[B::Tensor]) -> Result<Arc<Compiled<B>>> {
         let sizes = if self.unrolls { sizes.clone() } else { Sizes::new() };
-        if self.has_statics() {
-            if let Some(found) = self.find(&mut self.lock(), &sizes, &[]) {
-                return Ok(found);
-            }
-            let statics = self.statics(at, arguments)?;
-            return self.compiled(&mut self.lock(), sizes, &statics);
+        if let Some(compiled) = self.find(&mut self.lock(), &sizes, &[]) {
+            return Ok(compiled);
         }
-        self.compiled(&mut self.lock(), sizes, &[])
+        let statics = self.statics(at, arguments)?;
+        self.compiled(&mut self.lock(), sizes, &statics)
     }
 
     /// The program that serves these sizes and these numbers of static inputs, if there is one.
@@ -367,32 +352,21 @@ impl<B: Backend> Function<B> {
     }
 
     fn compiled(&self, cache: &mut Vec<Entry<B>>, sizes: Sizes, statics: &[(usize, i64)]) -> Result<Arc<Compiled<B>>> {
-        if let Some(found) = self.find(cache, &sizes, statics) {
-            return Ok(found);
+        if let Some(compiled) = self.find(cache, &sizes, statics) {
+            return Ok(compiled);
         }
-        let settings = Settings {
-            backend: &self.backend,
-            conversions: &self.conversions,
-            strategy: self.options.strategy.forced(),
-            max_kernels: self.options.max_kernels,
-            memory_budget: self.options.budget(),
-        };
         let _span = super::span::compile(self.graph.name());
         let start = Instant::now();
-        let lowered = Lowering::new(settings, sizes.clone()).program(&self.runnable, statics);
-        let (program, findings) = lowered.map_err(|error| self.graph.explain(error))?;
-        let compiled = Arc::new(Compiled {
-            program,
-            loops: findings.loops,
-            declined: findings.declined,
-            time: start.elapsed(),
-            peak: Mutex::new(None),
-        });
+        let lowering = Lowering::new(Settings::new(&self.backend, &self.options), sizes.clone());
+        let lowered = lowering.program(&self.runnable, statics);
+        let (program, notes) = lowered.map_err(|error| self.graph.explain(error))?;
+        let is_needed = |(input, _): &&(usize, i64)| notes.statics.contains(input);
+        let statics = statics.iter().filter(is_needed).copied().collect();
+        let compiled = Arc::new(Compiled { program, notes, time: start.elapsed(), peak: Mutex::new(None) });
         self.compiled.fetch_add(1, Ordering::Relaxed);
         if cache.len() >= self.options.max_programs.max(1) {
             cache.remove(0);
         }
-        let statics = statics.iter().filter(|(input, _)| findings.statics.contains(input)).copied().collect();
         cache.push(Entry { sizes, statics, compiled: compiled.clone() });
         Ok(compiled)
     }
@@ -414,8 +388,8 @@ impl<B: Backend> Function<B> {
         let made = self.lock().last().map(|entry| entry.compiled.clone());
         if let Some(compiled) = last.as_ref().map(|(compiled, _)| compiled.clone()).or(made) {
             report.instructions = compiled.program.len();
-            report.loops = compiled.loops.clone();
-            report.declined = compiled.declined.clone();
+            report.loops = compiled.notes.loops.clone();
+            report.declined = compiled.notes.declined.clone();
             report.compile_time = compiled.time;
             report.program_bytes = compiled.program.bytes(&mut HashSet::new());
         }
@@ -424,16 +398,14 @@ impl<B: Backend> Function<B> {
     }
 }
 
-/// Checks that every op has a conversion and every type fits the device; tells whether programs are made for sizes: where a
+/// Checks that every op has a lowering rule and every type fits the device; tells whether programs are made for sizes: where a
 /// loop is unrolled or compiled, or the program as a whole.
-fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool> {
+fn validate<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bool> {
     let mut unrolls = settings.compiles() == Compiles::Programs;
-    let inputs = graph.inputs().iter().map(|input| (Place::new(graph.name(), Site::Unknown), input.value));
-    for (at, value) in inputs {
-        check_type(settings.backend, &at, graph.ty(value))?;
+    for input in graph.inputs() {
+        check_type(settings.backend, &Place::new(graph.name(), Site::Unknown), graph.ty(input.value))?;
     }
-    let live = graph.live_nodes();
-    for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
+    for node in live(graph) {
         let at = node.place();
         for output in &node.outputs {
             check_type(settings.backend, &at, graph.ty(*output))?;
@@ -458,14 +430,12 @@ fn validate<B: Backend>(settings: Settings<'_, B>, graph: &Graph) -> Result<bool
             }
             Op::AssociativeScan(op) => {
                 unrolls |= settings.compiles() == Compiles::Loops;
-                let halves = op.halves(&at, &graph.types(&node.inputs), &vec![true; op.leaves])?;
-                for program in [&halves.combine, &halves.spread] {
+                let sweeps = op.halves(&at, &graph.types(&node.inputs), &vec![true; op.leaves])?;
+                for program in [&sweeps.combine, &sweeps.spread] {
                     unrolls |= validate(settings, program)?;
                 }
             }
-            op if settings.backend.fallback().is_none() => {
-                settings.conversions.get(op.name(), &at)?;
-            }
+            op if settings.backend.fallback().is_none() => _ = rule_of(settings.backend, op.name(), &at)?,
             _ => {}
         }
     }

@@ -1,6 +1,6 @@
-//! The memory of a running program, kept against the budget.
+//! The account of the memory of a running program, against the budget.
 //!
-//! Where the plan of a program holds no more than the budget in any of its branches, nothing is kept. Else, and where sizes
+//! Where the plan of a program holds no more than the budget in any of its branches, there is no account. Else, and where sizes
 //! follow from data, each instruction is held against the budget before it runs, so that what does not run is not counted.
 
 use super::backend::Backend;
@@ -28,7 +28,7 @@ impl<B: Backend> Run<'_, B> {
         }
     }
 
-    /// The bytes of a tensor of this type, once its sizes are known.
+    /// The bytes of a tensor of this type, once its sizes are bound.
     pub(super) fn bytes_of(&self, ty: &TensorType) -> Option<u64> {
         bytes_of(ty, &self.sizes, self.backend.element_bytes(ty.dtype))
     }
@@ -43,7 +43,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger of a program that begins, if one is kept.
+    /// The ledger of a program that begins, if it needs one.
     pub(super) fn open<B: Backend>(program: &Program<B>, run: &Run<'_, B>) -> Option<Ledger> {
         let outer = run.memory?.held;
         let mut ledger = Ledger { slots: vec![0; program.slots], live: 0, outer };
@@ -67,10 +67,7 @@ impl Ledger {
         let Some(budget) = run.memory.map(|memory| memory.budget) else { return Ok(()) };
         let held = self.outer.saturating_add(self.live);
         run.memory = Some(Memory { budget, held });
-        let mut bytes = 0u64;
-        for ty in instruction.made() {
-            bytes = bytes.saturating_add(run.bytes_of(ty).unwrap_or(0));
-        }
+        let bytes = instruction.made().map(|ty| run.bytes_of(ty).unwrap_or(0)).fold(0, u64::saturating_add);
         if held.saturating_add(bytes) > budget {
             let at = instruction.action.place();
             run.afford(&at, || instruction.shown_results(), bytes)?;
@@ -81,7 +78,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Notes the results, whose sizes are known now, and lets go of what was used for the last time.
+    /// Notes the results, whose sizes are bound now, and lets go of what was used for the last time.
     pub(super) fn after<B: Backend>(&mut self, instruction: &Instruction<B>, run: &mut Run<'_, B>) {
         for operand in instruction.operands.iter().filter(|operand| operand.last) {
             self.set(operand.slot as usize, 0);
@@ -111,7 +108,7 @@ impl<B: Backend> Instruction<B> {
 }
 
 impl<B: Backend> NativeLoop<B> {
-    /// The bytes of one more row of each buffer that is collected while the loop runs, as the number of rows is not known.
+    /// The bytes of one more row of each buffer that is collected while the loop runs, as the number of rows follows from data.
     pub(super) fn collected_row_bytes(&self, run: &Run<'_, B>) -> u64 {
         if run.memory.is_none() || self.scan.until.is_none() {
             return 0;
@@ -121,7 +118,7 @@ impl<B: Backend> NativeLoop<B> {
         rows.fold(0, u64::saturating_add)
     }
 
-    /// Refuses traces of a number of steps that was not known before the loop.
+    /// Refuses traces of a number of steps that follows from data.
     pub(super) fn afford_traces(&self, run: &Run<'_, B>, used: impl Fn(usize) -> bool) -> Result<()> {
         if run.memory.is_none() || self.count.is_none() || self.scan.until.is_some() {
             return Ok(());
@@ -129,10 +126,10 @@ impl<B: Backend> NativeLoop<B> {
         let traces = self.outputs[..self.scan.buffers.len()].iter().enumerate().filter(|(index, _)| used(*index));
         let bytes = traces.clone().map(|(_, ty)| run.bytes_of(ty).unwrap_or(0)).fold(0, u64::saturating_add);
         let shown = || traces.clone().map(|(_, ty)| ty.to_string()).collect::<Vec<_>>().join(", ");
-        run.afford(&self.at, || format!("{} for {} steps", shown(), self.known_steps(&run.sizes)), bytes)
+        run.afford(&self.at, || format!("{} for {} steps", shown(), self.shown_steps(&run.sizes)), bytes)
     }
 
-    fn known_steps(&self, sizes: &Sizes) -> String {
+    fn shown_steps(&self, sizes: &Sizes) -> String {
         self.scan.steps.value(sizes).map_or("?".into(), |steps| steps.to_string())
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! A loop whose number of steps follows from values cannot be laid out. With an `until` or a bound, one program of its
 //! body that is run again until the condition ends it is what laying it out with early exits would be, so it runs from the
-//! host in either strategy; a forced [`LoopStrategy::Unroll`] asks that the largest number of steps is known.
+//! host in either strategy; a forced [`LoopStrategy::Unroll`] asks that the largest number of steps is static.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,16 +15,17 @@ use smallvec::SmallVec;
 use super::associative::AssociativeNode;
 use super::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy};
 use super::eager::execution_error;
+use super::function::CompileOptions;
 use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, too_large};
-use super::registry::{Conversion, Conversions};
+use super::registry::{kernel_of, rule_of};
 use super::report::{LoopReport, Steps};
 use super::switch::ChoiceNode;
 use super::while_loop::WhileNode;
-use super::whole::used_results;
+use super::whole::{Attempt, used_results};
 use super::{native, unroll};
 use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Place, Result};
-use crate::graph::{Graph, Node, ValueId, is_certain, uses_any, work};
+use crate::graph::{Graph, Node, Replay, ValueId, is_certain, uses_any, work};
 use crate::host::HostTensor;
 use crate::memory::over_budget;
 use crate::ops::scan::Scan;
@@ -32,24 +33,21 @@ use crate::ops::{AssociativeScan, Constant, EvalContext, Halves, Op, OpRules, Sw
 use crate::types::{DType, Dim, Sizes, Symbol, TensorType};
 
 /// What a lowering is given.
+#[derive(Clone)]
 pub(super) struct Settings<'a, B: Backend> {
     pub(super) backend: &'a B,
-    pub(super) conversions: &'a Conversions<B>,
     /// The strategy that the user forces on all loops.
     pub(super) strategy: Option<LoopStrategy>,
     pub(super) max_kernels: usize,
     pub(super) memory_budget: u64,
 }
 
-impl<B: Backend> Clone for Settings<'_, B> {
-    fn clone(&self) -> Self {
-        *self
+impl<'a, B: Backend> Settings<'a, B> {
+    pub(super) fn new(backend: &'a B, options: &CompileOptions) -> Self {
+        let (strategy, max_kernels) = (options.strategy.forced(), options.max_kernels);
+        Settings { backend, strategy, max_kernels, memory_budget: options.budget() }
     }
-}
 
-impl<B: Backend> Copy for Settings<'_, B> {}
-
-impl<B: Backend> Settings<'_, B> {
     /// Refuses what a program would take more memory for than the budget.
     pub(super) fn afford(&self, at: &Place, what: impl FnOnce() -> String, bytes: u64) -> Result<()> {
         match bytes > self.memory_budget {
@@ -67,10 +65,10 @@ impl<B: Backend> Settings<'_, B> {
         }
     }
 
-    /// The strategy of loops that are not compiled: what is forced, else what their conversion names.
+    /// The strategy of loops that are not compiled: what is forced, else what their lowering rule names.
     pub(super) fn strategy_of(&self, scan: &Scan, at: &Place) -> Result<LoopStrategy> {
-        let conversion = self.conversions.get(scan.name(), at)?;
-        Ok(self.forced().or(conversion.strategy()).unwrap_or(LoopStrategy::Native))
+        let rule = rule_of(self.backend, scan.name(), at)?;
+        Ok(self.forced().or(rule.strategy()).unwrap_or(LoopStrategy::Native))
     }
 
     /// The strategy that loops must take which are not compiled.
@@ -85,23 +83,23 @@ impl<B: Backend> Settings<'_, B> {
 /// A program in the making.
 pub(super) struct Lowering<'a, B: Backend> {
     pub(super) settings: Settings<'a, B>,
-    /// The sizes that are known: those of a call that the program is specialised to, or none.
+    /// The sizes of the call that the program is specialised to, or none.
     pub(super) sizes: Sizes,
-    /// Registers whose integer or truth value is known: constants, static inputs, known sizes, and what follows from
+    /// Registers whose integer or truth value is static: constants, static inputs, sizes of the call, and what follows from
     /// them.
-    pub(super) known: HashMap<Slot, Known>,
+    pub(super) statics: HashMap<Slot, StaticNumber>,
     /// What may stop it: unrolling may take long.
     watch: Watch,
-    /// What was found on the way.
-    findings: Findings,
+    /// What is reported of the program.
+    pub(super) notes: Notes,
     instructions: Vec<Instruction<B>>,
     registers: usize,
     /// The kernels of nodes that were met before, by the graph's address and the node's index.
     nodes: HashMap<(usize, usize), Arc<KernelNode<B>>>,
     /// The programs of bodies that were met before.
     programs: HashMap<ProgramKey, Arc<Program<B>>>,
-    /// What the associative scans that were met before consist of, by their address.
-    halves: HashMap<usize, Arc<Halves>>,
+    /// The two sweeps of the associative scans that were met before, by their address.
+    sweeps: HashMap<usize, Arc<Halves>>,
     /// What the backend made of the loops that were met before, by the node's address and the sizes.
     pub(super) compiled: HashMap<(usize, Sizes), Whole<B::Tensor>>,
 }
@@ -109,17 +107,17 @@ pub(super) struct Lowering<'a, B: Backend> {
 /// What a backend made of a program or a loop as a whole, or why it did not.
 pub(super) type Whole<T> = std::result::Result<Arc<dyn Compiled<T>>, Declined>;
 
-/// A number that is known when a program is made.
+/// A number that is static: the same whenever the program runs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Known {
+pub(super) struct StaticNumber {
     number: i64,
     /// The static inputs that it follows from.
     inputs: BTreeSet<usize>,
 }
 
-/// What a lowering finds beside the program.
+/// What a lowering tells beside the program.
 #[derive(Default)]
-pub(super) struct Findings {
+pub(super) struct Notes {
     /// The static inputs whose numbers the program depends on.
     pub(super) statics: BTreeSet<usize>,
     /// How each loop runs.
@@ -128,105 +126,100 @@ pub(super) struct Findings {
     pub(super) declined: Option<Declined>,
 }
 
-impl Findings {
-    fn add(&mut self, other: Findings) {
+impl Notes {
+    fn add(&mut self, other: Notes) {
         self.statics.extend(other.statics);
         other.loops.into_iter().for_each(|each| self.add_loop(each));
     }
 
-    fn add_loop(&mut self, each: LoopReport) {
+    pub(super) fn add_loop(&mut self, each: LoopReport) {
         if !self.loops.contains(&each) {
             self.loops.push(each);
         }
     }
 }
 
-/// What the program of a body depends on: the body, by its address, what is known of its arguments, and the sizes.
-type ProgramKey = (usize, Vec<Option<Known>>, Sizes);
-
-/// The registers of a graph's values.
-pub(super) type Registers = Vec<Option<Slot>>;
+/// What the program of a body depends on: the body, by its address, which of its arguments are static, and the sizes.
+type ProgramKey = (usize, Vec<Option<StaticNumber>>, Sizes);
 
 impl<'a, B: Backend> Lowering<'a, B> {
     pub(super) fn new(settings: Settings<'a, B>, sizes: Sizes) -> Self {
         Lowering {
             settings,
             sizes,
-            known: HashMap::new(),
+            statics: HashMap::new(),
             watch: Watch::current(),
-            findings: Findings::default(),
+            notes: Notes::default(),
             instructions: Vec::new(),
             registers: 0,
             nodes: HashMap::new(),
             programs: HashMap::new(),
-            halves: HashMap::new(),
+            sweeps: HashMap::new(),
             compiled: HashMap::new(),
         }
     }
 
     /// Lowers a whole graph. `statics` are the numbers of its static inputs, by input.
-    pub(super) fn program(mut self, graph: &Graph, statics: &[(usize, i64)]) -> Result<(Program<B>, Findings)> {
+    pub(super) fn program(mut self, graph: &Graph, statics: &[(usize, i64)]) -> Result<(Program<B>, Notes)> {
         let inputs: Vec<_> =
             graph.inputs().iter().map(|input| (self.register(), graph.ty(input.value).clone())).collect();
         let slots: Vec<Slot> = inputs.iter().map(|(slot, _)| *slot).collect();
         if let Some(outputs) = self.lower_whole(graph, &slots)? {
-            return Ok((Program::plan(self.instructions, self.registers, inputs, &outputs), self.findings));
+            return Ok((Program::plan(self.instructions, self.registers, inputs, &outputs), self.notes));
         }
         self.registers = 0;
         let mut arguments: Vec<_> = graph.inputs().iter().map(|input| (input.value, None)).collect();
         for (index, number) in statics {
-            arguments[*index].1 = Some(Known { number: *number, inputs: BTreeSet::from([*index]) });
+            arguments[*index].1 = Some(StaticNumber { number: *number, inputs: BTreeSet::from([*index]) });
         }
-        let live = graph.live_nodes();
-        self.program_of(graph, &arguments, |index| live[index])
+        self.program_of(graph, &arguments, &graph.live_nodes())
     }
 
-    /// Lowers the nodes that `wanted` names by index into a program whose arguments are these values.
+    /// Lowers the nodes that are marked into a program whose arguments are these values.
     fn program_of(
         mut self,
         graph: &Graph,
-        arguments: &[(ValueId, Option<Known>)],
-        wanted: impl Fn(usize) -> bool,
-    ) -> Result<(Program<B>, Findings)> {
-        let mut registers: Registers = vec![None; graph.values().count()];
+        arguments: &[(ValueId, Option<StaticNumber>)],
+        marked: &[bool],
+    ) -> Result<(Program<B>, Notes)> {
+        let mut registers = Replay::new(graph, []);
         let mut inputs = Vec::with_capacity(arguments.len());
-        for (value, known) in arguments {
+        for (value, number) in arguments {
             let register = self.register();
-            self.known.extend(known.clone().map(|known| (register, known)));
-            registers[value.index()] = Some(register);
+            self.statics.extend(number.clone().map(|number| (register, number)));
+            registers.set(*value, register);
             inputs.push((register, graph.ty(*value).clone()));
         }
-        self.lower_nodes(graph, &mut registers, wanted)?;
-        let outputs = output_registers(graph, &registers);
-        Ok((Program::plan(self.instructions, self.registers, inputs, &outputs), self.findings))
+        let outputs = self.lower_nodes(graph, registers, marked)?.outputs()?;
+        Ok((Program::plan(self.instructions, self.registers, inputs, &outputs), self.notes))
     }
 
     /// The program of a body. Steps that know as much of its arguments share it. `address` is that of what the body and
-    /// `wanted` belong to.
+    /// the marks belong to.
     pub(super) fn shared(
         &mut self,
         address: usize,
         body: &Graph,
-        arguments: &[(ValueId, Option<Known>)],
-        wanted: impl Fn(usize) -> bool,
+        arguments: &[(ValueId, Option<StaticNumber>)],
+        marked: &[bool],
     ) -> Result<Arc<Program<B>>> {
-        let key = (address, arguments.iter().map(|(_, known)| known.clone()).collect(), self.sizes.clone());
+        let key = (address, arguments.iter().map(|(_, number)| number.clone()).collect(), self.sizes.clone());
         if let Some(program) = self.programs.get(&key) {
             return Ok(program.clone());
         }
-        let inner = Lowering::new(self.settings, self.sizes.clone());
-        let (program, findings) = inner.program_of(body, arguments, wanted)?;
-        self.findings.add(findings);
+        let inner = Lowering::new(self.settings.clone(), self.sizes.clone());
+        let (program, notes) = inner.program_of(body, arguments, marked)?;
+        self.notes.add(notes);
         let program = Arc::new(program);
         self.programs.insert(key, program.clone());
         Ok(program)
     }
 
-    /// The number in a register, if it is known: the program then depends on it.
-    pub(super) fn known_number(&mut self, register: Slot) -> Option<i64> {
-        let known = self.known.get(&register)?;
-        self.findings.statics.extend(&known.inputs);
-        Some(known.number)
+    /// The number in a register, if it is static: the program then depends on it.
+    pub(super) fn static_number(&mut self, register: Slot) -> Option<i64> {
+        let StaticNumber { number, inputs } = self.statics.get(&register)?;
+        self.notes.statics.extend(inputs);
+        Some(*number)
     }
 
     /// A new register.
@@ -235,39 +228,24 @@ impl<'a, B: Backend> Lowering<'a, B> {
         (self.registers - 1) as Slot
     }
 
-    /// Lowers the nodes that `wanted` names by index, in order.
-    pub(super) fn lower_nodes(
+    /// Lowers the nodes that are marked, in order; gives the registers of the values.
+    pub(super) fn lower_nodes<'g>(
         &mut self,
         graph: &Graph,
-        registers: &mut Registers,
-        wanted: impl Fn(usize) -> bool,
-    ) -> Result<()> {
-        for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| wanted(*index)) {
+        registers: Replay<'g, Slot>,
+        marked: &[bool],
+    ) -> Result<Replay<'g, Slot>> {
+        registers.some(marked, |index, node, operands| {
             work::count();
-            let operands: Vec<Slot> = node.inputs.iter().filter_map(|input| registers[input.index()]).collect();
-            let results = match &node.op {
-                Op::Scan(scan) => self.lower_scan(graph, node, scan, &operands)?,
-                Op::While(op) => self.lower_while(graph, node, op, &operands)?,
-                Op::Switch(switch) => self.lower_switch(graph, node, switch, &operands)?,
-                Op::AssociativeScan(op) => self.lower_associative(graph, node, op, &operands)?,
-                Op::Constant(constant) => vec![self.lower_constant(node, constant)?],
-                _ => self.lower_kernel(graph, index, &operands)?,
-            };
-            for (output, register) in node.outputs.iter().zip(results) {
-                registers[output.index()] = Some(register);
+            match &node.op {
+                Op::Scan(scan) => self.lower_scan(graph, node, scan, &operands),
+                Op::While(op) => self.lower_while(graph, node, op, &operands),
+                Op::Switch(switch) => self.lower_switch(graph, node, switch, &operands),
+                Op::AssociativeScan(op) => self.lower_associative(graph, node, op, &operands),
+                Op::Constant(constant) => self.lower_constant(node, constant),
+                _ => self.lower_kernel(graph, index, &operands),
             }
-        }
-        Ok(())
-    }
-
-    /// Notes why the program is not compiled as a whole.
-    pub(super) fn declined(&mut self, declined: Declined) {
-        self.findings.declined = Some(declined);
-    }
-
-    /// Notes how a loop runs.
-    pub(super) fn report_loop(&mut self, report: LoopReport) {
-        self.findings.add_loop(report);
+        })
     }
 
     /// Adds an instruction and gives its results' registers.
@@ -309,71 +287,66 @@ impl<'a, B: Backend> Lowering<'a, B> {
                 kernel
             }
         };
-        let known = self.known_result(&kernel, operands);
+        let number = self.static_result(&kernel, operands);
         let results = self.push(&kernel.at, Action::Kernel(kernel.clone()), operands, kernel.outputs.len())?;
-        if let Some(known) = known {
-            self.known.insert(results[0], known);
+        if let Some(number) = number {
+            self.statics.insert(results[0], number);
         }
         Ok(results)
     }
 
-    /// The number that an integer or boolean scalar has, if it follows from sizes and numbers that are known.
-    fn known_result(&self, kernel: &KernelNode<B>, operands: &[Slot]) -> Option<Known> {
-        let is_scalar = |ty: &TensorType| ty.rank() == 0 && (ty.dtype.is_int() || ty.dtype == DType::Bool);
+    /// The number that an integer or boolean scalar has, if it follows from sizes and numbers that are static.
+    fn static_result(&self, kernel: &KernelNode<B>, operands: &[Slot]) -> Option<StaticNumber> {
         let folds = matches!(
             kernel.op,
             Op::Size(_) | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_)
         );
-        if !folds || !kernel.inputs.iter().chain(&kernel.outputs).all(is_scalar) {
+        if !folds || !kernel.inputs.iter().chain(&kernel.outputs).all(is_number) {
             return None;
         }
-        let known: Vec<&Known> = operands.iter().map(|operand| self.known.get(operand)).collect::<Option<_>>()?;
-        let number = |(known, ty): (&&Known, &TensorType)| HostTensor::scalar(known.number).cast(ty.dtype);
-        let inputs: Vec<HostTensor> = known.iter().zip(&kernel.inputs).map(number).collect();
+        let numbers: Vec<&StaticNumber> =
+            operands.iter().map(|operand| self.statics.get(operand)).collect::<Option<_>>()?;
+        let tensor = |(of, ty): (&&StaticNumber, &TensorType)| HostTensor::scalar(of.number).cast(ty.dtype);
+        let inputs: Vec<HostTensor> = numbers.iter().zip(&kernel.inputs).map(tensor).collect();
         let mut sizes = self.sizes.clone();
         let mut context = EvalContext { at: kernel.at.clone(), sizes: &mut sizes };
         let results = kernel.op.eval(&mut context, &inputs, &kernel.outputs).ok()?;
-        let inputs = known.iter().flat_map(|known| &known.inputs).copied().collect();
-        Some(Known { number: results.first()?.get(0).as_i64(), inputs })
+        let inputs = numbers.iter().flat_map(|number| &number.inputs).copied().collect();
+        Some(StaticNumber { number: results.first()?.get(0).as_i64(), inputs })
     }
 
     fn kernel_node(&self, graph: &Graph, node: &Node) -> Result<KernelNode<B>> {
         let at = node.place();
-        let kernel = match (self.settings.conversions.get(node.op.name(), &at), self.settings.backend.fallback()) {
-            (Ok(Conversion::Kernel(kernel)), _) => *kernel,
-            (_, Some(fallback)) => fallback,
-            (Err(error), None) => return Err(error),
-            (Ok(_), None) => {
-                let fix = "register a kernel for it: only `scan` is a loop";
-                return Err(at.mismatch("the conversion", "a kernel", "a loop strategy", fix));
-            }
-        };
+        let kernel = kernel_of(self.settings.backend, node.op.name(), &at)?.ok_or_else(|| {
+            let fix = "register a kernel for it: only `scan` is a loop";
+            at.mismatch("the lowering rule", "a kernel", "a loop strategy", fix)
+        })?;
         let (inputs, outputs) = (graph.types(&node.inputs), graph.types(&node.outputs));
         Ok(KernelNode { kernel, op: node.op.clone(), inputs, outputs, at })
     }
 
-    fn lower_constant(&mut self, node: &Node, constant: &Constant) -> Result<Slot> {
+    fn lower_constant(&mut self, node: &Node, constant: &Constant) -> Result<Vec<Slot>> {
         let at = node.place();
         let backend = self.settings.backend;
         let tensor = backend.upload(&constant.value).map_err(|error| execution_error(&at, backend.name(), error))?;
-        let register = self.push(&at, Action::Constant { tensor, ty: constant.value.ty() }, &[], 1)?[0];
-        let dtype = constant.value.dtype();
-        if constant.value.shape().is_empty() && (dtype.is_int() || dtype == DType::Bool) {
-            self.known.insert(register, Known { number: constant.value.get(0).as_i64(), inputs: BTreeSet::new() });
+        let ty = constant.value.ty();
+        let is_number = is_number(&ty);
+        let registers = self.push(&at, Action::Constant { tensor, ty }, &[], 1)?;
+        if is_number {
+            let number = StaticNumber { number: constant.value.get(0).as_i64(), inputs: BTreeSet::new() };
+            self.statics.insert(registers[0], number);
         }
-        Ok(register)
+        Ok(registers)
     }
 
-    /// A choice: of a known index, its branch alone.
+    /// A choice: of a static index, its branch alone.
     fn lower_switch(&mut self, graph: &Graph, node: &Node, switch: &Switch, operands: &[Slot]) -> Result<Vec<Slot>> {
         let places = switch.operands();
-        if let Some(index) = self.known_number(operands[0]) {
+        if let Some(index) = self.static_number(operands[0]) {
             let chosen = switch.chosen(index);
             let branch = &switch.branches[chosen];
-            let mut registers = bind_inputs(branch, &operands[places[chosen].clone()]);
-            let live = branch.live_nodes();
-            self.lower_nodes(branch, &mut registers, |index| live[index])?;
-            return Ok(output_registers(branch, &registers));
+            let inputs = Replay::new(branch, operands[places[chosen].clone()].iter().copied());
+            return self.lower_nodes(branch, inputs, &branch.live_nodes())?.outputs();
         }
         let branches = switch.branches.iter().zip(&places);
         let branches = branches.map(|(branch, place)| self.sub_program(branch, 0, &operands[place.clone()]));
@@ -383,7 +356,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         self.push(&at, Action::Choice(Box::new(choice)), operands, node.outputs.len())
     }
 
-    /// A conditional loop. Unrolling it needs a bound that is known.
+    /// A conditional loop. Unrolling it needs a static bound.
     fn lower_while(&mut self, graph: &Graph, node: &Node, op: &While, operands: &[Slot]) -> Result<Vec<Slot>> {
         let at = node.place();
         let bound = op.bound.as_ref().map(|bound| bound.value(&self.sizes).map_err(|error| (bound, error)));
@@ -399,16 +372,11 @@ impl<'a, B: Backend> Lowering<'a, B> {
                 fix: "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`".into(),
             });
         }
-        let declined = match self.lower_whole_loop(graph, node, operands)? {
+        let declined = match self.lower_whole_loop(graph, node, operands)?.before_it_runs("while") {
             Ok(results) => return Ok(results),
             Err(declined) => declined,
         };
-        let steps = match bound {
-            Some(Ok(bound)) => Steps::AtMost(usize::try_from(bound).unwrap_or(0)),
-            _ => Steps::AtRunTime,
-        };
-        let strategy = LoopStrategy::Native;
-        self.findings.add_loop(LoopReport { op: "while", site: at.site, strategy, declined, steps });
+        self.report_loop(graph, node, LoopStrategy::Native, declined);
         let places = op.operands();
         let carries = places.carries.len();
         let condition = self.sub_program(&op.condition, carries, &operands[places.condition])?;
@@ -417,7 +385,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         self.push(&at, Action::While(Box::new(node)), operands, carries)
     }
 
-    /// An associative scan: compiled as a loop, else the programs on whole halves, for any number of elements.
+    /// An associative scan: compiled as a loop, else its two sweeps, for any number of elements.
     fn lower_associative(
         &mut self,
         graph: &Graph,
@@ -425,157 +393,150 @@ impl<'a, B: Backend> Lowering<'a, B> {
         op: &AssociativeScan,
         operands: &[Slot],
     ) -> Result<Vec<Slot>> {
-        if let Ok(results) = self.lower_whole_loop(graph, node, operands)? {
+        if let Attempt::Compiled(results) = self.lower_whole_loop(graph, node, operands)? {
             return Ok(results);
         }
         let at = node.place();
         let types = graph.types(&node.inputs);
-        let halves = self.halves(&at, op, &types, &used_results(graph, node))?;
-        let (captured, needed) = (&operands[op.leaves..], halves.needed.clone());
-        let combine = self.sub_program(&halves.combine, op.leaves, captured)?;
-        let spread = self.sub_program(&halves.spread, needed.len() + op.leaves, captured)?;
-        let (pairs, leaves) = (halves.pairs.clone(), types[..op.leaves].to_vec());
+        let sweeps = self.sweeps(&at, op, &types, &used_results(graph, node))?;
+        let (captured, needed) = (&operands[op.leaves..], sweeps.needed.clone());
+        let up_sweep = self.sub_program(&sweeps.combine, op.leaves, captured)?;
+        let down_sweep = self.sub_program(&sweeps.spread, needed.len() + op.leaves, captured)?;
+        let (pairs, leaves) = (sweeps.pairs.clone(), types[..op.leaves].to_vec());
         let outputs = needed.iter().map(|leaf| types[*leaf].clone()).collect();
         let reverse = op.reverse;
-        let node = AssociativeNode { at: at.clone(), reverse, leaves, needed, outputs, pairs, combine, spread };
-        let results = self.push(&at, Action::Associative(Box::new(node)), operands, halves.needed.len())?;
-        Ok(self.registers(results, (0..op.leaves).map(|leaf| halves.needed.contains(&leaf))))
+        let node = AssociativeNode { at: at.clone(), reverse, leaves, needed, outputs, pairs, up_sweep, down_sweep };
+        let results = self.push(&at, Action::Associative(Box::new(node)), operands, sweeps.needed.len())?;
+        Ok(self.registers(results, (0..op.leaves).map(|leaf| sweeps.needed.contains(&leaf))))
     }
 
-    /// The programs of an associative scan on whole halves, made once for all steps of the loops around it.
-    fn halves(&mut self, at: &Place, op: &AssociativeScan, types: &[TensorType], used: &[bool]) -> Result<Arc<Halves>> {
+    /// The two sweeps of an associative scan, made once for all steps of the loops around it.
+    fn sweeps(&mut self, at: &Place, op: &AssociativeScan, types: &[TensorType], used: &[bool]) -> Result<Arc<Halves>> {
         let address = std::ptr::from_ref(op) as usize;
-        if let Some(halves) = self.halves.get(&address) {
-            return Ok(halves.clone());
+        if let Some(sweeps) = self.sweeps.get(&address) {
+            return Ok(sweeps.clone());
         }
-        let halves = Arc::new(op.halves(at, types, used)?);
-        self.halves.insert(address, halves.clone());
-        Ok(halves)
+        let sweeps = Arc::new(op.halves(at, types, used)?);
+        self.sweeps.insert(address, sweeps.clone());
+        Ok(sweeps)
     }
 
-    /// The program of a body whose parameters after the first `carries` are these operands. What is known of them is
-    /// known in it.
+    /// The program of a body whose parameters after the first `carries` are these operands. Those that are
+    /// static are static in it.
     fn sub_program(&mut self, body: &Arc<Graph>, carries: usize, operands: &[Slot]) -> Result<Arc<Program<B>>> {
-        let of_operands = operands.iter().map(|operand| self.known.get(operand).cloned());
-        let known = std::iter::repeat_n(None, carries).chain(of_operands);
-        let arguments: Vec<_> = body.inputs().iter().map(|input| input.value).zip(known).collect();
-        let live = body.live_nodes();
-        self.shared(Arc::as_ptr(body) as usize, body, &arguments, |index| live[index])
+        let of_operands = operands.iter().map(|operand| self.statics.get(operand).cloned());
+        let numbers = std::iter::repeat_n(None, carries).chain(of_operands);
+        let arguments: Vec<_> = body.inputs().iter().map(|input| input.value).zip(numbers).collect();
+        self.shared(Arc::as_ptr(body) as usize, body, &arguments, &body.live_nodes())
     }
 
     fn lower_scan(&mut self, graph: &Graph, node: &Node, scan: &Scan, operands: &[Slot]) -> Result<Vec<Slot>> {
-        let at = node.place();
-        let types = graph.types(&node.inputs);
-        let strategy = self.scan_strategy(scan, &at, operands, &types)?;
-        let declined = match self.lower_whole_loop(graph, node, operands)? {
-            Ok(results) => return Ok(results),
-            Err(declined) => declined,
+        let (at, types) = (node.place(), graph.types(&node.inputs));
+        let call = ScanCall { scan, at: &at, operands, types: &types };
+        let strategy = self.scan_strategy(call)?;
+        let (late, declined) = match self.lower_whole_loop(graph, node, operands)? {
+            Attempt::Compiled(results) => return Ok(results),
+            Attempt::AtRunTime if strategy == LoopStrategy::Native => match self.late_loop(graph, node, scan) {
+                Ok(late) => (Some(late), None),
+                Err(declined) => (None, Some(declined)),
+            },
+            attempt => (None, attempt.before_it_runs("scan").err().flatten()),
         };
         let steps = match strategy {
-            LoopStrategy::Unroll => unroll::known_steps(self, scan, &at, operands).ok(),
+            LoopStrategy::Unroll => unroll::static_steps(self, call).ok(),
             _ if scan.steps_operand => None,
             _ => scan.steps.value(&self.sizes).ok().and_then(|steps| usize::try_from(steps).ok()),
         };
-        let steps = match (steps, &scan.until) {
-            (Some(steps), None) => Steps::Exactly(steps),
-            (Some(steps), Some(_)) => Steps::AtMost(steps),
-            (None, _) => Steps::AtRunTime,
-        };
-        self.findings.add_loop(LoopReport { op: "scan", site: at.site, strategy, declined, steps });
-        let body = self.lower_invariants(scan, operands)?;
+        let kind = if scan.until.is_none() { Steps::Exactly } else { Steps::AtMost };
+        let steps = steps.map_or(Steps::AtRunTime, kind);
+        let reported = if late.is_some() { LoopStrategy::Compiled } else { strategy };
+        self.notes.add_loop(LoopReport { op: "scan", site: at.site, strategy: reported, declined, steps });
+        let body = self.lower_invariants(call)?;
         match strategy {
-            LoopStrategy::Unroll => unroll::lower(self, scan, &at, operands, &types, body),
-            _ => native::lower(self, scan, &at, operands, &types, graph.types(&node.outputs), body),
+            LoopStrategy::Unroll => unroll::lower(self, call, body),
+            _ => native::lower(self, call, body, graph.types(&node.outputs), late),
         }
     }
 
-    /// How a loop runs. What is forced is an error if it cannot be; what the backend's conversion names gives way.
-    fn scan_strategy(
-        &mut self,
-        scan: &Scan,
-        at: &Place,
-        operands: &[Slot],
-        types: &[TensorType],
-    ) -> Result<LoopStrategy> {
-        let forced = self.settings.forced();
-        match self.settings.strategy_of(scan, at)? {
+    /// How a loop runs. What is forced is an error if it cannot be; what the backend's lowering rule names gives way.
+    fn scan_strategy(&mut self, call: ScanCall<'_>) -> Result<LoopStrategy> {
+        let (scan, forced) = (call.scan, self.settings.forced());
+        match self.settings.strategy_of(scan, call.at)? {
             LoopStrategy::Unroll if scan.until.is_some() && forced.is_none() => Ok(LoopStrategy::Native),
             LoopStrategy::Unroll => {
-                let known = unroll::known_steps(self, scan, at, operands);
-                match known.and_then(|_| unroll::known_rows(self, scan, at, types)) {
+                let steps = unroll::static_steps(self, call);
+                match steps.and_then(|_| unroll::static_rows(self, call)) {
                     Err(error) if forced.is_some() => Err(error),
                     Ok(_) if scan.until.is_none() => Ok(LoopStrategy::Unroll),
                     _ => Ok(LoopStrategy::Native),
                 }
             }
-            _ if self.is_laid_out(scan, types) => Ok(LoopStrategy::Unroll),
+            _ if self.is_laid_out(call) => Ok(LoopStrategy::Unroll),
             _ => Ok(LoopStrategy::Native),
         }
     }
 
-    /// Whether the loop's `unroll` hint covers all its steps, and its rows are known.
-    fn is_laid_out(&self, scan: &Scan, types: &[TensorType]) -> bool {
-        let known = |dim: Option<&Dim>| dim.is_none_or(|dim| dim.value(&self.sizes).is_ok());
+    /// Whether the loop's `unroll` hint covers all its steps, and its rows are static.
+    fn is_laid_out(&self, ScanCall { scan, types, .. }: ScanCall<'_>) -> bool {
+        let is_static = |dim: Option<&Dim>| dim.is_none_or(|dim| dim.value(&self.sizes).is_ok());
         let steps = scan.steps.value(&self.sizes);
         let covered = steps.is_ok_and(|steps| scan.unroll > 1 && steps <= scan.unroll as i64);
-        covered && !scan.steps_operand && scan.until.is_none() && types.iter().all(|ty| known(ty.shape.dims().first()))
+        covered
+            && !scan.steps_operand
+            && scan.until.is_none()
+            && types.iter().all(|ty| is_static(ty.shape.dims().first()))
     }
 
     /// Lowers what depends on the invariants only, once, before the loop.
-    fn lower_invariants(&mut self, scan: &Scan, operands: &[Slot]) -> Result<Body> {
+    fn lower_invariants(&mut self, ScanCall { scan, operands, .. }: ScanCall<'_>) -> Result<Body> {
         let body = &scan.body;
-        let mut registers: Registers = vec![None; body.values().count()];
-        let mut invariant = vec![false; registers.len()];
+        let mut registers = Replay::new(body, []);
+        let mut invariant = vec![false; body.values().count()];
         let places = scan.operands().invariants.zip(scan.params().invariants);
         for (operand, param) in places {
-            let value = body.inputs()[param].value.index();
-            registers[value] = Some(operands[operand]);
-            invariant[value] = true;
+            let value = body.inputs()[param].value;
+            registers.set(value, operands[operand]);
+            invariant[value.index()] = true;
         }
         let live = body.live_nodes();
         let mut fixed = vec![false; body.nodes().len()];
-        // The sizes that are not known before the loop: its own number of steps, if it is a value, and those of inner loops,
+        // The sizes that the loop binds: its own number of steps, if it is a value, and those of inner loops,
         // which each step gives anew.
         let mut stepwise: Vec<&Symbol> = scan.binds().collect();
         for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let depends = node.inputs.iter().any(|input| !invariant[input.index()]);
             fixed[index] = !depends && !uses_any(body, node, &stepwise) && is_certain(body, node, &self.sizes);
-            if let Op::Scan(inner) = &node.op
-                && !fixed[index]
-            {
-                stepwise.extend(inner.binds());
+            if !fixed[index] {
+                stepwise.extend(node.op.binds());
             }
             node.outputs.iter().for_each(|output| invariant[output.index()] = fixed[index]);
         }
-        self.lower_nodes(body, &mut registers, |index| fixed[index])?;
+        let registers = self.lower_nodes(body, registers, &fixed)?;
+        let registers = body.values().filter_map(|value| Some((value, registers.get(value)?))).collect();
         let step = (0..live.len()).map(|index| live[index] && !fixed[index]).collect();
         Ok(Body { registers, step })
     }
 }
 
+/// A loop that is lowered.
+#[derive(Clone, Copy)]
+pub(super) struct ScanCall<'a> {
+    pub(super) scan: &'a Scan,
+    pub(super) at: &'a Place,
+    pub(super) operands: &'a [Slot],
+    /// The types of the operands.
+    pub(super) types: &'a [TensorType],
+}
+
 /// A loop's body whose invariant part is lowered.
 pub(super) struct Body {
     /// The registers of the invariant values.
-    pub(super) registers: Registers,
+    pub(super) registers: Vec<(ValueId, Slot)>,
     /// Which nodes each step runs.
     pub(super) step: Vec<bool>,
 }
 
-/// The registers of a graph's values when those of its inputs are known.
-pub(super) fn bind_inputs(graph: &Graph, inputs: &[Slot]) -> Registers {
-    let mut registers = vec![None; graph.values().count()];
-    for (input, register) in graph.inputs().iter().zip(inputs) {
-        registers[input.value.index()] = Some(*register);
-    }
-    registers
-}
-
-/// The registers of a graph's outputs.
-pub(super) fn output_registers(graph: &Graph, registers: &Registers) -> Vec<Slot> {
-    graph.outputs().iter().filter_map(|output| registers[output.value.index()]).collect()
-}
-
-/// The type of a row of a stacked type.
-pub(super) fn row_type(scan: &Scan, result: usize) -> &TensorType {
-    scan.body.output_type(result)
+/// Whether a tensor of this type is one integer or truth value.
+fn is_number(ty: &TensorType) -> bool {
+    ty.rank() == 0 && (ty.dtype.is_int() || ty.dtype == DType::Bool)
 }

@@ -10,6 +10,7 @@ mod backend;
 mod eager;
 mod executor;
 mod function;
+mod late;
 mod ledger;
 mod lower;
 mod native;
@@ -35,5 +36,5 @@ pub use executor::{BackendEntry, Executable, Executor, backend_names, open_backe
 pub use function::{CompileCounts, CompileOptions, Function, ordered_inputs};
 pub use profile::{Event, Profile, Share};
 pub use reference::Reference;
-pub use registry::{Conversion, Entry, Kernel, converted_ops, fixed_operands, typed_call};
+pub use registry::{Entry, Kernel, LoweringRule, lowered_ops, operand_array, typed_call};
 pub use report::{LoopReport, Report, Steps};

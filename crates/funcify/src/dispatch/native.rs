@@ -3,7 +3,7 @@
 //! A buffer that grows (nit-sot, sit-sot, mit-sot) keeps the rows that its taps still read at hand and writes its
 //! trace in place where the device can, else collects the rows. A full buffer (mit-mot) keeps the rows that were
 //! written beside the tensor that it started from, so that nothing is written through a view that a step still reads.
-//! A trace that nobody uses is not kept.
+//! A trace that nobody uses is not made.
 //!
 //! A loop with an `until` (scan-c6) reads one boolean a step on the host, and its traces are collected: memory for as many
 //! rows as it may have could be far more than those that it has.
@@ -13,12 +13,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::backend::{Backend, Part, StackType, Tensors};
-use super::lower::{Body, Known, Lowering, row_type};
+use super::late::LateLoop;
+use super::lower::{Body, Lowering, ScanCall, StaticNumber};
 use super::program::{Action, Program, Run, Slot};
 use super::unroll::missing_row;
 use crate::error::{Place, Result};
 use crate::graph::ValueId;
-use crate::ops::scan::{Buffer, Scan, Start, Wanted};
+use crate::ops::scan::{Scan, Start, Wanted};
 use crate::types::{DType, TensorType};
 
 /// A loop with a compiled body.
@@ -36,42 +37,43 @@ pub(super) struct NativeLoop<B: Backend> {
     pub(super) rows: Vec<TensorType>,
     /// The dtype of the step count, if it is an operand.
     pub(super) count: Option<DType>,
+    /// What compiles it when it runs. Its invariants are the last operands.
+    late: Option<LateLoop<B>>,
 }
 
 pub(super) fn lower<B: Backend>(
     lowering: &mut Lowering<'_, B>,
-    scan: &Scan,
-    at: &Place,
-    operands: &[Slot],
-    types: &[TensorType],
-    outputs: Vec<TensorType>,
+    ScanCall { scan, at, operands, types }: ScanCall<'_>,
     body: Body,
+    outputs: Vec<TensorType>,
+    late: Option<LateLoop<B>>,
 ) -> Result<Vec<Slot>> {
     // In each run of the loop anew.
     scan.binds().for_each(|symbol| lowering.sizes.remove(symbol));
     let graph = &scan.body;
     // Values of the enclosing program that a step, or the results of a step, use.
-    let mut needed = vec![false; body.registers.len()];
-    for (node, _) in graph.nodes().iter().zip(&body.step).filter(|(_, wanted)| **wanted) {
+    let mut needed = vec![false; graph.values().count()];
+    for (node, _) in graph.nodes().iter().zip(&body.step).filter(|(_, runs)| **runs) {
         node.inputs.iter().for_each(|input| needed[input.index()] = true);
     }
     graph.outputs().iter().for_each(|output| needed[output.value.index()] = true);
     let mut outer: Vec<Slot> = operands[..scan.operands().invariants.start].to_vec();
     let own = outer.len();
     let own_params = graph.inputs()[..scan.params().invariants.start].iter().map(|input| input.value);
-    let mut arguments: Vec<(ValueId, Option<Known>)> = own_params.map(|value| (value, None)).collect();
-    for value in graph.values().filter(|value| needed[value.index()]) {
-        if let Some(register) = body.registers[value.index()] {
-            arguments.push((value, lowering.known.get(&register).cloned()));
-            outer.push(register);
-        }
+    let mut arguments: Vec<(ValueId, Option<StaticNumber>)> = own_params.map(|value| (value, None)).collect();
+    for (value, register) in body.registers.into_iter().filter(|(value, _)| needed[value.index()]) {
+        arguments.push((value, lowering.statics.get(&register).cloned()));
+        outer.push(register);
     }
-    let program = lowering.shared(std::ptr::from_ref(scan) as usize, graph, &arguments, |index| body.step[index])?;
-    let rows = scan.results().buffers.iter().map(|range| row_type(scan, range.start).clone()).collect();
+    let program = lowering.shared(std::ptr::from_ref(scan) as usize, graph, &arguments, &body.step)?;
+    let rows = scan.results().buffers.iter().map(|range| graph.output_type(range.start).clone()).collect();
     let count = scan.operands().steps.map(|operand| types[operand].dtype);
-    let native =
-        NativeLoop { scan: scan.clone(), at: at.clone(), body: program, outputs: outputs.clone(), own, rows, count };
-    lowering.push(at, Action::Loop(Box::new(native)), &outer, outputs.len())
+    if late.is_some() {
+        outer.extend(&operands[scan.operands().invariants]);
+    }
+    let (scan, results) = (scan.clone(), outputs.len());
+    let native = NativeLoop { scan, at: at.clone(), body: program, outputs, own, rows, count, late };
+    lowering.push(at, Action::Loop(Box::new(native)), &outer, results)
 }
 
 impl<B: Backend> NativeLoop<B> {
@@ -82,21 +84,28 @@ impl<B: Backend> NativeLoop<B> {
         mut operands: Vec<B::Tensor>,
         results: &[Option<Slot>],
     ) -> Result<Tensors<B::Tensor>> {
-        let captured = operands.split_off(self.own);
+        let mut captured = operands.split_off(self.own);
         let steps = self.steps(run, &operands)?;
         let backend = run.backend;
         let rows_of = |operand: usize| backend.shape(&operands[operand]).first().copied().unwrap_or(0);
         self.scan.check_rows(&self.at, steps, rows_of)?;
         self.afford_traces(run, |index| results[index].is_some())?;
+        if let Some(late) = &self.late {
+            let invariants = captured.split_off(captured.len() - self.scan.invariants);
+            let all = [&operands[usize::from(self.count.is_some())..], &invariants].concat();
+            if let Some(results) = late.run(run, &self.at, steps, &all)? {
+                return Ok(results);
+            }
+        }
         let row_bytes = self.collected_row_bytes(run);
 
         let places = self.scan.operands();
         let layout = self.scan.results();
         let mut carries: Vec<B::Tensor> = operands.split_off(places.carries.start);
         let mut buffers = Vec::with_capacity(self.scan.buffers.len());
-        for (index, buffer) in self.scan.buffers.iter().enumerate() {
-            let given = places.buffers[index].map(|operand| &operands[operand]);
-            buffers.push(Rows::start(self, run, buffer, index, steps, given, results[index].is_some())?);
+        for (index, operand) in places.buffers.iter().enumerate() {
+            let given = operand.map(|operand| &operands[operand]);
+            buffers.push(Rows::start(self, run, index, steps, given, results[index].is_some())?);
         }
 
         let mut frame = self.body.frame();
@@ -112,7 +121,7 @@ impl<B: Backend> NativeLoop<B> {
             }
             for (index, buffer) in self.scan.buffers.iter().enumerate() {
                 for k in &buffer.reads {
-                    arguments.push(buffers[index].read(self, run, *k, t + k, index)?);
+                    arguments.push(buffers[index].read(run, *k, t + k)?);
                 }
             }
             arguments.append(&mut carries);
@@ -128,7 +137,7 @@ impl<B: Backend> NativeLoop<B> {
             let mut written = written.into_iter();
             for (index, buffer) in self.scan.buffers.iter().enumerate() {
                 for (k, row) in buffer.writes.iter().zip(&mut written) {
-                    buffers[index].write(self, run, t + k, row)?;
+                    buffers[index].write(run, t + k, row)?;
                 }
             }
             ran += 1;
@@ -146,8 +155,8 @@ impl<B: Backend> NativeLoop<B> {
         }
 
         let mut outputs = Tensors::new();
-        for (index, buffer) in buffers.into_iter().enumerate() {
-            outputs.push(buffer.finish(self, run, index, results[index].is_some())?);
+        for buffer in buffers {
+            outputs.push(buffer.finish(run)?);
         }
         outputs.extend(carries);
         Ok(outputs)
@@ -168,20 +177,31 @@ impl<B: Backend> NativeLoop<B> {
 }
 
 /// The rows of a buffer while the loop runs.
-enum Rows<T> {
+struct Rows<'l, B: Backend> {
+    native: &'l NativeLoop<B>,
+    /// The number of the buffer.
+    index: usize,
+    /// Whether anybody uses it.
+    used: bool,
+    /// The type of the whole, if all steps run.
+    ty: StackType,
+    contents: Contents<B::Tensor>,
+}
+
+/// What there is of a buffer so far.
+enum Contents<T> {
     /// A buffer that grows by one row a step.
     Growing {
-        /// The rows that precede the next write, the oldest first; as many as taps read, or as are wanted.
+        /// The rows that precede the next write, the oldest first; as many as taps read, or as are returned.
         recent: VecDeque<T>,
-        /// How many of them are kept.
+        /// How many of them stay.
         keep: usize,
         /// How many the taps may read.
         given: usize,
         trace: Trace<T>,
-        ty: StackType,
     },
     /// A full buffer: what it started from, and the rows that were written.
-    Full { initial: T, written: Vec<Option<T>>, ty: StackType },
+    Full { initial: T, written: Vec<Option<T>> },
 }
 
 /// The trace of a growing buffer.
@@ -194,96 +214,79 @@ enum Trace<T> {
     Collected(Vec<T>),
 }
 
-impl<T: Clone> Rows<T> {
-    fn start<B: Backend<Tensor = T>>(
-        native: &NativeLoop<B>,
-        run: &mut Run<'_, B>,
-        buffer: &Buffer,
+impl<'l, B: Backend> Rows<'l, B> {
+    fn start(
+        native: &'l NativeLoop<B>,
+        run: &Run<'_, B>,
         index: usize,
         steps: usize,
-        given: Option<&T>,
+        given: Option<&B::Tensor>,
         used: bool,
     ) -> Result<Self> {
-        let (at, backend) = (&native.at, run.backend);
+        let (at, backend, buffer) = (&native.at, run.backend, &native.scan.buffers[index]);
         let count = given.map_or(0, |tensor| backend.shape(tensor)[0]);
         let rows = if buffer.start == Start::Full { count } else { steps + count };
         let ty = run.stack_type(at, &native.rows[index].stacked(rows))?;
         if let (Start::Full, Some(initial)) = (buffer.start, given) {
-            return Ok(Rows::Full { initial: initial.clone(), written: vec![None; rows], ty });
+            let contents = Contents::Full { initial: initial.clone(), written: vec![None; rows] };
+            return Ok(Rows { native, index, used, ty, contents });
         }
         let mut first_rows = Vec::with_capacity(count);
         for row in 0..count {
             let tensor = given.map(|given| run.fail(at, backend.row(given, row))).transpose()?;
             first_rows.extend(tensor);
         }
+        // In the order of the loop: a downward loop meets the given rows from the last to the first.
+        let mut recent = VecDeque::from(first_rows.clone());
+        if native.scan.reverse {
+            recent.make_contiguous().reverse();
+        }
         let mut keep = count;
         let trace = match buffer.wanted {
             _ if !used => Trace::None,
-            Wanted::Last(wanted) => {
-                keep = keep.max(wanted);
+            Wanted::Last(count) => {
+                keep = keep.max(count);
                 Trace::None
             }
             // Of a loop that may end early, memory for all steps could be far too much.
-            Wanted::All if native.scan.until.is_some() => Trace::Collected(Vec::new()),
+            Wanted::All if native.scan.until.is_some() => Trace::Collected(recent.clone().into()),
             Wanted::All => match run.fail(at, backend.allocate(&ty))? {
                 Some(mut trace) => {
                     let first = native.scan.first_given_row(steps);
-                    for (row, tensor) in first_rows.iter().enumerate() {
-                        trace = run.fail(at, backend.write_row(trace, first + row, tensor.clone()))?;
+                    for (row, tensor) in first_rows.into_iter().enumerate() {
+                        trace = run.fail(at, backend.write_row(trace, first + row, tensor))?;
                     }
                     Trace::InPlace(Some(trace))
                 }
-                None => Trace::Collected(Vec::with_capacity(rows)),
+                None => Trace::Collected(recent.clone().into()),
             },
         };
-        // In the order of the loop: a downward loop meets the given rows from the last to the first.
-        if native.scan.reverse {
-            first_rows.reverse();
-        }
-        let trace = match trace {
-            Trace::Collected(mut collected) => {
-                collected.extend(first_rows.iter().cloned());
-                Trace::Collected(collected)
-            }
-            trace => trace,
-        };
-        Ok(Rows::Growing { recent: first_rows.into(), keep, given: count, trace, ty })
+        let contents = Contents::Growing { recent, keep, given: count, trace };
+        Ok(Rows { native, index, used, ty, contents })
     }
 
     /// Row `row`, which is `offset` rows from `t`.
-    fn read<B: Backend<Tensor = T>>(
-        &self,
-        native: &NativeLoop<B>,
-        run: &Run<'_, B>,
-        offset: usize,
-        row: usize,
-        index: usize,
-    ) -> Result<T> {
-        match self {
-            Rows::Full { initial, written, .. } => match &written[row] {
+    fn read(&self, run: &Run<'_, B>, offset: usize, row: usize) -> Result<B::Tensor> {
+        let at = &self.native.at;
+        match &self.contents {
+            Contents::Full { initial, written } => match &written[row] {
                 Some(tensor) => Ok(tensor.clone()),
-                None => run.fail(&native.at, run.backend.row(initial, row)),
+                None => run.fail(at, run.backend.row(initial, row)),
             },
-            Rows::Growing { recent, given, .. } => {
+            Contents::Growing { recent, given, .. } => {
                 // scan-c5: upward, offsets 0..given are the rows before the write at offset `given`; downward,
                 // offsets 1..=given are the rows before the write at offset 0.
-                let back = if native.scan.reverse { offset } else { given - offset };
+                let back = if self.native.scan.reverse { offset } else { given - offset };
                 let tensor = recent.len().checked_sub(back).and_then(|place| recent.get(place));
-                tensor.cloned().ok_or_else(|| missing_row(&native.at, index, row))
+                tensor.cloned().ok_or_else(|| missing_row(at, self.index, row))
             }
         }
     }
 
-    fn write<B: Backend<Tensor = T>>(
-        &mut self,
-        native: &NativeLoop<B>,
-        run: &Run<'_, B>,
-        row: usize,
-        tensor: T,
-    ) -> Result<()> {
-        match self {
-            Rows::Full { written, .. } => written[row] = Some(tensor),
-            Rows::Growing { recent, keep, trace, .. } => {
+    fn write(&mut self, run: &Run<'_, B>, row: usize, tensor: B::Tensor) -> Result<()> {
+        match &mut self.contents {
+            Contents::Full { written, .. } => written[row] = Some(tensor),
+            Contents::Growing { recent, keep, trace, .. } => {
                 if *keep > 0 {
                     recent.push_back(tensor.clone());
                     while recent.len() > *keep {
@@ -294,8 +297,8 @@ impl<T: Clone> Rows<T> {
                     Trace::None => {}
                     Trace::Collected(rows) => rows.push(tensor),
                     Trace::InPlace(whole) => {
-                        if let Some(taken) = whole.take() {
-                            *whole = Some(run.fail(&native.at, run.backend.write_row(taken, row, tensor))?);
+                        if let Some(rows) = whole.take() {
+                            *whole = Some(run.fail(&self.native.at, run.backend.write_row(rows, row, tensor))?);
                         }
                     }
                 }
@@ -305,35 +308,29 @@ impl<T: Clone> Rows<T> {
     }
 
     /// The rows that are results. Of a buffer that nobody uses, what is at hand.
-    fn finish<B: Backend<Tensor = T>>(
-        self,
-        native: &NativeLoop<B>,
-        run: &Run<'_, B>,
-        index: usize,
-        used: bool,
-    ) -> Result<T> {
-        let (at, backend) = (&native.at, run.backend);
-        let in_row_order = |mut rows: Vec<T>| {
+    fn finish(self, run: &Run<'_, B>) -> Result<B::Tensor> {
+        let Rows { native, index, used, mut ty, contents } = self;
+        let (at, backend, buffer) = (&native.at, run.backend, &native.scan.buffers[index]);
+        let in_row_order = |mut rows: Vec<B::Tensor>| {
             if native.scan.reverse {
                 rows.reverse();
             }
             rows.into_iter().map(Part::Row).collect::<Vec<_>>()
         };
-        let (parts, mut ty) = match self {
-            Rows::Growing { trace: Trace::InPlace(Some(trace)), .. } => return Ok(trace),
-            Rows::Growing { trace: Trace::Collected(rows), ty, .. } => (in_row_order(rows), ty),
-            Rows::Growing { recent, ty, .. } => {
-                let count = match native.scan.buffers[index].wanted {
+        let parts = match contents {
+            Contents::Growing { trace: Trace::InPlace(Some(trace)), .. } => return Ok(trace),
+            Contents::Growing { trace: Trace::Collected(rows), .. } => in_row_order(rows),
+            Contents::Growing { recent, .. } => {
+                let count = match buffer.wanted {
                     Wanted::Last(count) if used => count,
                     _ => 0,
                 };
                 let skip = recent.len().checked_sub(count).ok_or_else(|| missing_row(at, index, ty.rows))?;
-                (in_row_order(recent.into_iter().skip(skip).collect()), ty)
+                in_row_order(recent.into_iter().skip(skip).collect())
             }
-            Rows::Full { initial, .. } if !used => return Ok(initial),
-            Rows::Full { initial, written, ty } => {
-                let rows = native.scan.wanted_rows(&native.scan.buffers[index], ty.rows, 0);
-                (full_parts(native, run, &initial, written, rows)?, ty)
+            Contents::Full { initial, .. } if !used => return Ok(initial),
+            Contents::Full { initial, written } => {
+                full_parts(native, run, &initial, &written, native.scan.wanted_rows(buffer, ty.rows, 0))?
             }
         };
         ty.rows =
@@ -347,23 +344,17 @@ fn full_parts<B: Backend>(
     native: &NativeLoop<B>,
     run: &Run<'_, B>,
     initial: &B::Tensor,
-    mut written: Vec<Option<B::Tensor>>,
-    wanted: Range<usize>,
+    written: &[Option<B::Tensor>],
+    returned: Range<usize>,
 ) -> Result<Vec<Part<B::Tensor>>> {
     let mut parts = Vec::new();
-    let mut next = wanted.start;
-    while next < wanted.end {
-        match written[next].take() {
-            Some(row) => {
-                parts.push(Part::Row(row));
-                next += 1;
-            }
-            None => {
-                let count = written[next..wanted.end].iter().take_while(|row| row.is_none()).count();
-                parts.push(Part::Block(run.fail(&native.at, run.backend.rows(initial, next, count))?));
-                next += count;
-            }
-        }
+    let mut next = returned.start;
+    for block in written[returned].chunk_by(|row, other| row.is_none() && other.is_none()) {
+        parts.push(match &block[0] {
+            Some(row) => Part::Row(row.clone()),
+            None => Part::Block(run.fail(&native.at, run.backend.rows(initial, next, block.len()))?),
+        });
+        next += block.len();
     }
     Ok(parts)
 }

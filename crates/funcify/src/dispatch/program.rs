@@ -263,7 +263,7 @@ impl<B: Backend> Action<B> {
             Action::Loop(native) => vec![&native.body],
             Action::Choice(choice) => choice.branches.iter().collect(),
             Action::While(node) => vec![&node.condition, &node.body],
-            Action::Associative(node) => vec![&node.combine, &node.spread],
+            Action::Associative(node) => vec![&node.up_sweep, &node.down_sweep],
             _ => Vec::new(),
         }
     }

@@ -1,4 +1,4 @@
-//! The registry of conversions: which kernel serves which op on which backend.
+//! The registry of lowering rules: which kernel serves which op on which backend.
 //!
 //! `inventory` collects the entries of all linked crates. On first use they are sorted and validated: two entries for
 //! one op and backend are an error, and so is a backend without entries, whose crate was probably never named.
@@ -18,8 +18,8 @@ pub type Kernel<B> = fn(
     Tensors<<B as Backend>::Tensor>,
 ) -> Result<Tensors<<B as Backend>::Tensor>, BackendError>;
 
-/// How a backend runs an op.
-pub enum Conversion<B: Backend> {
+/// How an op is lowered for a backend, that is, how the backend runs it.
+pub enum LoweringRule<B: Backend> {
     /// By a kernel.
     Kernel(Kernel<B>),
     /// As a loop, unrolled unless the user says otherwise.
@@ -28,32 +28,32 @@ pub enum Conversion<B: Backend> {
     NativeLoop,
 }
 
-impl<B: Backend> Conversion<B> {
+impl<B: Backend> LoweringRule<B> {
     /// The strategy of a loop.
     pub(super) fn strategy(&self) -> Option<LoopStrategy> {
         match self {
-            Conversion::Kernel(_) => None,
-            Conversion::Unroll => Some(LoopStrategy::Unroll),
-            Conversion::NativeLoop => Some(LoopStrategy::Native),
+            LoweringRule::Kernel(_) => None,
+            LoweringRule::Unroll => Some(LoopStrategy::Unroll),
+            LoweringRule::NativeLoop => Some(LoopStrategy::Native),
         }
     }
 }
 
-/// One registered conversion. [`funcify!`](crate::funcify) makes it.
+/// One registered lowering rule. [`funcify!`](crate::funcify) makes it.
 pub struct Entry {
     /// The backend's type.
     pub backend: fn() -> TypeId,
     /// The op's name.
     pub op: &'static str,
-    /// The `Conversion` of that backend.
-    pub conversion: &'static (dyn Any + Send + Sync),
+    /// The [`LoweringRule`] of that backend.
+    pub rule: &'static (dyn Any + Send + Sync),
     /// Where it was registered.
     pub site: &'static Location<'static>,
 }
 
 inventory::collect!(Entry);
 
-/// All conversions of the linked crates.
+/// All lowering rules of the linked crates.
 struct Registry {
     entries: BTreeMap<(TypeId, &'static str), &'static Entry>,
     /// Two places that register one op for one backend.
@@ -76,60 +76,65 @@ fn registry() -> &'static Registry {
     })
 }
 
-/// The conversions of one backend.
-pub(super) struct Conversions<B: Backend> {
-    backend: B,
+/// Checks the lowering rules of a backend.
+pub(super) fn check_rules<B: Backend>(backend: &B, at: &Place) -> Result<()> {
+    let id = TypeId::of::<B>();
+    let error = |problem: String, fix: &str| Error::Registry {
+        at: at.boxed(),
+        backend: backend.name().to_string(),
+        problem,
+        fix: fix.to_string(),
+    };
+    if let Some((_, op, [first, second])) = registry().duplicates.iter().find(|(other, ..)| *other == id) {
+        let problem = format!("`{op}` is registered at {first} and at {second}");
+        return Err(error(problem, "remove one of the two `funcify!` entries"));
+    }
+    if let Some(name) = name_taken_twice() {
+        let problem = format!("two crates register an op named `{name}`");
+        return Err(error(problem, "rename the op of one of them"));
+    }
+    let has_entries = registry().entries.keys().any(|(other, _)| *other == id);
+    if !has_entries && backend.fallback().is_none() {
+        let problem = "no lowering rule is registered for it".to_string();
+        return Err(error(problem, "name the backend's crate (`use funcify_candle as _;`), so that it is linked"));
+    }
+    Ok(())
 }
 
-impl<B: Backend> Conversions<B> {
-    /// The backend's conversions, validated.
-    pub(super) fn of(backend: &B, at: &Place) -> Result<Self> {
-        let id = TypeId::of::<B>();
-        let error = |problem: String, fix: &str| Error::Registry {
-            at: at.boxed(),
-            backend: backend.name().to_string(),
-            problem,
-            fix: fix.to_string(),
-        };
-        if let Some((_, op, [first, second])) = registry().duplicates.iter().find(|(other, ..)| *other == id) {
-            let problem = format!("`{op}` is registered at {first} and at {second}");
-            return Err(error(problem, "remove one of the two `funcify!` entries"));
-        }
-        if let Some(name) = name_taken_twice() {
-            let problem = format!("two crates register an op named `{name}`");
-            return Err(error(problem, "rename the op of one of them"));
-        }
-        let has_entries = registry().entries.keys().any(|(other, _)| *other == id);
-        if !has_entries && backend.fallback().is_none() {
-            let problem = "no conversion is registered for it".to_string();
-            return Err(error(problem, "name the backend's crate (`use funcify_candle as _;`), so that it is linked"));
-        }
-        Ok(Conversions { backend: backend.clone() })
-    }
+/// The lowering rule of an op.
+pub(super) fn rule_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> Result<&'static LoweringRule<B>> {
+    registered(op).ok_or_else(|| Error::NoLoweringRule {
+        at: at.boxed(),
+        backend: backend.name().to_string(),
+        fix: format!("register one with `funcify!`, or compose `{op}` of ops that the backend has"),
+    })
+}
 
-    /// The conversion of an op.
-    pub(super) fn get(&self, op: &'static str, at: &Place) -> Result<&'static Conversion<B>> {
-        let entry = registry().entries.get(&(TypeId::of::<B>(), op));
-        entry.and_then(|entry| entry.conversion.downcast_ref()).ok_or_else(|| Error::NoConversion {
-            at: at.boxed(),
-            backend: self.backend.name().to_string(),
-            fix: format!("register one with `funcify!`, or compose `{op}` of ops that the backend has"),
-        })
+/// The kernel of an op, or the one that the backend has for ops without a lowering rule. `None` of a loop.
+pub(super) fn kernel_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> Result<Option<Kernel<B>>> {
+    match (rule_of(backend, op, at), backend.fallback()) {
+        (Ok(LoweringRule::Kernel(kernel)), _) => Ok(Some(*kernel)),
+        (_, Some(fallback)) => Ok(Some(fallback)),
+        (Ok(_), None) => Ok(None),
+        (Err(error), None) => Err(error),
     }
 }
 
-/// The names of the ops that a backend converts, sorted.
-pub fn converted_ops<B: Backend>() -> Vec<&'static str> {
+fn registered<B: Backend>(op: &'static str) -> Option<&'static LoweringRule<B>> {
+    registry().entries.get(&(TypeId::of::<B>(), op))?.rule.downcast_ref()
+}
+
+/// The names of the ops that a backend has lowering rules for, sorted.
+pub fn lowered_ops<B: Backend>() -> Vec<&'static str> {
     let of_backend = registry().entries.keys().filter(|(backend, _)| *backend == TypeId::of::<B>());
     let mut names: Vec<&'static str> = of_backend.map(|(_, op)| *op).collect();
     names.sort_unstable();
     names
 }
 
-/// How a backend's `scan` conversion says that loops run.
+/// How a backend's lowering rule of `scan` says that loops run.
 pub(super) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
-    let entry = registry().entries.get(&(TypeId::of::<B>(), Scan::NAME))?;
-    entry.conversion.downcast_ref::<Conversion<B>>()?.strategy()
+    registered::<B>(Scan::NAME)?.strategy()
 }
 
 /// Registers how a backend runs an op.
@@ -147,33 +152,33 @@ pub(super) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
 #[macro_export]
 macro_rules! funcify {
     ($backend:ty, $op:ty, unroll) => {
-        $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::Unroll);
+        $crate::funcify!(@entry $backend, $op, $crate::dispatch::LoweringRule::Unroll);
     };
     ($backend:ty, $op:ty, native_loop) => {
-        $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::NativeLoop);
+        $crate::funcify!(@entry $backend, $op, $crate::dispatch::LoweringRule::NativeLoop);
     };
     ($backend:ty, $op:ty, |$call:pat_param, [$($operand:pat_param),* $(,)?]| $formula:expr) => {
-        $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::<$backend>::Kernel(|call, operands| {
+        $crate::funcify!(@entry $backend, $op, $crate::dispatch::LoweringRule::<$backend>::Kernel(|call, operands| {
             let $call = $crate::dispatch::typed_call::<$backend, $op>(call)?;
-            let [$($operand),*] = $crate::dispatch::fixed_operands(operands)?;
+            let [$($operand),*] = $crate::dispatch::operand_array(operands)?;
             ::core::result::Result::Ok($crate::dispatch::IntoTensors::into_tensors($formula?))
         }));
     };
     ($backend:ty, $op:ty, |$call:pat_param, $operands:pat_param| $formula:expr) => {
-        $crate::funcify!(@entry $backend, $op, $crate::dispatch::Conversion::<$backend>::Kernel(|call, operands| {
+        $crate::funcify!(@entry $backend, $op, $crate::dispatch::LoweringRule::<$backend>::Kernel(|call, operands| {
             let $call = $crate::dispatch::typed_call::<$backend, $op>(call)?;
             let $operands = operands;
             ::core::result::Result::Ok($crate::dispatch::IntoTensors::into_tensors($formula?))
         }));
     };
-    (@entry $backend:ty, $op:ty, $conversion:expr) => {
+    (@entry $backend:ty, $op:ty, $rule:expr) => {
         const _: () = {
-            static CONVERSION: $crate::dispatch::Conversion<$backend> = $conversion;
+            static RULE: $crate::dispatch::LoweringRule<$backend> = $rule;
             $crate::inventory::submit! {
                 $crate::dispatch::Entry {
                     backend: || ::core::any::TypeId::of::<$backend>(),
                     op: <$op as $crate::ops::OpKey>::NAME,
-                    conversion: &CONVERSION,
+                    rule: &RULE,
                     site: ::core::panic::Location::caller(),
                 }
             }
@@ -192,7 +197,7 @@ pub fn typed_call<'a, B: Backend, O: crate::ops::OpKey>(
 
 /// The operands as an array.
 #[doc(hidden)]
-pub fn fixed_operands<T, const N: usize>(operands: Tensors<T>) -> Result<[T; N], BackendError> {
+pub fn operand_array<T, const N: usize>(operands: Tensors<T>) -> Result<[T; N], BackendError> {
     if operands.len() != N {
         return Err(format!("a kernel of {N} operands was given {}", operands.len()).into());
     }

@@ -11,7 +11,8 @@ use super::function::CompileCounts;
 use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot};
 use crate::error::Site;
 use crate::graph::Graph;
-use crate::types::{Sizes, TensorType};
+use crate::ops::StepCount;
+use crate::types::{Dim, Sizes, TensorType};
 
 /// What became of a graph: of the program for the last call, as far as there is one. A function whose program depends
 /// on the sizes of a call has none before the first.
@@ -35,10 +36,10 @@ pub struct Report {
     pub program_bytes: usize,
     /// The largest number of bytes of tensors that the plan keeps at once, for the sizes of the last call: arguments,
     /// results, and what is between. Each tensor counts with all its elements, also where a backend shares them (views,
-    /// broadcasts) or works in place; a kernel's own temporaries are not known. The rows of a native loop's traces count
-    /// from its start, once. `None` before the first call, and if the sizes of some tensor are not known.
+    /// broadcasts) or works in place; a kernel's own temporaries are not counted. The rows of a native loop's traces count
+    /// from its start, once. `None` before the first call, and if the size of some tensor follows from data.
     pub peak_bytes: Option<usize>,
-    /// How often the function was compiled, and how often a program was found.
+    /// How often the function was compiled, and how often a cached program was used.
     pub counts: CompileCounts,
 }
 
@@ -57,7 +58,7 @@ pub struct LoopReport {
     pub steps: Steps,
 }
 
-/// What is known of a loop's number of steps when its program is made.
+/// A loop's number of steps, as far as it is static.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Steps {
     /// The number.
@@ -66,6 +67,18 @@ pub enum Steps {
     AtMost(usize),
     /// Nothing: it follows from the sizes of a call, or from values.
     AtRunTime,
+}
+
+impl Steps {
+    /// Those of a loop at these sizes.
+    pub(super) fn of(count: &StepCount, sizes: &Sizes) -> Self {
+        let at = |dim: &Dim| dim.value(sizes).ok().map(|steps| usize::try_from(steps).unwrap_or(0));
+        match count {
+            StepCount::Exactly(dim) => at(dim).map_or(Steps::AtRunTime, Steps::Exactly),
+            StepCount::AtMost(dim) => at(dim).map_or(Steps::AtRunTime, Steps::AtMost),
+            StepCount::WhileItHolds => Steps::AtRunTime,
+        }
+    }
 }
 
 impl fmt::Display for Steps {
@@ -137,7 +150,7 @@ impl<B: Backend> Program<B> {
         bytes + nested.into_iter().map(|program| program.bytes(seen)).sum::<usize>()
     }
 
-    /// The largest number of bytes of tensors in slots at once, and that of the arguments; `None` if a size is not known.
+    /// The largest number of bytes of tensors in slots at once, and that of the arguments; `None` if a size follows from data.
     pub(super) fn peak_bytes(&self, sizes: &Sizes) -> Option<(usize, usize)> {
         let mut held = vec![0; self.slots];
         let (mut live, mut peak) = (0usize, 0usize);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::error::{Result, Site};
-use crate::graph::{Graph, Input, Node, Replay, at_site, emit, tracer};
+use crate::graph::{Failed, Graph, Input, Node, Replay, at_site, emit, tracer};
 use crate::ops::Op;
 use crate::tree::Named;
 use crate::types::Sizes;
@@ -33,16 +33,12 @@ pub(super) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
         let inputs: Vec<Value> = graph.inputs().iter().enumerate().map(input).collect();
         let replayed = Replay::new(graph, inputs).live(|index, node, operands| {
             at_site(node.site, || match &ops[index] {
-                _ if operands.iter().any(|operand| operand.is_failed()) => Vec::new(),
-                Op::AssociativeScan(op) if has_elements(graph, node, 0, sizes) => op.emit_loop(&operands, node.site),
-                Op::Cumulative(op) if has_elements(graph, node, op.axis, sizes) => {
-                    vec![op.emit_loop(operands[0], node.site)]
-                }
-                op => emit(op.clone(), &operands, node.site),
+                Op::AssociativeScan(op) if has_elements(graph, node, 0, sizes) => op.emit_loop(&operands),
+                Op::Cumulative(op) if has_elements(graph, node, op.axis, sizes) => op.emit_loop(operands[0]),
+                op => emit(op.clone(), &operands),
             })
-        });
-        let names = graph.outputs().iter().map(|output| output.name.clone());
-        Named(names.zip(replayed.outputs(Value::failed)).collect())
+        })?;
+        Ok::<_, Failed>(Named(graph.named_outputs(replayed.outputs()?)))
     })?;
     Ok(Cow::Owned(built.pruned()))
 }

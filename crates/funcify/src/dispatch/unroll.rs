@@ -1,4 +1,4 @@
-//! The unrolled loop: one body after the other in a straight line, for a number of steps that is known.
+//! The unrolled loop: one body after the other in a straight line, for a static number of steps.
 //!
 //! A buffer is a table of rows while the line is laid out: rows that were given are read when they are needed, rows
 //! that were written are the registers that the steps set. Nothing is copied before the rows that are results are
@@ -9,10 +9,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::backend::Backend;
-use super::lower::{Body, Lowering, output_registers, row_type};
+use super::lower::{Body, Lowering, ScanCall};
 use super::program::{Action, RowsNode, Slot, StackNode, too_large};
 use crate::error::{Error, Place, Result};
-use crate::ops::scan::{Scan, Start};
+use crate::graph::Replay;
+use crate::ops::scan::Start;
 use crate::types::{Dim, SizeError, TensorType};
 
 /// A row of a buffer while the line is laid out.
@@ -26,22 +27,16 @@ enum Row {
     Missing,
 }
 
-pub(super) fn lower<B: Backend>(
-    lowering: &mut Lowering<'_, B>,
-    scan: &Scan,
-    at: &Place,
-    operands: &[Slot],
-    types: &[TensorType],
-    body: Body,
-) -> Result<Vec<Slot>> {
-    let steps = known_steps(lowering, scan, at, operands)?;
-    let rows_of = known_rows(lowering, scan, at, types)?;
+pub(super) fn lower<B: Backend>(lowering: &mut Lowering<'_, B>, call: ScanCall<'_>, body: Body) -> Result<Vec<Slot>> {
+    let ScanCall { scan, at, operands, types } = call;
+    let steps = static_steps(lowering, call)?;
+    let rows_of = static_rows(lowering, call)?;
     if let Some(symbol) = scan.binds().next() {
         lowering.sizes.set(symbol, steps);
         lowering.push(at, Action::Bind { symbol: symbol.clone(), size: steps }, &[], 0)?;
     }
     // A step without kernels costs the line a place, too.
-    let kernels = body.step.iter().filter(|wanted| **wanted).count().max(1).saturating_mul(steps);
+    let kernels = body.step.iter().filter(|runs| **runs).count().max(1).saturating_mul(steps);
     if kernels > lowering.settings.max_kernels {
         return Err(too_large(at, lowering.settings.backend.name(), kernels, lowering.settings.max_kernels));
     }
@@ -76,9 +71,9 @@ pub(super) fn lower<B: Backend>(
     let mut carries: Vec<Slot> = operands[places.carries.clone()].to_vec();
 
     for t in scan.order(steps) {
-        let mut registers = body.registers.clone();
-        let mut bind =
-            |param: usize, register: Slot| registers[scan.body.inputs()[param].value.index()] = Some(register);
+        let mut registers = Replay::new(&scan.body, []);
+        body.registers.iter().for_each(|(value, register)| registers.set(*value, *register));
+        let mut bind = |param: usize, register: Slot| registers.set(scan.body.inputs()[param].value, register);
         for (index, sequence) in scan.sequences.iter().enumerate() {
             let source = operands[places.sequences.start + index];
             for (k, param) in sequence.reads.iter().zip(params.sequences[index].clone()) {
@@ -92,9 +87,8 @@ pub(super) fn lower<B: Backend>(
             }
         }
         carries.iter().zip(params.carries.clone()).for_each(|(register, param)| bind(param, *register));
-        line.lowering.lower_nodes(&scan.body, &mut registers, |index| body.step[index])?;
         // scan-c1: every read of this step is done before its first write.
-        let written = output_registers(&scan.body, &registers);
+        let written = line.lowering.lower_nodes(&scan.body, registers, &body.step)?.outputs()?;
         for (index, buffer) in scan.buffers.iter().enumerate() {
             for (k, result) in buffer.writes.iter().zip(results.buffers[index].clone()) {
                 buffers[index][t + k] = Row::Written(written[result]);
@@ -106,24 +100,20 @@ pub(super) fn lower<B: Backend>(
     let mut outputs = Vec::new();
     for (index, buffer) in scan.buffers.iter().enumerate() {
         let source = places.buffers[index].map(|operand| operands[operand]);
-        let wanted = scan.wanted_rows(buffer, buffers[index].len(), 0);
-        let row = row_type(scan, results.buffers[index].start);
-        outputs.push(line.stack(source, &buffers[index], wanted, row, index)?);
+        let returned = scan.wanted_rows(buffer, buffers[index].len(), 0);
+        let row = scan.body.output_type(results.buffers[index].start);
+        outputs.push(line.stack(source, &buffers[index], returned, row, index)?);
     }
     outputs.extend(carries);
     Ok(outputs)
 }
 
-/// The number of steps, if it is known: a constant or a static input, else a dimension that the sizes of full
+/// The number of steps, if it is static: a constant or a static input, else a dimension that the sizes of full
 /// buffers or sequences have bound.
-pub(super) fn known_steps<B: Backend>(
-    lowering: &mut Lowering<'_, B>,
-    scan: &Scan,
-    at: &Place,
-    operands: &[Slot],
-) -> Result<usize> {
+pub(super) fn static_steps<B: Backend>(lowering: &mut Lowering<'_, B>, call: ScanCall<'_>) -> Result<usize> {
+    let ScanCall { scan, at, operands, .. } = call;
     if let Some(operand) = scan.operands().steps {
-        let Some(count) = lowering.known_number(operands[operand]) else {
+        let Some(count) = lowering.static_number(operands[operand]) else {
             let reason = "the number of steps is a value that the program computes or is given at run time";
             return Err(not_static(lowering, at, reason.into()));
         };
@@ -140,27 +130,23 @@ pub(super) fn known_steps<B: Backend>(
     }
 }
 
-/// The rows of each sequence and buffer, by operand, if they are known; 0 of the other operands.
-pub(super) fn known_rows<B: Backend>(
-    lowering: &Lowering<'_, B>,
-    scan: &Scan,
-    at: &Place,
-    types: &[TensorType],
-) -> Result<Vec<usize>> {
+/// The rows of each sequence and buffer, by operand, if they are static; 0 of the other operands.
+pub(super) fn static_rows<B: Backend>(lowering: &Lowering<'_, B>, call: ScanCall<'_>) -> Result<Vec<usize>> {
+    let ScanCall { scan, at, types, .. } = call;
     let places = scan.operands();
     let mut rows_of = vec![0; types.len()];
     for operand in places.sequences.chain(places.buffers.into_iter().flatten()) {
         let ty = &types[operand];
         let Some(rows) = ty.shape.dims().first() else { continue };
-        let known = rows.value(&lowering.sizes).map_err(|error| match error {
+        let count = rows.value(&lowering.sizes).map_err(|error| match error {
             SizeError::Unbound(symbol) => {
                 let reason = format!("the rows of {ty} are known only when the loop that binds `{symbol}` has run");
                 not_static(lowering, at, reason)
             }
             error => crate::ops::no_size(at, error),
         })?;
-        let known = usize::try_from(known).map_err(|_| SizeError::Negative(rows.clone(), known));
-        rows_of[operand] = known.map_err(|error| crate::ops::no_size(at, error))?;
+        let count = usize::try_from(count).map_err(|_| SizeError::Negative(rows.clone(), count));
+        rows_of[operand] = count.map_err(|error| crate::ops::no_size(at, error))?;
     }
     Ok(rows_of)
 }
@@ -208,32 +194,28 @@ impl<B: Backend> Line<'_, '_, B> {
         &mut self,
         source: Option<Slot>,
         rows: &[Row],
-        wanted: Range<usize>,
+        returned: Range<usize>,
         row: &TensorType,
         index: usize,
     ) -> Result<Slot> {
         let (mut parts, mut is_block) = (Vec::new(), Vec::new());
-        let mut next = wanted.start;
-        while next < wanted.end {
-            match (rows[next], source) {
-                (Row::Written(register), _) => {
-                    parts.push(register);
-                    is_block.push(false);
-                    next += 1;
-                }
+        let mut next = returned.start;
+        let follows =
+            |row: &Row, other: &Row| matches!((row, other), (Row::Given(row), Row::Given(other)) if *other == row + 1);
+        for block in rows[returned.clone()].chunk_by(follows) {
+            parts.push(match (block[0], source) {
+                (Row::Written(register), _) => register,
                 (Row::Given(start), Some(source)) => {
-                    let follows = |at: &usize| matches!(rows[*at], Row::Given(given) if given == start + at - next);
-                    let count = (next..wanted.end).take_while(follows).count();
-                    let (of, block) = (self.sources[&source].clone(), Box::new(row.stacked(count)));
-                    let action = Action::Rows { start, count, block, of };
-                    parts.push(self.lowering.push(&self.at, action, &[source], 1)?[0]);
-                    is_block.push(true);
-                    next += count;
+                    let (count, of) = (block.len(), self.sources[&source].clone());
+                    let action = Action::Rows { start, count, block: Box::new(row.stacked(count)), of };
+                    self.lowering.push(&self.at, action, &[source], 1)?[0]
                 }
                 _ => return Err(missing_row(&self.at, index, next)),
-            }
+            });
+            is_block.push(matches!(block[0], Row::Given(_)));
+            next += block.len();
         }
-        let ty = row.stacked(Dim::from(wanted.len()));
+        let ty = row.stacked(Dim::from(returned.len()));
         let node = StackNode { ty, is_block, at: self.at.clone() };
         Ok(self.lowering.push(&self.at.clone(), Action::Stack(Arc::new(node)), &parts, 1)?[0])
     }

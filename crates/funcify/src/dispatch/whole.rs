@@ -1,14 +1,39 @@
 //! What a backend compiles as a whole: the program, or loops of it.
 
-use super::backend::{Backend, Compiles, Declined, LoopStrategy, Tensors, Whole};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy, Tensors, Whole};
 use super::lower::{self, Lowering};
 use super::program::{Action, Run, Slot, WholeNode};
 use super::report::{LoopReport, Steps};
 use super::stepwise::stepwise;
 use crate::cancel::Ran;
 use crate::error::{Place, Result, Site};
-use crate::graph::{Graph, Node, Output};
-use crate::ops::{Op, OpRules};
+use crate::graph::{Graph, Node, Output, ValueId};
+use crate::ops::{Op, OpRules, StepCount};
+use crate::types::TensorType;
+
+/// What came of the attempt to compile a loop as a whole.
+pub(super) enum Attempt {
+    /// It is compiled; its results.
+    Compiled(Vec<Slot>),
+    /// Its sizes follow from values, so that it could be compiled when it runs.
+    AtRunTime,
+    /// It is not, and why, if it was to be.
+    Declined(Option<Declined>),
+}
+
+impl Attempt {
+    /// The results; or why there are none, where nothing is compiled when it runs.
+    pub(super) fn before_it_runs(self, op: &str) -> Result<Vec<Slot>, Option<Declined>> {
+        match self {
+            Attempt::Compiled(results) => Ok(results),
+            Attempt::AtRunTime => Err(Some(Declined::new(op, "a size that follows from values"))),
+            Attempt::Declined(declined) => Err(declined),
+        }
+    }
+}
 
 impl<B: Backend> Lowering<'_, B> {
     /// The whole program, if all its loops are to be compiled and the backend can compile it.
@@ -21,62 +46,59 @@ impl<B: Backend> Lowering<'_, B> {
         let compiled = match self.compile_whole(graph, true) {
             Ok(compiled) => compiled,
             Err(declined) => {
-                self.declined(declined);
+                self.notes.declined = Some(declined);
                 return Ok(None);
             }
         };
         let at = only_loop(graph).map_or_else(|| Place::new(graph.name(), Site::Unknown), Node::place);
         self.report_loops(graph);
+        self.push_whole(graph, compiled, at, inputs).map(Some)
+    }
+
+    /// Adds what a graph was compiled to.
+    fn push_whole(
+        &mut self,
+        graph: &Graph,
+        compiled: Arc<dyn Compiled<B::Tensor>>,
+        at: Place,
+        operands: &[Slot],
+    ) -> Result<Vec<Slot>> {
         let outputs: Vec<_> = (0..graph.outputs().len()).map(|index| graph.output_type(index).clone()).collect();
-        let node = WholeNode { compiled, outputs: outputs.clone(), at: at.clone() };
-        self.push(&at, Action::Whole(node), inputs, outputs.len()).map(Some)
+        let count = outputs.len();
+        self.push(&at.clone(), Action::Whole(WholeNode { compiled, outputs, at }), operands, count)
     }
 
     /// Notes that the loops of a graph are compiled.
     fn report_loops(&mut self, graph: &Graph) {
-        let live = graph.live_nodes();
-        for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
-            self.report_compiled(graph, node);
+        for node in live(graph) {
+            self.report_loop(graph, node, LoopStrategy::Compiled, None);
             node.op.bodies().into_iter().for_each(|body| self.report_loops(body));
         }
     }
 
-    /// Notes that a node is compiled, if it is a loop.
-    fn report_compiled(&mut self, graph: &Graph, node: &Node) {
-        let steps = match &node.op {
-            Op::Scan(scan) => Some(&scan.steps),
-            Op::AssociativeScan(_) => Some(&graph.ty(node.inputs[0]).shape[0]),
-            Op::While(op) => op.bound.as_ref(),
-            _ => return,
-        };
-        let steps = steps.and_then(|steps| usize::try_from(steps.value(&self.sizes).ok()?).ok());
-        let steps = match (steps, &node.op) {
-            (None, _) => Steps::AtRunTime,
-            (Some(steps), Op::While(_)) => Steps::AtMost(steps),
-            (Some(steps), _) => Steps::Exactly(steps),
-        };
-        let (op, strategy) = (node.op.name(), LoopStrategy::Compiled);
-        self.report_loop(LoopReport { op, site: node.site, strategy, declined: None, steps });
-    }
-
-    /// A loop or an associative scan, if the backend can compile it; else why it cannot, if it compiles any.
-    pub(super) fn lower_whole_loop(
+    /// Notes how a node runs, if it is a loop.
+    pub(super) fn report_loop(
         &mut self,
         graph: &Graph,
         node: &Node,
-        operands: &[Slot],
-    ) -> Result<std::result::Result<Vec<Slot>, Option<Declined>>> {
-        if self.settings.compiles() == Compiles::Nothing {
-            return Ok(Err(None));
+        strategy: LoopStrategy,
+        declined: Option<Declined>,
+    ) {
+        if let Some(count) = steps(graph, node) {
+            let steps = Steps::of(&count, &self.sizes);
+            self.notes.add_loop(LoopReport { op: node.op.name(), site: node.site, strategy, declined, steps });
         }
-        let at = node.place();
-        if let Op::Scan(scan) = &node.op
-            && scan.binds().next().is_some()
-        {
-            // What comes after the loop uses it.
-            return Ok(Err(Some(Declined::new(scan.name(), "its number of steps follows from values"))));
+    }
+
+    /// A loop or an associative scan, if the backend can compile it; else why it cannot, if it compiles any.
+    pub(super) fn lower_whole_loop(&mut self, graph: &Graph, node: &Node, operands: &[Slot]) -> Result<Attempt> {
+        if self.settings.compiles() == Compiles::Nothing {
+            return Ok(Attempt::Declined(None));
         }
         let (alone, used) = alone(graph, node)?;
+        if !self.has_sizes_of(&alone) {
+            return Ok(Attempt::AtRunTime);
+        }
         let key = (std::ptr::from_ref(node) as usize, self.sizes.clone());
         if !self.compiled.contains_key(&key) {
             let compiled = self.compile_whole(&alone, false);
@@ -84,22 +106,31 @@ impl<B: Backend> Lowering<'_, B> {
         }
         let compiled = match self.compiled[&key].clone() {
             Ok(compiled) => compiled,
-            Err(declined) => return Ok(Err(Some(declined))),
+            Err(declined) => return Ok(Attempt::Declined(Some(declined))),
         };
-        self.report_compiled(graph, node);
-        let outputs: Vec<_> = (0..alone.outputs().len()).map(|index| alone.output_type(index).clone()).collect();
-        let count = outputs.len();
-        let whole = WholeNode { compiled, outputs, at: at.clone() };
-        let results = self.push(&at, Action::Whole(whole), operands, count)?;
-        Ok(Ok(self.registers(results, used.into_iter())))
+        self.report_loop(graph, node, LoopStrategy::Compiled, None);
+        let results = self.push_whole(&alone, compiled, node.place(), operands)?;
+        Ok(Attempt::Compiled(self.registers(results, used.into_iter())))
+    }
+
+    /// Whether the sizes of the call give all sizes of a graph.
+    fn has_sizes_of(&self, graph: &Graph) -> bool {
+        let mut has_all = true;
+        graph.visit_symbols(&mut |symbol| has_all &= self.sizes.get(symbol).is_some());
+        has_all
     }
 
     fn compile_whole(&self, graph: &Graph, is_program: bool) -> lower::Whole<B::Tensor> {
         let memory_budget = self.settings.memory_budget;
-        let graph = &*stepwise(graph, &self.sizes)
-            .map_err(|error| Declined::new("associative_scan", format!("as a loop: {error}")))?;
-        self.settings.backend.compile(Whole { graph, sizes: &self.sizes, is_program, memory_budget })
+        compile(self.settings.backend, Whole { graph, sizes: &self.sizes, is_program, memory_budget })
     }
+}
+
+/// Compiles a program or a loop, whose associative scans become loops.
+pub(super) fn compile<B: Backend>(backend: &B, whole: Whole<'_>) -> lower::Whole<B::Tensor> {
+    let graph = &*stepwise(whole.graph, whole.sizes)
+        .map_err(|error| Declined::new("associative_scan", format!("as a loop: {error}")))?;
+    backend.compile(Whole { graph, ..whole })
 }
 
 impl<T> WholeNode<T> {
@@ -118,26 +149,25 @@ impl<T> WholeNode<T> {
 /// Whether a backend that compiles loops compiles all of a program: it has loops, and no products of matrices outside them,
 /// which are the library's.
 fn is_made_of_loops(graph: &Graph) -> bool {
-    let live = graph.live_nodes();
-    let mut ops = graph.nodes().iter().zip(live).filter(|(_, live)| *live).map(|(node, _)| &node.op);
-    ops.clone().any(is_loop) && !ops.any(|op| matches!(op, Op::MatMul(_) | Op::Conv(_)))
+    live(graph).any(|node| steps(graph, node).is_some())
+        && !live(graph).any(|node| matches!(node.op, Op::MatMul(_) | Op::Conv(_)))
 }
 
 /// The loop of a program that has one: where a run is that is stopped.
 fn only_loop(graph: &Graph) -> Option<&Node> {
-    let live = graph.live_nodes();
-    let mut loops = graph.nodes().iter().zip(live).filter(|(node, live)| *live && is_loop(&node.op));
-    loops.next().map(|(node, _)| node).filter(|_| loops.next().is_none())
+    let mut loops = live(graph).filter(|node| steps(graph, node).is_some());
+    loops.next().filter(|_| loops.next().is_none())
 }
 
-/// Whether an op is a loop, as a backend compiles it.
-fn is_loop(op: &Op) -> bool {
-    matches!(op, Op::Scan(_) | Op::AssociativeScan(_) | Op::While(_))
+/// How many steps a node runs, if it is a loop.
+fn steps(graph: &Graph, node: &Node) -> Option<StepCount> {
+    let operands: Vec<&TensorType> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
+    node.op.steps(&operands)
 }
 
 /// A graph of one node: its inputs are the node's operands, its outputs those results that the graph uses. Tells which
 /// they are.
-fn alone(graph: &Graph, node: &Node) -> Result<(Graph, Vec<bool>)> {
+pub(super) fn alone(graph: &Graph, node: &Node) -> Result<(Graph, Vec<bool>)> {
     let used = used_results(graph, node);
     let mut alone = Graph::new(node.op.name());
     let inputs: Vec<_> = node
@@ -152,13 +182,14 @@ fn alone(graph: &Graph, node: &Node) -> Result<(Graph, Vec<bool>)> {
     Ok((alone.with_outputs(outputs), used))
 }
 
+/// The nodes that the outputs depend on.
+pub(super) fn live(graph: &Graph) -> impl Iterator<Item = &Node> {
+    graph.nodes().iter().zip(graph.live_nodes()).filter(|(_, live)| *live).map(|(node, _)| node)
+}
+
 /// Which results of a node the graph uses.
 pub(super) fn used_results(graph: &Graph, node: &Node) -> Vec<bool> {
-    let live = graph.live_nodes();
-    let uses = |value| {
-        let users = graph.nodes().iter().zip(&live).filter(|(_, live)| **live);
-        graph.outputs().iter().any(|output| output.value == value)
-            || users.flat_map(|(node, _)| &node.inputs).any(|input| *input == value)
-    };
-    node.outputs.iter().map(|output| uses(*output)).collect()
+    let used: HashSet<ValueId> = live(graph).flat_map(|node| &node.inputs).copied().collect();
+    let is_used = |value: &ValueId| used.contains(value) || graph.outputs().iter().any(|output| output.value == *value);
+    node.outputs.iter().map(is_used).collect()
 }

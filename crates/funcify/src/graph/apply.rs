@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::bind::{Solved, Unsolved, agreement, solve};
-use super::{Graph, fail, inline};
+use super::tracer::check;
+use super::{Failed, Graph, fail, inline};
 use crate::error::{Error, Place, Result, Site};
 use crate::types::{Dim, Symbol, TensorType};
-use crate::value::Value;
+use crate::value::{Value, or_failed};
 
 impl Graph {
     /// Adds the graph to the program that is being built, with these values for its inputs, in order; gives its outputs.
@@ -31,17 +32,14 @@ impl Graph {
     #[track_caller]
     pub fn apply(&self, inputs: &[Value]) -> Vec<Value> {
         let site = Site::caller();
-        let failed = || vec![Value::failed(); self.outputs().len()];
-        if inputs.iter().any(|input| input.is_failed()) {
-            return failed();
-        }
-        match self.sizes_of(&Place::new(self.name(), site), inputs) {
-            Ok(sizes) => inline(&self.with_fresh_symbols().resized(&sizes), inputs),
-            Err(error) => {
-                fail(self.name(), site, inputs, |_| error);
-                failed()
-            }
-        }
+        or_failed(self.applied(site, inputs), self.outputs().len())
+    }
+
+    fn applied(&self, site: Site, inputs: &[Value]) -> Result<Vec<Value>, Failed> {
+        check(self.name(), site, inputs.iter().copied())?;
+        let sizes = self.sizes_of(&Place::new(self.name(), site), inputs);
+        let sizes = sizes.map_err(|error| fail(self.name(), site, inputs, |_| error))?;
+        inline(&self.with_fresh_symbols().resized(&sizes), inputs)
     }
 
     /// The sizes that the symbols of the inputs have in these values.

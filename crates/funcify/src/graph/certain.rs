@@ -6,8 +6,7 @@
 use smallvec::SmallVec;
 
 use super::{Graph, Node};
-use crate::ops::scan::{Start, Wanted};
-use crate::ops::{Attribute, Op, OpRules, Scan, While};
+use crate::ops::{Attribute, Op, OpRules};
 use crate::types::{Dim, Sizes, TensorType};
 
 /// Whether an op is not refused when it runs, whatever its operands hold: no size that it makes can be negative, no axis
@@ -23,24 +22,20 @@ pub(crate) fn is_certain(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
         && op.bodies().iter().all(|body| body.nodes().iter().all(|node| is_certain(body, node, sizes)))
 }
 
-/// Whether the rows that a loop on operands of these types reads and gives are surely there, and its steps are no negative
-/// number. Its steps may be refused all the same.
-pub(crate) fn has_its_rows(scan: &Scan, operands: &[&TensorType]) -> bool {
-    rows_are_there(scan, operands, &Known(&Sizes::new()))
-}
-
 /// What is known of sizes.
-struct Known<'a>(&'a Sizes);
+pub(crate) struct Known<'a>(pub(crate) &'a Sizes);
 
 impl Known<'_> {
-    fn is_at_least(&self, large: &Dim, small: &Dim) -> bool {
+    /// Whether one size surely is at least the other.
+    pub(crate) fn is_at_least(&self, large: &Dim, small: &Dim) -> bool {
         if let (Some(large), Some(small)) = (large.constant(), small.constant()) {
             return large >= small;
         }
         large.substitute(self.0).is_at_least(&small.substitute(self.0)) == Some(true)
     }
 
-    fn is_natural(&self, dim: &Dim) -> bool {
+    /// Whether a size surely is not negative.
+    pub(crate) fn is_natural(&self, dim: &Dim) -> bool {
         match dim.constant() {
             Some(number) => number >= 0,
             None => dim.as_symbol().is_some() || self.is_at_least(dim, &Dim::from(0)),
@@ -73,36 +68,8 @@ fn reads_what_is_there(op: &Op, operands: &[&TensorType], known: &Known<'_>) -> 
         Op::Slice(op) => known.is_at_least(size(op.axis), &op.limit) && known.is_at_least(&op.limit, &op.start),
         Op::DynamicSlice(op) => known.is_at_least(size(op.axis), &op.size),
         Op::DynamicUpdate(op) => known.is_at_least(size(op.axis), &operands[1].shape[op.axis]),
-        Op::While(While { bound, .. }) => bound.is_some(),
-        Op::Scan(scan) => rows_are_there(scan, operands, known),
-        _ => true,
+        op => op.bodied().is_none_or(|op| op.surely_runs(operands, known)),
     }
-}
-
-/// scan-c3, scan-c6 and scan-c7.
-fn rows_are_there(scan: &Scan, operands: &[&TensorType], known: &Known<'_>) -> bool {
-    let places = scan.operands();
-    let reach_is_there =
-        |operand: usize, reach: usize| known.is_at_least(&operands[operand].shape[0], &(scan.steps.clone() + reach));
-    let mut sequences = scan.sequences.iter().zip(places.sequences);
-    let mut buffers = scan.buffers.iter().zip(places.buffers);
-    !scan.steps_operand
-        && known.is_natural(&scan.steps)
-        && sequences
-            .all(|(sequence, operand)| reach_is_there(operand, sequence.reads.iter().copied().max().unwrap_or(0)))
-        && buffers.all(|(buffer, operand)| {
-            let given = operand.map(|operand| &operands[operand].shape[0]);
-            let is_wanted_there = match buffer.wanted {
-                Wanted::All => true,
-                // A loop that ends early may have fewer.
-                Wanted::Last(count) => {
-                    let steps = if scan.until.is_some() { Dim::from(0) } else { scan.steps.clone() };
-                    known.is_at_least(&buffer.rows(&steps, given), &Dim::from(count))
-                }
-            };
-            let is_full = buffer.start == Start::Full;
-            is_wanted_there && operand.is_none_or(|operand| !is_full || reach_is_there(operand, buffer.reach()))
-        })
 }
 
 /// Which values of a graph are certainly computed: no op that they depend on may be refused.

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::tracer::is_identifier;
 use super::{Graph, Node, Source, ValueId};
 use crate::error::{Error, Place, Site};
-use crate::ops::{Bodied, OpRules};
+use crate::ops::OpRules;
 use crate::types::{Symbol, TensorType};
 
 pub(super) fn check(graph: &Graph) -> Vec<Error> {
@@ -161,9 +161,9 @@ impl Checker<'_> {
             let found = format!("the symbol `{symbol}`, which has a size before");
             self.report(&at, "graph-c7", format!("what node {index} binds"), found);
         }
-        let op = node.op.bodied();
-        self.symbols.extend(op.and_then(Bodied::bound_before).cloned());
-        if let Some((what, dim)) = node.op.dim() {
+        let sizes = node.op.sizes();
+        self.symbols.extend(sizes.bound_before.cloned());
+        if let Some((what, dim)) = sizes.dim {
             self.bound(&at, &format!("{what} of node {index}"), dim.symbols());
         }
         let bodies = node.op.bodies();
@@ -182,7 +182,7 @@ impl Checker<'_> {
             self.errors.append(&mut body.errors);
         }
         // graph-c7: known when the loop has run, so not in its body.
-        self.symbols.extend(op.and_then(Bodied::bound_after).cloned());
+        self.symbols.extend(sizes.bound_after.cloned());
         if is_usable {
             self.types(index, node, &at);
         }

@@ -45,7 +45,7 @@ pub(crate) fn uses_any(graph: &Graph, node: &Node, symbols: &[&Symbol]) -> bool 
         Attribute::List(dims) => dims.iter().any(uses),
     });
     let in_results = node.outputs.iter().any(|output| graph.ty(*output).shape.dims().iter().any(uses));
-    let in_steps = node.op.dim().is_some_and(|(_, dim)| uses(dim));
+    let in_steps = node.op.sizes().dim.is_some_and(|(_, dim)| uses(dim));
     let mut bodies = node.op.bodies().into_iter();
     let in_bodies = bodies.any(|body| body.nodes().iter().any(|node| uses_any(body, node, symbols)));
     in_attributes || in_results || in_steps || in_bodies

@@ -23,14 +23,14 @@ use std::fmt;
 
 pub use bind::bind_sizes;
 pub(crate) use bind::call_error;
-pub(crate) use certain::{has_its_rows, is_certain};
+pub(crate) use certain::{Known, is_certain};
 pub(crate) use copy::{Copied, Copy};
 pub(crate) use inline::inline;
 pub(crate) use live::uses_any;
 pub(crate) use prune::{Keep, Need, PrunedOp};
 pub(crate) use replay::Replay;
-pub use tracer::at_site;
-pub(crate) use tracer::{BodyTrace, emit, fail, fresh_symbol, trace_body};
+pub(crate) use tracer::{BodyTrace, emit, emit_at, emit_value, fail, fail_value, fresh_symbol, trace_body};
+pub use tracer::{Failed, at_site};
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};
@@ -151,7 +151,7 @@ impl Graph {
     /// ```
     #[track_caller]
     pub fn build<T: Tree>(name: &str, body: impl FnOnce(&Builder) -> T) -> Result<Graph> {
-        tracer::build(name, Site::caller(), body)
+        tracer::build(name, Site::caller(), |builder| Ok(body(builder)))
     }
 
     /// A graph without inputs, nodes or outputs.
@@ -224,6 +224,11 @@ impl Graph {
         self.ty(self.outputs[index].value)
     }
 
+    /// What its outputs are, with their names.
+    pub(crate) fn named_outputs(&self, values: impl IntoIterator<Item = Value>) -> Vec<(String, Value)> {
+        self.outputs.iter().map(|output| output.name.clone()).zip(values).collect()
+    }
+
     /// The types of several values.
     pub fn types(&self, values: &[ValueId]) -> Vec<TensorType> {
         values.iter().map(|value| self.ty(*value).clone()).collect()
@@ -246,10 +251,17 @@ impl Graph {
             info.ty.shape.dims().iter().flat_map(Dim::symbols).for_each(&mut *visit);
         }
         for node in &self.nodes {
-            node.op.dim().into_iter().flat_map(|(_, dim)| dim.symbols()).for_each(&mut *visit);
+            node.op.sizes().dim.into_iter().flat_map(|(_, dim)| dim.symbols()).for_each(&mut *visit);
             node.op.binds().for_each(&mut *visit);
             node.op.bodies().into_iter().for_each(|body| body.visit_symbols(visit));
         }
+    }
+
+    /// The graph with other ops in the places of its own, of which the results have the same types.
+    pub(crate) fn map_ops(&self, op: impl Fn(&Op) -> Op) -> Graph {
+        let mut graph = self.clone();
+        graph.nodes.iter_mut().for_each(|node| node.op = op(&node.op));
+        graph
     }
 
     /// Verifies every invariant of the graph and of the bodies in it, and returns all that are broken.
@@ -348,14 +360,14 @@ impl Graph {
         self.outputs.push(Output { name: name.to_string(), value });
     }
 
-    /// The graph of one op on inputs of the types of these values. `None` if they do not fit.
-    pub(crate) fn of_op(op: impl Into<Op>, operands: &[Value]) -> Option<Graph> {
+    /// The graph of one op on inputs of the types of these values.
+    pub(crate) fn of_op(op: impl Into<Op>, operands: &[Value]) -> Result<Graph> {
         let mut graph = Graph::new("");
         let input = |(index, operand): (usize, &Value)| graph.push_input(&format!("x{index}"), operand.ty(), false);
         let inputs: Vec<ValueId> = operands.iter().enumerate().map(input).collect();
-        let outputs = graph.push_node(op.into(), &inputs, Site::Unknown).ok()?;
+        let outputs = graph.push_node(op.into(), &inputs, Site::Unknown)?;
         outputs.iter().enumerate().for_each(|(index, output)| graph.push_output(&format!("y{index}"), *output));
-        Some(graph)
+        Ok(graph)
     }
 
     /// The same graph with other outputs.

@@ -62,8 +62,8 @@ impl Graph {
         }
         for (index, node) in self.nodes.iter().enumerate().filter(|(index, _)| need.nodes[*index]) {
             let results: Vec<bool> = node.outputs.iter().map(|output| need.values[output.index()]).collect();
-            let pruned = match node.op.bodied().and_then(|op| op.pruned_for(&results, &need.bodies[index])) {
-                Some(pruned) if !need.whole[index] => pruned?,
+            let pruned = match node.op.bodied() {
+                Some(op) if !need.whole[index] => op.pruned_for(&results, &need.bodies[index])?,
                 _ => {
                     let operands: Option<Vec<ValueId>> = node.inputs.iter().map(|input| copied.get(*input)).collect();
                     let types = self.types(&node.outputs);
@@ -197,7 +197,7 @@ impl Need {
 
 /// Whether nothing is left out of an op if only these results are needed, and of its bodies that.
 fn all_of_op(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
-    let Some(Some(pruned)) = node.op.bodied().and_then(|op| op.pruned_for(results, bodies)) else { return true };
+    let Some(pruned) = node.op.bodied().and_then(|op| op.pruned_for(results, bodies)) else { return true };
     let pairs = node.op.bodies().into_iter().zip(pruned.op.bodies());
     pruned.operands.len() == node.inputs.len()
         && pruned.results.len() == node.outputs.len()

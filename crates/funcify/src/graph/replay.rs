@@ -1,8 +1,6 @@
 //! Going through the nodes of a graph in order, with something for each value: a value of another trace, a tangent, lanes, a
 //! tensor.
 
-use std::convert::Infallible;
-
 use super::{Graph, Node, Output, ValueId};
 use crate::error::{Error, Place, Result, Site};
 
@@ -30,24 +28,16 @@ impl<'g, V: Clone> Replay<'g, V> {
         self.values[id.index()].clone()
     }
 
-    /// Goes through the nodes that the outputs need. `rule` is given the number of a node, the node, and what its operands are,
-    /// and gives what its results are. A node with an operand that is not known is left out.
-    pub(crate) fn live(self, rule: impl FnMut(usize, &'g Node, Vec<V>) -> Vec<V>) -> Self {
+    /// Goes through the nodes that the outputs need, up to the first node whose rule fails. `rule` is given the number of a
+    /// node, the node, and what its operands are, and gives what its results are. A node with an operand that is not known is
+    /// left out.
+    pub(crate) fn live<E>(self, rule: impl FnMut(usize, &'g Node, Vec<V>) -> Result<Vec<V>, E>) -> Result<Self, E> {
         let live = self.graph.live_nodes();
         self.some(&live, rule)
     }
 
     /// [`live`](Replay::live), of the nodes that are marked.
-    pub(crate) fn some(self, marked: &[bool], mut rule: impl FnMut(usize, &'g Node, Vec<V>) -> Vec<V>) -> Self {
-        let done = self.try_some::<Infallible>(marked, |index, node, operands| Ok(rule(index, node, operands)));
-        match done {
-            Ok(done) => done,
-            Err(never) => match never {},
-        }
-    }
-
-    /// [`some`](Replay::some), up to the first node whose rule fails.
-    pub(crate) fn try_some<E>(
+    pub(crate) fn some<E>(
         mut self,
         marked: &[bool],
         mut rule: impl FnMut(usize, &'g Node, Vec<V>) -> Result<Vec<V>, E>,
@@ -61,23 +51,30 @@ impl<'g, V: Clone> Replay<'g, V> {
         Ok(self)
     }
 
-    /// What the outputs are, in order; `missing` where one is not known.
-    pub(crate) fn outputs(&self, missing: impl Fn() -> V) -> Vec<V> {
-        self.graph.outputs().iter().map(|output| self.get(output.value).unwrap_or_else(&missing)).collect()
+    /// What a value is. The error is of a graph that [`check`](Graph::check) refuses.
+    pub(crate) fn value(&self, id: ValueId) -> Result<V> {
+        self.get(id).ok_or_else(|| self.graph.nothing_gives(format!("value {}", id.index())))
     }
 
     /// What the outputs are, in order. The error is of a graph that [`check`](Graph::check) refuses.
-    pub(crate) fn all_outputs(&self) -> Result<Vec<V>> {
+    pub(crate) fn outputs(&self) -> Result<Vec<V>> {
         self.graph.outputs().iter().map(|output| self.output(output)).collect()
     }
 
     /// What an output is.
     pub(crate) fn output(&self, output: &Output) -> Result<V> {
-        self.get(output.value).ok_or_else(|| Error::Invalid {
-            at: Place::new(self.graph.name(), Site::Unknown).boxed(),
+        self.get(output.value).ok_or_else(|| self.graph.nothing_gives(format!("output `{}`", output.name)))
+    }
+}
+
+impl Graph {
+    /// The error of a value without a node or an input (graph-c3).
+    pub(crate) fn nothing_gives(&self, component: String) -> Error {
+        Error::Invalid {
+            at: Place::new(self.name(), Site::Unknown).boxed(),
             invariant: "graph-c3".into(),
-            component: format!("output `{}`", output.name),
+            component,
             found: "nothing that gives it".into(),
-        })
+        }
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn check_attributes(op: &Op, at: &Place) -> Result<()> {
     match op {
         Op::Constant(_) | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) => {}
         _ => {
-            if let Some((name, _)) = op.dim().filter(|(_, dim)| dim.is_beyond_range()) {
+            if let Some((name, _)) = op.sizes().dim.filter(|(_, dim)| dim.is_beyond_range()) {
                 return beyond(name);
             }
             for (name, attribute) in op.attributes().iter() {

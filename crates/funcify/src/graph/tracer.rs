@@ -14,7 +14,7 @@ use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};
 use crate::tree::{self, Tree};
 use crate::types::{Dim, Symbol, TensorType};
-use crate::value::{Builder, Value};
+use crate::value::{Builder, Value, or_failed};
 
 thread_local! {
     static TRACES: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };
@@ -22,6 +22,19 @@ thread_local! {
 
 /// The home of the next body that any thread opens: a value may be sent to a thread in which it means nothing.
 static NEXT_HOME: AtomicU64 = AtomicU64::new(1);
+
+/// The open trace has kept an error: building the program gives that, and nothing is added after it.
+///
+/// It is what a rule gives that cannot go on. `?` makes it of an [`Error`], and lets the trace keep that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failed(());
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        let site = with_trace(|trace| trace.site).flatten();
+        keep(error.with_site(site.unwrap_or(Site::Unknown)), &[])
+    }
+}
 
 /// One graph being built, with the bodies of its loops that are open.
 struct Trace {
@@ -92,44 +105,57 @@ fn guard() -> Guard {
 }
 
 /// Traces `body` into a graph.
-pub(crate) fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder) -> T) -> Result<Graph> {
-    let _guard = guard();
-    TRACES.with_borrow_mut(|traces| {
-        traces.push(Trace {
-            bodies: vec![OpenBody::new(name)],
-            error: None,
-            fresh: 0,
-            by_lane: Vec::new(),
-            site: None,
+pub(crate) fn build<T: Tree>(
+    name: &str,
+    site: Site,
+    body: impl FnOnce(&Builder) -> Result<T, Failed>,
+) -> Result<Graph> {
+    let open = OpenGraph::new(name, site);
+    let outputs = body(&Builder { home: open.home });
+    open.close(outputs.map(|outputs| tree::leaves(&outputs, "")))
+}
+
+/// A graph that was opened and waits for its outputs.
+struct OpenGraph {
+    guard: Guard,
+    at: Place,
+    home: u64,
+}
+
+impl OpenGraph {
+    fn new(name: &str, site: Site) -> Self {
+        let guard = guard();
+        let (body, at) = (OpenBody::new(name), Place::new("build", site));
+        let home = body.home;
+        TRACES.with_borrow_mut(|traces| {
+            traces.push(Trace { bodies: vec![body], error: None, fresh: 0, by_lane: Vec::new(), site: None });
         });
-    });
-    let at = Place::new("build", site);
-    if !is_identifier(name) {
-        with_trace(|trace| trace.fail(name_error(&at, "the graph", name, "it is not an identifier")));
-    }
-    let home = with_trace(|trace| trace.bodies[0].home).unwrap_or_default();
-    let outputs = tree::leaves(&body(&Builder { home }), "");
-    let outputs: Vec<(String, Value)> = match outputs.as_slice() {
-        [(name, value)] if name.is_empty() => vec![("out".to_string(), *value)],
-        _ => (outputs.into_iter())
-            .map(|(name, value)| {
-                if name.starts_with(|c: char| c.is_ascii_digit()) {
-                    (format!("out_{name}"), value)
-                } else {
-                    (name, value)
-                }
-            })
-            .collect(),
-    };
-    let built = with_trace(|trace| {
-        trace.add_outputs(&at, &outputs);
-        match (trace.error.take(), trace.bodies.pop()) {
-            (Some(error), _) => Err(error),
-            (None, Some(body)) => Ok(body.graph),
-            (None, None) => Ok(Graph::new(name)),
+        if !is_identifier(name) {
+            with_trace(|trace| trace.fail(name_error(&at, "the graph", name, "it is not an identifier")));
         }
-    });
-    built.unwrap_or_else(|| Ok(Graph::new(name)))
+        OpenGraph { guard, at, home }
+    }
+
+    fn close(self, outputs: Result<Vec<(String, Value)>, Failed>) -> Result<Graph> {
+        let mut trace = TRACES.with_borrow_mut(|traces| traces.remove(self.guard.traces));
+        let added = outputs.and_then(|outputs| trace.add_outputs(&self.at, &with_names(outputs)));
+        match (trace.error, added) {
+            (None, Ok(())) => Ok(trace.bodies.swap_remove(0).graph),
+            (Some(error), _) => Err(error),
+            // Another trace has kept it.
+            (None, Err(_)) => Err(escaped(&self.at, 0)),
+        }
+    }
+}
+
+/// The outputs with names that can stand in the text form: of a single value and of the parts of a tuple, too.
+fn with_names(outputs: Vec<(String, Value)>) -> Vec<(String, Value)> {
+    let named = |(name, value): (String, Value)| match name.chars().next() {
+        None => ("out".to_string(), value),
+        Some('0'..='9') => (format!("out_{name}"), value),
+        Some(_) => (name, value),
+    };
+    outputs.into_iter().map(named).collect()
 }
 
 /// A body that was opened and waits for its results.
@@ -145,10 +171,10 @@ pub(crate) struct ClosedBody {
 }
 
 impl BodyTrace {
-    /// Opens a body with these parameters. After a failure the values are failed ones.
+    /// Opens a body with these parameters.
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
         let guard = guard();
-        let values = with_trace(|trace| {
+        let values = in_trace(|trace| {
             // One more than there may be: a rule that calls its own function is told so first.
             if trace.bodies.len() > MAX_DEPTH + 1 {
                 trace.fail(super::too_deep(at, trace.bodies.len()));
@@ -160,66 +186,81 @@ impl BodyTrace {
             };
             let values = params.iter().map(add).collect();
             trace.bodies.push(body);
-            values
+            Ok(values)
         });
-        let values = values.unwrap_or_else(|| vec![Value::failed(); params.len()]);
-        (BodyTrace { guard, at: at.clone() }, values)
+        (BodyTrace { guard, at: at.clone() }, or_failed(values, params.len()))
     }
 
-    /// Closes the body with these results. `None` after a failure.
-    pub(crate) fn close(self, outputs: &[(String, Value)]) -> Option<ClosedBody> {
-        let closed = with_trace(|trace| {
-            trace.add_outputs(&self.at, outputs);
-            if trace.error.is_some() || trace.bodies.len() < 2 {
-                return None;
-            }
-            let body = trace.bodies.pop()?;
-            let home = trace.bodies.last()?.home;
+    /// Closes the body with these results.
+    pub(crate) fn close(self, outputs: &[(String, Value)]) -> Result<ClosedBody, Failed> {
+        in_trace(|trace| {
+            trace.add_outputs(&self.at, outputs)?;
+            let body = trace.bodies.remove(self.guard.bodies);
+            let home = trace.bodies[self.guard.bodies - 1].home;
             let captures = body.captures.iter().map(|(outer, _)| Value::new(home, *outer)).collect();
-            Some(ClosedBody { graph: body.graph, captures })
-        });
-        drop(self.guard);
-        closed.flatten()
+            Ok(ClosedBody { graph: body.graph, captures })
+        })
     }
 }
 
 /// Traces a body: `body` is given the values of the parameters and gives the results by
-/// name. Outer values that it uses are captured. None after a failure.
+/// name. Outer values that it uses are captured.
 pub(crate) fn trace_body(
     op: &str,
     name: &str,
     params: &[(String, TensorType)],
-    body: impl FnOnce(&[Value]) -> Vec<(String, Value)>,
-) -> Option<ClosedBody> {
+    body: impl FnOnce(&[Value]) -> Result<Vec<(String, Value)>, Failed>,
+) -> Result<ClosedBody, Failed> {
     let (trace, values) = BodyTrace::open(&Place::new(op, Site::Unknown), name, params);
-    let outputs = body(&values);
+    let outputs = body(&values)?;
     trace.close(&outputs)
 }
 
-/// Adds an op to the open body. After a failure, or if it fails, the only result is a failed value.
-pub(crate) fn emit(op: impl Into<Op>, operands: &[Value], site: Site) -> Vec<Value> {
-    let op = op.into();
-    with_trace(|trace| trace.emit(op, operands, site)).flatten().unwrap_or_else(|| vec![Value::failed()])
+/// Adds an op to the open body, for a rule.
+pub(crate) fn emit(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Value>, Failed> {
+    emit_at(op, operands, Site::Unknown)
 }
 
-/// Remembers a failure that a builder function found, and gives a failed value. `operands` are shown in its excerpt.
-pub(crate) fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Value {
+/// Adds an op to the open body, for a line of the user.
+pub(crate) fn emit_at(op: impl Into<Op>, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
+    let op = op.into();
+    in_trace(|trace| trace.emit(op, operands, site))
+}
+
+/// Adds an op of one result to the open body, for a method of values: after a failure its result is a failed value.
+pub(crate) fn emit_value(op: impl Into<Op>, operands: &[Value], site: Site) -> Value {
+    or_failed(emit_at(op, operands, site), 1)[0]
+}
+
+/// Lets the open trace keep an error. `operands` are shown in its excerpt.
+pub(crate) fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Failed {
     let site = with_trace(|trace| trace.site).flatten().unwrap_or(site);
     // Made before the trace is borrowed: it may ask for the types of values.
-    let error = error(&Place::new(op, site));
-    with_trace(|trace| {
-        let Some(body) = trace.bodies.last() else { return };
-        let here = |value: &Value| value.parts().filter(|(home, _)| *home == body.home).map(|(_, id)| id);
-        let ids: Vec<ValueId> = operands.iter().filter_map(here).collect();
-        let error = error.with_excerpt(|| print::excerpt(&body.graph, op, &ids));
-        trace.fail(error);
-    });
-    Value::failed()
+    keep(error(&Place::new(op, site)), operands)
 }
 
-/// Remembers that one of these operands cannot be used, if no op has failed before.
-pub(crate) fn refuse(op: &str, site: Site, operands: &[Value]) {
-    with_trace(|trace| trace.resolve_all(&Place::new(op, site), operands));
+/// [`fail`], for a function that gives a value.
+pub(crate) fn fail_value(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Value {
+    fail(op, site, operands, error).into()
+}
+
+/// Lets the open trace keep an error, with the lines around it.
+fn keep(error: Error, operands: &[Value]) -> Failed {
+    let kept = in_trace(|trace| {
+        let op = error.place().op.clone();
+        let body = trace.innermost();
+        let here = |value: &Value| value.parts().filter(|(home, _)| *home == body.home).map(|(_, id)| id);
+        let ids: Vec<ValueId> = operands.iter().filter_map(here).collect();
+        let error = error.with_excerpt(|| print::excerpt(&body.graph, &op, &ids));
+        Ok(trace.fail(error))
+    });
+    kept.unwrap_or_else(|failed| failed)
+}
+
+/// Checks that nothing has failed, and that these values, which `op` is given or gives, are of bodies that are open.
+pub(crate) fn check(op: &str, site: Site, values: impl IntoIterator<Item = Value>) -> Result<(), Failed> {
+    let values: Vec<Value> = values.into_iter().collect();
+    in_trace(|trace| trace.find_all(op, trace.site.unwrap_or(site), &values).map(drop))
 }
 
 /// The type of a value; `None` if its op failed, or if its body is closed.
@@ -239,38 +280,29 @@ pub(crate) fn is_building(home: u64) -> bool {
 
 /// Adds an input to the graph.
 pub(crate) fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> Value {
-    let value = with_trace(|trace| {
+    let value = in_trace(|trace| {
         let at = Place::new("input", site);
         if trace.bodies.len() != 1 {
-            trace.fail(Error::Name {
+            return Err(trace.fail(Error::Name {
                 at: at.boxed(),
                 component: "an input".into(),
                 name: format!("`{name}`"),
                 rule: "inputs are declared outside the bodies of loops".into(),
                 fix: "declare it before the loop; the body captures it".into(),
-            });
-            return Value::failed();
+            }));
         }
         let graph = &trace.bodies[0].graph;
         let taken = (0..graph.inputs().len()).any(|index| graph.input_name(index) == name);
         if taken || !is_identifier(name) {
             let rule = if taken { "an input of that name exists" } else { "it is not an identifier" };
-            trace.fail(name_error(&at, "an input", name, rule));
-            return Value::failed();
+            return Err(trace.fail(name_error(&at, "an input", name, rule)));
         }
-        if let Err(error) = super::sizes::check_type(&format!("the type of input `{name}`"), &ty, &at) {
-            trace.fail(error);
-            return Value::failed();
-        }
+        let component = format!("the type of input `{name}`");
+        super::sizes::check_type(&component, &ty, &at).map_err(|error| trace.fail(error))?;
         let body = &mut trace.bodies[0];
-        Value::new(body.home, body.graph.push_input(name, ty, is_static))
+        Ok(Value::new(body.home, body.graph.push_input(name, ty, is_static)))
     });
-    value.unwrap_or_else(Value::failed)
-}
-
-/// Whether something has failed in the open trace: nothing is added any more, so the results of ops have no types.
-pub(crate) fn has_failed() -> bool {
-    with_trace(|trace| trace.error.is_some()).unwrap_or(false)
+    value.unwrap_or_else(Value::from)
 }
 
 /// Whether the graph that is being built has an input of that name.
@@ -384,24 +416,34 @@ pub(crate) fn sizes_by_lane() -> Vec<SizeByLane> {
 /// Runs `f`; the ops that it adds are for the line `site`: what imports a program of another library names the line of
 /// its user, not its own.
 pub fn at_site<R>(site: Site, f: impl FnOnce() -> R) -> R {
-    let outer = with_trace(|trace| trace.site.replace(site)).flatten();
+    let outer = set_site(Some(site));
     let result = f();
-    with_trace(|trace| trace.site = outer);
+    set_site(outer);
     result
+}
+
+/// Sets the line that what is added is for; gives the one before.
+fn set_site(site: Option<Site>) -> Option<Site> {
+    with_trace(|trace| std::mem::replace(&mut trace.site, site)).flatten()
 }
 
 fn with_trace<R>(f: impl FnOnce(&mut Trace) -> R) -> Option<R> {
     TRACES.with_borrow_mut(|traces| traces.last_mut().map(f))
 }
 
+/// Runs `f` on the open trace. Where none is open, nothing can be built.
+fn in_trace<R>(f: impl FnOnce(&mut Trace) -> Result<R, Failed>) -> Result<R, Failed> {
+    with_trace(f).unwrap_or(Err(Failed(())))
+}
+
 impl Trace {
-    fn fail(&mut self, error: Error) {
-        if self.error.is_none() {
-            self.error = Some(error);
-        }
+    /// Keeps an error, if it is the first.
+    fn fail(&mut self, error: Error) -> Failed {
+        self.error.get_or_insert(error);
+        Failed(())
     }
 
-    fn emit(&mut self, op: Op, operands: &[Value], site: Site) -> Option<Vec<Value>> {
+    fn emit(&mut self, op: Op, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
         let site = self.site.unwrap_or(site);
         let at = Place::new(op.name(), site);
         #[cfg(test)]
@@ -409,59 +451,62 @@ impl Trace {
             self.fail(name_error(&at, "an op", op.name(), "it is to fail"));
         }
         let ids = self.resolve_all(&at, operands)?;
-        let body = self.bodies.last_mut()?;
+        let (body, name) = (self.innermost(), op.name());
         let home = body.home;
-        let name = op.name();
         match body.graph.push_node(op, &ids, site) {
-            Ok(outputs) => Some(outputs.into_iter().map(|id| Value::new(home, id)).collect()),
+            Ok(outputs) => Ok(outputs.into_iter().map(|id| Value::new(home, id)).collect()),
             Err(error) => {
                 let graph = &body.graph;
                 let error = error.with_excerpt(|| print::excerpt(graph, name, &ids));
-                self.fail(error);
-                None
+                Err(self.fail(error))
             }
         }
     }
 
-    fn add_outputs(&mut self, at: &Place, outputs: &[(String, Value)]) {
+    /// The body that was opened last.
+    fn innermost(&mut self) -> &mut OpenBody {
+        let last = self.bodies.len() - 1;
+        &mut self.bodies[last]
+    }
+
+    fn add_outputs(&mut self, at: &Place, outputs: &[(String, Value)]) -> Result<(), Failed> {
         let values: Vec<Value> = outputs.iter().map(|(_, value)| *value).collect();
-        let Some(ids) = self.resolve_all(at, &values) else { return };
+        let ids = self.resolve_all(at, &values)?;
         for (index, ((name, _), id)) in outputs.iter().zip(ids).enumerate() {
             if !is_identifier(name) {
-                return self.fail(name_error(at, "an output", name, "it is not an identifier"));
+                return Err(self.fail(name_error(at, "an output", name, "it is not an identifier")));
             }
             if self.bodies.len() == 1 && outputs[..index].iter().any(|(other, _)| other == name) {
-                return self.fail(name_error(at, "an output", name, "another output has that name"));
+                return Err(self.fail(name_error(at, "an output", name, "another output has that name")));
             }
-            if let Some(body) = self.bodies.last_mut() {
-                body.graph.push_output(name, id);
-            }
+            self.innermost().graph.push_output(name, id);
         }
+        Ok(())
     }
 
-    /// The ids that values have in the innermost body, captured if need be. `None` after a failure.
-    fn resolve_all(&mut self, at: &Place, values: &[Value]) -> Option<Vec<ValueId>> {
+    /// The ids that values have in the innermost body, captured if need be.
+    fn resolve_all(&mut self, at: &Place, values: &[Value]) -> Result<Vec<ValueId>, Failed> {
+        let places = self.find_all(&at.op, at.site, values)?;
+        Ok(places.into_iter().map(|(level, id)| self.capture(level, id)).collect())
+    }
+
+    /// Which bodies have values, and their ids there. Nothing is found after a failure.
+    fn find_all(&mut self, op: &str, site: Site, values: &[Value]) -> Result<Vec<(usize, ValueId)>, Failed> {
         if self.error.is_some() {
-            return None;
+            return Err(Failed(()));
         }
-        let mut ids = Vec::with_capacity(values.len());
-        for (index, value) in values.iter().enumerate() {
-            let resolved = value.parts().and_then(|(home, id)| {
-                let level = self.bodies.iter().position(|body| body.home == home)?;
-                Some(self.capture(level, id))
-            });
-            match resolved {
-                Some(id) => ids.push(id),
-                None => {
-                    let body = self.bodies.last();
-                    let excerpt = || body.map_or(Vec::new(), |body| print::excerpt(&body.graph, &at.op, &ids));
-                    let error = escaped(at, index).with_excerpt(excerpt);
-                    self.fail(error);
-                    return None;
-                }
-            }
+        let place = |value: &Value| {
+            let (home, id) = value.parts()?;
+            Some((self.bodies.iter().position(|body| body.home == home)?, id))
+        };
+        let places: Vec<(usize, ValueId)> = values.iter().map_while(place).collect();
+        let index = places.len();
+        if index == values.len() {
+            return Ok(places);
         }
-        Some(ids)
+        let ids: Vec<ValueId> = places.into_iter().map(|(level, id)| self.capture(level, id)).collect();
+        let excerpt = print::excerpt(&self.innermost().graph, op, &ids);
+        Err(self.fail(escaped(&Place::new(op, site), index).with_excerpt(|| excerpt)))
     }
 
     /// The id in the innermost body of a value of body `level`: each body between takes it as a parameter.

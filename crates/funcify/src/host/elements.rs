@@ -50,6 +50,6 @@ fn shortest(element: f64, round: impl Fn(f64) -> f64) -> String {
         return format!("{element:?}");
     }
     let candidates = (0..17).filter_map(|digits| format!("{element:.digits$e}").parse::<f64>().ok());
-    let found = candidates.into_iter().find(|candidate| round(*candidate) == element);
-    format!("{:?}", found.unwrap_or(element))
+    let shortest = candidates.into_iter().find(|candidate| round(*candidate) == element);
+    format!("{:?}", shortest.unwrap_or(element))
 }

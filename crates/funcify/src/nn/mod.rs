@@ -21,7 +21,7 @@ pub use state_space::S5;
 
 use std::cell::RefCell;
 
-use crate::error::{Error, Place, Result, Site};
+use crate::error::{Place, Result, Site};
 use crate::graph::Graph;
 use crate::host::{HostTensor, Scalar};
 use crate::types::{DType, Dim, Shape, TensorType};
@@ -154,14 +154,9 @@ fn layer(
 
 /// An option of a layer that must not be 0.
 fn at_least_one(layer: &str, site: Site, options: &[(&str, usize)]) -> Result<()> {
-    match options.iter().find(|(_, size)| *size == 0) {
-        None => Ok(()),
-        Some((name, _)) => {
-            let at = Place::new(layer, site);
-            let (component, fix) = (format!("`{name}`"), format!("set `{name}` to the size that you need"));
-            Err::<(), Error>(at.mismatch(component, "1 or more", 0, &fix))
-        }
-    }
+    let Some((name, _)) = options.iter().find(|(_, size)| *size == 0) else { return Ok(()) };
+    let fix = format!("set `{name}` to the size that you need");
+    Err(Place::new(layer, site).mismatch(format!("`{name}`"), "1 or more", 0, fix))
 }
 
 /// The map of the last axis by weights of `[to, from]`.

@@ -87,7 +87,7 @@ fn in_steps(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex)
     })
 }
 
-/// The last state and all states, by halves: row 0 is the state before the first step.
+/// The last state and all states, by an associative scan: row 0 is the state before the first step.
 fn in_parallel(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     let rows = |init: Value, driven: Value| concat(&[init.unsqueeze(0), driven], 0);
     let steps = (rows(init.0, driven.0), rows(init.1, driven.1));

@@ -216,9 +216,10 @@ fn gated_attention_is_a_sum_over_earlier_steps() {
         for head in 0..heads {
             let mut o = vec![0.0; dv];
             for s in 0..=t {
-                let kept = |i: usize| (s + 1..=t).map(|later| gate(later)[head * dk + i]).product::<f64>();
+                let decay = |i: usize| (s + 1..=t).map(|later| gate(later)[head * dk + i]).product::<f64>();
                 let at = |name: &str, t: usize, i: usize| of(name, t)[head * dk + i];
-                let score: f64 = (0..dk).map(|i| at("q_proj.weight", t, i) * kept(i) * at("k_proj.weight", s, i)).sum();
+                let score: f64 =
+                    (0..dk).map(|i| at("q_proj.weight", t, i) * decay(i) * at("k_proj.weight", s, i)).sum();
                 let v = of("v_proj.weight", s);
                 o.iter_mut().enumerate().for_each(|(j, o)| *o += score / (dk as f64).sqrt() * v[head * dv + j]);
             }

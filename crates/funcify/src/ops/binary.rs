@@ -3,10 +3,10 @@
 //! Integers wrap. Division and remainder follow StableHLO: toward zero, the remainder with the dividend's
 //! sign; `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
 
-use super::table::op_table;
+use super::table::{op_table, value_method};
 use super::unary::Domain;
-use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise, partials};
-use crate::derivative::{Dual, VjpContext, add, jvp_with};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials};
+use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{Dim, TensorType};
@@ -14,10 +14,10 @@ use crate::value::Value;
 use crate::vmap::Batched;
 
 macro_rules! binary_table {
-    ($($name:literal => $op:ident, $domain:ident, |$x:ident, $y:ident| $float:expr, |$i:ident, $j:ident| $int:expr, $doc:literal;)*) => {
+    ($($name:ident $(($method:ident))? => $op:ident, $domain:ident, |$x:ident, $y:ident| $float:expr, |$i:ident, $j:ident| $int:expr, $doc:literal;)*) => {
         op_table! {
             /// An elementwise op of two operands of one type.
-            Binary, BINARY_NAMES, binary_of: $($name => $op, $doc;)*
+            Binary, BINARY_NAMES, binary_of: $(stringify!($name) => $op, $doc;)*
         }
 
         impl Binary {
@@ -35,29 +35,33 @@ macro_rules! binary_table {
                 }
             }
         }
+
+        $(value_method!(2 $name $(($method))?: Binary::$op, $doc);)*
     };
 }
 
 binary_table! {
-    "add" => Add, Number, |x, y| x + y, |i, j| i.wrapping_add(j), "x + y.";
-    "sub" => Sub, Number, |x, y| x - y, |i, j| i.wrapping_sub(j), "x - y.";
-    "mul" => Mul, Number, |x, y| x * y, |i, j| i.wrapping_mul(j), "x * y.";
-    "div" => Div, Number, |x, y| x / y, |i, j| if j == 0 { -1 } else { i.wrapping_div(j) },
+    add (operator) => Add, Number, |x, y| x + y, |i, j| i.wrapping_add(j), "x + y.";
+    sub (operator) => Sub, Number, |x, y| x - y, |i, j| i.wrapping_sub(j), "x - y.";
+    mul (operator) => Mul, Number, |x, y| x * y, |i, j| i.wrapping_mul(j), "x * y.";
+    div (operator) => Div, Number, |x, y| x / y, |i, j| if j == 0 { -1 } else { i.wrapping_div(j) },
         "x / y; integers toward zero, -1 (all ones) for a zero divisor.";
-    "rem" => Rem, Number, |x, y| x % y, |i, j| if j == 0 { i } else { i.wrapping_rem(j) },
+    rem (operator) => Rem, Number, |x, y| x % y, |i, j| if j == 0 { i } else { i.wrapping_rem(j) },
         "The remainder of x / y toward zero, with the sign of x; x itself for a zero integer divisor.";
-    "max" => Max, Number, |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { x.max(y) }, |i, j| i.max(j),
+    max (maximum) => Max, Number, |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { x.max(y) }, |i, j| i.max(j),
         "The larger of x and y; NaN if either is NaN.";
-    "min" => Min, Number, |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { x.min(y) }, |i, j| i.min(j),
+    min (minimum) => Min, Number, |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { x.min(y) }, |i, j| i.min(j),
         "The smaller of x and y; NaN if either is NaN.";
-    "pow" => Pow, Number, |x, y| x.powf(y), |i, j| integer_power(i, j),
+    pow => Pow, Number, |x, y| x.powf(y), |i, j| integer_power(i, j),
         "x to the power y; 0^0 is 1; an integer to a negative power is 0 unless x is 1 or -1.";
-    "atan2" => Atan2, Float, |x, y| x.atan2(y), |i, _j| i,
+    atan2 => Atan2, Float, |x, y| x.atan2(y), |i, _j| i,
         "The angle of the point (y, x), in [-pi, pi]: the arctangent of x / y with the signs of both.";
-    "copysign" => Copysign, Float, |x, y| x.copysign(y), |i, _j| i, "|x| with the sign of y, also of zeros and NaN.";
-    "and" => And, Logic, |x, _y| x, |i, j| i & j, "Logical and of booleans, bitwise and of integers.";
-    "or" => Or, Logic, |x, _y| x, |i, j| i | j, "Logical or of booleans, bitwise or of integers.";
-    "xor" => Xor, Logic, |x, _y| x, |i, j| i ^ j, "Exclusive or of booleans, bitwise of integers.";
+    copysign => Copysign, Float, |x, y| x.copysign(y), |i, _j| i,
+        "|x| with the sign of y, which may be that of -0 or NaN. The derivative by x is 1 or -1, and 0 at 0 as that of `abs`; by y \
+         it is 0. As JAX's `jnp.copysign`.";
+    and (operator) => And, Logic, |x, _y| x, |i, j| i & j, "Logical and of booleans, bitwise and of integers.";
+    or (operator) => Or, Logic, |x, _y| x, |i, j| i | j, "Logical or of booleans, bitwise or of integers.";
+    xor (operator) => Xor, Logic, |x, _y| x, |i, j| i ^ j, "Exclusive or of booleans, bitwise of integers.";
 }
 
 impl OpRules for Binary {
@@ -84,11 +88,11 @@ impl OpRules for Binary {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(*self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_with(*self, operands, |values, results| {
             let of = |operand: usize| {
                 let tangent = operands[operand].tangent?;
@@ -98,11 +102,11 @@ impl OpRules for Binary {
         })
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let (operands, result) = ([context.operands[0], context.operands[1]], context.results[0]);
         let of = |operand| partials::binary(*self, operand, operands, result, cotangent);
-        context.each([&|| of(0), &|| of(1)])
+        Ok(context.each([&|| of(0), &|| of(1)]))
     }
 }
 

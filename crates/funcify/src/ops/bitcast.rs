@@ -3,8 +3,8 @@
 //! Types with the same bits are `f32`, `i32` and `u32`, and `f64` and `i64`. Every bit is kept, the payload of NaN too.
 //! What is read as integers has no derivative, as in JAX.
 
-use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, VjpContext, jvp_with};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Storage};
 use crate::types::{DType, Dim, TensorType};
@@ -52,17 +52,17 @@ impl OpRules for Bitcast {
         Attributes::new().with("dtype", self.dtype.name())
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(*self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         let passes = self.is_identity(operands[0].primal);
         jvp_with(*self, operands, |_, _| vec![operands[0].tangent.filter(|_| passes)])
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        vec![cotangents[0].filter(|_| self.is_identity(context.operands[0]))]
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(vec![cotangents[0].filter(|_| self.is_identity(context.operands[0]))])
     }
 }
 

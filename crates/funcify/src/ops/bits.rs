@@ -5,10 +5,10 @@
 //! arithmetic shift of an unsigned number repeats its highest bit, a logical shift of a signed one fills in zeros.
 
 use super::binary::check_same;
-use super::table::op_table;
+use super::table::{op_table, value_method};
 use super::unary::Domain;
-use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, VjpContext, jvp_none};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{Dim, TensorType};
@@ -16,10 +16,10 @@ use crate::value::Value;
 use crate::vmap::Batched;
 
 macro_rules! bits_table {
-    ($($name:literal => $op:ident, $operands:literal, |$i:ident, $j:ident, $bits:ident| $value:expr, $doc:literal;)*) => {
+    ($($name:ident => $op:ident, $operands:tt, |$i:ident, $j:ident, $bits:ident| $value:expr, $doc:literal;)*) => {
         op_table! {
             /// An elementwise op on the bits of integers.
-            Bits, BITS_NAMES, bits_of: $($name => $op, $doc;)*
+            Bits, BITS_NAMES, bits_of: $(stringify!($name) => $op, $doc;)*
         }
 
         impl Bits {
@@ -31,18 +31,20 @@ macro_rules! bits_table {
                 match self { $(Bits::$op => { let ($i, $j, $bits) = (left, right, bits); $value })* }
             }
         }
+
+        $(value_method!($operands $name: Bits::$op, $doc);)*
     };
 }
 
 bits_table! {
-    "shift_left" => ShiftLeft, 2, |i, j, bits| shift_left(i, j, bits),
-        "x shifted j bits to the left; 0 for an amount that is negative or at least the number of bits.";
-    "shift_right_arithmetic" => ShiftRightArithmetic, 2, |i, j, bits| shift_right_arithmetic(i, j, bits),
+    shift_left => ShiftLeft, 2, |i, j, bits| shift_left(i, j, bits),
+        "x shifted y bits to the left, as by `<<`; 0 for an amount that is negative or at least the number of bits.";
+    shift_right_arithmetic => ShiftRightArithmetic, 2, |i, j, bits| shift_right_arithmetic(i, j, bits),
         "x shifted to the right, its highest bit repeated; only that for an amount that is negative or too large.";
-    "shift_right_logical" => ShiftRightLogical, 2, |i, j, bits| shift_right_logical(i, j, bits),
+    shift_right_logical => ShiftRightLogical, 2, |i, j, bits| shift_right_logical(i, j, bits),
         "x shifted to the right, zeros filled in; 0 for an amount that is negative or at least the number of bits.";
-    "popcount" => Popcount, 1, |i, _j, bits| popcount(i, bits), "How many bits are 1.";
-    "count_leading_zeros" => CountLeadingZeros, 1, |i, _j, bits| count_leading_zeros(i, bits),
+    popcount => Popcount, 1, |i, _j, bits| popcount(i, bits), "How many bits are 1.";
+    count_leading_zeros => CountLeadingZeros, 1, |i, _j, bits| count_leading_zeros(i, bits),
         "How many bits are 0 before the highest 1; all of them for 0.";
 }
 
@@ -76,16 +78,16 @@ impl OpRules for Bits {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(*self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_none(*self, operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-        context.none()
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(context.none())
     }
 }
 

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use super::{AssociativeScan, Call, Op, Scan, Switch, While};
+use super::reach::Connected;
+use super::{AssociativeScan, Call, Op, Rule, Scan, Switch, While};
 use crate::derivative::{Choices, Forward};
-use crate::error::Site;
-use crate::graph::{Graph, Need, PrunedOp, emit};
+use crate::error::Result;
+use crate::graph::print::{Equation, Printer};
+use crate::graph::{Failed, Graph, Known, Need, PrunedOp, emit};
 use crate::types::{Dim, Replacements, Symbol, TensorType};
 use crate::value::Value;
+use crate::vmap::ragged;
 
-/// The questions. None has a default: who adds an op with bodies answers all of them.
-pub(crate) trait Bodied {
+/// The questions. None has a default: who adds an op with bodies answers all of them. How it prints, what of it some results
+/// need and what derivatives and lanes reach stand in files of their own.
+pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// The graphs that the op runs.
     fn bodies(&self) -> Vec<&Arc<Graph>>;
 
@@ -23,45 +27,74 @@ pub(crate) trait Bodied {
     /// For each of the bodies, through which of its parameters a derivative by the operands that are wanted goes.
     fn active_params(&self, wanted: &[bool]) -> Vec<Vec<bool>>;
 
-    /// The symbol that an operand gives a size, which its bodies know.
-    fn bound_before(&self) -> Option<&Symbol>;
+    /// The sizes that it has beside its attributes and its bodies' types.
+    fn sizes(&self) -> OwnSizes<'_>;
 
-    /// The symbol that has a size when the op has run.
-    fn bound_after(&self) -> Option<&Symbol>;
-
-    /// The dimension that it has beside its attributes and its bodies' types, with what it is.
-    fn dim(&self) -> Option<(&'static str, &Dim)>;
-
-    /// The op with dimensions in place of symbols, in what it has beside its bodies.
+    /// The op with dimensions in place of symbols, in its [`sizes`](Bodied::sizes).
     fn resized(&self, by: &Replacements) -> Op;
 
+    /// How many steps it runs on operands of these types, if it is a loop.
+    fn steps(&self, operands: &[&TensorType]) -> Option<StepCount>;
+
+    /// Whether it surely ends, and reads and gives rows that surely are there. Its bodies may be refused all the same.
+    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool;
+
+    /// Whether its batching rule holds for these types of one lane, some of whose sizes differ between lanes.
+    fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool;
+
+    /// Whether a derivative goes through it, from those of its operands through which it goes.
+    fn leads_through(&self, active: &[bool]) -> bool;
+
+    /// Whether a derivative puts nodes of a rule of the user in its place.
+    fn is_replaced(&self) -> bool;
+
+    /// A program of the same meaning that is differentiated in its place.
+    fn differentiated_as(&self, operands: &[TensorType], choices: &Choices) -> Result<Option<Graph>, Failed>;
+
+    /// Adds the op as a forward pass runs it that keeps nothing of it.
+    fn emit_forward(&self, operands: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed>;
+
+    /// Adds the op for a forward pass whose backward pass will ask for the cotangents of the operands that are wanted.
+    fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Result<Forward, Failed>;
+}
+
+/// An op with bodies in the text form.
+pub(crate) trait Printable {
+    /// Prints it, with its bodies.
+    fn print(&self, printer: &mut Printer, equation: &Equation<'_>);
+}
+
+/// What of an op with bodies some of its results need.
+pub(crate) trait Prunable {
     /// Which operands it needs for these results. What that needs of its bodies is added.
     fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool>;
 
-    /// The op for these results alone, with the bodies as they are needed. `None` if it stays as it is; `Some(None)` if it cannot
-    /// be made.
-    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<Option<PrunedOp>>;
+    /// The op for these results alone, with the bodies as they are needed. `None` if it cannot be made.
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp>;
+}
 
-    /// A program of the same meaning that is differentiated in its place.
-    fn differentiated_as(&self, operands: &[TensorType], choices: &Choices) -> Option<Graph>;
+/// Sizes that belong to an op with bodies.
+#[derive(Default)]
+pub(crate) struct OwnSizes<'a> {
+    /// A dimension, with what it is.
+    pub(crate) dim: Option<(&'static str, &'a Dim)>,
+    /// The symbol that an operand gives a size, which its bodies know.
+    pub(crate) bound_before: Option<&'a Symbol>,
+    /// The symbol that has a size when the op has run.
+    pub(crate) bound_after: Option<&'a Symbol>,
+}
 
-    /// Adds the op for a forward pass whose backward pass will ask for the cotangents of the operands that are wanted.
-    fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Forward;
+/// How many steps a loop runs.
+pub(crate) enum StepCount {
+    /// This number.
+    Exactly(Dim),
+    /// At most this number: a condition ends it.
+    AtMost(Dim),
+    /// As long as a condition holds.
+    WhileItHolds,
 }
 
 impl Op {
-    /// The op as one with bodies, if it is one.
-    pub(crate) fn bodied(&self) -> Option<&dyn Bodied> {
-        match self {
-            Op::Scan(op) => Some(op),
-            Op::Switch(op) => Some(op),
-            Op::While(op) => Some(op),
-            Op::AssociativeScan(op) => Some(op),
-            Op::Call(op) => Some(op),
-            _ => None,
-        }
-    }
-
     /// The graphs that the op runs: the body of a loop, the branches of a choice, a condition and its step, a
     /// combination, a function with the graphs of its derivative rule.
     pub fn bodies(&self) -> Vec<&Arc<Graph>> {
@@ -73,23 +106,36 @@ impl Op {
         self.bodied().map_or_else(|| self.clone(), |op| op.with_bodies(bodies))
     }
 
-    /// The symbols to which the op gives sizes.
-    pub(crate) fn binds(&self) -> impl Iterator<Item = &Symbol> {
-        let op = self.bodied();
-        op.into_iter().flat_map(|op| op.bound_before().into_iter().chain(op.bound_after()))
+    /// The sizes that the op has beside its attributes and its bodies' types.
+    pub(crate) fn sizes(&self) -> OwnSizes<'_> {
+        self.bodied().map_or(OwnSizes::default(), Bodied::sizes)
     }
 
-    /// The dimension that the op has beside its attributes and its bodies' types, with what it is.
-    pub(crate) fn dim(&self) -> Option<(&'static str, &Dim)> {
-        self.bodied().and_then(Bodied::dim)
+    /// The symbols to which the op gives sizes.
+    pub(crate) fn binds(&self) -> impl Iterator<Item = &Symbol> {
+        let sizes = self.sizes();
+        sizes.bound_before.into_iter().chain(sizes.bound_after)
+    }
+
+    /// How many steps it runs on operands of these types, if it is a loop.
+    pub(crate) fn steps(&self, operands: &[&TensorType]) -> Option<StepCount> {
+        self.bodied().and_then(|op| op.steps(operands))
+    }
+
+    /// Adds the op as a forward pass runs it that keeps nothing of it.
+    pub(crate) fn emit_forward(&self, operands: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed> {
+        match self.bodied() {
+            Some(op) => op.emit_forward(operands, wanted),
+            None => emit(self.clone(), operands),
+        }
     }
 
     /// Adds the op for a forward pass whose backward pass will ask for the cotangents of the operands that are wanted.
     /// Loops save their states, and loops and choices what the policy says.
-    pub(crate) fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Forward {
+    pub(crate) fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Result<Forward, Failed> {
         match self.bodied() {
             Some(op) => op.forward(operands, wanted, choices),
-            None => Forward::of(emit(self.clone(), operands, Site::Unknown)),
+            None => Ok(Forward::of(emit(self.clone(), operands)?)),
         }
     }
 }
@@ -113,16 +159,12 @@ impl Bodied for Scan {
         vec![self.active(wanted)]
     }
 
-    fn bound_before(&self) -> Option<&Symbol> {
-        self.steps.as_symbol().filter(|_| self.steps_operand)
-    }
-
-    fn bound_after(&self) -> Option<&Symbol> {
-        self.until.as_ref()
-    }
-
-    fn dim(&self) -> Option<(&'static str, &Dim)> {
-        Some(("the number of steps", &self.steps))
+    fn sizes(&self) -> OwnSizes<'_> {
+        OwnSizes {
+            dim: Some(("the number of steps", &self.steps)),
+            bound_before: self.steps.as_symbol().filter(|_| self.steps_operand),
+            bound_after: self.until.as_ref(),
+        }
     }
 
     fn resized(&self, by: &Replacements) -> Op {
@@ -132,19 +174,38 @@ impl Bodied for Scan {
         Scan { steps: self.steps.replaced(by), until, ..self.clone() }.into()
     }
 
-    fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
-        self.operands_for(results, &mut bodies[0])
+    fn steps(&self, _: &[&TensorType]) -> Option<StepCount> {
+        Some(match self.until {
+            Some(_) => StepCount::AtMost(self.steps.clone()),
+            None => StepCount::Exactly(self.steps.clone()),
+        })
     }
 
-    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<Option<PrunedOp>> {
-        Some(self.pruned_for(results, &bodies[0]))
+    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
+        self.rows_are_there(operands, known)
     }
 
-    fn differentiated_as(&self, operands: &[TensorType], choices: &Choices) -> Option<Graph> {
+    fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool {
+        types.have_rows(self)
+    }
+
+    fn leads_through(&self, active: &[bool]) -> bool {
+        active.contains(&true)
+    }
+
+    fn is_replaced(&self) -> bool {
+        false
+    }
+
+    fn differentiated_as(&self, operands: &[TensorType], choices: &Choices) -> Result<Option<Graph>, Failed> {
         self.segmented(operands, &choices.policy)
     }
 
-    fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Forward {
+    fn emit_forward(&self, operands: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed> {
+        emit(Op::from(self.clone()).with_forward_rules(wanted)?, operands)
+    }
+
+    fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Result<Forward, Failed> {
         self.forward_pass(operands, wanted, &choices.policy)
     }
 }
@@ -167,35 +228,43 @@ impl Bodied for Switch {
         self.operands().into_iter().map(|places| wanted[places].to_vec()).collect()
     }
 
-    fn bound_before(&self) -> Option<&Symbol> {
-        None
-    }
-
-    fn bound_after(&self) -> Option<&Symbol> {
-        None
-    }
-
-    fn dim(&self) -> Option<(&'static str, &Dim)> {
-        None
+    fn sizes(&self) -> OwnSizes<'_> {
+        OwnSizes::default()
     }
 
     fn resized(&self, _: &Replacements) -> Op {
         self.clone().into()
     }
 
-    fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
-        self.operands_for(results, bodies)
-    }
-
-    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<Option<PrunedOp>> {
-        Some(self.pruned_for(results, bodies))
-    }
-
-    fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Option<Graph> {
+    fn steps(&self, _: &[&TensorType]) -> Option<StepCount> {
         None
     }
 
-    fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Forward {
+    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
+        true
+    }
+
+    fn batches_ragged(&self, _: &ragged::Types<'_>) -> bool {
+        true
+    }
+
+    fn leads_through(&self, active: &[bool]) -> bool {
+        active.contains(&true)
+    }
+
+    fn is_replaced(&self) -> bool {
+        false
+    }
+
+    fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Result<Option<Graph>, Failed> {
+        Ok(None)
+    }
+
+    fn emit_forward(&self, operands: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed> {
+        emit(Op::from(self.clone()).with_forward_rules(wanted)?, operands)
+    }
+
+    fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Result<Forward, Failed> {
         self.forward_pass(operands, wanted, choices)
     }
 }
@@ -218,35 +287,43 @@ impl Bodied for While {
         vec![vec![false; self.condition.inputs().len()], self.active(wanted)]
     }
 
-    fn bound_before(&self) -> Option<&Symbol> {
-        None
-    }
-
-    fn bound_after(&self) -> Option<&Symbol> {
-        None
-    }
-
-    fn dim(&self) -> Option<(&'static str, &Dim)> {
-        self.bound.as_ref().map(|bound| ("the bound", bound))
+    fn sizes(&self) -> OwnSizes<'_> {
+        OwnSizes { dim: self.bound.as_ref().map(|bound| ("the bound", bound)), ..OwnSizes::default() }
     }
 
     fn resized(&self, by: &Replacements) -> Op {
         While { bound: self.bound.as_ref().map(|bound| bound.replaced(by)), ..self.clone() }.into()
     }
 
-    fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
-        self.operands_for(results, bodies)
+    fn steps(&self, _: &[&TensorType]) -> Option<StepCount> {
+        Some(self.bound.clone().map_or(StepCount::WhileItHolds, StepCount::AtMost))
     }
 
-    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<Option<PrunedOp>> {
-        Some(self.pruned_for(results, bodies))
+    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
+        self.bound.is_some()
     }
 
-    fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Option<Graph> {
-        None
+    fn batches_ragged(&self, _: &ragged::Types<'_>) -> bool {
+        self.bound.as_ref().is_none_or(|bound| !ragged::is_ragged(bound))
     }
 
-    fn forward(&self, operands: &[Value], wanted: &[bool], _: &Choices) -> Forward {
+    fn leads_through(&self, active: &[bool]) -> bool {
+        active.contains(&true)
+    }
+
+    fn is_replaced(&self) -> bool {
+        false
+    }
+
+    fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Result<Option<Graph>, Failed> {
+        Ok(None)
+    }
+
+    fn emit_forward(&self, operands: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed> {
+        emit(Op::from(self.clone()).with_forward_rules(wanted)?, operands)
+    }
+
+    fn forward(&self, operands: &[Value], wanted: &[bool], _: &Choices) -> Result<Forward, Failed> {
         self.forward_pass(operands, wanted)
     }
 }
@@ -269,37 +346,44 @@ impl Bodied for AssociativeScan {
         vec![self.active(wanted)]
     }
 
-    fn bound_before(&self) -> Option<&Symbol> {
-        None
-    }
-
-    fn bound_after(&self) -> Option<&Symbol> {
-        None
-    }
-
-    fn dim(&self) -> Option<(&'static str, &Dim)> {
-        None
+    fn sizes(&self) -> OwnSizes<'_> {
+        OwnSizes::default()
     }
 
     fn resized(&self, _: &Replacements) -> Op {
         self.clone().into()
     }
 
-    fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
-        self.operands_for(results, &mut bodies[0])
+    fn steps(&self, operands: &[&TensorType]) -> Option<StepCount> {
+        Some(StepCount::Exactly(operands[0].shape[0].clone()))
     }
 
-    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<Option<PrunedOp>> {
-        Some(self.pruned_for(results, &bodies[0]))
+    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
+        true
     }
 
-    fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Option<Graph> {
-        None
+    fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool {
+        !types.is_ragged_along(0, 0)
     }
 
-    fn forward(&self, operands: &[Value], wanted: &[bool], _: &Choices) -> Forward {
-        let op = Op::from(self.clone()).with_forward_rules(wanted);
-        Forward::of(emit(op, operands, Site::Unknown))
+    fn leads_through(&self, active: &[bool]) -> bool {
+        active.contains(&true)
+    }
+
+    fn is_replaced(&self) -> bool {
+        false
+    }
+
+    fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Result<Option<Graph>, Failed> {
+        Ok(None)
+    }
+
+    fn emit_forward(&self, operands: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed> {
+        emit(Op::from(self.clone()).with_forward_rules(wanted)?, operands)
+    }
+
+    fn forward(&self, operands: &[Value], wanted: &[bool], _: &Choices) -> Result<Forward, Failed> {
+        Ok(Forward::of(self.emit_forward(operands, wanted)?))
     }
 }
 
@@ -321,36 +405,44 @@ impl Bodied for Call {
         self.bodies().into_iter().map(|body| vec![false; body.inputs().len()]).collect()
     }
 
-    fn bound_before(&self) -> Option<&Symbol> {
-        None
-    }
-
-    fn bound_after(&self) -> Option<&Symbol> {
-        None
-    }
-
-    fn dim(&self) -> Option<(&'static str, &Dim)> {
-        None
+    fn sizes(&self) -> OwnSizes<'_> {
+        OwnSizes::default()
     }
 
     fn resized(&self, _: &Replacements) -> Op {
         self.clone().into()
     }
 
-    /// All, as the rule is for all results.
-    fn needed_operands(&self, _: &[bool], _: &mut [Need]) -> Vec<bool> {
-        vec![true; self.parts().last().map_or(self.arguments, |part| part.captured.end)]
-    }
-
-    fn pruned_for(&self, _: &[bool], _: &[Need]) -> Option<Option<PrunedOp>> {
+    fn steps(&self, _: &[&TensorType]) -> Option<StepCount> {
         None
     }
 
-    fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Option<Graph> {
-        None
+    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
+        true
     }
 
-    fn forward(&self, operands: &[Value], _: &[bool], _: &Choices) -> Forward {
+    fn batches_ragged(&self, _: &ragged::Types<'_>) -> bool {
+        true
+    }
+
+    /// What `backward` alone captures is no input of the function.
+    fn leads_through(&self, active: &[bool]) -> bool {
+        active[..self.inputs().min(active.len())].contains(&true)
+    }
+
+    fn is_replaced(&self) -> bool {
+        matches!(self.rule, Rule::Vjp { .. })
+    }
+
+    fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Result<Option<Graph>, Failed> {
+        Ok(None)
+    }
+
+    fn emit_forward(&self, operands: &[Value], _: &[bool]) -> Result<Vec<Value>, Failed> {
+        Ok(self.forward_pass(operands)?.results)
+    }
+
+    fn forward(&self, operands: &[Value], _: &[bool], _: &Choices) -> Result<Forward, Failed> {
         self.forward_pass(operands)
     }
 }

@@ -1,7 +1,7 @@
 //! `broadcast`: repetition to a larger shape, by NumPy's rule.
 
-use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
-use crate::derivative::{Dual, VjpContext, jvp_linear};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
@@ -55,7 +55,7 @@ impl OpRules for Broadcast {
         Attributes::new().with_list("shape", self.shape.dims())
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let (lane, missing) = (operands[0].value.shape(), self.shape.rank() - operands[0].lane_rank());
         let ones = std::iter::repeat_n(Dim::from(1), missing);
         let aligned: Vec<Dim> =
@@ -64,21 +64,21 @@ impl OpRules for Broadcast {
         emit_lanes(Broadcast { shape: self.shape.with_inserted(0, size.clone()) }, &[value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_linear(self.clone(), operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let (from, to) = (context.operands[0].shape(), &self.shape);
         let added = to.rank() - from.rank();
         let repeated = |axis: &usize| *axis < added || from[*axis - added] != to[*axis];
         let axes: Vec<i64> = (0..to.rank()).filter(repeated).map(|axis| axis as i64).collect();
         if axes.is_empty() {
-            return vec![Some(cotangent)];
+            return Ok(vec![Some(cotangent)]);
         }
         let sum = cotangent.sum(Axes::These(axes));
-        vec![Some(if sum.shape() == from { sum } else { sum.reshape(from) })]
+        Ok(vec![Some(if sum.shape() == from { sum } else { sum.reshape(from) })])
     }
 }
 

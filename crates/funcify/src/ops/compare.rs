@@ -5,9 +5,9 @@
 use std::cmp::Ordering;
 
 use super::binary::check_same;
-use super::table::op_table;
-use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, VjpContext, jvp_none};
+use super::table::{op_table, value_method};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{DType, Dim, TensorType};
@@ -15,10 +15,10 @@ use crate::value::Value;
 use crate::vmap::Batched;
 
 macro_rules! compare_table {
-    ($($name:literal => $op:ident, |$order:ident| $holds:expr, $doc:literal;)*) => {
+    ($($name:ident => $op:ident, |$order:ident| $holds:expr, $doc:literal;)*) => {
         op_table! {
             /// A comparison.
-            Compare, COMPARE_NAMES, compare_of: $($name => $op, $doc;)*
+            Compare, COMPARE_NAMES, compare_of: $(stringify!($name) => $op, $doc;)*
         }
 
         impl Compare {
@@ -26,16 +26,18 @@ macro_rules! compare_table {
                 match self { $(Compare::$op => { let $order = order; $holds })* }
             }
         }
+
+        $(value_method!(2 $name: Compare::$op, $doc);)*
     };
 }
 
 compare_table! {
-    "eq" => Eq, |order| order == Some(Ordering::Equal), "x == y.";
-    "ne" => Ne, |order| order != Some(Ordering::Equal), "x != y; true for NaN.";
-    "lt" => Lt, |order| order == Some(Ordering::Less), "x < y.";
-    "le" => Le, |order| matches!(order, Some(Ordering::Less | Ordering::Equal)), "x <= y.";
-    "gt" => Gt, |order| order == Some(Ordering::Greater), "x > y.";
-    "ge" => Ge, |order| matches!(order, Some(Ordering::Greater | Ordering::Equal)), "x >= y.";
+    eq => Eq, |order| order == Some(Ordering::Equal), "x == y.";
+    ne => Ne, |order| order != Some(Ordering::Equal), "x != y; true for NaN.";
+    lt => Lt, |order| order == Some(Ordering::Less), "x < y.";
+    le => Le, |order| matches!(order, Some(Ordering::Less | Ordering::Equal)), "x <= y.";
+    gt => Gt, |order| order == Some(Ordering::Greater), "x > y.";
+    ge => Ge, |order| matches!(order, Some(Ordering::Greater | Ordering::Equal)), "x >= y.";
 }
 
 impl OpRules for Compare {
@@ -60,16 +62,16 @@ impl OpRules for Compare {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(*self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_none(*self, operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-        context.none()
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(context.none())
     }
 }
 

@@ -1,7 +1,7 @@
 //! `concat`: several tensors after one another along an axis.
 
-use super::{Attributes, EvalContext, OpRules, batch_elementwise, check_axis};
-use crate::derivative::{Dual, VjpContext, jvp_linear};
+use super::{Attributes, EvalContext, Failed, OpRules, batch_elementwise, check_axis};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::TensorType;
@@ -67,16 +67,16 @@ impl OpRules for Concat {
         Attributes::new().with("axis", self.axis)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(Concat { axis: self.axis + 1 }, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_linear(*self, operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let mut start = Dim::from(0);
         let part = |operand: &Value| {
             let limit = start.clone() + operand.dim(self.axis as i64);
@@ -84,7 +84,7 @@ impl OpRules for Concat {
             start = limit;
             Some(cotangent.slice(self.axis as i64, range))
         };
-        context.operands.iter().map(part).collect()
+        Ok(context.operands.iter().map(part).collect())
     }
 }
 

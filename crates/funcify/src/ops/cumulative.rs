@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use super::{AssociativeScan, Attributes, EvalContext, OpRules, ReduceKind, arity, check_axis, emit_lanes};
-use crate::derivative::{Dual, VjpContext, jvp_linear, jvp_with};
-use crate::error::{Place, Result, Site};
+use super::{AssociativeScan, Attributes, EvalContext, Failed, OpRules, ReduceKind, arity, check_axis, emit_lanes};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
+use crate::error::{Place, Result};
 use crate::graph::{emit, trace_body};
 use crate::host::{HostTensor, Storage, element_count};
 use crate::types::{Dim, TensorType};
@@ -76,54 +76,55 @@ impl OpRules for Cumulative {
         Attributes::new().with("kind", self.kind.name()).with("axis", self.axis).with("direction", direction)
     }
 
-    fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         emit_lanes(Cumulative { axis: self.axis + 1, ..*self }, &[operands[0].value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         if self.kind == ReduceKind::Sum {
             return jvp_linear(*self, operands);
         }
-        jvp_with(*self, operands, |values, _| {
-            let Dual { primal, tangent } = operands[0];
-            let front = |value: Value| value.move_axis(self.axis as i64, 0);
-            let dual = Dual { primal: front(primal), tangent: tangent.map(front) };
-            let results = self.as_scan(values[0]).map_or(Vec::new(), |scan| scan.jvp(&[dual]));
-            let tangent = results.first().and_then(|result| result.tangent);
-            vec![tangent.map(|tangent| tangent.move_axis(0, self.axis as i64))]
-        })
+        let Dual { primal, tangent } = operands[0];
+        let results = emit(*self, &[primal])?;
+        let front = |value: Value| value.move_axis(self.axis as i64, 0).checked();
+        let dual = Dual { primal: front(primal)?, tangent: tangent.map(front).transpose()? };
+        let of_scan = self.as_scan(primal)?.jvp(&[dual])?.into_iter();
+        let dual = |(primal, of_scan): (Value, Dual)| {
+            let tangent = of_scan.tangent.map(|tangent| tangent.move_axis(0, self.axis as i64));
+            Dual { primal, tangent }
+        };
+        Ok(results.into_iter().zip(of_scan).map(dual).collect())
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         if self.kind == ReduceKind::Sum {
-            return vec![Some(cotangent.cumulative(self.kind, self.axis as i64, !self.reverse))];
+            return Ok(vec![Some(cotangent.cumulative(self.kind, self.axis as i64, !self.reverse))]);
         }
-        let front = |value: Value| value.move_axis(self.axis as i64, 0);
-        let (x, y) = (front(context.operands[0]), front(context.results[0]));
+        let front = |value: Value| value.move_axis(self.axis as i64, 0).checked();
+        let (x, y) = (front(context.operands[0])?, front(context.results[0])?);
         let of_scan = VjpContext { operands: &[x], results: &[y], ..*context };
-        let pulled = self.as_scan(context.operands[0]).map(|scan| scan.vjp(&of_scan, &[Some(front(cotangent))]));
-        vec![pulled.and_then(|pulled| pulled[0]).map(|pulled| pulled.move_axis(0, self.axis as i64))]
+        let pulled = self.as_scan(context.operands[0])?.vjp(&of_scan, &[Some(front(cotangent)?)])?;
+        Ok(pulled.into_iter().map(|pulled| Some(pulled?.move_axis(0, self.axis as i64))).collect())
     }
 }
 
 impl Cumulative {
     /// Adds the loop of one combination a step that it is to the open trace. There must be an element.
-    pub(crate) fn emit_loop(&self, x: Value, site: Site) -> Value {
+    pub(crate) fn emit_loop(&self, x: Value) -> Result<Vec<Value>, Failed> {
         let rows = x.move_axis(self.axis as i64, 0);
-        let results = self.as_scan(x).map(|scan| scan.emit_loop(&[rows], site)).unwrap_or_default();
-        results.first().map_or_else(Value::failed, |running| running.move_axis(0, self.axis as i64))
+        let running = self.as_scan(x)?.emit_loop(&[rows])?;
+        Ok(running.into_iter().map(|running| running.move_axis(0, self.axis as i64)).collect())
     }
 
-    /// The associative scan along axis 0 that it is. None after a failure.
-    fn as_scan(&self, x: Value) -> Option<AssociativeScan> {
+    /// The associative scan along axis 0 that it is.
+    fn as_scan(&self, x: Value) -> Result<AssociativeScan, Failed> {
         let row = x.ty().with_shape(x.shape().without(self.axis));
         let params = ["a", "b"].map(|name| (name.to_string(), row.clone()));
         let combine = self.kind.binary();
-        let closed = trace_body("cumulative", "", &params, |pair| {
-            vec![("out".to_string(), emit(combine, pair, Site::Unknown)[0])]
-        })?;
-        Some(AssociativeScan { combine: Arc::new(closed.graph), leaves: 1, reverse: self.reverse })
+        let closed =
+            trace_body("cumulative", "", &params, |pair| Ok(vec![("out".to_string(), emit(combine, pair)?[0])]))?;
+        Ok(AssociativeScan { combine: Arc::new(closed.graph), leaves: 1, reverse: self.reverse })
     }
 }
 

@@ -4,8 +4,8 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::{Attributes, EvalContext, Op, OpKey, OpRules};
-use crate::derivative::{Dual, VjpContext, no_derivative};
+use super::{Attributes, EvalContext, Failed, Op, OpKey, OpRules};
+use crate::derivative::{Cotangents, Dual, VjpContext, no_derivative, primals};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
@@ -30,20 +30,21 @@ pub trait CustomOp: Any + Debug + Send + Sync {
 
     /// The batching rule: adds to the open trace, by [`apply`](crate::apply) and the methods of values, what the op
     /// means for `size` lanes, and gives its results. Some operand has lanes.
-    /// [`batch_elementwise`](super::batch_elementwise) is that of an op that works element by element.
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched>;
+    /// [`batch_elementwise`](super::batch_elementwise) is that of an op that works element by element. [`OpRules`] says what
+    /// holds of the rules.
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
     /// The forward rule: adds the op and the tangents of its results, as [`OpRules::jvp`](super::OpRules::jvp).
     /// [`jvp_with`](crate::derivative::jvp_with) helps. `None` if the op has none, which is an error where a program
     /// asks for it.
-    fn jvp(&self, _operands: &[Dual]) -> Option<Vec<Dual>> {
-        None
+    fn jvp(&self, _operands: &[Dual]) -> Result<Option<Vec<Dual>>, Failed> {
+        Ok(None)
     }
 
     /// The reverse rule: adds the cotangents of the operands, as [`OpRules::vjp`](super::OpRules::vjp). `None` if the op
     /// has none, which is an error where a program asks for it.
-    fn vjp(&self, _primals: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Option<Vec<Option<Value>>> {
-        None
+    fn vjp(&self, _context: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
+        Ok(None)
     }
 }
 
@@ -89,27 +90,21 @@ impl OpRules for Custom {
         self.op.attributes()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         self.op.batch(size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
-        self.op.jvp(operands).unwrap_or_else(|| {
-            let values: Vec<Value> = operands.iter().map(|operand| operand.primal).collect();
-            vec![Dual::constant(self.no_derivative(&values, "forward", "jvp"))]
-        })
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        self.op.jvp(operands)?.ok_or_else(|| self.no_derivative(&primals(operands), "forward", "jvp"))
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        self.op.vjp(context, cotangents).unwrap_or_else(|| {
-            self.no_derivative(context.operands, "reverse", "vjp");
-            context.none()
-        })
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        self.op.vjp(context, cotangents)?.ok_or_else(|| self.no_derivative(context.operands, "reverse", "vjp"))
     }
 }
 
 impl Custom {
-    fn no_derivative(&self, operands: &[Value], mode: &str, rule: &str) -> Value {
+    fn no_derivative(&self, operands: &[Value], mode: &str, rule: &str) -> Failed {
         let reason = format!("the op of another crate has no rule for {mode} mode");
         let fix = format!("implement `CustomOp::{rule}` for it, or keep it out of the derivative with `stop_gradient`");
         no_derivative(self.name, operands, "the op", &reason, &fix)

@@ -2,8 +2,8 @@
 //!
 //! As in StableHLO the start is clamped so that the part lies within the axis; no index is out of range.
 
-use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype, emit_lanes};
-use crate::derivative::{Dual, VjpContext, jvp_linear};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_index_dtype, emit_lanes};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::TensorType;
@@ -58,7 +58,7 @@ impl OpRules for DynamicSlice {
         Attributes::new().with("axis", self.axis).with("size", &self.size)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let [x, start] = [operands[0], operands[1]];
         if !start.mapped {
             let op = DynamicSlice { axis: self.axis + 1, size: self.size.clone() };
@@ -67,25 +67,22 @@ impl OpRules for DynamicSlice {
         let x = x.materialized(size);
         if self.size.constant() == Some(0) {
             // Wherever it starts; the axis itself may be empty.
-            return vec![Batched::mapped(x.slice(self.axis as i64 + 1, 0..0))];
+            return Ok(vec![Batched::mapped(x.slice(self.axis as i64 + 1, 0..0))]);
         }
-        if x.is_failed() {
-            return Vec::new();
-        }
-        let shape = x.shape().with_dim(self.axis + 1, self.size.clone());
+        let shape = x.checked()?.shape().with_dim(self.axis + 1, self.size.clone());
         let offsets = along(iota(self.size.clone(), DType::I64), self.axis + 1, &shape);
         let positions = lane_starts(start.value, &x.shape()[self.axis + 1], &self.size, &shape) + offsets;
-        vec![Batched::mapped(x.gather(self.axis as i64 + 1, positions))]
+        Ok(vec![Batched::mapped(x.gather(self.axis as i64 + 1, positions))])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_linear(self.clone(), operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let (x, start) = (context.operands[0], context.operands[1]);
-        context.each([&|| Some(x.zeros_like().dynamic_update(self.axis as i64, cotangent, start)), &|| None])
+        Ok(context.each([&|| Some(x.zeros_like().dynamic_update(self.axis as i64, cotangent, start)), &|| None]))
     }
 }
 

@@ -3,8 +3,8 @@
 //! As in StableHLO the start is clamped so that the part lies within the axis.
 
 use super::dynamic_slice::{along, check_fits, check_start, clamped_start, lane_starts};
-use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
-use crate::derivative::{Dual, VjpContext, jvp_linear};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::{DType, Dim, TensorType};
@@ -60,39 +60,36 @@ impl OpRules for DynamicUpdate {
         Attributes::new().with("axis", self.axis)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let [x, part, start] = [operands[0], operands[1], operands[2]];
         let axis = self.axis + 1;
-        let (x, part) = (x.materialized(size), part.materialized(size));
-        if x.is_failed() || part.is_failed() {
-            return Vec::new();
-        }
+        let (x, part) = (x.materialized(size).checked()?, part.materialized(size).checked()?);
         let length = part.shape()[axis].clone();
         if !start.mapped {
             return emit_lanes(DynamicUpdate { axis }, &[x, part, start.value]);
         }
         if length.constant() == Some(0) {
-            return vec![Batched::mapped(x)];
+            return Ok(vec![Batched::mapped(x)]);
         }
         // What each element of the result would be in the part.
         let shape = x.shape();
         let positions = along(iota(shape[axis].clone(), DType::I64), axis, &shape);
         let positions = positions - lane_starts(start.value, &shape[axis], &length, &shape);
         let inside = positions.ge(0) & positions.lt(value::size(length, DType::I64));
-        vec![Batched::mapped(select(inside, part.gather(axis as i64, positions), x))]
+        Ok(vec![Batched::mapped(select(inside, part.gather(axis as i64, positions), x))])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_linear(*self, operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let (part, start) = (context.operands[1], context.operands[2]);
         let axis = self.axis as i64;
         let whole = || Some(cotangent.dynamic_update(axis, part.zeros_like(), start));
         let replaced = || Some(cotangent.dynamic_slice(axis, start, part.dim(axis)));
-        context.each([&whole, &replaced, &|| None])
+        Ok(context.each([&whole, &replaced, &|| None]))
     }
 }
 

@@ -37,7 +37,7 @@ impl EvalContext<'_> {
 /// Evaluates a graph whose sizes are bound.
 pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Sizes) -> Result<Vec<HostTensor>> {
     let (mut held, watch, mut ran) = (Held::nothing(), Watch::current(), 0);
-    let evaluated = Replay::new(graph, inputs).try_some(&graph.live_nodes(), |_, node, operands| {
+    let evaluated = Replay::new(graph, inputs).some(&graph.live_nodes(), |_, node, operands| {
         watch.check_at(|| node.place(), Ran::Ops(ran))?;
         ran += 1;
         let (at, types) = (node.place(), graph.types(&node.outputs));
@@ -48,5 +48,5 @@ pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Si
         let mut context = EvalContext { at, sizes };
         node.op.eval(&mut context, &operands, &types)
     })?;
-    evaluated.all_outputs()
+    evaluated.outputs()
 }

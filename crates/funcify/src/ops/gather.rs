@@ -3,9 +3,11 @@
 //! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
 //! there are no indices; with indices it is an error when it runs, for the step of a loop may never run.
 
-use super::ScatterMode;
-use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise, check_axis, check_index_dtype, clamp_index};
-use crate::derivative::{Dual, VjpContext, jvp_linear};
+use super::{
+    Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, batch_elementwise, check_axis, check_index_dtype,
+    clamp_index,
+};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::{DType, Dim, TensorType};
@@ -59,21 +61,21 @@ impl OpRules for Gather {
         Attributes::new().with("axis", self.axis)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(Gather { axis: self.axis + 1 }, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_linear(*self, operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let [x, indices] = [context.operands[0], context.operands[1]];
         let axis = self.axis as i64;
         let indices = clamped(indices, &x.dim(axis));
         let of_x = || Some(x.zeros_like().scatter(axis, indices, cotangent, ScatterMode::Add));
-        context.each([&of_x, &|| None])
+        Ok(context.each([&of_x, &|| None]))
     }
 }
 

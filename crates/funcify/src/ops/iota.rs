@@ -1,7 +1,7 @@
 //! `iota`: the numbers 0, 1, 2, ... as a vector.
 
-use super::{Attributes, EvalContext, OpRules, arity, emit_shared};
-use crate::derivative::{Dual, VjpContext, jvp_none};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, emit_shared};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::TensorType;
@@ -57,16 +57,16 @@ impl OpRules for Iota {
         Attributes::new().with("size", &self.size).with("dtype", self.dtype.name())
     }
 
-    fn batch(&self, _: &Dim, _: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, _: &Dim, _: &[Batched]) -> Result<Vec<Batched>, Failed> {
         emit_shared(self.clone())
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_none(self.clone(), operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-        context.none()
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(context.none())
     }
 }
 

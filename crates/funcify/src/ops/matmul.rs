@@ -4,8 +4,8 @@ use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
 use super::unary::Domain;
-use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, VjpContext, add, jvp_with};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar};
 use crate::types::{Dim, TensorType};
@@ -86,7 +86,7 @@ impl OpRules for MatMul {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let [left, right] = [operands[0], operands[1]];
         if right.mapped || left.lane_rank() > 2 {
             return batch_elementwise(*self, size, operands);
@@ -95,10 +95,10 @@ impl OpRules for MatMul {
         let (rows, inner) = (left.value.dim(1), left.value.dim(2));
         let tall = left.value.reshape([size.clone() * &rows, inner]);
         let product = tall.matmul(right.value);
-        vec![Batched::mapped(product.reshape([size.clone(), rows, right.value.dim(1)]))]
+        Ok(vec![Batched::mapped(product.reshape([size.clone(), rows, right.value.dim(1)]))])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_with(*self, operands, |values, _| {
             let left = operands[0].tangent.map(|tangent| tangent.matmul(values[1]));
             let right = operands[1].tangent.map(|tangent| values[0].matmul(tangent));
@@ -106,10 +106,10 @@ impl OpRules for MatMul {
         })
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let [left, right] = [context.operands[0], context.operands[1]];
-        context.each([&|| Some(cotangent.matmul(right.t())), &|| Some(left.t().matmul(cotangent))])
+        Ok(context.each([&|| Some(cotangent.matmul(right.t())), &|| Some(left.t().matmul(cotangent))]))
     }
 }
 

@@ -63,7 +63,7 @@ pub use attributes::{Attribute, Attributes};
 pub use binary::*;
 pub use bitcast::Bitcast;
 pub use bits::*;
-pub(crate) use bodied::Bodied;
+pub(crate) use bodied::{Bodied, Printable, Prunable, StepCount};
 pub use broadcast::Broadcast;
 pub use call::{Call, Rule};
 pub use cast::Cast;
@@ -101,8 +101,9 @@ pub use transpose::Transpose;
 pub use unary::*;
 pub use while_loop::While;
 
-use crate::derivative::{Dual, VjpContext};
-use crate::error::{Error, Place, Result, Site};
+use crate::derivative::{Cotangents, Dual, VjpContext};
+use crate::error::{Error, Place, Result};
+pub use crate::graph::Failed;
 use crate::graph::emit;
 use crate::host::HostTensor;
 use crate::types::{Dim, SizeError, Symbol, TensorType};
@@ -110,6 +111,10 @@ use crate::value::Value;
 use crate::vmap::Batched;
 
 /// The rules that every op has. None has a default.
+///
+/// The rules that add to the open trace are given values of which none has failed, and whoever calls them looks whether one
+/// of their results has. So a rule is written with the operators of values; `?` ends it where it adds an op or looks at a
+/// type in between, by [`Value::checked`].
 #[enum_dispatch]
 pub trait OpRules {
     /// The name in the text form, which is also what a backend's conversion is registered for.
@@ -131,14 +136,14 @@ pub trait OpRules {
 
     /// The batching rule: adds to the open trace what the op means for `size` lanes, and gives its results. Some
     /// operand has lanes.
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched>;
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
     /// The forward rule: adds to the open trace the op and the tangents of its results. Some operand has a tangent.
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual>;
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed>;
 
     /// The reverse rule: adds to the open trace the cotangents of the operands, from those of the results, and gives
     /// them; `None` where nothing passes. Some result has a cotangent.
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>>;
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed>;
 }
 
 /// An op with its attributes.
@@ -186,6 +191,13 @@ pub enum Op {
     Custom,
 }
 
+impl Op {
+    /// Whether a rewrite leaves it as it is: a function with a rule of its own, or an op of another crate.
+    pub(crate) fn is_opaque(&self) -> bool {
+        matches!(self, Op::Call(_) | Op::Custom(_))
+    }
+}
+
 /// A type that stands for one op: the struct with its attributes, or the marker of a table's row.
 ///
 /// [`funcify!`](crate::funcify) registers conversions for it.
@@ -197,13 +209,25 @@ pub trait OpKey: Sized + 'static {
 }
 
 macro_rules! op_keys {
-    ($($name:literal => $op:ident;)*) => {
+    ($($name:literal => $op:ident;)* with bodies: $($bodied:ident),*) => {
         $(impl OpKey for $op {
             const NAME: &'static str = $name;
             fn of(op: &Op) -> Option<&Self> {
                 match op { Op::$op(op) => Some(op), _ => None }
             }
         })*
+
+        impl Op {
+            /// The op as one with bodies, if it is one.
+            pub(crate) fn bodied(&self) -> Option<&dyn Bodied> {
+                match self {
+                    $(Op::$bodied(op) => Some(op),)*
+                    $(Op::$op(_) => None,)*
+                    Op::Unary(_) | Op::Binary(_) | Op::Bits(_) | Op::Compare(_) | Op::Predicate(_) => None,
+                    Op::Constant(_) | Op::Custom(_) => None,
+                }
+            }
+        }
 
         /// The names of the ops that are not rows of a table.
         const STRUCT_OPS: &[&str] = &[$($name),*];
@@ -252,6 +276,7 @@ op_keys! {
     "sort" => Sort;
     "conv" => Conv;
     "polygamma" => Polygamma;
+    with bodies: Scan, Switch, While, AssociativeScan, Call
 }
 
 impl OpKey for Constant {
@@ -315,17 +340,17 @@ pub(crate) fn unbound(at: &Place, symbol: &Symbol) -> Error {
 }
 
 /// Adds an op with one result to the open trace, for a batching rule.
-fn emit_lanes(op: impl Into<Op>, operands: &[Value]) -> Vec<Batched> {
-    emit(op, operands, Site::Unknown).into_iter().map(Batched::mapped).collect()
+fn emit_lanes(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Batched>, Failed> {
+    Ok(emit(op, operands)?.into_iter().map(Batched::mapped).collect())
 }
 
 /// Adds an op without operands to the open trace, for a batching rule: all lanes share its result.
-fn emit_shared(op: impl Into<Op>) -> Vec<Batched> {
-    emit(op, &[], Site::Unknown).into_iter().map(Batched::unmapped).collect()
+fn emit_shared(op: impl Into<Op>) -> Result<Vec<Batched>, Failed> {
+    Ok(emit(op, &[])?.into_iter().map(Batched::unmapped).collect())
 }
 
 /// The batching rule of an op that works element by element: the op itself, on operands that all have lanes.
-pub fn batch_elementwise(op: impl Into<Op>, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+pub fn batch_elementwise(op: impl Into<Op>, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let values: Vec<Value> = operands.iter().map(|operand| operand.materialized(size)).collect();
     emit_lanes(op, &values)
 }

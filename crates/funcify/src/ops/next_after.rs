@@ -4,8 +4,8 @@ use half::{bf16, f16};
 
 use super::binary::check_same;
 use super::unary::Domain;
-use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, VjpContext, no_derivative};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use crate::derivative::{Cotangents, Dual, VjpContext, no_derivative, primals};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{DType, Dim, TensorType};
@@ -23,7 +23,7 @@ impl NextAfter {
         Ok(NextAfter)
     }
 
-    fn undefined(self, operands: &[Value]) -> Value {
+    fn undefined(self, operands: &[Value]) -> Failed {
         let reason = "nothing says what the derivative of a neighbour is: 1 of the first operand, or none";
         let fix = "keep it out with `stop_gradient`, or say what it is with `custom_jvp`";
         no_derivative("nextafter", operands, "the op", reason, fix)
@@ -53,18 +53,16 @@ impl OpRules for NextAfter {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(*self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
-        let values: Vec<Value> = operands.iter().map(|operand| operand.primal).collect();
-        vec![Dual::constant(self.undefined(&values))]
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        Err(self.undefined(&primals(operands)))
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-        self.undefined(context.operands);
-        context.none()
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Err(self.undefined(context.operands))
     }
 }
 

@@ -1,14 +1,12 @@
 //! `pad`: a value before, after and between the elements of one axis.
 
 use super::Slice;
-use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
-use crate::derivative::{Dual, VjpContext, jvp_linear};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result, Site};
-use crate::graph::emit;
+use crate::graph::emit_value;
 use crate::host::HostTensor;
-use crate::types::TensorType;
-
-use crate::types::{DType, Dim};
+use crate::types::{DType, Dim, TensorType};
 use crate::value::{Value, constant, select};
 use crate::vmap::Batched;
 
@@ -100,26 +98,26 @@ impl OpRules for Pad {
             .with("interior", self.interior)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let op = Pad { axis: self.axis + 1, ..self.clone() };
-        let (x, value) = (operands[0].materialized(size), operands[1]);
+        let (x, value) = (operands[0].materialized(size).checked()?, operands[1]);
         if !value.mapped {
             return emit_lanes(op, &[x, value.value]);
         }
         // Each lane has its own value: it is put where nothing of `x` is.
-        let inside = emit(op.clone(), &[x.full_like(1.0).cast(DType::Bool), constant(false)], Site::Unknown)[0];
-        let padded = emit(op, &[x, constant(HostTensor::scalar(0.0).cast(x.dtype()))], Site::Unknown)[0];
+        let inside = op.of(x.full_like(1.0).cast(DType::Bool), constant(false));
+        let padded = pad_with_zeros(op, x);
         let ones = vec![Dim::from(1); x.rank() - 1];
         let values = value.value.reshape([std::slice::from_ref(size), ones.as_slice()].concat());
-        vec![Batched::mapped(select(inside, padded, values))]
+        Ok(vec![Batched::mapped(select(inside, padded, values))])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_linear(self.clone(), operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let x = context.operands[0];
         let rows = x.dim(self.axis as i64);
         let step = self.interior.saturating_add(1);
@@ -129,20 +127,25 @@ impl OpRules for Pad {
             (_, Some(rows)) => Dim::from((rows - 1) * step as i64 + 1),
         };
         let slice = Slice { axis: self.axis, start: self.low.clone(), limit: self.low.clone() + covered, step };
-        let inside = || Some(emit(slice.clone(), &[cotangent], Site::Unknown)[0]);
+        let inside = || Some(cotangent.emit(slice.clone()));
         let outside = || {
-            let is_inside =
-                emit(self.clone(), &[x.full_like(1.0).cast(DType::Bool), constant(false)], Site::Unknown)[0];
+            let is_inside = self.of(x.full_like(1.0).cast(DType::Bool), constant(false));
             Some(select(is_inside, 0.0, cotangent).sum(..))
         };
-        context.each([&inside, &outside])
+        Ok(context.each([&inside, &outside]))
+    }
+}
+
+impl Pad {
+    /// The op on a value, with another one around and between its elements.
+    fn of(&self, value: Value, around: Value) -> Value {
+        emit_value(self.clone(), &[value, around], Site::Unknown)
     }
 }
 
 /// Zeros around and between the elements of a value.
 pub(super) fn pad_with_zeros(pad: Pad, value: Value) -> Value {
-    let zero = constant(HostTensor::scalar(0.0).cast(value.dtype()));
-    emit(pad, &[value, zero], Site::Unknown)[0]
+    pad.of(value, constant(HostTensor::scalar(0.0).cast(value.dtype())))
 }
 
 #[cfg(test)]

@@ -20,11 +20,63 @@ pub(super) enum Passes {
 /// How derivatives pass an op. `None` if it does not work element by element.
 pub(super) fn passes(op: &Op) -> Option<Passes> {
     match op {
-        Op::Select(_)
-        | Op::Unary(Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc)
-        | Op::Binary(Binary::Max | Binary::Min | Binary::Pow | Binary::Copysign) => Some(Passes::Chosen),
-        Op::Unary(_) | Op::Binary(_) | Op::Cast(_) | Op::Polygamma(_) => Some(Passes::Multiplied),
+        Op::Unary(op) => Some(unary_passes(*op)),
+        Op::Binary(op) => Some(binary_passes(*op)),
+        Op::Select(_) => Some(Passes::Chosen),
+        Op::Cast(_) | Op::Polygamma(_) => Some(Passes::Multiplied),
         _ => None,
+    }
+}
+
+fn unary_passes(op: Unary) -> Passes {
+    match op {
+        Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => Passes::Chosen,
+        Unary::Neg
+        | Unary::Abs
+        | Unary::Square
+        | Unary::Exp
+        | Unary::Expm1
+        | Unary::Log
+        | Unary::Log1p
+        | Unary::Tanh
+        | Unary::Sigmoid
+        | Unary::Sin
+        | Unary::Cos
+        | Unary::Sqrt
+        | Unary::Rsqrt
+        | Unary::Recip
+        | Unary::Tan
+        | Unary::Asin
+        | Unary::Acos
+        | Unary::Atan
+        | Unary::Sinh
+        | Unary::Cosh
+        | Unary::Asinh
+        | Unary::Acosh
+        | Unary::Atanh
+        | Unary::Erf
+        | Unary::Erfc
+        | Unary::ErfInv
+        | Unary::Lgamma
+        | Unary::Digamma
+        | Unary::Cbrt
+        | Unary::Not
+        | Unary::StopGradient => Passes::Multiplied,
+    }
+}
+
+fn binary_passes(op: Binary) -> Passes {
+    match op {
+        Binary::Max | Binary::Min | Binary::Pow | Binary::Copysign => Passes::Chosen,
+        Binary::Add
+        | Binary::Sub
+        | Binary::Mul
+        | Binary::Div
+        | Binary::Rem
+        | Binary::Atan2
+        | Binary::And
+        | Binary::Or
+        | Binary::Xor => Passes::Multiplied,
     }
 }
 

@@ -5,8 +5,8 @@
 
 use super::special::{POLYGAMMA_ORDERS, polygamma};
 use super::unary::Domain;
-use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, VjpContext, jvp_with};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar};
 use crate::types::{Dim, TensorType};
@@ -57,16 +57,16 @@ impl OpRules for Polygamma {
         Attributes::new().with("order", self.order)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(*self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_with(*self, operands, |values, _| vec![operands[0].tangent.map(|tangent| self.partial(values[0], tangent))])
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        vec![cotangents[0].map(|cotangent| self.partial(context.operands[0], cotangent))]
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(vec![cotangents[0].map(|cotangent| self.partial(context.operands[0], cotangent))])
     }
 }
 

@@ -1,9 +1,9 @@
 //! Predicates: elementwise, of one float operand, with a boolean result.
 
-use super::table::op_table;
+use super::table::{op_table, value_method};
 use super::unary::Domain;
-use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, VjpContext, jvp_none};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{DType, Dim, TensorType};
@@ -11,10 +11,10 @@ use crate::value::Value;
 use crate::vmap::Batched;
 
 macro_rules! predicate_table {
-    ($($name:literal => $op:ident, |$x:ident| $holds:expr, $doc:literal;)*) => {
+    ($($name:ident => $op:ident, |$x:ident| $holds:expr, $doc:literal;)*) => {
         op_table! {
             /// A predicate on floats.
-            Predicate, PREDICATE_NAMES, predicate_of: $($name => $op, $doc;)*
+            Predicate, PREDICATE_NAMES, predicate_of: $(stringify!($name) => $op, $doc;)*
         }
 
         impl Predicate {
@@ -22,12 +22,14 @@ macro_rules! predicate_table {
                 match self { $(Predicate::$op => { let $x = value; $holds })* }
             }
         }
+
+        $(value_method!(1 $name: Predicate::$op, $doc);)*
     };
 }
 
 predicate_table! {
-    "is_nan" => IsNan, |x| x.is_nan(), "Whether x is not a number.";
-    "is_finite" => IsFinite, |x| x.is_finite(), "Whether x is neither infinite nor NaN.";
+    is_nan => IsNan, |x| x.is_nan(), "Whether x is not a number.";
+    is_finite => IsFinite, |x| x.is_finite(), "Whether x is neither infinite nor NaN.";
 }
 
 impl OpRules for Predicate {
@@ -51,16 +53,16 @@ impl OpRules for Predicate {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(*self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_none(*self, operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-        context.none()
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(context.none())
     }
 }
 

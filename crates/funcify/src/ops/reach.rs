@@ -6,13 +6,10 @@
 //! although a path leads through it. The rule that asked sees what it has traced, and traces until nothing is added if the
 //! guess was wrong: see [`Guess`].
 
-use super::associative::AssociativeScan;
-use super::call::Call;
-use super::switch::Switch;
-use super::while_loop::While;
-use super::{Op, Unary};
+use super::{AssociativeScan, Call, Op, Scan, Switch, Unary, While};
 use crate::derivative::active_values;
-use crate::graph::{Graph, ValueId, work};
+use crate::fixpoint::{fixpoint, union};
+use crate::graph::{Failed, Graph, ValueId, work};
 use crate::types::TensorType;
 
 /// What goes from operands to results.
@@ -44,24 +41,26 @@ impl Guess {
         Guess { least, now: guess, is_guessed }
     }
 
-    /// The flags to trace with.
-    pub(crate) fn flags(&self) -> &[bool] {
-        &self.now
+    /// Flags of which each is certain.
+    pub(crate) fn certain(flags: Vec<bool>) -> Self {
+        Guess::new(flags.clone(), flags)
     }
 
-    /// What is certain before a body is traced: tracing adds to it what it finds.
-    pub(crate) fn least(&self) -> Vec<bool> {
-        self.least.clone()
-    }
-
-    /// Whether tracing has found just these flags. If not, they are other ones now.
-    pub(crate) fn holds(&mut self, found: Vec<bool>) -> bool {
-        if found == self.now {
-            return true;
+    /// Traces with the flags until just these are found; gives them, and what was traced with them. `trace` takes the flags
+    /// to trace with, and adds what it finds to those that are certain.
+    pub(crate) fn confirmed<T>(
+        mut self,
+        mut trace: impl FnMut(&[bool], &mut [bool]) -> Result<T, Failed>,
+    ) -> Result<(Vec<bool>, T), Failed> {
+        loop {
+            let mut found = self.least.clone();
+            let traced = trace(&self.now, &mut found)?;
+            if found == self.now {
+                return Ok((found, traced));
+            }
+            self.now = if self.is_guessed { self.least.clone() } else { found };
+            self.is_guessed = false;
         }
-        self.now = if self.is_guessed { self.least.clone() } else { found };
-        self.is_guessed = false;
-        false
     }
 }
 
@@ -149,46 +148,58 @@ impl Pull {
     }
 }
 
+/// What derivatives and lanes reach through an op with bodies. What they find of the bodies is kept from one question to the next.
+pub(crate) trait Connected {
+    /// Which results are reached if these operands are.
+    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
+
+    /// Which operands have cotangents if these results have.
+    fn pulled(&self, wanted: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool>;
+}
+
 impl Op {
     /// Which results are reached if these operands are; `None` if all.
     fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut Vec<Reach>) -> Option<Vec<bool>> {
+        if matches!(self, Op::Unary(Unary::StopGradient)) && kind == Kind::Tangents {
+            return Some(vec![false]);
+        }
+        let op = self.bodied()?;
         if bodies.is_empty() {
-            *bodies = self.bodies().into_iter().map(|body| Reach::of(body)).collect();
+            *bodies = op.bodies().into_iter().map(|body| Reach::of(body)).collect();
         }
-        match self {
-            Op::Scan(scan) => Some(scan.reached(kind, operands, &mut bodies[0]).0),
-            Op::While(op) => Some(op.reached(kind, operands, bodies).0),
-            Op::Switch(switch) => Some(switch.reached(kind, operands, bodies)),
-            Op::AssociativeScan(op) => Some(op.reached(kind, operands, &mut bodies[0])),
-            Op::Call(call) => Some(call.reached(kind, operands, &mut bodies[0])),
-            Op::Unary(Unary::StopGradient) if kind == Kind::Tangents => Some(vec![false]),
-            _ => None,
-        }
+        Some(op.reached(kind, operands, bodies))
     }
 
     /// Which operands have cotangents if these results have; `None` if all that are wanted.
     fn pulled(&self, wanted: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Option<Vec<bool>> {
-        match self {
-            Op::Scan(scan) => Some(scan.pulled(results, first(bodies, || scan.pull(wanted))).0),
-            Op::While(op) => {
-                let places = op.operands();
-                let again = op.as_loop();
-                let of = [&[false], &wanted[places.carries.clone()], &wanted[places.body.clone()]].concat();
-                let (found, _) = again.pulled(results, first(bodies, || again.pull(&of)));
-                let mut operands = vec![false; wanted.len()];
-                for (operand, has) in places.carries.chain(places.body).zip(found.into_iter().skip(1)) {
-                    operands[operand] = has;
-                }
-                Some(operands)
-            }
-            Op::Switch(switch) => Some(switch.pulled(wanted, results, bodies)),
-            Op::AssociativeScan(op) => Some(op.pulled(results, first(bodies, || op.pull(wanted))).0),
-            Op::Call(call) => {
-                let floats = call.float_arguments();
-                Some((0..wanted.len()).map(|operand| floats.contains(&operand)).collect())
-            }
-            _ => None,
+        Some(self.bodied()?.pulled(wanted, results, bodies))
+    }
+}
+
+impl Connected for Scan {
+    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
+        self.states_reached(kind, operands, &mut bodies[0]).0
+    }
+
+    fn pulled(&self, wanted: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+        self.states_pulled(results, first(bodies, || self.pull(wanted))).0
+    }
+}
+
+impl Connected for While {
+    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
+        self.carries_reached(kind, operands, bodies).0
+    }
+
+    fn pulled(&self, wanted: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+        let (places, again) = (self.operands(), self.as_loop());
+        let of = [&[false], &wanted[places.carries.clone()], &wanted[places.body.clone()]].concat();
+        let (pulled, _) = again.states_pulled(results, first(bodies, || again.pull(&of)));
+        let mut operands = vec![false; wanted.len()];
+        for (operand, has) in places.carries.chain(places.body).zip(pulled.into_iter().skip(1)) {
+            operands[operand] = has;
         }
+        operands
     }
 }
 
@@ -202,30 +213,24 @@ fn first(bodies: &mut Vec<Pull>, make: impl FnOnce() -> Pull) -> &mut Pull {
 
 impl While {
     /// Which carries are reached if these operands are, and whether the condition is.
-    pub(super) fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> (Vec<bool>, bool) {
+    pub(super) fn carries_reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> (Vec<bool>, bool) {
         let places = self.operands();
-        let mut carries = operands[places.carries.clone()].to_vec();
-        let mut by_lane = false;
-        loop {
+        let carries = operands[places.carries.clone()].to_vec();
+        fixpoint((carries, false), |(carries, by_lane)| {
             // What lanes that are done would compute is guarded.
-            let guarded = |index: usize| by_lane && self.body.input_type(index).dtype.is_float();
+            let guarded = |index: usize| *by_lane && self.body.input_type(index).dtype.is_float();
             let inputs = carries.iter().chain(&operands[places.body.clone()]).enumerate();
             let inputs: Vec<bool> = inputs.map(|(index, reached)| *reached || guarded(index)).collect();
             let next = bodies[1].follow(&self.body, kind, &inputs);
             let of_condition = [carries.as_slice(), &operands[places.condition.clone()]].concat();
             let holds = kind == Kind::Lanes && bodies[0].follow(&self.condition, kind, &of_condition).contains(&true);
-            let more: Vec<bool> = carries.iter().zip(next).map(|(carry, next)| *carry || next || holds).collect();
-            if more == carries && holds == by_lane {
-                return (carries, by_lane);
-            }
-            (carries, by_lane) = (more, holds);
-        }
+            (carries.iter().zip(next).map(|(carry, next)| *carry || next || holds).collect(), holds)
+        })
     }
 }
 
-impl Switch {
-    /// Which results are reached if these operands are.
-    pub(super) fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
+impl Connected for Switch {
+    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
         let mut results =
             vec![kind == Kind::Lanes && operands[0]; self.branches.first().map_or(0, |b| b.outputs().len())];
         for ((branch, places), body) in self.branches.iter().zip(self.operands()).zip(bodies) {
@@ -235,8 +240,7 @@ impl Switch {
         results
     }
 
-    /// Which operands have cotangents if these results have.
-    pub(super) fn pulled(&self, wanted: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+    fn pulled(&self, wanted: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
         if bodies.is_empty() {
             let branches = self.branches.iter().zip(self.operands());
             *bodies = branches.map(|(branch, places)| Pull::of(branch, &wanted[places])).collect();
@@ -249,21 +253,20 @@ impl Switch {
     }
 }
 
-impl AssociativeScan {
-    /// Which leaves are reached if these operands are.
-    pub(super) fn reached(&self, kind: Kind, operands: &[bool], body: &mut Reach) -> Vec<bool> {
+impl Connected for AssociativeScan {
+    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
         let (leaves, captured) = operands.split_at(self.leaves);
-        let mut leaves = leaves.to_vec();
-        loop {
-            let given = body.follow(&self.combine, kind, &[leaves.as_slice(), &leaves, captured].concat());
-            let more: Vec<bool> = leaves.iter().zip(given).map(|(leaf, given)| *leaf || given).collect();
-            if more == leaves {
-                return leaves;
-            }
-            leaves = more;
-        }
+        fixpoint(leaves.to_vec(), |leaves| {
+            union(leaves, bodies[0].follow(&self.combine, kind, &[leaves.as_slice(), leaves, captured].concat()))
+        })
     }
 
+    fn pulled(&self, wanted: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+        self.leaves_pulled(results, first(bodies, || self.pull(wanted))).0
+    }
+}
+
+impl AssociativeScan {
     /// The combination, of which the cotangents of all elements are wanted.
     pub(super) fn pull(&self, wanted: &[bool]) -> Pull {
         let wanted = [vec![true; 2 * self.leaves], wanted[self.leaves..].to_vec()].concat();
@@ -271,27 +274,29 @@ impl AssociativeScan {
     }
 
     /// Which operands have cotangents if these results have, and which leaves have them in a combination.
-    pub(super) fn pulled(&self, results: &[bool], body: &mut Pull) -> (Vec<bool>, Vec<bool>) {
-        let mut active = results.to_vec();
-        loop {
-            let found = body.follow(&self.combine, &active);
-            let more: Vec<bool> = active.iter().zip(&found).map(|(active, found)| *active || *found).collect();
-            if more == active {
-                let elements = active.iter().zip(&found[self.leaves..]).map(|(active, found)| *active || *found);
-                return (elements.chain(found[2 * self.leaves..].iter().copied()).collect(), active);
-            }
-            active = more;
-        }
+    pub(super) fn leaves_pulled(&self, results: &[bool], body: &mut Pull) -> (Vec<bool>, Vec<bool>) {
+        let mut found = Vec::new();
+        let active = fixpoint(results.to_vec(), |active| {
+            found = body.follow(&self.combine, active);
+            union(active, found.iter().copied())
+        });
+        let elements = union(&active, found[self.leaves..].iter().copied());
+        (elements.into_iter().chain(found[2 * self.leaves..].iter().copied()).collect(), active)
     }
 }
 
-impl Call {
-    /// Which results are reached if these operands are. A rule leads from each float argument to each float result.
-    pub(super) fn reached(&self, kind: Kind, operands: &[bool], body: &mut Reach) -> Vec<bool> {
+/// A rule leads from each float argument to each float result.
+impl Connected for Call {
+    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
         let captured = self.parts()[0].captured.clone();
         let inputs = [&operands[..self.arguments], &operands[captured]].concat();
-        let given = body.follow(&self.function, kind, &inputs);
+        let given = bodies[0].follow(&self.function, kind, &inputs);
         let floats = self.float_results();
         given.into_iter().enumerate().map(|(index, given)| given || floats.contains(&index)).collect()
+    }
+
+    fn pulled(&self, wanted: &[bool], _: &[bool], _: &mut Vec<Pull>) -> Vec<bool> {
+        let floats = self.float_arguments();
+        (0..wanted.len()).map(|operand| floats.contains(&operand)).collect()
     }
 }

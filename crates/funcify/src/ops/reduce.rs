@@ -4,10 +4,9 @@
 //! dtype (infinite for floats). NaN wins in max and min. Integer sums and products wrap.
 
 use super::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
-use super::{Attributes, Binary, EvalContext, OpRules, arity, check_axis, emit_lanes};
-use crate::derivative::{Dual, VjpContext, jvp_with};
-use crate::error::{Place, Result, Site};
-use crate::graph::emit;
+use super::{Attributes, Binary, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
+use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
 
@@ -193,21 +192,21 @@ impl OpRules for Reduce {
         Attributes::new().with("kind", self.kind.name()).with_list("axes", self.axes.iter().copied())
     }
 
-    fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let op = Reduce { kind: self.kind, axes: self.axes.iter().map(|axis| axis + 1).collect() };
         emit_lanes(op, &[operands[0].value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_with(self.clone(), operands, |values, results| {
             let tangent = operands[0].tangent.and_then(|tangent| self.tangent(values[0], results[0], tangent));
             vec![tangent]
         })
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
-        vec![self.cotangent(context.operands[0], context.results[0], cotangent)]
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        Ok(vec![self.cotangent(context.operands[0], context.results[0], cotangent)])
     }
 }
 
@@ -250,7 +249,7 @@ impl Reduce {
     }
 
     fn sum(&self, x: Value) -> Value {
-        emit(Reduce { kind: ReduceKind::Sum, axes: self.axes.clone() }, &[x], Site::Unknown)[0]
+        x.emit(Reduce { kind: ReduceKind::Sum, axes: self.axes.clone() })
     }
 
     /// A result repeated along the axes that have disappeared.

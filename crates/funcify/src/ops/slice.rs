@@ -1,8 +1,8 @@
 //! `slice`: the elements `start, start+step, ..` below `limit` of one axis.
 
 use super::pad::{Pad, pad_with_zeros};
-use super::{Attributes, EvalContext, OpRules, arity, check_axis, emit_lanes};
-use crate::derivative::{Dual, VjpContext, jvp_linear};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::TensorType;
@@ -103,17 +103,17 @@ impl OpRules for Slice {
             .with("step", self.step)
     }
 
-    fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let op = Slice { axis: self.axis + 1, ..self.clone() };
         emit_lanes(op, &[operands[0].value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_linear(self.clone(), operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let size = context.operands[0].dim(self.axis as i64);
         let rows = cotangent.dim(self.axis as i64);
         let covered = match (self.step, rows.constant()) {
@@ -123,7 +123,7 @@ impl OpRules for Slice {
         };
         let high = size - &self.start - covered;
         let pad = Pad { axis: self.axis, low: self.start.clone(), high, interior: self.step - 1 };
-        vec![Some(pad_with_zeros(pad, cotangent))]
+        Ok(vec![Some(pad_with_zeros(pad, cotangent))])
     }
 }
 

@@ -6,9 +6,9 @@
 
 use std::cmp::Ordering;
 
-use super::{Attributes, EvalContext, OpRules, ScatterMode, arity, check_axis, emit};
-use crate::derivative::{Dual, VjpContext, jvp_with};
-use crate::error::{Place, Result, Site};
+use super::{Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, check_axis, emit_lanes};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
+use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar, Storage, for_each_index};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
@@ -92,22 +92,21 @@ impl OpRules for Sort {
         Attributes::new().with("axis", self.axis).with("order", order)
     }
 
-    fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
-        let op = Sort { axis: self.axis + 1, ..*self };
-        emit(op, &[operands[0].value], Site::Unknown).into_iter().map(Batched::mapped).collect()
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        emit_lanes(Sort { axis: self.axis + 1, ..*self }, &[operands[0].value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_with(*self, operands, |_, results| {
             let sorted = |tangent: Value| tangent.gather(self.axis as i64, results[1]);
             vec![operands[0].tangent.map(sorted), None]
         })
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let zeros = context.operands[0].zeros_like();
         let back = |cotangent| zeros.scatter(self.axis as i64, context.results[1], cotangent, ScatterMode::Add);
-        vec![cotangents[0].map(back)]
+        Ok(vec![cotangents[0].map(back)])
     }
 }
 

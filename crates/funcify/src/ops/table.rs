@@ -1,4 +1,4 @@
-//! What the tables of elementwise ops have in common: an enum of their rows, and a key for each row.
+//! What the tables of elementwise ops have in common: an enum of their rows, a key for each row, and methods of values.
 
 /// An enum with a variant a row, the names of its rows, and for each row a type that conversions are registered for.
 macro_rules! op_table {
@@ -40,4 +40,31 @@ macro_rules! op_table {
     };
 }
 
-pub(super) use op_table;
+/// The method of a value that applies a row of one or two operands. It has the row's name, or the one beside it; of a row that is
+/// an operator there is none.
+macro_rules! value_method {
+    ($operands:tt $name:ident (operator): $op:expr, $doc:literal) => {};
+    ($operands:tt $name:ident ($method:ident): $op:expr, $doc:literal) => {
+        value_method!($operands $method: $op, $doc);
+    };
+    (1 $name:ident: $op:expr, $doc:literal) => {
+        impl $crate::Value {
+            #[doc = $doc]
+            #[track_caller]
+            pub fn $name(self) -> $crate::Value {
+                self.emit($op)
+            }
+        }
+    };
+    (2 $name:ident: $op:expr, $doc:literal) => {
+        impl $crate::Value {
+            #[doc = $doc]
+            #[track_caller]
+            pub fn $name(self, y: impl Into<$crate::Operand>) -> $crate::Value {
+                $crate::Operand::elementwise($op, self.into(), y.into())
+            }
+        }
+    };
+}
+
+pub(super) use {op_table, value_method};

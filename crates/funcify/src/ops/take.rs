@@ -5,8 +5,8 @@
 
 use super::ScatterMode;
 use super::gather::clamped;
-use super::{Attributes, EvalContext, OpRules, arity, check_axis, check_index_dtype, clamp_index, emit_lanes};
-use crate::derivative::{Dual, VjpContext, jvp_linear};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_index_dtype, clamp_index, emit_lanes};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
@@ -66,18 +66,15 @@ impl OpRules for Take {
         Attributes::new().with("axis", self.axis)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let [x, indices] = [operands[0], operands[1]];
         let axis = self.axis as i64;
         match (x.mapped, indices.mapped) {
             (_, false) => emit_lanes(Take { axis: self.axis + 1 }, &[x.value, indices.value]),
-            (false, true) => vec![Batched::mapped(x.value.take(axis, indices.value).move_axis(axis, 0))],
+            (false, true) => Ok(vec![Batched::mapped(x.value.take(axis, indices.value).move_axis(axis, 0))]),
             (true, true) => {
                 // [size, n, rest] by [size, count, rest], and the axes of the indices where the axis was.
-                let (x, indices) = (x.value.move_axis(axis + 1, 1), indices.value);
-                if x.is_failed() {
-                    return Vec::new();
-                }
+                let (x, indices) = (x.value.move_axis(axis + 1, 1).checked()?, indices.value);
                 let (of_x, of_indices) = (x.shape(), indices.shape());
                 let (rest, count) = (Shape::new(&of_x.dims()[2..]), Shape::new(&of_indices.dims()[1..]));
                 let flat = x.reshape([size.clone(), of_x[1].clone(), rest.elements()]);
@@ -88,17 +85,17 @@ impl OpRules for Take {
                 let front = (0..self.axis).map(|axis| 1 + rank + axis);
                 let back = (self.axis..rest.rank()).map(|axis| 1 + rank + axis);
                 let axes: Vec<usize> = std::iter::once(0).chain(front).chain(1..1 + rank).chain(back).collect();
-                vec![Batched::mapped(taken.reshape(dims).transpose(axes))]
+                Ok(vec![Batched::mapped(taken.reshape(dims).transpose(axes))])
             }
         }
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_linear(*self, operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let [x, indices] = [context.operands[0], context.operands[1]];
         let (shape, count) = (x.shape(), indices.shape().elements());
         // One index a slice: [.., count, ..], as `scatter` takes it.
@@ -109,7 +106,7 @@ impl OpRules for Take {
             let indices = clamped(indices, &shape[self.axis]).reshape(aligned.clone()).broadcast_to(&flat);
             Some(x.zeros_like().scatter(self.axis as i64, indices, cotangent.reshape(&flat), ScatterMode::Add))
         };
-        context.each([&of_x, &|| None])
+        Ok(context.each([&of_x, &|| None]))
     }
 }
 

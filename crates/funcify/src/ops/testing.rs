@@ -1,8 +1,8 @@
 //! How the ops' own tests state what they expect: by the op's text, its operands and its result.
 
 use crate::error::{Place, Result, Site};
-use crate::graph::tracer::failing;
-use crate::graph::{Graph, emit};
+use crate::graph::Graph;
+use crate::graph::tracer::{self, failing};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::{EvalContext, Op, OpRules};
 use crate::types::{DType, Dim, Sizes, TensorType};
@@ -49,14 +49,14 @@ pub(crate) fn check_batch(text: &str, operands: &[(HostTensor, bool)]) {
         .collect();
     for size in [Dim::from(lanes), Dim::from("lanes")] {
         let build = || {
-            Graph::build("batched", |builder| {
+            tracer::build("batched", Site::Unknown, |builder| {
                 let batched = operands.iter().enumerate().map(|(index, (x, mapped))| {
                     let shape = if *mapped { x.ty().shape.with_dim(0, size.clone()) } else { x.ty().shape };
                     let value = builder.input(&format!("x{index}"), x.ty().with_shape(shape));
                     Batched { value, mapped: *mapped }
                 });
                 let batched: Vec<Batched> = batched.collect();
-                op.batch(&size, &batched).iter().map(|result| result.materialized(&size)).collect::<Vec<_>>()
+                Ok(op.batch(&size, &batched)?.iter().map(|result| result.materialized(&size)).collect::<Vec<_>>())
             })
         };
         failing::check(build);
@@ -100,7 +100,7 @@ pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
     let op = parse(text);
     let graph = Graph::build("op", |builder| {
         let inputs = operands.iter().enumerate().map(|(index, x)| builder.input(&format!("x{index}"), x.ty()));
-        let results = emit(op, &inputs.collect::<Vec<Value>>(), Site::Unknown);
+        let results = crate::apply(op, &inputs.collect::<Vec<Value>>());
         results.into_iter().filter(|result| result.dtype().is_float()).collect::<Vec<Value>>()
     });
     let graph = graph.unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -5,8 +5,8 @@
 //! the bits are those of JAX with `jax_threefry_partitionable`, its default. [`random`](crate::random) is what
 //! programs are written with.
 
-use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
-use crate::derivative::{Dual, VjpContext, jvp_none};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::{DType, Dim, Shape, TensorType};
@@ -100,17 +100,17 @@ impl OpRules for Threefry {
         Attributes::new().with_list("shape", self.shape.dims()).with("words", self.words.name())
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let operands: Vec<_> = operands.iter().map(|operand| operand.materialized(size)).collect();
         emit_lanes(self.clone(), &operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_none(self.clone(), operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Vec<Option<Value>> {
-        context.none()
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(context.none())
     }
 }
 

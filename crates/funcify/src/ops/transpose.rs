@@ -1,7 +1,7 @@
 //! `transpose`: the axes in another order.
 
-use super::{Attributes, EvalContext, OpRules, arity, emit_lanes};
-use crate::derivative::{Dual, VjpContext, jvp_linear};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
@@ -54,20 +54,20 @@ impl OpRules for Transpose {
         Attributes::new().with_list("axes", self.axes.iter().copied())
     }
 
-    fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let op = Transpose { axes: std::iter::once(0).chain(self.axes.iter().map(|axis| axis + 1)).collect() };
         emit_lanes(op, &[operands[0].value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_linear(self.clone(), operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let mut axes = vec![0; self.axes.len()];
         self.axes.iter().enumerate().for_each(|(to, from)| axes[*from] = to);
-        vec![Some(cotangent.transpose(axes))]
+        Ok(vec![Some(cotangent.transpose(axes))])
     }
 }
 

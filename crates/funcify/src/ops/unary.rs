@@ -3,9 +3,9 @@
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
-use super::table::op_table;
-use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise, partials, special};
-use crate::derivative::{Dual, VjpContext, jvp_with};
+use super::table::{op_table, value_method};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::{DType, Dim, TensorType};
@@ -41,20 +41,6 @@ impl Domain {
     }
 }
 
-/// The method of a value that applies a row; of a row that is an operator there is none.
-macro_rules! unary_method {
-    ($name:ident, $op:ident, $doc:literal, operator) => {};
-    ($name:ident, $op:ident, $doc:literal) => {
-        impl Value {
-            #[doc = $doc]
-            #[track_caller]
-            pub fn $name(self) -> Value {
-                self.emit(Unary::$op)
-            }
-        }
-    };
-}
-
 macro_rules! unary_table {
     ($($name:ident $(($operator:ident))? => $op:ident, $domain:ident, |$x:ident| $float:expr, |$i:ident| $int:expr, $doc:literal;)*) => {
         op_table! {
@@ -77,7 +63,7 @@ macro_rules! unary_table {
             }
         }
 
-        $(unary_method!($name, $op, $doc $(, $operator)?);)*
+        $(value_method!(1 $name $(($operator))?: Unary::$op, $doc);)*
     };
 }
 
@@ -148,19 +134,19 @@ impl OpRules for Unary {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(*self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_with(*self, operands, |values, results| {
             vec![operands[0].tangent.and_then(|tangent| partials::unary(*self, values[0], results[0], tangent))]
         })
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let (x, y) = (context.operands[0], context.results[0]);
-        vec![cotangents[0].and_then(|cotangent| partials::unary(*self, x, y, cotangent))]
+        Ok(vec![cotangents[0].and_then(|cotangent| partials::unary(*self, x, y, cotangent))])
     }
 }
 

@@ -1,12 +1,12 @@
 //! Which patch changes an answer.
 
-/// The first of `patches` patches after which an answer is wrong, counted from 1, found in as many tries as the number of patches
+/// The first of `patches` patches after which an answer is wrong, counted from 1, in as many tries as the number of patches
 /// has binary digits. `is_right` says whether the answer is right after the first so many; that is what
 /// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) gives. `None` if it is right after all of them, or wrong
 /// before the first.
 ///
 /// Between a number of patches after which the answer is right and one after which it is wrong there is a patch that makes it
-/// wrong: that is found, also where a later patch hides it again.
+/// wrong: that is the result, also where a later patch hides it again.
 ///
 /// # Errors
 /// Those of `is_right`.
@@ -30,33 +30,33 @@ mod tests {
     use super::first_wrong;
 
     #[test]
-    fn the_patch_is_found_in_few_tries() {
+    fn the_patch_is_named_in_few_tries() {
         for patches in [1, 2, 3, 100, 1023] {
             for culprit in 1..=patches {
                 let mut tries = 0;
-                let found = first_wrong(patches, |count| {
+                let patch = first_wrong(patches, |count| {
                     tries += 1;
                     Ok::<bool, ()>(count < culprit)
                 });
-                assert_eq!(found, Ok(Some(culprit)));
+                assert_eq!(patch, Ok(Some(culprit)));
                 assert!(tries <= 2 + patches.ilog2() as usize + 1, "{tries} tries of {patches}");
             }
         }
     }
 
     #[test]
-    fn nothing_is_found_where_nothing_is_wrong_or_all_is() {
+    fn nothing_is_named_where_nothing_is_wrong_or_all_is() {
         assert_eq!(first_wrong(10, |_| Ok::<bool, ()>(true)), Ok(None));
         assert_eq!(first_wrong(10, |_| Ok::<bool, ()>(false)), Ok(None));
         assert_eq!(first_wrong(0, |_| Ok::<bool, ()>(true)), Ok(None));
         assert_eq!(first_wrong(10, |count| if count == 5 { Err("stopped") } else { Ok(count < 3) }), Err("stopped"));
     }
 
-    /// One that is hidden by another is found, or that which shows it: either changes the answer.
+    /// One that is hidden by another is named, or that which shows it: either changes the answer.
     #[test]
-    fn what_is_found_changes_the_answer() {
+    fn what_is_named_changes_the_answer() {
         let is_right = |count: usize| !(3..7).contains(&count) && count < 9;
-        let found = first_wrong(12, |count| Ok::<bool, ()>(is_right(count))).unwrap().unwrap();
-        assert!(is_right(found - 1) && !is_right(found), "{found}");
+        let patch = first_wrong(12, |count| Ok::<bool, ()>(is_right(count))).unwrap().unwrap();
+        assert!(is_right(patch - 1) && !is_right(patch), "{patch}");
     }
 }

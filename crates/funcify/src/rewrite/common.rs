@@ -23,9 +23,9 @@ const PRINTED_ELEMENTS: usize = 64;
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Key(&'static str, SmallVec<[u32; 4]>);
 
-/// The ops of a body so far.
+/// The available expressions: the ops of a body so far.
 #[derive(Default)]
-pub(super) struct Known(HashMap<Key, Placed>);
+pub(super) struct Available(HashMap<Key, Placed>);
 
 /// The ops of a key: the only one so far, or all by their texts, which are made once there are two.
 enum Placed {
@@ -33,7 +33,7 @@ enum Placed {
     More(HashMap<String, NodeId>),
 }
 
-impl Known {
+impl Available {
     /// The results of an op that was placed and computes the same.
     pub(super) fn find(&mut self, key: &Key, here: &Here<'_>) -> Option<Vec<ValueId>> {
         let placed = self.0.get_mut(key)?;
@@ -80,7 +80,7 @@ pub(super) fn text(op: &Op) -> String {
 
 /// Whether an op, or one in a body, is none that may be one with another.
 fn is_own(op: &Op) -> bool {
-    matches!(op, Op::Custom(_) | Op::Call(_))
+    op.is_opaque()
         || op.binds().next().is_some()
         || op.bodies().into_iter().any(|body| body.nodes().iter().any(|node| is_own(&node.op)))
 }

@@ -8,14 +8,14 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::common::{self, Known};
+use super::common::{self, Available};
 use super::fuse::fused;
 use super::prefix::shortened;
 use super::rule::{COMMON, DEAD_CODE, FUSED, Here, Patch, RULES, Rule, SHORTENED, TRIMMED};
 use super::trim::trimmed;
 use super::{Patched, RewriteOptions, Rewritten};
 use crate::error::Site;
-use crate::graph::{Graph, Replay, ValueId, is_certain};
+use crate::graph::{Graph, Input, Replay, ValueId, is_certain};
 use crate::ops::{Op, OpRules};
 use crate::types::{Sizes, TensorType};
 
@@ -30,11 +30,10 @@ pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
     let is_on = |rule: &&Rule| options.has(rule.name);
     let mut driver = Driver {
         rules: RULES.iter().filter(is_on).collect(),
-        merges: options.has(COMMON),
         left: options.stop_after.unwrap_or(usize::MAX),
         texts: options.texts,
         patches: Vec::new(),
-        settled: HashMap::new(),
+        finished: HashMap::new(),
     };
     let mut graph = Cow::Borrowed(graph);
     for passes in 1..=MOST_PASSES {
@@ -55,14 +54,12 @@ pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
 struct Driver {
     /// The rules that are on.
     rules: Vec<&'static Rule>,
-    /// Whether equal ops are to be one.
-    merges: bool,
     /// How many patches may be made.
     left: usize,
     texts: bool,
     patches: Vec<Patched>,
     /// The bodies in which nothing changes any more, by where they lie.
-    settled: HashMap<*const Graph, Arc<Graph>>,
+    finished: HashMap<*const Graph, Arc<Graph>>,
 }
 
 impl Driver {
@@ -117,11 +114,12 @@ impl Driver {
     }
 
     fn place_all(&mut self, graph: &Graph) -> Option<Graph> {
-        let mut to = Placing { graph: Graph::new(graph.name()), known: Known::default(), certain: Vec::new() };
-        let inputs = graph.inputs().iter().enumerate();
-        let inputs = inputs
-            .map(|(index, input)| to.input(graph.input_name(index), graph.input_type(index).clone(), input.is_static));
-        let inputs: Vec<ValueId> = inputs.collect();
+        let certain = vec![true; graph.inputs().len()];
+        let mut to = Placing { graph: Graph::new(graph.name()), available: Available::default(), certain };
+        let input = |(index, input): (usize, &Input)| {
+            to.graph.push_input(graph.input_name(index), graph.input_type(index).clone(), input.is_static)
+        };
+        let inputs: Vec<ValueId> = graph.inputs().iter().enumerate().map(input).collect();
         let results = self.place_nodes(&mut to, graph, &inputs, 0, Driver::with_bodies)?;
         graph.outputs().iter().zip(results).for_each(|(output, id)| to.graph.push_output(&output.name, id));
         Some(to.graph)
@@ -129,23 +127,22 @@ impl Driver {
 
     /// The op with its bodies gone through. A function with a derivative rule stays: its rule is for what it is.
     fn with_bodies(&mut self, op: &Op) -> Op {
-        if op.bodies().is_empty() || matches!(op, Op::Call(_)) {
+        if op.bodies().is_empty() || op.is_opaque() {
             return op.clone();
         }
         let bodies = op.bodies().into_iter().map(|body| {
-            if self.settled.contains_key(&Arc::as_ptr(body)) {
+            if self.finished.contains_key(&Arc::as_ptr(body)) {
                 return body.clone();
             }
             match self.pass(body) {
                 Some(changed) => Arc::new(changed),
                 None => {
-                    self.settled.insert(Arc::as_ptr(body), body.clone());
+                    self.finished.insert(Arc::as_ptr(body), body.clone());
                     body.clone()
                 }
             }
         });
-        let bodies: Vec<Arc<Graph>> = bodies.collect();
-        op.with_bodies(bodies)
+        op.with_bodies(bodies.collect())
     }
 
     /// Places an op, or what a rule makes of it; gives the results.
@@ -159,8 +156,8 @@ impl Driver {
         depth: usize,
     ) -> Option<Vec<ValueId>> {
         let here = Here { graph: &to.graph, op: &op, operands, site, certain: &to.certain };
-        let key = if self.merges && self.left > 0 { common::key(&here) } else { None };
-        if let Some(same) = key.as_ref().and_then(|key| to.known.find(key, &here)) {
+        let key = if self.has(COMMON) { common::key(&here) } else { None };
+        if let Some(same) = key.as_ref().and_then(|key| to.available.find(key, &here)) {
             let is_constant = matches!(op, Op::Constant(_));
             self.log(COMMON, site, || [here.text(), if is_constant { String::new() } else { names(&here, &same) }]);
             return Some(same);
@@ -181,7 +178,7 @@ impl Driver {
         }
         let results = to.node(op, operands, types, site)?;
         if let Some((key, node)) = key.zip(to.graph.last_node()) {
-            to.known.add(key, node, &to.graph.node(node).op);
+            to.available.add(key, node, &to.graph.node(node).op);
         }
         Some(results)
     }
@@ -192,7 +189,7 @@ impl Driver {
             return None;
         }
         let (rule, patch) = self.rules.iter().find_map(|rule| Some((rule.name, (rule.apply?)(here)?)))?;
-        let (types, kept) = match &patch {
+        let (types, used) = match &patch {
             Patch::Values(values) => (here.graph.types(values), values),
             Patch::Program(operands, program) => {
                 (program.outputs().iter().map(|output| program.ty(output.value).clone()).collect(), operands)
@@ -201,7 +198,7 @@ impl Driver {
         // rewrite-c1
         let is_right = here.results() == Some(types);
         debug_assert!(is_right, "{rule} changes the type of {}", here.text());
-        let loses_nothing = here.operands.iter().all(|operand| here.may_leave_out(*operand, kept));
+        let loses_nothing = here.operands.iter().all(|operand| here.may_leave_out(*operand, used));
         (is_right && loses_nothing).then_some((rule, patch))
     }
 
@@ -215,30 +212,25 @@ impl Driver {
         op: fn(&mut Self, &Op) -> Op,
     ) -> Option<Vec<ValueId>> {
         let all = vec![true; graph.nodes().len()];
-        let placed = Replay::new(graph, inputs.iter().copied()).try_some(&all, |_, node, operands| {
+        let placed = Replay::new(graph, inputs.iter().copied()).some(&all, |_, node, operands| {
             let op = op(self, &node.op);
             let results = self.place(to, op, &operands, graph.types(&node.outputs), node.site, depth).ok_or(())?;
             to.graph.keep_names(graph, node, &results);
             Ok::<_, ()>(results)
         });
-        placed.ok()?.all_outputs().ok()
+        placed.ok()?.outputs().ok()
     }
 }
 
 /// A graph that is being put together.
 struct Placing {
     graph: Graph,
-    known: Known,
+    available: Available,
     /// Which values are certainly computed.
     certain: Vec<bool>,
 }
 
 impl Placing {
-    fn input(&mut self, name: &str, ty: TensorType, is_static: bool) -> ValueId {
-        self.certain.push(true);
-        self.graph.push_input(name, ty, is_static)
-    }
-
     /// Adds an op. Its results have the types that they had: no patch changes one (rewrite-c1).
     fn node(&mut self, op: Op, operands: &[ValueId], types: Vec<TensorType>, site: Site) -> Option<Vec<ValueId>> {
         let results = self.graph.push_typed(op, operands, types, site).ok()?;

@@ -20,11 +20,8 @@ const MOST: usize = 1 << 10;
 
 /// An op whose operands are constants.
 pub(super) fn fold(here: &Here<'_>) -> Option<Patch> {
-    let is_folded = match here.op {
-        Op::Constant(_) | Op::Broadcast(_) | Op::Iota(_) | Op::Custom(_) | Op::Call(_) => false,
-        op => op.bodies().is_empty(),
-    };
-    if !is_folded {
+    let stays = matches!(here.op, Op::Constant(_) | Op::Broadcast(_) | Op::Iota(_)) || here.op.is_opaque();
+    if stays || !here.op.bodies().is_empty() {
         return None;
     }
     let operands = here.operands.iter().map(|operand| Some((**here.constant(*operand)?).clone()));

@@ -10,8 +10,8 @@
 //! trace does, has left it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
+use super::loops::{BufferPart, CarryPart, Loop, SequencePart};
 use crate::error::Site;
 use crate::graph::{Copied, Copy, Graph, Node, Source, ValueId, is_certain, uses_any};
 use crate::ops::Op;
@@ -118,95 +118,45 @@ fn rows_of(graph: &Graph, first: usize, node: &Node, scan: &Scan) -> Vec<Option<
     scan.operands().sequences.map(|operand| trace(node.inputs[operand]).filter(is_trace)).collect()
 }
 
-/// One of two loops, whose body becomes a part of another.
-struct Half<'a> {
-    scan: &'a Scan,
-    node: &'a Node,
-    /// What the values of its body are.
-    values: Copied<'a>,
-}
-
-impl<'a> Half<'a> {
-    fn of(node: &'a Node) -> Option<Self> {
-        let Op::Scan(scan) = &node.op else { return None };
-        Some(Half { scan, node, values: Copied::new(&scan.body) })
-    }
-
-    /// Makes a parameter of the body one of another body.
-    fn param(&mut self, body: &mut Graph, param: usize) {
-        self.values.input(body, self.scan.body.inputs()[param].value, "x");
-    }
-
-    /// Adds the nodes to another body.
-    fn nodes(&mut self, body: &mut Graph) -> Option<()> {
-        self.scan.body.nodes().iter().try_for_each(|node| self.values.node(body, node, node.op.clone()))
-    }
-
-    fn result(&self, result: usize) -> Option<ValueId> {
-        self.values.get(self.scan.body.outputs()[result].value)
-    }
-}
-
 /// Adds both loops as one.
 fn place(copy: &mut Copy<'_>, graph: &Graph, first: usize, second: usize) -> Option<()> {
-    let (mut a, mut b) = (Half::of(&graph.nodes()[first])?, Half::of(&graph.nodes()[second])?);
-    let rows = rows_of(graph, first, b.node, b.scan);
-    let mut body = Graph::new(a.scan.body.name());
-    let (mut operands, mut sequences, mut buffers) = (Vec::new(), Vec::new(), Vec::new());
-    for (half, rows) in [(&mut a, &[][..]), (&mut b, &rows)] {
-        let params = half.scan.params().sequences;
-        for (number, operand) in half.scan.operands().sequences.enumerate() {
-            if rows.get(number).copied().flatten().is_none() {
-                params[number].clone().for_each(|param| half.param(&mut body, param));
-                operands.push(half.node.inputs[operand]);
-                sequences.push(half.scan.sequences[number].clone());
-            }
+    let (a, b) = (&graph.nodes()[first], &graph.nodes()[second]);
+    let (Op::Scan(of_a), Op::Scan(of_b)) = (&a.op, &b.op) else { return None };
+    let (mut both, other) = (Loop::of(of_a, &a.inputs), Loop::of(of_b, &b.inputs));
+    // The second body becomes a part of the first. A row of a trace that it reads is what the first writes there.
+    let mut copied = Copied::new(&other.body);
+    let rows = rows_of(graph, first, b, of_b);
+    for (part, trace) in other.sequences.iter().zip(&rows).filter_map(|(part, trace)| Some((part, (*trace)?))) {
+        part.reads.iter().for_each(|(_, param)| copied.set(*param, both.buffers[trace].written[0]));
+    }
+    for input in other.body.inputs() {
+        if copied.get(input.value).is_none() {
+            copied.input(&mut both.body, input.value, "x");
         }
     }
-    for half in [&mut a, &mut b] {
-        half.scan.params().buffers.into_iter().flatten().for_each(|param| half.param(&mut body, param));
-        operands.extend(half.scan.operands().buffers.into_iter().flatten().map(|operand| half.node.inputs[operand]));
-        buffers.extend(half.scan.buffers.iter().cloned());
+    other.body.nodes().iter().try_for_each(|node| copied.node(&mut both.body, node, node.op.clone()))?;
+    let copies = |values: &[ValueId]| values.iter().map(|value| copied.get(*value)).collect::<Option<Vec<_>>>();
+    for (part, _) in other.sequences.into_iter().zip(rows).filter(|(_, trace)| trace.is_none()) {
+        let reads = part.reads.iter().map(|(offset, param)| Some((*offset, copied.get(*param)?)));
+        both.sequences.push(SequencePart { reads: reads.collect::<Option<_>>()?, ..part });
     }
-    for part in [
-        |scan: &Scan| (scan.params().carries, scan.operands().carries),
-        |scan: &Scan| (scan.params().invariants, scan.operands().invariants),
-    ] {
-        for half in [&mut a, &mut b] {
-            let (params, places) = part(half.scan);
-            params.for_each(|param| half.param(&mut body, param));
-            operands.extend_from_slice(&half.node.inputs[places]);
-        }
+    for part in other.buffers {
+        let (reads, written) = (copies(&part.reads)?, copies(&part.written)?);
+        both.buffers.push(BufferPart { reads, written, ..part });
     }
-    a.nodes(&mut body)?;
-    for (params, trace) in b.scan.params().sequences.into_iter().zip(rows) {
-        if let Some(trace) = trace {
-            let row = a.result(a.scan.results().buffers[trace].start)?;
-            params.for_each(|param| b.values.set(b.scan.body.inputs()[param].value, row));
-        }
+    for part in other.carries {
+        both.carries.push(CarryPart { param: copied.get(part.param)?, next: copied.get(part.next)?, ..part });
     }
-    b.nodes(&mut body)?;
-    let written = |half: &Half<'_>| half.scan.results().buffers.into_iter().flatten();
-    let results: Vec<ValueId> = written(&a)
-        .map(|result| a.result(result))
-        .chain(written(&b).map(|result| b.result(result)))
-        .chain(a.scan.results().carries.map(|result| a.result(result)))
-        .chain(b.scan.results().carries.map(|result| b.result(result)))
-        .collect::<Option<_>>()?;
-    results.iter().enumerate().for_each(|(index, result)| body.push_output(&format!("r{index}"), *result));
-    let scan = Scan {
-        body: Arc::new(body),
-        sequences,
-        buffers,
-        carries: a.scan.carries + b.scan.carries,
-        invariants: a.scan.invariants + b.scan.invariants,
-        unroll: a.scan.unroll.max(b.scan.unroll),
-        ..a.scan.clone()
-    };
+    for (value, param) in other.invariants {
+        both.invariants.push((value, copied.get(param)?));
+    }
+    both.scan.unroll = of_a.unroll.max(of_b.unroll);
+    let (scan, operands) = both.assembled()?;
     let operands: Vec<ValueId> = operands.into_iter().map(|operand| copy.get(operand)).collect::<Option<_>>()?;
-    let ids = copy.graph.push_node(scan.into(), &operands, b.node.site).ok()?;
-    let [of_a, of_b] = [&a, &b].map(|half| half.node.outputs.split_at(half.scan.buffers.len()));
-    let values = [of_a.0, of_b.0, of_a.1, of_b.1].concat();
+    let ids = copy.graph.push_node(scan.into(), &operands, b.site).ok()?;
+    let (buffers_a, carries_a) = a.outputs.split_at(of_a.buffers.len());
+    let (buffers_b, carries_b) = b.outputs.split_at(of_b.buffers.len());
+    let values = [buffers_a, buffers_b, carries_a, carries_b].concat();
     values.into_iter().zip(ids).for_each(|(value, id)| copy.set(value, id));
     Some(())
 }

@@ -3,7 +3,7 @@
 //! What is not here changes something: `x*0` is NaN where `x` is infinite, `x+0` is 0 where `x` is -0, and a sum of one number
 //! is the reference's `0 + x`. A number times 1 is that number in every type, as is one minus 0 and one plus -0.
 
-use super::known::{adds_nothing, is_one, is_zero};
+use super::numbers::{adds_nothing, is_one, is_zero};
 use super::rule::{Here, Patch};
 use crate::graph::{ValueId, inline};
 use crate::host::Scalar;
@@ -16,7 +16,7 @@ pub(super) fn identity(here: &Here<'_>) -> Option<Patch> {
         Op::Unary(op) => undone(here, *op),
         Op::Select(_) => match here.splat(here.operands[0]) {
             _ if here.operands[1] == here.operands[2] => here.value(here.operands[1]),
-            Some(known) => here.value(here.operands[if known.as_bool() { 1 } else { 2 }]),
+            Some(condition) => here.value(here.operands[if condition.as_bool() { 1 } else { 2 }]),
             None => None,
         },
         Op::Cast(op) if op.dtype == here.ty(0).dtype => here.value(here.operands[0]),
@@ -60,5 +60,5 @@ pub(super) fn known_choice(here: &Here<'_>) -> Option<Patch> {
         return None;
     }
     let operands = &here.operands[switch.operands().get(chosen)?.clone()];
-    here.build(operands, |values| Some(inline(&switch.branches[chosen], values)))
+    here.build(operands, |values| inline(&switch.branches[chosen], values).ok())
 }

@@ -21,9 +21,9 @@ mod driver;
 mod fold;
 mod fuse;
 mod identity;
-mod known;
 mod loops;
 mod movement;
+mod numbers;
 mod prefix;
 mod rule;
 #[cfg(test)]

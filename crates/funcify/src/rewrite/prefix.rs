@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 
+use super::trim::with_ops;
 use crate::error::Site;
-use crate::graph::{Copy, Graph, Node, Source, is_certain};
+use crate::graph::{Graph, Node, Source, is_certain};
 use crate::ops::scan::{Buffer, Scan, Start, Wanted};
 use crate::ops::{Op, Slice};
 use crate::types::{Dim, Sizes};
@@ -21,15 +22,11 @@ pub(super) fn shortened(graph: &Graph) -> Option<(Graph, Site)> {
     let steps = needed_steps(graph);
     let first = steps.keys().next()?;
     let site = graph.nodes()[*first].site;
-    let mut copy = Copy::of(graph);
-    for (index, node) in graph.nodes().iter().enumerate() {
-        let op = match (&node.op, steps.get(&index)) {
-            (Op::Scan(scan), Some(steps)) => Scan { steps: steps.clone(), ..scan.clone() }.into(),
-            (op, _) => op.clone(),
-        };
-        copy.node(node, op)?;
-    }
-    Some((copy.finished()?, site))
+    let op = |index: usize, node: &Node| match (&node.op, steps.get(&index)) {
+        (Op::Scan(scan), Some(steps)) => Scan { steps: steps.clone(), ..scan.clone() }.into(),
+        (op, _) => op.clone(),
+    };
+    Some((with_ops(graph, op)?, site))
 }
 
 /// The loops that can run fewer steps, and how many.
@@ -80,7 +77,7 @@ fn first_steps(buffer: &Buffer, user: &Node) -> Option<Dim> {
     Some(limit.clone() - given)
 }
 
-/// The larger of two numbers of steps, if it is known which it is.
+/// The larger of two numbers of steps, if one is the larger for all sizes.
 fn larger(left: Dim, right: Dim) -> Option<Dim> {
     match (left.is_at_least(&right), right.is_at_least(&left)) {
         (Some(true), _) => Some(left),

@@ -58,12 +58,12 @@ pub const RULES: &[Rule] = &[
     of_graph(COMMON, "the same op on the same operands is computed once"),
     exact("constant_folding", "an op on small constants is a constant", fold::fold),
     exact("identity", "an op that gives its operand is that operand", identity::identity),
-    exact("known_choice", "a choice whose index is known is its branch", identity::known_choice),
+    exact("known_choice", "a choice whose index is constant is its branch", identity::known_choice),
     exact("movement", "two moves of the same elements are one, and none where they cancel", movement::movement),
     exact("constant_operands", "an operand of a loop that is one number is that number in each step", loops::constants),
     exact("states", "a carry that stays is an invariant, and equal carries and operands are one", loops::states),
     exact("few_steps", "a loop of no step is its initial values, and one of one step is that step", loops::few_steps),
-    exact("last_rows", "a buffer of which only the last row is wanted is a carry", loops::last_rows),
+    exact("last_rows", "a buffer of which only the last row is returned is a carry", loops::last_rows),
     exact("invariant_work", "what is the same in each step is computed once, before the loop", loops::invariants),
     exact(
         "hoisting",
@@ -101,6 +101,14 @@ pub(super) struct Here<'a> {
     pub(super) certain: &'a [bool],
 }
 
+/// The node that a value comes from, if it is no input.
+pub(super) fn node_of(graph: &Graph, value: ValueId) -> Option<&Node> {
+    match graph.source(value) {
+        Source::Node(node, _) => Some(graph.node(node)),
+        Source::Input(_) => None,
+    }
+}
+
 impl Here<'_> {
     /// The type of an operand.
     pub(super) fn ty(&self, operand: usize) -> &TensorType {
@@ -119,10 +127,7 @@ impl Here<'_> {
 
     /// The node that a value comes from, if it is no input.
     pub(super) fn node(&self, value: ValueId) -> Option<&Node> {
-        match self.graph.source(value) {
-            Source::Node(node, _) => Some(self.graph.node(node)),
-            Source::Input(_) => None,
-        }
+        node_of(self.graph, value)
     }
 
     /// Whether the op that gives a value certainly runs, so that leaving it out loses no error (rewrite-c3).
@@ -130,13 +135,13 @@ impl Here<'_> {
         self.node(value).is_none_or(|node| is_certain(self.graph, node, &Sizes::new()))
     }
 
-    /// Whether a value can be left out: what may be refused on the way to it is kept (rewrite-c3).
-    pub(super) fn may_leave_out(&self, value: ValueId, kept: &[ValueId]) -> bool {
-        if kept.contains(&value) || self.certain[value.index()] {
+    /// Whether a value can be left out where these are still used: no error on the way to it is lost (rewrite-c3).
+    pub(super) fn may_leave_out(&self, value: ValueId, used: &[ValueId]) -> bool {
+        if used.contains(&value) || self.certain[value.index()] {
             return true;
         }
         let node = self.node(value).filter(|node| is_certain(self.graph, node, &Sizes::new()));
-        node.is_some_and(|node| node.inputs.iter().all(|input| kept.contains(input) || self.certain[input.index()]))
+        node.is_some_and(|node| node.inputs.iter().all(|input| used.contains(input) || self.certain[input.index()]))
     }
 
     /// A patch that is an operand, or another value that is there.
@@ -162,7 +167,7 @@ impl Here<'_> {
             let outputs = at_site(self.site, || build(&inputs));
             is_built = outputs.is_some();
             let outputs = outputs.unwrap_or_default().into_iter().enumerate();
-            Named(outputs.map(|(index, value)| (format!("r{index}"), value)).collect())
+            Ok(Named(outputs.map(|(index, value)| (format!("r{index}"), value)).collect()))
         });
         let graph = built.ok().filter(|_| is_built)?;
         Some(Patch::Program(operands.to_vec(), graph))

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::rule::node_of;
 use crate::error::Site;
 use crate::graph::{Copy, Graph, Node, Source, ValueId, is_certain};
 use crate::ops::scan::{Scan, Wanted};
@@ -17,58 +18,49 @@ pub(super) fn trimmed(graph: &Graph) -> Option<(Graph, Site)> {
     if !graph.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
         return None;
     }
-    let wanted = wanted(graph);
-    let loops: BTreeMap<usize, Vec<(usize, usize)>> =
-        wanted.iter().fold(BTreeMap::new(), |mut loops, (value, count)| {
-            if let Source::Node(node, result) = graph.source(*value) {
-                loops.entry(node.index()).or_insert_with(Vec::new).push((result, *count));
-            }
-            loops
-        });
-    if loops.is_empty() {
-        return None;
-    }
-    let op = |index: usize, node: &Node| match &node.op {
-        Op::Scan(scan) if loops.contains_key(&index) => {
+    let trimmable = trimmable(graph);
+    let op = |_: usize, node: &Node| match &node.op {
+        Op::Scan(scan) => {
             let mut scan = scan.clone();
-            for (buffer, count) in &loops[&index] {
-                scan.buffers[*buffer].wanted = Wanted::Last(*count);
+            for (buffer, trace) in scan.buffers.iter_mut().zip(&node.outputs) {
+                buffer.wanted = trimmable.get(trace).map_or(buffer.wanted, |count| Wanted::Last(*count));
             }
             scan.into()
         }
-        Op::Slice(slice) => match (node.inputs.first(), node.inputs.first().and_then(|of| wanted.get(of))) {
-            (Some(of), Some(count)) => Op::from(moved(graph, *of, slice, *count)),
-            _ => node.op.clone(),
+        Op::Slice(slice) => match trimmable.get(&node.inputs[0]) {
+            Some(count) => moved(graph, node.inputs[0], slice, *count).into(),
+            None => node.op.clone(),
         },
         op => op.clone(),
     };
-    let site = graph.nodes()[*loops.keys().next()?].site;
-    Some((with_ops(graph, op)?, site))
+    // Values are numbered in the order of the nodes.
+    let first = node_of(graph, *trimmable.keys().next()?)?;
+    Some((with_ops(graph, op)?, first.site))
 }
 
 /// The traces of which only last rows are read, and how many.
-fn wanted(graph: &Graph) -> BTreeMap<ValueId, usize> {
-    let mut wanted: BTreeMap<ValueId, Option<usize>> = BTreeMap::new();
+fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
+    let mut last: BTreeMap<ValueId, Option<usize>> = BTreeMap::new();
     let live = graph.live_nodes();
     for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
         for input in &node.inputs {
             if let Some(scan) = loop_of(graph, *input) {
                 let count = last_rows(graph, scan, *input, node);
-                let most = wanted.entry(*input).or_insert(Some(0));
+                let most = last.entry(*input).or_insert(Some(0));
                 *most = most.zip(count).map(|(most, count)| most.max(count));
             }
         }
     }
-    graph.outputs().iter().for_each(|output| _ = wanted.remove(&output.value));
+    graph.outputs().iter().for_each(|output| _ = last.remove(&output.value));
     let surely = |(value, count): (ValueId, Option<usize>)| {
         let (rows, count) = (&graph.ty(value).shape[0], count.filter(|count| *count > 0)?);
         let has_more = *rows != Dim::from(count) && rows.is_at_least(&Dim::from(count)) == Some(true);
         has_more.then_some((value, count))
     };
-    wanted.into_iter().filter_map(surely).collect()
+    last.into_iter().filter_map(surely).collect()
 }
 
-/// The loop of which a value is a buffer whose rows are all wanted.
+/// The loop of which a value is a buffer whose rows are all returned.
 fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
     let Source::Node(node, result) = graph.source(value) else { return None };
     let Op::Scan(scan) = &graph.node(node).op else { return None };
@@ -98,7 +90,7 @@ fn moved(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Slice {
 }
 
 /// A graph with other ops in the places of its nodes.
-fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
+pub(super) fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
     let mut copy = Copy::of(graph);
     graph.nodes().iter().enumerate().try_for_each(|(index, node)| copy.node(node, op(index, node)))?;
     copy.finished()

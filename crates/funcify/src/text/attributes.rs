@@ -8,23 +8,19 @@ use crate::types::lexer::{Cursor, error_at};
 /// `{axis=0, start=[1,T]}`, or nothing.
 pub(super) fn attributes(cursor: &mut Cursor) -> Result<Attributes> {
     let mut attributes = Attributes::new();
-    if !cursor.take_mark('{') || cursor.take_mark('}') {
+    if !cursor.take_mark('{') {
         return Ok(attributes);
     }
-    loop {
+    cursor.list('}', "`,` or `}` after an attribute", |cursor| {
         let site = cursor.site();
         let key = cursor.expect_name("an attribute such as `axis=0`")?;
-        if attributes.iter().any(|(known, _)| known == key) {
+        if attributes.iter().any(|(other, _)| other == key) {
             return Err(error_at(site, format!("the attribute `{key}` once"), "a second one"));
         }
         cursor.expect_mark('=')?;
         let value = if cursor.take_mark('[') { Attribute::List(dims(cursor)?) } else { Attribute::Dim(dim(cursor)?) };
         attributes.push(key, value);
-        if cursor.take_mark('}') {
-            return Ok(attributes);
-        }
-        if !cursor.take_mark(',') {
-            return Err(cursor.error("`,` or `}` after an attribute"));
-        }
-    }
+        Ok(())
+    })?;
+    Ok(attributes)
 }

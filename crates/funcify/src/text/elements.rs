@@ -18,20 +18,13 @@ pub(super) fn parse_elements(cursor: &mut Cursor, ty: &TensorType) -> Result<Hos
     if crate::host::element_count(&shape).is_none() {
         return Err(error_at(site, "a constant with fewer elements", ty));
     }
-    let mut scalars = Vec::new();
-    if shape.is_empty() {
-        scalars.push(element(cursor, ty.dtype)?);
-    } else {
-        cursor.expect_mark('[')?;
-        let mut is_open = !cursor.take_mark(']');
-        while is_open {
-            scalars.push(element(cursor, ty.dtype)?);
-            is_open = !cursor.take_mark(']');
-            if is_open && !cursor.take_mark(',') {
-                return Err(cursor.error("`,` or `]` after an element"));
-            }
+    let scalars = match shape.is_empty() {
+        true => vec![element(cursor, ty.dtype)?],
+        false => {
+            cursor.expect_mark('[')?;
+            cursor.list(']', "`,` or `]` after an element", |cursor| element(cursor, ty.dtype))?
         }
-    }
+    };
     let found = scalars.len();
     HostTensor::new(shape, Storage::from_scalars(ty.dtype, scalars))
         .ok_or_else(|| error_at(site, format!("as many elements as {ty} has"), format!("{found} elements")))

@@ -65,19 +65,19 @@ fn op_with_attributes(cursor: &mut Cursor, operands: impl FnOnce(&mut Cursor) ->
     operands(cursor)?;
     let mut attributes: Attributes = attributes(cursor)?;
     let Some(op) = parse_op(&name, &mut attributes) else {
-        let known = all_names().into_iter().chain(custom_names()).chain(["return", "give", "until"]);
-        return Err(unknown_word(site, "the name of an op", &name, known));
+        let names = all_names().into_iter().chain(custom_names()).chain(["return", "give", "until"]);
+        return Err(unknown_word(site, "the name of an op", &name, names));
     };
     let op = op.map_err(|expected| wrong_attributes(site, &name, expected, &attributes))?;
     match attributes.iter().next() {
         Some((key, _)) => {
-            let known = op.attributes();
-            let known: Vec<&str> = known.iter().map(|(key, _)| key).collect();
-            let expected = match known.is_empty() {
+            let attributes = op.attributes();
+            let keys: Vec<&str> = attributes.iter().map(|(key, _)| key).collect();
+            let expected = match keys.is_empty() {
                 true => format!("no attributes, for `{name}` has none"),
-                false => format!("only the attributes of `{name}`: {}", known.join(", ")),
+                false => format!("only the attributes of `{name}`: {}", keys.join(", ")),
             };
-            Err(unknown_word(site, expected, key, known))
+            Err(unknown_word(site, expected, key, keys))
         }
         None => Ok(op),
     }
@@ -97,9 +97,9 @@ fn wrong_attributes(site: Site, name: &str, expected: String, left: &Attributes)
     }
     // `kind` as one of sum, max, not `summ`
     match expected.split_once(", not `") {
-        Some((known, word)) => {
-            let words = known.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            unknown_word(site, known, word.trim_end_matches('`'), words)
+        Some((expected, word)) => {
+            let words = expected.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            unknown_word(site, expected, word.trim_end_matches('`'), words)
         }
         None => error_at(site, expected, format!("`{name}` with other attributes")),
     }
@@ -123,7 +123,7 @@ pub(super) struct Binder {
     pub(super) site: Site,
     pub(super) ty: TensorType,
     /// Which rows of a loop's buffer are results.
-    pub(super) wanted: Wanted,
+    pub(super) returned: Wanted,
 }
 
 /// Reads a function.
@@ -155,7 +155,7 @@ impl Parser {
             }
         }
         self.cursor.expect_mark('{')?;
-        self.cursor.expect_line_end("")?;
+        self.cursor.expect_line_end()?;
         while !self.cursor.at_word("return") {
             self.equation(&mut body, "an equation or `return`")?;
         }
@@ -170,13 +170,9 @@ impl Parser {
 
     /// The name after `@`, if there is one.
     pub(super) fn function_name(&mut self) -> String {
-        match self.cursor.peek().clone() {
-            Token::Function(name) => {
-                self.cursor.bump();
-                name
-            }
-            _ => String::new(),
-        }
+        let Token::Function(name) = self.cursor.peek().clone() else { return String::new() };
+        self.cursor.bump();
+        name
     }
 
     fn input(&mut self, body: &mut Body) -> Result<()> {
@@ -208,10 +204,10 @@ impl Parser {
             self.cursor.expect_mark('=')?;
             graph.push_output(&name, self.value(names)?);
             if !listed.insert(name.clone()) {
-                return Err(taken(site, "an output", &name, "an output of that name exists"));
+                return Err(duplicate_name(site, "an output", &name, "an output of that name exists"));
             }
         }
-        self.cursor.expect_line_end("")
+        self.cursor.expect_line_end()
     }
 
     /// `%x: f32[3]`
@@ -219,7 +215,7 @@ impl Parser {
         let site = self.cursor.site();
         let name = self.cursor.expect_value(expected)?;
         self.cursor.expect_mark(':')?;
-        Ok(Binder { name, site, ty: tensor_type(&mut self.cursor)?, wanted: Wanted::All })
+        Ok(Binder { name, site, ty: tensor_type(&mut self.cursor)?, returned: Wanted::All })
     }
 
     /// Several binders with commas between them.
@@ -228,7 +224,7 @@ impl Parser {
         loop {
             let mut binder = self.binder(expected)?;
             if self.cursor.take_word("last") {
-                binder.wanted = Wanted::Last(self.cursor.expect_count("how many of the last rows are wanted")?);
+                binder.returned = Wanted::Last(self.cursor.expect_count("how many of the last rows are wanted")?);
             }
             binders.push(binder);
             if !self.cursor.take_mark(',') {
@@ -242,23 +238,25 @@ impl Parser {
         if self.defined.insert(name.to_string()) {
             return Ok(());
         }
-        Err(taken(site, "a value", &format!("%{name}"), "a value of that name exists in this function"))
+        Err(duplicate_name(site, "a value", &format!("%{name}"), "a value of that name exists in this function"))
     }
 
     /// The value of a name that was defined before, in this body.
     pub(super) fn value(&mut self, names: &HashMap<String, ValueId>) -> Result<ValueId> {
         let site = self.cursor.site();
         let name = self.cursor.expect_value("a value such as `%x`")?;
-        names.get(&name).copied().ok_or_else(|| self.undefined(site, &name))
+        self.defined(names, site, &name)
     }
 
-    fn undefined(&self, site: Site, name: &str) -> Error {
-        let expected = if self.defined.contains(name) {
-            "a value of this body, which lists the outer values that it uses after `with`"
-        } else {
-            "a value that is defined before"
-        };
-        error_at(site, expected, format!("`%{name}`"))
+    fn defined(&self, names: &HashMap<String, ValueId>, site: Site, name: &str) -> Result<ValueId> {
+        names.get(name).copied().ok_or_else(|| {
+            let expected = if self.defined.contains(name) {
+                "a value of this body, which lists the outer values that it uses after `with`"
+            } else {
+                "a value that is defined before"
+            };
+            error_at(site, expected, format!("`%{name}`"))
+        })
     }
 
     /// One line, or a loop up to its closing brace. `expected` is what can stand here.
@@ -287,7 +285,7 @@ impl Parser {
         } else if self.cursor.at_word("itself") {
             parse_blocks::itself(self, body, &binders, site)?;
         } else {
-            if let Some(binder) = binders.iter().find(|binder| binder.wanted != Wanted::All) {
+            if let Some(binder) = binders.iter().find(|binder| binder.returned != Wanted::All) {
                 return Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)));
             }
             if self.cursor.at_word("constant") {
@@ -296,7 +294,7 @@ impl Parser {
                 self.op(body, &binders, site)?;
             }
         }
-        self.cursor.expect_line_end("")
+        self.cursor.expect_line_end()
     }
 
     fn constant(&mut self, body: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
@@ -310,7 +308,6 @@ impl Parser {
     }
 
     fn op(&mut self, body: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
-        let mut operands = Vec::new();
         let mut names = Vec::new();
         let op = op_with_attributes(&mut self.cursor, |cursor| {
             while matches!(cursor.peek(), Token::Value(_)) || !names.is_empty() {
@@ -321,10 +318,8 @@ impl Parser {
             }
             Ok(())
         })?;
-        for (site, name) in names {
-            let found = body.names.get(&name).copied();
-            operands.push(found.ok_or_else(|| self.undefined(site, &name))?);
-        }
+        let operands = names.iter().map(|(site, name)| self.defined(&body.names, *site, name));
+        let operands = operands.collect::<Result<Vec<_>>>()?;
         self.define_all(binders)?;
         self.push(body, op, &operands, binders, site)
     }
@@ -367,7 +362,7 @@ impl Parser {
 }
 
 /// The error of a name that is used twice.
-pub(super) fn taken(site: Site, component: &str, name: &str, rule: &str) -> Error {
+pub(super) fn duplicate_name(site: Site, component: &str, name: &str, rule: &str) -> Error {
     Error::Name {
         at: Place::new("parse", site).boxed(),
         component: component.to_string(),

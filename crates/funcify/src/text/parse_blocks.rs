@@ -18,7 +18,7 @@ pub(super) fn switch(parser: &mut Parser, outer: &mut Body, binders: &[Binder], 
     parser.cursor.expect_word("switch")?;
     let mut operands = vec![parser.value(&outer.names)?];
     parser.cursor.expect_mark('{')?;
-    parser.cursor.expect_line_end("")?;
+    parser.cursor.expect_line_end()?;
     let mut branches = Vec::new();
     while !parser.cursor.take_mark('}') {
         let site = parser.cursor.site();
@@ -38,13 +38,10 @@ pub(super) fn switch(parser: &mut Parser, outer: &mut Body, binders: &[Binder], 
 pub(super) fn while_loop(parser: &mut Parser, outer: &mut Body, binders: &[Binder], site: Site) -> Result<()> {
     parser.define_all(binders)?;
     parser.cursor.expect_word("while")?;
-    let mut operands = Vec::new();
-    while operands.is_empty() && matches!(parser.cursor.peek(), Token::Value(_)) || parser.cursor.take_mark(',') {
-        operands.push(parser.value(&outer.names)?);
-    }
+    let mut operands = arguments_of(parser, outer)?;
     let bound = if parser.cursor.take_word("bound") { Some(dim(&mut parser.cursor)?) } else { None };
     parser.cursor.expect_mark('{')?;
-    parser.cursor.expect_line_end("")?;
+    parser.cursor.expect_line_end()?;
     parser.cursor.expect_word("test")?;
     let (condition, of_condition) = block(parser, outer, true)?;
     parser.cursor.expect_word("step")?;
@@ -67,7 +64,7 @@ pub(super) fn associative_scan(parser: &mut Parser, outer: &mut Body, binders: &
     let leaves = operands.len();
     let reverse = parser.cursor.take_word("down");
     parser.cursor.expect_mark('{')?;
-    parser.cursor.expect_line_end("")?;
+    parser.cursor.expect_line_end()?;
     parser.cursor.expect_word("combine")?;
     let (combine, captures) = block(parser, outer, true)?;
     parser.cursor.expect_mark('}')?;
@@ -86,7 +83,7 @@ pub(super) fn call(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
     let mut operands = arguments_of(parser, outer)?;
     let arguments = operands.len();
     parser.cursor.expect_mark('{')?;
-    parser.cursor.expect_line_end("")?;
+    parser.cursor.expect_line_end()?;
     let mut graph = |parser: &mut Parser, word: &str| -> Result<Arc<Graph>> {
         parser.cursor.expect_word(word)?;
         let (graph, captures) = block(parser, outer, true)?;
@@ -110,19 +107,11 @@ pub(super) fn itself(parser: &mut Parser, outer: &mut Body, binders: &[Binder], 
     parser.cursor.expect_word("itself")?;
     let operands = arguments_of(parser, outer)?;
     let Some(function) = parser.functions.last().cloned() else {
-        return Err(error_at(
-            site,
-            "`itself` in the graphs of a rule only",
-            "no `custom_vjp` or `custom_jvp` around it",
-        ));
+        let found = "no `custom_vjp` or `custom_jvp` around it";
+        return Err(error_at(site, "`itself` in the graphs of a rule only", found));
     };
-    parser.push(
-        outer,
-        Call { function, rule: Rule::Itself, arguments: operands.len() }.into(),
-        &operands,
-        binders,
-        site,
-    )
+    let call = Call { function, rule: Rule::Itself, arguments: operands.len() };
+    parser.push(outer, call.into(), &operands, binders, site)
 }
 
 /// Values after one another, or none.
@@ -149,7 +138,7 @@ fn block(parser: &mut Parser, outer: &Body, has_params: bool) -> Result<(Graph, 
     let captures = if parser.cursor.take_word("with") { captured(parser, outer)? } else { Vec::new() };
     captured_params(&captures, outer, &mut body);
     parser.cursor.expect_mark('{')?;
-    parser.cursor.expect_line_end("")?;
+    parser.cursor.expect_line_end()?;
     parser.depth += 1;
     while !parser.cursor.at_word("give") {
         parser.equation(&mut body, "an equation or `give`")?;
@@ -164,8 +153,8 @@ fn block(parser: &mut Parser, outer: &Body, has_params: bool) -> Result<(Graph, 
             break;
         }
     }
-    parser.cursor.expect_line_end("")?;
+    parser.cursor.expect_line_end()?;
     parser.cursor.expect_mark('}')?;
-    parser.cursor.expect_line_end("")?;
+    parser.cursor.expect_line_end()?;
     Ok((body.graph, captures.into_iter().map(|(_, value)| value).collect()))
 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::parse::{Binder, Body, Parser, taken};
+use super::parse::{Binder, Body, Parser, duplicate_name};
 use crate::error::{Result, Site};
-use crate::graph::print::shown_shift;
 use crate::graph::{Graph, MAX_DEPTH, ValueId};
 use crate::ops::Scan;
-use crate::ops::scan::{Buffer, CheckpointPolicy, Sequence, Start, Wanted};
+use crate::ops::scan::{Buffer, CheckpointPolicy, Sequence, Start, Wanted, shown_shift};
 use crate::types::grammar::dim;
 use crate::types::lexer::{Token, error_at, is_number};
 use crate::types::{Dim, Symbol};
@@ -16,6 +15,7 @@ use crate::types::{Dim, Symbol};
 const SECTIONS: [&str; 3] = ["seq", "a buffer", "carry"];
 
 /// A loop that is being read.
+#[derive(Default)]
 struct ScanParts<'a> {
     /// The results, and so the buffers and then the carries.
     binders: &'a [Binder],
@@ -23,15 +23,14 @@ struct ScanParts<'a> {
     length: Dim,
     until: Option<ValueId>,
     reverse: bool,
+    /// The operands, in the order of the lines.
+    operands: Vec<ValueId>,
     sequences: Vec<Sequence>,
     buffers: Vec<Buffer>,
-    carries: usize,
     /// What each buffer's write lines say, in their order.
     writes: Vec<Vec<ValueId>>,
+    /// The next value of each carry.
     next: Vec<Option<ValueId>>,
-    sequence_operands: Vec<ValueId>,
-    buffer_operands: Vec<ValueId>,
-    carry_operands: Vec<ValueId>,
 }
 
 /// Reads a loop up to its closing brace and adds it to `outer`.
@@ -73,21 +72,14 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
         let parts = "`until`, `down`, `unroll=`, `policy=`, `truncate=`, `with`";
         return Err(parser.cursor.error(format!("`{{`, or {parts} in this order")));
     }
-    parser.cursor.expect_line_end("")?;
+    parser.cursor.expect_line_end()?;
 
     let mut parts = ScanParts {
         binders,
         length: until.as_ref().map_or(steps.clone(), Dim::symbol),
-        until: None,
         reverse,
-        sequences: Vec::new(),
-        buffers: Vec::new(),
-        carries: 0,
-        writes: Vec::new(),
-        next: Vec::new(),
-        sequence_operands: Vec::new(),
-        buffer_operands: Vec::new(),
-        carry_operands: Vec::new(),
+        operands: count.into_iter().collect(),
+        ..ScanParts::default()
     };
     parts.heads(parser, outer, &mut body)?;
     parts.all_described()?;
@@ -101,17 +93,13 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
     if until.is_some() {
         parser.cursor.expect_word("until")?;
         parts.until = Some(parser.value(&body.names)?);
-        parser.cursor.expect_line_end("")?;
+        parser.cursor.expect_line_end()?;
     }
     parts.outputs(parser, &mut body.graph)?;
     parser.cursor.expect_mark('}')?;
 
-    let operands: Vec<ValueId> = (count.into_iter())
-        .chain(parts.sequence_operands)
-        .chain(parts.buffer_operands)
-        .chain(parts.carry_operands)
-        .chain(invariants.iter().map(|(_, value)| *value))
-        .collect();
+    let mut operands = parts.operands;
+    operands.extend(invariants.iter().map(|(_, value)| *value));
     let scan = Scan {
         body: Arc::new(body.graph),
         steps,
@@ -120,7 +108,7 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
         reverse,
         sequences: parts.sequences,
         buffers: parts.buffers,
-        carries: parts.carries,
+        carries: parts.next.len(),
         invariants: invariants.len(),
         unroll,
         policy,
@@ -179,7 +167,7 @@ pub(super) fn captured(parser: &mut Parser, outer: &Body) -> Result<Vec<(String,
             name = parser.cursor.expect_value("the value's name in the body")?;
             parser.define(&name, site)?;
         } else if invariants.iter().any(|(listed, _)| *listed == name) {
-            return Err(taken(site, "an outer value", &format!("%{name}"), "it is listed twice without `as`"));
+            return Err(duplicate_name(site, "an outer value", &format!("%{name}"), "it is listed twice without `as`"));
         }
         invariants.push((name, value));
         if !parser.cursor.take_mark(',') {
@@ -214,7 +202,7 @@ fn reads(parser: &mut Parser) -> Result<Reads> {
         return Ok(Reads { source, site, binders: Vec::new(), taps: Vec::new() });
     }
     let binders = parser.binders("a row such as `%x: f32[3]`")?;
-    if let Some(binder) = binders.iter().find(|binder| binder.wanted != Wanted::All) {
+    if let Some(binder) = binders.iter().find(|binder| binder.returned != Wanted::All) {
         return Err(error_at(binder.site, "`last` only on a result of the loop", format!("`%{}`", binder.name)));
     }
     parser.cursor.expect_mark('=')?;
@@ -293,13 +281,13 @@ impl ScanParts<'_> {
                 1 => self.buffer(parser, outer, body, &word, site)?,
                 _ => self.carry(parser, outer, body)?,
             }
-            parser.cursor.expect_line_end("")?;
+            parser.cursor.expect_line_end()?;
         }
     }
 
     /// Checks that the lines describe every result.
     fn all_described(&self) -> Result<()> {
-        let Some(binder) = self.binders.get(self.buffers.len() + self.carries) else { return Ok(()) };
+        let Some(binder) = self.binders.get(self.buffers.len() + self.next.len()) else { return Ok(()) };
         let found = format!("`%{}`, which no line describes", binder.name);
         Err(error_at(binder.site, "a line for each result, such as `carry ..`", found))
     }
@@ -312,7 +300,7 @@ impl ScanParts<'_> {
             error_at(reads.site, expected, format!("`%{}`", reads.source))
         })?;
         let offsets = reads.taps.iter().map(|tap| offset(*tap, 0)).collect::<Result<Vec<_>>>()?;
-        self.sequence_operands.push(source);
+        self.operands.push(source);
         self.sequences.push(Sequence { reads: offsets });
         params(parser, body, reads.binders)
     }
@@ -333,10 +321,10 @@ impl ScanParts<'_> {
             let expected = format!("`{}`, for a buffer of type {} with {initial}", possible.join("` or `"), binder.ty);
             return Err(error_at(site, expected, format!("`{kind}`")));
         };
-        let mut buffer = Buffer { start, reads: Vec::new(), writes: Vec::new(), wanted: binder.wanted };
+        let mut buffer = Buffer { start, reads: Vec::new(), writes: Vec::new(), wanted: binder.returned };
         let shift = shown_shift(self.reverse, &buffer);
         buffer.reads = reads.taps.iter().map(|tap| offset(*tap, shift)).collect::<Result<Vec<_>>>()?;
-        self.buffer_operands.extend(init);
+        self.operands.extend(init);
         self.buffers.push(buffer);
         self.writes.push(Vec::new());
         params(parser, body, reads.binders)
@@ -354,7 +342,7 @@ impl ScanParts<'_> {
         let rows = result.ty.shape.dims().first();
         let is_full = rows == Some(given);
         let is_given = rows == Some(&(self.length.clone() + given));
-        match (result.wanted, is_full, is_given) {
+        match (result.returned, is_full, is_given) {
             (Wanted::All, true, false) => vec!["mit-mot"],
             (Wanted::All, false, true) => vec![of_given],
             _ => vec![of_given, "mit-mot"],
@@ -366,13 +354,12 @@ impl ScanParts<'_> {
         parser.cursor.expect_mark('=')?;
         let site = parser.cursor.site();
         let name = parser.cursor.expect_value("the result that is the carry after the last step")?;
-        let result = self.result(self.buffers.len() + self.carries, &name, site)?;
-        if result.wanted != Wanted::All {
+        let result = self.result(self.buffers.len() + self.next.len(), &name, site)?;
+        if result.returned != Wanted::All {
             return Err(error_at(result.site, "`last` only on a buffer", format!("carry `%{name}`")));
         }
         parser.cursor.expect_word("from")?;
-        self.carry_operands.push(parser.value(&outer.names)?);
-        self.carries += 1;
+        self.operands.push(parser.value(&outer.names)?);
         self.next.push(None);
         params(parser, body, vec![param])
     }
@@ -423,7 +410,7 @@ impl ScanParts<'_> {
                     return Err(error_at(site, "the next carry once", found));
                 }
             }
-            parser.cursor.expect_line_end("")?;
+            parser.cursor.expect_line_end()?;
         }
         Ok(())
     }

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::parse::parse;
 use super::parse_op_text;
+use crate::error::Site;
 use crate::graph::print::{excerpt, print};
 use crate::graph::{Graph, ValueId};
 use crate::ops::scan::Wanted;
 use crate::ops::{Op, OpRules, ScatterMode, all_names};
 use crate::types::Sizes;
 use crate::{
-    DType, Dim, Error, HostTensor, Recurrence, Scalar, ScanOptions, Site, apply, concat, constant, evaluate, full,
-    iota, scan, scan_with, select, size,
+    DType, Dim, Error, HostTensor, Recurrence, Scalar, ScanOptions, apply, concat, constant, evaluate, full, iota,
+    scan, scan_with, select, size,
 };
 
 /// Arguments for a graph, with every symbol 3.
@@ -351,7 +352,11 @@ fn every_op() {
     });
     let graph = graph.unwrap();
     seen.extend(graph.nodes().iter().map(|node| node.op.name()));
-    assert_eq!(seen.into_iter().collect::<Vec<_>>(), all_names());
+    let names = all_names();
+    let missing: Vec<_> = names.iter().filter(|name| !seen.contains(*name)).collect();
+    assert!(missing.is_empty(), "no program here has {missing:?}: add one to text/tests.rs");
+    let unlisted: Vec<_> = seen.iter().filter(|name| !names.contains(name)).collect();
+    assert!(unlisted.is_empty(), "`all_names` lacks {unlisted:?}: see `op_keys!` and `CONTROL_FLOW` in ops/mod.rs");
     round_trips(&graph);
 }
 

@@ -1,6 +1,6 @@
 //! Dimensions: integer polynomials over named symbols, in a canonical form.
 //!
-//! `T`, `T+1` and `2*B*T` are dimensions. Terms are kept sorted and without zero coefficients, so two
+//! `T`, `T+1` and `2*B*T` are dimensions. Terms are sorted and without zero coefficients, so two
 //! dimensions are equal for all sizes exactly when they compare equal. A symbol stands for a size, so
 //! for an integer that is not negative; [`Dim::is_at_least`] uses that.
 //!

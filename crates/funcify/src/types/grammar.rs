@@ -46,19 +46,7 @@ pub(crate) fn tensor_type(cursor: &mut Cursor) -> Result<TensorType> {
 
 /// Dimensions up to the closing bracket: `T,B+1]`.
 pub(crate) fn dims(cursor: &mut Cursor) -> Result<Vec<Dim>> {
-    let mut dims = Vec::new();
-    if cursor.take_mark(']') {
-        return Ok(dims);
-    }
-    loop {
-        dims.push(dim(cursor)?);
-        if cursor.take_mark(']') {
-            return Ok(dims);
-        }
-        if !cursor.take_mark(',') {
-            return Err(cursor.error("`,` or `]`, or `+`, `-` or `*` in a dimension"));
-        }
-    }
+    cursor.list(']', "`,` or `]`, or `+`, `-` or `*` in a dimension", dim)
 }
 
 /// A sum of products.

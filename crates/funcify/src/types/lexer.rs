@@ -45,23 +45,23 @@ impl fmt::Display for Token {
 pub(crate) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt::Display) -> Error {
     let (expected, found) = (expected.into(), found.to_string());
     let word = quoted(&found).next().filter(|word| is_name(word));
-    let meant = word.and_then(|word| nearest(word, quoted(&expected).filter(|known| is_name(known))));
-    let fix = meant.map(instead).unwrap_or_default();
+    let meant = word.and_then(|word| nearest(word, quoted(&expected).filter(|word| is_name(word))));
+    let fix = meant.map(write_nearest).unwrap_or_default();
     Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix }
 }
 
-/// The error of a word that is none of the known ones.
+/// The error of a word that is none of the words of the language.
 pub(crate) fn unknown_word<'a>(
     site: Site,
     expected: impl Into<String>,
     word: &str,
-    known: impl IntoIterator<Item = &'a str>,
+    words: impl IntoIterator<Item = &'a str>,
 ) -> Error {
-    let fix = nearest(word, known).map(instead).unwrap_or_default();
+    let fix = nearest(word, words).map(write_nearest).unwrap_or_default();
     Error::Parse { at: Place::new("parse", site).boxed(), expected: expected.into(), found: format!("`{word}`"), fix }
 }
 
-fn instead(word: &str) -> String {
+fn write_nearest(word: &str) -> String {
     format!("write `{word}`, the nearest")
 }
 
@@ -237,10 +237,8 @@ impl Cursor {
     }
 
     /// Takes the next token. The end of the text stays.
-    pub(crate) fn bump(&mut self) -> Token {
-        let token = self.peek().clone();
+    pub(crate) fn bump(&mut self) {
         self.next = (self.next + 1).min(self.tokens.len());
-        token
     }
 
     /// The error that the next token is not what the grammar allows.
@@ -255,13 +253,16 @@ impl Cursor {
         Error::Parse { at: Place::new("parse", self.site()).boxed(), expected, found, fix }
     }
 
-    /// Takes the mark if it is next.
-    pub(crate) fn take_mark(&mut self, mark: char) -> bool {
-        let is_next = *self.peek() == Token::Mark(mark);
+    fn take_if(&mut self, is_next: bool) -> bool {
         if is_next {
             self.bump();
         }
         is_next
+    }
+
+    /// Takes the mark if it is next.
+    pub(crate) fn take_mark(&mut self, mark: char) -> bool {
+        self.take_if(*self.peek() == Token::Mark(mark))
     }
 
     pub(crate) fn expect_mark(&mut self, mark: char) -> Result<()> {
@@ -275,11 +276,7 @@ impl Cursor {
 
     /// Takes the word if it is next.
     pub(crate) fn take_word(&mut self, word: &str) -> bool {
-        let is_next = self.at_word(word);
-        if is_next {
-            self.bump();
-        }
-        is_next
+        self.take_if(self.at_word(word))
     }
 
     pub(crate) fn expect_word(&mut self, word: &str) -> Result<()> {
@@ -287,23 +284,15 @@ impl Cursor {
     }
 
     pub(crate) fn expect_name(&mut self, expected: &str) -> Result<String> {
-        match self.peek().clone() {
-            Token::Name(name) => {
-                self.bump();
-                Ok(name)
-            }
-            _ => Err(self.error(expected)),
-        }
+        let Token::Name(name) = self.peek().clone() else { return Err(self.error(expected)) };
+        self.bump();
+        Ok(name)
     }
 
     pub(crate) fn expect_value(&mut self, expected: &str) -> Result<String> {
-        match self.peek().clone() {
-            Token::Value(name) => {
-                self.bump();
-                Ok(name)
-            }
-            _ => Err(self.error(expected)),
-        }
+        let Token::Value(name) = self.peek().clone() else { return Err(self.error(expected)) };
+        self.bump();
+        Ok(name)
     }
 
     /// A whole number that is not negative.
@@ -323,12 +312,31 @@ impl Cursor {
         }
     }
 
-    /// The end of an equation: the end of the line. `expected` is what else could have followed.
-    pub(crate) fn expect_line_end(&mut self, expected: &str) -> Result<()> {
+    /// The end of an equation: the end of the line.
+    pub(crate) fn expect_line_end(&mut self) -> Result<()> {
         if *self.peek() != Token::NewLine && *self.peek() != Token::End {
-            return Err(self.error(format!("{expected}the end of the line")));
+            return Err(self.error("the end of the line"));
         }
         self.skip_new_lines();
         Ok(())
+    }
+
+    /// Items with commas between them, up to the mark that closes them. `expected` is what may follow an item.
+    pub(crate) fn list<T>(
+        &mut self,
+        close: char,
+        expected: &str,
+        mut item: impl FnMut(&mut Cursor) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut items = Vec::new();
+        let mut is_open = !self.take_mark(close);
+        while is_open {
+            items.push(item(self)?);
+            is_open = !self.take_mark(close);
+            if is_open && !self.take_mark(',') {
+                return Err(self.error(expected));
+            }
+        }
+        Ok(items)
     }
 }

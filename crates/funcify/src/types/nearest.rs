@@ -1,4 +1,4 @@
-//! The known word that a misspelt one is nearest to.
+//! The word of the language that a misspelt one is nearest to.
 
 /// The candidate with the fewest letters that differ, if they are few: a letter that is missing, added, another, or
 /// swapped with its neighbour counts 1. The first of several.
@@ -45,8 +45,8 @@ mod tests {
 
     #[test]
     fn a_slip_of_the_pen_is_near() {
-        let known = ["tanh", "tan", "matmul", "reduce", "reverse", "f32", "f64"];
-        let near = |word: &str| nearest(word, known);
+        let words = ["tanh", "tan", "matmul", "reduce", "reverse", "f32", "f64"];
+        let near = |word: &str| nearest(word, words);
         for (word, expected) in [
             ("tnah", "tanh"),
             ("tanhh", "tanh"),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Operand, Value};
+use super::{Operand, Value, or_failed};
 use crate::error::{Error, Site};
 use crate::graph::tracer;
-use crate::graph::{emit, fail};
+use crate::graph::{emit_at, emit_value, fail_value};
 use crate::host::HostTensor;
 use crate::ops::{Concat, Constant, Iota, Op, Select, Size};
 use crate::types::{DType, Dim, Shape, TensorType};
@@ -35,7 +35,7 @@ impl Builder {
     pub fn static_input(&self, name: &str, dtype: DType) -> Value {
         let site = Site::caller();
         if !dtype.is_int() {
-            return fail("input", site, &[], |at| {
+            return fail_value("input", site, &[], |at| {
                 at.mismatch(format!("static input `{name}`"), "an integer dtype", dtype, "use i64")
             });
         }
@@ -47,7 +47,7 @@ impl Builder {
         if tracer::is_building(self.home) {
             return tracer::input(name, ty, is_static, site);
         }
-        fail("input", site, &[], |at| Error::Escaped {
+        fail_value("input", site, &[], |at| Error::Escaped {
             at: at.boxed(),
             component: format!("the builder that declares input `{name}`"),
             home: "another `Graph::build`, around this one or finished".into(),
@@ -57,7 +57,7 @@ impl Builder {
 }
 
 fn bad_type(name: &str, site: Site, expected: String, text: &str) -> Value {
-    fail("input", site, &[], |at| {
+    fail_value("input", site, &[], |at| {
         let fix = "write a dtype and the sizes in brackets, as in `f32[T,3]`";
         at.mismatch(format!("the type of input `{name}`"), expected, format!("`{text}`"), fix)
     })
@@ -102,14 +102,14 @@ impl IntoType for &str {
 #[track_caller]
 pub fn constant(value: impl Into<HostTensor>) -> Value {
     let value = Arc::new(value.into());
-    emit(Constant { value }, &[], Site::caller())[0]
+    emit_value(Constant { value }, &[], Site::caller())
 }
 
 /// A tensor filled with one value: `full([3], DType::F32, 0.0)`.
 #[track_caller]
 pub fn full(shape: impl Into<Shape>, dtype: DType, value: f64) -> Value {
     if !super::operand::is_in_range(value, dtype) {
-        return fail("full", Site::caller(), &[], |at| {
+        return fail_value("full", Site::caller(), &[], |at| {
             let fix = "write a number that it holds, or `f64::INFINITY`";
             at.mismatch("the number", format!("one that {dtype} holds"), format!("{value:?}"), fix)
         });
@@ -120,13 +120,13 @@ pub fn full(shape: impl Into<Shape>, dtype: DType, value: f64) -> Value {
 /// The numbers 0, 1, .. as a vector of `size` elements.
 #[track_caller]
 pub fn iota(size: impl Into<Dim>, dtype: DType) -> Value {
-    emit(Iota { size: size.into(), dtype }, &[], Site::caller())[0]
+    emit_value(Iota { size: size.into(), dtype }, &[], Site::caller())
 }
 
 /// A dimension as a scalar that the program can compute with.
 #[track_caller]
 pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
-    emit(Size { dim: dim.into(), dtype }, &[], Site::caller())[0]
+    emit_value(Size { dim: dim.into(), dtype }, &[], Site::caller())
 }
 
 /// Elementwise, `left` where `predicate` is true, else `right`; shapes are broadcast to a common one. One of
@@ -141,7 +141,7 @@ pub fn select(predicate: Value, left: impl Into<Operand>, right: impl Into<Opera
         return Value::failed();
     };
     let left = left.broadcast_to(right.shape());
-    emit(Select, &[predicate, left, right], Site::caller())[0]
+    emit_value(Select, &[predicate, left, right], Site::caller())
 }
 
 /// Several tensors after one another along an axis, which may be negative to count from the end.
@@ -151,7 +151,7 @@ pub fn concat(parts: &[Value], axis: i64) -> Value {
     let Some(axis) = super::operand::normal_axis("concat", axis, rank, parts) else {
         return Value::failed();
     };
-    emit(Concat { axis }, parts, Site::caller())[0]
+    emit_value(Concat { axis }, parts, Site::caller())
 }
 
 /// Several tensors of one type along a new axis.
@@ -167,5 +167,5 @@ pub fn stack(parts: &[Value], axis: i64) -> Value {
 /// Adds an op with explicit operands: how an op from another crate is used.
 #[track_caller]
 pub fn apply(op: impl Into<Op>, operands: &[Value]) -> Vec<Value> {
-    emit(op, operands, Site::caller())
+    or_failed(emit_at(op, operands, Site::caller()), 1)
 }

@@ -2,7 +2,7 @@
 
 use super::{Axes, Value, iota, select};
 use crate::error::Site;
-use crate::graph::fail;
+use crate::graph::{fail, fail_value};
 use crate::types::{DType, Dim};
 
 /// `true` on and below a diagonal of a matrix with that many rows and columns: at row `i` and column `j <= i + diagonal`.
@@ -99,7 +99,7 @@ impl Value {
             return Value::failed();
         };
         if rows != columns {
-            return fail("diagonal", Site::caller(), &[self], |at| {
+            return fail_value("diagonal", Site::caller(), &[self], |at| {
                 at.mismatch("the operand", "square matrices", self.ty(), "slice to as many rows as columns")
             });
         }

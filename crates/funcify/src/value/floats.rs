@@ -2,9 +2,9 @@
 
 use super::{Operand, Value, constant, select};
 use crate::error::Site;
-use crate::graph::fail;
+use crate::graph::fail_value;
 use crate::host::HostTensor;
-use crate::ops::{Binary, Bitcast, NextAfter};
+use crate::ops::{Bitcast, NextAfter};
 use crate::types::DType;
 
 impl Value {
@@ -36,13 +36,6 @@ impl Value {
         }
         let layout = Layout::of(self.dtype());
         self.cast(layout.float).bitcast(layout.bits).lt(0)
-    }
-
-    /// |x| with the sign of `right`, which may be that of -0 or NaN, elementwise. Floats of one dtype, whose shapes
-    /// broadcast. The derivative by x is 1 or -1, and 0 at 0 as that of `abs`; by `right` it is 0. As JAX's `jnp.copysign`.
-    #[track_caller]
-    pub fn copysign(self, right: impl Into<Operand>) -> Value {
-        Operand::elementwise(Binary::Copysign, self.into(), right.into())
     }
 
     /// The float next to x in the direction of `right`, elementwise: `right` itself where they are equal, NaN where either
@@ -114,7 +107,7 @@ impl Value {
                     Operand::Float(number) => format!("the number {number:?}"),
                     other => format!("{other:?}"),
                 };
-                return fail("ldexp", Site::caller(), &[self], |at| {
+                return fail_value("ldexp", Site::caller(), &[self], |at| {
                     let fix = "cast the exponents to an integer type";
                     at.mismatch("the exponent", "an integer, or integers of any type", found, fix)
                 });
@@ -125,7 +118,7 @@ impl Value {
 
     #[track_caller]
     fn not_floats(self, op: &str) -> Value {
-        fail(op, Site::caller(), &[self], |at| {
+        fail_value(op, Site::caller(), &[self], |at| {
             at.mismatch("the operand", "a float type", self.ty(), "cast the operand to a float type")
         })
     }

@@ -20,7 +20,7 @@ pub use products::einsum;
 
 use crate::error::Site;
 use crate::graph::tracer;
-use crate::graph::{ValueId, emit, fail};
+use crate::graph::{Failed, ValueId, emit_value, fail};
 use crate::host::HostTensor;
 use crate::ops::{
     ArgMax, Broadcast, Cast, DynamicSlice, DynamicUpdate, Gather, MatMul, Op, Pad, Reduce, ReduceKind, Reshape,
@@ -37,6 +37,17 @@ use operand::{broadcast_batches, common_shape, normal_axis};
 pub struct Value {
     home: u64,
     id: Option<ValueId>,
+}
+
+impl From<Failed> for Value {
+    fn from(_: Failed) -> Self {
+        Value::failed()
+    }
+}
+
+/// The results, or as many values that stand for the error: what the user's functions give.
+pub(crate) fn or_failed(results: Result<Vec<Value>, Failed>, count: usize) -> Vec<Value> {
+    results.unwrap_or_else(|failed| vec![failed.into(); count])
 }
 
 impl Value {
@@ -63,9 +74,21 @@ impl Value {
         tracer::type_of(self).is_none()
     }
 
+    /// The value, if nothing has failed: for a rule that looks at the type of what it has computed.
+    #[track_caller]
+    pub fn checked(self) -> Result<Value, Failed> {
+        tracer::check("value", Site::caller(), [self]).map(|()| self)
+    }
+
     /// Its type. After a failure it is that of a scalar.
     pub fn ty(self) -> TensorType {
         tracer::type_of(self).unwrap_or_else(|| TensorType::scalar(DType::F32))
+    }
+
+    /// The type of a row along axis 0. After a failure, and of a scalar, it is that of the value.
+    pub(crate) fn row_type(self) -> TensorType {
+        let ty = self.ty();
+        ty.row().unwrap_or(ty)
     }
 
     /// Its element type.
@@ -99,7 +122,7 @@ impl Value {
 
     #[track_caller]
     pub(crate) fn emit(self, op: impl Into<Op>) -> Value {
-        emit(op, &[self], Site::caller())[0]
+        emit_value(op, &[self], Site::caller())
     }
 
     /// Elementwise conversion to another dtype; the value itself if it has that dtype.
@@ -131,15 +154,13 @@ impl Value {
     #[track_caller]
     pub fn matmul(self, right: Value) -> Value {
         if self.is_failed() || right.is_failed() {
-            return emit(MatMul, &[self, right], Site::caller())[0];
+            return emit_value(MatMul, &[self, right], Site::caller());
         }
         let left_matrix = if self.rank() == 1 { self.unsqueeze(0) } else { self };
         let right_matrix = if right.rank() == 1 { right.unsqueeze(1) } else { right };
-        let (left_matrix, right_matrix) = match broadcast_batches(left_matrix, right_matrix) {
-            Some(matrices) => matrices,
-            None => (left_matrix, right_matrix),
-        };
-        let mut product = emit(MatMul, &[left_matrix, right_matrix], Site::caller())[0];
+        let matrices = broadcast_batches(left_matrix, right_matrix);
+        let (left_matrix, right_matrix) = matrices.unwrap_or((left_matrix, right_matrix));
+        let mut product = emit_value(MatMul, &[left_matrix, right_matrix], Site::caller());
         if right.rank() == 1 {
             product = product.squeeze(-1);
         }
@@ -234,11 +255,7 @@ impl Value {
     /// Without an axis of size one.
     #[track_caller]
     pub fn squeeze(self, axis: i64) -> Value {
-        let shape = self.shape();
-        match normal_axis("squeeze", axis, shape.rank(), &[self]) {
-            Some(axis) => self.reshape(shape.without(axis)),
-            None => Value::failed(),
-        }
+        self.with_axis("squeeze", axis, |axis| Reshape { shape: self.shape().without(axis) })
     }
 
     /// The elements of an axis in a range: `x.slice(0, 1..)`, `x.slice(-1, ..3)`, `x.slice(0, 2..x.dim(0) - 1)`. Negative
@@ -251,12 +268,10 @@ impl Value {
     /// Every `step`-th element of an axis in a range.
     #[track_caller]
     pub fn slice_step(self, axis: i64, range: impl SliceRange, step: usize) -> Value {
-        let shape = self.shape();
-        let Some(axis) = normal_axis("slice", axis, shape.rank(), &[self]) else {
-            return Value::failed();
-        };
-        let (start, limit) = range.bounds(&shape[axis]);
-        self.emit(Slice { axis, start, limit, step })
+        self.with_axis("slice", axis, |axis| {
+            let (start, limit) = range.bounds(&self.shape()[axis]);
+            Slice { axis, start, limit, step }
+        })
     }
 
     /// The slices of an axis one by one; the axis must have just `N`.
@@ -278,13 +293,11 @@ impl Value {
     /// The slice of an axis at a fixed position, negative to count from the end; the axis disappears.
     #[track_caller]
     pub fn index(self, axis: i64, position: i64) -> Value {
-        let shape = self.shape();
-        let Some(axis) = normal_axis("index", axis, shape.rank(), &[self]) else {
-            return Value::failed();
-        };
-        let start = if position < 0 { shape[axis].clone() + position } else { Dim::from(position) };
-        let limit = start.clone() + 1;
-        self.emit(Slice { axis, start, limit, step: 1 }).squeeze(axis as i64)
+        let slice = self.with_axis("index", axis, |axis| {
+            let start = if position < 0 { self.shape()[axis].clone() + position } else { Dim::from(position) };
+            Slice { axis, limit: start.clone() + 1, start, step: 1 }
+        });
+        slice.squeeze(axis)
     }
 
     /// An axis in the opposite order.
@@ -346,7 +359,7 @@ impl Value {
     #[track_caller]
     fn with_axis_and<O: Into<Op>>(self, name: &str, axis: i64, others: &[Value], op: impl FnOnce(usize) -> O) -> Value {
         match normal_axis(name, axis, self.rank(), &[self]) {
-            Some(axis) => emit(op(axis), &[&[self], others].concat(), Site::caller())[0],
+            Some(axis) => emit_value(op(axis), &[&[self], others].concat(), Site::caller()),
             None => Value::failed(),
         }
     }
@@ -354,10 +367,7 @@ impl Value {
     /// Both values with the shape that they have in common; `None` after a failure.
     #[track_caller]
     fn broadcast_shapes(op: &str, left: Value, right: Value) -> Option<(Value, Value)> {
-        if left.is_failed() || right.is_failed() {
-            tracer::refuse(op, Site::caller(), &[left, right]);
-            return None;
-        }
+        tracer::check(op, Site::caller(), [left, right]).ok()?;
         let (a, b) = (left.ty(), right.ty());
         match common_shape(&a.shape, &b.shape) {
             Some(shape) => Some((left.broadcast_to(&shape), right.broadcast_to(&shape))),

@@ -4,7 +4,7 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
 use super::{Value, constant};
 use crate::error::Site;
-use crate::graph::{emit, fail};
+use crate::graph::{emit_value, fail, fail_value};
 use crate::host::HostTensor;
 use crate::ops::{Op, OpRules};
 use crate::types::{DType, Dim, Shape};
@@ -152,7 +152,7 @@ impl Operand {
         };
         if !exact {
             let others = if let Operand::Value(value) = other { vec![value] } else { vec![] };
-            return fail(op, Site::caller(), &others, |at| {
+            return fail_value(op, Site::caller(), &others, |at| {
                 let found = crate::host::print_elements(&scalar);
                 let expected = format!("one that {dtype}, the dtype of the other operand, holds");
                 let fix = "cast the other operand, say `.cast(DType::F32)`, or write a number that it holds";
@@ -175,10 +175,10 @@ impl Operand {
     }
 
     #[track_caller]
-    pub(super) fn elementwise<O: Into<Op> + OpRules>(op: O, left: Operand, right: Operand) -> Value {
+    pub(crate) fn elementwise<O: Into<Op> + OpRules>(op: O, left: Operand, right: Operand) -> Value {
         let (left, right) = Operand::pair(op.name(), left, right);
         match Value::broadcast_shapes(op.name(), left, right) {
-            Some((left, right)) => emit(op, &[left, right], Site::caller())[0],
+            Some((left, right)) => emit_value(op, &[left, right], Site::caller()),
             None => Value::failed(),
         }
     }

@@ -3,7 +3,7 @@
 use super::Value;
 use super::operand::normal_axis;
 use crate::error::Site;
-use crate::graph::{emit, fail};
+use crate::graph::{emit_value, fail_value};
 use crate::ops::MatMul;
 use crate::types::{Dim, Shape};
 
@@ -25,7 +25,7 @@ impl Value {
     pub fn dot_general(self, right: Value, contracting: &[(i64, i64)], batch: &[(i64, i64)]) -> Value {
         let operands = [self, right];
         if self.is_failed() || right.is_failed() {
-            return emit(MatMul, &operands, Site::caller())[0];
+            return emit_value(MatMul, &operands, Site::caller());
         }
         let normal = |(left_axis, right_axis): &(i64, i64)| {
             let left_axis = normal_axis("dot_general", *left_axis, self.rank(), &operands)?;
@@ -39,13 +39,13 @@ impl Value {
         let all: Vec<(usize, usize)> = batch.iter().chain(&pairs).copied().collect();
         for (index, (a, b)) in all.iter().enumerate() {
             if all[..index].iter().any(|(other_a, other_b)| a == other_a || b == other_b) {
-                return fail("dot_general", Site::caller(), &operands, |at| {
+                return fail_value("dot_general", Site::caller(), &operands, |at| {
                     let found = format!("axis {a} of the left and axis {b} of the right operand again");
                     at.mismatch("the axes", "each axis in one pair", found, "name each axis once")
                 });
             }
             if shape[*a] != right_shape[*b] {
-                return fail("dot_general", Site::caller(), &operands, |at| {
+                return fail_value("dot_general", Site::caller(), &operands, |at| {
                     let expected = format!("the size {}, as axis {a} of the left one", shape[*a]);
                     at.mismatch(format!("axis {b} of the right operand"), expected, right.ty(), "pair axes of one size")
                 });
@@ -104,7 +104,7 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
     let (terms, result) = match parse(equation, operands) {
         Ok(parsed) => parsed,
         Err((component, expected, found)) => {
-            return fail("einsum", Site::caller(), operands, |at| {
+            return fail_value("einsum", Site::caller(), operands, |at| {
                 at.mismatch(component, expected, found, "write one letter an axis, as in \"bij,bjk->bik\"")
             });
         }

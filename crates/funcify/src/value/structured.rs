@@ -1,12 +1,11 @@
 //! The methods of a value that go along an axis in order, or slide over it: running reductions, sorting, convolution.
 
-use super::Value;
+use super::operand::normal_axis;
+use super::{Value, or_failed};
 use crate::error::Site;
-use crate::graph::emit;
+use crate::graph::{emit_at, emit_value, fail_value};
 use crate::ops::{Conv, ConvOptions, Cumulative, ReduceKind, Sort};
 use crate::types::{DType, Dim};
-
-use super::operand::normal_axis;
 
 impl Value {
     /// The running reduction of an axis: element `i` combines those up to and with `i`, or in reverse those from `i` on.
@@ -44,11 +43,8 @@ impl Value {
     pub fn sort(self, axis: i64, descending: bool) -> (Value, Value) {
         match normal_axis("sort", axis, self.rank(), &[self]) {
             Some(axis) => {
-                let results = emit(Sort { axis, descending }, &[self], Site::caller());
-                match results[..] {
-                    [sorted, positions] => (sorted, positions),
-                    _ => (Value::failed(), Value::failed()),
-                }
+                let results = or_failed(emit_at(Sort { axis, descending }, &[self], Site::caller()), 2);
+                (results[0], results[1])
             }
             None => (Value::failed(), Value::failed()),
         }
@@ -103,7 +99,7 @@ impl Value {
     /// ```
     #[track_caller]
     pub fn conv<const D: usize>(self, kernel: Value, options: ConvOptions<D>) -> Value {
-        emit(Conv::from(options), &[self, kernel], Site::caller())[0]
+        emit_value(Conv::from(options), &[self, kernel], Site::caller())
     }
 
     /// Rows of this table by integer indices, whose axes come first: `[V, ..]` and `[N, T]` give `[N, T, ..]`. Indices are
@@ -117,7 +113,7 @@ impl Value {
     #[track_caller]
     pub fn one_hot(self, size: impl Into<Dim>, dtype: DType) -> Value {
         if !self.is_failed() && !self.dtype().is_int() {
-            return crate::graph::fail("one_hot", Site::caller(), &[self], |at| {
+            return fail_value("one_hot", Site::caller(), &[self], |at| {
                 at.mismatch("the indices", "an integer type", self.ty(), "cast the indices to i64")
             });
         }

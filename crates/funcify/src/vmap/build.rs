@@ -3,8 +3,8 @@
 use super::ragged::refuse_outputs;
 use super::{Batched, inline};
 use crate::error::{Error, Place, Result, Site};
-use crate::graph::tracer::{self, BodyTrace};
-use crate::graph::{Graph, at_site, fail};
+use crate::graph::tracer::{self, BodyTrace, ClosedBody};
+use crate::graph::{Failed, Graph, Output, at_site, fail, fail_value};
 use crate::tree::{self, Named, Tree};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
@@ -130,7 +130,7 @@ impl VmapOptions {
             Some(_) => value.move_axis(0, self.out_axis),
             None => {
                 let error = bad_axis(at, name, self.out_axis, value.rank(), &value.ty());
-                fail(&at.op, at.site, &[value], |_| error)
+                fail_value(&at.op, at.site, &[value], |_| error)
             }
         }
     }
@@ -205,46 +205,27 @@ pub fn vmap<X: Tree, Y: Tree>(xs: X, body: impl FnOnce(X) -> Y) -> Y {
 pub fn vmap_with<X: Tree, Y: Tree>(options: VmapOptions, xs: X, body: impl FnOnce(X) -> Y) -> Y {
     let at = Place::new("vmap", Site::caller());
     let leaves = tree::leaves(&xs, "x");
-    match lanes(&at, &options, &leaves) {
-        Ok((size, values)) => {
-            trace_lanes(&at, &size, &values, xs, body, |name, result| options.place(&at, name, result, &size))
-        }
+    let (size, values) = match lanes(&at, &options, &leaves) {
+        Ok(lanes) => lanes,
         Err(refused) => {
             let (error, values) = *refused;
             // A leaf without a type comes of an earlier failure, which is the one that is reported.
-            if !leaves.iter().any(|(_, value)| value.is_failed()) {
-                fail(&at.op, at.site, &values, |_| error);
-            }
-            let ys = body(tree::rebuild(&xs, &vec![Value::failed(); leaves.len()]));
-            let count = tree::leaves(&ys, "y").len();
-            tree::rebuild(&ys, &vec![Value::failed(); count])
+            let earlier = tracer::check(&at.op, at.site, leaves.iter().map(|(_, value)| *value)).err();
+            let failed = Err(earlier.unwrap_or_else(|| fail(&at.op, at.site, &values, |_| error)));
+            return tree::rebuild_or_failed(&body(tree::rebuild_or_failed(&xs, failed.clone())), failed);
         }
-    }
-}
-
-/// Traces `body` on one lane of these leaves and runs it on all; `finish` is given each result with its name.
-pub(crate) fn trace_lanes<X: Tree, Y: Tree>(
-    at: &Place,
-    size: &Dim,
-    leaves: &[Batched],
-    xs: X,
-    body: impl FnOnce(X) -> Y,
-    finish: impl Fn(&str, Batched) -> Value,
-) -> Y {
-    let (closed, ys) = trace_lane(at, leaves, &xs, body);
-    let names = tree::leaves(&ys, "y");
-    let Some((graph, captures)) = closed else {
-        return tree::rebuild(&ys, &vec![Value::failed(); names.len()]);
     };
-    let mapped = leaves.iter().filter(|leaf| leaf.mapped).copied();
-    let inputs: Vec<Batched> = mapped.chain(captures.into_iter().map(Batched::unmapped)).collect();
-    at_site(at.site, || {
-        let results = inline(&graph, size, &inputs);
-        refuse_outputs(&graph, &at.op, at.site);
-        let results: Vec<Value> =
-            results.into_iter().zip(&names).map(|(result, (name, _))| finish(name, result)).collect();
-        tree::rebuild(&ys, &results)
-    })
+    let (closed, ys) = trace_lane(&at, &values, &xs, body);
+    let batched = closed.and_then(|ClosedBody { graph, captures }| {
+        let mapped = values.into_iter().filter(|leaf| leaf.mapped);
+        let inputs: Vec<Batched> = mapped.chain(captures.into_iter().map(Batched::unmapped)).collect();
+        at_site(at.site, || {
+            let results = inline(&graph, &size, &inputs)?.into_iter().zip(tree::leaves(&ys, "y"));
+            refuse_outputs(&graph, &at.op, at.site)?;
+            Ok(results.map(|(result, (name, _))| options.place(&at, &name, result, &size)).collect())
+        })
+    });
+    tree::rebuild_or_failed(&ys, batched)
 }
 
 /// Traces `body` on one lane of these leaves. Gives the graph, whose inputs are one lane of the mapped leaves and what
@@ -254,18 +235,21 @@ pub(crate) fn trace_lane<X: Tree, Y: Tree>(
     leaves: &[Batched],
     xs: &X,
     body: impl FnOnce(X) -> Y,
-) -> (Option<(Graph, Vec<Value>)>, Y) {
-    let names = tree::leaves(xs, "x").into_iter().map(|(name, _)| name);
-    let lane = |(name, leaf): (String, &Batched)| Some((name, leaf.value.ty().row().filter(|_| leaf.mapped)?));
-    let params: Vec<(String, TensorType)> = names.zip(leaves).filter_map(lane).collect();
+) -> (Result<ClosedBody, Failed>, Y) {
+    let (trace, arguments) = open_lane(at, leaves, &tree::leaves(xs, "x"));
+    let ys = body(tree::rebuild(xs, &arguments));
+    (trace.close(&tree::leaves(&ys, "y")), ys)
+}
+
+/// The trace of one lane, and the leaves as they are there.
+fn open_lane(at: &Place, leaves: &[Batched], names: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
+    let mapped = names.iter().zip(leaves).filter(|(_, leaf)| leaf.mapped);
+    let params: Vec<(String, TensorType)> =
+        mapped.map(|((name, _), leaf)| (name.clone(), leaf.value.row_type())).collect();
     let (trace, lanes) = BodyTrace::open(at, "", &params);
     let mut lanes = lanes.into_iter();
-    let arguments: Vec<Value> = (leaves.iter())
-        .map(|leaf| if leaf.mapped { lanes.next().unwrap_or_else(Value::failed) } else { leaf.value })
-        .collect();
-    let ys = body(tree::rebuild(xs, &arguments));
-    let closed = trace.close(&tree::leaves(&ys, "y"));
-    (closed.map(|closed| (closed.graph, closed.captures)), ys)
+    let argument = |leaf: &Batched| if leaf.mapped { lanes.next() } else { Some(leaf.value) };
+    (trace, leaves.iter().filter_map(argument).collect())
 }
 
 /// The number of lanes, and the leaves with their lanes in front; or the error and the leaves that it is about.
@@ -338,12 +322,12 @@ impl Graph {
                         }
                     });
                 }
-                let results = inline(self, &lanes, &values).into_iter().zip(self.outputs());
-                refuse_outputs(self, &at.op, at.site);
-                let place = |(result, output): (Batched, &crate::graph::Output)| {
+                let results = inline(self, &lanes, &values)?.into_iter().zip(self.outputs());
+                refuse_outputs(self, &at.op, at.site)?;
+                let place = |(result, output): (Batched, &Output)| {
                     (output.name.clone(), options.place(&at, &output.name, result, &lanes))
                 };
-                Named(results.map(place).collect())
+                Ok(Named(results.map(place).collect()))
             })
         })
     }

@@ -11,9 +11,9 @@ pub(crate) mod ragged;
 pub(crate) use build::trace_lane;
 pub use build::{InAxes, VmapOptions, vmap, vmap_with};
 
-use crate::error::Site;
-use crate::graph::tracer::{has_failed, keep_names, remove_size_by_lane};
-use crate::graph::{Graph, Replay, at_site, emit};
+use crate::error::{Result, Site};
+use crate::graph::tracer::{check, keep_names, remove_size_by_lane};
+use crate::graph::{Failed, Graph, Replay, at_site, emit, emit_value};
 use crate::ops::{Op, OpRules, Select};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
@@ -45,7 +45,7 @@ impl Batched {
 
     /// With one slice for each of `size` lanes along axis 0: repeated, if all share it.
     pub fn materialized(&self, size: &Dim) -> Value {
-        match self.mapped || self.value.is_failed() {
+        match self.mapped {
             true => self.value,
             false => self.value.broadcast_to(self.value.shape().with_inserted(0, size.clone())),
         }
@@ -66,13 +66,10 @@ pub(crate) fn lanes_type(ty: &TensorType, mapped: bool, size: &Dim) -> TensorTyp
 /// For each lane `yes` where the mask, a boolean a lane, is true, else `no`.
 pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -> Batched {
     let (yes, no) = (yes.materialized(size), no.materialized(size));
-    if mask.is_failed() || yes.is_failed() || no.is_failed() {
-        return Batched::mapped(Value::failed());
-    }
-    let mut dims = vec![Dim::from(1); yes.rank()];
-    dims[0] = size.clone();
+    let others = std::iter::repeat_n(Dim::from(1), yes.rank().saturating_sub(1));
+    let dims: Vec<Dim> = std::iter::once(size.clone()).chain(others).collect();
     let mask = mask.reshape(dims).broadcast_to(yes.shape());
-    Batched::mapped(emit(Select, &[mask, yes, no], Site::Unknown)[0])
+    Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
 /// A value of what only some lanes run: no derivative comes back from the others, where the program may be undefined.
@@ -86,32 +83,31 @@ pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
 
 /// Adds the nodes of `graph` to the open trace, for `size` lanes; gives its outputs. Nodes whose operands all lanes
 /// share are added as they are, nodes that no output needs are not.
-pub(crate) fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Vec<Batched> {
+pub(crate) fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let graph = &*graph.with_free_symbols();
     let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
         node.op.binds().for_each(remove_size_by_lane);
         let results = at_site(node.site, || match ragged::symbol_in(graph, node) {
-            _ if has_failed() || operands.iter().any(|operand| operand.value.is_failed()) => Vec::new(),
             None => batch_node(&node.op, size, &operands),
-            Some(symbol) => ragged::batch(graph, node, size, &operands).unwrap_or_else(|| {
-                ragged::refuse(node.op.name(), node.site, &symbol);
-                Vec::new()
-            }),
-        });
+            Some(symbol) => checked_all(&node.op, ragged::batch(graph, node, &symbol, size, &operands)?),
+        })?;
         keep_names(graph, node, results.iter().map(|result| result.value));
-        results
-    });
-    replayed.outputs(|| Batched::unmapped(Value::failed()))
+        Ok::<_, Failed>(results)
+    })?;
+    Ok(replayed.outputs()?)
 }
 
-/// Applies the rule of one op, if any operand has lanes. Nothing after a failure.
-fn batch_node(op: &Op, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
-    if has_failed() || operands.iter().any(|operand| operand.value.is_failed()) {
-        return Vec::new();
+/// Applies the rule of one op, if any operand has lanes. It is given values that have not failed, and gives such.
+fn batch_node(op: &Op, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+    let operands = checked_all(op, operands)?;
+    if operands.iter().all(|operand| !operand.mapped) {
+        let values: Vec<Value> = operands.iter().map(|operand| operand.value).collect();
+        return Ok(emit(op.clone(), &values)?.into_iter().map(Batched::unmapped).collect());
     }
-    if operands.iter().any(|operand| operand.mapped) {
-        return op.batch(size, operands);
-    }
-    let values: Vec<Value> = operands.iter().map(|operand| operand.value).collect();
-    emit(op.clone(), &values, Site::Unknown).into_iter().map(Batched::unmapped).collect()
+    checked_all(op, op.batch(size, operands)?)
+}
+
+/// Values of which none has failed.
+fn checked_all<V: AsRef<[Batched]>>(op: &Op, values: V) -> Result<V, Failed> {
+    check(op.name(), Site::Unknown, values.as_ref().iter().map(|value| value.value)).map(|()| values)
 }

@@ -11,13 +11,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{Batched, batch_node};
-use crate::error::{Error, Site};
+use super::{Batched, batch_node, checked_all};
+use crate::error::{Error, Result, Site};
 use crate::graph::tracer::{SizeByLane, sizes_by_lane};
-use crate::graph::{Graph, Node, Source, emit, fail};
+use crate::graph::{Failed, Graph, Node, Source, emit, emit_value, fail};
 use crate::host::HostTensor;
 use crate::ops::scan::{Scan, Start, Wanted};
-use crate::ops::{Attribute, Broadcast, Iota, Op, OpRules, Pad, Reduce, Reshape, Slice, Take};
+use crate::ops::{Attribute, Broadcast, Iota, Op, OpRules, Pad, Reduce, Reshape, Select, Slice, Take};
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, constant, iota, size};
 
@@ -27,7 +27,7 @@ pub(crate) fn symbol_of(dim: &Dim) -> Option<Symbol> {
     dim.symbols().into_iter().find(|symbol| sizes.iter().any(|size| size.symbol == **symbol)).cloned()
 }
 
-fn is_ragged(dim: &Dim) -> bool {
+pub(crate) fn is_ragged(dim: &Dim) -> bool {
     symbol_of(dim).is_some()
 }
 
@@ -99,15 +99,16 @@ fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
 }
 
 /// With `fill`, a scalar, in place of what is behind the first `own` positions along `axis`.
-fn masked(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Batched {
-    let value = value.materialized(lanes);
-    if value.is_failed() {
-        return Batched::mapped(value);
-    }
+fn masked(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Result<Batched, Failed> {
+    let value = value.materialized(lanes).checked()?;
     let shape = value.shape();
     let mask = along(below(own, &shape[axis + 1], lanes), axis, &shape);
-    let fill = fill.broadcast_to(&shape);
-    Batched::mapped(emit(crate::ops::Select, &[mask, value, fill], Site::Unknown)[0])
+    Ok(chosen(mask, value, fill.broadcast_to(&shape)))
+}
+
+/// For each element `yes` where the mask is true, else `no`; of one shape.
+fn chosen(mask: Value, yes: Value, no: Value) -> Batched {
+    Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
 fn zero(dtype: DType) -> Value {
@@ -116,24 +117,25 @@ fn zero(dtype: DType) -> Value {
 
 /// `rows` positions along `axis`, of which each lane's number `i` is number `i - offset` of the first `own` of the operand,
 /// and zero where that is none of them.
-pub(crate) fn shifted(value: Batched, axis: usize, rows: &Dim, offset: Batched, own: Batched, lanes: &Dim) -> Batched {
+pub(crate) fn shifted(
+    value: Batched,
+    axis: usize,
+    rows: &Dim,
+    offset: Batched,
+    own: Batched,
+    lanes: &Dim,
+) -> Result<Batched, Failed> {
     let dtype = value.value.dtype();
     // One more, so that there is something to take.
     let more = Op::from(Pad { axis, low: 0.into(), high: 1.into(), interior: 0 });
-    let longer = batch_node(&more, lanes, &[value, Batched::unmapped(zero(dtype))]);
-    let Some(longer) = longer.first().copied().filter(|longer| !longer.value.is_failed()) else {
-        return Batched::mapped(Value::failed());
-    };
+    let longer = batch_node(&more, lanes, &[value, Batched::unmapped(zero(dtype))])?[0];
     let shape = [lanes.clone(), rows.clone()];
     let spread = |of_lane: Batched| of_lane.materialized(lanes).unsqueeze(1).broadcast_to(shape.clone());
     let positions = iota(rows, DType::I64).broadcast_to(shape.clone()) - spread(offset);
     let is_own = positions.ge(0) & spread(own).gt(positions);
-    let taken = batch_node(&Take { axis }.into(), lanes, &[longer, Batched::mapped(positions)]);
-    let Some(taken) = taken.first().map(|taken| taken.materialized(lanes)).filter(|taken| !taken.is_failed()) else {
-        return Batched::mapped(Value::failed());
-    };
-    let mask = along(is_own, axis, &taken.shape());
-    Batched::mapped(emit(crate::ops::Select, &[mask, taken, zero(dtype).broadcast_to(taken.shape())], Site::Unknown)[0])
+    let taken = batch_node(&Take { axis }.into(), lanes, &[longer, Batched::mapped(positions)])?[0].materialized(lanes);
+    let mask = along(is_own, axis, &taken.checked()?.shape());
+    Ok(chosen(mask, taken, zero(dtype).broadcast_to(taken.shape())))
 }
 
 /// The symbol by which a node is ragged: in its attributes, its results, or in the bodies of a loop.
@@ -146,56 +148,59 @@ pub(super) fn symbol_in(graph: &Graph, node: &Node) -> Option<Symbol> {
     sizes_by_lane().into_iter().find(uses).map(|size| size.symbol)
 }
 
-/// The rule of a ragged node. `None` if it has none.
-pub(super) fn batch(graph: &Graph, node: &Node, lanes: &Dim, operands: &[Batched]) -> Option<Vec<Batched>> {
+/// The rule of a node that is ragged by this symbol. One that has none is refused.
+pub(super) fn batch(
+    graph: &Graph,
+    node: &Node,
+    symbol: &Symbol,
+    lanes: &Dim,
+    operands: &[Batched],
+) -> Result<Vec<Batched>, Failed> {
+    let operands = checked_all(&node.op, operands)?;
+    let refused = || refuse(node.op.name(), node.site, symbol);
+    let of_lanes = |dim: &Dim| of_lanes(dim).ok_or_else(refused);
+    let padded = |dim: &Dim| padded(dim).ok_or_else(refused);
     let types = Types {
         operands: node.inputs.iter().map(|input| graph.ty(*input)).collect(),
         results: node.outputs.iter().map(|output| graph.ty(*output)).collect(),
     };
     // ragged-c1
-    types.results.iter().map(|ty| padded_shape(&ty.shape)).collect::<Option<Vec<Shape>>>()?;
-    let plain = || Some(batch_node(&node.op, lanes, operands));
+    if types.results.iter().any(|ty| padded_shape(&ty.shape).is_none()) {
+        return Err(refused());
+    }
+    if let Some(op) = node.op.bodied() {
+        return if op.batches_ragged(&types) { node.op.batch(lanes, operands) } else { Err(refused()) };
+    }
+    let plain = || batch_node(&node.op, lanes, operands);
     match &node.op {
-        Op::Scan(scan) => types.have_rows(scan).then(|| node.op.batch(lanes, operands)),
-        Op::Switch(_) | Op::Call(_) => Some(node.op.batch(lanes, operands)),
-        Op::While(op) if op.bound.as_ref().is_none_or(|bound| !is_ragged(bound)) => {
-            Some(node.op.batch(lanes, operands))
-        }
-        Op::AssociativeScan(_) if !types.is_ragged_along(0, 0) => Some(node.op.batch(lanes, operands)),
         Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_) | Op::Predicate(_) => plain(),
         Op::Transpose(_) | Op::Polygamma(_) => plain(),
         Op::Size(op) => {
             let size = of_lanes(&op.dim)?;
-            Some(vec![Batched { value: size.value.cast(op.dtype), mapped: size.mapped }])
+            Ok(vec![Batched { value: size.value.cast(op.dtype), mapped: size.mapped }])
         }
-        Op::Iota(op) => Some(batch_node(&Iota { size: padded(&op.size)?, dtype: op.dtype }.into(), lanes, operands)),
+        Op::Iota(op) => batch_node(&Iota { size: padded(&op.size)?, dtype: op.dtype }.into(), lanes, operands),
         Op::Broadcast(op) => {
-            let op = Broadcast { shape: padded_shape(&op.shape)? };
-            let result = *batch_node(&op.into(), lanes, operands).first()?;
+            let op = Broadcast { shape: padded_shape(&op.shape).ok_or_else(refused)? };
+            let mut result = batch_node(&op.into(), lanes, operands)?[0];
             let is_constant = match graph.source(node.inputs[0]) {
                 Source::Node(source, _) => matches!(graph.node(source).op, Op::Constant(_)),
                 Source::Input(_) => false,
             };
-            if is_constant || result.value.is_failed() || !result.value.dtype().is_float() {
-                return Some(vec![result]);
+            if is_constant || !result.value.dtype().is_float() {
+                return Ok(vec![result]);
             }
             // ragged-c2
-            let ragged = (0..types.results[0].rank()).filter(|axis| is_ragged(&types.results[0].shape[*axis]));
-            let guard = |result: Batched, axis: usize| {
+            for axis in (0..types.results[0].rank()).filter(|axis| is_ragged(&types.results[0].shape[*axis])) {
                 let own = of_lanes(&types.results[0].shape[axis])?;
-                let value = result.materialized(lanes);
+                let value = result.materialized(lanes).checked()?;
                 let mask = along(below(own, &value.shape()[axis + 1], lanes), axis, &value.shape());
-                Some(Batched::mapped(emit(crate::ops::Select, &[mask, value, value.stop_gradient()], Site::Unknown)[0]))
-            };
-            let mut result = result;
-            for axis in ragged {
-                result = guard(result, axis)?;
+                result = chosen(mask, value, value.stop_gradient());
             }
-            Some(vec![result])
+            Ok(vec![result])
         }
-        Op::Reshape(op) => {
-            types.keeps_prefixes().then_some(())?;
-            Some(batch_node(&Reshape { shape: padded_shape(&op.shape)? }.into(), lanes, operands))
+        Op::Reshape(op) if types.keeps_prefixes() => {
+            batch_node(&Reshape { shape: padded_shape(&op.shape).ok_or_else(refused)? }.into(), lanes, operands)
         }
         Op::Slice(op) if op.step == 1 => {
             let (dim, rows) = (&types.operands[0].shape[op.axis], &types.results[0].shape[op.axis]);
@@ -204,14 +209,16 @@ pub(super) fn batch(graph: &Graph, node: &Node, lanes: &Dim, operands: &[Batched
             }
             // ragged-c3
             let is_there = proves(dim, &op.limit) && proves(&op.limit, &op.start) && proves(&op.start, &Dim::from(0));
-            is_there.then_some(())?;
+            if !is_there {
+                return Err(refused());
+            }
             let rows = padded(rows)?;
             if is_ragged(&op.start) {
                 let offset = of_lanes(&(Dim::from(0) - &op.start))?;
-                return Some(vec![shifted(operands[0], op.axis, &rows, offset, of_lanes(dim)?, lanes)]);
+                return Ok(vec![shifted(operands[0], op.axis, &rows, offset, of_lanes(dim)?, lanes)?]);
             }
             let op = Slice { limit: op.start.clone() + rows, ..op.clone() };
-            Some(batch_node(&op.into(), lanes, operands))
+            batch_node(&op.into(), lanes, operands)
         }
         Op::Pad(op) => {
             let dim = &types.operands[0].shape[op.axis];
@@ -219,10 +226,10 @@ pub(super) fn batch(graph: &Graph, node: &Node, lanes: &Dim, operands: &[Batched
                 return plain();
             }
             if op.interior > 0 || !is_zero(graph, node) {
-                return None;
+                return Err(refused());
             }
             let rows = padded(&types.results[0].shape[op.axis])?;
-            Some(vec![shifted(operands[0], op.axis, &rows, of_lanes(&op.low)?, of_lanes(dim)?, lanes)])
+            Ok(vec![shifted(operands[0], op.axis, &rows, of_lanes(&op.low)?, of_lanes(dim)?, lanes)?])
         }
         Op::Concat(op) => {
             let axis = op.axis;
@@ -235,29 +242,27 @@ pub(super) fn batch(graph: &Graph, node: &Node, lanes: &Dim, operands: &[Batched
             let mut all: Option<Batched> = None;
             for (operand, dim) in operands.iter().zip(dims) {
                 let next = start.clone() + dim;
-                let part = shifted(*operand, axis, &rows, of_lanes(&start)?, of_lanes(dim)?, lanes);
+                let part = shifted(*operand, axis, &rows, of_lanes(&start)?, of_lanes(dim)?, lanes)?;
                 all = Some(match all {
                     None => part,
-                    Some(before) if part.value.is_failed() || before.value.is_failed() => part,
                     Some(before) => {
-                        let shape = part.value.shape();
-                        let mask = along(below(of_lanes(&start)?, &rows, lanes), axis, &shape);
-                        Batched::mapped(emit(crate::ops::Select, &[mask, before.value, part.value], Site::Unknown)[0])
+                        let shape = part.value.checked()?.shape();
+                        chosen(along(below(of_lanes(&start)?, &rows, lanes), axis, &shape), before.value, part.value)
                     }
                 });
                 start = next;
             }
-            all.map(|all| vec![all])
+            Ok(all.into_iter().collect())
         }
         Op::Reduce(op) => {
             let mut operand = operands[0];
             for axis in op.axes.iter().copied().filter(|axis| types.is_ragged_along(0, *axis)) {
                 // What the reduction of nothing is.
                 let nothing = constant(HostTensor::zeros(operand.value.dtype(), &[0]));
-                let nothing = emit(Reduce { kind: op.kind, axes: vec![0] }, &[nothing], Site::Unknown)[0];
-                operand = masked(operand, axis, of_lanes(&types.operands[0].shape[axis])?, nothing, lanes);
+                let nothing = emit(Reduce { kind: op.kind, axes: vec![0] }, &[nothing])?[0];
+                operand = masked(operand, axis, of_lanes(&types.operands[0].shape[axis])?, nothing, lanes)?;
             }
-            Some(batch_node(&node.op, lanes, &[operand]))
+            batch_node(&node.op, lanes, &[operand])
         }
         Op::MatMul(_) => {
             let rank = types.operands[0].rank();
@@ -267,14 +272,16 @@ pub(super) fn batch(graph: &Graph, node: &Node, lanes: &Dim, operands: &[Batched
             }
             let own = of_lanes(inner)?;
             let zero = || zero(types.operands[0].dtype);
-            let left = masked(operands[0], rank - 1, own, zero(), lanes);
-            let right = masked(operands[1], rank - 2, own, zero(), lanes);
-            Some(batch_node(&node.op, lanes, &[left, right]))
+            let left = masked(operands[0], rank - 1, own, zero(), lanes)?;
+            let right = masked(operands[1], rank - 2, own, zero(), lanes)?;
+            batch_node(&node.op, lanes, &[left, right])
         }
-        Op::Take(_) | Op::Gather(_) | Op::Sort(_) | Op::Cumulative(_) | Op::Reverse(_) | Op::ArgMax(_) => {
-            types.works_on_whole_axes(&node.op).then(plain)?
+        Op::Take(_) | Op::Gather(_) | Op::Sort(_) | Op::Cumulative(_) | Op::Reverse(_) | Op::ArgMax(_)
+            if types.works_on_whole_axes(&node.op) =>
+        {
+            plain()
         }
-        _ => None,
+        _ => Err(refused()),
     }
 }
 
@@ -286,18 +293,18 @@ fn is_zero(graph: &Graph, node: &Node) -> bool {
 }
 
 /// The types of a node in one lane.
-struct Types<'a> {
+pub(crate) struct Types<'a> {
     operands: Vec<&'a TensorType>,
     results: Vec<&'a TensorType>,
 }
 
 impl Types<'_> {
-    fn is_ragged_along(&self, operand: usize, axis: usize) -> bool {
+    pub(crate) fn is_ragged_along(&self, operand: usize, axis: usize) -> bool {
         self.operands[operand].shape.dims().get(axis).is_some_and(is_ragged)
     }
 
     /// ragged-c3: whether ragged sequences and buffers have the rows that the steps of each lane touch.
-    fn have_rows(&self, scan: &Scan) -> bool {
+    pub(crate) fn have_rows(&self, scan: &Scan) -> bool {
         let places = scan.operands();
         let has = |operand: usize, reach: usize| {
             let rows = &self.operands[operand].shape[0];
@@ -342,8 +349,8 @@ impl Types<'_> {
     }
 }
 
-/// Remembers that what has a size that differs between lanes is refused.
-pub(crate) fn refuse(op: &str, site: Site, symbol: &Symbol) {
+/// Refuses what has a size that differs between lanes.
+pub(crate) fn refuse(op: &str, site: Site, symbol: &Symbol) -> Failed {
     fail(op, site, &[], |at| Error::StepCount {
         at: at.boxed(),
         reason: format!(
@@ -353,11 +360,11 @@ pub(crate) fn refuse(op: &str, site: Site, symbol: &Symbol) {
             "reduce it over that axis, keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed \
               size"
                 .into(),
-    });
+    })
 }
 
 /// Refuses ragged outputs: lanes of one tensor have one size.
-pub(crate) fn refuse_outputs(graph: &Graph, op: &str, site: Site) {
+pub(crate) fn refuse_outputs(graph: &Graph, op: &str, site: Site) -> Result<(), Failed> {
     for output in graph.outputs() {
         let dims = graph.ty(output.value).shape.dims();
         if let Some(symbol) = dims.iter().find_map(symbol_of) {
@@ -365,7 +372,8 @@ pub(crate) fn refuse_outputs(graph: &Graph, op: &str, site: Site) {
                 Source::Node(node, _) if graph.node(node).site != Site::Unknown => graph.node(node).site,
                 _ => site,
             };
-            return refuse(op, site, &symbol);
+            return Err(refuse(op, site, &symbol));
         }
     }
+    Ok(())
 }

@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, batch_elementwise};
+use funcify::error::Place;
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
 use funcify::vmap::Batched;
-use funcify::{Cancellation, Dim, HostTensor, Place, Result, TensorType, Value, apply, custom_op};
+use funcify::{Cancellation, Dim, HostTensor, Result, TensorType, Value, apply, custom_op};
 
 thread_local! {
     /// The handle, and how many times the op still runs.
@@ -43,7 +44,7 @@ impl CustomOp for Stopper {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(Custom::new(Stopper), size, operands)
     }
 }

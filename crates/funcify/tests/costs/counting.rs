@@ -30,13 +30,13 @@ impl Drop for Bytes {
     }
 }
 
-/// What was asked since the last [`Counting::taken`].
+/// What was asked since the last [`Counting::take`].
 #[derive(Default)]
 struct Counts {
     kernels: Mutex<BTreeMap<&'static str, usize>>,
     uploads: AtomicUsize,
     stacked: AtomicUsize,
-    /// The bytes of all tensors that are held, and the most that were since the last [`Counting::taken`].
+    /// The bytes of all tensors that are held, and the most that were since the last [`Counting::take`].
     held: AtomicUsize,
     peak: AtomicUsize,
 }
@@ -52,7 +52,7 @@ impl Counting {
     }
 
     /// How often the kernel of each op ran since the last time.
-    fn taken(&self) -> BTreeMap<&'static str, usize> {
+    fn take(&self) -> BTreeMap<&'static str, usize> {
         std::mem::take(&mut *self.0.kernels.lock().unwrap())
     }
 }
@@ -145,7 +145,7 @@ impl Cost {
         let options = CompileOptions { strategy, rewrites, ..CompileOptions::default() };
         let function = Function::compile_with(graph, &backend, options).unwrap();
         function.call_host(arguments).unwrap();
-        backend.taken();
+        backend.take();
         let read = |count: &AtomicUsize| count.swap(0, Ordering::Relaxed);
         for counter in [&backend.0.uploads, &backend.0.stacked, &backend.0.peak] {
             read(counter);
@@ -153,7 +153,7 @@ impl Cost {
         let before = backend.0.held.load(Ordering::Relaxed);
         function.call_host(arguments).unwrap();
         Cost {
-            kernels: backend.taken(),
+            kernels: backend.take(),
             uploads: read(&backend.0.uploads),
             stacked: read(&backend.0.stacked),
             peak: read(&backend.0.peak) - before,

@@ -36,7 +36,7 @@ fn ops(graph: &Graph) -> usize {
 
 /// How often an op stands in a graph and in the bodies in it.
 fn count(graph: &Graph, op: &str) -> usize {
-    let of_node = |node: &funcify::Node| {
+    let of_node = |node: &funcify::graph::Node| {
         usize::from(node.op.name() == op) + node.op.bodies().into_iter().map(|body| count(body, op)).sum::<usize>()
     };
     graph.nodes().iter().map(of_node).sum()
@@ -271,7 +271,7 @@ fn a_gradient_has_what_is_asked_for_alone() {
     assert_eq!(count(&ops("xs"), "cos"), 1);
 }
 
-/// Six additions of halves for 64 elements, and five to spread them.
+/// Six additions in the up-sweep of 64 elements, and five in the down-sweep.
 #[test]
 fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = Graph::build("model", |g| associative_scan(g.input("xs", "f64[T]"), |a, b| a + b)).unwrap();
@@ -279,7 +279,7 @@ fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     assert_eq!([added(64), added(128), added(1024)], [11, 13, 19]);
 }
 
-/// Of the products of each scan, those of the factors alone are no results: they are made for pairs, and not spread.
+/// Of the products of each scan, those of the factors alone are no results: they are in the up-sweep alone.
 #[test]
 fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = Graph::build("model", |g| {
@@ -397,8 +397,8 @@ fn derivatives_have_a_few_times_the_ops_of_their_program() {
     let first = graph.grad("w", GradOptions::new()).unwrap();
     let second = first.grad("w", GradOptions::new()).unwrap();
     let lanes = first.vmap("B", VmapOptions::new().in_axes([("xs", 0)])).unwrap();
-    let found = [&graph, &first, &second, &lanes].map(ops);
-    assert!(found.iter().zip([4, 18, 60, 29]).all(|(found, most)| *found <= most), "{found:?}");
+    let counts = [&graph, &first, &second, &lanes].map(ops);
+    assert!(counts.iter().zip([4, 18, 60, 29]).all(|(count, most)| *count <= most), "{counts:?}");
 }
 
 /// What is not needed any more is given back: the most that a call holds does not grow with its ops and steps.
@@ -422,9 +422,9 @@ fn tensors_are_held_no_longer_than_they_are_needed() {
     assert_eq!(carried(5).peak, carried(50).peak);
 }
 
-/// The last two rows of a state, and the gradient of the last two steps: what is kept does not grow with the steps.
+/// The last two rows of a state, and the gradient of the last two steps: what is held does not grow with the steps.
 #[test]
-fn rows_that_nothing_reads_are_not_kept() {
+fn rows_that_nothing_reads_are_not_held() {
     let peak = |truncate: Option<usize>, steps: usize| {
         let graph = Graph::build("model", |g| {
             let (x, w) = (g.input("x", "f64[1000]"), g.input("w", "f64[]"));

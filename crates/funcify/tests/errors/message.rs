@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use funcify::{Builder, Error, Graph, Site, Tree};
+use funcify::error::Site;
+use funcify::{Builder, Error, Graph, Tree};
 
 /// Asserts that something was refused with the message in `errors/<name>.txt`, in which the user's line is `<site>`.
 #[track_caller]

@@ -1,4 +1,4 @@
-//! A backend that converts loops and one op.
+//! A backend that has lowering rules of loops and one op.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! An op from another crate without rules for derivatives.
 
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext};
+use funcify::error::Place;
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed};
 use funcify::vmap::Batched;
-use funcify::{Dim, HostTensor, Place, Result, TensorType, Value, apply, custom_op};
+use funcify::{Dim, HostTensor, Result, TensorType, Value, apply, custom_op};
 
 #[derive(Debug)]
 struct Opaque;
@@ -28,7 +29,7 @@ impl CustomOp for Opaque {
         Attributes::new()
     }
 
-    fn batch(&self, _: &Dim, operands: &[Batched]) -> Vec<Batched> {
-        operands.to_vec()
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        Ok(operands.to_vec())
     }
 }

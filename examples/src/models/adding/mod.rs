@@ -4,7 +4,7 @@
 //! sum of the two marked numbers, and who always answers 1 has a mean squared error of 1/6 (Hochreiter and Schmidhuber,
 //! Long Short-Term Memory, 1997, experiment 4; one marker in each half as in Le, Jaitly and Hinton 2015). The model: a map
 //! of each row to features, a state space layer, and a map of its last output, `[B,T,2] -> [B,T,H] -> [B,T,H] -> [B]`, of
-//! f32. All that is known of the marked numbers at the end is in the layer's complex states.
+//! f32. All that is left of the marked numbers at the end is in the layer's complex states.
 
 mod burn;
 mod candle;

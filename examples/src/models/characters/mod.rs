@@ -11,7 +11,7 @@ mod candle;
 use std::cell::OnceCell;
 
 use anyhow::{Result, ensure};
-use funcify::{DType, Graph, Value, constant, full, scan, while_loop};
+use funcify::prelude::*;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};

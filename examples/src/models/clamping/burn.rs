@@ -3,7 +3,7 @@
 use anyhow::Result;
 use burn::module::{Module, Param};
 use burn::tensor::{Bool, Device, Tensor};
-use funcify::{DType, Graph, TensorType, Value, cond, constant, select};
+use funcify::prelude::*;
 use funcify_burn::Differentiable;
 
 use super::{BATCH, Curve, Guard, LARGEST, LENGTH, Readings, START};

@@ -2,7 +2,7 @@
 //!
 //! A time-kill curve with regrowth: an antibiotic kills most bacteria, and a few that resist it grow. What is read is the
 //! logarithm of how many there are, `ln N(t) = ln(exp(s - k t) + exp(r - g (12 - t)))`, in 12 hours, with noise; fitted are
-//! `s, k, r, g` (f32 `[4]`). Some times are in milliseconds instead of hours, so that `exp` overflows; some readings failed,
+//! `s, k, r, g` (f32 `[4]`). Some times are in milliseconds, not in hours, so that `exp` overflows; some readings failed,
 //! and are NaN.
 //!
 //! One such reading ruins all weights: the loss is not finite, nor are its gradients. The mask
@@ -64,7 +64,7 @@ impl Readings {
         Ok(Readings { random: StdRng::seed_from_u64(3), noise: Normal::new(0.0, NOISE)?, invalid: 0 })
     }
 
-    /// A batch: times, and logarithms of how many bacteria were found.
+    /// A batch: times, and logarithms of how many bacteria were counted.
     fn batch(&mut self) -> (Vec<f32>, Vec<f32>) {
         let [s, k, r, g] = TRUE;
         let mut is_invalid = false;

@@ -53,7 +53,7 @@ impl Model {
         let count = tokens / chunk;
         let chunks = (xs.reshape([count, chunk, width]), next.reshape([count, chunk]));
         let zero = Tensor::<1>::zeros([1], &self.device);
-        // Of a chunk nothing is kept.
+        // Of a chunk nothing is saved.
         let scan = Scan::new().policy(CheckpointPolicy::Recompute);
         let (sum, ()) = scan.run(&self.adam.module.output, zero, chunks, |output, sum, (xs, next)| {
             (sum + cross_entropy(output.forward(xs), next), ())

@@ -99,11 +99,15 @@ fn learn<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>)
     ensure!(loss < 0.5 * entropy, "the model has not learnt what follows what");
 
     let frequent: Vec<u32> = (0..run.pick(50, 200)).collect();
-    let found = model.predict(&frequent)?;
-    let right = found.iter().zip(&text.next).filter(|(found, next)| found == next).count();
+    let predicted = model.predict(&frequent)?;
+    let right = predicted.iter().zip(&text.next).filter(|(predicted, next)| predicted == next).count();
     let share: f64 = frequencies[..frequent.len()].iter().sum();
-    println!("  right after {right} of the {} most frequent tokens, {:.0}% of the text", found.len(), 100.0 * share);
-    ensure!(right * 100 >= found.len() * 95, "the model should know what follows a frequent token");
+    println!(
+        "  right after {right} of the {} most frequent tokens, {:.0}% of the text",
+        predicted.len(),
+        100.0 * share
+    );
+    ensure!(right * 100 >= predicted.len() * 95, "the model should know what follows a frequent token");
     Ok(())
 }
 

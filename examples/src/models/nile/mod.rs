@@ -9,8 +9,7 @@ mod burn;
 mod candle;
 
 use anyhow::{Result, ensure};
-use funcify::dispatch::Function;
-use funcify::{DType, Graph, HostTensor, TensorType, Value, scan};
+use funcify::prelude::*;
 use funcify_candle::Candle;
 
 use crate::training::{Loop, Schedule, Training, train};

@@ -5,82 +5,82 @@ use burn_ir::{BaseOperationIr, CreationOpIr};
 use funcify::ops::ScatterMode;
 use funcify::{DType, Value, concat, constant, full, select};
 
-use super::{Known, Row, dtype_of, is_bool, number, one, shape, sizes};
+use super::{Env, Row, dtype_of, is_bool, number, one, shape, sizes};
 
-pub(super) fn row(known: &Known, op: &BaseOperationIr) -> Row {
+pub(super) fn row(env: &Env, op: &BaseOperationIr) -> Row {
     use BaseOperationIr as Op;
     one(match op {
-        Op::Reshape(op) => known.get(&op.input)?.reshape(shape(&op.out)),
-        Op::Expand(op) => known.get(&op.input)?.broadcast_to(shape(&op.out)),
+        Op::Reshape(op) => env.get(&op.input)?.reshape(shape(&op.out)),
+        Op::Expand(op) => env.get(&op.input)?.broadcast_to(shape(&op.out)),
         Op::SwapDims(op) => {
-            let x = known.get(&op.input)?;
+            let x = env.get(&op.input)?;
             let mut axes: Vec<usize> = (0..x.rank()).collect();
             axes.swap(op.dim1, op.dim2);
             x.transpose(axes)
         }
-        Op::Permute(op) => known.get(&op.input)?.transpose(op.axes.clone()),
-        Op::Flip(op) => op.axes.iter().fold(known.get(&op.input)?, |x, axis| x.reverse(*axis as i64)),
-        Op::Slice(op) => sliced(known.get(&op.tensor)?, &op.ranges, sizes(&op.tensor)),
+        Op::Permute(op) => env.get(&op.input)?.transpose(op.axes.clone()),
+        Op::Flip(op) => op.axes.iter().fold(env.get(&op.input)?, |x, axis| x.reverse(*axis as i64)),
+        Op::Slice(op) => sliced(env.get(&op.tensor)?, &op.ranges, sizes(&op.tensor)),
         Op::SliceAssign(op) => {
             if op.ranges.iter().any(|range| range.step != 1) {
                 return None;
             }
-            let (x, part) = (known.get(&op.tensor)?, known.get(&op.value)?);
+            let (x, part) = (env.get(&op.tensor)?, env.get(&op.value)?);
             assigned(x, &op.ranges, sizes(&op.tensor), 0, part)
         }
-        Op::Select(op) => known.get(&op.tensor)?.take(op.dim as i64, known.get(&op.indices)?),
+        Op::Select(op) => env.get(&op.tensor)?.take(op.dim as i64, env.get(&op.indices)?),
         Op::SelectAssign(op) => {
-            let (x, value) = (known.get(&op.tensor)?, known.get(&op.value)?);
+            let (x, value) = (env.get(&op.tensor)?, env.get(&op.value)?);
             let mut along = vec![1; sizes(&op.tensor).len()];
             along[op.dim] = sizes(&op.indices)[0];
-            let indices = known.get(&op.indices)?.reshape(along.as_slice()).broadcast_to(shape(&op.value));
+            let indices = env.get(&op.indices)?.reshape(along.as_slice()).broadcast_to(shape(&op.value));
             scattered(x, op.dim, indices, value, op.update)?
         }
-        Op::Gather(op) => known.get(&op.tensor)?.gather(op.dim as i64, known.get(&op.indices)?),
+        Op::Gather(op) => env.get(&op.tensor)?.gather(op.dim as i64, env.get(&op.indices)?),
         Op::Scatter(op) => {
-            let (x, indices, value) = (known.get(&op.tensor)?, known.get(&op.indices)?, known.get(&op.value)?);
+            let (x, indices, value) = (env.get(&op.tensor)?, env.get(&op.indices)?, env.get(&op.value)?);
             scattered(x, op.dim, indices, value, op.update)?
         }
-        Op::MaskWhere(op) => select(known.get(&op.mask)?, known.get(&op.value)?, known.get(&op.tensor)?),
+        Op::MaskWhere(op) => select(env.get(&op.mask)?, env.get(&op.value)?, env.get(&op.tensor)?),
         Op::MaskFill(op) => {
-            let x = known.get(&op.tensor)?;
-            select(known.get(&op.mask)?, number(&op.value, x), x)
+            let x = env.get(&op.tensor)?;
+            select(env.get(&op.mask)?, number(&op.value, x), x)
         }
         Op::Equal(op) => {
-            let (x, y) = known.pair(&op.lhs, &op.rhs)?;
+            let (x, y) = env.pair(&op.lhs, &op.rhs)?;
             if is_bool(x) { !(x ^ y) } else { x.eq(y) }
         }
         Op::NotEqual(op) => {
-            let (x, y) = known.pair(&op.lhs, &op.rhs)?;
+            let (x, y) = env.pair(&op.lhs, &op.rhs)?;
             if is_bool(x) { x ^ y } else { x.ne(y) }
         }
         Op::EqualElem(op) => {
-            let x = known.get(&op.lhs)?;
+            let x = env.get(&op.lhs)?;
             if is_bool(x) { !(x ^ number(&op.rhs, x)) } else { x.eq(number(&op.rhs, x)) }
         }
         Op::NotEqualElem(op) => {
-            let x = known.get(&op.lhs)?;
+            let x = env.get(&op.lhs)?;
             if is_bool(x) { x ^ number(&op.rhs, x) } else { x.ne(number(&op.rhs, x)) }
         }
-        Op::RepeatDim(op) if op.times > 0 => concat(&vec![known.get(&op.tensor)?; op.times], op.dim as i64),
+        Op::RepeatDim(op) if op.times > 0 => concat(&vec![env.get(&op.tensor)?; op.times], op.dim as i64),
         Op::Cat(op) => {
-            let parts = op.tensors.iter().map(|tensor| known.get(tensor)).collect::<Option<Vec<Value>>>()?;
+            let parts = op.tensors.iter().map(|tensor| env.get(tensor)).collect::<Option<Vec<Value>>>()?;
             concat(&parts, op.dim as i64)
         }
-        Op::Cast(op) => known.get(&op.input)?.cast(dtype_of(&op.out)?),
+        Op::Cast(op) => env.get(&op.input)?.cast(dtype_of(&op.out)?),
         Op::Unfold(op) => {
             let size = sizes(&op.input)[op.dim];
             let starts = (0..size.checked_sub(op.size)? + 1).step_by(op.step.max(1));
             let positions = starts.clone().flat_map(|start| (start..start + op.size).map(|it| it as i64)).collect();
             let positions = funcify::HostTensor::from_vec(positions, [starts.len(), op.size])?;
-            known.get(&op.input)?.take(op.dim as i64, constant(positions)).move_axis(op.dim as i64 + 1, -1)
+            env.get(&op.input)?.take(op.dim as i64, constant(positions)).move_axis(op.dim as i64 + 1, -1)
         }
         Op::Empty(op) | Op::Zeros(op) => filled(op, 0.0)?,
         Op::Ones(op) => filled(op, 1.0)?,
-        Op::All(op) => known.get(&op.input)?.all(..).reshape(shape(&op.out)),
-        Op::Any(op) => known.get(&op.input)?.any(..).reshape(shape(&op.out)),
-        Op::AllDim(op) => known.get(&op.input)?.all(op.axis as i64).reshape(shape(&op.out)),
-        Op::AnyDim(op) => known.get(&op.input)?.any(op.axis as i64).reshape(shape(&op.out)),
+        Op::All(op) => env.get(&op.input)?.all(..).reshape(shape(&op.out)),
+        Op::Any(op) => env.get(&op.input)?.any(..).reshape(shape(&op.out)),
+        Op::AllDim(op) => env.get(&op.input)?.all(op.axis as i64).reshape(shape(&op.out)),
+        Op::AnyDim(op) => env.get(&op.input)?.any(op.axis as i64).reshape(shape(&op.out)),
         Op::RepeatDim(_) | Op::ScatterNd(_) | Op::GatherNd(_) => return None,
     })
 }

@@ -23,8 +23,8 @@ use crate::data;
 /// What an op's row gives: the values of its results; `None` if there is no row.
 type Row = Option<Vec<Value>>;
 
-/// The values of the tensors that are known.
-struct Known {
+/// The environment: the values of the tensors that were recorded so far, by their numbers.
+struct Env {
     values: RefCell<HashMap<u64, Value>>,
 }
 
@@ -33,18 +33,18 @@ struct Known {
 /// # Errors
 /// `Unsupported` for an op that has no row, with its name.
 pub(crate) fn import(at: &Place, record: &Record, inputs: &[Value]) -> Result<Vec<Value>> {
-    let known = Known { values: RefCell::new((0..).zip(inputs.iter().copied()).collect()) };
+    let env = Env { values: RefCell::new((0..).zip(inputs.iter().copied()).collect()) };
     for (number, data) in &record.constants {
         let dtype = crate::dtypes::named(data.dtype());
         let host = dtype.map(|dtype| data::host(data.clone(), dtype, data.shape().as_slice()));
         let host = host.transpose().map_err(|error| unsupported(at, "a constant", &error.to_string(), ""))?;
         if let Some(host) = host {
-            known.values.borrow_mut().insert(*number, constant(host));
+            env.values.borrow_mut().insert(*number, constant(host));
         }
     }
-    known.add(at, &record.ops)?;
+    env.add(at, &record.ops)?;
     let missing = || unsupported(at, "the closure", "a result of it was not recorded", "return what it computes");
-    record.outputs.iter().map(|id| known.of(*id).ok_or_else(missing)).collect()
+    record.outputs.iter().map(|id| env.of(*id).ok_or_else(missing)).collect()
 }
 
 fn no_row(at: &Place, op: &OperationIr) -> funcify::Error {
@@ -59,7 +59,7 @@ fn no_row(at: &Place, op: &OperationIr) -> funcify::Error {
     unsupported(at, &format!("Burn's op `{name}`"), reason, fix)
 }
 
-impl Known {
+impl Env {
     /// Adds these ops.
     fn add(&self, at: &Place, ops: &[OperationIr]) -> Result<()> {
         let mut next = 0;

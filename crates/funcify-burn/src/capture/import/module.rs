@@ -5,28 +5,28 @@ use funcify::ops::ConvOptions;
 use funcify::{DType, Shape, Value, full, iota, select};
 
 use super::numeric::at_least;
-use super::{Known, Row, float_of, number, one, shape, sizes};
+use super::{Env, Row, float_of, number, one, shape, sizes};
 
-pub(super) fn row(known: &Known, op: &ModuleOperationIr) -> Row {
+pub(super) fn row(env: &Env, op: &ModuleOperationIr) -> Row {
     use ModuleOperationIr as Op;
     one(match op {
-        Op::Embedding(op) => known.get(&op.weights)?.take(0, known.get(&op.indices)?),
+        Op::Embedding(op) => env.get(&op.weights)?.take(0, env.get(&op.indices)?),
         Op::Linear(op) => {
-            let x = known.get(&op.x)?.matmul(known.get(&op.weight)?);
-            added(x, op.bias.as_ref().map(|bias| known.get(bias)))?
+            let x = env.get(&op.x)?.matmul(env.get(&op.weight)?);
+            added(x, op.bias.as_ref().map(|bias| env.get(bias)))?
         }
         Op::LayerNorm(op) => {
-            let x = known.get(&op.input)?;
+            let x = env.get(&op.input)?;
             let centred = x - x.mean(-1).unsqueeze(-1);
             let variance = centred.square().mean(-1).unsqueeze(-1);
-            let scaled = centred / (variance + number(&op.epsilon, x)).sqrt() * known.get(&op.gamma)?;
-            added(scaled, op.beta.as_ref().map(|beta| known.get(beta)))?
+            let scaled = centred / (variance + number(&op.epsilon, x)).sqrt() * env.get(&op.gamma)?;
+            added(scaled, op.beta.as_ref().map(|beta| env.get(beta)))?
         }
         Op::BatchNorm(op) => {
-            let x = known.get(&op.x)?;
+            let x = env.get(&op.x)?;
             let mut channels = vec![1; sizes(&op.x).len()];
             *channels.get_mut(1)? = *sizes(&op.x).get(1)?;
-            let of = |tensor: &TensorIr| known.get(tensor).map(|value| value.reshape(channels.as_slice()));
+            let of = |tensor: &TensorIr| env.get(tensor).map(|value| value.reshape(channels.as_slice()));
             let deviation = (of(&op.variance)? + number(&op.epsilon, x)).sqrt();
             (x - of(&op.mean)?) / deviation * of(&op.gamma)? + of(&op.beta)?
         }
@@ -38,8 +38,8 @@ pub(super) fn row(known: &Known, op: &ModuleOperationIr) -> Row {
                 groups: op.options.groups,
                 ..ConvOptions::default()
             };
-            let x = known.get(&op.x)?.conv(known.get(&op.weight)?, options);
-            added(x, op.bias.as_ref().map(|bias| known.get(bias).map(|bias| bias.unsqueeze(1))))?
+            let x = env.get(&op.x)?.conv(env.get(&op.weight)?, options);
+            added(x, op.bias.as_ref().map(|bias| env.get(bias).map(|bias| bias.unsqueeze(1))))?
         }
         Op::Conv2d(op) => {
             let options = ConvOptions {
@@ -49,11 +49,11 @@ pub(super) fn row(known: &Known, op: &ModuleOperationIr) -> Row {
                 groups: op.options.groups,
                 ..ConvOptions::default()
             };
-            let x = known.get(&op.x)?.conv(known.get(&op.weight)?, options);
-            let bias = |bias: &TensorIr| known.get(bias).map(|bias| bias.unsqueeze(1).unsqueeze(2));
+            let x = env.get(&op.x)?.conv(env.get(&op.weight)?, options);
+            let bias = |bias: &TensorIr| env.get(bias).map(|bias| bias.unsqueeze(1).unsqueeze(2));
             added(x, op.bias.as_ref().map(bias))?
         }
-        Op::Attention(op) => attention(known, op)?,
+        Op::Attention(op) => attention(env, op)?,
         _ => return None,
     })
 }
@@ -67,8 +67,8 @@ fn added(x: Value, bias: Option<Option<Value>>) -> Option<Value> {
 }
 
 /// Burn's `attention_fallback`: scores, a soft cap, masks, a bias, a softmax whose rows may be masked whole.
-fn attention(known: &Known, op: &AttentionOpIr) -> Option<Value> {
-    let (query, key, value) = (known.get(&op.query)?, known.get(&op.key)?, known.get(&op.value)?);
+fn attention(env: &Env, op: &AttentionOpIr) -> Option<Value> {
+    let (query, key, value) = (env.get(&op.query)?, env.get(&op.key)?, env.get(&op.value)?);
     let width = *sizes(&op.query).last()? as f64;
     let scale = op.options.scale.as_ref().map_or(1.0 / width.sqrt(), float_of);
     let mut scores = query.matmul(key.t()) * scale;
@@ -76,7 +76,7 @@ fn attention(known: &Known, op: &AttentionOpIr) -> Option<Value> {
         scores = (scores / cap).tanh() * cap;
     }
     if let Some(mask) = &op.mask {
-        scores = select(known.get(mask)?, f64::NEG_INFINITY, scores);
+        scores = select(env.get(mask)?, f64::NEG_INFINITY, scores);
     }
     if op.options.is_causal {
         let (rows, columns) = (scores.dim(-2), scores.dim(-1));
@@ -84,7 +84,7 @@ fn attention(known: &Known, op: &AttentionOpIr) -> Option<Value> {
         scores = select(is_later, f64::NEG_INFINITY, scores);
     }
     if let Some(bias) = &op.attn_bias {
-        scores = scores + known.get(bias)?;
+        scores = scores + env.get(bias)?;
     }
     let (lowest, least) = match scores.dtype() {
         DType::F64 => (f64::MIN, f64::MIN_POSITIVE),

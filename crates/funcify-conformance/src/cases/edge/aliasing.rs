@@ -19,7 +19,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// 82. One fresh value into two carries: the next step sees two independent ones.
+/// One fresh value into two carries: the next step sees two independent ones.
 fn one_fresh_value_into_two_carries() -> Result<Case, String> {
     let program = |g: &Builder| {
         let zero = g.input("zero", "f32[2]");
@@ -38,7 +38,7 @@ fn one_fresh_value_into_two_carries() -> Result<Case, String> {
     gives("one_fresh_value_into_two_carries", program, inputs, expected)
 }
 
-/// 82. One fresh value into two states, a carry, a full buffer twice, and the ys twice.
+/// One fresh value into two states, a carry, a full buffer twice, and the ys twice.
 fn one_fresh_value_into_every_kind() -> Result<Case, String> {
     let program = |g: &Builder| {
         let zero = g.input("zero", "f32[]");
@@ -70,7 +70,7 @@ fn one_fresh_value_into_every_kind() -> Result<Case, String> {
     gives("one_fresh_value_into_every_kind", program, inputs, expected)
 }
 
-/// 82. One initial value of two states and a carry, which is a result too: each goes its own way.
+/// One initial value of two states and a carry, which is a result too: each goes its own way.
 fn one_initial_value_of_several_states() -> Result<Case, String> {
     let program = |g: &Builder| {
         let init = g.input("init", "f32[2]");
@@ -93,7 +93,7 @@ fn one_initial_value_of_several_states() -> Result<Case, String> {
     gives("one_initial_value_of_several_states", program, [row([5f32, 7.])], expected)
 }
 
-/// 82. One tensor as two full buffers and as a sequence: the writes into one are seen in no other.
+/// One tensor as two full buffers and as a sequence: the writes into one are seen in no other.
 fn one_buffer_as_operand_twice() -> Result<Case, String> {
     let program = |g: &Builder| {
         let rows = g.input("rows", "f32[4]");
@@ -118,7 +118,7 @@ fn one_buffer_as_operand_twice() -> Result<Case, String> {
     gives("one_buffer_as_operand_twice", program, [row([1f32, 2., 3., 4.])], expected)
 }
 
-/// 83. A body that returns a row of a sequence, a captured value and its carry as they are.
+/// A body that returns a row of a sequence, a captured value and its carry as they are.
 fn echoes_of_a_sequence_a_capture_and_a_carry() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (xs, w) = (g.input("xs", "f32[3,2]"), g.input("w", "f32[2]"));
@@ -138,7 +138,7 @@ fn echoes_of_a_sequence_a_capture_and_a_carry() -> Result<Case, String> {
     gives("echoes_of_a_sequence_a_capture_and_a_carry", program, inputs, expected)
 }
 
-/// 83. A captured value and a row of a sequence as the next states.
+/// A captured value and a row of a sequence as the next states.
 fn echo_of_a_capture_as_state() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (xs, w, zero) = (g.input("xs", "f32[T]"), g.input("w", "f32[]"), g.input("zero", "f32[]"));
@@ -165,22 +165,25 @@ fn echo_of_a_capture_as_state() -> Result<Case, String> {
     gives("echo_of_a_capture_as_state", program, inputs, expected)
 }
 
-/// 83. A carry and a state that the body returns as they are, beside one that changes.
+/// A carry and a state that the body returns as they are, beside one that changes.
 fn body_that_returns_its_carry_unchanged() -> Result<Case, String> {
     let program = |g: &Builder| {
         let init = g.input("init", "f32[2]");
         let mut loop_ = Recurrence::new();
-        let (kept, tap) = (loop_.carry(init), loop_.sit_sot(init));
+        let (unchanged, tap) = (loop_.carry(init), loop_.sit_sot(init));
         let moved = loop_.carry(init);
         let done = loop_.steps(3).run(|step| {
-            let (kept_1, [tap_1], moved_1) = (step.read(&kept), step.read(&tap), step.read(&moved));
-            step.write(&kept, kept_1);
+            let (unchanged_1, [tap_1], moved_1) = (step.read(&unchanged), step.read(&tap), step.read(&moved));
+            step.write(&unchanged, unchanged_1);
             step.write(&tap, tap_1);
-            step.write(&moved, moved_1 + kept_1 + tap_1);
+            step.write(&moved, moved_1 + unchanged_1 + tap_1);
         });
-        outputs! { kept: done.last(&kept), tap: done.trace(&tap), moved: done.last(&moved) }
+        outputs! { unchanged: done.last(&unchanged), tap: done.trace(&tap), moved: done.last(&moved) }
     };
-    let expected =
-        [("kept", row([1f32, 2.])), ("tap", tensor([3, 2], [1f32, 2., 1., 2., 1., 2.])), ("moved", row([7f32, 14.]))];
+    let expected = [
+        ("unchanged", row([1f32, 2.])),
+        ("tap", tensor([3, 2], [1f32, 2., 1., 2., 1., 2.])),
+        ("moved", row([7f32, 14.])),
+    ];
     gives("body_that_returns_its_carry_unchanged", program, [row([1f32, 2.])], expected)
 }

@@ -50,7 +50,7 @@ fn vector(numbers: Vec<i64>) -> HostTensor {
     HostTensor::from_vec(numbers, [count]).expect("as many elements as the shape has")
 }
 
-/// 70. Sums over any number of elements, none and one too: 1 + 2 + ... + t.
+/// Sums over any number of elements, none and one too: 1 + 2 + ... + t.
 fn sums(length: i64, reverse: bool) -> Result<Case, String> {
     let program =
         |g: &Builder| outputs! { ys: associative_scan_with(options(reverse), g.input("xs", "i64[T]"), |a, b| a + b) };
@@ -80,7 +80,7 @@ fn strings(length: i64, reverse: bool) -> Result<Case, String> {
     gives(&format!("associative_words_of_{length}{}", suffix(reverse)), program, inputs, [("ys", ys)])
 }
 
-/// 71. Downward, the accumulated matrix is on the left: f(f(z, y), x).
+/// Downward, the accumulated matrix is on the left: f(f(z, y), x).
 fn reverse_keeps_the_order() -> Result<Case, String> {
     let program = |g: &Builder| {
         let xs = g.input("xs", "f32[T,2,2]");
@@ -93,7 +93,7 @@ fn reverse_keeps_the_order() -> Result<Case, String> {
     gives("associative_reverse_keeps_the_order", program, [tensor([3, 2, 2], xs)], [("ys", ys)])
 }
 
-/// 72. The last axis of two rows that are the same, in both directions.
+/// The last axis of two rows that are the same, in both directions.
 fn last_axis(length: usize, up: HostTensor, down: HostTensor) -> Result<Case, String> {
     let program = |g: &Builder| {
         let xs = g.input("xs", "i64[2,T]");
@@ -106,7 +106,7 @@ fn last_axis(length: usize, up: HostTensor, down: HostTensor) -> Result<Case, St
     gives(&format!("associative_last_axis_of_{length}"), program, [twice(&xs)], outputs)
 }
 
-/// 73. h[t] = a[t] * h[t-1] + b[t], by an associative scan and by a loop.
+/// h[t] = a[t] * h[t-1] + b[t], by an associative scan and by a loop.
 fn equals_the_recurrence() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (a, b) = (g.input("a", "i64[T]"), g.input("b", "i64[T]"));
@@ -118,7 +118,7 @@ fn equals_the_recurrence() -> Result<Case, String> {
     gives("associative_equals_the_recurrence", program, inputs, [("h", h.clone()), ("looped", h)])
 }
 
-/// 74. Parities.
+/// Parities.
 fn exclusive_or() -> Result<Case, String> {
     let program = |g: &Builder| outputs! { ys: associative_scan(g.input("xs", "bool[T]"), |a, b| a ^ b) };
     let xs = row([true, false, true, true, false, false, true]);

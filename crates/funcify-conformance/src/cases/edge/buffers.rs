@@ -22,12 +22,12 @@ fn zero_to_seven() -> HostTensor {
     row([0f32, 1., 2., 3., 4., 5., 6., 7.])
 }
 
-/// 32. Reads 0, 1 and writes 1, x0 + 2 x1 over 0..7, 3 steps.
+/// Reads 0, 1 and writes 1, x0 + 2 x1 over 0..7, 3 steps.
 fn reads_zero_one_writes_one() -> Result<Case, String> {
     sweep("reads_zero_one_writes_one", [0, 1], [1])
 }
 
-/// 33. Reads -1, 0 and writes 0: the same result.
+/// Reads -1, 0 and writes 0: the same result.
 fn reads_minus_one_zero_writes_zero() -> Result<Case, String> {
     sweep("reads_minus_one_zero_writes_zero", [-1, 0], [0])
 }
@@ -45,7 +45,7 @@ fn sweep(name: &str, reads: [i64; 2], writes: [i64; 1]) -> Result<Case, String> 
     gives(name, program, [zero_to_seven()], [("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.]))])
 }
 
-/// 34. Reads 0, 2, 1 and writes 2, 1, f = a + 2b + 3c in the order of the taps, outputs f and f + 10, 3 steps.
+/// Reads 0, 2, 1 and writes 2, 1, f = a + 2b + 3c in the order of the taps, outputs f and f + 10, 3 steps.
 fn two_writes_in_tap_order() -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -61,7 +61,7 @@ fn two_writes_in_tap_order() -> Result<Case, String> {
     gives("two_writes_in_tap_order", program, [zero_to_seven()], expected)
 }
 
-/// 35. mit-mot and mit-sot in one loop; the state reads the buffer's row before the step writes the next.
+/// mit-mot and mit-sot in one loop; the state reads the buffer's row before the step writes the next.
 fn mit_mot_and_mit_sot() -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();

@@ -41,7 +41,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// 68. A map over no rows, whose results are rows of 2.
+/// A map over no rows, whose results are rows of 2.
 fn map_over_nothing() -> Result<Case, String> {
     let program = |g: &Builder| {
         let w = g.input("w", "f32[2]");
@@ -51,7 +51,7 @@ fn map_over_nothing() -> Result<Case, String> {
     gives("map_over_nothing", program, inputs, [("ys", empty::<f32, 2>([0, 2]))])
 }
 
-/// 76. A sum over a range of constants; over a range without numbers it is the initial value.
+/// A sum over a range of constants; over a range without numbers it is the initial value.
 fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> Result<Case, String> {
     let program = |g: &Builder| {
         let init = g.input("init", "i64[]");
@@ -60,7 +60,7 @@ fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> Result<C
     gives(&format!("fori_over_constants_{name}"), program, [scalar(7i64)], [("sum", scalar(sum))])
 }
 
-/// 76. The same of inputs.
+/// The same of inputs.
 fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> Result<Case, String> {
     let program = |g: &Builder| {
         let (lower, upper) = (g.input("lower", "i64[]"), g.input("upper", "i64[]"));
@@ -79,7 +79,7 @@ fn fori_over_a_size() -> Result<Case, String> {
     gives("fori_over_a_size", program, [row([1f32, 10., 100.])], [("last", scalar(124f32))])
 }
 
-/// 66. An index outside the branches is clamped to them.
+/// An index outside the branches is clamped to them.
 fn switch_by_input(index: i64, y: f32) -> Result<Case, String> {
     let program = |g: &Builder| {
         let (index, x) = (g.input("index", "i64[]"), g.input("x", "f32[]"));
@@ -88,7 +88,7 @@ fn switch_by_input(index: i64, y: f32) -> Result<Case, String> {
     gives(&format!("switch_by_input_{index}"), program, [scalar(index), scalar(1f32)], [("y", scalar(y))])
 }
 
-/// 66. The same of a constant, of which an unrolled program keeps one branch.
+/// The same of a constant, of which an unrolled program keeps one branch.
 fn switch_by_constant(index: i64, y: f32) -> Result<Case, String> {
     let program = |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -97,7 +97,7 @@ fn switch_by_constant(index: i64, y: f32) -> Result<Case, String> {
     gives(&format!("switch_by_constant_{index}"), program, [scalar(1f32)], [("y", scalar(y))])
 }
 
-/// 66. An index of another integer type.
+/// An index of another integer type.
 fn switch_by_other_integers(index: HostTensor) -> Result<Case, String> {
     let ty = index.ty();
     let program = |g: &Builder| {
@@ -107,7 +107,7 @@ fn switch_by_other_integers(index: HostTensor) -> Result<Case, String> {
     gives(&format!("switch_by_{}", ty.dtype), program, [index, scalar(1f32)], [("y", scalar(2f32))])
 }
 
-/// 67. A branch that ignores an operand. (Its gradient is not checked here.)
+/// A branch that ignores an operand. (Its gradient is not checked here.)
 fn branch_that_ignores_an_operand() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (p, x, w) = (g.input("p", "bool[]"), g.input("x", "f32[2]"), g.input("w", "f32[2]"));
@@ -151,7 +151,7 @@ fn invariant_choice_in_a_loop() -> Result<Case, String> {
     gives("invariant_choice_in_a_loop", program, inputs, [("ys", row([2f32, 2., 6.]))])
 }
 
-/// 19. A loop with an empty carry gives nothing, and does not run: no result depends on it.
+/// A loop with an empty carry gives nothing, and does not run: no result depends on it.
 fn while_with_an_empty_carry() -> Result<Case, String> {
     let program = |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -161,7 +161,7 @@ fn while_with_an_empty_carry() -> Result<Case, String> {
     gives("while_with_an_empty_carry", program, [scalar(1f32)], [("x", scalar(1f32))])
 }
 
-/// 42. A condition that is false at the start: the initial carry.
+/// A condition that is false at the start: the initial carry.
 fn while_that_does_not_begin() -> Result<Case, String> {
     let program = |g: &Builder| {
         let start = (g.input("x", "f32[2]"), g.input("n", "i64[]"));
@@ -172,7 +172,7 @@ fn while_that_does_not_begin() -> Result<Case, String> {
     gives_dynamic("while_that_does_not_begin", program, inputs, [("n", scalar(3i64)), ("x", row([1f32, 2.]))])
 }
 
-/// 43. A nested loop whose trip count depends on the outer index: 0 + 1 + 2 + 3 + 4 steps.
+/// A nested loop whose trip count depends on the outer index: 0 + 1 + 2 + 3 + 4 steps.
 fn while_counts_with_the_outer_index() -> Result<Case, String> {
     let program = |g: &Builder| {
         let outer = |(i, total)| {
@@ -185,7 +185,7 @@ fn while_counts_with_the_outer_index() -> Result<Case, String> {
     gives_dynamic("while_counts_with_the_outer_index", program, [scalar(0i64)], [("total", scalar(10i64))])
 }
 
-/// 44. A condition that reads a captured value, which is also computed from another one.
+/// A condition that reads a captured value, which is also computed from another one.
 fn while_with_a_captured_limit() -> Result<Case, String> {
     let program = |g: &Builder| {
         let limit = g.input("limits", "f32[T]").max(0) + 1.0;

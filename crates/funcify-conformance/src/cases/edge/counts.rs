@@ -28,7 +28,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// 1. sit-sot, n = 0: the trace has no rows, and the dtype of the initial value.
+/// sit-sot, n = 0: the trace has no rows, and the dtype of the initial value.
 fn sit_sot_without_steps() -> Result<Case, String> {
     let program = |g: &funcify::Builder| {
         let mut loop_ = Recurrence::new();
@@ -44,7 +44,7 @@ fn sit_sot_without_steps() -> Result<Case, String> {
     gives("sit_sot_without_steps", program, [init], expected)
 }
 
-/// 1. The same of integers.
+/// The same of integers.
 fn int_sit_sot_without_steps() -> Result<Case, String> {
     let program = |g: &funcify::Builder| {
         let mut loop_ = Recurrence::new();
@@ -58,7 +58,7 @@ fn int_sit_sot_without_steps() -> Result<Case, String> {
     gives("int_sit_sot_without_steps", program, [scalar(4i64)], [("trace", empty::<i64, 1>([0]))])
 }
 
-/// 2. nit-sot, n = 0, rows of shape (3): the trace has the shape (0, 3).
+/// nit-sot, n = 0, rows of shape (3): the trace has the shape (0, 3).
 fn nit_sot_without_steps() -> Result<Case, String> {
     let program = |g: &funcify::Builder| {
         let ((), ys) = scan((), g.input("xs", "f32[0,3]"), |(), x| ((), x * 2.0));
@@ -67,7 +67,7 @@ fn nit_sot_without_steps() -> Result<Case, String> {
     gives("nit_sot_without_steps", program, [empty::<f32, 2>([0, 3])], [("ys", empty::<f32, 2>([0, 3]))])
 }
 
-/// 3. A carry without a trace, n = 0: the initial value.
+/// A carry without a trace, n = 0: the initial value.
 fn carry_without_steps() -> Result<Case, String> {
     let program = |g: &funcify::Builder| {
         let (last, ()) = scan(g.input("init", "f32[2]"), g.input("xs", "f32[0,2]"), |sum, x| (sum + x, ()));
@@ -77,7 +77,7 @@ fn carry_without_steps() -> Result<Case, String> {
     gives("carry_without_steps", program, inputs, [("last", row([5f32, -1.]))])
 }
 
-/// 4. The last row of a buffer with its initial rows, n = 0: the initial row.
+/// The last row of a buffer with its initial rows, n = 0: the initial row.
 fn last_row_of_a_buffer_without_steps() -> Result<Case, String> {
     let program = |g: &funcify::Builder| {
         let mut loop_ = Recurrence::new();
@@ -91,7 +91,7 @@ fn last_row_of_a_buffer_without_steps() -> Result<Case, String> {
     gives("last_row_of_a_buffer_without_steps", program, [row([8f32, 9.])], [("last", row([8f32, 9.]))])
 }
 
-/// 6. n = 1 known at build time: the ranks are those of n > 1.
+/// n = 1, a constant when it is built: the ranks are those of n > 1.
 fn one_step_known_at_build() -> Result<Case, String> {
     let program = |g: &funcify::Builder| {
         let (last, ys) = scan(g.input("init", "f32[2]"), g.input("xs", "f32[1,2]"), |sum, x| (sum + x, sum * x));
@@ -102,7 +102,7 @@ fn one_step_known_at_build() -> Result<Case, String> {
     gives("one_step_known_at_build", program, inputs, expected)
 }
 
-/// 7. n = 1 known only from the shape of an argument: the numbers of 6.
+/// n = 1, from the shape of an argument alone: the numbers of 6.
 fn one_step_known_at_call() -> Result<Case, String> {
     let program = |g: &funcify::Builder| {
         let (last, ys) = scan(g.input("init", "f32[2]"), g.input("xs", "f32[T,2]"), |sum, x| (sum + x, sum * x));
@@ -113,7 +113,7 @@ fn one_step_known_at_call() -> Result<Case, String> {
     gives("one_step_known_at_call", program, inputs, expected)
 }
 
-/// 10. A sequence longer than n: the tail is unused. (Its gradient is not checked here.)
+/// A sequence longer than n: the tail is unused. (Its gradient is not checked here.)
 fn sequence_longer_than_the_loop() -> Result<Case, String> {
     let program = |g: &funcify::Builder| {
         let mut loop_ = Recurrence::new();
@@ -129,13 +129,13 @@ fn sequence_longer_than_the_loop() -> Result<Case, String> {
     gives("sequence_longer_than_the_loop", program, inputs, [("trace", row([1f32, 3., 6.]))])
 }
 
-/// 18. A body that returns no y: the result has no ys, and no empty tensor in their place.
+/// A body that returns no y: the result has no ys, and no empty tensor in their place.
 fn body_without_ys() -> Result<Case, String> {
     let program = |g: &funcify::Builder| scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| (c * x, ()));
     gives("body_without_ys", program, [scalar(2f32), row([3f32, 5.])], [("out_0", scalar(30f32))])
 }
 
-/// 19. The counterpart of an empty carry for `scan`: only the ys are left.
+/// The counterpart of an empty carry for `scan`: only the ys are left.
 fn empty_carry() -> Result<Case, String> {
     let program = |g: &funcify::Builder| {
         let ((), ys) = scan((), g.input("xs", "f32[T]"), |(), x| ((), x * x));
@@ -144,7 +144,7 @@ fn empty_carry() -> Result<Case, String> {
     gives("empty_carry", program, [row([1f32, 2., 3.])], [("ys", row([1f32, 4., 9.]))])
 }
 
-/// 58. A scan whose sequence is a scan's trace.
+/// A scan whose sequence is a scan's trace.
 fn scan_of_a_trace() -> Result<Case, String> {
     let program = |g: &funcify::Builder| {
         let zero = g.input("zero", "f32[]");
@@ -156,7 +156,7 @@ fn scan_of_a_trace() -> Result<Case, String> {
     gives("scan_of_a_trace", program, [scalar(0f32), row([1f32, 2., 3., 4.])], expected)
 }
 
-/// 77. A hint to unroll by 3 over 7 steps, or by more than there are, changes nothing.
+/// A hint to unroll by 3 over 7 steps, or by more than there are, changes nothing.
 fn unroll_hint_over_seven_steps(unroll: usize) -> Result<Case, String> {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);
@@ -167,7 +167,7 @@ fn unroll_hint_over_seven_steps(unroll: usize) -> Result<Case, String> {
     unrolled(&format!("unroll_hint_{unroll}_over_seven_steps"), program)
 }
 
-/// 77. The same where only a call tells the length.
+/// The same where only a call tells the length.
 fn unroll_hint_over_a_symbolic_length(unroll: usize) -> Result<Case, String> {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);
@@ -184,7 +184,7 @@ fn unrolled(name: &str, program: impl FnOnce(&funcify::Builder) -> crate::cases:
     gives(name, program, inputs, expected)
 }
 
-/// 78. A state that nothing reads after the loop, but that feeds one that is read, is kept.
+/// A state that nothing reads after the loop, but that feeds one that is read, stays.
 fn unread_state_that_feeds_another() -> Result<Case, String> {
     let program = |g: &funcify::Builder| {
         let mut loop_ = Recurrence::new();

@@ -57,7 +57,7 @@ fn case(is_static: bool, n: i64, outputs: [(&str, funcify::HostTensor); 5]) -> R
     }
 }
 
-/// 1, 2, 3, 4. n = 0 given by an operand.
+/// n = 0 given by an operand.
 fn without_steps(is_static: bool) -> Result<Case, String> {
     let outputs = [
         ("sum", empty::<f32, 2>([0, 2])),
@@ -69,7 +69,7 @@ fn without_steps(is_static: bool) -> Result<Case, String> {
     case(is_static, 0, outputs)
 }
 
-/// 7. n = 1 given by an operand: the ranks of n > 1, and the numbers of its first step.
+/// n = 1 given by an operand: the ranks of n > 1, and the numbers of its first step.
 fn one_step(is_static: bool) -> Result<Case, String> {
     let outputs = [
         ("sum", tensor([1, 2], [1f32, 10.])),
@@ -81,7 +81,7 @@ fn one_step(is_static: bool) -> Result<Case, String> {
     case(is_static, 1, outputs)
 }
 
-/// 10. n = 3 given by an operand, of 4 rows: the last row of the sequence is unused.
+/// n = 3 given by an operand, of 4 rows: the last row of the sequence is unused.
 fn three_steps(is_static: bool) -> Result<Case, String> {
     let outputs = [
         ("sum", tensor([3, 2], [1f32, 10., 3., 30., 6., 60.])),

@@ -32,7 +32,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// 8, 9. A number of steps that an operand gives: a negative one, and one that is larger than the rows of a sequence.
+/// A number of steps that an operand gives: a negative one, and one that is larger than the rows of a sequence.
 fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> Result<Case, String> {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
@@ -57,7 +57,7 @@ fn counting(g: &Builder, steps: funcify::Dim) -> Value {
     done.trace(&state)
 }
 
-/// 8. T - 3 steps with T = 1.
+/// T - 3 steps with T = 1.
 fn negative_symbolic_count() -> Result<Case, String> {
     let program = |g: &Builder| {
         let xs = g.input("xs", "f32[T]");
@@ -66,7 +66,7 @@ fn negative_symbolic_count() -> Result<Case, String> {
     fails("negative_symbolic_count", program, [row([1f32]), scalar(0f32)], "StepCount")
 }
 
-/// 9. A sequence of one row with the taps -1 and 1, which need two more rows than there are steps.
+/// A sequence of one row with the taps -1 and 1, which need two more rows than there are steps.
 fn fewer_rows_than_taps() -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -80,7 +80,7 @@ fn fewer_rows_than_taps() -> Result<Case, String> {
     fails("fewer_rows_than_taps", program, [row([1f32])], "StepCount")
 }
 
-/// 9. A sequence of T = 3 rows in a loop of N = 5 steps.
+/// A sequence of T = 3 rows in a loop of N = 5 steps.
 fn sequence_shorter_than_a_symbolic_count() -> Result<Case, String> {
     let program = |g: &Builder| {
         let like = g.input("like", "f32[N]");
@@ -93,7 +93,7 @@ fn sequence_shorter_than_a_symbolic_count() -> Result<Case, String> {
     fails("sequence_shorter_than_a_symbolic_count", program, inputs, "Rows")
 }
 
-/// 9. A full buffer of 3 rows whose taps 0 and 1 need 6 in a loop of N = 5 steps.
+/// A full buffer of 3 rows whose taps 0 and 1 need 6 in a loop of N = 5 steps.
 fn buffer_shorter_than_a_symbolic_count() -> Result<Case, String> {
     let program = |g: &Builder| {
         let like = g.input("like", "f32[N]");
@@ -118,17 +118,17 @@ fn part_of_a_trace(name: &str, part: impl FnOnce(Value) -> Value) -> Result<Case
     fails(name, program, [scalar(0f32), row([1f32, 2.])], "Type")
 }
 
-/// 20. Row 3 of a trace of 2 steps.
+/// Row 3 of a trace of 2 steps.
 fn row_of_a_shorter_trace() -> Result<Case, String> {
     part_of_a_trace("row_of_a_shorter_trace", |ys| ys.index(0, 3))
 }
 
-/// 20. Row -5 of a trace of 2 steps.
+/// Row -5 of a trace of 2 steps.
 fn row_before_the_first() -> Result<Case, String> {
     part_of_a_trace("row_before_the_first", |ys| ys.index(0, -5))
 }
 
-/// 20. Rows 1 to 3 of a trace of 2 steps.
+/// Rows 1 to 3 of a trace of 2 steps.
 fn slice_of_a_shorter_trace() -> Result<Case, String> {
     part_of_a_trace("slice_of_a_shorter_trace", |ys| ys.slice(0, 1..4))
 }
@@ -143,7 +143,7 @@ fn window_over_a_shorter_axis() -> Result<Case, String> {
     fails("window_over_a_shorter_axis", program, [x, kernel], "Type")
 }
 
-/// 11. Two sequences of T rows, called with 3 and 2.
+/// Two sequences of T rows, called with 3 and 2.
 fn sequences_of_different_lengths() -> Result<Case, String> {
     let program = |g: &Builder| {
         let xs = (g.input("xs", "f32[T]"), g.input("zs", "f32[T]"));

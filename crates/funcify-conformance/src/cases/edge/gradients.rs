@@ -45,7 +45,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// 5. Without steps the initial value has its own cotangent, and the weight zeros.
+/// Without steps the initial value has its own cotangent, and the weight zeros.
 fn no_steps() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"), g.input("w", "f32[]"));
@@ -56,7 +56,7 @@ fn no_steps() -> Result<Case, String> {
     gives("gradient_without_steps", program, inputs, outputs)
 }
 
-/// 10. Rows of a sequence that no step reads have a gradient of zero.
+/// Rows of a sequence that no step reads have a gradient of zero.
 fn unused_tail() -> Result<Case, String> {
     let program = |g: &Builder| {
         let xs = g.input("xs", "f32[5]");
@@ -73,7 +73,7 @@ fn unused_tail() -> Result<Case, String> {
     gives("gradient_of_an_unused_tail", program, [row([1f32, 2., 3., 4., 5.])], [("out", row([2f32, 4., 6., 3., 0.]))])
 }
 
-/// 40. The steps after the one that stops the loop have no part in the gradient.
+/// The steps after the one that stops the loop have no part in the gradient.
 fn until_stops_at_the_third_step() -> Result<Case, String> {
     let program = |g: &Builder| {
         let xs = g.input("xs", "f32[T]");
@@ -87,7 +87,7 @@ fn until_stops_at_the_third_step() -> Result<Case, String> {
     )
 }
 
-/// 41. Back through the last three steps of a loop that ends early: x[t-2] * x[t] until x[t] is above 6.
+/// Back through the last three steps of a loop that ends early: x[t-2] * x[t] until x[t] is above 6.
 fn until_with_the_last_steps() -> Result<Case, String> {
     let program = |g: &Builder| {
         grad(g.input("xs", "f32[T]"), |xs| {
@@ -121,7 +121,7 @@ fn until_downward() -> Result<Case, String> {
     gives_dynamic("gradient_until_downward", program, [scalar(2f32), row([9f32, 9., 9., 3., 5.])], outputs)
 }
 
-/// 46. x^16 by four squarings, derivatives of order 1 to 4 at 0.95.
+/// x^16 by four squarings, derivatives of order 1 to 4 at 0.95.
 fn four_orders() -> Result<Case, String> {
     fn power(x: Value) -> Value {
         scan_with(ScanOptions::new().length(4), x, (), |c, ()| (c.square(), ())).0
@@ -143,7 +143,7 @@ fn four_orders() -> Result<Case, String> {
     gives("gradients_of_four_orders_f64", program, [scalar(x)], outputs)
 }
 
-/// 48. One value is a y and the next state: its cotangents add.
+/// One value is a y and the next state: its cotangents add.
 fn as_y_and_as_state() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"));
@@ -160,7 +160,7 @@ fn as_y_and_as_state() -> Result<Case, String> {
     gives("gradient_of_a_y_that_is_the_state", program, [scalar(1f32), row([2f32, 3., 4.])], outputs)
 }
 
-/// 49. A state that the loss does not look at feeds one that it does.
+/// A state that the loss does not look at feeds one that it does.
 fn state_that_feeds_another() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (a, b) = (g.input("a", "f32[]"), g.input("b", "f32[]"));
@@ -177,7 +177,7 @@ fn state_that_feeds_another() -> Result<Case, String> {
     )
 }
 
-/// 50. Without a path the gradient is zeros on request.
+/// Without a path the gradient is zeros on request.
 fn zeros_on_request() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (x, w) = (g.input("x", "f32[2]"), g.input("w", "f32[3]"));
@@ -188,7 +188,7 @@ fn zeros_on_request() -> Result<Case, String> {
     gives("gradient_of_zeros_on_request", program, [row([1f32, 2.]), row([1f32, 2., 3.])], outputs)
 }
 
-/// 52. An integer counter times a float; the counter has no gradient.
+/// An integer counter times a float; the counter has no gradient.
 fn integer_counter() -> Result<Case, String> {
     let program = |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -197,7 +197,7 @@ fn integer_counter() -> Result<Case, String> {
     gives("gradient_beside_an_integer_counter", program, [scalar(3f32)], [("out", scalar(6f32))])
 }
 
-/// 55, 56. c = c * w + x on 1 to 5, w = 0.5, back through the last `steps` steps alone.
+/// c = c * w + x on 1 to 5, w = 0.5, back through the last `steps` steps alone.
 fn truncated(steps: usize, of_xs: [f32; 5], of_w: f32) -> Result<Case, String> {
     let program = move |g: &Builder| {
         let (xs, w) = (g.input("xs", "f32[5]"), g.input("w", "f32[]"));
@@ -220,7 +220,7 @@ fn truncated(steps: usize, of_xs: [f32; 5], of_w: f32) -> Result<Case, String> {
     )
 }
 
-/// 57. A body that contains a gradient, and the gradient of the loop. x <- d(x^3)/dx = 3 x^2, twice.
+/// A body that contains a gradient, and the gradient of the loop. x <- d(x^3)/dx = 3 x^2, twice.
 fn in_a_body() -> Result<Case, String> {
     let program = |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -234,7 +234,7 @@ fn in_a_body() -> Result<Case, String> {
     gives("gradient_in_a_body", program, [scalar(2f32)], [("out_0", scalar(432f32)), ("out_1", scalar(864f32))])
 }
 
-/// 59. The second derivative of x^4 at 1, where a loop gives two traces and the loss takes one.
+/// The second derivative of x^4 at 1, where a loop gives two traces and the loss takes one.
 fn two_cotangents_of_one_absent() -> Result<Case, String> {
     let program = |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -248,7 +248,7 @@ fn two_cotangents_of_one_absent() -> Result<Case, String> {
     gives("second_derivative_with_absent_cotangents", program, [scalar(1f32)], [("out", scalar(12f32))])
 }
 
-/// 61. A cost on the last row is a one-hot cotangent: the product of all, by each.
+/// A cost on the last row is a one-hot cotangent: the product of all, by each.
 fn last_row_as_one_hot() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[4]"));
@@ -262,7 +262,7 @@ fn last_row_as_one_hot() -> Result<Case, String> {
     gives("gradient_of_the_last_row", program, [scalar(0.5f32), row([1f32, 2., 3., 4.])], outputs)
 }
 
-/// 62. The second derivative of 1 + 2x - 3x^2 + 4x^3 at 2, by Horner's rule.
+/// The second derivative of 1 + 2x - 3x^2 + 4x^3 at 2, by Horner's rule.
 fn horner_by_two() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (a, x) = (g.input("a", "f32[4]"), g.input("x", "f32[]"));
@@ -272,7 +272,7 @@ fn horner_by_two() -> Result<Case, String> {
     gives("second_derivative_by_horner", program, [row([1f32, 2., -3., 4.]), scalar(2f32)], [("out", scalar(42f32))])
 }
 
-/// 63. A branch that was not taken has no part in the gradient, also where it has none.
+/// A branch that was not taken has no part in the gradient, also where it has none.
 fn untaken_square_root() -> Result<Case, String> {
     let program = |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -281,7 +281,7 @@ fn untaken_square_root() -> Result<Case, String> {
     gives("gradient_of_an_untaken_branch", program, [scalar(0f32)], [("out", scalar(0f32))])
 }
 
-/// 63. On lanes that choose differently: w * sqrt(x) is not differentiable by x at 0, where the other branch is.
+/// On lanes that choose differently: w * sqrt(x) is not differentiable by x at 0, where the other branch is.
 fn untaken_square_root_on_lanes() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
@@ -306,7 +306,7 @@ fn ended_lanes() -> Result<Case, String> {
     gives_dynamic("gradient_of_ended_lanes", program, [row([5f32, 1.])], [("out", row([0.125f32, 1.]))])
 }
 
-/// 67. A branch that does not use an operand gives it zeros.
+/// A branch that does not use an operand gives it zeros.
 fn branch_without_its_operand() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (k, x, y) = (g.input("k", "i64[]"), g.input("x", "f32[]"), g.input("y", "f32[]"));
@@ -332,7 +332,7 @@ fn conditional_loop() -> Result<Case, String> {
     gives_dynamic("gradient_of_a_conditional_loop", program, [scalar(2f32), scalar(2f32)], outputs)
 }
 
-/// 71. Products of matrices do not commute, and their gradient keeps the order.
+/// Products of matrices do not commute, and their gradient keeps the order.
 fn associative_in_order() -> Result<Case, String> {
     let program = |g: &Builder| {
         let xs = g.input("xs", "f32[3,2,2]");
@@ -380,9 +380,9 @@ fn repeated_indices() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
         let weights = || constant(HostTensor::from([1f32, 10., 100.]));
-        let taken = grad(x, |x| (x.take(0, at) * weights()).sum(0));
+        let by_take = grad(x, |x| (x.take(0, at) * weights()).sum(0));
         let set = grad((x, u), |(x, u)| (x.scatter(0, at, u, funcify::ops::ScatterMode::Set) * weights()).sum(0));
-        (taken, set)
+        (by_take, set)
     };
     let inputs = [row([1f32, 2., 3.]), row([4f32, 5., 6.]), row([1i64, 1, 7])];
     let outputs =
@@ -433,7 +433,7 @@ fn hessian_vector_product() -> Result<Case, String> {
     gives("hessian_vector_product", program, inputs, [("out_0", row([46f32, 4.])), ("out_1", scalar(52f32))])
 }
 
-/// 54. The number of steps is a value, which has no gradient; the loop has. w^n.
+/// The number of steps is a value, which has no gradient; the loop has. w^n.
 fn run_time_count() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
@@ -444,7 +444,7 @@ fn run_time_count() -> Result<Case, String> {
     gives_dynamic("gradient_of_a_run_time_count", program, [scalar(5i64), scalar(2f32)], outputs)
 }
 
-/// 32. Rows that a step overwrites have no share in what comes after.
+/// Rows that a step overwrites have no share in what comes after.
 fn overwritten_rows() -> Result<Case, String> {
     let program = |g: &Builder| {
         let buffer = g.input("buffer", "f32[5]");

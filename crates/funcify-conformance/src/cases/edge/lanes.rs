@@ -41,7 +41,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// 63. A choice by lane, whose root is not taken at 0 and below: 0, not NaN.
+/// A choice by lane, whose root is not taken at 0 and below: 0, not NaN.
 fn untaken_root() -> Result<Case, String> {
     let program = |g: &Builder| {
         let x = g.input("x", "f32[B]");
@@ -60,7 +60,7 @@ fn lanes_of_lanes_of_a_choice() -> Result<Case, String> {
     gives("lanes_of_lanes_of_a_choice", program, inputs, [("y", tensor([2, 3], [1f32, 2., 3., -1., -2., -3.]))])
 }
 
-/// 66. An index for each lane is clamped.
+/// An index for each lane is clamped.
 fn clamped_index() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (index, x) = (g.input("index", "i32[B]"), g.input("x", "f32[]"));
@@ -260,7 +260,7 @@ fn result_that_no_lane_changes() -> Result<Case, String> {
     gives("lanes_that_change_nothing", program, [row([5f32, 6.]), row([1f32, 3.])], outputs)
 }
 
-/// 69. Seven rows in chunks: unchanged.
+/// Seven rows in chunks: unchanged.
 fn map_in_chunks_of_a_constant(chunk: usize) -> Result<Case, String> {
     let program = |g: &Builder| {
         let (xs, w) = (g.input("xs", "i64[7,2]"), g.input("w", "i64[2]"));
@@ -273,7 +273,7 @@ fn map_in_chunks_of_a_constant(chunk: usize) -> Result<Case, String> {
     gives(&format!("map_7_rows_in_chunks_of_{chunk}"), program, inputs, [("ys", ys), ("sums", sums)])
 }
 
-/// 68, 69. A symbolic number of rows in chunks of three.
+/// A symbolic number of rows in chunks of three.
 fn map_in_chunks(rows: usize) -> Result<Case, String> {
     let program = |g: &Builder| {
         let (xs, w) = (g.input("xs", "i64[T]"), g.input("w", "i64[2]"));
@@ -286,7 +286,7 @@ fn map_in_chunks(rows: usize) -> Result<Case, String> {
     gives(&format!("map_{rows}_rows_in_chunks"), program, [xs, row([1i64, 10])], [("ys", ys)])
 }
 
-/// 68. No rows, which is known.
+/// No rows, by a constant size.
 fn map_nothing_in_chunks() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (xs, w) = (g.input("xs", "f32[0]"), g.input("w", "f32[2]"));

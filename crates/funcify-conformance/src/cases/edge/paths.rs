@@ -26,7 +26,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// 47. A recurrence of matrices that do not commute is its hand-unrolled form, in value and in gradient.
+/// A recurrence of matrices that do not commute is its hand-unrolled form, in value and in gradient.
 fn matrices_in_order() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (start, xs) = (g.input("start", "f32[2,2]"), g.input("xs", "f32[3,2,2]"));
@@ -49,7 +49,7 @@ fn matrices_in_order() -> Result<Case, String> {
     gives("gradient_of_matrices_in_order", program, [start, xs], outputs)
 }
 
-/// 53. The gradients of a captured weight add, one of each step, also of steps of inner loops.
+/// The gradients of a captured weight add, one of each step, also of steps of inner loops.
 fn weight_in_every_step() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (w, xs) = (g.input("w", "f32[]"), g.input("xs", "f32[4]"));
@@ -66,7 +66,7 @@ fn weight_in_every_step() -> Result<Case, String> {
     gives("gradient_of_a_weight_in_every_step", program, inputs, outputs)
 }
 
-/// 54. A float that only decides the number of steps has a gradient of zero on request, beside a weight that has one.
+/// A float that only decides the number of steps has a gradient of zero on request, beside a weight that has one.
 fn count_of_a_float() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
@@ -77,7 +77,7 @@ fn count_of_a_float() -> Result<Case, String> {
     gives_dynamic("gradient_of_a_count_of_a_float", program, [scalar(5.5f32), scalar(2f32)], outputs)
 }
 
-/// 58. A loop over the trace of a loop: products of 2, 3, 4, and d <- d * y + 1.
+/// A loop over the trace of a loop: products of 2, 3, 4, and d <- d * y + 1.
 fn trace_as_a_sequence() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (c, d, xs) = (g.input("c", "f32[]"), g.input("d", "f32[]"), g.input("xs", "f32[T]"));
@@ -91,7 +91,7 @@ fn trace_as_a_sequence() -> Result<Case, String> {
     gives("gradient_of_a_trace_as_a_sequence", program, [scalar(1f32), scalar(1f32), row([2f32, 3., 4.])], outputs)
 }
 
-/// 60. A weight has one gradient, whether steps capture it, carry it, or read it from a sequence.
+/// A weight has one gradient, whether steps capture it, carry it, or read it from a sequence.
 fn weight_captured_or_passed() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"), g.input("w", "f32[]"));
@@ -107,7 +107,7 @@ fn weight_captured_or_passed() -> Result<Case, String> {
     gives("gradient_of_a_weight_captured_or_passed", program, inputs, outputs)
 }
 
-/// 51. The key that a loop carries has no part in the gradient; what scales and shifts the draws has.
+/// The key that a loop carries has no part in the gradient; what scales and shifts the draws has.
 fn beside_random_state() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (key, mean, deviation) =

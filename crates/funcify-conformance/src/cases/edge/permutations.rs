@@ -26,7 +26,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// 84. Carry `i` of a step is carry `permutation[i]` of the one before, which starts as the number 10 i.
+/// Carry `i` of a step is carry `permutation[i]` of the one before, which starts as the number 10 i.
 fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> Result<Case, String> {
     let program = |g: &Builder| {
         let inputs = named_inputs(g);
@@ -42,7 +42,7 @@ fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> Result<Case, Str
     gives(name, program, inputs, std::array::from_fn::<_, COUNT, _>(|i| (names[i].as_str(), scalar(last[i]))))
 }
 
-/// 84. The same of states, whose traces show each step.
+/// The same of states, whose traces show each step.
 fn permuted_states(name: &str, permutation: [usize; COUNT]) -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();

@@ -33,7 +33,7 @@ fn softplus(x: Value) -> Value {
     custom_jvp(x, |x| x.exp().log1p(), |x, _, tangent| tangent * x.sigmoid())
 }
 
-/// x, with what comes back kept between -1 and 1.
+/// x, with what comes back clamped between -1 and 1.
 fn clip(x: Value) -> Value {
     custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.clamp(-1.0, 1.0))
 }
@@ -240,7 +240,7 @@ fn linear_in_a_loop() -> Result<Case, String> {
     gives("linearized_in_a_loop", program, [row([2f32, 3.]), row([1f32, 0.])], outputs)
 }
 
-/// Through a loop whose number of steps is known late, along both unit vectors at once.
+/// Through a loop whose number of steps is a value, along both unit vectors at once.
 fn linear_through_a_loop() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (x, n) = (g.input("x", "f32[2]"), g.input("n", "i64[]"));

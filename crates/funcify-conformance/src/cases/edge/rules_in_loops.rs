@@ -62,8 +62,8 @@ fn ways() -> Vec<(String, Twice, bool)> {
     let mut add = |name: &str, is_dynamic: bool, twice: Twice| ways.push((name.to_string(), twice, is_dynamic));
     add("no_loop", false, Box::new(|f, x| f(f(x))));
     for (name, policy) in policies() {
-        let kept = policy.clone();
-        let scan = move |f: Function, x: Value| scan_with(steps(2, &kept), x, (), |c, ()| (f(c), ())).0;
+        let of_two = policy.clone();
+        let scan = move |f: Function, x: Value| scan_with(steps(2, &of_two), x, (), |c, ()| (f(c), ())).0;
         add(&format!("scan_{name}"), false, Box::new(scan));
         // Two of six steps do something, so that there are segments.
         let longer = move |f: Function, x: Value| {

@@ -2,7 +2,7 @@
 //! are data, loops that end by themselves, in each other.
 //!
 //! The gradient on lanes, and the gradient of the lanes, are what the gradient gives lane by lane. Expected values are those
-//! of the reference evaluation on single lanes; where a derivative is known it is written out.
+//! of the reference evaluation on single lanes; where a derivative has a simple formula it is written out.
 
 use funcify::{
     Builder, CheckpointPolicy, DType, Disconnected, GradOptions, Graph, HostTensor, Recurrence, Scalar, Value,
@@ -15,7 +15,7 @@ use crate::suite::{Case, Expected, ExpectedOutput};
 
 pub(super) fn cases() -> Cases {
     let mut cases =
-        vec![known_powers()?, jacobian_of_lanes()?, hessian_of_lanes()?, condition_input()?, lanes_of_lanes()?];
+        vec![lanes_of_powers()?, jacobian_of_lanes()?, hessian_of_lanes()?, condition_input()?, lanes_of_lanes()?];
     for (name, program, wrt, lanes) in programs() {
         cases.extend(on_lanes(name, program, wrt, &lanes)?);
     }
@@ -24,7 +24,7 @@ pub(super) fn cases() -> Cases {
         ("segments", CheckpointPolicy::Segments(2)),
         ("levels", CheckpointPolicy::Levels(vec![4, 2])),
     ] {
-        cases.extend(kept(name, policy)?);
+        cases.extend(with_policy(name, policy)?);
     }
     Ok(cases)
 }
@@ -300,7 +300,7 @@ fn until_downward(g: &Builder) -> Value {
 }
 
 /// x to the power of 16, 4 and 2.
-fn known_powers() -> Result<Case, String> {
+fn lanes_of_powers() -> Result<Case, String> {
     let one = Graph::build("power", |g| while_loop(g.input("x", "f32[]"), |c| c.lt(100.0), |c| c * c));
     let all = one.and_then(|one| one.grad("x", GradOptions::new())?.vmap(3, VmapOptions::new()));
     let expected = outputs_of([("grad_x", row([7006.3022f32, 17496.0, 40.0]))]);
@@ -359,8 +359,8 @@ fn lanes_of_lanes() -> Result<Case, String> {
     dynamic(name, all, arguments(&lanes, &[true, true]), alone(name, &gradient, &lanes)?)
 }
 
-/// What loops keep changes no lane.
-fn kept(name: &str, policy: CheckpointPolicy) -> Cases {
+/// What loops save changes no lane.
+fn with_policy(name: &str, policy: CheckpointPolicy) -> Cases {
     let name = format!("gradient_on_lanes_that_keep_{name}");
     let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");
     let gradient = graph(&name, newton)?.grad("a", GradOptions::new().policy(policy)).map_err(failed)?;

@@ -24,7 +24,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// 21. mit-sot with the tap -3 alone reads three steps back.
+/// mit-sot with the tap -3 alone reads three steps back.
 fn state_tap_three_alone() -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -39,7 +39,7 @@ fn state_tap_three_alone() -> Result<Case, String> {
     gives("state_tap_three_alone", program, [row([1f32, 2., 3.])], expected)
 }
 
-/// 22. Taps in the order -1, -3: the body's arguments follow it. With x1 + 10 x3 from 1, 2, 3.
+/// Taps in the order -1, -3: the body's arguments follow it. With x1 + 10 x3 from 1, 2, 3.
 fn unsorted_state_taps() -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -53,7 +53,7 @@ fn unsorted_state_taps() -> Result<Case, String> {
     gives("unsorted_state_taps", program, [row([1f32, 2., 3.])], [("trace", row([13f32, 33., 63., 193.]))])
 }
 
-/// 25. A sequence with the tap 2 sees x[2..].
+/// A sequence with the tap 2 sees x[2..].
 fn sequence_tap_two() -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -64,7 +64,7 @@ fn sequence_tap_two() -> Result<Case, String> {
     gives("sequence_tap_two", program, [row([1f32, 2., 3., 4., 5.])], [("ys", row([3f32, 4., 5.]))])
 }
 
-/// 26. A sequence of length T with the taps 2, -1: T - 3 steps, and the taps in the order given.
+/// A sequence of length T with the taps 2, -1: T - 3 steps, and the taps in the order given.
 fn sequence_taps_two_and_minus_one() -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -79,7 +79,7 @@ fn sequence_taps_two_and_minus_one() -> Result<Case, String> {
     gives("sequence_taps_two_and_minus_one", program, [xs], [("ys", row([41f32, 52., 63.]))])
 }
 
-/// 27. A sequence 1 to 5 with the taps -2, -1: the first step sees 1 and 2, and its tap 0 would be 3.
+/// A sequence 1 to 5 with the taps -2, -1: the first step sees 1 and 2, and its tap 0 would be 3.
 fn sequence_taps_without_zero() -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -97,7 +97,7 @@ fn sequence_taps_without_zero() -> Result<Case, String> {
     gives("sequence_taps_without_zero", program, [row([1f32, 2., 3., 4., 5.])], expected)
 }
 
-/// 28. More initial rows than the taps need: the first ones are used. (Their gradient is not checked here.)
+/// More initial rows than the taps need: the first ones are used. (Their gradient is not checked here.)
 fn surplus_initial_rows() -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -112,7 +112,7 @@ fn surplus_initial_rows() -> Result<Case, String> {
     gives("surplus_initial_rows", program, [row([1f32, 2., f32::NAN, f32::NAN])], expected)
 }
 
-/// 29. A backward-going cumulative sum of 1, 2, 3, 4, in the order of the steps.
+/// A backward-going cumulative sum of 1, 2, 3, 4, in the order of the steps.
 fn backward_cumulative_sum() -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -143,7 +143,7 @@ fn backward_taps_of_unequal_reach() -> Result<Case, String> {
     gives("backward_taps_of_unequal_reach", program, inputs, [("ys", row([47f32, 36., 25., 14.]))])
 }
 
-/// 30. A reverse scan of c * 2 + x over 1, 2, 3; the ys are aligned with the xs.
+/// A reverse scan of c * 2 + x over 1, 2, 3; the ys are aligned with the xs.
 fn reverse_scan() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
@@ -154,7 +154,7 @@ fn reverse_scan() -> Result<Case, String> {
     gives("reverse_scan", program, [scalar(0f32), row([1f32, 2., 3.])], expected)
 }
 
-/// 29, 30. The two ways to run from the last row to the first end in one state.
+/// The two ways to run from the last row to the first end in one state.
 fn reverse_scan_and_backwards_agree_on_the_last_state() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
@@ -172,7 +172,7 @@ fn reverse_scan_and_backwards_agree_on_the_last_state() -> Result<Case, String> 
     gives(name, program, [scalar(0f32), row([1f32, 2., 3.])], expected)
 }
 
-/// 31. A body that returns its oldest tap while it writes a new row sees the value from before the step.
+/// A body that returns its oldest tap while it writes a new row sees the value from before the step.
 fn echo_of_the_oldest_tap() -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -188,7 +188,7 @@ fn echo_of_the_oldest_tap() -> Result<Case, String> {
     gives("echo_of_the_oldest_tap", program, [row([1f32, 2.])], expected)
 }
 
-/// 31. The same in a buffer whose row is overwritten in the step that returns it.
+/// The same in a buffer whose row is overwritten in the step that returns it.
 fn echo_of_a_row_that_is_overwritten() -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();

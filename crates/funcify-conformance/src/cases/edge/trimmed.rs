@@ -31,7 +31,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// A running sum from 10 over T rows, of which so many rows are wanted.
+/// A running sum from 10 over T rows, of which so many rows are returned.
 fn summed(g: &Builder, reverse: bool, wanted: Wanted) -> Outputs {
     let body = Graph::build("step", |g| g.input("x", "f32[]") + g.input("old", "f32[]"));
     let (reads, writes) = if reverse { (vec![1], vec![0]) } else { (vec![0], vec![1]) };
@@ -57,13 +57,13 @@ fn sum(name: &str, reverse: bool, wanted: Wanted, xs: HostTensor, rows: HostTens
     gives(name, |g: &Builder| summed(g, reverse, wanted), [xs, row([10f32])], [("rows", rows)])
 }
 
-/// 87. More wanted rows of a state than a call gives: an error, and no shorter trace.
+/// More returned rows of a state than a call gives: an error, and no shorter trace.
 fn more_rows_than_there_are() -> Result<Case, String> {
     let program = |g: &Builder| summed(g, false, Wanted::Last(4));
     fails("trimmed_last_4_of_two_steps", program, [row([1f32, 2.]), row([10f32])], "Rows")
 }
 
-/// 87. The same of ys.
+/// The same of ys.
 fn more_ys_than_there_are() -> Result<Case, String> {
     let text = "fn @edge(%xs: f32[T]) {
         %ys: f32[3] last 3 = scan @step for t in 0..T {

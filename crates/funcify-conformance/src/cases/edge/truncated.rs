@@ -38,7 +38,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// 41. Back over the last three steps of a loop that ends early: x[t-2] * x[t] until x[t] is above 6.
+/// Back over the last three steps of a loop that ends early: x[t-2] * x[t] until x[t] is above 6.
 fn until_with_sequence_taps() -> Result<Case, String> {
     let program = |g: &Builder| {
         grad(g.input("xs", "f32[T]"), |xs| {
@@ -57,7 +57,7 @@ fn until_with_sequence_taps() -> Result<Case, String> {
     gives_dynamic("truncated_until", program, [xs], [("out", expected)])
 }
 
-/// 55. p/2 + a^2 over five steps, back over two: 2 a in the last step, and a in the one before.
+/// p/2 + a^2 over five steps, back over two: 2 a in the last step, and a in the one before.
 fn last_two_of_five() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (p, a) = (g.input("p", "f32[]"), g.input("a", "f32[5]"));
@@ -68,7 +68,7 @@ fn last_two_of_five() -> Result<Case, String> {
     gives("truncated_to_two_of_five_steps", program, [scalar(7f32), row([1f32, 2., 3., 4., 5.])], outputs)
 }
 
-/// 56. p * w + a over 1 to 5 from 0, w = 0.5.
+/// p * w + a over 1 to 5 from 0, w = 0.5.
 fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> Result<Case, String> {
     let program = move |g: &Builder| {
         let (a, w) = (g.input("a", "f32[5]"), g.input("w", "f32[]"));
@@ -80,7 +80,7 @@ fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> Result<Case, String> {
     gives(&name, program, [row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)], outputs)
 }
 
-/// 56. The same as a recurrence with a trace, of which the loss takes all: older rows of the trace are constant.
+/// The same as a recurrence with a trace, of which the loss takes all: older rows of the trace are constant.
 fn as_a_state_with_a_trace() -> Result<Case, String> {
     let program = |g: &Builder| {
         let (p, a, w) = (g.input("p", "f32[]"), g.input("a", "f32[5]"), g.input("w", "f32[]"));

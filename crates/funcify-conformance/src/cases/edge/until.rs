@@ -23,7 +23,7 @@ pub(super) fn cases() -> Cases {
         loop_over_a_cut_trace()?,
         sequence_shorter_than_the_largest_count()?,
     ];
-    for (reverse, wanted, rows) in [
+    for (reverse, last, rows) in [
         (false, 2, Some(row([3f32, 6.]))),
         (false, 4, Some(row([0f32, 1., 3., 6.]))),
         (false, 5, None),
@@ -31,7 +31,7 @@ pub(super) fn cases() -> Cases {
         (true, 3, Some(row([7f32, 4., 0.]))),
         (true, 4, None),
     ] {
-        cases.push(trimmed(reverse, wanted, rows)?);
+        cases.push(trimmed(reverse, last, rows)?);
     }
     for n in [0, 2, 4] {
         cases.push(largest_count_at_run_time(false, n)?);
@@ -48,7 +48,7 @@ fn sums(g: &Builder, options: ScanOptions) -> (Value, (Value, Value)) {
     })
 }
 
-/// 36, 37, 38, 45. The step that stops runs, and is part of every trace; all traces have one length.
+/// The step that stops runs, and is part of every trace; all traces have one length.
 fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> Result<Case, String> {
     let program = |g: &Builder| {
         let (last, (sums, squares)) = sums(g, ScanOptions::new());
@@ -61,7 +61,7 @@ fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> Result<
     gives(name, program, [scalar(0f32), row(xs)], outputs)
 }
 
-/// 39. The last five rows of a trace: its type has five, so fewer are an error. The initial row is never one of them.
+/// The last five rows of a trace: its type has five, so fewer are an error. The initial row is never one of them.
 fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>) -> Result<Case, String> {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -171,13 +171,13 @@ fn every_kind_of_buffer(down: bool) -> Result<Case, String> {
     case(name, Graph::parse(text), inputs, outputs)
 }
 
-/// 87. The last rows of a trace are the results. A call that gives fewer is an error. Running sums until one is above
+/// The last rows of a trace are the results. A call that gives fewer is an error. Running sums until one is above
 ///     a total of 5 (3 steps upward), or above 6 downward (2 steps), with the initial row.
-fn trimmed(reverse: bool, wanted: usize, expected: Option<HostTensor>) -> Result<Case, String> {
+fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> Result<Case, String> {
     let (down, tap, limit) = if reverse { (" down", "t+1", "6.0") } else { ("", "t-1", "5.0") };
     let text = format!(
         "fn @edge(%xs: f32[T], %init: f32[1]) {{
-        %rows: f32[{wanted}] last {wanted} = scan @step for t in 0..T until $1{down} {{
+        %rows: f32[{last}] last {last} = scan @step for t in 0..T until $1{down} {{
             seq %x: f32[] = %xs[t]
             sit-sot %old: f32[] = %rows[{tap}] from %init
             %new: f32[] = add %old, %x
@@ -189,7 +189,7 @@ fn trimmed(reverse: bool, wanted: usize, expected: Option<HostTensor>) -> Result
         return rows=%rows
     }}"
     );
-    let name = format!("until_{}trimmed_{wanted}", if reverse { "down_" } else { "" });
+    let name = format!("until_{}trimmed_{last}", if reverse { "down_" } else { "" });
     let outputs = expected.map_or(Expected::Error("Rows"), |rows| outputs_of([("rows", rows)]));
     case(&name, Graph::parse(&text), vec![row([1f32, 2., 3., 4.]), row([0f32])], outputs)
 }
@@ -236,7 +236,7 @@ fn in_a_choice_in_a_conditional_loop() -> Result<Case, String> {
     gives_dynamic("until_in_a_choice", program, [row([2f32, 3., 2.]), scalar(1f32)], [("y", scalar(80f32))])
 }
 
-/// A loop over the rows that another one gave: their number is known when that has run.
+/// A loop over the rows that another one gave: their number is fixed when that has run.
 fn loop_over_a_cut_trace() -> Result<Case, String> {
     let program = |g: &Builder| -> Outputs {
         let (_, (trace, _)) = sums(g, ScanOptions::new().reverse());
@@ -247,7 +247,7 @@ fn loop_over_a_cut_trace() -> Result<Case, String> {
     gives_dynamic("until_feeds_a_loop", program, inputs, [("ys", row([7f32, 11.]))])
 }
 
-/// 9. A sequence must have a row for each step that could run, also if fewer do.
+/// A sequence must have a row for each step that could run, also if fewer do.
 fn sequence_shorter_than_the_largest_count() -> Result<Case, String> {
     let program = |g: &Builder| {
         let like = g.input("like", "f32[N]");

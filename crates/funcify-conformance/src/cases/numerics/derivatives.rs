@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use funcify::{DType, Graph, HostTensor, Scalar};
 
 use super::Cases;
-use crate::singular::{CHOSEN, FLOATS, Function, KNOWN, Mode, function};
+use crate::singular::{CHOSEN, DEFINED, FLOATS, Mode, function};
 use crate::suite::{Case, Expected, ExpectedOutput, reference_tolerance};
 
 /// Functions whose derivatives are kernels of their own, which have cases; some backends lack them.
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Cases {
     let mut add = |name, by: &[usize], dtype: DType, point: &[f64], value| {
         lines.entry((name, by.to_vec(), dtype.name())).or_default().push((point.to_vec(), value));
     };
-    for line in KNOWN {
+    for line in DEFINED {
         for (dtype, (point, value)) in line.dtypes.iter().flat_map(|dtype| line.at.iter().map(move |at| (dtype, at))) {
             add(line.function, line.by, *dtype, point, *value);
         }
@@ -49,7 +49,7 @@ pub(super) fn cases() -> Cases {
 /// The derivative at these points, in forward mode and in reverse mode.
 fn case(name: &str, by: &[usize], dtype: &str, points: &Points) -> Result<Case, String> {
     let letters: String = by.iter().map(|operand| if *operand == 0 { 'x' } else { 'y' }).collect();
-    let of: &Function = function(name).ok_or_else(|| format!("`{name}` is not among the functions"))?;
+    let of = function(name).ok_or_else(|| format!("`{name}` is not among the functions"))?;
     let name = format!("numerics/derivative_{name}_{letters}_{dtype}");
     let dtype = DType::from_name(dtype).ok_or_else(|| format!("case `{name}`: `{dtype}` is no dtype"))?;
     let column = |index: usize| {

@@ -4,18 +4,18 @@ use funcify::error::{Place, Site};
 use funcify::ops::{Binary, Bitcast, Bits, Cast, Compare, NextAfter, OpRules, Polygamma, Predicate, Select, Unary};
 use funcify::{DType, Scalar, TensorType};
 
-use super::values::{FLOATS, INTEGERS, LOGIC, NUMBERS, SHAPES, near, pairs, repeated, shifted, small, values, varied};
+use super::values::{FLOATS, SHAPES, near, pairs, repeated, shifted, small, values, varied};
 use super::{Cases, Use, case, on_dtypes};
 
 pub(super) fn cases() -> Cases {
     let groups = [
         unary()?,
         polygamma()?,
-        binary()?,
+        rows(Binary::ALL, 2, two_operands)?,
         bits()?,
         neighbours()?,
-        compare()?,
-        predicates()?,
+        rows(Compare::ALL, 2, two_operands)?,
+        rows(Predicate::ALL, 1, one_operand)?,
         select()?,
         casts()?,
         bitcasts()?,
@@ -32,9 +32,7 @@ const PLAIN: [Unary; 11] = {
 fn unary() -> Cases {
     let mut cases = Vec::new();
     for op in Unary::ALL.iter().copied() {
-        let takes =
-            |dtype: &DType| op.infer(&Place::new(op.name(), Site::Unknown), &[TensorType::scalar(*dtype)]).is_ok();
-        let dtypes: Vec<DType> = DType::ALL.into_iter().filter(takes).collect();
+        let dtypes = domain(op, 1);
         let is_hard = dtypes == FLOATS && !PLAIN.contains(&op);
         let uses = |dtype| {
             let hard = is_hard.then(|| Use::new(op, [near(dtype)]));
@@ -43,6 +41,24 @@ fn unary() -> Cases {
         cases.extend(on_dtypes(op.name(), &dtypes, 0.0, uses)?);
     }
     Ok(cases)
+}
+
+/// The ops of a table on each dtype of which their type rules take so many operands.
+fn rows<O: OpRules + Copy>(table: &[O], operands: usize, uses: fn(O, DType) -> Vec<Use>) -> Cases {
+    let mut cases = Vec::new();
+    for op in table.iter().copied() {
+        cases.extend(on_dtypes(op.name(), &domain(op, operands), 0.0, |dtype| uses(op, dtype))?);
+    }
+    Ok(cases)
+}
+
+/// The dtypes of which a type rule takes so many operands.
+fn domain(op: impl OpRules, operands: usize) -> Vec<DType> {
+    let takes = |dtype: &DType| {
+        let operands = vec![TensorType::scalar(*dtype); operands];
+        op.infer(&Place::new(op.name(), Site::Unknown), &operands).is_ok()
+    };
+    DType::ALL.into_iter().filter(takes).collect()
 }
 
 /// The derivatives of digamma up to the third.
@@ -68,14 +84,11 @@ fn one_operand<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<Use
 
 /// Shifts by every amount and by every value; counts of bits.
 fn bits() -> Cases {
-    use Bits::*;
     let mut cases = Vec::new();
-    for op in [ShiftLeft, ShiftRightArithmetic, ShiftRightLogical] {
-        let uses = |dtype| [vec![Use::new(op, shifted(dtype))], two_operands(op, dtype)].concat();
-        cases.extend(on_dtypes(op.name(), &INTEGERS, 0.0, uses)?);
-    }
-    for op in [Popcount, CountLeadingZeros] {
-        cases.extend(on_dtypes(op.name(), &INTEGERS, 0.0, |dtype| one_operand(op, dtype))?);
+    for op in Bits::ALL.iter().copied() {
+        let shifts = |dtype| [vec![Use::new(op, shifted(dtype))], two_operands(op, dtype)].concat();
+        cases.extend(on_dtypes(op.name(), &domain(op, 2), 0.0, shifts)?);
+        cases.extend(on_dtypes(op.name(), &domain(op, 1), 0.0, |dtype| one_operand(op, dtype))?);
     }
     Ok(cases)
 }
@@ -83,38 +96,6 @@ fn bits() -> Cases {
 /// Their distance is within the tolerance of floats: the category `numerics` asks for their bits.
 fn neighbours() -> Cases {
     on_dtypes("nextafter", &FLOATS, 0.0, |dtype| two_operands(NextAfter, dtype))
-}
-
-fn predicates() -> Cases {
-    use Predicate::*;
-    let mut cases = Vec::new();
-    for op in [IsNan, IsFinite] {
-        cases.extend(on_dtypes(op.name(), &FLOATS, 0.0, |dtype| one_operand(op, dtype))?);
-    }
-    Ok(cases)
-}
-
-fn binary() -> Cases {
-    use Binary::*;
-    let rows: [(&[DType], &[Binary]); 3] = [
-        (&NUMBERS, &[Add, Sub, Mul, Div, Rem, Max, Min, Pow]),
-        (&FLOATS, &[Atan2, Copysign]),
-        (&LOGIC, &[And, Or, Xor]),
-    ];
-    let mut cases = Vec::new();
-    for (dtypes, op) in rows.iter().flat_map(|(dtypes, ops)| ops.iter().map(move |op| (dtypes, *op))) {
-        cases.extend(on_dtypes(op.name(), dtypes, 0.0, |dtype| two_operands(op, dtype))?);
-    }
-    Ok(cases)
-}
-
-fn compare() -> Cases {
-    use Compare::*;
-    let mut cases = Vec::new();
-    for op in [Eq, Ne, Lt, Le, Gt, Ge] {
-        cases.extend(on_dtypes(op.name(), &DType::ALL, 0.0, |dtype| two_operands(op, dtype))?);
-    }
-    Ok(cases)
 }
 
 /// An op on every pair of values, and on every shape.

@@ -52,9 +52,6 @@ pub(super) fn shifted(dtype: DType) -> [HostTensor; 2] {
     ]
 }
 
-/// Booleans, and integers bit by bit.
-pub(super) const LOGIC: [DType; 5] = [DType::Bool, DType::U8, DType::U32, DType::I32, DType::I64];
-
 /// The shapes on which elementwise ops and reductions are tried.
 pub(super) const SHAPES: [&[usize]; 11] =
     [&[], &[1], &[7], &[0], &[3, 4], &[0, 3], &[2, 0, 3], &[2, 3, 4], &[2, 3, 2, 4], &[2, 1, 3, 2], &[5, 6]];

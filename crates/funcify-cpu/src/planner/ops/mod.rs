@@ -1,11 +1,12 @@
 //! What each op means on views.
 
-mod known;
 mod products;
+mod statics;
 
 use funcify::dispatch::Declined;
+use funcify::graph::{Node, ValueId};
 use funcify::ops::{self, Op as GraphOp, OpRules, ReduceKind};
-use funcify::{DType, Graph, HostTensor, Node, ValueId};
+use funcify::{DType, Graph, HostTensor};
 
 use super::Planner;
 use super::parallel::Label;
@@ -19,8 +20,8 @@ use products::Products;
 enum Value {
     /// A tensor.
     Tensor(View),
-    /// A tensor of integers that is known.
-    Known(HostTensor),
+    /// A tensor of integers that is static: fixed when the plan is made.
+    Static(HostTensor),
     /// A sum of products that waits for what is done with it.
     Products(Products),
     /// A product of elements that waits for a sum.
@@ -34,8 +35,8 @@ enum Value {
 pub(super) enum Argument {
     /// A tensor.
     Tensor(View),
-    /// A tensor of integers that is known.
-    Known(HostTensor),
+    /// A tensor of integers that is static: fixed when the plan is made.
+    Static(HostTensor),
 }
 
 impl Argument {
@@ -43,7 +44,7 @@ impl Argument {
     pub(super) fn view(&self) -> Result<&View, Declined> {
         match self {
             Argument::Tensor(view) => Ok(view),
-            Argument::Known(tensor) => Err(Declined::new("scan", format!("values of {}", tensor.dtype()))),
+            Argument::Static(tensor) => Err(Declined::new("scan", format!("values of {}", tensor.dtype()))),
         }
     }
 }
@@ -80,10 +81,10 @@ impl<'p, 'g> Scope<'p, 'g> {
                     return Err(Declined::new("scan", format!("a value of {dtype} in each step")));
                 }
                 Argument::Tensor(view) => Value::Tensor(view),
-                Argument::Known(tensor) if planner.takes(dtype) => {
+                Argument::Static(tensor) if planner.takes(dtype) => {
                     Value::Tensor(planner.constant(&tensor, Label::None)?)
                 }
-                Argument::Known(tensor) => Value::Known(tensor),
+                Argument::Static(tensor) => Value::Static(tensor),
             });
         }
         Ok(Scope { planner, graph, values, uses, places: vec![None; count], states: vec![None; count] })
@@ -146,7 +147,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 self.planner.emitter.sink(&to, (&left, &right), (1, [0, 0]))?;
                 to
             }
-            Some(Value::Known(tensor)) => {
+            Some(Value::Static(tensor)) => {
                 return Err(Declined::new("scan", format!("values of {}", tensor.dtype())));
             }
             None => return Err(Declined::new("scan", "a value that was not planned")),
@@ -180,31 +181,31 @@ impl<'p, 'g> Scope<'p, 'g> {
         let name = node.op.name();
         if let GraphOp::Scan(scan) = &node.op {
             let operands = node.inputs.iter().map(|input| self.argument(*input)).collect::<Result<Vec<_>, _>>()?;
-            let wanted: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
+            let used: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
             let places = node.outputs.iter().map(|output| self.places[output.index()].clone()).collect();
             let is_share = |output: &ValueId| self.planner.label(self.graph, *output) == Label::Share;
             let shares: Vec<bool> = node.outputs.iter().map(is_share).collect();
-            let results = self.planner.scan(node, scan, operands, &wanted, places, &shares)?;
+            let results = self.planner.scan(node, scan, operands, &used, places, &shares)?;
             return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
         }
         if let GraphOp::While(op) = &node.op {
             let operands = node.inputs.iter().map(|input| self.argument(*input)).collect::<Result<Vec<_>, _>>()?;
-            let wanted: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
-            let results = self.planner.while_loop(op, &operands, &wanted)?;
+            let used: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
+            let results = self.planner.while_loop(op, &operands, &used)?;
             return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
         }
         if let GraphOp::Switch(switch) = &node.op {
             let operands = node.inputs.iter().map(|input| self.argument(*input)).collect::<Result<Vec<_>, _>>()?;
-            let wanted: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
+            let used: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
             let dtype = self.graph.ty(node.inputs[0]).dtype;
-            let results = self.planner.choice(switch, dtype, &operands, &wanted)?;
+            let results = self.planner.choice(switch, dtype, &operands, &used)?;
             return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
         }
         let [value] = node.outputs.as_slice() else {
             return Err(Declined::new(name, "it is not an instruction yet"));
         };
-        if let Some(known) = self.known(node, *value)? {
-            return Ok(vec![Some(known)]);
+        if let Some(value) = self.static_value(node, *value)? {
+            return Ok(vec![Some(value)]);
         }
         let dtype = self.graph.ty(*value).dtype;
         if !self.planner.takes(dtype) {
@@ -220,8 +221,8 @@ impl<'p, 'g> Scope<'p, 'g> {
 
     /// A value as an input of a body.
     fn argument(&mut self, value: ValueId) -> Result<Argument, Declined> {
-        match self.known_tensor(value) {
-            Some(tensor) => Ok(Argument::Known(tensor)),
+        match self.static_tensor(value) {
+            Some(tensor) => Ok(Argument::Static(tensor)),
             None => Ok(Argument::Tensor(self.tensor(value)?)),
         }
     }
@@ -285,7 +286,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let x = self.tensor(node.inputs[0])?;
                 let bound = |dim: &funcify::Dim| dim.value(&self.planner.sizes).map_err(|_| declined());
                 let (start, limit) = (bound(&op.start)?, bound(&op.limit)?);
-                // A slice beyond the end is an error of the program, which is found when it runs.
+                // A slice beyond the end is an error of the program, which is reported when it runs.
                 if start < 0 || start > limit || limit > x.shape[op.axis] as i64 {
                     return Err(Declined::new(name, "bounds beyond the operand"));
                 }

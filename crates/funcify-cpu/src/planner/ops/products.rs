@@ -1,7 +1,7 @@
 //! Products of matrices, and sums of them: what waits for what is done with it.
 
 use funcify::dispatch::Declined;
-use funcify::{Node, ValueId};
+use funcify::graph::{Node, ValueId};
 
 use super::super::parallel::Label;
 use super::super::view::View;
@@ -185,13 +185,13 @@ impl Scope<'_, '_> {
         let axes = to.shape.len() - 2;
         let k = left.shape[axes + 1];
         let shape = [to.shape.as_slice(), &[k]].concat();
-        let spread = |view: &View, last: [usize; 3]| View {
+        let with_axes = |view: &View, last: [usize; 3]| View {
             shape: shape.clone(),
             strides: [&view.strides[..axes], &last].concat(),
             ..view.clone()
         };
-        let lefts = spread(left, [left.strides[axes], 0, left.strides[axes + 1]]);
-        let rights = spread(right, [0, right.strides[axes + 1], right.strides[axes]]);
+        let lefts = with_axes(left, [left.strides[axes], 0, left.strides[axes + 1]]);
+        let rights = with_axes(right, [0, right.strides[axes + 1], right.strides[axes]]);
         // What is folded first has lanes: along what is written, or along what is summed.
         let last = shape.len() - 1;
         let lanes = (0..last).find(|axis| to.strides[*axis] == 1 && shape[*axis] > 1).unwrap_or(last);

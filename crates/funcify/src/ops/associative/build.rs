@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::AssociativeScan;
 use crate::error::{Place, Site};
-use crate::graph::{BodyTrace, at_site, emit, fail};
+use crate::graph::{BodyTrace, Failed, at_site, emit_at, fail, fail_value};
 use crate::tree::{self, Tree};
 use crate::types::TensorType;
 use crate::value::Value;
@@ -68,33 +68,49 @@ pub fn associative_scan<X: Tree>(xs: X, combine: impl FnOnce(X, X) -> X) -> X {
 #[track_caller]
 pub fn associative_scan_with<X: Tree>(options: AssociativeScanOptions, xs: X, combine: impl FnOnce(X, X) -> X) -> X {
     let at = Place::new("associative_scan", Site::caller());
-    let leaves = tree::leaves(&xs, "x");
-    let in_front: Vec<(String, Value)> = at_site(at.site, || {
-        leaves.iter().map(|(name, value)| (name.clone(), leading(&at, name, *value, options.axis))).collect()
-    });
-    check_lengths(&at, &in_front);
-
-    let row = |value: &Value| value.ty().row().unwrap_or_else(|| value.ty());
-    let param = |root: &str| {
-        let names = tree::leaves(&xs, root).into_iter().zip(&in_front);
-        names.map(|((name, _), (_, value))| (name, row(value))).collect::<Vec<(String, TensorType)>>()
-    };
-    let params = [param("a"), param("b")].concat();
-    let (trace, values) = BodyTrace::open(&at, "", &params);
-    let (a, b) = values.split_at(leaves.len());
+    let open = OpenCombine::new(&at, &options, tree::leaves(&xs, "x"));
+    let (a, b) = open.elements.split_at(open.leaves.len());
     let combined = combine(tree::rebuild(&xs, a), tree::rebuild(&xs, b));
-    let results = tree::leaves(&combined, "x");
-    check_combined(&at, &params, &leaves, &results);
-    let failed = || tree::rebuild(&xs, &vec![Value::failed(); leaves.len()]);
-    let Some(closed) = trace.close(&results) else { return failed() };
-    let op = AssociativeScan { combine: Arc::new(closed.graph), leaves: leaves.len(), reverse: options.reverse };
-    let operands: Vec<Value> = in_front.iter().map(|(_, value)| *value).chain(closed.captures).collect();
-    let ys = emit(op, &operands, at.site);
-    if ys.len() != leaves.len() || ys.iter().any(|y| y.is_failed()) {
-        return failed();
+    tree::rebuild_or_failed(&xs, open.close(&tree::leaves(&combined, "x")))
+}
+
+/// A scan whose combination is open.
+struct OpenCombine<'a> {
+    at: &'a Place,
+    options: &'a AssociativeScanOptions,
+    leaves: Vec<(String, Value)>,
+    /// The leaves with their elements in front.
+    in_front: Vec<Value>,
+    params: Vec<(String, TensorType)>,
+    trace: BodyTrace,
+    /// The leaves of the two elements that are combined.
+    elements: Vec<Value>,
+}
+
+impl<'a> OpenCombine<'a> {
+    fn new(at: &'a Place, options: &'a AssociativeScanOptions, leaves: Vec<(String, Value)>) -> Self {
+        let in_front = |(name, value): &(String, Value)| (name.clone(), leading(at, name, *value, options.axis));
+        let in_front: Vec<(String, Value)> = at_site(at.site, || leaves.iter().map(in_front).collect());
+        check_lengths(at, &in_front);
+        let param = |root: &'static str| {
+            in_front.iter().map(move |(name, value)| (format!("{root}{}", &name["x".len()..]), value.row_type()))
+        };
+        let params: Vec<(String, TensorType)> = param("a").chain(param("b")).collect();
+        let (trace, elements) = BodyTrace::open(at, "", &params);
+        let in_front = in_front.into_iter().map(|(_, value)| value).collect();
+        OpenCombine { at, options, leaves, in_front, params, trace, elements }
     }
-    let ys: Vec<Value> = at_site(at.site, || ys.into_iter().map(|y| y.move_axis(0, options.axis)).collect());
-    tree::rebuild(&xs, &ys)
+
+    /// Adds the scan, whose combination gives these values; gives its results.
+    fn close(self, combined: &[(String, Value)]) -> Result<Vec<Value>, Failed> {
+        let OpenCombine { at, options, leaves, in_front, params, trace, .. } = self;
+        check_combined(at, &params, &leaves, combined);
+        let closed = trace.close(combined)?;
+        let op = AssociativeScan { combine: Arc::new(closed.graph), leaves: leaves.len(), reverse: options.reverse };
+        let operands: Vec<Value> = in_front.into_iter().chain(closed.captures).collect();
+        let ys = emit_at(op, &operands, at.site)?.into_iter();
+        Ok(at_site(at.site, || ys.map(|y| y.move_axis(0, options.axis)).collect()))
+    }
 }
 
 /// The leaf with its elements in front.
@@ -105,13 +121,13 @@ fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     let ty = value.ty();
     let rank = ty.rank() as i64;
     if rank == 0 {
-        return fail(&at.op, at.site, &[value], |at| {
+        return fail_value(&at.op, at.site, &[value], |at| {
             let fix = "capture a value that all combinations share";
             at.mismatch(format!("leaf `{name}`"), "rank 1 or more, to have elements", &ty, fix)
         });
     }
     if !(-rank..rank).contains(&axis) {
-        return fail(&at.op, at.site, &[value], |at| {
+        return fail_value(&at.op, at.site, &[value], |at| {
             let (expected, found) = (format!("an axis from -{rank} to {}", rank - 1), format!("axis {axis} of {ty}"));
             at.mismatch(format!("the axis of leaf `{name}`"), expected, found, "name an axis that every leaf has")
         });

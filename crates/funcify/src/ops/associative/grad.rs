@@ -10,21 +10,19 @@
 use std::sync::Arc;
 
 use super::{AssociativeScan, parallel, sequential};
-use crate::derivative::{Dual, VjpContext, push_forward};
-use crate::error::Site;
-use crate::graph::{emit, trace_body};
-use crate::ops::reach::{Guess, Kind, Reach};
+use crate::derivative::{Cotangents, Dual, VjpContext, push_forward};
+use crate::error::Result;
+use crate::graph::{Failed, emit, trace_body};
+use crate::ops::reach::{Connected, Guess, Kind, Reach};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::{Value, iota, size};
 
-pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Vec<Dual> {
+pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let (xs, captured) = operands.split_at(op.leaves);
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
-    let guess = op.reached(Kind::Tangents, &has_tangent, &mut Reach::of(&op.combine));
-    let mut guess = Guess::new(has_tangent[..op.leaves].to_vec(), guess);
-    loop {
-        let active = guess.flags().to_vec();
-        let mut found = guess.least();
+    let guess = op.reached(Kind::Tangents, &has_tangent, &mut [Reach::of(&op.combine)]);
+    let guess = Guess::new(has_tangent[..op.leaves].to_vec(), guess);
+    let (active, closed) = guess.confirmed(|active, found| {
         let mut params: Vec<(String, TensorType)> = Vec::new();
         for first in [0, op.leaves] {
             for (leaf, active) in active.iter().enumerate() {
@@ -35,54 +33,51 @@ pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Vec<Dual> {
                 }
             }
         }
-        let closed = trace_body("associative_scan", op.combine.name(), &params, |values| {
-            let mut values = values.iter().copied();
-            let mut next = || values.next().unwrap_or_else(Value::failed);
-            let flags = active.iter().chain(&active);
-            let elements = flags.map(|active| Dual { primal: next(), tangent: active.then(&mut next) });
-            let inputs: Vec<Dual> = elements.chain(captured.iter().copied()).collect();
+        trace_body("associative_scan", op.combine.name(), &params, |values| {
+            let elements = Dual::paired(values.iter().copied(), &[active, active].concat());
+            let results = push_forward(&op.combine, &[elements.as_slice(), captured].concat())?;
             let mut outputs = Vec::new();
-            for (leaf, (result, output)) in
-                push_forward(&op.combine, &inputs).iter().zip(op.combine.outputs()).enumerate()
-            {
+            for (leaf, (result, output)) in results.iter().zip(op.combine.outputs()).enumerate() {
                 found[leaf] |= result.tangent.is_some();
                 outputs.push((output.name.clone(), result.primal));
                 if active[leaf] {
                     outputs.push((format!("tan_{}", output.name), result.tangent_or_zeros()));
                 }
             }
-            outputs
-        });
-        let Some(closed) = closed else { return Vec::new() };
-        if guess.holds(found) {
-            let mut operands: Vec<Value> = Vec::new();
-            for (leaf, active) in xs.iter().zip(&active) {
-                operands.push(leaf.primal);
-                operands.extend(active.then(|| leaf.tangent_or_zeros()));
-            }
-            let leaves = operands.len();
-            operands.extend(closed.captures);
-            let op = AssociativeScan { combine: Arc::new(closed.graph), leaves, reverse: op.reverse };
-            let mut results = emit(op, &operands, Site::Unknown).into_iter();
-            let mut next = || results.next().unwrap_or_else(Value::failed);
-            return active.iter().map(|active| Dual { primal: next(), tangent: active.then(&mut next) }).collect();
-        }
+            Ok(outputs)
+        })
+    })?;
+    let mut operands: Vec<Value> = Vec::new();
+    for (leaf, active) in xs.iter().zip(&active) {
+        operands.push(leaf.primal);
+        operands.extend(active.then(|| leaf.tangent_or_zeros()));
     }
+    let leaves = operands.len();
+    operands.extend(closed.captures);
+    let op = AssociativeScan { combine: Arc::new(closed.graph), leaves, reverse: op.reverse };
+    Ok(Dual::paired(emit(op, &operands)?, &active))
 }
 
 /// The cotangents of the leaves and of what is captured, from those of the results.
-pub(super) fn vjp(op: &AssociativeScan, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+pub(super) fn vjp(
+    op: &AssociativeScan,
+    context: &VjpContext<'_>,
+    cotangents: &[Option<Value>],
+) -> Result<Cotangents, Failed> {
     let (xs, captured) = context.operands.split_at(op.leaves);
     let count = xs[0].dim(0);
     if count.constant() == Some(0) {
-        return cotangents.iter().copied().chain(captured.iter().map(|_| None)).collect();
+        return Ok(cotangents.iter().copied().chain(captured.iter().map(|_| None)).collect());
     }
     let order = Order::of(op, &count);
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let (_, reached) = op.pulled(&given, &mut op.pull(context.wanted));
-    let of_all_rows = || parallel::vjp(op, context, cotangents, &order, &reached);
-    let found = if context.choices.stepwise { None } else { of_all_rows() };
-    found.unwrap_or_else(|| sequential::vjp(op, context, cotangents, &order, reached))
+    let (_, reached) = op.leaves_pulled(&given, &mut op.pull(context.wanted));
+    if !context.choices.stepwise
+        && let Some(found) = parallel::vjp(op, context, cotangents, &order, &reached)?
+    {
+        return Ok(found);
+    }
+    sequential::vjp(op, context, cotangents, &order, reached)
 }
 
 /// The rows of the elements, in the direction of a scan.

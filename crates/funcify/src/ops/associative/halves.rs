@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use super::AssociativeScan;
 use crate::error::{Place, Result};
-use crate::graph::Graph;
+use crate::fixpoint::{fixpoint, union};
 use crate::graph::tracer::{self, input};
+use crate::graph::{Failed, Graph};
 use crate::types::{Dim, Symbol, TensorType};
 use crate::value::{Value, concat};
 use crate::vmap::{Batched, inline};
@@ -43,7 +44,7 @@ impl AssociativeScan {
             let capture = |(index, ty): (usize, &TensorType)| input(&format!("c{index}"), ty.clone(), false, at.site);
             captured.iter().enumerate().map(capture).collect::<Vec<Value>>()
         };
-        let build = |name: &str, body: &dyn Fn() -> Vec<Value>| {
+        let build = |name: &str, body: &dyn Fn() -> Result<Vec<Value>, Failed>| {
             tracer::build(name, at.site, |_| {
                 tracer::reserve_symbols(&self.combine);
                 tracer::at_site(at.site, body)
@@ -67,29 +68,20 @@ impl AssociativeScan {
             // No needed result reads the other leaves of the first elements.
             let mut first = between.clone();
             needed.iter().zip(&known).for_each(|(leaf, known)| first[*leaf] = *known);
-            let missing = self.combined(&size, &first, &between, &captured, &needed);
-            let known = known.into_iter().zip(missing);
-            known
-                .map(|(known, missing)| match self.reverse {
-                    false => together(known, missing, &size),
-                    true => together(missing, known, &size),
-                })
-                .collect()
+            let missing = self.combined(&size, &first, &between, &captured, &needed)?;
+            let together = |(known, missing): (Value, Value)| match self.reverse {
+                false => together(known, missing, &size),
+                true => together(missing, known, &size),
+            };
+            Ok(known.into_iter().zip(missing).map(together).collect())
         })?;
         Ok(Halves { pairs, combine: Arc::new(combine), spread: Arc::new(spread), needed })
     }
 
     /// The leaves that are used, and those that their combinations read of the first element.
     fn needed(&self, used: &[bool]) -> Vec<usize> {
-        let mut needed = used.to_vec();
-        loop {
-            let params = self.combine.needed_inputs(&needed);
-            let more: Vec<bool> = needed.iter().zip(params).map(|(needed, read)| *needed || read).collect();
-            if more == needed {
-                return (0..self.leaves).filter(|leaf| needed[*leaf]).collect();
-            }
-            needed = more;
-        }
+        let needed = fixpoint(used.to_vec(), |needed| union(needed, self.combine.needed_inputs(needed)));
+        (0..self.leaves).filter(|leaf| needed[*leaf]).collect()
     }
 
     /// These leaves of the combinations of elements.
@@ -100,12 +92,12 @@ impl AssociativeScan {
         second: &[Value],
         captured: &[Value],
         which: &[usize],
-    ) -> Vec<Value> {
+    ) -> Result<Vec<Value>, Failed> {
         let elements = first.iter().chain(second).map(|value| Batched::mapped(*value));
         let inputs: Vec<Batched> = elements.chain(captured.iter().map(|value| Batched::unmapped(*value))).collect();
         let outputs = which.iter().map(|leaf| self.combine.outputs()[*leaf].clone()).collect();
         let combine = self.combine.with_outputs(outputs);
-        inline(&combine, size, &inputs).into_iter().map(|result| result.materialized(size)).collect()
+        Ok(inline(&combine, size, &inputs)?.into_iter().map(|result| result.materialized(size)).collect())
     }
 
     /// A symbol that is in no type of the operands or of `combine`.
@@ -121,10 +113,7 @@ impl AssociativeScan {
 
 /// `2n` rows as the first and the second rows of `n` pairs.
 fn apart(rows: Value, pairs: &Dim) -> [Value; 2] {
-    if rows.is_failed() {
-        return [rows; 2];
-    }
-    let row = rows.shape().without(0);
+    let row = rows.row_type().shape;
     let length = row.elements();
     let flat = rows.reshape([pairs.clone(), length.clone() * 2]);
     let half = |start: Dim| {
@@ -136,10 +125,7 @@ fn apart(rows: Value, pairs: &Dim) -> [Value; 2] {
 
 /// `n` first and `n` second rows as the `2n` rows of pairs.
 fn together(first: Value, second: Value, pairs: &Dim) -> Value {
-    if first.is_failed() || second.is_failed() {
-        return Value::failed();
-    }
-    let row = first.shape().without(0);
+    let row = first.row_type().shape;
     let flat = [first, second].map(|rows| rows.reshape([pairs.clone(), row.elements()]));
     concat(&flat, 1).reshape(row.with_leading(pairs.clone() * 2))
 }

@@ -4,6 +4,7 @@
 //! From cotangents of the leaves of a result they give those of the leaves of its first element. One after another is the
 //! product of matrices, in the order in which they are applied.
 
+use crate::fixpoint::fixpoint;
 use crate::host::HostTensor;
 use crate::value::{Value, constant, select};
 
@@ -117,17 +118,12 @@ pub(super) fn then_numbers(
 }
 
 /// Kinds of factors that those of any number of such matrices one after another have, too.
-pub(super) fn closed(mut kinds: Matrix<()>) -> Matrix<()> {
-    loop {
-        let twice = then(&kinds, &kinds, |(), ()| (), |_, _, _| ());
+pub(super) fn closed(kinds: Matrix<()>) -> Matrix<()> {
+    fixpoint(kinds, |kinds| {
+        let twice = then(kinds, kinds, |(), ()| (), |_, _, _| ());
         let either = |(one, two): (&Factor<()>, &Factor<()>)| if one == two { *one } else { Factor::Of(()) };
-        let both: Matrix<()> =
-            kinds.iter().zip(&twice).map(|(one, two)| one.iter().zip(two).map(either).collect()).collect();
-        if both == kinds {
-            return kinds;
-        }
-        kinds = both;
-    }
+        kinds.iter().zip(&twice).map(|(one, two)| one.iter().zip(two).map(either).collect()).collect()
+    })
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ mod parallel;
 mod prune;
 mod sequential;
 mod stepwise;
+mod text;
 
 use std::sync::Arc;
 
@@ -35,9 +36,9 @@ pub use build::{AssociativeScanOptions, associative_scan, associative_scan_with}
 pub(crate) use halves::Halves;
 
 use super::scan::stack_rows;
-use super::{Attributes, EvalContext, OpRules};
-use crate::derivative::{Dual, VjpContext, active_params};
-use crate::error::{Place, Result, Site};
+use super::{Attributes, EvalContext, Failed, OpRules};
+use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
+use crate::error::{Place, Result};
 use crate::graph::Graph;
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
@@ -58,8 +59,8 @@ pub struct AssociativeScan {
 
 impl AssociativeScan {
     /// Adds a loop of one combination a step to the open trace; gives its results. There must be an element.
-    pub(crate) fn emit_loop(&self, operands: &[Value], site: Site) -> Vec<Value> {
-        stepwise::emit_loop(self, operands, site)
+    pub(crate) fn emit_loop(&self, operands: &[Value]) -> Result<Vec<Value>, Failed> {
+        stepwise::emit_loop(self, operands)
     }
 
     /// Which parameters of `combine` an operand that is wanted leads to.
@@ -159,15 +160,15 @@ impl OpRules for AssociativeScan {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch::batch(self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         grad::jvp(self, operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         grad::vjp(self, context, cotangents)
     }
 }

@@ -18,9 +18,10 @@ use super::AssociativeScan;
 use super::build::{AssociativeScanOptions, associative_scan_with};
 use super::grad::Order;
 use super::jacobian::{Coefficient, Factor, Matrix, closed, then_numbers};
-use crate::derivative::{Tape, VjpContext, active_values, add};
-use crate::graph::trace_body;
+use crate::derivative::{Cotangents, Tape, VjpContext, active_values};
+use crate::error::Result;
 use crate::graph::tracer::ClosedBody;
+use crate::graph::{Failed, trace_body};
 use crate::ops::Op;
 use crate::ops::partials::{Passes, passes};
 use crate::types::{Dim, TensorType};
@@ -35,17 +36,15 @@ pub(super) fn vjp(
     cotangents: &[Option<Value>],
     order: &Order,
     reached: &[bool],
-) -> Option<Vec<Option<Value>>> {
+) -> Result<Option<Cotangents>, Failed> {
     let (xs, captured) = context.operands.split_at(op.leaves);
     let count = xs[0].dim(0);
     let wanted = op.active(context.wanted);
-    let chooses = chooses(op, &wanted, reached)?;
     let of_captured = &wanted[2 * op.leaves..];
-    let rows: Vec<TensorType> = xs.iter().filter_map(|leaf| leaf.ty().row()).collect();
+    let rows: Vec<TensorType> = xs.iter().map(|leaf| leaf.row_type()).collect();
     let fits = |(value, wanted): (&Value, &bool)| !*wanted || rows.iter().any(|row| is_repeated(&value.ty(), row));
-    if !captured.iter().zip(of_captured).all(fits) {
-        return None;
-    }
+    let all_fit = captured.iter().zip(of_captured).all(fits);
+    let Some(chooses) = chooses(op, &wanted, reached).filter(|_| all_fit) else { return Ok(None) };
 
     // 1. Those captured values of which a cotangent is wanted have lanes, too: their cotangents come an element each.
     let batched = |(index, value): (usize, &Value)| match of_captured[index] {
@@ -56,17 +55,17 @@ pub(super) fn vjp(
     let before: Vec<Value> = context.results.iter().map(|y| y.take(0, order.previous)).collect();
     let lanes = captured.iter().filter(|value| value.mapped).map(|value| value.value);
     let inputs: Vec<Value> = before.iter().chain(xs).copied().chain(lanes).collect();
-    let Some(all) = on_all_rows(op, &count, &inputs, &captured) else { return Some(context.none()) };
+    let all = on_all_rows(op, &count, &inputs, &captured)?;
     let mut flags = wanted[..2 * op.leaves].to_vec();
     flags.resize(inputs.len(), true);
     flags.resize(all.graph.inputs().len(), false);
     let inputs = [inputs, all.captures].concat();
-    let tape = Tape::record(&all.graph, &inputs, &flags, context.choices);
+    let tape = Tape::record(&all.graph, &inputs, &flags, context.choices)?;
 
     // 2.
     let mut of_first = flags.clone();
     of_first[op.leaves..].fill(false);
-    let (leaves, factors) = jacobians(&tape, &of_first, chooses, context.results, cotangents);
+    let (leaves, factors) = jacobians(&tape, &of_first, chooses, context.results, cotangents)?;
 
     // 3.
     let given: Vec<Value> =
@@ -77,7 +76,7 @@ pub(super) fn vjp(
     }
 
     // 4.
-    let pulled = tape.pull(&whole);
+    let pulled = tape.pull(&whole)?;
     let first_or = |first: Value, other: Value| {
         let [first, other] = [first, other].map(Batched::mapped);
         select_lanes(order.begins, &count, first, other).value
@@ -97,7 +96,7 @@ pub(super) fn vjp(
         let of_lanes = if value.mapped { pulled.next().copied().flatten() } else { None };
         found.push(of_lanes.map(|pulled| first_or(pulled.zeros_like(), pulled).sum(0)));
     }
-    Some(found)
+    Ok(Some(found))
 }
 
 /// Whether an op on the way from the accumulated element to the leaves that are reached takes one of its operands and
@@ -138,7 +137,12 @@ fn is_repeated(ty: &TensorType, to: &TensorType) -> bool {
 
 /// `combine` of the elements of all rows: of these inputs, which are those before, the elements, and the captured values
 /// that have lanes.
-fn on_all_rows(op: &AssociativeScan, count: &Dim, inputs: &[Value], captured: &[Batched]) -> Option<ClosedBody> {
+fn on_all_rows(
+    op: &AssociativeScan,
+    count: &Dim,
+    inputs: &[Value],
+    captured: &[Batched],
+) -> Result<ClosedBody, Failed> {
     let combine = &op.combine;
     let of_captured = captured.iter().enumerate().filter(|(_, value)| value.mapped);
     let params = (0..2 * op.leaves).chain(of_captured.map(|(index, _)| 2 * op.leaves + index));
@@ -146,13 +150,13 @@ fn on_all_rows(op: &AssociativeScan, count: &Dim, inputs: &[Value], captured: &[
     trace_body("associative_scan", combine.name(), &named.collect::<Vec<_>>(), |values| {
         let (elements, lanes) = values.split_at(2 * op.leaves);
         let mut lanes = lanes.iter().copied();
-        let captured = captured.iter().map(|value| match value.mapped {
-            true => Batched::mapped(lanes.next().unwrap_or_else(Value::failed)),
-            false => *value,
+        let captured = captured.iter().filter_map(|value| match value.mapped {
+            true => lanes.next().map(Batched::mapped),
+            false => Some(*value),
         });
         let inputs: Vec<Batched> = elements.iter().copied().map(Batched::mapped).chain(captured).collect();
-        let results = inline(combine, count, &inputs).into_iter().zip(combine.outputs());
-        results.map(|(result, output)| (output.name.clone(), result.materialized(count))).collect()
+        let results = inline(combine, count, &inputs)?;
+        Ok(combine.named_outputs(results.into_iter().map(|result| result.materialized(count))))
     })
 }
 
@@ -164,7 +168,7 @@ fn jacobians(
     chooses: bool,
     ys: &[Value],
     cotangents: &[Option<Value>],
-) -> (Vec<usize>, Matrix<Coefficient>) {
+) -> Result<(Vec<usize>, Matrix<Coefficient>), Failed> {
     let mut has: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
     let mut rows: Vec<Vec<Factor<Coefficient>>> = vec![Vec::new(); ys.len()];
     while let Some(from) = (0..ys.len()).find(|leaf| has[*leaf] && rows[*leaf].is_empty()) {
@@ -174,9 +178,9 @@ fn jacobians(
             tape.pull_to(of_first, &cotangents)
         };
         let ones = ys[from].ones_like();
-        let numbers = pull(ones);
+        let numbers = pull(ones)?;
         // NaN times any number is NaN: 0 is where nothing arrives.
-        let probes = if chooses { pull(ys[from].full_like(f64::NAN)) } else { vec![None; ys.len()] };
+        let probes = if chooses { pull(ys[from].full_like(f64::NAN))? } else { vec![None; ys.len()] };
         let factors = numbers.into_iter().zip(probes).map(|(number, probe)| match number {
             None => Factor::Zero,
             Some(number) if number.same_as(ones) => Factor::One,
@@ -190,7 +194,7 @@ fn jacobians(
     let leaves: Vec<usize> = (0..ys.len()).filter(|leaf| has[*leaf]).collect();
     let among = |row: &Vec<Factor<Coefficient>>| leaves.iter().map(|leaf| row[*leaf]).collect();
     let factors = leaves.iter().map(|leaf| among(&rows[*leaf])).collect();
-    (leaves, factors)
+    Ok((leaves, factors))
 }
 
 /// The whole cotangents of the results, from those given.
@@ -218,7 +222,7 @@ fn accumulated(
         let (next, given) = unpacked(&kinds, &own, chooses);
         let arrive = |leaf: usize| {
             let ways = cotangents.iter().zip(&next).map(|(cotangent, row)| row[leaf].apply(*cotangent));
-            ways.fold(Some(given[leaf]), add).unwrap_or_else(Value::failed)
+            ways.flatten().fold(given[leaf], |sum, way| sum + way)
         };
         let cotangents: Vec<Value> = (0..given.len()).map(arrive).collect();
         let both = then_numbers(&first, &next, &given, chooses);
@@ -244,13 +248,16 @@ fn packed(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Value], ma
 
 /// The factors of these kinds from their numbers, and the values after them.
 fn unpacked(kinds: &Matrix<()>, values: &[Value], may_stop: bool) -> (Matrix<Coefficient>, Vec<Value>) {
-    let mut values = values.iter().copied();
-    let mut next = || values.next().unwrap_or_else(Value::failed);
+    let mut count = 0;
+    let mut next = || {
+        count += 1;
+        values[count - 1]
+    };
     let mut factor = |kind: &Factor<()>| match kind {
         Factor::Zero => Factor::Zero,
         Factor::One => Factor::One,
         Factor::Of(()) => Factor::Of(Coefficient { number: next(), stopped: may_stop.then(&mut next) }),
     };
     let factors = kinds.iter().map(|row| row.iter().map(&mut factor).collect()).collect();
-    (factors, values.collect())
+    (factors, values[count..].to_vec())
 }

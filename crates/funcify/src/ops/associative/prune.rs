@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::AssociativeScan;
+use crate::fixpoint::fixpoint;
 use crate::graph::{Keep, Need, PrunedOp};
+use crate::ops::Prunable;
 
 impl AssociativeScan {
     /// Which leaves are needed: their results are, or a combination that is needed reads them.
@@ -11,22 +13,20 @@ impl AssociativeScan {
         let is_read = |leaf| combine.has(&self.combine, leaf) || combine.has(&self.combine, self.leaves + leaf);
         results.iter().enumerate().map(|(leaf, result)| *result || is_read(leaf)).collect()
     }
+}
 
-    /// Which operands it needs for these results; what that needs of the combination is added.
-    pub(in crate::ops) fn operands_for(&self, results: &[bool], combine: &mut Need) -> Vec<bool> {
-        let mut leaves = results.to_vec();
-        loop {
-            let params = combine.add(&self.combine, &leaves);
-            let more = self.needed_leaves(results, combine);
-            if more == leaves {
-                return [leaves.as_slice(), &params[2 * self.leaves..]].concat();
-            }
-            leaves = more;
-        }
+impl Prunable for AssociativeScan {
+    fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
+        let (combine, mut params) = (&mut bodies[0], Vec::new());
+        let leaves = fixpoint(results.to_vec(), |leaves| {
+            params = combine.add(&self.combine, leaves);
+            self.needed_leaves(results, combine)
+        });
+        [leaves.as_slice(), &params[2 * self.leaves..]].concat()
     }
 
-    /// The scan for these results alone.
-    pub(in crate::ops) fn pruned_for(&self, results: &[bool], need: &Need) -> Option<PrunedOp> {
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
+        let need = &bodies[0];
         let (needed, used) = (self.needed_leaves(results, need), need.inputs(&self.combine));
         let captured = &used[2 * self.leaves..];
         let operands = [needed.as_slice(), captured].concat();

@@ -3,9 +3,11 @@
 
 use super::AssociativeScan;
 use super::grad::Order;
-use crate::derivative::{Tape, VjpContext};
+use crate::derivative::{Cotangents, Tape, VjpContext};
+use crate::error::{Place, Result, Site};
+use crate::graph::Failed;
 use crate::ops::reach::Guess;
-use crate::ops::scan::{ScanOptions, scan_with};
+use crate::ops::scan::{ScanOptions, try_repeat};
 use crate::value::{Value, full, select};
 
 /// The cotangents of the leaves and of what is captured, from those of the results. `reached` are the leaves that have
@@ -16,7 +18,7 @@ pub(super) fn vjp(
     cotangents: &[Option<Value>],
     order: &Order,
     reached: Vec<bool>,
-) -> Vec<Option<Value>> {
+) -> Result<Cotangents, Failed> {
     let (xs, captured) = context.operands.split_at(op.leaves);
     // Row t of `before` is what was accumulated before element t; where the scan begins, it is that element.
     let before: Vec<Value> = context.results.iter().map(|y| y.take(0, order.previous)).collect();
@@ -30,34 +32,31 @@ pub(super) fn vjp(
 
     // Which leaves have cotangents: those of the results, and what they lead to.
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let mut guess = Guess::new(given, reached);
-    loop {
-        let active = guess.flags().to_vec();
-        let mut found = guess.least();
+    let (_, (of_x, of_xs, sums, totals)) = Guess::new(given, reached).confirmed(|active, found| {
         let mut of_x = vec![false; op.leaves];
         let mut sums = vec![false; captured.len()];
         let given: Vec<Value> = cotangents
             .iter()
             .zip(xs)
-            .zip(&active)
+            .zip(active)
             .filter(|(_, active)| **active)
             .map(|((cotangent, leaf), _)| cotangent.unwrap_or_else(|| leaf.zeros_like()))
             .collect();
-        let row = |leaf: &Value| leaf.ty().row().unwrap_or_else(|| leaf.ty());
-        let zeros = |leaf: &Value| full(row(leaf).shape, leaf.dtype(), 0.0);
-        let states: Vec<Value> = kept(xs, &active).iter().map(zeros).collect();
+        let zeros = |leaf: &Value| full(leaf.row_type().shape, leaf.dtype(), 0.0);
+        let states: Vec<Value> = kept(xs, active).iter().map(zeros).collect();
         let totals: Vec<Value> = kept(captured, &of_captured).iter().map(|value| value.zeros_like()).collect();
         let options = ScanOptions::new();
         let options = if op.reverse { options } else { options.reverse() };
         let rows = (before.clone(), xs.to_vec(), given, order.begins);
+        let at = Place::new("scan", Site::Unknown);
         let ((_, totals), of_xs) =
-            scan_with(options, (states, totals), rows, |(states, totals), (before, x, given, begins)| {
+            try_repeat(&at, options, None, (states, totals), rows, |(states, totals), (before, x, given, begins)| {
                 let inputs = [before.as_slice(), &x, captured].concat();
-                let tape = Tape::record(&op.combine, &inputs, &wanted, context.choices);
+                let tape = Tape::record(&op.combine, &inputs, &wanted, context.choices)?;
                 let mut whole = given.iter().zip(&states).map(|(given, state)| *given + *state);
                 let whole: Vec<Option<Value>> =
                     active.iter().map(|active| if *active { whole.next() } else { None }).collect();
-                let pulled = tape.pull(&whole);
+                let pulled = tape.pull(&whole)?;
                 let guarded = |cotangent: Option<Value>, at_begin: Option<Value>, like: Value| {
                     let zeros = || like.zeros_like();
                     select(begins, at_begin.unwrap_or_else(zeros), cotangent.unwrap_or_else(zeros))
@@ -74,25 +73,23 @@ pub(super) fn vjp(
                         of_x_rows.push(guarded(element, whole[leaf], x[leaf]));
                     }
                 }
-                let mut sum = totals.into_iter();
                 let mut summed = Vec::new();
-                for (index, value) in captured.iter().enumerate().filter(|(index, _)| of_captured[*index]) {
-                    let total = sum.next().unwrap_or_else(Value::failed);
+                let captured = captured.iter().enumerate().filter(|(index, _)| of_captured[*index]);
+                for ((index, value), total) in captured.zip(totals) {
                     let pulled = pulled[2 * op.leaves + index];
                     sums[index] = pulled.is_some();
                     summed.push(pulled.map_or(total, |pulled| total + guarded(Some(pulled), None, *value)));
                 }
-                ((next, summed), of_x_rows)
-            });
-        if guess.holds(found) {
-            let (mut of_xs, mut totals) = (of_xs.into_iter(), totals.into_iter());
-            let of_leaves = of_x.iter().map(|has| if *has { of_xs.next() } else { None });
-            let mut found: Vec<Option<Value>> = of_leaves.collect();
-            for (index, float) in of_captured.iter().enumerate() {
-                let total = if *float { totals.next() } else { None };
-                found.push(total.filter(|_| sums[index]));
-            }
-            return found;
-        }
+                Ok::<_, Failed>(((next, summed), of_x_rows, None))
+            })?;
+        Ok((of_x, of_xs, sums, totals))
+    })?;
+    let (mut of_xs, mut totals) = (of_xs.into_iter(), totals.into_iter());
+    let of_leaves = of_x.iter().map(|has| if *has { of_xs.next() } else { None });
+    let mut found: Vec<Option<Value>> = of_leaves.collect();
+    for (index, float) in of_captured.iter().enumerate() {
+        let total = if *float { totals.next() } else { None };
+        found.push(total.filter(|_| sums[index]));
     }
+    Ok(found)
 }

@@ -1,10 +1,8 @@
 //! The associative scan as a loop, one combination a step: what is fastest where steps cost next to nothing.
 
-use std::sync::Arc;
-
 use super::AssociativeScan;
-use crate::error::Site;
-use crate::graph::{emit, inline, trace_body};
+use crate::error::Result;
+use crate::graph::{Failed, emit, inline, trace_body};
 use crate::ops::Scan;
 use crate::ops::scan::{Buffer, Sequence, Start, Wanted};
 use crate::types::TensorType;
@@ -13,7 +11,7 @@ use crate::value::Value;
 /// Adds the loop to the open trace; gives its results. There must be an element.
 ///
 /// The first row of each result is given, that of the elements, and step t reads the row that was written before it.
-pub(super) fn emit_loop(op: &AssociativeScan, operands: &[Value], site: Site) -> Vec<Value> {
+pub(super) fn emit_loop(op: &AssociativeScan, operands: &[Value]) -> Result<Vec<Value>, Failed> {
     let (xs, _) = operands.split_at(op.leaves);
     let count = xs[0].dim(0);
     let (leaves, combine) = (op.leaves, &op.combine);
@@ -24,30 +22,21 @@ pub(super) fn emit_loop(op: &AssociativeScan, operands: &[Value], site: Site) ->
     let closed = trace_body("associative_scan", combine.name(), &params, |values| {
         let (seconds, rest) = values.split_at(leaves);
         let (firsts, captured) = rest.split_at(leaves);
-        let results = inline(combine, &[firsts, seconds, captured].concat());
-        combine.outputs().iter().map(|output| output.name.clone()).zip(results).collect()
-    });
-    let Some(closed) = closed else { return Vec::new() };
+        Ok(combine.named_outputs(inline(combine, &[firsts, seconds, captured].concat())?))
+    })?;
     // A downward loop reads the row behind the one that it writes.
     let (before, own) = if op.reverse { (1, 0) } else { (0, 1) };
     let first = if op.reverse { count.clone() - 1..count.clone() } else { 0.into()..1.into() };
     let buffer = || Buffer { start: Start::Given(1), reads: vec![before], writes: vec![own], wanted: Wanted::All };
     let scan = Scan {
-        body: Arc::new(closed.graph),
-        steps: count - 1,
-        steps_operand: false,
-        until: None,
         reverse: op.reverse,
         sequences: vec![Sequence { reads: vec![own] }; leaves],
         buffers: (0..leaves).map(|_| buffer()).collect(),
-        carries: 0,
         invariants: operands.len() - leaves,
-        unroll: 1,
-        policy: None,
-        truncate: None,
+        ..Scan::of(closed.graph, count - 1)
     };
     let given = xs.iter().map(|x| x.slice(0, first.clone()));
     let operands: Vec<Value> =
         xs.iter().copied().chain(given).chain(operands[leaves..].iter().copied()).chain(closed.captures).collect();
-    emit(scan, &operands, site)
+    emit(scan, &operands)
 }

@@ -8,16 +8,16 @@
 use std::sync::Arc;
 
 use super::{Call, CallBody, Rule};
-use crate::error::Site;
+use crate::error::Result;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Graph, emit, trace_body};
+use crate::graph::{Failed, Graph, emit, trace_body};
 use crate::ops::OpRules;
-use crate::ops::reach::{Guess, Kind, Reach};
+use crate::ops::reach::{Connected, Guess, Kind, Reach};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::{Batched, inline, lanes_type};
 
-pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let is_recursive = call.is_recursive();
     let spread: Vec<Batched> = match is_recursive {
         true => operands.iter().map(|operand| Batched::mapped(operand.materialized(size))).collect(),
@@ -25,21 +25,21 @@ pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Vec<Batche
     };
     let operands = spread.as_slice();
     let has_lanes: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
-    let guess = call.reached(Kind::Lanes, &has_lanes, &mut Reach::of(&call.function));
+    let guess = call.reached(Kind::Lanes, &has_lanes, &mut [Reach::of(&call.function)]);
     let guess = guess.into_iter().map(|reached| reached || is_recursive).collect::<Vec<bool>>();
-    let mut guess = Guess::new(vec![is_recursive; guess.len()], guess);
-    loop {
-        let mut lanes = Lanes { call, size, operands, found: guess.least(), results: guess.flags().to_vec() };
-        let Some(bodies) = lanes.bodies() else { return Vec::new() };
-        if guess.holds(lanes.found) {
-            let values = operands[..call.arguments].iter().map(|operand| operand.value);
-            let captures = bodies.iter().flat_map(|body| body.captures.clone());
-            let values: Vec<Value> = values.chain(captures).collect();
-            let graphs = bodies.into_iter().map(|body| Arc::new(body.graph)).collect();
-            let values = emit(call.with_graphs(graphs), &values, Site::Unknown).into_iter();
-            return values.zip(lanes.results).map(|(value, mapped)| Batched { value, mapped }).collect();
-        }
-    }
+    let guess = Guess::new(vec![is_recursive; guess.len()], guess);
+    let (results, bodies) = guess.confirmed(|results, found| {
+        let mut lanes = Lanes { call, size, operands, found: found.to_vec(), results: results.to_vec() };
+        let bodies = lanes.bodies()?;
+        found.copy_from_slice(&lanes.found);
+        Ok(bodies)
+    })?;
+    let values = operands[..call.arguments].iter().map(|operand| operand.value);
+    let captures = bodies.iter().flat_map(|body| body.captures.clone());
+    let values: Vec<Value> = values.chain(captures).collect();
+    let graphs = bodies.into_iter().map(|body| Arc::new(body.graph)).collect();
+    let values = emit(call.with_graphs(graphs), &values)?.into_iter();
+    Ok(values.zip(results).map(|(value, mapped)| Batched { value, mapped }).collect())
 }
 
 struct Lanes<'a> {
@@ -54,7 +54,7 @@ struct Lanes<'a> {
 
 impl Lanes<'_> {
     /// The batched graphs.
-    fn bodies(&mut self) -> Option<Vec<ClosedBody>> {
+    fn bodies(&mut self) -> Result<Vec<ClosedBody>, Failed> {
         let call = self.call;
         let parts = call.parts();
         let arguments: Vec<bool> = self.operands[..call.arguments].iter().map(|operand| operand.mapped).collect();
@@ -85,7 +85,7 @@ impl Lanes<'_> {
                     };
                     cotangents.map(fitted).collect()
                 })?;
-                Some(vec![function, forward, backward])
+                Ok(vec![function, forward, backward])
             }
             Rule::Jvp { .. } => {
                 let params = [arguments, results, of_arguments].concat();
@@ -93,9 +93,9 @@ impl Lanes<'_> {
                     let tangents = values.into_iter().zip(call.float_results());
                     tangents.map(|(tangent, index)| lanes.spread_result(index, tangent)).collect()
                 })?;
-                Some(vec![function, tangent])
+                Ok(vec![function, tangent])
             }
-            Rule::Itself => Some(vec![function]),
+            Rule::Itself => Ok(vec![function]),
         }
     }
 
@@ -105,7 +105,7 @@ impl Lanes<'_> {
         part: &CallBody<'_>,
         mapped: &[bool],
         finish: impl FnOnce(&mut Self, Vec<Batched>) -> Vec<Value>,
-    ) -> Option<ClosedBody> {
+    ) -> Result<ClosedBody, Failed> {
         let graph: &Graph = part.graph;
         let param = |(index, mapped): (usize, &bool)| {
             (graph.input_name(index).to_string(), lanes_type(graph.input_type(index), *mapped, self.size))
@@ -114,9 +114,8 @@ impl Lanes<'_> {
         trace_body(self.call.name(), graph.name(), &params, |values| {
             let own = values.iter().zip(mapped).map(|(value, mapped)| Batched { value: *value, mapped: *mapped });
             let inputs: Vec<Batched> = own.chain(self.operands[part.captured.clone()].iter().copied()).collect();
-            let results = inline(graph, self.size, &inputs);
-            let names = graph.outputs().iter().map(|output| output.name.clone());
-            names.zip(finish(self, results)).collect()
+            let results = inline(graph, self.size, &inputs)?;
+            Ok(graph.named_outputs(finish(self, results)))
         })
     }
 

@@ -8,35 +8,35 @@
 //! calls its own function, the call is one of these nodes.
 
 use super::{Call, Rule};
-use crate::derivative::{Choices, Dual, Forward, Record, VjpContext, no_derivative, transposed};
-use crate::error::Site;
-use crate::graph::{emit, inline};
+use crate::derivative::{
+    Choices, Cotangents, Dual, Forward, Record, VjpContext, no_derivative, no_record, primals, transposed,
+};
+use crate::error::Result;
+use crate::graph::{Failed, emit, inline};
 use crate::ops::OpRules;
 use crate::value::Value;
 
 /// The forward pass of reverse mode.
-pub(super) fn forward(call: &Call, operands: &[Value]) -> Forward {
+pub(super) fn forward(call: &Call, operands: &[Value]) -> Result<Forward, Failed> {
     let parts = call.parts();
     match call.unfolded_rule() {
         Rule::Vjp { forward, .. } => {
             let inputs = [&operands[..call.arguments], &operands[parts[1].captured.clone()]].concat();
-            let mut results = inline(&forward, &inputs);
-            let saved = results.split_off(call.function.outputs().len().min(results.len()));
-            Forward { results, record: Record::Residuals(saved) }
+            let mut results = inline(&forward, &inputs)?;
+            let saved = results.split_off(call.function.outputs().len());
+            Ok(Forward { results, record: Record::Residuals(saved) })
         }
-        Rule::Jvp { .. } | Rule::Itself => Forward::of(emit(call.clone(), operands, Site::Unknown)),
+        Rule::Jvp { .. } | Rule::Itself => Ok(Forward::of(emit(call.clone(), operands)?)),
     }
 }
 
 /// What `forward` gave after the results.
-fn residuals(record: &Record) -> &[Value] {
-    if let Record::Residuals(residuals) = record { residuals } else { &[] }
+fn residuals(record: &Record) -> Result<&[Value], Failed> {
+    if let Record::Residuals(residuals) = record { Ok(residuals) } else { Err(no_record("custom_vjp")) }
 }
 
-pub(super) fn vjp(call: &Call, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-    if !captures_nothing(call, context.operands, |operand| context.wanted[operand]) {
-        return context.none();
-    }
+pub(super) fn vjp(call: &Call, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+    check_captures(call, context.operands, |operand| context.wanted[operand])?;
     let parts = call.parts();
     let captured = |part: usize| &context.operands[parts[part].captured.clone()];
     let given: Vec<Option<Value>> = call.float_results().into_iter().map(|index| cotangents[index]).collect();
@@ -44,78 +44,63 @@ pub(super) fn vjp(call: &Call, context: &VjpContext<'_>, cotangents: &[Option<Va
         Rule::Vjp { backward, .. } => {
             let results = call.float_results().into_iter().map(|index| context.results[index]);
             let given = given.iter().zip(results).map(|(given, result)| given.unwrap_or_else(|| result.zeros_like()));
-            let inputs = [residuals(context.record), &given.collect::<Vec<_>>(), captured(2)].concat();
-            inline(backward, &inputs).into_iter().map(Some).collect()
+            let inputs = [residuals(context.record)?, &given.collect::<Vec<_>>(), captured(2)].concat();
+            inline(backward, &inputs)?.into_iter().map(Some).collect()
         }
         Rule::Jvp { tangent } => {
             let known = [&context.operands[..call.arguments], context.results].concat();
             let linear = call.float_arguments().into_iter().map(|_| None);
             let inputs = known.into_iter().map(Some).chain(linear).chain(captured(1).iter().copied().map(Some));
             let inputs: Vec<Option<Value>> = inputs.collect();
-            transposed(tangent, &inputs, &given, context.choices).unwrap_or_else(|| {
-                not_linear(call, context.operands, "`tangent`", "reverse", "tangents");
-                vec![None; call.float_arguments().len()]
-            })
+            let transposed = transposed(tangent, &inputs, &given, context.choices)?;
+            transposed.ok_or_else(|| not_linear(call, context.operands, "`tangent`", "reverse", "tangents"))?
         }
-        Rule::Itself => {
-            without_rule(context.operands);
-            return context.none();
-        }
+        Rule::Itself => return Err(without_rule(context.operands)),
     };
     let mut all = context.none();
     for (index, cotangent) in call.float_arguments().into_iter().zip(of_arguments) {
         all[index] = cotangent;
     }
-    all
+    Ok(all)
 }
 
-pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Vec<Dual> {
-    let values: Vec<Value> = operands.iter().map(|operand| operand.primal).collect();
-    if !captures_nothing(call, &values, |operand| operands[operand].tangent.is_some()) {
-        return Vec::new();
-    }
+pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+    let values = primals(operands);
+    check_captures(call, &values, |operand| operands[operand].tangent.is_some())?;
     let arguments = &operands[..call.arguments];
     let floats = call.float_arguments();
     if arguments.iter().all(|argument| argument.tangent.is_none()) {
-        return emit(call.clone(), &values, Site::Unknown).into_iter().map(Dual::constant).collect();
+        return Ok(emit(call.clone(), &values)?.into_iter().map(Dual::constant).collect());
     }
-    let Forward { results, record } = forward(call, &values);
-    if results.iter().any(|result| result.is_failed()) {
-        return Vec::new();
-    }
+    let Forward { results, record } = forward(call, &values)?;
     let parts = call.parts();
     let captured = |part: usize| &values[parts[part].captured.clone()];
     let of_results: Vec<Option<Value>> = match &call.unfolded_rule() {
         Rule::Vjp { backward, .. } => {
             let linear = call.float_results().into_iter().map(|_| None);
-            let inputs =
-                residuals(&record).iter().copied().map(Some).chain(linear).chain(captured(2).iter().copied().map(Some));
+            let residuals = residuals(&record)?.iter().copied().map(Some);
+            let inputs = residuals.chain(linear).chain(captured(2).iter().copied().map(Some));
             let tangents: Vec<Option<Value>> = floats.iter().map(|index| arguments[*index].tangent).collect();
             let inputs: Vec<Option<Value>> = inputs.collect();
-            transposed(backward, &inputs, &tangents, &Choices::default()).unwrap_or_else(|| {
-                not_linear(call, &values, "`backward`", "forward", "cotangents");
-                vec![None; call.float_results().len()]
-            })
+            let transposed = transposed(backward, &inputs, &tangents, &Choices::default())?;
+            transposed.ok_or_else(|| not_linear(call, &values, "`backward`", "forward", "cotangents"))?
         }
         Rule::Jvp { tangent } => {
             let tangents: Vec<Value> = floats.iter().map(|index| arguments[*index].tangent_or_zeros()).collect();
             let inputs = [&values[..call.arguments], &results, &tangents, captured(1)].concat();
-            inline(tangent, &inputs).into_iter().map(Some).collect()
+            inline(tangent, &inputs)?.into_iter().map(Some).collect()
         }
-        Rule::Itself => {
-            without_rule(&values);
-            return Vec::new();
-        }
+        Rule::Itself => return Err(without_rule(&values)),
     };
     let mut all: Vec<Dual> = results.into_iter().map(Dual::constant).collect();
     for (index, tangent) in call.float_results().into_iter().zip(of_results) {
         all[index].tangent = tangent;
     }
-    all
+    Ok(all)
 }
 
 /// call-c4. What `backward` alone captures is no input of the function: it has a part in second derivatives only.
-fn captures_nothing(call: &Call, operands: &[Value], is_differentiated: impl Fn(usize) -> bool) -> bool {
+fn check_captures(call: &Call, operands: &[Value], is_differentiated: impl Fn(usize) -> bool) -> Result<(), Failed> {
     for part in call.parts().iter().filter(|part| part.name != "backward") {
         for (number, operand) in part.captured.clone().enumerate() {
             if is_differentiated(operand) {
@@ -124,25 +109,24 @@ fn captures_nothing(call: &Call, operands: &[Value], is_differentiated: impl Fn(
                 let reason = "a rule says how to differentiate by the arguments alone";
                 let fix = "pass the value as an argument and give its derivative in the rule, or capture it with \
                            `stop_gradient()` if it has none";
-                no_derivative(call.name(), &operands[operand..=operand], &component, reason, fix);
-                return false;
+                return Err(no_derivative(call.name(), &operands[operand..=operand], &component, reason, fix));
             }
         }
     }
-    true
+    Ok(())
 }
 
 /// call-c7
-fn without_rule(operands: &[Value]) {
+fn without_rule(operands: &[Value]) -> Failed {
     let fix = "write the function with its rule there";
-    no_derivative("custom_vjp", operands, "`itself`", "it stands in no rule of which it could be the function", fix);
+    no_derivative("custom_vjp", operands, "`itself`", "it stands in no rule of which it could be the function", fix)
 }
 
 /// call-c5
-fn not_linear(call: &Call, operands: &[Value], graph: &str, mode: &str, what: &str) {
+fn not_linear(call: &Call, operands: &[Value], graph: &str, mode: &str, what: &str) -> Failed {
     let reason =
         format!("{mode} mode transposes {graph}, which is not linear in the {what}: its derivative depends on them");
     let (other, door) = if mode == "forward" { ("reverse", "custom_jvp") } else { ("forward", "custom_vjp") };
     let fix = format!("differentiate in {other} mode, or give the function a rule for {mode} mode by `{door}`");
-    no_derivative(call.name(), &operands[..call.arguments.min(operands.len())], "the function", &reason, &fix);
+    no_derivative(call.name(), &operands[..call.arguments.min(operands.len())], "the function", &reason, &fix)
 }

@@ -25,16 +25,18 @@ mod batch;
 mod grad;
 #[cfg(test)]
 mod itself_tests;
+mod rules;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Attributes, EvalContext, OpRules};
-use crate::derivative::{Dual, Forward, VjpContext};
+use super::{Attributes, EvalContext, Failed, OpRules, Prunable};
+use crate::derivative::{Cotangents, Dual, Forward, VjpContext};
 use crate::error::{Place, Result};
-use crate::graph::Graph;
+use crate::graph::{Graph, Need, PrunedOp};
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
 use crate::types::{Dim, Symbol, TensorType};
@@ -147,20 +149,32 @@ impl Call {
         (0..count).filter(|index| self.function.output_type(*index).dtype.is_float()).collect()
     }
 
+    /// How many operands it takes.
+    fn operands(&self) -> usize {
+        self.parts().last().map_or(self.arguments, |part| part.captured.end)
+    }
+
     /// How many operands the function or `forward` or `tangent` takes, which come first: all but what `backward` captures.
     pub(crate) fn inputs(&self) -> usize {
         let parts = self.parts();
         parts.iter().rfind(|part| part.name != "backward").map_or(self.arguments, |part| part.captured.end)
     }
 
-    /// Whether a derivative puts the nodes of the rule in place of the call, rather than beside it.
-    pub(crate) fn is_replaced(&self) -> bool {
-        matches!(self.rule, Rule::Vjp { .. })
+    /// Adds the call for a forward pass: that of the rule, which saves its residuals.
+    pub(crate) fn forward_pass(&self, operands: &[Value]) -> Result<Forward, Failed> {
+        grad::forward(self, operands)
+    }
+}
+
+/// All of it is needed, as the rule is for all results.
+impl Prunable for Call {
+    fn needed_operands(&self, _: &[bool], _: &mut [Need]) -> Vec<bool> {
+        vec![true; self.operands()]
     }
 
-    /// Adds the call for a forward pass: that of the rule, which saves its residuals.
-    pub(crate) fn forward_pass(&self, operands: &[Value]) -> Forward {
-        grad::forward(self, operands)
+    fn pruned_for(&self, results: &[bool], _: &[Need]) -> Option<PrunedOp> {
+        let operands = (0..self.operands()).collect();
+        Some(PrunedOp { op: self.clone().into(), operands, results: (0..results.len()).collect() })
     }
 }
 
@@ -186,7 +200,7 @@ impl OpRules for Call {
             residuals = rest;
         }
         let parts = self.parts();
-        let count = parts.last().map_or(self.arguments, |part| part.captured.end);
+        let count = self.operands();
         if inputs.len() != count || self.function.inputs().len() < self.arguments {
             let captured = count.saturating_sub(self.arguments);
             let expected = format!("{count} operands: {} arguments, {captured} captured values", self.arguments);
@@ -228,15 +242,15 @@ impl OpRules for Call {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch::batch(self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         grad::jvp(self, operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         grad::vjp(self, context, cotangents)
     }
 }

@@ -18,9 +18,10 @@ mod sizes;
 
 pub use sizes::Padding;
 
-use super::{Attributes, EvalContext, OpRules, arity, emit};
-use crate::derivative::{Dual, VjpContext, add, jvp_with};
+use super::{Attributes, EvalContext, Failed, OpRules, arity};
+use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
 use crate::error::{Place, Result, Site};
+use crate::graph::emit_value;
 use crate::host::{HostTensor, Scalar, for_each_index};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
@@ -128,7 +129,7 @@ impl Conv {
 
     /// The convolution of the values, for a batching rule or a gradient.
     fn of(&self, x: Value, kernel: Value) -> Value {
-        emit(self.clone(), &[x, kernel], Site::Unknown)[0]
+        emit_value(self.clone(), &[x, kernel], Site::Unknown)
     }
 }
 
@@ -202,45 +203,39 @@ impl OpRules for Conv {
             .with("groups", &self.groups)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let [x, kernel] = [operands[0], operands[1]];
         let merged = |value: Value, axis: usize| {
-            if value.is_failed() {
-                return value;
-            }
-            let mut dims = value.shape().dims().to_vec();
+            let mut dims = value.checked()?.shape().dims().to_vec();
             let inner = dims.remove(axis + 1);
             dims[axis] = dims[axis].clone() * inner;
-            value.reshape(dims)
+            Ok::<_, Failed>(value.reshape(dims))
         };
         let split = |value: Value, axis: usize| {
-            if value.is_failed() {
-                return value;
-            }
-            let mut dims = value.shape().dims().to_vec();
+            let mut dims = value.checked()?.shape().dims().to_vec();
             let inner = dims[axis].divided_by(size).unwrap_or_default();
             dims[axis] = inner;
             dims.insert(axis, size.clone());
-            value.reshape(dims)
+            Ok::<_, Failed>(value.reshape(dims))
         };
         let result = match (x.mapped, kernel.mapped) {
             // The lanes are more of the batch.
-            (_, false) => split(self.of(merged(x.value, 0), kernel.value), 0),
+            (_, false) => split(self.of(merged(x.value, 0)?, kernel.value), 0)?,
             // The lanes are more results.
             (false, true) if self.groups.constant() == Some(1) => {
-                split(self.of(x.value, merged(kernel.value, 0)), 1).move_axis(1, 0)
+                split(self.of(x.value, merged(kernel.value, 0)?), 1)?.move_axis(1, 0)
             }
             // The lanes are more groups.
             (_, true) => {
                 let op = Conv { groups: self.groups.clone() * size, ..self.clone() };
-                let x = merged(x.materialized(size).move_axis(0, 1), 1);
-                split(op.of(x, merged(kernel.value, 0)), 1).move_axis(1, 0)
+                let x = merged(x.materialized(size).move_axis(0, 1), 1)?;
+                split(op.of(x, merged(kernel.value, 0)?), 1)?.move_axis(1, 0)
             }
         };
-        vec![Batched::mapped(result)]
+        Ok(vec![Batched::mapped(result)])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_with(self.clone(), operands, |values, _| {
             let of_x = operands[0].tangent.map(|tangent| self.of(tangent, values[1]));
             let of_kernel = operands[1].tangent.map(|tangent| self.of(values[0], tangent));
@@ -248,12 +243,12 @@ impl OpRules for Conv {
         })
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let [x, kernel] = [context.operands[0], context.operands[1]];
         let of_x = || Some(self.input_transpose(&x.shape(), kernel, cotangent));
         let of_kernel = || Some(self.kernel_transpose(&kernel.shape(), x, cotangent));
-        context.each([&of_x, &of_kernel])
+        Ok(context.each([&of_x, &of_kernel]))
     }
 }
 

@@ -15,27 +15,22 @@ use std::sync::Arc;
 
 use super::parts::bind;
 use super::{Buffer, Scan, Start, Wanted};
-use crate::error::{Error, Place, Site};
+use crate::error::{Error, Place, Result, Site};
 use crate::graph::tracer::{ClosedBody, SizeByLane, add_size_by_lane};
-use crate::graph::{emit, fail, fresh_symbol, trace_body};
+use crate::graph::{Failed, emit, fail, fresh_symbol, trace_body};
 use crate::host::HostTensor;
 use crate::ops::reach::{Kind, Reach};
 use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, concat, constant, full, select, size as size_of};
+use crate::value::{Value, concat, constant, select, size as size_of};
 use crate::vmap::ragged::{of_lanes, padded, refuse, shifted, symbol_of};
 use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes};
 
-pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
-    let (mut buffers, ends) = scan.reached(Kind::Lanes, &mapped, &mut Reach::of(&scan.body));
+    let (mut buffers, ends) = scan.states_reached(Kind::Lanes, &mapped, &mut Reach::of(&scan.body));
     let carries = buffers.split_off(scan.buffers.len());
-    let Some(steps) = Steps::of(scan, operands) else {
-        if let Some(symbol) = symbol_of(&scan.steps) {
-            refuse("scan", Site::Unknown, &symbol);
-        }
-        return Vec::new();
-    };
-    Lanes { scan, size, operands, steps, buffers, carries, ends: false }.batch(ends).unwrap_or_default()
+    let steps = Steps::of(scan, operands)?;
+    Lanes { scan, size, operands, steps, buffers, carries, ends: false }.batch(ends)
 }
 
 /// The steps of all lanes.
@@ -49,18 +44,18 @@ struct Steps {
 }
 
 impl Steps {
-    /// `None` if they differ between lanes in a way that has no rule.
-    fn of(scan: &Scan, operands: &[Batched]) -> Option<Self> {
+    /// Those that differ between lanes in a way that has no rule are refused.
+    fn of(scan: &Scan, operands: &[Batched]) -> Result<Self, Failed> {
         let same = |operand| Steps { count: scan.steps.clone(), operand, by_lane: None };
         let Some(operand) = scan.operands().steps.map(|operand| operands[operand]) else {
-            if symbol_of(&scan.steps).is_none() {
-                return Some(same(None));
-            }
-            let counts = of_lanes(&scan.steps)?;
-            return Some(Steps { count: padded(&scan.steps)?, operand: None, by_lane: Some(counts.value) });
+            let Some(symbol) = symbol_of(&scan.steps) else { return Ok(same(None)) };
+            let (Some(counts), Some(count)) = (of_lanes(&scan.steps), padded(&scan.steps)) else {
+                return Err(refuse("scan", Site::Unknown, &symbol));
+            };
+            return Ok(Steps { count, operand: None, by_lane: Some(counts.value) });
         };
         if !operand.mapped {
-            return Some(same(Some(operand.value)));
+            return Ok(same(Some(operand.value)));
         }
         let (counts, fresh) = (operand.value.cast(DType::I64), fresh_symbol());
         let count = Dim::symbol(&fresh);
@@ -71,9 +66,9 @@ impl Steps {
         let mut operand = Some(largest(counts));
         if scan.reverse && scan.buffers.iter().any(|buffer| given_rows(buffer) > 0) {
             // Rows are placed behind those of each lane before the loop begins.
-            operand.take().into_iter().for_each(|count| bind(count, &fresh));
+            operand.take().map_or(Ok(()), |count| bind(count, &fresh))?;
         }
-        Some(Steps { count, operand, by_lane: Some(counts) })
+        Ok(Steps { count, operand, by_lane: Some(counts) })
     }
 }
 
@@ -96,7 +91,7 @@ struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
-    fn batch(mut self, ends: bool) -> Option<Vec<Batched>> {
+    fn batch(mut self, ends: bool) -> Result<Vec<Batched>, Failed> {
         // Lanes with steps of their own end one by one, as the step that ends one is none of another's.
         self.ends = ends || (self.steps.by_lane.is_some() && self.scan.until.is_some());
         self.mask()?;
@@ -116,11 +111,10 @@ impl Lanes<'_> {
         self.ends || self.steps.by_lane.is_some()
     }
 
-    /// All states have lanes if some lanes may be done before others. `None` if last rows are wanted that not every lane
-    /// surely has.
-    fn mask(&mut self) -> Option<()> {
+    /// All states have lanes if some lanes may be done before others. Last rows that not every lane surely has are refused.
+    fn mask(&mut self) -> Result<(), Failed> {
         if !self.masked() {
-            return Some(());
+            return Ok(());
         }
         self.buffers.fill(true);
         self.carries.fill(true);
@@ -129,11 +123,8 @@ impl Lanes<'_> {
             Wanted::All => false,
         };
         match self.scan.buffers.iter().position(is_missing) {
-            None => Some(()),
-            Some(buffer) => {
-                fail("scan", Site::Unknown, &[], |at| missing_rows(at, self.scan, buffer));
-                None
-            }
+            None => Ok(()),
+            Some(buffer) => Err(fail("scan", Site::Unknown, &[], |at| missing_rows(at, self.scan, buffer))),
         }
     }
 
@@ -185,7 +176,7 @@ impl Lanes<'_> {
     }
 
     /// Traces a step, and notes which buffers and carries it gives lanes, and whether its `until` has some.
-    fn trace(&self, buffers: &mut [bool], carries: &mut [bool], ends: &mut bool) -> Option<ClosedBody> {
+    fn trace(&self, buffers: &mut [bool], carries: &mut [bool], ends: &mut bool) -> Result<ClosedBody, Failed> {
         let params = self.params();
         let types: Vec<(String, TensorType)> = params.iter().map(|(name, ty, _)| (name.clone(), ty.clone())).collect();
         trace_body("scan", self.scan.body.name(), &types, |values| {
@@ -205,7 +196,7 @@ impl Lanes<'_> {
         buffers: &mut [bool],
         carries: &mut [bool],
         ends: &mut bool,
-    ) -> Vec<(String, Value)> {
+    ) -> Result<Vec<(String, Value)>, Failed> {
         let (scan, layout) = (self.scan, self.scan.params());
         let mut next = 0;
         let mut take = |count: usize| {
@@ -236,7 +227,7 @@ impl Lanes<'_> {
         if let Some(active) = active {
             arguments.iter_mut().for_each(|argument| *argument = guarded(active, self.size, *argument));
         }
-        let results = inline(&scan.body, self.size, &arguments);
+        let results = inline(&scan.body, self.size, &arguments)?;
         let places = scan.results();
         let mut outputs = Vec::with_capacity(results.len() + 1);
         let mut push = |index: usize, result: Batched| {
@@ -253,7 +244,9 @@ impl Lanes<'_> {
                     Start::Full => {
                         all.reads.iter().position(|read| read == offset).map(|position| rows[number][position])
                     }
-                    _ if active.is_some() => Some(zeros_like(results[index])),
+                    _ if active.is_some() => {
+                        Some(Batched { value: results[index].value.zeros_like(), ..results[index] })
+                    }
                     _ => None,
                 };
                 push(index, self.unless_done(active, results[index], old).materialized_if(any, self.size));
@@ -282,7 +275,7 @@ impl Lanes<'_> {
             };
             outputs.push(("until".to_string(), stop));
         }
-        outputs
+        Ok(outputs)
     }
 
     /// What a step gives, for the lanes that are active; the others keep what they have.
@@ -293,8 +286,8 @@ impl Lanes<'_> {
         }
     }
 
-    /// `None` if something is refused.
-    fn emit(&self, body: ClosedBody) -> Option<Vec<Batched>> {
+    /// Adds the loop of this step.
+    fn emit(&self, body: ClosedBody) -> Result<Vec<Batched>, Failed> {
         let (scan, places) = (self.scan, self.scan.operands());
         let mut operands: Vec<Value> = self.steps.operand.into_iter().collect();
         for operand in &self.operands[places.sequences] {
@@ -308,7 +301,7 @@ impl Lanes<'_> {
                 // Behind the rows of each lane.
                 (Start::Given(given), Start::Full) => {
                     let (rows, own) = (self.steps.count.clone() + given, Batched::unmapped(constant(given as i64)));
-                    self.rows(shifted(operand, 0, &rows, self.counts(), own, self.size), true)
+                    self.rows(shifted(operand, 0, &rows, self.counts(), own, self.size)?, true)
                 }
                 _ => self.rows(operand, mapped),
             });
@@ -340,10 +333,7 @@ impl Lanes<'_> {
             invariants,
             ..scan.clone()
         };
-        let results = emit(op, &operands, Site::Unknown);
-        if results.iter().any(|result| result.is_failed()) {
-            return None;
-        }
+        let results = emit(op, &operands)?;
         let last = results.last().filter(|_| self.ends);
         let ran = last.zip(until).zip(scan.until.clone()).map(|((counts, largest), symbol)| {
             let at_most = (!scan.steps_operand).then(|| scan.steps.clone());
@@ -353,13 +343,13 @@ impl Lanes<'_> {
         });
         let of_buffer = |(number, rows): (usize, &Value)| match self.buffers[number] {
             true if self.masked() => self.own_rows(number, rows.move_axis(1, 0), ran.as_ref()),
-            true => Batched::mapped(rows.move_axis(1, 0)),
-            false => Batched::unmapped(*rows),
+            true => Ok(Batched::mapped(rows.move_axis(1, 0))),
+            false => Ok(Batched::unmapped(*rows)),
         };
         let (rows, carries) = results.split_at(scan.buffers.len());
-        let carries =
-            carries.iter().zip(&self.carries).map(|(value, mapped)| Batched { value: *value, mapped: *mapped });
-        Some(rows.iter().enumerate().map(of_buffer).chain(carries).collect())
+        let carries = carries.iter().zip(&self.carries);
+        let carries = carries.map(|(value, mapped)| Ok(Batched { value: *value, mapped: *mapped }));
+        rows.iter().enumerate().map(of_buffer).chain(carries).collect()
     }
 
     /// The number of steps of each lane.
@@ -369,10 +359,10 @@ impl Lanes<'_> {
     }
 
     /// The rows of a buffer that are wanted, those of each lane in front.
-    fn own_rows(&self, number: usize, rows: Value, ran: Option<&SizeByLane>) -> Batched {
+    fn own_rows(&self, number: usize, rows: Value, ran: Option<&SizeByLane>) -> Result<Batched, Failed> {
         let buffer = &self.scan.buffers[number];
         if buffer.start == Start::Full {
-            return Batched::mapped(rows);
+            return Ok(Batched::mapped(rows));
         }
         let given = given_rows(buffer);
         let mut rows = Batched::mapped(rows);
@@ -385,11 +375,11 @@ impl Lanes<'_> {
                 _ => left_out,
             };
             let (length, own) = (ran.largest.clone() + given, Batched::unmapped(count(&all)));
-            rows = shifted(rows, 0, &length, Batched::mapped(-before), own, self.size);
+            rows = shifted(rows, 0, &length, Batched::mapped(-before), own, self.size)?;
         }
         match buffer.wanted {
-            Wanted::All => rows,
-            Wanted::Last(last) if self.scan.reverse => Batched::mapped(rows.value.slice(1, 0..last as i64)),
+            Wanted::All => Ok(rows),
+            Wanted::Last(last) if self.scan.reverse => Ok(Batched::mapped(rows.value.slice(1, 0..last as i64))),
             Wanted::Last(last) => {
                 let own = ran.map_or_else(|| self.counts().value, |ran| ran.counts) + given as i64;
                 let offset = Batched::mapped(-(own - last as i64));
@@ -402,11 +392,6 @@ impl Lanes<'_> {
     fn rows(&self, value: Batched, mapped: bool) -> Value {
         if mapped { value.materialized(self.size).move_axis(0, 1) } else { value.value }
     }
-}
-
-fn zeros_like(value: Batched) -> Batched {
-    let zeros = || full(value.value.shape(), value.value.dtype(), 0.0);
-    Batched { value: if value.value.is_failed() { value.value } else { zeros() }, ..value }
 }
 
 fn missing_rows(at: &Place, scan: &Scan, buffer: usize) -> Error {

@@ -1,15 +1,16 @@
 //! The first entry point: `scan(init, xs, |carry, x| (carry, y))`, with JAX's meaning and options.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::infer::UNTIL_FIX;
 use super::{Buffer, Scan, Sequence};
-use crate::error::{Error, Place, Site};
-use crate::graph::{BodyTrace, emit, fail, fresh_symbol};
+use crate::error::{Error, Place, Result, Site};
+use crate::graph::{BodyTrace, emit_at, fail, fail_value, fresh_symbol};
 use crate::ops::scan::CheckpointPolicy;
 use crate::tree::{self, Tree};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
+use crate::types::{DType, Dim};
+use crate::value::{Value, or_failed};
 
 /// How [`scan_with`] runs, and how it is differentiated.
 #[derive(Clone, Debug, Default)]
@@ -155,65 +156,110 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     xs: X,
     body: impl FnOnce(C, X) -> (C, Y, Option<Value>),
 ) -> (C, Y) {
-    let init_leaves = tree::leaves(&init, "carry");
-    let x_leaves = tree::leaves(&xs, "x");
-    let mut sequences = Vec::with_capacity(x_leaves.len());
-    for (name, value) in &x_leaves {
-        sequences.push((name.clone(), leading(at, name, *value, options.axis)));
-    }
-    let steps = match count {
-        Some(_) => Dim::symbol(&fresh_symbol()),
-        None => step_count(at, &options, &sequences),
-    };
+    let body = |carry: C, x: X| Ok(body(carry, x));
+    let Ok(results) = try_repeat::<_, _, _, Infallible>(at, options, count, init, xs, body);
+    results
+}
 
-    let carry_params = init_leaves.iter().map(|(name, value)| (name.clone(), value.ty()));
-    let row = |value: &Value| value.ty().row().unwrap_or_else(|| value.ty());
-    let row_params = sequences.iter().map(|(name, value)| (name.clone(), row(value)));
-    let params: Vec<(String, TensorType)> = row_params.chain(carry_params).collect();
-    let (trace, values) = BodyTrace::open(at, "body", &params);
-    let (rows, carries) = values.split_at(sequences.len());
-    let (next, ys, stop) = body(tree::rebuild(&init, carries), tree::rebuild(&xs, rows));
-    let next_leaves = tree::leaves(&next, "carry");
-    let y_leaves = tree::leaves(&ys, "y");
-    check_carry(at, &init_leaves, &next_leaves);
-    let ends = stop.map(|stop| ("until".to_string(), checked_until(at, stop)));
-    let outputs: Vec<(String, Value)> = y_leaves.iter().chain(&next_leaves).cloned().chain(ends).collect();
+/// [`repeat`] with a body that may fail.
+#[track_caller]
+pub(in crate::ops) fn try_repeat<C: Tree, X: Tree, Y: Tree, E>(
+    at: &Place,
+    options: ScanOptions,
+    count: Option<Value>,
+    init: C,
+    xs: X,
+    body: impl FnOnce(C, X) -> Result<(C, Y, Option<Value>), E>,
+) -> Result<(C, Y), E> {
+    let open = OpenLoop::new(at, options, count, tree::leaves(&init, "carry"), tree::leaves(&xs, "x"));
+    let (next, ys, stop) = body(tree::rebuild(&init, open.carries()), tree::rebuild(&xs, open.rows()))?;
+    let (last, traces) = open.close(&tree::leaves(&next, "carry"), &tree::leaves(&ys, "y"), stop);
+    Ok((tree::rebuild(&init, &last), tree::rebuild(&ys, &traces)))
+}
 
-    let mut results = vec![Value::failed(); y_leaves.len() + next_leaves.len()];
-    if let Some(closed) = trace.close(&outputs) {
-        let nit_sot = Buffer::nit_sot();
-        let scan = Scan {
-            body: Arc::new(closed.graph),
-            steps,
-            steps_operand: count.is_some(),
-            until: stop.map(|_| fresh_symbol()),
-            reverse: options.reverse,
-            sequences: vec![Sequence { reads: vec![0] }; sequences.len()],
-            buffers: vec![nit_sot; y_leaves.len()],
-            carries: init_leaves.len(),
-            invariants: closed.captures.len(),
-            unroll: options.unroll,
-            policy: options.policy,
-            truncate: options.truncate,
-        };
-        let rows_and_carries = sequences.iter().chain(&init_leaves).map(|(_, value)| *value);
-        let operands: Vec<Value> = count.into_iter().chain(rows_and_carries).chain(closed.captures).collect();
-        let emitted = emit(scan, &operands, at.site);
-        if emitted.len() == results.len() {
-            results = emitted;
-            let names = tree::leaves(&ys, "ys").into_iter().chain(tree::leaves(&init, "last"));
-            results.iter().zip(names).for_each(|(result, (name, _))| _ = result.named(&name));
+/// A loop whose body is open.
+struct OpenLoop<'a> {
+    at: &'a Place,
+    options: ScanOptions,
+    steps: Dim,
+    count: Option<Value>,
+    init: Vec<(String, Value)>,
+    /// With the axis of the loop in front.
+    sequences: Vec<(String, Value)>,
+    trace: BodyTrace,
+    /// The rows, then the carries.
+    params: Vec<Value>,
+}
+
+impl<'a> OpenLoop<'a> {
+    #[track_caller]
+    fn new(
+        at: &'a Place,
+        options: ScanOptions,
+        count: Option<Value>,
+        init: Vec<(String, Value)>,
+        mut sequences: Vec<(String, Value)>,
+    ) -> Self {
+        for (name, value) in &mut sequences {
+            *value = leading(at, name, *value, options.axis);
         }
+        let steps = match count {
+            Some(_) => Dim::symbol(&fresh_symbol()),
+            None => step_count(at, &options, &sequences),
+        };
+        let rows = sequences.iter().map(|(name, value)| (name.clone(), value.row_type()));
+        let carries = init.iter().map(|(name, value)| (name.clone(), value.ty()));
+        let (trace, params) = BodyTrace::open(at, "body", &rows.chain(carries).collect::<Vec<_>>());
+        OpenLoop { at, options, steps, count, init, sequences, trace, params }
     }
-    let (traces, finals) = results.split_at(y_leaves.len());
-    (tree::rebuild(&init, finals), tree::rebuild(&ys, traces))
+
+    fn rows(&self) -> &[Value] {
+        &self.params[..self.sequences.len()]
+    }
+
+    fn carries(&self) -> &[Value] {
+        &self.params[self.sequences.len()..]
+    }
+
+    /// Adds the loop, whose step gives these values, and may end it; gives the last carries, and the traces.
+    fn close(self, next: &[(String, Value)], ys: &[(String, Value)], stop: Option<Value>) -> (Vec<Value>, Vec<Value>) {
+        let OpenLoop { at, options, steps, count, init, sequences, trace, .. } = self;
+        check_carry(at, &init, next);
+        let ends = stop.map(|stop| ("until".to_string(), checked_until(at, stop)));
+        let outputs: Vec<(String, Value)> = ys.iter().chain(next).cloned().chain(ends).collect();
+        let results = trace.close(&outputs).and_then(|closed| {
+            let scan = Scan {
+                body: Arc::new(closed.graph),
+                steps,
+                steps_operand: count.is_some(),
+                until: stop.map(|_| fresh_symbol()),
+                reverse: options.reverse,
+                sequences: vec![Sequence { reads: vec![0] }; sequences.len()],
+                buffers: vec![Buffer::nit_sot(); ys.len()],
+                carries: init.len(),
+                invariants: closed.captures.len(),
+                unroll: options.unroll,
+                policy: options.policy,
+                truncate: options.truncate,
+            };
+            let rows_and_carries = sequences.iter().chain(&init).map(|(_, value)| *value);
+            let operands: Vec<Value> = count.into_iter().chain(rows_and_carries).chain(closed.captures).collect();
+            emit_at(scan, &operands, at.site)
+        });
+        let mut traces = or_failed(results, ys.len() + next.len());
+        let last = traces.split_off(ys.len());
+        let named = |value: &Value, root: &str, rest: &str| _ = value.named(&format!("{root}{rest}"));
+        traces.iter().zip(ys).for_each(|(trace, (name, _))| named(trace, "ys", &name["y".len()..]));
+        last.iter().zip(&init).for_each(|(last, (name, _))| named(last, "last", &name["carry".len()..]));
+        (last, traces)
+    }
 }
 
 /// The sequence with the axis of the loop in front.
 #[track_caller]
 pub(super) fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.rank() == 0 && !value.is_failed() {
-        return fail(&at.op, at.site, &[value], |at| {
+        return fail_value(&at.op, at.site, &[value], |at| {
             let fix = "capture a value that is the same at each step, or broadcast it to rows";
             at.mismatch(format!("sequence `{name}`"), "rank 1 or more, to have rows", value.ty(), fix)
         });
@@ -253,7 +299,7 @@ pub(super) fn checked_until(at: &Place, stop: Value) -> Value {
     if stop.is_failed() || (ty.dtype == DType::Bool && ty.rank() == 0) {
         return stop;
     }
-    fail(&at.op, at.site, &[stop], |at| at.mismatch("what `until` is given", "bool[]", &ty, UNTIL_FIX))
+    fail_value(&at.op, at.site, &[stop], |at| at.mismatch("what `until` is given", "bool[]", &ty, UNTIL_FIX))
 }
 
 /// scan-c4, with the names of the leaves.

@@ -1,9 +1,9 @@
 //! `map` with options: the rows one by one, or several at once in chunks, by `vmap`.
 
 use super::ScanOptions;
-use super::build::{leading, repeat, step_count};
-use crate::error::{Place, Site};
-use crate::graph::{at_site, fail};
+use super::build::{leading, repeat, step_count, try_repeat};
+use crate::error::{Place, Result, Site};
+use crate::graph::{Failed, at_site, fail};
 use crate::host::HostTensor;
 use crate::ops::scan::CheckpointPolicy;
 use crate::tree::{self, Tree};
@@ -84,20 +84,20 @@ pub fn map_with<X: Tree, Y: Tree>(options: MapOptions, xs: X, body: impl FnOnce(
     let lanes: Vec<Batched> = values.iter().map(|value| Batched::mapped(*value)).collect();
     let (closed, ys) = trace_lane(&at, &lanes, &xs, body);
     let names = tree::leaves(&ys, "ys");
-    let Some((graph, captures)) = closed.filter(|_| chunk > 0) else {
-        return tree::rebuild(&ys, &vec![Value::failed(); names.len()]);
-    };
-    let run = |rows: &[Value], count: &Dim| -> Vec<Value> {
-        let captured = captures.iter().map(|value| Batched::unmapped(*value));
-        let inputs: Vec<Batched> = rows.iter().map(|value| Batched::mapped(*value)).chain(captured).collect();
-        inline(&graph, count, &inputs).into_iter().map(|result| result.materialized(count)).collect()
-    };
-    let results = at_site(at.site, || match rows.constant() {
-        Some(count) => known_chunks(&at, of_loop, &values, count.max(0) as usize, chunk, run),
-        None => counted_chunks(&at, of_loop, &values, &rows, chunk, run),
+    let results = closed.and_then(|closed| {
+        let run = |rows: &[Value], count: &Dim| -> Result<Vec<Value>, Failed> {
+            let captured = closed.captures.iter().map(|value| Batched::unmapped(*value));
+            let inputs: Vec<Batched> = rows.iter().map(|value| Batched::mapped(*value)).chain(captured).collect();
+            let results = inline(&closed.graph, count, &inputs)?.into_iter();
+            Ok(results.map(|result| result.materialized(count)).collect())
+        };
+        at_site(at.site, || match rows.constant() {
+            Some(count) => known_chunks(&at, of_loop, &values, count.max(0) as usize, chunk, run),
+            None => counted_chunks(&at, of_loop, &values, &rows, chunk, run),
+        })
     });
-    results.iter().zip(names).for_each(|(result, (name, _))| _ = result.named(&name));
-    tree::rebuild(&ys, &results)
+    results.iter().flatten().zip(names).for_each(|(result, (name, _))| _ = result.named(&name));
+    tree::rebuild_or_failed(&ys, results)
 }
 
 /// A loop over the whole chunks, and the rows that are left.
@@ -107,8 +107,8 @@ fn known_chunks(
     xs: &[Value],
     rows: usize,
     chunk: usize,
-    run: impl Fn(&[Value], &Dim) -> Vec<Value>,
-) -> Vec<Value> {
+    run: impl Fn(&[Value], &Dim) -> Result<Vec<Value>, Failed>,
+) -> Result<Vec<Value>, Failed> {
     let (full, left) = (rows / chunk, rows % chunk);
     let whole = full * chunk;
     let part =
@@ -120,17 +120,17 @@ fn known_chunks(
             x.reshape(row.with_leading(chunk).with_leading(full))
         };
         let chunks: Vec<Value> = part(0, whole).into_iter().map(split).collect();
-        let body = |(), rows: Vec<Value>| ((), run(&rows, &Dim::from(chunk)), None);
-        let ys = repeat(at, of_loop, None, (), chunks, body).1;
-        parts.push(ys.into_iter().map(|y| joined(y, &Dim::from(chunk))).collect());
+        let body = |(), rows: Vec<Value>| Ok(((), run(&rows, &Dim::from(chunk))?, None));
+        let ((), ys) = try_repeat::<_, _, _, Failed>(at, of_loop, None, (), chunks, body)?;
+        parts.push(ys.into_iter().map(|y| joined(y, &Dim::from(chunk))).collect::<Result<_, _>>()?);
     }
     if left > 0 {
-        parts.push(run(&part(whole, rows), &Dim::from(left)));
+        parts.push(run(&part(whole, rows), &Dim::from(left))?);
     }
-    match parts.as_slice() {
+    Ok(match parts.as_slice() {
         [whole, left] => whole.iter().zip(left).map(|(whole, left)| concat(&[*whole, *left], 0)).collect(),
         _ => parts.pop().unwrap_or_default(),
-    }
+    })
 }
 
 /// A loop whose number of steps is computed. An index past the last row is that of the last row.
@@ -140,25 +140,22 @@ fn counted_chunks(
     xs: &[Value],
     rows: &Dim,
     chunk: usize,
-    run: impl Fn(&[Value], &Dim) -> Vec<Value>,
-) -> Vec<Value> {
+    run: impl Fn(&[Value], &Dim) -> Result<Vec<Value>, Failed>,
+) -> Result<Vec<Value>, Failed> {
     let length = chunk as i64;
     let count = (size(rows.clone(), DType::I64) + (length - 1)) / length;
     let start = constant(HostTensor::scalar(0i64));
     let offsets = iota(chunk, DType::I64);
-    let (_, ys) = repeat(at, of_loop, Some(count), start, (), |start, ()| {
+    let (_, ys) = try_repeat::<_, _, _, Failed>(at, of_loop, Some(count), start, (), |start, ()| {
         let indices = start + offsets;
         let rows: Vec<Value> = xs.iter().map(|x| x.take(0, indices)).collect();
-        (start + length, run(&rows, &Dim::from(chunk)), None)
-    });
-    ys.into_iter().map(|y| joined(y, &Dim::from(chunk)).slice(0, Dim::from(0)..rows.clone())).collect()
+        Ok((start + length, run(&rows, &Dim::from(chunk))?, None))
+    })?;
+    ys.into_iter().map(|y| Ok(joined(y, &Dim::from(chunk))?.slice(0, Dim::from(0)..rows.clone()))).collect()
 }
 
 /// Chunks of rows as rows.
-pub(super) fn joined(chunks: Value, chunk: &Dim) -> Value {
-    let shape = chunks.shape();
-    if chunks.is_failed() || shape.rank() < 2 {
-        return Value::failed();
-    }
-    chunks.reshape(shape.without(0).with_dim(0, shape[0].clone() * chunk))
+pub(super) fn joined(chunks: Value, chunk: &Dim) -> Result<Value, Failed> {
+    let shape = chunks.checked()?.shape();
+    Ok(chunks.reshape(shape.without(0).with_dim(0, shape[0].clone() * chunk)))
 }

@@ -30,15 +30,16 @@ use super::parts::{BufferPart, Hints, Parts, Rows, SequencePart};
 use super::saves::{LoopRecord, Trace, slice_rows};
 use super::span::{Span, tail, with_head};
 use super::{Buffer, Scan, Start, Wanted};
-use crate::derivative::{Record, Tape, VjpContext, add};
-use crate::graph::ValueId;
+use crate::derivative::{Cotangents, Record, Tape, VjpContext, add, no_record};
+use crate::error::Result;
+use crate::graph::{Failed, ValueId};
 use crate::ops::pad::{Pad, pad_with_zeros};
 use crate::ops::reach::Guess;
 use crate::types::{Dim, TensorType};
 use crate::value::{Value, concat};
 
-pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-    let Record::Loop(record) = context.record else { return context.none() };
+pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+    let Record::Loop(record) = context.record else { return Err(no_record("scan")) };
     let mut of_buffers = Vec::with_capacity(scan.buffers.len());
     for (index, (buffer, cotangent)) in scan.buffers.iter().zip(cotangents).enumerate() {
         of_buffers.push(cotangent.map(|cotangent| match buffer.wanted {
@@ -52,11 +53,11 @@ pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Va
     }
     let of_carries = cotangents[scan.buffers.len()..].to_vec();
     let least: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let (_, guess) = scan.pulled(&least, &mut scan.pull(context.wanted));
+    let (_, guess) = scan.states_pulled(&least, &mut scan.pull(context.wanted));
     let backward = Backward {
         scan,
         context,
-        span: Span::of(scan),
+        span: Span::of(scan)?,
         active: scan.active(context.wanted),
         buffers: Vec::new(),
         carries: Vec::new(),
@@ -64,7 +65,7 @@ pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Va
         of_buffers,
         of_carries,
     };
-    backward.vjp(Guess::new(least, guess)).unwrap_or_else(|| context.none())
+    backward.vjp(Guess::new(least, guess))
 }
 
 struct Backward<'a> {
@@ -161,28 +162,24 @@ struct Found {
     rows: Vec<Option<TensorType>>,
 }
 
-impl Backward<'_> {
-    fn vjp(mut self, mut states: Guess) -> Option<Vec<Option<Value>>> {
-        loop {
-            let (buffers, carries) = states.flags().split_at(self.scan.buffers.len());
+impl<'a> Backward<'a> {
+    fn vjp(mut self, states: Guess) -> Result<Cotangents, Failed> {
+        let (_, (mut parts, plan, body, found)) = states.confirmed(|states, found_states| {
+            let (buffers, carries) = states.split_at(self.scan.buffers.len());
             (self.buffers, self.carries) = (buffers.to_vec(), carries.to_vec());
-            let (mut parts, plan) = self.parts();
+            let (parts, plan) = self.parts();
             let mut found = Found::default();
             let body = parts.trace(|rows| self.step(rows, &plan, &mut found))?;
-            if !states.holds([found.buffers.as_slice(), &found.carries].concat()) {
-                continue;
-            }
-            for row in found.rows.iter().flatten() {
-                let buffer = Buffer::nit_sot();
-                parts.buffers.push(BufferPart { buffer, value: None, row: row.clone(), names: vec![] });
-            }
-            let first_carry = parts.buffers.len();
-            let results = parts.emit(body);
-            if results.iter().any(|result| result.is_failed()) {
-                return None;
-            }
-            return Some(self.cotangents(&plan, &found, &results, first_carry));
+            found_states.copy_from_slice(&[found.buffers.as_slice(), &found.carries].concat());
+            Ok((parts, plan, body, found))
+        })?;
+        for row in found.rows.iter().flatten() {
+            let buffer = Buffer::nit_sot();
+            parts.buffers.push(BufferPart { buffer, value: None, row: row.clone(), names: vec![] });
         }
+        let first_carry = parts.buffers.len();
+        let results = parts.emit(body)?;
+        Ok(self.cotangents(&plan, &found, &results, first_carry))
     }
 
     /// Whether the cotangent of a buffer is only read: no row of it is read by a step of the loop.
@@ -200,7 +197,7 @@ impl Backward<'_> {
     }
 
     /// The loop without its step, in the order of the signature.
-    fn parts(&self) -> (Parts<'_>, Plan) {
+    fn parts(&self) -> (Parts<'a>, Plan) {
         let mut draft = Draft::default();
         let plan = Plan {
             arguments: self.arguments(&mut draft),
@@ -323,8 +320,7 @@ impl Backward<'_> {
             let (reads, writes) = (offsets.clone(), offsets.clone());
             let buffer = Buffer { start: Start::Full, reads, writes, wanted: Wanted::All };
             let value = tail(self.context.operands[operand], &self.span.first).zeros_like();
-            let row = value.ty().row().unwrap_or_else(|| value.ty());
-            Some((draft.buffer(BufferPart { buffer, value: Some(value), row, names }), offsets))
+            Some((draft.buffer(BufferPart { buffer, value: Some(value), row: value.row_type(), names }), offsets))
         };
         places.sequences.enumerate().map(of).collect()
     }
@@ -362,7 +358,7 @@ impl Backward<'_> {
     }
 
     /// One step back: what is written to each buffer, then the next carries.
-    fn step(&self, rows: &Rows, plan: &Plan, found: &mut Found) -> Vec<(String, Value)> {
+    fn step(&self, rows: &Rows, plan: &Plan, found: &mut Found) -> Result<Vec<(String, Value)>, Failed> {
         let (scan, layout) = (self.scan, self.scan.params());
         let at = |row: &Row| match row {
             Row::Sequence(part, position) => rows.sequence(*part)[*position],
@@ -370,7 +366,7 @@ impl Backward<'_> {
         };
         let arguments: Vec<Value> = plan.arguments.iter().map(at).collect();
         let residuals: Vec<(ValueId, Value)> = plan.residuals.iter().map(|(value, row)| (*value, at(row))).collect();
-        let tape = Tape::record_with(&scan.body, &arguments, &self.active, self.context.choices, &residuals);
+        let tape = Tape::record_with(&scan.body, &arguments, &self.active, self.context.choices, &residuals)?;
         let mut of_results: Vec<Option<Value>> = Vec::with_capacity(scan.results().count);
         for (buffer, cotangent) in scan.buffers.iter().zip(&plan.buffers) {
             of_results.extend((0..buffer.writes.len()).map(|position| match cotangent {
@@ -380,7 +376,7 @@ impl Backward<'_> {
             }));
         }
         of_results.extend(plan.carries.iter().map(|carry| carry.map(|carry| rows.carries()[carry])));
-        let pulled = tape.pull(&of_results);
+        let pulled = tape.pull(&of_results)?;
 
         let mut outputs: Vec<(String, Value)> = Vec::new();
         let mut push = |value: Value| outputs.push((format!("next_{}", outputs.len()), value));
@@ -391,10 +387,11 @@ impl Backward<'_> {
                 .push(self.of_buffers[number].is_some() || params.clone().any(|index| pulled[index].is_some()));
             let OfBuffer::Full(part) = plan.buffers[number] else { continue };
             let backward = backward_buffer(buffer);
-            for offset in &backward.writes {
-                let here = backward.reads.iter().position(|read| read == offset);
-                let here = here.map_or_else(Value::failed, |position| rows.buffer(part)[position]);
-                let kept = (!buffer.writes.contains(offset)).then_some(here);
+            // What is written is one of the rows that are read.
+            let reads =
+                |offset: usize| backward.reads.iter().zip(rows.buffer(part)).filter(move |(k, _)| **k == offset);
+            for (offset, here) in backward.writes.iter().flat_map(|offset| reads(*offset)) {
+                let kept = (!buffer.writes.contains(offset)).then_some(*here);
                 let read = buffer.reads.iter().position(|read| read == offset);
                 let pulled = read.and_then(|position| pulled[params.start + position]);
                 push(add(kept, pulled).unwrap_or_else(|| here.zeros_like()));
@@ -411,8 +408,7 @@ impl Backward<'_> {
                 let taps = taps.filter(|(read, _)| *read == offset);
                 let pulled = taps.fold(None, |sum, (_, index)| add(sum, pulled[index]));
                 any |= pulled.is_some();
-                let sum = add(Some(rows.buffer(*part)[position]), pulled);
-                push(sum.unwrap_or_else(Value::failed));
+                push(plus(rows.buffer(*part)[position], pulled));
             }
             found.sums.push(any);
         }
@@ -431,14 +427,14 @@ impl Backward<'_> {
         for (index, carry) in layout.invariants.zip(&plan.invariants) {
             found.invariants.push(pulled[index].is_some());
             if let Some(carry) = carry {
-                push(add(Some(rows.carries()[*carry]), pulled[index]).unwrap_or_else(Value::failed));
+                push(plus(rows.carries()[*carry], pulled[index]));
             }
         }
-        outputs
+        Ok(outputs)
     }
 
     /// The cotangents of the operands from the results of the backward loop.
-    fn cotangents(&self, plan: &Plan, found: &Found, results: &[Value], first_carry: usize) -> Vec<Option<Value>> {
+    fn cotangents(&self, plan: &Plan, found: &Found, results: &[Value], first_carry: usize) -> Cotangents {
         let (scan, span, places) = (self.scan, &self.span, self.scan.operands());
         let mut cotangents = self.context.none();
         let is_full = |of: &&OfBuffer| matches!(of, OfBuffer::Full(_));
@@ -483,6 +479,11 @@ impl Backward<'_> {
         }
         cotangents
     }
+}
+
+/// A sum with one more contribution, if there is one.
+fn plus(sum: Value, contribution: Option<Value>) -> Value {
+    contribution.map_or(sum, |contribution| sum + contribution)
 }
 
 /// The name of a cotangent.

@@ -7,18 +7,19 @@
 use super::Scan;
 use super::parts::{BufferPart, Hints, Parts, Rows, SequencePart};
 use crate::derivative::{Dual, push_forward};
-use crate::graph::tracer::ClosedBody;
+use crate::error::Result;
+use crate::graph::Failed;
 use crate::ops::reach::{Guess, Kind, Reach};
 use crate::value::Value;
 
-pub(super) fn jvp(scan: &Scan, operands: &[Dual]) -> Vec<Dual> {
+pub(super) fn jvp(scan: &Scan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let places = scan.operands();
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
     let of_buffers = places.buffers.iter().map(|place| place.is_some_and(|place| has_tangent[place]));
     let least = of_buffers.chain(has_tangent[places.carries].iter().copied()).collect();
-    let (guess, _) = scan.reached(Kind::Tangents, &has_tangent, &mut Reach::of(&scan.body));
+    let (guess, _) = scan.states_reached(Kind::Tangents, &has_tangent, &mut Reach::of(&scan.body));
     let duals = Duals { scan, operands, buffers: Vec::new(), carries: Vec::new() };
-    duals.jvp(Guess::new(least, guess)).unwrap_or_default()
+    duals.jvp(Guess::new(least, guess))
 }
 
 struct Duals<'a> {
@@ -30,23 +31,22 @@ struct Duals<'a> {
     carries: Vec<bool>,
 }
 
-impl Duals<'_> {
-    fn jvp(mut self, mut states: Guess) -> Option<Vec<Dual>> {
-        loop {
-            let (buffers, carries) = states.flags().split_at(self.scan.buffers.len());
+impl<'a> Duals<'a> {
+    fn jvp(mut self, states: Guess) -> Result<Vec<Dual>, Failed> {
+        let (_, (parts, body)) = states.confirmed(|states, found| {
+            let (buffers, carries) = states.split_at(self.scan.buffers.len());
             (self.buffers, self.carries) = (buffers.to_vec(), carries.to_vec());
             let parts = self.parts();
-            let mut found = states.least();
             let (buffers, carries) = found.split_at_mut(self.scan.buffers.len());
-            let body: ClosedBody = parts.trace(|rows| self.step(rows, buffers, carries))?;
-            if states.holds(found) {
-                return Some(self.paired(parts.emit(body)));
-            }
-        }
+            let body = parts.trace(|rows| self.step(rows, buffers, carries))?;
+            Ok((parts, body))
+        })?;
+        let flags: Vec<bool> = self.buffers.iter().chain(&self.carries).copied().collect();
+        Ok(Dual::paired(parts.emit(body)?, &flags))
     }
 
     /// Each part, and after it its twin.
-    fn parts(&self) -> Parts<'_> {
+    fn parts(&self) -> Parts<'a> {
         let (scan, body, layout, places) = (self.scan, &self.scan.body, self.scan.params(), self.scan.operands());
         let name = |index: usize| body.input_name(index).to_string();
         let twin = |index: usize| format!("tan_{}", body.input_name(index));
@@ -83,7 +83,7 @@ impl Duals<'_> {
         Parts { of: scan, hints, steps, count, until, reverse: scan.reverse, sequences, buffers, carries }
     }
 
-    fn step(&self, rows: &Rows, buffers: &mut [bool], carries: &mut [bool]) -> Vec<(String, Value)> {
+    fn step(&self, rows: &Rows, buffers: &mut [bool], carries: &mut [bool]) -> Result<Vec<(String, Value)>, Failed> {
         let (scan, places) = (self.scan, self.scan.operands());
         let pair = |values: &[Value], tangents: Option<&[Value]>| -> Vec<Dual> {
             let tangent = |index: usize| tangents.map(|tangents| tangents[index]);
@@ -109,7 +109,7 @@ impl Duals<'_> {
         }
         inputs.extend_from_slice(&self.operands[places.invariants]);
 
-        let results = push_forward(&scan.body, &inputs);
+        let results = push_forward(&scan.body, &inputs)?;
         let layout = scan.results();
         let output = |index: usize| (scan.body.outputs()[index].name.clone(), results[index].primal);
         let twin =
@@ -130,14 +130,6 @@ impl Duals<'_> {
             }
         }
         outputs.extend(layout.until.map(output));
-        outputs
-    }
-
-    /// The results and their twins as pairs.
-    fn paired(&self, results: Vec<Value>) -> Vec<Dual> {
-        let mut results = results.into_iter();
-        let mut next = || results.next().unwrap_or_else(Value::failed);
-        let flags = self.buffers.iter().chain(&self.carries);
-        flags.map(|has_tangent| Dual { primal: next(), tangent: has_tangent.then(&mut next) }).collect()
+        Ok(outputs)
     }
 }

@@ -42,6 +42,7 @@
 
 mod batch;
 mod build;
+mod certain;
 mod checkpoint;
 mod chunked;
 mod eval;
@@ -53,29 +54,31 @@ mod parts;
 mod policy;
 mod prune;
 mod reach;
-mod recurrence;
+pub mod recurrence;
 #[cfg(test)]
 mod refusal_tests;
 mod saves;
 mod segments;
 mod span;
+mod text;
 mod until;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(super) use build::check_carry;
 pub use build::{ScanOptions, map, scan, scan_with};
+pub(super) use build::{check_carry, try_repeat};
 pub use checkpoint::CheckpointPolicy;
 pub use chunked::{MapOptions, map_with};
 pub(crate) use eval::stack as stack_rows;
 pub use fori::{Bound, fori_loop};
-pub use recurrence::{Carry, MitMot, Outcome, Readable, Recurrence, Sequence as SequenceHandle, State, Step, Writable};
+pub use recurrence::Recurrence;
 pub(crate) use saves::{LoopRecord, saved_values};
+pub(crate) use text::shown_shift;
 pub use until::{scan_until, scan_until_with};
 
-use super::{Attributes, EvalContext, OpRules};
-use crate::derivative::{Dual, Forward, VjpContext, active_params};
+use super::{Attributes, Bodied, EvalContext, Failed, OpRules};
+use crate::derivative::{Cotangents, Dual, Forward, VjpContext, active_params};
 use crate::error::{Place, Result};
 use crate::graph::Graph;
 use crate::host::HostTensor;
@@ -220,6 +223,24 @@ pub struct Layout {
 }
 
 impl Scan {
+    /// A loop without operands over so many steps, upward: what others are made from by naming what they have.
+    pub(crate) fn of(body: impl Into<Arc<Graph>>, steps: Dim) -> Self {
+        Scan {
+            body: body.into(),
+            steps,
+            steps_operand: false,
+            until: None,
+            reverse: false,
+            sequences: Vec::new(),
+            buffers: Vec::new(),
+            carries: 0,
+            invariants: 0,
+            unroll: 1,
+            policy: None,
+            truncate: None,
+        }
+    }
+
     /// Which operand is what.
     pub fn operands(&self) -> Operands {
         let mut next = Counter(0);
@@ -278,8 +299,8 @@ impl Scan {
 
     /// The symbols to which the loop gives sizes.
     pub fn binds(&self) -> impl Iterator<Item = &Symbol> {
-        let count = self.steps.as_symbol().filter(|_| self.steps_operand);
-        count.into_iter().chain(&self.until)
+        let sizes = self.sizes();
+        sizes.bound_before.into_iter().chain(sizes.bound_after)
     }
 
     /// The rows that are results, of a buffer that has `rows` rows if all steps run, where the last `left_out` did not
@@ -348,13 +369,22 @@ impl Scan {
 
     /// Adds the loop for a forward pass by the operands that are wanted: it saves the states that [`OpRules::vjp`]
     /// needs.
-    pub(crate) fn forward_pass(&self, operands: &[Value], wanted: &[bool], policy: &CheckpointPolicy) -> Forward {
+    pub(crate) fn forward_pass(
+        &self,
+        operands: &[Value],
+        wanted: &[bool],
+        policy: &CheckpointPolicy,
+    ) -> Result<Forward, Failed> {
         saves::forward(self, operands, wanted, &self.kept(policy))
     }
 
     /// The loop over segments that is differentiated in place of this one, if only the states between segments are
     /// kept.
-    pub(crate) fn segmented(&self, operands: &[TensorType], policy: &CheckpointPolicy) -> Option<Graph> {
+    pub(crate) fn segmented(
+        &self,
+        operands: &[TensorType],
+        policy: &CheckpointPolicy,
+    ) -> Result<Option<Graph>, Failed> {
         segments::segmented(self, operands, self.kept(policy).levels())
     }
 
@@ -397,15 +427,15 @@ impl OpRules for Scan {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch::batch(self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp::jvp(self, operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         grad::vjp(self, context, cotangents)
     }
 }

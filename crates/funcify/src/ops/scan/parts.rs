@@ -1,12 +1,11 @@
 //! A loop put together from parts, for the rules that make loops of a loop.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::{Buffer, Scan, Sequence};
-use crate::error::Site;
+use crate::error::Result;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Graph, emit, trace_body};
+use crate::graph::{Failed, Graph, emit, trace_body};
 use crate::ops::scan::CheckpointPolicy;
 use crate::types::{Dim, Symbol, TensorType};
 use crate::value::Value;
@@ -75,11 +74,14 @@ impl Rows {
 impl Parts<'_> {
     /// Traces a step: what is written to each buffer in order, then the next carries, then whether the loop
     /// ends, by name.
-    pub(super) fn trace(&self, body: impl FnOnce(&Rows) -> Vec<(String, Value)>) -> Option<ClosedBody> {
+    pub(super) fn trace(
+        &self,
+        body: impl FnOnce(&Rows) -> Result<Vec<(String, Value)>, Failed>,
+    ) -> Result<ClosedBody, Failed> {
         let mut params: Vec<(String, TensorType)> = Vec::new();
         let mut rows = Rows { values: Vec::new(), sequences: Vec::new(), buffers: Vec::new(), carries: 0..0 };
         for sequence in &self.sequences {
-            let row = sequence.value.ty().row()?;
+            let row = sequence.value.checked()?.row_type();
             let start = params.len();
             params.extend(sequence.reads.iter().map(|(_, name)| (name.clone(), row.clone())));
             rows.sequences.push(start..params.len());
@@ -99,7 +101,7 @@ impl Parts<'_> {
     }
 
     /// Adds the loop to the open trace; gives its buffers and final carries.
-    pub(super) fn emit(self, body: ClosedBody) -> Vec<Value> {
+    pub(super) fn emit(self, body: ClosedBody) -> Result<Vec<Value>, Failed> {
         let mut operands: Vec<Value> = self.count.into_iter().collect();
         operands.extend(self.sequences.iter().map(|sequence| sequence.value));
         operands.extend(self.buffers.iter().filter_map(|buffer| buffer.value));
@@ -108,8 +110,6 @@ impl Parts<'_> {
         operands.extend(body.captures);
         let offsets = |sequence: &SequencePart| sequence.reads.iter().map(|(offset, _)| *offset).collect();
         let scan = Scan {
-            body: Arc::new(body.graph),
-            steps: self.steps,
             steps_operand: self.count.is_some(),
             until: self.until,
             reverse: self.reverse,
@@ -120,26 +120,14 @@ impl Parts<'_> {
             policy: self.hints.policy,
             truncate: self.hints.truncate,
             buffers: self.buffers.into_iter().map(|part| part.buffer).collect(),
+            ..Scan::of(body.graph, self.steps)
         };
-        emit(scan, &operands, Site::Unknown)
+        emit(scan, &operands)
     }
 }
 
 /// Gives a symbol the size that an integer scalar says, for what comes after: a loop of which only that is used.
-pub(super) fn bind(count: Value, symbol: &Symbol) {
-    let scan = Scan {
-        body: Arc::new(Graph::new("")),
-        steps: Dim::symbol(symbol),
-        steps_operand: true,
-        until: None,
-        reverse: false,
-        sequences: Vec::new(),
-        buffers: Vec::new(),
-        carries: 0,
-        invariants: 0,
-        unroll: 1,
-        policy: None,
-        truncate: None,
-    };
-    emit(scan, &[count], Site::Unknown);
+pub(super) fn bind(count: Value, symbol: &Symbol) -> Result<(), Failed> {
+    let scan = Scan { steps_operand: true, ..Scan::of(Graph::new(""), Dim::symbol(symbol)) };
+    emit(scan, &[count]).map(drop)
 }

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Scan, Start};
+use crate::fixpoint::fixpoint;
 use crate::graph::{Graph, Keep, Need, PrunedOp};
+use crate::ops::Prunable;
 
 impl Scan {
     /// Whether a loop is needed for the size of its number of steps alone.
@@ -19,30 +21,26 @@ impl Scan {
         let read = layout.buffers.iter().map(is_read).chain(layout.carries.map(|param| body.has(&self.body, param)));
         results.iter().zip(read).map(|(result, read)| *result || read).collect()
     }
+}
 
-    /// Which operands it needs for these results; what that needs of the body is added.
-    pub(in crate::ops) fn operands_for(&self, results: &[bool], body: &mut Need) -> Vec<bool> {
+impl Prunable for Scan {
+    fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
         let (layout, outputs, places) = (self.params(), self.results(), self.operands());
-        let mut operands = vec![false; places.count];
+        let (body, mut operands) = (&mut bodies[0], vec![false; places.count]);
         places.steps.iter().for_each(|steps| operands[*steps] = true);
         if self.only_counts(results) {
             return operands;
         }
-        let mut states = results.to_vec();
-        loop {
+        let states = fixpoint(results.to_vec(), |states| {
             let mut needed = vec![false; outputs.count];
-            for (written, state) in outputs.buffers.iter().zip(&states) {
+            for (written, state) in outputs.buffers.iter().zip(states) {
                 needed[written.clone()].fill(*state);
             }
             needed[outputs.carries.clone()].copy_from_slice(&states[self.buffers.len()..]);
             outputs.until.iter().for_each(|until| needed[*until] = true);
             body.add(&self.body, &needed);
-            let more = self.needed_states(results, body);
-            if more == states {
-                break;
-            }
-            states = more;
-        }
+            self.needed_states(results, body)
+        });
         for (operand, params) in places.sequences.zip(layout.sequences) {
             operands[operand] = params.into_iter().any(|param| body.has(&self.body, param));
         }
@@ -56,8 +54,7 @@ impl Scan {
         operands
     }
 
-    /// The loop for these results alone.
-    pub(in crate::ops) fn pruned_for(&self, results: &[bool], need: &Need) -> Option<PrunedOp> {
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
         if self.only_counts(results) {
             let body = Arc::new(Graph::new(self.body.name()));
             let op = Scan { body, sequences: vec![], buffers: vec![], carries: 0, invariants: 0, ..self.clone() };
@@ -68,6 +65,7 @@ impl Scan {
             });
         }
         let (layout, outputs, places) = (self.params(), self.results(), self.operands());
+        let need = &bodies[0];
         let (needed, used) = (self.needed_states(results, need), need.inputs(&self.body));
         let mut kept = vec![false; outputs.count];
         for (written, needed) in outputs.buffers.iter().zip(&needed) {

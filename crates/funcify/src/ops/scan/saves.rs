@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::{Buffer, Scan, Start, Wanted};
 use crate::derivative::{Forward, Record};
-use crate::error::Site;
-use crate::graph::{Graph, Node, Output, ValueId, emit};
+use crate::error::Result;
+use crate::graph::{Failed, Graph, Node, Output, ValueId, emit};
 use crate::ops::scan::CheckpointPolicy;
 use crate::ops::{Op, Slice};
 use crate::types::{Dim, Symbol};
@@ -199,16 +199,18 @@ fn is_costly(body: &Graph, node: &Node) -> bool {
 }
 
 /// Adds the loop of the forward pass.
-pub(super) fn forward(scan: &Scan, operands: &[Value], wants: &[bool], policy: &CheckpointPolicy) -> Forward {
+pub(super) fn forward(
+    scan: &Scan,
+    operands: &[Value],
+    wants: &[bool],
+    policy: &CheckpointPolicy,
+) -> Result<Forward, Failed> {
     let (op, layout) = augmented(scan, policy);
-    let all = emit(Op::from(op).with_forward_rules(wants), operands, Site::Unknown);
-    if all.iter().any(|value| value.is_failed()) {
-        return Forward::of(Vec::new());
-    }
+    let all = emit(Op::from(op).with_forward_rules(wants)?, operands)?;
     let rows = scan.buffers.iter().zip(&all);
     let mut results: Vec<Value> = rows.map(|(buffer, rows)| wanted(scan, buffer, *rows)).collect();
     results.extend_from_slice(&all[layout.last..]);
-    Forward { results, record: Record::Loop(layout.record(scan, &all)) }
+    Ok(Forward { results, record: Record::Loop(layout.record(scan, &all)) })
 }
 
 /// The rows of a buffer that are wanted, of all.
@@ -220,5 +222,5 @@ pub(super) fn wanted(scan: &Scan, buffer: &Buffer, all: Value) -> Value {
 
 /// Some rows of a tensor.
 pub(super) fn slice_rows(value: Value, start: Dim, limit: Dim) -> Value {
-    emit(Slice { axis: 0, start, limit, step: 1 }, &[value], Site::Unknown)[0]
+    value.emit(Slice { axis: 0, start, limit, step: 1 })
 }

@@ -12,8 +12,8 @@ use super::chunked::joined;
 use super::parts::{BufferPart, Hints, Parts, SequencePart, bind};
 use super::saves::{slice_rows, wanted};
 use super::{Buffer, Scan, Start, Wanted};
-use crate::error::Site;
-use crate::graph::{Graph, emit, fresh_symbol, trace_body};
+use crate::error::Result;
+use crate::graph::{Failed, Graph, emit, fresh_symbol, trace_body};
 use crate::ops::pad::{Pad, pad_with_zeros};
 use crate::ops::scan::CheckpointPolicy;
 use crate::types::{DType, Dim, TensorType};
@@ -24,22 +24,23 @@ const LONGEST: usize = i32::MAX as usize;
 
 /// The loop on operands of these types as a loop over segments of the first of these lengths, which keep what the others
 /// say. `None` if the loop is to be differentiated as it is.
-pub(super) fn segmented(scan: &Scan, operands: &[TensorType], levels: &[usize]) -> Option<Graph> {
+pub(super) fn segmented(scan: &Scan, operands: &[TensorType], levels: &[usize]) -> Result<Option<Graph>, Failed> {
     // A segment as long as the loop is the loop.
     let covers = |length: &&usize| Dim::from(**length).is_at_least(&scan.steps) == Some(true);
-    let (length, inner) = levels[levels.iter().take_while(covers).count()..].split_first()?;
+    let levels = levels[levels.iter().take_while(covers).count()..].split_first();
     let has_state = scan.carries > 0 || scan.buffers.iter().any(|buffer| buffer.start != Start::Empty);
-    if !has_state || scan.until.is_some() || scan.truncate.is_some() || !has_rows(scan, operands) {
-        return None;
-    }
+    let is_whole = scan.until.is_none() && scan.truncate.is_none();
+    let Some((length, inner)) = levels.filter(|_| has_state && is_whole && has_rows(scan, operands)) else {
+        return Ok(None);
+    };
     let segments = Segments { scan, length: (*length).clamp(1, LONGEST), inner: CheckpointPolicy::of_levels(inner) };
     let name = |(index, ty): (usize, &TensorType)| (format!("x{index}"), ty.clone());
     let params: Vec<(String, TensorType)> = operands.iter().enumerate().map(name).collect();
     let closed = trace_body("scan", scan.body.name(), &params, |operands| {
-        let results = segments.run(operands);
-        results.into_iter().enumerate().map(|(index, result)| (format!("y{index}"), result)).collect()
-    });
-    Some(closed?.graph)
+        let results = segments.run(operands)?.into_iter().enumerate();
+        Ok(results.map(|(index, result)| (format!("y{index}"), result)).collect())
+    })?;
+    Ok(Some(closed.graph))
 }
 
 /// Whether the types show that all rows are there that the steps can touch: none is cut out before they are checked.
@@ -96,17 +97,17 @@ struct Rows {
 
 impl Segments<'_> {
     /// The results of the loop.
-    fn run(&self, operands: &[Value]) -> Vec<Value> {
+    fn run(&self, operands: &[Value]) -> Result<Vec<Value>, Failed> {
         let (scan, places) = (self.scan, self.scan.operands());
         if let (Some(operand), Some(symbol)) = (places.steps, scan.steps.as_symbol()) {
-            bind(operands[operand], symbol);
+            bind(operands[operand], symbol)?;
         }
         let length = self.length as i64;
         let count = match scan.steps.constant() {
             Some(steps) => Dim::from(steps / length),
             None => {
                 let symbol = fresh_symbol();
-                bind(size(&scan.steps, DType::I64) / length, &symbol);
+                bind(size(&scan.steps, DType::I64) / length, &symbol)?;
                 Dim::symbol(&symbol)
             }
         };
@@ -116,14 +117,14 @@ impl Segments<'_> {
         let (first, last) = if scan.reverse { (left.clone(), zero.clone()) } else { (zero.clone(), covered.clone()) };
         let (main, rest) = (Rows { first, steps: covered }, Rows { first: last, steps: left });
 
-        let (finished, mut state) = self.main(&count, &main, operands, self.initial(operands));
+        let (finished, mut state) = self.main(&count, &main, operands, self.initial(operands))?;
         let mut parts: Vec<Vec<Value>> = finished.into_iter().map(|rows| vec![rows]).collect();
         if rest.steps != zero {
             let sequences = (scan.sequences.iter().zip(places.sequences.clone()))
                 .map(|(sequence, operand)| self.cut(operands[operand], &rest, reach(&sequence.reads)));
             let fresh = self.fresh(&rest, operands);
             let invariants = &operands[places.invariants];
-            let (finished, last) = self.steps(&rest.steps, sequences.collect(), fresh, state, invariants);
+            let (finished, last) = self.steps(&rest.steps, sequences.collect(), fresh, state, invariants)?;
             parts.iter_mut().zip(finished).for_each(|(parts, rows)| parts.push(rows));
             state = last;
         }
@@ -151,7 +152,7 @@ impl Segments<'_> {
             results.push(wanted(scan, buffer, all(&parts)));
         }
         results.extend(state.carries);
-        results
+        Ok(results)
     }
 
     /// What the first step takes.
@@ -191,7 +192,7 @@ impl Segments<'_> {
     }
 
     /// The loop over segments: what they finish of each buffer, and the state after them.
-    fn main(&self, count: &Dim, rows: &Rows, operands: &[Value], state: State) -> (Vec<Value>, State) {
+    fn main(&self, count: &Dim, rows: &Rows, operands: &[Value], state: State) -> Result<(Vec<Value>, State), Failed> {
         let (scan, places, length) = (self.scan, self.scan.operands(), self.length);
         let mut sequences = Vec::new();
         let mut add = |rows: Value, reach: usize| {
@@ -246,18 +247,14 @@ impl Segments<'_> {
             let sequences = taken.iter().map(read).collect();
             let fresh = fresh.iter().map(|part| part.map(|part| rows.sequence(part)[0])).collect();
             let invariants = &operands[places.invariants.clone()];
-            let (finished, next) = self.steps(&steps, sequences, fresh, of_carries(rows.carries()), invariants);
+            let (finished, next) = self.steps(&steps, sequences, fresh, of_carries(rows.carries()), invariants)?;
             let outputs = finished.into_iter().chain(next.rows.into_iter().flatten()).chain(next.carries);
-            outputs.enumerate().map(|(index, value)| (format!("next_{index}"), value)).collect()
-        });
-        let lost = || (vec![Value::failed(); scan.buffers.len()], state.clone());
-        let Some(body) = body else { return lost() };
-        let results = parts.emit(body);
-        if results.iter().any(|result| result.is_failed()) {
-            return lost();
-        }
+            Ok(outputs.enumerate().map(|(index, value)| (format!("next_{index}"), value)).collect())
+        })?;
+        let results = parts.emit(body)?;
         let (finished, carries) = results.split_at(scan.buffers.len());
-        (finished.iter().map(|rows| joined(*rows, &Dim::from(length))).collect(), of_carries(carries))
+        let finished = finished.iter().map(|rows| joined(*rows, &Dim::from(length)));
+        Ok((finished.collect::<Result<_, Failed>>()?, of_carries(carries)))
     }
 
     /// The rows of a sequence that a segment may read, from its blocks.
@@ -273,7 +270,7 @@ impl Segments<'_> {
         fresh: Vec<Option<Value>>,
         state: State,
         invariants: &[Value],
-    ) -> (Vec<Value>, State) {
+    ) -> Result<(Vec<Value>, State), Failed> {
         let scan = self.scan;
         let mut operands = sequences;
         for (shared, fresh) in state.rows.iter().zip(fresh) {
@@ -293,10 +290,7 @@ impl Segments<'_> {
             policy: Some(self.inner.clone()),
             ..scan.clone()
         };
-        let results = emit(op, &operands, Site::Unknown);
-        if results.iter().any(|result| result.is_failed()) {
-            return (vec![Value::failed(); scan.buffers.len()], state);
-        }
+        let results = emit(op, &operands)?;
         let (buffers, carries) = results.split_at(scan.buffers.len());
         let (mut finished, mut next) = (Vec::new(), Vec::new());
         for (buffer, rows) in scan.buffers.iter().zip(buffers) {
@@ -319,7 +313,7 @@ impl Segments<'_> {
             finished.push(part(done.0, done.1));
             next.push(Some(part(last.0, last.1)));
         }
-        (finished, State { rows: next, carries: carries.to_vec() })
+        Ok((finished, State { rows: next, carries: carries.to_vec() }))
     }
 }
 
@@ -330,8 +324,5 @@ fn all(parts: &[Value]) -> Value {
 
 /// Rows in blocks of `length`.
 fn blocks(rows: Value, count: Dim, length: usize) -> Value {
-    match rows.ty().row() {
-        Some(row) => rows.reshape(row.shape.with_leading(length).with_leading(count)),
-        None => Value::failed(),
-    }
+    rows.reshape(rows.row_type().shape.with_leading(length).with_leading(count))
 }

@@ -6,7 +6,8 @@
 
 use super::saves::slice_rows;
 use super::{Buffer, Scan, parts};
-use crate::graph::fresh_symbol;
+use crate::error::Result;
+use crate::graph::{Failed, fresh_symbol};
 use crate::ops::pad::{Pad, pad_with_zeros};
 use crate::types::{DType, Dim};
 use crate::value::{Value, concat, select, size};
@@ -26,7 +27,7 @@ pub(super) struct Span {
 
 impl Span {
     /// Those of a loop that has run. May add what binds their number, if it depends on sizes.
-    pub(super) fn of(scan: &Scan) -> Self {
+    pub(super) fn of(scan: &Scan) -> Result<Self, Failed> {
         let ran = scan.length();
         let steps = match scan.truncate.map(|last| Dim::from(last.min(i64::MAX as usize))) {
             None => ran.clone(),
@@ -35,13 +36,13 @@ impl Span {
             Some(last) => {
                 let symbol = fresh_symbol();
                 let last = last.constant().unwrap_or_default();
-                parts::bind(size(&ran, DType::I64).minimum(last), &symbol);
+                parts::bind(size(&ran, DType::I64).minimum(last), &symbol)?;
                 Dim::symbol(&symbol)
             }
         };
         let first_that_ran = if scan.reverse { Dim::from(0) } else { ran.clone() - &steps };
         let first = if scan.reverse { scan.steps.clone() - &ran } else { first_that_ran.clone() };
-        Span { steps, ran, first, first_that_ran, reverse: scan.reverse }
+        Ok(Span { steps, ran, first, first_that_ran, reverse: scan.reverse })
     }
 
     /// How many steps ran before them.

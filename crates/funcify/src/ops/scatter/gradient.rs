@@ -5,7 +5,7 @@
 //! equal shares, as in PyTorch's `scatter_reduce`; where the result is NaN, so is its derivative by each of them.
 
 use super::{Scatter, ScatterMode};
-use crate::derivative::{VjpContext, add};
+use crate::derivative::{Cotangents, VjpContext, add};
 use crate::ops::associative::{AssociativeScanOptions, associative_scan_with};
 use crate::ops::gather::clamped;
 use crate::types::{DType, Dim};
@@ -56,7 +56,7 @@ impl Combining {
         )
     }
 
-    pub(super) fn product_cotangents(&self, context: &VjpContext<'_>, cotangent: Value) -> Vec<Option<Value>> {
+    pub(super) fn product_cotangents(&self, context: &VjpContext<'_>, cotangent: Value) -> Cotangents {
         let of_updates = || Some(self.times_others(self.of_updates(cotangent), self.of_updates(self.x)));
         context.each([&|| Some(self.times_updates(cotangent)), &|| None, &of_updates])
     }
@@ -79,11 +79,8 @@ impl Combining {
         let order = indices.argsort(axis, false);
         let indices = indices.gather(axis, order);
         let updates = select(self.passes(), self.updates, 1.0).gather(axis, order);
-        if updates.is_failed() {
-            return updates;
-        }
-        let row = updates.shape().with_dim(self.op.axis, 1);
-        let (one, zero) = (full(row.clone(), updates.dtype(), 1.0), full(row, DType::I64, 0.0));
+        let row = self.updates.shape().with_dim(self.op.axis, 1);
+        let (one, zero) = (full(row.clone(), self.updates.dtype(), 1.0), full(row, DType::I64, 0.0));
         let running = |is_downward: bool| {
             // The neighbours' updates and indices.
             let shifted = |end: Value, values: Value| match is_downward {
@@ -111,7 +108,7 @@ impl Combining {
         sum.map(|sum| winners.share(result, sum))
     }
 
-    pub(super) fn extremum_cotangents(&self, context: &VjpContext<'_>, cotangent: Value) -> Vec<Option<Value>> {
+    pub(super) fn extremum_cotangents(&self, context: &VjpContext<'_>, cotangent: Value) -> Cotangents {
         let result = context.results[0];
         let winners = self.winners(result);
         let share = winners.share(result, cotangent);

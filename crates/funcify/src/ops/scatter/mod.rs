@@ -8,8 +8,8 @@ mod gradient;
 use super::dynamic_slice::along;
 use super::gather::check_along;
 use super::reduce::ReduceKind;
-use super::{Attributes, EvalContext, OpRules, arity, batch_elementwise};
-use crate::derivative::{Dual, VjpContext, jvp_linear, jvp_with};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear, jvp_with};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::types::{Dim, TensorType};
@@ -133,11 +133,11 @@ impl OpRules for Scatter {
         Attributes::new().with("axis", self.axis).with("mode", self.mode.name())
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(Scatter { axis: self.axis + 1, ..*self }, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         match self.mode {
             ScatterMode::Set | ScatterMode::Add => jvp_linear(*self, operands),
             mode => jvp_with(*self, operands, |values, results| {
@@ -151,8 +151,8 @@ impl OpRules for Scatter {
         }
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
-        let Some(cotangent) = cotangents[0] else { return context.none() };
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let scatter = Combining::new(*self, context.operands);
         let Combining { x, indices, updates, .. } = scatter;
         let axis = self.axis as i64;
@@ -164,15 +164,15 @@ impl OpRules for Scatter {
             Some(select(scatter.passes() & last.eq(positions), scatter.of_updates(cotangent), 0.0))
         };
         match self.mode {
-            ScatterMode::Add => context.each([&|| Some(cotangent), &|| None, &|| {
+            ScatterMode::Add => Ok(context.each([&|| Some(cotangent), &|| None, &|| {
                 Some(select(scatter.passes(), scatter.of_updates(cotangent), 0.0))
-            }]),
+            }])),
             ScatterMode::Set => {
                 let of_x = || Some(cotangent.scatter(axis, indices, updates.zeros_like(), ScatterMode::Set));
-                context.each([&of_x, &|| None, &of_set])
+                Ok(context.each([&of_x, &|| None, &of_set]))
             }
-            ScatterMode::Mul => scatter.product_cotangents(context, cotangent),
-            ScatterMode::Max | ScatterMode::Min => scatter.extremum_cotangents(context, cotangent),
+            ScatterMode::Mul => Ok(scatter.product_cotangents(context, cotangent)),
+            ScatterMode::Max | ScatterMode::Min => Ok(scatter.extremum_cotangents(context, cotangent)),
         }
     }
 }

@@ -7,52 +7,49 @@
 use std::sync::Arc;
 
 use super::Switch;
-use crate::error::Site;
-use crate::graph::{emit, trace_body};
-use crate::ops::reach::{Kind, Reach};
+use crate::error::Result;
+use crate::graph::{Failed, emit, trace_body};
+use crate::ops::reach::{Connected, Guess, Kind, Reach};
 use crate::types::{DType, Dim};
 use crate::value::Value;
 use crate::vmap::{Batched, guarded, inline, select_lanes};
 
-pub(super) fn batch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+pub(super) fn batch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     match operands[0].mapped {
         true => select(switch, size, operands),
-        false => choose(switch, size, operands).unwrap_or_default(),
+        false => choose(switch, size, operands),
     }
 }
 
 /// The choice between batched branches. A result has lanes if it has in any branch (switch-c2).
-fn choose(switch: &Switch, size: &Dim, operands: &[Batched]) -> Option<Vec<Batched>> {
+fn choose(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let has_lanes: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
     let mut bodies: Vec<Reach> = switch.branches.iter().map(|branch| Reach::of(branch)).collect();
-    let mut mapped = switch.reached(Kind::Lanes, &has_lanes, &mut bodies);
-    loop {
-        let mut found = mapped.clone();
+    let reached = switch.reached(Kind::Lanes, &has_lanes, &mut bodies);
+    let (mapped, (branches, values)) = Guess::certain(reached).confirmed(|mapped, found| {
         let mut branches = Vec::with_capacity(switch.branches.len());
         let mut values = vec![operands[0].value];
         for (branch, places) in switch.branches.iter().zip(switch.operands()) {
             let closed = trace_body("switch", branch.name(), &[], |_| {
-                let results = inline(branch, size, &operands[places]);
+                let results = inline(branch, size, &operands[places])?;
                 let results = results.into_iter().zip(branch.outputs()).enumerate().map(|(index, (result, output))| {
                     let result = result.materialized_if(mapped[index], size);
                     found[index] |= result.mapped;
                     (output.name.clone(), result.value)
                 });
-                results.collect()
+                Ok(results.collect())
             })?;
             branches.push(Arc::new(closed.graph));
             values.extend(closed.captures);
         }
-        if found == mapped {
-            let results = emit(Switch { branches }, &values, Site::Unknown);
-            return Some(results.into_iter().zip(mapped).map(|(value, mapped)| Batched { value, mapped }).collect());
-        }
-        mapped = found;
-    }
+        Ok((branches, values))
+    })?;
+    let results = emit(Switch { branches }, &values)?;
+    Ok(results.into_iter().zip(mapped).map(|(value, mapped)| Batched { value, mapped }).collect())
 }
 
 /// The results of all branches, selected lane by lane. As many comparisons clamp the index (switch-c1).
-fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let index = operands[0].value;
     let branches = switch.branches.iter().zip(switch.operands()).enumerate().rev();
     let mut chosen: Option<Vec<Batched>> = None;
@@ -60,7 +57,7 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
         let mask = chooses(index, number, switch.branches.len());
         let inputs: Vec<Batched> = operands[places].iter().map(|operand| guarded(mask, size, *operand)).collect();
         // What comes after the choice may bind the symbols that a branch binds.
-        let results = inline(&branch.with_fresh_symbols(), size, &inputs);
+        let results = inline(&branch.with_fresh_symbols(), size, &inputs)?;
         chosen = Some(match chosen {
             None => results,
             Some(others) => {
@@ -69,7 +66,7 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
             }
         });
     }
-    chosen.unwrap_or_default()
+    Ok(chosen.unwrap_or_default())
 }
 
 /// Whether an index chooses just the branch of that number, of so many.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::Switch;
-use crate::error::{Place, Site};
-use crate::graph::{BodyTrace, Graph, emit, fail};
+use crate::error::{Place, Result, Site};
+use crate::graph::tracer::ClosedBody;
+use crate::graph::{BodyTrace, Failed, emit_at, fail};
 use crate::tree::{self, Tree};
 use crate::types::{DType, TensorType};
 use crate::value::Value;
@@ -82,7 +83,7 @@ pub fn switch<T: Tree, const N: usize>(index: Value, branches: [&dyn Fn() -> T; 
 /// Branches that were traced.
 struct Traced {
     at: Place,
-    branches: Vec<(Graph, Vec<Value>)>,
+    branches: Vec<Result<ClosedBody, Failed>>,
     /// The results of the first branch.
     results: Option<Vec<(String, TensorType)>>,
 }
@@ -97,9 +98,7 @@ impl Traced {
         let result = branch();
         let leaves = tree::leaves(&result, "out");
         self.check_results(name, &leaves);
-        if let Some(closed) = trace.close(&leaves) {
-            self.branches.push((closed.graph, closed.captures));
-        }
+        self.branches.push(trace.close(&leaves));
         result
     }
 
@@ -140,14 +139,12 @@ impl Traced {
     }
 
     fn finish<T: Tree>(self, index: Value, structure: &T) -> T {
-        let count = tree::leaves(structure, "out").len();
-        let operands: Vec<Value> =
-            std::iter::once(index).chain(self.branches.iter().flat_map(|(_, captures)| captures.clone())).collect();
-        let branches = self.branches.into_iter().map(|(graph, _)| Arc::new(graph)).collect();
-        let results = emit(Switch { branches }, &operands, self.at.site);
-        if results.len() == count {
-            return tree::rebuild(structure, &results);
-        }
-        tree::rebuild(structure, &vec![Value::failed(); count])
+        let results = self.branches.into_iter().collect::<Result<Vec<_>, _>>().and_then(|closed| {
+            let captures = closed.iter().flat_map(|body| body.captures.clone());
+            let operands: Vec<Value> = std::iter::once(index).chain(captures).collect();
+            let branches = closed.into_iter().map(|body| Arc::new(body.graph)).collect();
+            emit_at(Switch { branches }, &operands, self.at.site)
+        });
+        tree::rebuild_or_failed(structure, results)
     }
 }

@@ -8,27 +8,24 @@
 use std::sync::Arc;
 
 use super::Switch;
-use crate::derivative::{Choices, Dual, Forward, Record, Tape, VjpContext, push_forward};
-use crate::error::Site;
-use crate::graph::{Graph, ValueId, emit, trace_body};
-use crate::ops::Op;
-use crate::ops::reach::{Guess, Kind, Reach};
+use crate::derivative::{Choices, Cotangents, Dual, Forward, Record, Tape, VjpContext, push_forward};
+use crate::error::Result;
+use crate::graph::{Failed, Graph, ValueId, emit, trace_body};
+use crate::ops::Bodied;
+use crate::ops::reach::{Connected, Guess, Kind, Reach};
 use crate::ops::scan::{CheckpointPolicy, saved_values};
 use crate::value::{Value, full};
 
-pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Vec<Dual> {
+pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
     let mut bodies: Vec<Reach> = switch.branches.iter().map(|branch| Reach::of(branch)).collect();
     let guess = switch.reached(Kind::Tangents, &has_tangent, &mut bodies);
-    let mut guess = Guess::new(vec![false; guess.len()], guess);
-    loop {
-        let active = guess.flags().to_vec();
-        let mut found = guess.least();
+    let (active, (branches, values)) = Guess::new(vec![false; guess.len()], guess).confirmed(|active, found| {
         let mut branches = Vec::with_capacity(switch.branches.len());
         let mut values = vec![operands[0].primal];
         for (branch, places) in switch.branches.iter().zip(switch.operands()) {
             let closed = trace_body("switch", branch.name(), &[], |_| {
-                let results = push_forward(branch, &operands[places]);
+                let results = push_forward(branch, &operands[places])?;
                 let mut outputs = Vec::new();
                 for (index, (result, output)) in results.iter().zip(branch.outputs()).enumerate() {
                     found[index] |= result.tangent.is_some();
@@ -37,53 +34,50 @@ pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Vec<Dual> {
                         outputs.push((format!("tan_{}", output.name), result.tangent_or_zeros()));
                     }
                 }
-                outputs
-            });
-            let Some(closed) = closed else { return Vec::new() };
+                Ok(outputs)
+            })?;
             branches.push(Arc::new(closed.graph));
             values.extend(closed.captures);
         }
-        if guess.holds(found) {
-            let mut results = emit(Switch { branches }, &values, Site::Unknown).into_iter();
-            let mut next = || results.next().unwrap_or_else(Value::failed);
-            return active.iter().map(|active| Dual { primal: next(), tangent: active.then(&mut next) }).collect();
-        }
-    }
+        Ok((branches, values))
+    })?;
+    Ok(Dual::paired(emit(Switch { branches }, &values)?, &active))
 }
 
 /// The choice of a forward pass, and what it saves.
-pub(super) fn forward(switch: &Switch, operands: &[Value], wanted: &[bool], choices: &Choices) -> Forward {
+pub(super) fn forward(
+    switch: &Switch,
+    operands: &[Value],
+    wanted: &[bool],
+    choices: &Choices,
+) -> Result<Forward, Failed> {
     let kept = kept(switch, choices);
     if kept.iter().all(Vec::is_empty) {
-        let results = emit(Op::from(switch.clone()).with_forward_rules(wanted), operands, Site::Unknown);
-        return Forward::of(results);
+        return Ok(Forward::of(switch.emit_forward(operands, wanted)?));
     }
     let mut branches = Vec::with_capacity(switch.branches.len());
     let mut values = vec![operands[0]];
     for (number, (branch, places)) in switch.branches.iter().zip(switch.operands()).enumerate() {
         let closed = trace_body("switch", branch.name(), &[], |_| {
-            let tape = Tape::record(branch, &operands[places.clone()], &wanted[places], choices);
-            let mut outputs: Vec<(String, Value)> =
-                branch.outputs().iter().map(|output| output.name.clone()).zip(tape.outputs()).collect();
+            let tape = Tape::record(branch, &operands[places.clone()], &wanted[places], choices)?;
+            let mut outputs = branch.named_outputs(tape.outputs()?);
             for (of, (kept, branch)) in kept.iter().zip(&switch.branches).enumerate() {
                 for id in kept {
                     let ty = branch.ty(*id);
                     let zeros = || full(ty.shape.clone(), ty.dtype, 0.0);
-                    let value = if of == number { tape.value(*id) } else { zeros() };
+                    let value = if of == number { tape.value(*id)? } else { zeros() };
                     outputs.push((format!("residual_{of}_{}", id.index()), value));
                 }
             }
-            outputs
-        });
-        let Some(closed) = closed else { return Forward::of(Vec::new()) };
+            Ok(outputs)
+        })?;
         branches.push(Arc::new(closed.graph));
         values.extend(closed.captures);
     }
-    let mut results = emit(Switch { branches }, &values, Site::Unknown);
-    let count = results.len().min(switch.branches[0].outputs().len());
-    let mut values = results.split_off(count).into_iter();
+    let mut results = emit(Switch { branches }, &values)?;
+    let mut values = results.split_off(switch.branches[0].outputs().len()).into_iter();
     let known = kept.into_iter().map(|ids| ids.into_iter().zip(values.by_ref()).collect());
-    Forward { record: Record::Choice(known.collect()), results }
+    Ok(Forward { record: Record::Choice(known.collect()), results })
 }
 
 /// The values that are saved of each branch. Choices run from the host, where it costs more to compute anything again.
@@ -100,23 +94,25 @@ fn kept(switch: &Switch, choices: &Choices) -> Vec<Vec<ValueId>> {
     switch.branches.iter().map(of).collect()
 }
 
-pub(super) fn vjp(switch: &Switch, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+pub(super) fn vjp(
+    switch: &Switch,
+    context: &VjpContext<'_>,
+    cotangents: &[Option<Value>],
+) -> Result<Cotangents, Failed> {
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
     let guess = switch.pulled(context.wanted, &given, &mut Vec::new());
-    let mut guess = Guess::new(vec![false; guess.len()], guess);
     // A choice whose results are known is not run again, and has kept nothing.
     let known = if let Record::Choice(known) = context.record { known.as_slice() } else { &[] };
-    loop {
-        let connected = guess.flags().to_vec();
-        let mut found = guess.least();
+    let guess = Guess::new(vec![false; guess.len()], guess);
+    let (connected, (branches, values)) = guess.confirmed(|connected, found| {
         let mut branches = Vec::with_capacity(switch.branches.len());
         let mut values = vec![context.operands[0]];
         for (number, (branch, places)) in switch.branches.iter().zip(switch.operands()).enumerate() {
             let known = known.get(number).map_or(&[][..], Vec::as_slice);
             let closed = trace_body("switch", branch.name(), &[], |_| {
                 let (inputs, wanted) = (&context.operands[places.clone()], &context.wanted[places.clone()]);
-                let tape = Tape::record_with(branch, inputs, wanted, context.choices, known);
-                let pulled = tape.pull(cotangents);
+                let tape = Tape::record_with(branch, inputs, wanted, context.choices, known)?;
+                let pulled = tape.pull(cotangents)?;
                 let mut outputs = Vec::new();
                 for (operand, value) in context.operands.iter().enumerate() {
                     let cotangent = places.contains(&operand).then(|| pulled[operand - places.start]).flatten();
@@ -126,18 +122,16 @@ pub(super) fn vjp(switch: &Switch, context: &VjpContext<'_>, cotangents: &[Optio
                         outputs.push((format!("ct_{}", operand - 1), cotangent));
                     }
                 }
-                outputs
-            });
-            let Some(closed) = closed else { return context.none() };
+                Ok(outputs)
+            })?;
             branches.push(Arc::new(closed.graph));
             values.extend(closed.captures);
         }
-        if guess.holds(found) {
-            if !connected.contains(&true) {
-                return context.none();
-            }
-            let mut results = emit(Switch { branches }, &values, Site::Unknown).into_iter();
-            return connected.iter().map(|connected| if *connected { results.next() } else { None }).collect();
-        }
+        Ok((branches, values))
+    })?;
+    if !connected.contains(&true) {
+        return Ok(context.none());
     }
+    let mut results = emit(Switch { branches }, &values)?.into_iter();
+    Ok(connected.iter().map(|connected| if *connected { results.next() } else { None }).collect())
 }

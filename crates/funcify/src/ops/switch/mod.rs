@@ -14,14 +14,15 @@ mod batch;
 mod build;
 mod grad;
 mod prune;
+mod text;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 pub use build::{cond, switch};
 
-use super::{Attributes, EvalContext, OpRules};
-use crate::derivative::{Choices, Dual, Forward, VjpContext};
+use super::{Attributes, EvalContext, Failed, OpRules};
+use crate::derivative::{Choices, Cotangents, Dual, Forward, VjpContext};
 use crate::error::{Place, Result};
 use crate::graph::Graph;
 use crate::host::HostTensor;
@@ -50,7 +51,12 @@ impl Switch {
     }
 
     /// Adds the choice for a forward pass by the operands that are wanted: it saves what the policy says.
-    pub(crate) fn forward_pass(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Forward {
+    pub(crate) fn forward_pass(
+        &self,
+        operands: &[Value],
+        wanted: &[bool],
+        choices: &Choices,
+    ) -> Result<Forward, Failed> {
         grad::forward(self, operands, wanted, choices)
     }
 
@@ -114,15 +120,15 @@ impl OpRules for Switch {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch::batch(self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         grad::jvp(self, operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         grad::vjp(self, context, cotangents)
     }
 }

@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use super::Switch;
 use crate::graph::{Keep, Need, PrunedOp};
+use crate::ops::Prunable;
 
-impl Switch {
-    /// Which operands it needs for these results; what that needs of the branches is added.
-    pub(in crate::ops) fn operands_for(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
+impl Prunable for Switch {
+    fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
         let branches = self.branches.iter().zip(bodies);
         std::iter::once(true).chain(branches.flat_map(|(branch, need)| need.add(branch, results))).collect()
     }
 
-    /// The choice for these results alone.
-    pub(in crate::ops) fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
         let mut operands = vec![0];
         let mut branches = Vec::with_capacity(self.branches.len());
         for ((branch, places), need) in self.branches.iter().zip(self.operands()).zip(bodies) {

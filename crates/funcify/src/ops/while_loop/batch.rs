@@ -8,21 +8,20 @@
 use std::sync::Arc;
 
 use super::While;
-use crate::error::Site;
+use crate::error::Result;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Graph, emit, trace_body};
-use crate::ops::reach::{Kind, Reach};
+use crate::graph::{Failed, Graph, emit, trace_body};
+use crate::ops::reach::{Guess, Kind, Reach};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes};
 
-pub(super) fn batch(op: &While, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+pub(super) fn batch(op: &While, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
     let mut bodies = [Reach::of(&op.condition), Reach::of(&op.body)];
-    let (carries, by_lane) = op.reached(Kind::Lanes, &mapped, &mut bodies);
+    let (carries, by_lane) = op.carries_reached(Kind::Lanes, &mapped, &mut bodies);
     let lanes = Lanes { op, size, operands, carries };
-    let batched = if by_lane { lanes.by_lane() } else { lanes.batch() };
-    batched.unwrap_or_default()
+    if by_lane { lanes.by_lane() } else { lanes.batch() }
 }
 
 struct Lanes<'a> {
@@ -34,72 +33,66 @@ struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
-    fn batch(mut self) -> Option<Vec<Batched>> {
-        loop {
-            let (body, carries) = self.step()?;
-            if carries != self.carries {
-                // A carry that gets lanes in a step has them from the start, which may give lanes to others.
-                self.carries = carries;
-                continue;
-            }
-            let mut by_lane = false;
-            let condition = self.trace(&self.op.condition, &[], |inputs| {
-                let holds = self.holds(inputs);
-                by_lane = holds.mapped;
-                vec![("out".to_string(), holds.value)]
-            })?;
-            if by_lane {
-                self.carries.fill(true);
-                return self.by_lane();
-            }
-            return Some(self.emit(condition, body, &[]));
+    fn batch(mut self) -> Result<Vec<Batched>, Failed> {
+        // A carry that gets lanes in a step has them from the start, which may give lanes to others.
+        let (_, body) = Guess::certain(self.carries.clone()).confirmed(|carries, found| {
+            self.carries = carries.to_vec();
+            self.step(found)
+        })?;
+        let mut by_lane = false;
+        let condition = self.trace(&self.op.condition, &[], |inputs| {
+            let holds = self.holds(inputs)?;
+            by_lane = holds.mapped;
+            Ok(vec![("out".to_string(), holds.value)])
+        })?;
+        if by_lane {
+            self.carries.fill(true);
+            return self.by_lane();
         }
+        self.emit(condition, body, &[])
     }
 
-    /// The step, and which of the next carries have lanes.
-    fn step(&self) -> Option<(ClosedBody, Vec<bool>)> {
-        let mut mapped = self.carries.clone();
-        let body = self.trace(&self.op.body, &[], |inputs| {
-            let next = inline(&self.op.body, self.size, &self.with_captured(inputs, self.op.operands().body));
-            let next = next.into_iter().zip(&mut mapped).map(|(next, mapped)| {
+    /// The step; `found` are the next carries that have lanes.
+    fn step(&self, found: &mut [bool]) -> Result<ClosedBody, Failed> {
+        self.trace(&self.op.body, &[], |inputs| {
+            let next = inline(&self.op.body, self.size, &self.with_captured(inputs, self.op.operands().body))?;
+            let next = next.into_iter().zip(&self.carries).zip(found).map(|((next, mapped), found)| {
                 let next = next.materialized_if(*mapped, self.size);
-                *mapped = next.mapped;
+                *found = next.mapped;
                 next.value
             });
-            named(&self.op.body, next)
-        })?;
-        Some((body, mapped))
+            Ok(self.op.body.named_outputs(next))
+        })
     }
 
     /// The loop with a condition for each lane.
-    fn by_lane(&self) -> Option<Vec<Batched>> {
+    fn by_lane(&self) -> Result<Vec<Batched>, Failed> {
         let extra = [("holds".to_string(), TensorType::new(DType::Bool, [self.size.clone()]))];
-        let initial = self.holds(&self.operands[..self.carries.len()]).materialized(self.size);
+        let initial = self.holds(&self.operands[..self.carries.len()])?.materialized(self.size);
         let condition = self.trace(&self.op.condition, &extra, |inputs| {
-            let any = inputs.last().map_or_else(Value::failed, |holds| holds.value.any(0));
-            vec![("out".to_string(), any)]
+            Ok(vec![("out".to_string(), inputs[self.carries.len()].value.any(0))])
         })?;
         let body = self.trace(&self.op.body, &extra, |inputs| {
             let (carries, holds) = inputs.split_at(self.carries.len());
             let arguments = self.with_captured(carries, self.op.operands().body);
             let arguments = arguments.into_iter().map(|input| guarded(holds[0].value, self.size, input));
-            let next = inline(&self.op.body, self.size, &arguments.collect::<Vec<_>>());
+            let next = inline(&self.op.body, self.size, &arguments.collect::<Vec<_>>())?;
             let kept =
                 next.into_iter().zip(carries).map(|(next, old)| select_lanes(holds[0].value, self.size, next, *old));
             let kept: Vec<Batched> = kept.collect();
-            let still = self.holds(&kept).materialized(self.size);
-            let mut outputs = named(&self.op.body, kept.iter().map(|next| next.value));
+            let still = self.holds(&kept)?.materialized(self.size);
+            let mut outputs = self.op.body.named_outputs(kept.iter().map(|next| next.value));
             outputs.push(("holds".to_string(), still));
-            outputs
+            Ok(outputs)
         })?;
-        Some(self.emit(condition, body, &[initial]))
+        self.emit(condition, body, &[initial])
     }
 
     /// The condition of these carries.
-    fn holds(&self, carries: &[Batched]) -> Batched {
+    fn holds(&self, carries: &[Batched]) -> Result<Batched, Failed> {
         let carries = &carries[..self.carries.len()];
-        let holds = inline(&self.op.condition, self.size, &self.with_captured(carries, self.op.operands().condition));
-        holds.first().copied().unwrap_or(Batched::unmapped(Value::failed()))
+        let holds = inline(&self.op.condition, self.size, &self.with_captured(carries, self.op.operands().condition))?;
+        Ok(holds[0])
     }
 
     /// Traces a body that takes the carries and `extra` parameters.
@@ -107,8 +100,8 @@ impl Lanes<'_> {
         &self,
         body: &Graph,
         extra: &[(String, TensorType)],
-        f: impl FnOnce(&[Batched]) -> Vec<(String, Value)>,
-    ) -> Option<ClosedBody> {
+        f: impl FnOnce(&[Batched]) -> Result<Vec<(String, Value)>, Failed>,
+    ) -> Result<ClosedBody, Failed> {
         let carries = self.carries.iter().enumerate().map(|(index, mapped)| {
             (body.input_name(index).to_string(), lanes_type(body.input_type(index), *mapped, self.size))
         });
@@ -124,19 +117,14 @@ impl Lanes<'_> {
         [carries, &self.operands[captured]].concat()
     }
 
-    fn emit(&self, condition: ClosedBody, body: ClosedBody, extra: &[Value]) -> Vec<Batched> {
+    fn emit(&self, condition: ClosedBody, body: ClosedBody, extra: &[Value]) -> Result<Vec<Batched>, Failed> {
         let initial = self.operands.iter().zip(&self.carries);
         let initial = initial.map(|(operand, mapped)| operand.materialized_if(*mapped, self.size).value);
         let operands: Vec<Value> =
             initial.chain(extra.iter().copied()).chain(condition.captures).chain(body.captures).collect();
         let bound = self.op.bound.clone();
         let op = While { condition: Arc::new(condition.graph), body: Arc::new(body.graph), bound };
-        let results = emit(op, &operands, Site::Unknown).into_iter().zip(&self.carries);
-        results.map(|(value, mapped)| Batched { value, mapped: *mapped }).collect()
+        let results = emit(op, &operands)?.into_iter().zip(&self.carries);
+        Ok(results.map(|(value, mapped)| Batched { value, mapped: *mapped }).collect())
     }
-}
-
-/// Values with the names of a graph's outputs.
-fn named(graph: &Graph, values: impl Iterator<Item = Value>) -> Vec<(String, Value)> {
-    graph.outputs().iter().map(|output| output.name.clone()).zip(values).collect()
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::While;
-use crate::error::{Place, Site};
-use crate::graph::{BodyTrace, emit, fail};
+use crate::error::{Place, Result, Site};
+use crate::graph::tracer::ClosedBody;
+use crate::graph::{BodyTrace, Failed, emit_at, fail};
 use crate::ops::scan::check_carry;
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim, TensorType};
@@ -53,31 +54,38 @@ fn trace<C: Tree>(
     condition: impl FnOnce(C) -> Value,
     step: impl FnOnce(C) -> C,
 ) -> C {
-    let init_leaves = tree::leaves(&init, "carry");
-    let params: Vec<(String, TensorType)> =
-        init_leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
-
-    let (opened, carries) = BodyTrace::open(&at, "", &params);
+    let (init_leaves, at) = (tree::leaves(&init, "carry"), &at);
+    let (trace, carries) = opened(at, &init_leaves);
     let holds = condition(tree::rebuild(&init, &carries));
-    check_condition(&at, holds);
-    let condition = opened.close(&[("out".to_string(), holds)]);
+    check_condition(at, holds);
+    let condition = trace.close(&[("out".to_string(), holds)]);
 
-    let (opened, carries) = BodyTrace::open(&at, "", &params);
-    let next_leaves = tree::leaves(&step(tree::rebuild(&init, &carries)), "carry");
-    check_carry(&at, &init_leaves, &next_leaves);
-    let body = opened.close(&next_leaves);
+    let (trace, carries) = opened(at, &init_leaves);
+    let next = tree::leaves(&step(tree::rebuild(&init, &carries)), "carry");
+    check_carry(at, &init_leaves, &next);
+    let body = trace.close(&next);
+    let last = condition.and_then(|condition| closed(at, bound, &init_leaves, condition, body?));
+    tree::rebuild_or_failed(&init, last)
+}
 
-    let (Some(condition), Some(body)) = (condition, body) else {
-        return tree::rebuild(&init, &vec![Value::failed(); init_leaves.len()]);
-    };
-    let initial = init_leaves.iter().map(|(_, value)| *value);
+/// A body that is given these carries.
+fn opened(at: &Place, init: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
+    let params: Vec<(String, TensorType)> = init.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
+    BodyTrace::open(at, "", &params)
+}
+
+/// Adds the loop; gives the last carries.
+fn closed(
+    at: &Place,
+    bound: Option<Dim>,
+    init: &[(String, Value)],
+    condition: ClosedBody,
+    body: ClosedBody,
+) -> Result<Vec<Value>, Failed> {
+    let initial = init.iter().map(|(_, value)| *value);
     let operands: Vec<Value> = initial.chain(condition.captures).chain(body.captures).collect();
     let op = While { condition: Arc::new(condition.graph), body: Arc::new(body.graph), bound };
-    let results = emit(op, &operands, at.site);
-    if results.len() == init_leaves.len() {
-        return tree::rebuild(&init, &results);
-    }
-    tree::rebuild(&init, &vec![Value::failed(); init_leaves.len()])
+    emit_at(op, &operands, at.site)
 }
 
 /// while-c1

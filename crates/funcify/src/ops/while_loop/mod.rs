@@ -15,15 +15,16 @@ mod batch;
 mod build;
 mod grad;
 mod prune;
+mod text;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 pub use build::{while_loop, while_loop_bounded};
 
-use super::{Attributes, EvalContext, Op, OpRules};
+use super::{Attributes, EvalContext, Failed, OpRules};
 use crate::cancel::{Ran, Watch};
-use crate::derivative::{Dual, Forward, VjpContext, active_params};
+use crate::derivative::{Cotangents, Dual, Forward, VjpContext, active_params, forward_body};
 use crate::error::{Error, Place, Result};
 use crate::graph::Graph;
 use crate::host::HostTensor;
@@ -71,11 +72,9 @@ impl While {
     }
 
     /// Adds the loop for a forward pass by the operands that are wanted: it counts its steps for [`OpRules::vjp`].
-    pub(crate) fn forward_pass(&self, operands: &[Value], wanted: &[bool]) -> Forward {
-        match Op::from(self.clone()).with_forward_rules(wanted) {
-            Op::While(op) => grad::forward(&op, operands),
-            _ => grad::forward(self, operands),
-        }
+    pub(crate) fn forward_pass(&self, operands: &[Value], wanted: &[bool]) -> Result<Forward, Failed> {
+        let body = forward_body(&self.body, || self.active(wanted))?;
+        grad::forward(&While { body, ..self.clone() }, operands)
     }
 }
 
@@ -154,15 +153,15 @@ impl OpRules for While {
         Attributes::new()
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Vec<Batched> {
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch::batch(self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Vec<Dual> {
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         grad::jvp(self, operands)
     }
 
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Vec<Option<Value>> {
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         grad::vjp(self, context, cotangents)
     }
 }

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::While;
+use crate::fixpoint::fixpoint;
 use crate::graph::{Keep, Need, PrunedOp};
+use crate::ops::Prunable;
 
 impl While {
     /// Which carries are needed: their results are, or the condition or a step that is needed reads them.
@@ -12,24 +14,21 @@ impl While {
         let is_read = |index| bodies[0].has(&self.condition, index) || bodies[1].has(&self.body, index);
         results.iter().enumerate().map(|(index, result)| *result || is_read(index)).collect()
     }
+}
 
-    /// Which operands it needs for these results; what that needs of the condition and the step is added.
-    pub(in crate::ops) fn operands_for(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
+impl Prunable for While {
+    fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
         let of_condition = bodies[0].add(&self.condition, &[true]);
-        let mut carries = self.needed_carries(results, bodies);
-        loop {
-            let of_body = bodies[1].add(&self.body, &carries);
-            let more = self.needed_carries(results, bodies);
-            if more == carries {
-                let count = carries.len();
-                return [carries.as_slice(), &of_condition[count..], &of_body[count..]].concat();
-            }
-            carries = more;
-        }
+        let mut of_body = Vec::new();
+        let carries = fixpoint(self.needed_carries(results, bodies), |carries| {
+            of_body = bodies[1].add(&self.body, carries);
+            self.needed_carries(results, bodies)
+        });
+        let count = carries.len();
+        [carries.as_slice(), &of_condition[count..], &of_body[count..]].concat()
     }
 
-    /// The loop for these results alone.
-    pub(in crate::ops) fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
         let places = self.operands();
         let count = places.carries.len();
         let (of_condition, of_body) = (bodies[0].inputs(&self.condition), bodies[1].inputs(&self.body));

@@ -1,9 +1,9 @@
-//! Operands of a loop whose elements are all one known number are that number in each step (PyTensor's
+//! Operands of a loop whose elements are all one constant number are that number in each step (PyTensor's
 //! `scan_remove_constants_and_unused_inputs`): so other rules see it there, and no tensor of all steps is made of a cotangent
 //! that is 1 everywhere.
 //!
-//! Precondition: the number is known; where rows of a sequence are concerned, the loop is certain, as nothing looks at the rows
-//! any more.
+//! Precondition: the number is constant; where rows of a sequence are concerned, the loop is certain, as nothing
+//! looks at the rows any more.
 
 use super::{Loop, is_certain_loop};
 use crate::host::Scalar;
@@ -16,11 +16,11 @@ use crate::value::Value;
 pub(in crate::rewrite) fn constants(here: &Here<'_>) -> Option<Patch> {
     let Op::Scan(scan) = here.op else { return None };
     let places = scan.operands();
-    let known = |operand: usize| here.splat(here.operands[operand]);
+    let number = |operand: usize| here.splat(here.operands[operand]);
     let is_certain = scan.sequences.iter().any(|sequence| !sequence.reads.is_empty()) && is_certain_loop(here, scan);
     let sequences: Vec<Option<Scalar>> =
-        places.sequences.map(|operand| known(operand).filter(|_| is_certain)).collect();
-    let invariants: Vec<Option<Scalar>> = places.invariants.map(known).collect();
+        places.sequences.map(|operand| number(operand).filter(|_| is_certain)).collect();
+    let invariants: Vec<Option<Scalar>> = places.invariants.map(number).collect();
     if sequences.iter().chain(&invariants).all(Option::is_none) {
         return None;
     }
@@ -34,17 +34,17 @@ fn inside(
     operands: &[Value],
 ) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
-    for (part, known) in parts.sequences.iter().zip(sequences) {
-        if let Some(number) = known {
+    for (part, number) in parts.sequences.iter().zip(sequences) {
+        if let Some(number) = number {
             parts.constants.extend(part.reads.iter().map(|(_, param)| (*param, *number)));
         }
     }
-    for ((_, param), known) in parts.invariants.iter().zip(invariants) {
-        parts.constants.extend(known.map(|number| (*param, number)));
+    for ((_, param), number) in parts.invariants.iter().zip(invariants) {
+        parts.constants.extend(number.map(|number| (*param, number)));
     }
-    let mut known = sequences.iter();
-    parts.sequences.retain(|_| known.next().is_some_and(Option::is_none));
-    let mut known = invariants.iter();
-    parts.invariants.retain(|_| known.next().is_some_and(Option::is_none));
+    let mut numbers = sequences.iter();
+    parts.sequences.retain(|_| numbers.next().is_some_and(Option::is_none));
+    let mut numbers = invariants.iter();
+    parts.invariants.retain(|_| numbers.next().is_some_and(Option::is_none));
     parts.emit()?.old.into_iter().collect()
 }

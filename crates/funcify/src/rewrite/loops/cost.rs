@@ -1,4 +1,4 @@
-//! What a rule may keep for all steps: traces are bounded by what the loop reads and writes anyway.
+//! What a rule may hold for all steps: traces are bounded by what the loop reads and writes anyway.
 //!
 //! Sizes that are symbols are compared as polynomials: what is not surely bounded is taken for large.
 
@@ -6,7 +6,7 @@ use crate::graph::{Graph, ValueId};
 use crate::ops::scan::Scan;
 use crate::types::{Dim, TensorType};
 
-/// How many times what a loop reads and writes may be kept for products, and for sums over steps.
+/// How many times what a loop reads and writes may be held for products, and for sums over steps.
 pub(super) const FACTOR: i64 = 8;
 
 /// What is small enough in any case, in bytes of all steps.
@@ -28,10 +28,24 @@ pub(super) fn bytes_of_step(scan: &Scan) -> Dim {
     of_sequences.chain(of_buffers).fold(Dim::from(0), |sum, bytes| sum + bytes)
 }
 
-/// Whether `new` bytes a step may be kept where a step moves `present` bytes already, `factor` times.
+/// Whether `new` bytes a step may be held where a step moves `present` bytes already, `factor` times.
 pub(super) fn is_bounded(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
     let is_small = (new.clone() * steps).constant().is_some_and(|bytes| bytes <= SMALL);
     is_small || (present.clone() * factor).is_at_least(new) == Some(true)
+}
+
+/// Those of these values that are bounded, together with those before them.
+pub(super) fn affordable(body: &Graph, mut values: Vec<ValueId>, present: &Dim, steps: &Dim) -> Vec<ValueId> {
+    let mut sum = Dim::from(0);
+    values.retain(|value| {
+        let with = sum.clone() + bytes(body.ty(*value));
+        let fits = is_bounded(&with, present, FACTOR, steps);
+        if fits {
+            sum = with;
+        }
+        fits
+    });
+    values
 }
 
 /// The bytes of several values of a body.

@@ -12,12 +12,12 @@
 
 use super::cost::{bytes, bytes_of_step, is_bounded};
 use super::cut::{Class, classes, lifted, may_lift};
-use super::{Loop, SequencePart, made_by, rows, uses, wanted, whole_loop};
+use super::{Loop, SequencePart, made_by, returned_rows, rows, uses, whole_loop};
 use crate::error::Site;
-use crate::graph::{ValueId, emit};
+use crate::graph::{ValueId, emit_value};
 use crate::ops::scan::{Scan, Start, Wanted};
 use crate::ops::{Op, Reduce, ReduceKind};
-use crate::rewrite::known::is_same;
+use crate::rewrite::numbers::is_same;
 use crate::rewrite::rule::{Here, Patch};
 use crate::types::Dim;
 use crate::value::{Value, concat};
@@ -53,21 +53,21 @@ fn running(here: &Here<'_>, scan: &Scan) -> Vec<Running> {
     }
     let (body, uses, places) = (&scan.body, uses(&scan.body), scan.operands());
     let (classes, present) = (classes(scan, may_lift(scan)), bytes_of_step(scan));
-    let mut kept = Dim::from(0);
-    let mut found = Vec::new();
+    let mut held = Dim::from(0);
+    let mut states = Vec::new();
     for (kind, number, before, after, addend) in combined {
         let is_read = number < scan.buffers.len() || uses[before.index()] > 1 || uses[after.index()] > 1;
-        let with = kept.clone() + bytes(body.ty(before));
+        let with = held.clone() + bytes(body.ty(before));
         if is_read && classes[addend.index()] == Class::Steady && is_bounded(&with, &present, 1, &scan.steps) {
-            kept = with;
+            held = with;
             let start = number.checked_sub(scan.buffers.len()).map(|carry| places.carries.start + carry);
             let start = start.and_then(|operand| here.splat(here.operands[operand]));
             let nothing = kind.identity(body.ty(before).dtype);
             let from_nothing = start.is_some_and(|start| is_same(start, nothing));
-            found.push(Running { kind, number, before, after, addend, from_nothing });
+            states.push(Running { kind, number, before, after, addend, from_nothing });
         }
     }
-    found
+    states
 }
 
 /// The states whose next value is themselves combined with another value: by which monoid, which result each is, before
@@ -96,7 +96,7 @@ fn moved(scan: &Scan, states: &[Running], operands: &[Value]) -> Option<Vec<Valu
     let mut parts = Loop::of(scan, operands);
     let addends: Vec<ValueId> = states.iter().map(|state| state.addend).collect();
     let addends = lifted(&parts, &scan.steps, &[], &addends)?;
-    let mut given = vec![None; parts.results];
+    let mut given = vec![None; scan.buffers.len() + scan.carries];
     for (state, addends) in states.iter().zip(addends) {
         let start = match places.buffers.get(state.number) {
             Some(operand) => operands[(*operand)?],
@@ -115,22 +115,20 @@ fn moved(scan: &Scan, states: &[Running], operands: &[Value]) -> Option<Vec<Valu
             parts.buffers.retain(|part| {
                 let number = part.number.filter(|_| part.buffer.start == Start::Empty && part.written == [value]);
                 let Some(number) = number else { return true };
-                given[number] = Some(wanted(rows(trace.rows, offset, &scan.steps), part.buffer.wanted, scan.reverse));
+                given[number] =
+                    Some(returned_rows(rows(trace.rows, offset, &scan.steps), part.buffer.wanted, scan.reverse));
                 *uses -= 1;
                 false
             });
             if *uses > 0 {
-                let name = parts.body.value_name(value).unwrap_or("running").to_string();
-                let param = parts.param(&name, scan.body.ty(value).clone());
-                parts.instead.insert(value, param);
-                reads.push((offset, param));
+                reads.push((offset, parts.param_for(value, "running")));
             }
         }
         if !reads.is_empty() {
             parts.sequences.push(SequencePart { value: trace.rows, reads });
         }
     }
-    let mut results = if parts.is_empty() { vec![None; given.len()] } else { parts.emit()?.old };
+    let mut results = parts.emit_rest()?.old;
     results.iter_mut().zip(given).for_each(|(result, given)| *result = given.or(*result));
     results.into_iter().collect()
 }
@@ -155,8 +153,8 @@ impl Trace {
             let result = match scan.steps.is_at_least(&Dim::from(1)) {
                 Some(true) => last(rows),
                 _ => {
-                    let all = emit(Reduce { kind, axes: vec![0] }, &[addends], Site::Unknown)[0];
-                    emit(kind.binary(), &[start, all], Site::Unknown)[0]
+                    let all = addends.emit(Reduce { kind, axes: vec![0] });
+                    emit_value(kind.binary(), &[start, all], Site::Unknown)
                 }
             };
             return Trace { rows, before: 0, after: 0, result };

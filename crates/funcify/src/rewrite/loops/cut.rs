@@ -3,7 +3,7 @@
 
 use super::cost::{FACTOR, bytes_of, bytes_of_step, is_bounded};
 use super::{Loop, rows};
-use crate::graph::{self, Graph, ValueId, is_certain, uses_any};
+use crate::graph::{self, Copied, Graph, Node, ValueId, is_certain, uses_any};
 use crate::ops::Op;
 use crate::ops::scan::Scan;
 use crate::types::{Dim, Sizes, Symbol};
@@ -35,7 +35,7 @@ pub(super) fn classes(scan: &Scan, may_lift: impl Fn(usize, &[Class]) -> bool) -
         let operands: Vec<Class> = node.inputs.iter().map(|input| classes[input.index()]).collect();
         if operands.contains(&Class::Stepwise)
             || !node.op.bodies().is_empty()
-            || matches!(node.op, Op::Custom(_))
+            || node.op.is_opaque()
             || uses_any(body, node, &stepwise)
             || !is_certain(body, node, &Sizes::new())
             || !may_lift(index, &operands)
@@ -48,7 +48,7 @@ pub(super) fn classes(scan: &Scan, may_lift: impl Fn(usize, &[Class]) -> bool) -
     classes
 }
 
-/// Whether an op of a loop may be done for all steps at once: a product is one product then, and what is kept is bounded.
+/// Whether an op of a loop may be done for all steps at once: a product is one product then, and what is held is bounded.
 pub(super) fn may_lift(scan: &Scan) -> impl Fn(usize, &[Class]) -> bool {
     let (body, present) = (&scan.body, bytes_of_step(scan));
     move |node, operands| {
@@ -89,13 +89,10 @@ pub(super) fn lifted(
     traces: &[(ValueId, Value)],
     outputs: &[ValueId],
 ) -> Option<Vec<Value>> {
-    let mut given: Vec<(ValueId, Batched)> = Vec::new();
-    for (value, trace) in traces {
-        given.push((*value, Batched::mapped(*trace)));
-    }
     let body = &parts.body;
-    let cut: Vec<ValueId> = traces.iter().map(|(value, _)| *value).collect();
-    let needed = needed(body, outputs, &cut);
+    let mut given: Vec<(ValueId, Batched)> =
+        traces.iter().map(|(value, trace)| (*value, Batched::mapped(*trace))).collect();
+    let needed = needed(body, outputs, |value| traces.iter().any(|(traced, _)| *traced == value));
     for part in &parts.sequences {
         for (offset, param) in part.reads.iter().filter(|(_, param)| needed[param.index()]) {
             given.push((*param, Batched::mapped(rows(part.value, *offset, steps))));
@@ -105,49 +102,49 @@ pub(super) fn lifted(
     let params: Vec<ValueId> = given.iter().map(|(param, _)| *param).collect();
     let program = cone(body, &params, outputs)?;
     let inputs: Vec<Batched> = given.iter().map(|(_, value)| *value).collect();
-    Some(inline(&program, steps, &inputs).into_iter().map(|result| result.materialized(steps)).collect())
+    Some(inline(&program, steps, &inputs).ok()?.into_iter().map(|result| result.materialized(steps)).collect())
 }
 
 /// Values of a body that depend on some of its parameters only, which are given.
 pub(super) fn computed(body: &Graph, given: &[(Value, ValueId)], outputs: &[ValueId]) -> Option<Vec<Value>> {
     let params: Vec<ValueId> = given.iter().map(|(_, param)| *param).collect();
     let values: Vec<Value> = given.iter().map(|(value, _)| *value).collect();
-    Some(graph::inline(&cone(body, &params, outputs)?, &values))
+    graph::inline(&cone(body, &params, outputs)?, &values).ok()
 }
 
-/// What some values need, down to those at which it is cut.
-fn needed(body: &Graph, outputs: &[ValueId], cut: &[ValueId]) -> Vec<bool> {
+/// What some values need, down to those that are there.
+pub(super) fn needed<'a>(
+    body: &Graph,
+    outputs: impl IntoIterator<Item = &'a ValueId>,
+    is_there: impl Fn(ValueId) -> bool,
+) -> Vec<bool> {
     let mut needed = vec![false; body.values().count()];
-    outputs.iter().for_each(|output| needed[output.index()] = true);
+    outputs.into_iter().for_each(|output| needed[output.index()] = true);
     for node in body.nodes().iter().rev() {
-        if node.outputs.iter().any(|output| needed[output.index()] && !cut.contains(output)) {
+        if node.outputs.iter().any(|output| needed[output.index()] && !is_there(*output)) {
             node.inputs.iter().for_each(|input| needed[input.index()] = true);
         }
     }
     needed
 }
 
+/// Whether a node gives a value that is needed and was not copied.
+pub(super) fn gives(node: &Node, needed: &[bool], copied: &Copied<'_>) -> bool {
+    node.outputs.iter().any(|output| needed[output.index()] && copied.get(*output).is_none())
+}
+
 /// The program from some values of a body to others.
 fn cone(body: &Graph, params: &[ValueId], outputs: &[ValueId]) -> Option<Graph> {
-    let needed = needed(body, outputs, params);
-    let mut graph = Graph::new("step");
-    let mut ids: Vec<Option<ValueId>> = vec![None; needed.len()];
-    for (number, param) in params.iter().enumerate() {
-        let name = body.value_name(*param).map_or_else(|| format!("x{number}"), str::to_string);
-        ids[param.index()] = Some(graph.push_input(&name, body.ty(*param).clone(), false));
-    }
+    let needed = needed(body, outputs, |value| params.contains(&value));
+    let (mut graph, mut copied) = (Graph::new("step"), Copied::new(body));
+    params.iter().enumerate().for_each(|(number, param)| copied.input(&mut graph, *param, &format!("x{number}")));
     for node in body.nodes() {
-        if !node.outputs.iter().any(|output| needed[output.index()] && ids[output.index()].is_none()) {
-            continue;
-        }
-        let operands: Vec<ValueId> = node.inputs.iter().map(|input| ids[input.index()]).collect::<Option<_>>()?;
-        let results = graph.push_node(node.op.clone(), &operands, node.site).ok()?;
-        for (output, id) in node.outputs.iter().zip(results) {
-            ids[output.index()] = ids[output.index()].or(Some(id));
+        if gives(node, &needed, &copied) {
+            copied.node(&mut graph, node, node.op.clone())?;
         }
     }
     for (index, output) in outputs.iter().enumerate() {
-        graph.push_output(&format!("y{index}"), ids[output.index()]?);
+        graph.push_output(&format!("y{index}"), copied.get(*output)?);
     }
     Some(graph)
 }

@@ -4,19 +4,18 @@
 //! An op for all steps is the op on lanes, one a step, by the batching rules. What the loop then reads is a row of the result.
 //! A trace whose rows are computed so is no part of the loop any more.
 //!
-//! Precondition: the loop runs all its steps, whose number is known before it; the ops are certain, as there may be no step; a
-//! product has the same right operand in each step, so that it is one product. What is kept for all steps is bounded: each
-//! value is at most [`FACTOR`] times what a step moves anyway, and one that the loop still reads is made by a product, or no
+//! Precondition: the loop runs all its steps, whose number is fixed before it; the ops are certain, as there may be no step; a
+//! product has the same right operand in each step, so that it is one product. What is held for all steps is bounded: each
+//! value is at most [`FACTOR`](super::cost::FACTOR) times what a step moves anyway, and one that the loop still reads is made by a product, or no
 //! larger than what it is made of.
 
-use super::cost::{FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
+use super::cost::{affordable, bytes, bytes_of, bytes_of_step, is_bounded};
 use super::cut::{Class, classes, is_movement, lifted, may_lift};
 use super::{Loop, SequencePart, made_by, uses, whole_loop};
-use crate::graph::{Graph, NodeId, Source, ValueId};
+use crate::graph::{Source, ValueId};
 use crate::ops::Op;
 use crate::ops::scan::{Scan, Start, Wanted};
 use crate::rewrite::rule::{Here, Patch};
-use crate::types::Dim;
 use crate::value::Value;
 
 /// Work of a loop, done before it.
@@ -40,21 +39,23 @@ impl Plan {
         let present = bytes_of_step(scan);
         let classes = classes(scan, may_lift(scan));
         let uses = uses(body);
-        let mut moved: Vec<bool> = body.nodes().iter().map(|node| is_moved(&classes, node.outputs.first())).collect();
+        let is_steady = |output: &ValueId| classes[output.index()] == Class::Steady;
+        let mut moved: Vec<bool> =
+            body.nodes().iter().map(|node| node.outputs.first().is_some_and(is_steady)).collect();
         let buffers = whole_buffers(scan, &classes);
         loop {
             let read = self::read(scan, &moved, &buffers, &uses);
-            let refused: Vec<NodeId> = read
-                .iter()
-                .filter(|value| !pays(scan, &classes, **value))
-                .filter_map(|value| node_of(body, *value))
-                .collect();
+            let refused: Vec<ValueId> = read.iter().copied().filter(|value| !pays(scan, &classes, *value)).collect();
             if refused.is_empty() {
-                let plan = Plan { read: within(scan, &present, read), buffers };
+                let plan = Plan { read: affordable(body, read, &present, &scan.steps), buffers };
                 let has_work = !plan.read.is_empty() || !plan.buffers.is_empty();
                 return has_work.then_some(plan);
             }
-            refused.into_iter().for_each(|node| moved[node.index()] = false);
+            for value in refused {
+                if let Source::Node(node, _) = body.source(value) {
+                    moved[node.index()] = false;
+                }
+            }
         }
     }
 
@@ -65,33 +66,16 @@ impl Plan {
         let mut values = lifted(&parts, &scan.steps, &[], &outputs)?;
         let traces = values.split_off(self.read.len());
         for (value, rows) in self.read.iter().zip(values) {
-            let name = parts.body.value_name(*value).unwrap_or("moved").to_string();
-            let ty = parts.body.ty(*value).clone();
-            let param = parts.param(&name, ty);
-            parts.instead.insert(*value, param);
+            let param = parts.param_for(*value, "moved");
             parts.sequences.push(SequencePart { value: rows, reads: vec![(0, param)] });
         }
         let is_moved = |number: &Option<usize>| number.is_some_and(|number| self.buffers.contains(&number));
         parts.buffers.retain(|part| !is_moved(&part.number));
-        let mut results = match parts.is_empty() {
-            true => vec![None; self.buffers.len()],
-            false => parts.emit()?.old,
-        };
+        let mut results = parts.emit_rest()?.old;
         for (buffer, trace) in self.buffers.iter().zip(traces) {
             results[*buffer] = Some(trace);
         }
         results.into_iter().collect()
-    }
-}
-
-fn is_moved(classes: &[Class], output: Option<&ValueId>) -> bool {
-    output.is_some_and(|output| classes[output.index()] == Class::Steady)
-}
-
-fn node_of(body: &Graph, value: ValueId) -> Option<NodeId> {
-    match body.source(value) {
-        Source::Node(node, _) => Some(node),
-        Source::Input(_) => None,
     }
 }
 
@@ -125,7 +109,8 @@ fn read(scan: &Scan, moved: &[bool], buffers: &[usize], uses: &[usize]) -> Vec<V
     outputs.copied().filter(|output| left[output.index()] > 0).collect()
 }
 
-/// Whether a value is worth being kept for all steps: it is work, and made by a product or no larger than its operands.
+/// Whether a value is worth being computed for all steps at once: it is work, and made by a product or no larger than its
+/// operands.
 fn pays(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
     let body = &scan.body;
     let Some((op, _)) = made_by(body, value) else { return true };
@@ -148,18 +133,4 @@ fn pays(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
         }
     }
     has_product || is_bounded(&bytes(body.ty(value)), &bytes_of(body, &sources), 1, &scan.steps)
-}
-
-/// The first of these values that together are bounded.
-fn within(scan: &Scan, present: &Dim, read: Vec<ValueId>) -> Vec<ValueId> {
-    let mut sum = Dim::from(0);
-    let mut kept = Vec::with_capacity(read.len());
-    for value in read {
-        let with = sum.clone() + bytes(scan.body.ty(value));
-        if is_bounded(&with, present, FACTOR, &scan.steps) {
-            sum = with;
-            kept.push(value);
-        }
-    }
-    kept
 }

@@ -4,14 +4,13 @@
 //! that only put elements elsewhere stay, as do constants.
 //!
 //! Precondition: the ops are certain, as the loop may have no steps; none uses a size that a loop binds in each step; the loop is
-//! not truncated. What is kept is bounded by what a step takes.
+//! not truncated. What is held is bounded by what a step takes.
 
 use std::sync::Arc;
 
 use super::Loop;
-use super::cost::{FACTOR, bytes, bytes_of, is_bounded};
+use super::cost::{affordable, bytes_of};
 use super::cut::{computed, is_movement};
-use crate::error::Site;
 use crate::graph::{Copied, Graph, ValueId, emit, is_certain, uses_any};
 use crate::ops::scan::Scan;
 use crate::ops::{Op, While};
@@ -74,33 +73,22 @@ fn moved(body: &Graph, first: usize, own: &[&Symbol]) -> Vec<ValueId> {
     }
     read.reverse();
     let inputs: Vec<ValueId> = body.inputs().iter().map(|input| input.value).collect();
-    let (present, mut sum) = (bytes_of(body, &inputs), Dim::from(0));
-    read.retain(|value| {
-        let with = sum.clone() + bytes(body.ty(*value));
-        let is_kept = is_bounded(&with, &present, FACTOR, &Dim::from(1));
-        sum = if is_kept { with } else { sum.clone() };
-        is_kept
-    });
-    read
+    affordable(body, read, &bytes_of(body, &inputs), &Dim::from(1))
 }
 
 /// Whether an op is not moved: one of another crate, a function with a derivative rule, a loop that binds a size, and a
 /// checkpoint, whose point is that the backward pass computes it again.
 fn stays(op: &Op) -> bool {
     match op {
-        Op::Custom(_) | Op::Call(_) => true,
         Op::Switch(switch) => switch.branches.len() == 1,
-        op => op.binds().next().is_some(),
+        op => op.is_opaque() || op.binds().next().is_some(),
     }
 }
 
 fn of_scan(scan: &Scan, moved: &[ValueId], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     for (value, outer) in moved.iter().zip(computed(&parts.body, &parts.invariants, moved)?) {
-        let name = parts.body.value_name(*value).unwrap_or("moved").to_string();
-        let ty = parts.body.ty(*value).clone();
-        let param = parts.param(&name, ty);
-        parts.instead.insert(*value, param);
+        let param = parts.param_for(*value, "moved");
         parts.invariants.push((outer, param));
     }
     parts.emit()?.old.into_iter().collect()
@@ -120,8 +108,7 @@ fn of_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Option
         graphs.push(Arc::new(with_params(body, moved)?));
     }
     let [condition, body] = <[Arc<Graph>; 2]>::try_from(graphs).ok()?;
-    let results = emit(While { condition, body, bound: op.bound.clone() }, &all, Site::Unknown);
-    results.iter().all(|result| !result.is_failed()).then_some(results)
+    emit(While { condition, body, bound: op.bound.clone() }, &all).ok()
 }
 
 /// The body with these values as parameters, after those that it has.

@@ -27,54 +27,55 @@ pub(super) use sink::sink;
 pub(super) use states::states;
 pub(super) use steps::few_steps;
 
-use super::rule::Here;
+use cut::{gives, needed};
+
+use super::rule::{Here, node_of};
 use crate::error::Site;
-use crate::graph::{Copied, Graph, Source, ValueId, emit, has_its_rows, is_certain};
+use crate::graph::{Copied, Graph, Node, ValueId, emit, is_certain};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::scan::{Buffer, Scan, Sequence, Wanted};
 use crate::ops::{Broadcast, Constant, Op, Slice};
-use crate::types::{Dim, Sizes, TensorType};
+use crate::types::{Dim, Sizes};
 use crate::value::Value;
 
-/// A loop in parts. Values of the body are those of the body that it had, with the parameters that were added.
-struct Loop {
-    scan: Scan,
-    body: Graph,
-    count: Option<Value>,
-    sequences: Vec<SequencePart>,
-    buffers: Vec<BufferPart>,
-    carries: Vec<CarryPart>,
-    invariants: Vec<(Value, ValueId)>,
+/// A loop in parts. Values of the body are those of the body that it had, with the parameters that were added. `V` is what
+/// operands are: values of the open trace, or of a graph.
+pub(super) struct Loop<V = Value> {
+    pub(super) scan: Scan,
+    pub(super) body: Graph,
+    count: Option<V>,
+    pub(super) sequences: Vec<SequencePart<V>>,
+    pub(super) buffers: Vec<BufferPart<V>>,
+    pub(super) carries: Vec<CarryPart<V>>,
+    pub(super) invariants: Vec<(V, ValueId)>,
     until: Option<ValueId>,
     /// Parameters that are no operands any more, but one number each in all their elements.
     constants: Vec<(ValueId, Scalar)>,
     /// What stands for a value of the body.
-    instead: HashMap<ValueId, ValueId>,
-    /// How many results it had.
-    results: usize,
+    replacements: HashMap<ValueId, ValueId>,
 }
 
-struct SequencePart {
-    value: Value,
+pub(super) struct SequencePart<V = Value> {
+    pub(super) value: V,
     /// The offsets, and what they are in the body.
-    reads: Vec<(usize, ValueId)>,
+    pub(super) reads: Vec<(usize, ValueId)>,
 }
 
-struct BufferPart {
-    buffer: Buffer,
-    value: Option<Value>,
-    reads: Vec<ValueId>,
-    written: Vec<ValueId>,
+pub(super) struct BufferPart<V = Value> {
+    pub(super) buffer: Buffer,
+    pub(super) value: Option<V>,
+    pub(super) reads: Vec<ValueId>,
+    pub(super) written: Vec<ValueId>,
     /// Which result it was.
-    number: Option<usize>,
+    pub(super) number: Option<usize>,
 }
 
-struct CarryPart {
-    value: Value,
-    param: ValueId,
-    next: ValueId,
+pub(super) struct CarryPart<V = Value> {
+    pub(super) value: V,
+    pub(super) param: ValueId,
+    pub(super) next: ValueId,
     /// Which result it was.
-    number: Option<usize>,
+    pub(super) number: Option<usize>,
 }
 
 /// The results of a loop that was put together.
@@ -87,9 +88,9 @@ struct Results {
     carries: Vec<Value>,
 }
 
-impl Loop {
+impl<V: Copy> Loop<V> {
     /// The parts of a loop on these operands.
-    fn of(scan: &Scan, operands: &[Value]) -> Loop {
+    pub(super) fn of(scan: &Scan, operands: &[V]) -> Self {
         let (layout, results, places, body) = (scan.params(), scan.results(), scan.operands(), &scan.body);
         let param = |index: usize| body.inputs()[index].value;
         let result = |index: usize| body.outputs()[index].value;
@@ -128,51 +129,37 @@ impl Loop {
                 .collect(),
             until: results.until.map(result),
             constants: Vec::new(),
-            instead: HashMap::new(),
-            results: scan.buffers.len() + scan.carries,
+            replacements: HashMap::new(),
             body: (**body).clone(),
             scan: scan.clone(),
         }
     }
 
-    /// A new parameter of the body.
-    fn param(&mut self, name: &str, ty: TensorType) -> ValueId {
-        self.body.push_input(name, ty, false)
+    /// A new parameter in the place of a value of the body, with its name, or this one if it has none.
+    fn param_for(&mut self, value: ValueId, name: &str) -> ValueId {
+        let name = self.body.value_name(value).unwrap_or(name).to_string();
+        let param = self.body.push_input(&name, self.body.ty(value).clone(), false);
+        self.replacements.insert(value, param);
+        param
     }
 
-    /// Adds a trace of a value of the body.
-    fn trace(&mut self, value: ValueId) {
+    /// Adds a trace of a value of the body; gives its number among the buffers.
+    fn trace(&mut self, value: ValueId) -> usize {
         let buffer = Buffer::nit_sot();
         self.buffers.push(BufferPart { buffer, value: None, reads: vec![], written: vec![value], number: None });
-    }
-
-    fn resolved(&self, mut value: ValueId) -> ValueId {
-        while let Some(other) = self.instead.get(&value) {
-            value = *other;
-        }
-        value
+        self.buffers.len() - 1
     }
 
     /// The body with the parameters and results of the parts, and what these need.
     fn body(&self) -> Option<Graph> {
         let written = self.buffers.iter().flat_map(|part| part.written.iter().copied());
-        let outputs: Vec<ValueId> = written
-            .chain(self.carries.iter().map(|part| part.next))
-            .chain(self.until)
-            .map(|value| self.resolved(value))
-            .collect();
-        let mut needed = vec![false; self.body.values().count()];
-        outputs.iter().for_each(|output| needed[output.index()] = true);
+        let outputs: Vec<ValueId> =
+            written.chain(self.carries.iter().map(|part| part.next)).chain(self.until).collect();
         // A loop inside may be needed for the size that it binds.
         let live = self.body.live_nodes();
-        let mut kept = vec![false; live.len()];
-        for (index, node) in self.body.nodes().iter().enumerate().rev() {
-            let is_used = node.outputs.iter().any(|output| needed[output.index()]);
-            if is_used || (live[index] && node.op.binds().next().is_some()) {
-                kept[index] = true;
-                node.inputs.iter().for_each(|input| needed[self.resolved(*input).index()] = true);
-            }
-        }
+        let is_binding = |(index, node): &(usize, &Node)| live[*index] && node.op.binds().next().is_some();
+        let binding = self.body.nodes().iter().enumerate().filter(is_binding).flat_map(|(_, node)| &node.inputs);
+        let needed = needed(&self.body, outputs.iter().chain(binding), |value| self.replacements.contains_key(&value));
         let (mut graph, mut copied) = (Graph::new(self.body.name()), Copied::new(&self.body));
         let sequences = self.sequences.iter().flat_map(|part| part.reads.iter().map(|(_, param)| *param));
         let buffers = self.buffers.iter().flat_map(|part| part.reads.iter().copied());
@@ -190,11 +177,13 @@ impl Loop {
             }
             copied.set(*param, *id.first()?);
         }
-        for (_, node) in self.body.nodes().iter().enumerate().filter(|(index, _)| kept[*index]) {
-            let operands: Option<Vec<ValueId>> =
-                node.inputs.iter().map(|input| copied.get(self.resolved(*input))).collect();
-            let results = graph.push_node(node.op.clone(), &operands?, node.site).ok()?;
-            node.outputs.iter().zip(results).for_each(|(output, id)| copied.set_named(&mut graph, *output, id));
+        for (value, other) in &self.replacements {
+            copied.set(*value, copied.get(*other)?);
+        }
+        for node in self.body.nodes().iter().enumerate() {
+            if is_binding(&node) || gives(node.1, &needed, &copied) {
+                copied.node(&mut graph, node.1, node.1.op.clone())?;
+            }
         }
         for (index, output) in outputs.into_iter().enumerate() {
             graph.push_output(&format!("r{index}"), copied.get(output)?);
@@ -202,10 +191,10 @@ impl Loop {
         Some(graph)
     }
 
-    /// Adds the loop to the open trace. `None` if a step needs what is no part any more.
-    fn emit(self) -> Option<Results> {
+    /// The loop of the parts, and its operands. `None` if a step needs what is no part any more.
+    pub(super) fn assembled(&self) -> Option<(Scan, Vec<V>)> {
         let body = self.body()?;
-        let mut operands: Vec<Value> = self.count.into_iter().collect();
+        let mut operands: Vec<V> = self.count.into_iter().collect();
         operands.extend(self.sequences.iter().map(|part| part.value));
         operands.extend(self.buffers.iter().filter_map(|part| part.value));
         operands.extend(self.carries.iter().map(|part| part.value));
@@ -218,13 +207,18 @@ impl Loop {
             buffers: self.buffers.iter().map(|part| part.buffer.clone()).collect(),
             carries: self.carries.len(),
             invariants: self.invariants.len(),
-            ..self.scan
+            ..self.scan.clone()
         };
-        let results = emit(scan, &operands, Site::Unknown);
-        if results.iter().any(|result| result.is_failed()) {
-            return None;
-        }
-        let mut old = vec![None; self.results];
+        Some((scan, operands))
+    }
+}
+
+impl Loop {
+    /// Adds the loop to the open trace.
+    fn emit(&self) -> Option<Results> {
+        let (scan, operands) = self.assembled()?;
+        let results = emit(scan, &operands).ok()?;
+        let mut old = vec![None; self.scan.buffers.len() + self.scan.carries];
         let numbers = self.buffers.iter().map(|part| part.number).chain(self.carries.iter().map(|part| part.number));
         for (number, result) in numbers.zip(&results) {
             number.into_iter().for_each(|number| old[number] = Some(*result));
@@ -233,9 +227,16 @@ impl Loop {
         Some(Results { old, buffers: buffers.to_vec(), carries: carries.to_vec() })
     }
 
-    /// Whether nothing is left that a loop would give.
-    fn is_empty(&self) -> bool {
-        self.buffers.is_empty() && self.carries.is_empty() && self.scan.binds().next().is_none()
+    /// [`emit`](Loop::emit), if anything is left that a loop would give.
+    fn emit_rest(&self) -> Option<Results> {
+        let is_empty = self.buffers.is_empty() && self.carries.is_empty() && self.scan.binds().next().is_none();
+        match is_empty {
+            true => {
+                let old = vec![None; self.scan.buffers.len() + self.scan.carries];
+                Some(Results { old, buffers: vec![], carries: vec![] })
+            }
+            false => self.emit(),
+        }
     }
 }
 
@@ -250,7 +251,7 @@ fn whole_loop<'a>(here: &Here<'a>) -> Option<&'a Scan> {
 
 fn is_certain_loop(here: &Here<'_>, scan: &Scan) -> bool {
     let mut nodes = scan.body.nodes().iter();
-    has_its_rows(scan, &here.types()) && nodes.all(|node| is_certain(&scan.body, node, &Sizes::new()))
+    scan.has_its_rows(&here.types()) && nodes.all(|node| is_certain(&scan.body, node, &Sizes::new()))
 }
 
 /// How often each value of a body is used, by its outputs and by the nodes that these need.
@@ -265,16 +266,13 @@ fn uses(body: &Graph) -> Vec<usize> {
 
 /// The op that gives a value of a body, with its operands.
 fn made_by(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
-    match body.source(value) {
-        Source::Node(node, _) => Some((&body.node(node).op, &body.node(node).inputs)),
-        Source::Input(_) => None,
-    }
+    node_of(body, value).map(|node| (&node.op, node.inputs.as_slice()))
 }
 
 /// The rows of a buffer that are results (scan-c7).
-fn wanted(all: Value, wanted: Wanted, reverse: bool) -> Value {
+fn returned_rows(all: Value, returned: Wanted, reverse: bool) -> Value {
     let rows = all.dim(0);
-    match wanted {
+    match returned {
         Wanted::All => all,
         Wanted::Last(count) if reverse => all.slice(0, Dim::from(0)..Dim::from(count)),
         Wanted::Last(count) => all.slice(0, rows.clone() - count..rows),
@@ -287,5 +285,5 @@ fn rows(value: Value, offset: usize, steps: &Dim) -> Value {
         return value;
     }
     let slice = Slice { axis: 0, start: Dim::from(offset), limit: steps.clone() + offset, step: 1 };
-    emit(slice, &[value], Site::Unknown)[0]
+    value.emit(slice)
 }

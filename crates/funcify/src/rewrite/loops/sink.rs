@@ -11,12 +11,11 @@
 use super::cost::{FACTOR, bytes, bytes_of_step, is_bounded};
 use super::cut::{Class, classes, lifted, may_lift};
 use super::{Loop, made_by, uses, whole_loop};
-use crate::error::Site;
-use crate::graph::{Graph, Source, ValueId, emit, is_certain};
+use crate::graph::{Graph, ValueId, is_certain};
 use crate::ops::scan::{Scan, Start, Wanted};
 use crate::ops::{Binary, Op, Reduce, ReduceKind};
-use crate::rewrite::known::is_zero;
-use crate::rewrite::rule::{Here, Patch};
+use crate::rewrite::numbers::is_zero;
+use crate::rewrite::rule::{Here, Patch, node_of};
 use crate::types::{Dim, Sizes};
 use crate::value::Value;
 
@@ -26,44 +25,43 @@ struct Sum {
     terms: Vec<Term>,
 }
 
-/// What is added, and what is done with the sum.
-enum Term {
+/// What is added, and the ops that put the elements of the sum elsewhere, the last one first.
+struct Term {
+    addend: Addend,
+    moves: Vec<Op>,
+}
+
+/// What is added.
+enum Addend {
     /// The product of two values of each step.
     Product(ValueId, ValueId),
     /// The sum of a value of each step over some of its axes.
     Reduced(ValueId, Vec<usize>),
-    /// Another term, its elements put elsewhere.
-    Moved(Op, Box<Term>),
 }
 
 impl Term {
     /// What has to be there for all steps.
     fn values(&self) -> Vec<ValueId> {
-        match self {
-            Term::Product(left, right) => vec![*left, *right],
-            Term::Reduced(value, _) => vec![*value],
-            Term::Moved(_, term) => term.values(),
+        match &self.addend {
+            Addend::Product(left, right) => vec![*left, *right],
+            Addend::Reduced(value, _) => vec![*value],
         }
     }
 
     fn is_product(&self) -> bool {
-        match self {
-            Term::Product(..) => true,
-            Term::Reduced(..) => false,
-            Term::Moved(_, term) => term.is_product(),
-        }
+        matches!(self.addend, Addend::Product(..))
     }
 
     /// The sum over all steps; `stacked` gives a value for all steps.
     fn summed(&self, stacked: &dyn Fn(ValueId) -> Option<Value>) -> Option<Value> {
-        match self {
-            Term::Product(left, right) => contracted(stacked(*left)?, stacked(*right)?),
-            Term::Reduced(value, axes) => {
+        let sum = match &self.addend {
+            Addend::Product(left, right) => contracted(stacked(*left)?, stacked(*right)?)?,
+            Addend::Reduced(value, axes) => {
                 let axes = std::iter::once(0).chain(axes.iter().map(|axis| axis + 1)).collect();
-                Some(emit(Reduce { kind: ReduceKind::Sum, axes }, &[stacked(*value)?], Site::Unknown)[0])
+                stacked(*value)?.emit(Reduce { kind: ReduceKind::Sum, axes })
             }
-            Term::Moved(op, term) => Some(emit(op.clone(), &[term.summed(stacked)?], Site::Unknown)[0]),
-        }
+        };
+        Some(self.moves.iter().rev().fold(sum, |sum, op| sum.emit(op.clone())))
     }
 }
 
@@ -128,41 +126,46 @@ fn split(body: &Graph, uses: &[usize], addend: ValueId, terms: &mut Vec<Term>) {
             split(body, uses, *left, terms);
             split(body, uses, *right, terms);
         }
-        _ => terms.push(term(body, addend, 0)),
+        _ => terms.push(term(body, addend)),
     }
 }
 
-fn term(body: &Graph, value: ValueId, depth: usize) -> Term {
-    match made_by(body, value) {
-        Some((Op::MatMul(_), [left, right])) => Term::Product(*left, *right),
-        Some((Op::Reduce(Reduce { kind: ReduceKind::Sum, axes }), [of])) => Term::Reduced(*of, axes.clone()),
-        Some((op @ (Op::Transpose(_) | Op::Reshape(_)), [of])) if depth < DEEPEST && is_certain_value(body, value) => {
-            Term::Moved(op.clone(), Box::new(term(body, *of, depth + 1)))
-        }
-        _ => Term::Reduced(value, Vec::new()),
+fn term(body: &Graph, mut value: ValueId) -> Term {
+    let mut moves = Vec::new();
+    loop {
+        let addend = match made_by(body, value) {
+            Some((Op::MatMul(_), [left, right])) => Addend::Product(*left, *right),
+            Some((Op::Reduce(Reduce { kind: ReduceKind::Sum, axes }), [of])) => Addend::Reduced(*of, axes.clone()),
+            Some((op @ (Op::Transpose(_) | Op::Reshape(_)), [of]))
+                if moves.len() < DEEPEST && is_certain_value(body, value) =>
+            {
+                moves.push(op.clone());
+                value = *of;
+                continue;
+            }
+            _ => Addend::Reduced(value, Vec::new()),
+        };
+        return Term { addend, moves };
     }
 }
 
 /// The values of which a loop has to write traces, so that these values are there for all steps: what is not computed from the
 /// sequences alone, before its elements are put elsewhere.
-fn bases(body: &Graph, classes: &[Class], value: ValueId, found: &mut Vec<ValueId>) {
+fn bases(body: &Graph, classes: &[Class], value: ValueId, all: &mut Vec<ValueId>) {
     if classes[value.index()] != Class::Stepwise {
         return;
     }
     match made_by(body, value) {
         Some((Op::Transpose(_) | Op::Reshape(_), [of])) if is_certain_value(body, value) => {
-            bases(body, classes, *of, found);
+            bases(body, classes, *of, all);
         }
-        _ if found.contains(&value) => {}
-        _ => found.push(value),
+        _ if all.contains(&value) => {}
+        _ => all.push(value),
     }
 }
 
 fn is_certain_value(body: &Graph, value: ValueId) -> bool {
-    match body.source(value) {
-        Source::Node(node, _) => is_certain(body, body.node(node), &Sizes::new()),
-        Source::Input(_) => true,
-    }
+    node_of(body, value).is_none_or(|node| is_certain(body, node, &Sizes::new()))
 }
 
 /// The trace that a loop has of a value already.
@@ -182,7 +185,7 @@ fn bounded(scan: &Scan, classes: &[Class], sums: Vec<Sum>) -> Vec<Sum> {
     let body = &scan.body;
     let present = bytes_of_step(scan);
     let mut traces: Vec<ValueId> = Vec::new();
-    let mut kept: Vec<Sum> = Vec::new();
+    let mut affordable: Vec<Sum> = Vec::new();
     let (mut products, others): (Vec<Sum>, Vec<Sum>) =
         sums.into_iter().partition(|sum| sum.terms.iter().any(Term::is_product));
     products.extend(others);
@@ -199,10 +202,10 @@ fn bounded(scan: &Scan, classes: &[Class], sums: Vec<Sum>) -> Vec<Sum> {
         let factor = if sum.terms.iter().any(Term::is_product) { FACTOR } else { 1 };
         if !shared && (is_free || is_bounded(&new, &present, factor, &scan.steps)) {
             traces = all;
-            kept.push(sum);
+            affordable.push(sum);
         }
     }
-    kept
+    affordable
 }
 
 /// The loop without the sums, and the sums after it.
@@ -214,28 +217,17 @@ fn moved(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Value]) -> Op
     for value in sums.iter().flat_map(|sum| &sum.terms).flat_map(Term::values) {
         bases(body, classes, value, &mut traces);
     }
-    let mut places = Vec::new();
-    for value in &traces {
-        places.push(traced(scan, *value).unwrap_or(parts.buffers.len()));
-        if places.last() == Some(&parts.buffers.len()) {
-            parts.trace(*value);
-        }
-    }
-    let is_sum = |carry: usize| sums.iter().any(|sum| sum.carry == carry);
-    let mut carry = 0..;
-    parts.carries.retain(|_| carry.next().is_some_and(|carry| !is_sum(carry)));
-    let steps = scan.steps.clone();
-    let again = Loop::of(scan, operands);
-    let mut results = match parts.is_empty() {
-        true => super::Results { old: vec![None; scan.buffers.len() + scan.carries], buffers: vec![], carries: vec![] },
-        false => parts.emit()?,
-    };
+    let place = |value: &ValueId| traced(scan, *value).unwrap_or_else(|| parts.trace(*value));
+    let places: Vec<usize> = traces.iter().map(place).collect();
+    let is_sum = |number: usize| sums.iter().any(|sum| scan.buffers.len() + sum.carry == number);
+    parts.carries.retain(|part| !part.number.is_some_and(is_sum));
+    let mut results = parts.emit_rest()?;
     let given: Vec<(ValueId, Value)> = traces
         .iter()
         .zip(places)
         .map(|(value, place)| Some((*value, *results.buffers.get(place)?)))
         .collect::<Option<_>>()?;
-    let stacked = |value: ValueId| lifted(&again, &steps, &given, &[value])?.pop();
+    let stacked = |value: ValueId| lifted(&parts, &scan.steps, &given, &[value])?.pop();
     for sum in sums {
         let mut total: Option<Value> = None;
         for term in &sum.terms {

@@ -2,9 +2,9 @@
 //! `scan_merge_inouts`; XLA's while-loop simplifier).
 //!
 //! - A carry that each step gives as it took it is an invariant, and its final value is the initial one, also of no steps.
-//! - Carries that start as the same value and whose steps are the same, if the carries are, are one. What is the same is found
-//!   by assuming it of all that start so and splitting what turns out to differ, until nothing does: so carries that feed each
-//!   other are found, too.
+//! - Carries that start as the same value and whose steps are the same, if the carries are, are one. They
+//!   are computed by assuming it of all that start so and splitting what turns out to differ, until nothing does: so carries
+//!   that feed each other are one, too.
 //! - Two reads of the same row of the same sequence are one, as are two invariants that are the same value.
 //!
 //! Precondition: the loop is not truncated, as a derivative sees the carries; where a carry is an invariant, the loop is certain.
@@ -28,8 +28,8 @@ pub(in crate::rewrite) fn states(here: &Here<'_>) -> Option<Patch> {
     let same = same_params(here, scan);
     // What is left of the loop may be dead code.
     let constant = if is_certain_loop(here, scan) { constant_carries(scan, &same) } else { Vec::new() };
-    let is_known = |(param, first): (usize, &usize)| param != *first;
-    if constant.is_empty() && !same.iter().enumerate().any(is_known) {
+    let is_repeated = |(param, first): (usize, &usize)| param != *first;
+    if constant.is_empty() && !same.iter().enumerate().any(is_repeated) {
         return None;
     }
     here.build(here.operands, |operands| merged(scan, &same, &constant, operands))
@@ -45,13 +45,11 @@ fn same_params(here: &Here<'_>, scan: &Scan) -> Vec<usize> {
             same[param] = *rows.entry((here.operands[operand], *offset)).or_insert(param);
         }
     }
-    let mut values: HashMap<ValueId, usize> = HashMap::new();
-    for (operand, param) in places.invariants.zip(layout.invariants) {
-        same[param] = *values.entry(here.operands[operand]).or_insert(param);
-    }
-    let mut starts: HashMap<ValueId, usize> = HashMap::new();
-    for (operand, param) in places.carries.zip(layout.carries.clone()) {
-        same[param] = *starts.entry(here.operands[operand]).or_insert(param);
+    for (operands, params) in [(places.invariants, layout.invariants), (places.carries, layout.carries.clone())] {
+        let mut values: HashMap<ValueId, usize> = HashMap::new();
+        for (operand, param) in operands.zip(params) {
+            same[param] = *values.entry(here.operands[operand]).or_insert(param);
+        }
     }
     let carries: Vec<(usize, usize)> = layout.carries.zip(scan.results().carries).collect();
     // Each round splits a class, so there are no more rounds than carries.
@@ -77,15 +75,14 @@ fn numbers(body: &Graph, same: &[usize]) -> Vec<usize> {
     for (param, first) in same.iter().enumerate() {
         numbers[body.inputs()[param].value.index()] = body.inputs()[*first].value.index();
     }
-    let mut known: HashMap<(&'static str, Vec<usize>, String), Vec<usize>> = HashMap::new();
+    let mut computed: HashMap<(&'static str, Vec<usize>, String), Vec<usize>> = HashMap::new();
     for node in body.nodes() {
-        let is_own = matches!(node.op, Op::Custom(_) | Op::Call(_)) || !node.op.bodies().is_empty();
-        if is_own || node.op.binds().next().is_some() {
+        if node.op.is_opaque() || !node.op.bodies().is_empty() || node.op.binds().next().is_some() {
             continue;
         }
         let operands = node.inputs.iter().map(|input| numbers[input.index()]).collect();
         let results = node.outputs.iter().map(|output| output.index()).collect();
-        let first: &Vec<usize> = known.entry((node.op.name(), operands, text(&node.op))).or_insert(results);
+        let first: &Vec<usize> = computed.entry((node.op.name(), operands, text(&node.op))).or_insert(results);
         for (output, number) in node.outputs.iter().zip(first) {
             numbers[output.index()] = *number;
         }
@@ -109,9 +106,9 @@ fn merged(scan: &Scan, same: &[usize], constant: &[usize], operands: &[Value]) -
     let param = |index: usize| scan.body.inputs()[index].value;
     let mut parts = Loop::of(scan, operands);
     for (index, first) in same.iter().enumerate().filter(|(index, first)| index != *first) {
-        parts.instead.insert(param(index), param(*first));
+        parts.replacements.insert(param(index), param(*first));
     }
-    let is_first = |value: ValueId| !parts.instead.contains_key(&value);
+    let is_first = |value: ValueId| !parts.replacements.contains_key(&value);
     parts.sequences.iter_mut().for_each(|part| part.reads.retain(|(_, param)| is_first(*param)));
     parts.invariants.retain(|(_, param)| is_first(*param));
     // A row that is read still has to be there: a sequence of which nothing is read is left out only if all its rows are

@@ -5,8 +5,8 @@
 //! A step that is inlined is certain, as an op of it whose result nobody uses is not run then. A body in which a loop binds a
 //! size stays: another may bind a size of the same name.
 
-use super::{is_certain_loop, wanted};
-use crate::graph::{has_its_rows, inline};
+use super::{is_certain_loop, returned_rows};
+use crate::graph::inline;
 use crate::ops::Op;
 use crate::ops::scan::{Scan, Start};
 use crate::rewrite::rule::{Here, Patch};
@@ -21,7 +21,7 @@ pub(in crate::rewrite) fn few_steps(here: &Here<'_>) -> Option<Patch> {
         return None;
     }
     match steps {
-        0 if has_its_rows(scan, &here.types()) => here.build(here.operands, |operands| none(scan, operands)),
+        0 if scan.has_its_rows(&here.types()) => here.build(here.operands, |operands| none(scan, operands)),
         1 if is_certain_loop(here, scan) => here.build(here.operands, |operands| one(scan, operands)),
         _ => None,
     }
@@ -39,7 +39,7 @@ fn none(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
                 full(row.shape.with_inserted(0, 0), row.dtype, 0.0)
             }
         };
-        values.push(wanted(all, buffer.wanted, scan.reverse));
+        values.push(returned_rows(all, buffer.wanted, scan.reverse));
     }
     values.extend_from_slice(&operands[places.carries]);
     Some(values)
@@ -59,7 +59,7 @@ fn one(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
         params.extend(operand.iter().flat_map(|operand| buffer.reads.iter().map(|offset| read(*operand, offset))));
     }
     params.extend_from_slice(&operands[places.carries.start..]);
-    let (written, results) = (inline(&scan.body, &params), scan.results());
+    let (written, results) = (inline(&scan.body, &params).ok()?, scan.results());
     let mut values = Vec::new();
     for ((buffer, operand), range) in scan.buffers.iter().zip(&places.buffers).zip(results.buffers) {
         let rows: Vec<Value> = written[range].iter().map(|row| row.unsqueeze(0)).collect();
@@ -69,7 +69,7 @@ fn one(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
             (_, Some(given)) => concat(&[given, rows[0]], 0),
             (_, None) => rows[0],
         };
-        values.push(wanted(all, buffer.wanted, scan.reverse));
+        values.push(returned_rows(all, buffer.wanted, scan.reverse));
     }
     values.extend_from_slice(&written[results.carries]);
     Some(values)

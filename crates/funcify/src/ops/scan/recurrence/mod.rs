@@ -7,18 +7,17 @@
 mod step;
 
 use std::ops::Range;
-use std::sync::Arc;
 
 pub use step::{Carry, MitMot, Outcome, Readable, Sequence, State, Step, Writable};
 
 use super::build::checked_until;
 use super::{Buffer, Scan, Sequence as Reads, Start, Wanted};
 use crate::error::{Error, Place, Site};
-use crate::graph::{BodyTrace, emit, fail, fresh_symbol};
+use crate::graph::{BodyTrace, emit_at, fail, fail_value, fresh_symbol};
 use crate::ops::scan::CheckpointPolicy;
 use crate::tree::{self, Tree};
 use crate::types::{Dim, TensorType};
-use crate::value::Value;
+use crate::value::{Value, or_failed};
 
 /// A recurrence that is being described.
 ///
@@ -80,6 +79,15 @@ impl Tapped {
     fn span(&self) -> Range<i64> {
         self.lowest().min(0)..self.highest().max(0)
     }
+}
+
+/// What the loop of a recurrence gives.
+struct Closed {
+    /// How many rows its traces have.
+    length: Dim,
+    buffers: Vec<Value>,
+    traces: Vec<Value>,
+    carries: Vec<Value>,
 }
 
 impl Default for Recurrence {
@@ -173,7 +181,7 @@ impl Recurrence {
                 value = value.slice(0, ..given);
             } else {
                 let found = format!("{} rows", value.dim(0));
-                value = fail("scan", Site::caller(), &[value], |at| Error::Rows {
+                value = fail_value("scan", Site::caller(), &[value], |at| Error::Rows {
                     at: at.boxed(),
                     component: name.clone(),
                     needed: format!("{given} initial rows, for the tap -{given}"),
@@ -213,50 +221,54 @@ impl Recurrence {
     /// Traces one step and adds the loop. What the body returns is stacked along axis 0, in the order of the
     /// steps.
     pub fn run<Y: Tree>(&self, body: impl FnOnce(&mut Step<'_>) -> Y) -> Outcome<Y> {
-        let at = &self.at;
         let steps = self.step_count();
-        let params = self.params();
-        let (trace, values) = BodyTrace::open(at, "step", &params);
-        let mut step = Step {
-            recurrence: self,
-            values,
-            written: vec![None; self.buffers.len()],
-            next: vec![None; self.carries.len()],
-            until: None,
-        };
+        let (trace, mut step) = self.open();
         let ys = body(&mut step);
-        let y_leaves = tree::leaves(&ys, "y");
+        let closed = self.close(trace, steps, step, &tree::leaves(&ys, "y"));
+        Outcome {
+            ys: tree::rebuild(&ys, &closed.traces),
+            at: self.at.clone(),
+            length: closed.length,
+            given: self.buffers.iter().map(|buffer| buffer.start).collect(),
+            buffers: closed.buffers,
+            carries: closed.carries,
+        }
+    }
+
+    fn open(&self) -> (BodyTrace, Step<'_>) {
+        let (trace, values) = BodyTrace::open(&self.at, "step", &self.params());
+        let (written, next) = (vec![None; self.buffers.len()], vec![None; self.carries.len()]);
+        (trace, Step { recurrence: self, values, written, next, until: None })
+    }
+
+    /// Adds the loop, whose step gives `ys` and what it has written.
+    fn close(&self, trace: BodyTrace, steps: Steps, step: Step<'_>, ys: &[(String, Value)]) -> Closed {
+        let at = &self.at;
         let stop = step.until.map(|stop| ("until".to_string(), checked_until(at, stop)));
         let mut outputs = step.finish();
         let carries_at = outputs.len() - self.carries.len();
-        outputs.splice(carries_at..carries_at, y_leaves.iter().cloned());
+        outputs.splice(carries_at..carries_at, ys.iter().cloned());
         let until = stop.as_ref().map(|_| fresh_symbol());
         outputs.extend(stop);
-
-        let n_results = self.buffers.len() + y_leaves.len() + self.carries.len();
-        let mut results = vec![Value::failed(); n_results];
         let (steps, count) = match steps {
             Steps::Dim(dim) => (dim, None),
             Steps::Value(value) => (Dim::symbol(&fresh_symbol()), Some(value)),
         };
         let length = until.as_ref().map_or(steps.clone(), Dim::symbol);
-        if let Some(closed) = trace.close(&outputs) {
+
+        let sizes = [self.buffers.len(), ys.len(), self.carries.len()];
+        let results = trace.close(&outputs).and_then(|closed| {
             let nit_sot = Buffer::nit_sot();
             let scan = Scan {
-                body: Arc::new(closed.graph),
-                steps,
                 steps_operand: count.is_some(),
                 until,
-                reverse: false,
                 sequences: self.sequences.iter().map(|sequence| self.sequence_reads(sequence)).collect(),
-                buffers: (self.buffers.iter().map(buffer_offsets))
-                    .chain(y_leaves.iter().map(|_| nit_sot.clone()))
-                    .collect(),
+                buffers: self.buffers.iter().map(buffer_offsets).chain(ys.iter().map(|_| nit_sot.clone())).collect(),
                 carries: self.carries.len(),
                 invariants: closed.captures.len(),
-                unroll: 1,
                 policy: self.policy.clone(),
                 truncate: self.truncate,
+                ..Scan::of(closed.graph, steps)
             };
             let operands: Vec<Value> = (count.into_iter())
                 .chain(self.sequences.iter().map(|sequence| self.in_step_order(sequence)))
@@ -264,20 +276,12 @@ impl Recurrence {
                 .chain(self.carries.iter().map(|(_, value)| *value))
                 .chain(closed.captures)
                 .collect();
-            let emitted = emit(scan, &operands, at.site);
-            if emitted.len() == n_results {
-                results = emitted;
-            }
-        }
-        let traces = &results[self.buffers.len()..self.buffers.len() + y_leaves.len()];
-        Outcome {
-            ys: tree::rebuild(&ys, traces),
-            at: at.clone(),
-            length,
-            given: self.buffers.iter().map(|buffer| buffer.start).collect(),
-            buffers: results[..self.buffers.len()].to_vec(),
-            carries: results[n_results - self.carries.len()..].to_vec(),
-        }
+            emit_at(scan, &operands, at.site)
+        });
+        let mut buffers = or_failed(results, sizes.iter().sum());
+        let carries = buffers.split_off(sizes[0] + sizes[1]);
+        let traces = buffers.split_off(sizes[0]);
+        Closed { length, buffers, traces, carries }
     }
 
     #[track_caller]
@@ -285,7 +289,7 @@ impl Recurrence {
         if value.is_failed() || value.rank() > 0 {
             return value;
         }
-        fail("scan", Site::caller(), &[value], |at| {
+        fail_value("scan", Site::caller(), &[value], |at| {
             at.mismatch(name, "rank 1 or more, to have rows", value.ty(), "stack rows, or use `sit_sot` for one value")
         })
     }
@@ -354,8 +358,7 @@ impl Recurrence {
     fn params(&self) -> Vec<(String, TensorType)> {
         let tapped = self.sequences.iter().chain(&self.buffers).enumerate();
         let rows = tapped.flat_map(|(index, tapped)| {
-            let ty = tapped.value.ty();
-            let row = ty.row().unwrap_or(ty);
+            let row = tapped.value.row_type();
             let letter = if index < self.sequences.len() { "x" } else { "s" };
             let number = if index < self.sequences.len() { index } else { index - self.sequences.len() };
             (tapped.reads.iter()).map(move |tap| (tap_name(letter, number, *tap), row.clone()))

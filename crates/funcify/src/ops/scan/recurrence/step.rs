@@ -4,7 +4,7 @@ use super::super::Start;
 use super::super::build::check_carry;
 use super::{Recurrence, Tapped};
 use crate::error::Place;
-use crate::graph::{emit, fail};
+use crate::graph::{emit_value, fail, fail_value};
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim};
 use crate::value::{Value, size};
@@ -109,7 +109,7 @@ impl Step<'_> {
     pub(super) fn finish(self) -> Vec<(String, Value)> {
         let site = self.recurrence.at.site;
         let missing = |name: &str| {
-            fail("scan", site, &[], |at| {
+            fail_value("scan", site, &[], |at| {
                 let fix = "call `step.write` for it in the body";
                 at.mismatch(name, "a new value each step", "none", fix)
             })
@@ -223,7 +223,7 @@ impl<Y> Outcome<Y> {
         match self.given[state.0] {
             Start::Given(given) if !trace.is_failed() => {
                 let slice = crate::ops::Slice { axis: 0, start: given.into(), limit: trace.dim(0), step: 1 };
-                emit(slice, &[trace], self.at.site)[0]
+                emit_value(slice, &[trace], self.at.site)
             }
             _ => trace,
         }

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use funcify::derivative::Wrt;
 use funcify::dispatch::ordered_inputs;
 use funcify::error::{Place, Site};
-use funcify::{Disconnected, Error, GradOptions, Graph, HostTensor, TensorType, VmapOptions, Wrt};
+use funcify::{Disconnected, Error, GradOptions, Graph, HostTensor, TensorType, VmapOptions};
 
 /// An option's name, what stands after it, and its help.
 const OPTIONS: [(&str, &str, &str); 7] = [
@@ -274,9 +275,9 @@ fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
 fn free_symbol(graph: &Graph) -> String {
     let inputs = (0..graph.inputs().len()).map(|index| graph.input_type(index));
     let symbols = inputs.flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols());
-    let taken: Vec<&str> = symbols.map(|symbol| symbol.name()).collect();
+    let used: Vec<&str> = symbols.map(|symbol| symbol.name()).collect();
     let numbered = (2..).map(|number: usize| format!("B{number}"));
-    std::iter::once("B".to_string()).chain(numbered).find(|name| !taken.contains(&name.as_str())).unwrap_or_default()
+    std::iter::once("B".to_string()).chain(numbered).find(|name| !used.contains(&name.as_str())).unwrap_or_default()
 }
 
 #[cfg(test)]

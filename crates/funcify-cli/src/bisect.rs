@@ -1,10 +1,11 @@
-//! `cargo xtask bisect`: the patch of the rewrites that changes what a program gives, on the reference.
+//! `funcify bisect`: the patch of the rewrites that changes what a program gives, on the reference.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use funcify::files::read_safetensors_needed;
 use funcify::rewrite::{Patched, RewriteOptions, first_wrong};
-use funcify::{Error, Graph, HostTensor, evaluate, read_safetensors_needed};
+use funcify::{Error, Graph, HostTensor, evaluate};
 use funcify_conformance::{ExpectedOutput, compare};
 
 use crate::transforms::Transforms;
@@ -38,11 +39,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn culprit(graph: &Graph, inputs: &[HostTensor], patches: usize, tolerance: f64) -> Result<Option<(usize, Patched)>> {
     let expected = evaluate(graph, inputs);
     let rewritten = |count: usize| graph.rewritten_with(&RewriteOptions::new().stop_after(count).texts());
-    let found = first_wrong(patches, |count| -> Result<bool> {
+    let number = first_wrong(patches, |count| -> Result<bool> {
         Ok(agrees(graph, &expected, &evaluate(&rewritten(count)?.graph, inputs), tolerance))
     })?;
-    let Some(number) = found else { return Ok(None) };
-    let patch = rewritten(number)?.patches.pop().context("the patch that was found is made")?;
+    let Some(number) = number else { return Ok(None) };
+    let patch = rewritten(number)?.patches.pop().context("the patch that is wrong is made")?;
     Ok(Some((number, patch)))
 }
 
@@ -90,9 +91,9 @@ mod tests {
 }
 ";
 
-    /// Sums in another order differ by rounding: where nothing may be off, the patch that takes them so is found.
+    /// Sums in another order differ by rounding: where nothing may be off, the patch that takes them so is named.
     #[test]
-    fn the_patch_that_adds_in_another_order_is_found() {
+    fn the_patch_that_adds_in_another_order_is_named() {
         let graph = Graph::parse(SUM).unwrap();
         let terms = (1..=1000).map(|number| 1.0 / number as f32).collect();
         let inputs = [HostTensor::from_vec(terms, [1000]).unwrap()];

@@ -1,4 +1,4 @@
-//! `cargo xtask run`: a program from a `.fir` file, or what derivatives and batching make of it, on a backend; tensors
+//! `funcify run`: a program from a `.fir` file, or what derivatives and batching make of it, on a backend; tensors
 //! from and to safetensors files.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use funcify::dispatch::{CompileOptions, LoopStrategy, open_backend};
-use funcify::{Cancellation, Graph, HostTensor, read_safetensors_needed, write_safetensors};
+use funcify::files::{read_safetensors_needed, write_safetensors};
+use funcify::{Cancellation, Graph, HostTensor};
 use signal_hook::consts::SIGINT;
 
 use crate::transforms::Transforms;
@@ -99,7 +100,7 @@ mod tests {
 
     use clap::Parser;
     use funcify::dispatch::backend_names;
-    use funcify::read_safetensors;
+    use funcify::files::read_safetensors;
 
     use super::*;
 

@@ -1,5 +1,6 @@
-//! `cargo xtask status`: STATUS.md, which ops and dtypes each backend has.
+//! `funcify status`: STATUS.md, which ops and dtypes each backend has.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
@@ -7,11 +8,9 @@ use funcify::DType;
 use funcify::dispatch::{Compiles, Executor, backend_names, open_backend};
 use funcify::ops::{CONTROL_FLOW, all_names};
 
-use crate::root;
-
 /// Writes the file, which needs every backend; or checks that it is current, as far as the backends are there.
 pub(crate) fn run(check: bool) -> Result<bool> {
-    let path = root().join("STATUS.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../STATUS.md");
     let (mut present, mut absent) = (Vec::new(), Vec::new());
     for name in backend_names() {
         match open_backend(name) {
@@ -37,7 +36,7 @@ pub(crate) fn run(check: bool) -> Result<bool> {
 /// The text without the columns and the reasons of these backends.
 fn without(text: &str, absent: &[&str]) -> String {
     let mut dropped: Vec<usize> = Vec::new();
-    let mut kept = String::new();
+    let mut remaining = String::new();
     for line in text.lines() {
         let cells: Vec<&str> = line.split(" | ").collect();
         if cells.contains(&"reference") {
@@ -51,13 +50,13 @@ fn without(text: &str, absent: &[&str]) -> String {
             true => {
                 let cells = cells.iter().enumerate().filter(|(index, _)| !dropped.contains(index));
                 let cells: Vec<&str> = cells.map(|(_, cell)| cell.trim_end_matches(" |")).collect();
-                kept.push_str(&format!("{} |\n", cells.join(" | ")));
+                remaining.push_str(&format!("{} |\n", cells.join(" | ")));
             }
-            false => kept.push_str(&format!("{line}\n")),
+            false => remaining.push_str(&format!("{line}\n")),
         }
     }
     // Nothing else may be lacking.
-    kept.strip_suffix(WHY_NOT).map(str::to_string).unwrap_or(kept)
+    remaining.strip_suffix(WHY_NOT).map(str::to_string).unwrap_or(remaining)
 }
 
 /// What stands above the reasons.
@@ -94,11 +93,9 @@ fn status(backends: &[Arc<dyn Executor>]) -> String {
 }
 
 fn has_op(backend: &dyn Executor, op: &str) -> String {
-    // A constant is uploaded when a program is compiled, and control flow is run from the host: no conversions.
-    let has = op == "constant"
-        || CONTROL_FLOW.contains(&op)
-        || backend.has_fallback()
-        || backend.converted_ops().contains(&op);
+    // A constant is uploaded when a program is compiled, and control flow is run from the host: no lowering rules.
+    let has =
+        op == "constant" || CONTROL_FLOW.contains(&op) || backend.has_fallback() || backend.lowered_ops().contains(&op);
     match (has, op) {
         (true, "scan") => match (backend.compiles(), backend.loop_strategy()) {
             (Compiles::Nothing, strategy) => strategy.name().to_string(),

@@ -1,4 +1,4 @@
-//! `cargo xtask print`: a program from a `.fir` file, or what derivatives and batching make of it, as text.
+//! `funcify print`: a program from a `.fir` file, or what derivatives and batching make of it, as text.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `cargo xtask conformance`: every case on every backend in every mode.
+//! `funcify conformance`: every case on every backend in every mode.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ const REQUIRE: &str = "FUNCIFY_REQUIRE";
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Arguments {
-    /// Only these backends.
-    #[arg(long)]
+    /// Only these backends, separated by commas.
+    #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
     /// Only cases whose name contains this.
     #[arg(long)]
@@ -30,8 +30,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let subjects = backends::subjects(&arguments.backend)?;
     let all = all_cases().map_err(|reason| anyhow!(reason))?;
-    let wanted = |name: &str| arguments.filter.as_deref().is_none_or(|filter| name.contains(filter));
-    let cases = all.iter().filter(|case| wanted(&case.name));
+    let is_selected = |name: &str| arguments.filter.as_deref().is_none_or(|filter| name.contains(filter));
+    let cases = all.iter().filter(|case| is_selected(&case.name));
     let cases: Vec<_> = cases.map(|case| (case, LazyLock::new(|| rewritten(case)))).collect();
     if cases.is_empty() {
         return Err(anyhow!("no case has `{}` in its name", arguments.filter.as_deref().unwrap_or_default()));

@@ -4,9 +4,9 @@ use funcify::{DType, Graph, HostTensor, Scalar, Sizes, Symbol, TensorType};
 
 use super::{Rules, Sample, mixed};
 
-/// A program with the sizes and the seed that its arguments follow from: what a `.fir` file of a found disagreement holds.
+/// A program with the sizes and the seed that its arguments follow from: what a `.fir` file of `tests/found` holds.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct TestProgram {
     /// The program.
     pub graph: Graph,
     /// The sizes of its symbols.
@@ -19,15 +19,15 @@ pub struct Kept {
     pub rules: Rules,
 }
 
-impl From<&Sample> for Kept {
+impl From<&Sample> for TestProgram {
     fn from(sample: &Sample) -> Self {
         let Sample { graph, sizes, seed, is_exact, rules, .. } = sample.clone();
-        Kept { graph, sizes, seed, is_exact, rules }
+        TestProgram { graph, sizes, seed, is_exact, rules }
     }
 }
 
-impl Kept {
-    /// The text of a file: a line with what [`parse`](Kept::parse) reads, and the graph.
+impl TestProgram {
+    /// The text of a file: a line with what [`parse`](TestProgram::parse) reads, and the graph.
     pub fn text(&self) -> String {
         let sizes: Vec<String> = self.sizes.iter().map(|(symbol, size)| format!(" {}={size}", symbol.name())).collect();
         let inexact = if self.is_exact { "" } else { " inexact" };
@@ -40,7 +40,7 @@ impl Kept {
     }
 
     /// What a file holds. Lines before the one that begins with `// arguments:` are comments.
-    pub fn parse(text: &str) -> Result<Kept, String> {
+    pub fn parse(text: &str) -> Result<TestProgram, String> {
         let line = text.lines().find_map(|line| line.strip_prefix("// arguments:"));
         let line = line.ok_or("no line that begins with `// arguments:`")?;
         let (mut sizes, mut seed, mut is_exact, mut rules) = (Sizes::new(), None, true, Rules::Derivatives);
@@ -59,7 +59,7 @@ impl Kept {
             }
         }
         let graph = Graph::parse(text).map_err(|error| error.to_string())?;
-        Ok(Kept { graph, sizes, seed: seed.ok_or("no `seed=`")?, is_exact, rules })
+        Ok(TestProgram { graph, sizes, seed: seed.ok_or("no `seed=`")?, is_exact, rules })
     }
 }
 
@@ -91,15 +91,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kept_program_is_read_as_it_was_written() {
+    fn a_program_is_read_as_it_was_written() {
         let graph = Graph::build("twice", |g| g.input("x", "f64[T]") * 2.0).unwrap();
         let mut sizes = Sizes::new();
         sizes.set(&Symbol::new("T"), 3);
-        let text = Kept { graph, sizes, seed: 7, is_exact: false, rules: Rules::Any }.text();
-        let kept = Kept::parse(&text).unwrap();
-        assert_eq!(kept.text(), text);
-        assert_eq!((kept.seed, kept.is_exact, kept.rules), (7, false, Rules::Any));
-        assert!(Kept::parse("// arguments: seed=1 T=x\n").unwrap_err().contains("T=x"));
-        assert!(Kept::parse("fn @f() {}").is_err());
+        let text = TestProgram { graph, sizes, seed: 7, is_exact: false, rules: Rules::Any }.text();
+        let program = TestProgram::parse(&text).unwrap();
+        assert_eq!(program.text(), text);
+        assert_eq!((program.seed, program.is_exact, program.rules), (7, false, Rules::Any));
+        assert!(TestProgram::parse("// arguments: seed=1 T=x\n").unwrap_err().contains("T=x"));
+        assert!(TestProgram::parse("fn @f() {}").is_err());
     }
 }

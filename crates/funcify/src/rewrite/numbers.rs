@@ -1,9 +1,9 @@
-//! What is known of a value from the ops that make it.
+//! Which number a value is, by the ops that make it.
 
 use std::sync::Arc;
 
-use super::rule::Here;
-use crate::graph::{Graph, Source, ValueId};
+use super::rule::{Here, node_of};
+use crate::graph::{Graph, ValueId};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::Op;
 
@@ -28,8 +28,7 @@ impl Here<'_> {
 /// The one number that all elements of a value are: of a constant, or of one that is repeated.
 pub(super) fn splat(graph: &Graph, mut value: ValueId) -> Option<Scalar> {
     loop {
-        let Source::Node(node, _) = graph.source(value) else { return None };
-        let node = graph.node(node);
+        let node = node_of(graph, value)?;
         match &node.op {
             Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) => value = node.inputs[0],
             Op::Constant(constant) => {
@@ -52,27 +51,15 @@ pub(super) fn is_same(left: Scalar, right: Scalar) -> bool {
 
 /// Whether a number is the one that adds nothing to any: of floats -0, as 0 + -0 is 0.
 pub(super) fn adds_nothing(scalar: Scalar) -> bool {
-    match scalar {
-        Scalar::Float(value) => value == 0.0 && value.is_sign_negative(),
-        Scalar::Int(value) => value == 0,
-        Scalar::Bool(_) => false,
-    }
+    scalar == Scalar::Int(0) || is_same(scalar, Scalar::Float(-0.0))
 }
 
 /// Whether a number is zero, of floats the positive one.
 pub(super) fn is_zero(scalar: Scalar) -> bool {
-    match scalar {
-        Scalar::Float(value) => value == 0.0 && value.is_sign_positive(),
-        Scalar::Int(value) => value == 0,
-        Scalar::Bool(_) => false,
-    }
+    scalar == Scalar::Int(0) || is_same(scalar, Scalar::Float(0.0))
 }
 
 /// Whether a number is 1.
 pub(super) fn is_one(scalar: Scalar) -> bool {
-    match scalar {
-        Scalar::Float(value) => value == 1.0,
-        Scalar::Int(value) => value == 1,
-        Scalar::Bool(_) => false,
-    }
+    scalar == Scalar::Int(1) || scalar == Scalar::Float(1.0)
 }

@@ -4,39 +4,42 @@ use anyhow::{Result, anyhow};
 use funcify::dispatch::{backend_names, open_backend};
 use funcify_conformance::{Expectations, Subject};
 
-// Linked for their registered conversions.
+// Linked for their lowering rules.
+#[cfg(any(feature = "flex", feature = "ndarray", feature = "wgpu"))]
 use funcify_burn as _;
+#[cfg(feature = "candle")]
 use funcify_candle as _;
+#[cfg(feature = "cpu")]
 use funcify_cpu as _;
 
 /// Where the gaps of each backend are declared; a backend that is not listed declares none.
-pub(crate) const DECLARED: [(&str, &str, &str); 4] = [
-    ("candle", "crates/funcify-candle/conformance.toml", include_str!("../../crates/funcify-candle/conformance.toml")),
+const DECLARED: [(&str, &str, &str); 4] = [
+    ("candle", "crates/funcify-candle/conformance.toml", include_str!("../../funcify-candle/conformance.toml")),
     (
         "burn-flex",
         "crates/funcify-burn/conformance/flex.toml",
-        include_str!("../../crates/funcify-burn/conformance/flex.toml"),
+        include_str!("../../funcify-burn/conformance/flex.toml"),
     ),
     (
         "burn-ndarray",
         "crates/funcify-burn/conformance/ndarray.toml",
-        include_str!("../../crates/funcify-burn/conformance/ndarray.toml"),
+        include_str!("../../funcify-burn/conformance/ndarray.toml"),
     ),
     (
         "burn-wgpu",
         "crates/funcify-burn/conformance/wgpu.toml",
-        include_str!("../../crates/funcify-burn/conformance/wgpu.toml"),
+        include_str!("../../funcify-burn/conformance/wgpu.toml"),
     ),
 ];
 
 /// Every linked backend, or those named, as subjects of the suite.
 pub(crate) fn subjects(named: &[String]) -> Result<Vec<Subject>> {
-    let known = backend_names();
-    if let Some(name) = named.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(anyhow!("there is no backend `{name}`; there are {}", known.join(", ")));
+    let names = backend_names();
+    if let Some(name) = named.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(anyhow!("there is no backend `{name}`; there are {}", names.join(", ")));
     }
-    let wanted = known.into_iter().filter(|name| named.is_empty() || named.iter().any(|other| other == name));
-    wanted.map(subject).collect()
+    let selected = names.into_iter().filter(|name| named.is_empty() || named.iter().any(|other| other == name));
+    selected.map(subject).collect()
 }
 
 fn subject(name: &str) -> Result<Subject> {

@@ -1,11 +1,12 @@
-//! Integers that are known when a plan is made: counters, indices, sizes, and what is made of them.
+//! Static integers, which are fixed when a plan is made: counters, indices, sizes, and what is made of them.
 //!
 //! The plan itself has floats and masks alone. What depends on nothing but constants and sizes is evaluated here, by the
 //! reference evaluation of the op, until it becomes a float or a mask, which is a constant of the plan.
 
+use funcify::HostTensor;
 use funcify::dispatch::Declined;
+use funcify::graph::{Node, ValueId};
 use funcify::ops::{EvalContext, Op as GraphOp, OpRules};
-use funcify::{HostTensor, Node, ValueId};
 
 use super::super::view::View;
 use super::{Scope, Value};
@@ -16,14 +17,14 @@ const MOST_ELEMENTS: usize = 1 << 20;
 const MOST_COPIES: usize = 64;
 
 impl Scope<'_, '_> {
-    /// The value of a node, if it has to do with integers and depends on nothing but what is known.
-    pub(super) fn known(&mut self, node: &Node, value: ValueId) -> Result<Option<Value>, Declined> {
+    /// The value of a node, if it has to do with integers and depends on nothing but what is static.
+    pub(super) fn static_value(&mut self, node: &Node, value: ValueId) -> Result<Option<Value>, Declined> {
         let fits = |value: &ValueId| self.planner.takes(self.graph.ty(*value).dtype);
         let is_made = matches!(node.op, GraphOp::Size(_) | GraphOp::Iota(_));
         if (!is_made && node.inputs.iter().chain([&value]).all(fits)) || !node.op.bodies().is_empty() {
             return Ok(None);
         }
-        let inputs: Option<Vec<HostTensor>> = node.inputs.iter().map(|input| self.known_tensor(*input)).collect();
+        let inputs: Option<Vec<HostTensor>> = node.inputs.iter().map(|input| self.static_tensor(*input)).collect();
         let Some(inputs) = inputs else { return Ok(None) };
         let is_small = self.planner.whole_shape(self.graph, value)?.iter().product::<usize>() <= MOST_ELEMENTS;
         if !is_small && !matches!(node.op, GraphOp::Constant(_)) {
@@ -31,27 +32,27 @@ impl Scope<'_, '_> {
         }
         let mut sizes = self.planner.sizes.clone();
         let mut context = EvalContext { at: node.place(), sizes: &mut sizes };
-        // What fails is an error of the program, which is found when it runs.
+        // What fails is an error of the program, which is reported when it runs.
         let results = node.op.eval(&mut context, &inputs, std::slice::from_ref(self.graph.ty(value)));
         let Some(result) = results.ok().and_then(|results| results.into_iter().next()) else { return Ok(None) };
         if fits(&value) {
             let label = self.planner.label(self.graph, value);
             return Ok(Some(Value::Tensor(self.planner.constant(&result, label)?)));
         }
-        Ok(Some(Value::Known(result)))
+        Ok(Some(Value::Static(result)))
     }
 
-    /// A value that is known.
-    pub(in super::super) fn known_tensor(&self, value: ValueId) -> Option<HostTensor> {
+    /// The tensor of a value that is static.
+    pub(in super::super) fn static_tensor(&self, value: ValueId) -> Option<HostTensor> {
         match &self.values[value.index()] {
-            Some(Value::Known(tensor)) => Some(tensor.clone()),
+            Some(Value::Static(tensor)) => Some(tensor.clone()),
             _ => None,
         }
     }
 
-    /// Slices of an axis by indices that are known, which lie in at most so many rows of neighbours.
+    /// Slices of an axis by static indices, which lie in at most so many rows of neighbours.
     pub(super) fn take(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
-        let Some(indices) = self.known_tensor(node.inputs[1]) else {
+        let Some(indices) = self.static_tensor(node.inputs[1]) else {
             return Err(Declined::new("take", "indices that follow from values"));
         };
         let x = self.tensor(node.inputs[0])?;

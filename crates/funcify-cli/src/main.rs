@@ -1,0 +1,57 @@
+//! Programs in funcify's text form on the command line, and what each backend supports: `funcify run`, `print`, `bisect`,
+//! `conformance`, `status`. `cargo xtask` builds and runs it.
+
+mod backends;
+mod bisect;
+mod conformance;
+mod print;
+mod run;
+mod status;
+mod transforms;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "funcify", version, about = "Differentiable control flow for tensor programs")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the conformance suite on every backend and print the table.
+    Conformance(conformance::Arguments),
+    /// Run a program from a file, or a derivative of it, on a backend.
+    Run(run::Arguments),
+    /// Print a program from a file, or a derivative of it, as text.
+    Print(print::Arguments),
+    /// Find the patch of the rewrites that changes what a program gives.
+    Bisect(bisect::Arguments),
+    /// Write STATUS.md: op by backend.
+    Status {
+        /// Only check that the file is current.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Conformance(arguments) => conformance::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments).map(|()| true),
+        Command::Print(arguments) => print::run(&arguments).map(|()| true),
+        Command::Bisect(arguments) => bisect::run(&arguments).map(|()| true),
+        Command::Status { check } => status::run(check),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

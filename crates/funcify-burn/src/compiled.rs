@@ -7,13 +7,12 @@ use std::borrow::Cow;
 #[cfg(any(feature = "flex", feature = "ndarray"))]
 use burn::backend::{BackendTensor, DispatchTensorKind};
 use funcify::DType;
-use funcify::dispatch::{Compiled, Tensors};
+use funcify::dispatch::{Compiled, Outcome};
 use funcify::error::BackendError;
-use funcify_cpu::{Elements, Engine};
+use funcify_cpu::{Called, Elements, Engine};
 
-use crate::data::{elements, from_elements};
+use crate::data::{download, elements, from_elements, upload};
 use crate::device::Burn;
-use crate::dtypes;
 use crate::kinds::Tensor;
 
 /// A loop on Burn's tensors in host memory.
@@ -28,25 +27,31 @@ impl Compiled<Tensor> for Loop {
         &self,
         operands: &[Tensor],
         stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Option<Tensors<Tensor>>, BackendError> {
+    ) -> Result<Outcome<Tensor>, BackendError> {
         let engine = &self.engine;
         let given = operands.iter().enumerate().map(|(index, tensor)| match (engine.reads(index), engine.dtype()) {
-            (false, _) => Ok(Elements::NONE),
-            (true, dtype) if dtypes::of(tensor) == Some(DType::Bool) => {
-                Ok(Elements::of_flags(elements::<bool>(tensor.clone())?.into_iter(), dtype))
+            (None, _) => Ok(Some(Elements::NONE)),
+            (Some(own), dtype) if !own.is_float() => {
+                Ok(Elements::of_host(&download(&self.burn, tensor, own)?, dtype))
             }
-            (true, DType::F64) => Ok(Elements::F64(numbers(tensor)?)),
-            (true, _) => Ok(Elements::F32(numbers(tensor)?)),
+            (Some(_), DType::F64) => Ok(Some(Elements::F64(numbers(tensor)?))),
+            (Some(_), _) => Ok(Some(Elements::F32(numbers(tensor)?))),
         });
-        let given = given.collect::<Result<Vec<Elements<'_>>, BackendError>>()?;
-        let Some(results) = engine.call(&given, stop)? else { return Ok(None) };
+        let Some(given) = given.collect::<Result<Option<Vec<Elements<'_>>>, BackendError>>()? else {
+            return Ok(Outcome::Refused);
+        };
+        let results = match engine.call(&given, stop)? {
+            Called::Done(results) => results,
+            Called::Stopped => return Ok(Outcome::Stopped),
+            Called::Refused => return Ok(Outcome::Refused),
+        };
         let typed = results.into_iter().zip(engine.results());
         let tensors = typed.map(|(elements, (dtype, shape))| match elements {
-            flags if *dtype == DType::Bool => from_elements(&self.burn, flags.flags(), shape),
-            Elements::F32(numbers) => from_elements(&self.burn, numbers.into_owned(), shape),
-            Elements::F64(numbers) => from_elements(&self.burn, numbers.into_owned(), shape),
+            others if !dtype.is_float() => Ok(upload(&self.burn, &others.into_host(*dtype, shape)?)),
+            Elements::F32(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),
+            Elements::F64(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),
         });
-        Ok(Some(tensors.collect()))
+        tensors.collect::<Result<_, _>>().map(Outcome::Done)
     }
 }
 

@@ -8,11 +8,11 @@ use funcify::dispatch::{
 };
 use funcify::error::BackendError;
 use funcify::ops::Op;
-use funcify::{DType, HostTensor, Storage};
+use funcify::{DType, HostTensor};
 use funcify_cpu::{Division, Engine};
 
 use crate::compiled::Loop;
-use crate::device::{Candle, MAX_RANK, elements, rank_reason, stored};
+use crate::device::{Candle, MAX_RANK, download, rank_reason, stored, upload};
 use crate::differentiable::{Differentiable, DifferentiableOptions, is_tracked};
 use crate::errors::{kernel as without_backtrace, plain};
 
@@ -30,40 +30,11 @@ impl Backend for Candle {
     }
 
     fn upload(&self, tensor: &HostTensor) -> Result<Tensor, BackendError> {
-        let shape = tensor.shape();
-        if shape.len() > MAX_RANK {
-            return Err(rank_reason().into());
-        }
-        let device = self.device();
-        let uploaded = match tensor.storage() {
-            Storage::Bool(elements) => {
-                Tensor::from_vec(elements.iter().map(|e| u8::from(*e)).collect::<Vec<_>>(), shape, device)
-            }
-            Storage::U8(elements) => Tensor::from_slice(elements, shape, device),
-            Storage::U32(elements) => Tensor::from_slice(elements, shape, device),
-            Storage::I32(elements) => Tensor::from_slice(elements, shape, device),
-            Storage::I64(elements) => Tensor::from_slice(elements, shape, device),
-            Storage::F16(elements) => Tensor::from_slice(elements, shape, device),
-            Storage::BF16(elements) => Tensor::from_slice(elements, shape, device),
-            Storage::F32(elements) => Tensor::from_slice(elements, shape, device),
-            Storage::F64(elements) => Tensor::from_slice(elements, shape, device),
-        };
-        Ok(uploaded.map_err(plain)?)
+        upload(tensor, self.device())
     }
 
     fn download(&self, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
-        let storage = match dtype {
-            DType::Bool => Storage::Bool(elements::<u8>(tensor)?.into_iter().map(|e| e != 0).collect()),
-            DType::U8 => Storage::U8(elements(tensor)?),
-            DType::U32 => Storage::U32(elements(tensor)?),
-            DType::I32 => Storage::I32(elements(tensor)?),
-            DType::I64 => Storage::I64(elements(tensor)?),
-            DType::F16 => Storage::F16(elements(tensor)?),
-            DType::BF16 => Storage::BF16(elements(tensor)?),
-            DType::F32 => Storage::F32(elements(tensor)?),
-            DType::F64 => Storage::F64(elements(tensor)?),
-        };
-        HostTensor::new(tensor.dims(), storage).ok_or_else(|| "Candle gave another number of elements".into())
+        download(tensor, dtype)
     }
 
     fn shape(&self, tensor: &Tensor) -> Vec<usize> {

@@ -6,11 +6,11 @@ use std::borrow::Cow;
 
 use candle_core::{Device, Storage, StorageRef, Tensor, WithDType};
 use funcify::DType;
-use funcify::dispatch::{Compiled, Tensors};
+use funcify::dispatch::{Compiled, Outcome};
 use funcify::error::BackendError;
-use funcify_cpu::{Elements, Engine};
+use funcify_cpu::{Called, Elements, Engine};
 
-use crate::device::{elements, stored};
+use crate::device::{download, upload};
 use crate::errors::plain;
 
 /// A loop on Candle's tensors in host memory.
@@ -22,10 +22,10 @@ impl Compiled<Tensor> for Loop {
         &self,
         operands: &[Tensor],
         stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Option<Tensors<Tensor>>, BackendError> {
+    ) -> Result<Outcome<Tensor>, BackendError> {
         let Loop(engine) = self;
         let in_order = operands.iter().enumerate().map(|(index, tensor)| match engine.reads(index) {
-            true if tensor.dtype() == stored(engine.dtype()) => Ok(Some(tensor.contiguous().map_err(plain)?)),
+            Some(own) if own.is_float() => Ok(Some(tensor.contiguous().map_err(plain)?)),
             _ => Ok(None),
         });
         let in_order = in_order.collect::<Result<Vec<Option<Tensor>>, BackendError>>()?;
@@ -41,7 +41,6 @@ impl Compiled<Tensor> for Loop {
         let mut given = Vec::with_capacity(operands.len());
         for (index, tensor) in operands.iter().enumerate() {
             given.push(match &in_order[index] {
-                _ if !engine.reads(index) => Elements::NONE,
                 Some(tensor) => {
                     let memory = storages.next().and_then(|own| held.iter().find(|(storage, _)| storage == own));
                     let (_, storage) = memory.ok_or("a tensor without memory")?;
@@ -50,12 +49,22 @@ impl Compiled<Tensor> for Loop {
                         _ => Elements::F32(Cow::Borrowed(slice(storage, tensor)?)),
                     }
                 }
-                None => flags(tensor, engine.dtype())?,
+                None => match engine.reads(index) {
+                    Some(own) => match Elements::of_host(&download(tensor, own)?, engine.dtype()) {
+                        Some(numbers) => numbers,
+                        None => return Ok(Outcome::Refused),
+                    },
+                    None => Elements::NONE,
+                },
             });
         }
-        let Some(results) = engine.call(&given, stop)? else { return Ok(None) };
+        let results = match engine.call(&given, stop)? {
+            Called::Done(results) => results,
+            Called::Stopped => return Ok(Outcome::Stopped),
+            Called::Refused => return Ok(Outcome::Refused),
+        };
         let typed = results.into_iter().zip(engine.results());
-        typed.map(|(elements, (dtype, shape))| tensor(elements, *dtype, shape)).collect::<Result<_, _>>().map(Some)
+        typed.map(|(elements, (dtype, shape))| tensor(elements, *dtype, shape)).collect::<Result<_, _>>().map(Outcome::Done)
     }
 }
 
@@ -73,17 +82,9 @@ fn slice<'s, E: WithDType>(storage: &'s Storage, tensor: &Tensor) -> Result<&'s 
     }
 }
 
-/// Booleans as numbers, 1 and 0.
-fn flags(tensor: &Tensor, dtype: DType) -> Result<Elements<'static>, BackendError> {
-    Ok(Elements::of_flags(elements::<u8>(tensor)?.into_iter().map(|flag| flag != 0), dtype))
-}
-
 fn tensor(elements: Elements<'static>, dtype: DType, shape: &[usize]) -> Result<Tensor, BackendError> {
     let tensor = match elements {
-        flags if dtype == DType::Bool => {
-            let bytes: Vec<u8> = flags.flags().into_iter().map(u8::from).collect();
-            Tensor::from_vec(bytes, shape, &Device::Cpu)
-        }
+        others if !dtype.is_float() => return upload(&others.into_host(dtype, shape)?, &Device::Cpu),
         Elements::F32(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
         Elements::F64(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
     };

@@ -1,9 +1,9 @@
 //! A Candle device, and how its tensors are made and read.
 
 use candle_core::{DType as CandleDType, Device, Tensor, WithDType};
-use funcify::DType;
 use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
+use funcify::{DType, HostTensor, Storage};
 
 use crate::errors::plain;
 
@@ -68,6 +68,44 @@ pub(crate) fn output_shape<O>(call: &KernelCall<'_, Candle, O>) -> Result<Vec<us
 /// Why Candle cannot hold a rank.
 pub(crate) fn rank_reason() -> String {
     format!("Candle's strided kernels hold at most {MAX_RANK} axes")
+}
+
+/// A tensor on a device with the elements of a host tensor.
+pub(crate) fn upload(tensor: &HostTensor, device: &Device) -> Result<Tensor, BackendError> {
+    let shape = tensor.shape();
+    if shape.len() > MAX_RANK {
+        return Err(rank_reason().into());
+    }
+    let uploaded = match tensor.storage() {
+        Storage::Bool(elements) => {
+            Tensor::from_vec(elements.iter().map(|e| u8::from(*e)).collect::<Vec<_>>(), shape, device)
+        }
+        Storage::U8(elements) => Tensor::from_slice(elements, shape, device),
+        Storage::U32(elements) => Tensor::from_slice(elements, shape, device),
+        Storage::I32(elements) => Tensor::from_slice(elements, shape, device),
+        Storage::I64(elements) => Tensor::from_slice(elements, shape, device),
+        Storage::F16(elements) => Tensor::from_slice(elements, shape, device),
+        Storage::BF16(elements) => Tensor::from_slice(elements, shape, device),
+        Storage::F32(elements) => Tensor::from_slice(elements, shape, device),
+        Storage::F64(elements) => Tensor::from_slice(elements, shape, device),
+    };
+    Ok(uploaded.map_err(plain)?)
+}
+
+/// The elements of a tensor whose dtype is `dtype`, which Candle may store as another.
+pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
+    let storage = match dtype {
+        DType::Bool => Storage::Bool(elements::<u8>(tensor)?.into_iter().map(|e| e != 0).collect()),
+        DType::U8 => Storage::U8(elements(tensor)?),
+        DType::U32 => Storage::U32(elements(tensor)?),
+        DType::I32 => Storage::I32(elements(tensor)?),
+        DType::I64 => Storage::I64(elements(tensor)?),
+        DType::F16 => Storage::F16(elements(tensor)?),
+        DType::BF16 => Storage::BF16(elements(tensor)?),
+        DType::F32 => Storage::F32(elements(tensor)?),
+        DType::F64 => Storage::F64(elements(tensor)?),
+    };
+    HostTensor::new(tensor.dims(), storage).ok_or_else(|| "Candle gave another number of elements".into())
 }
 
 /// The elements of a tensor, row-major.

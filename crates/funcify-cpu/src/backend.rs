@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use funcify::dispatch::{Backend, Compiled, Compiles, Declined, Kernel, Part, Reference, StackType, Tensors, Whole};
+use funcify::dispatch::{Backend, Compiled, Compiles, Declined, Kernel, Outcome, Part, Reference, StackType, Tensors, Whole};
 use funcify::error::BackendError;
 use funcify::ops::{EvalContext, OpRules, Scan};
-use funcify::{DType, HostTensor, Scalar, funcify};
+use funcify::{DType, HostTensor, funcify};
 
-use crate::engine::{Elements, Engine};
+use crate::engine::{Called, Elements, Engine};
 use crate::planner::Division;
 
 /// The processor, without a tensor library. What is not compiled as a whole runs op for op by the reference evaluation.
@@ -98,32 +98,29 @@ impl Compiled<Arc<HostTensor>> for OnHost {
         &self,
         operands: &[Arc<HostTensor>],
         stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Option<Tensors<Arc<HostTensor>>>, BackendError> {
+    ) -> Result<Outcome<Arc<HostTensor>>, BackendError> {
         let OnHost(engine) = self;
         let elements = operands.iter().enumerate().map(|(index, tensor)| match engine.reads(index) {
-            true => elements(tensor, engine.dtype()),
-            false => Elements::NONE,
+            Some(_) => elements(tensor, engine.dtype()),
+            None => Some(Elements::NONE),
         });
-        let elements: Vec<Elements<'_>> = elements.collect();
-        let Some(results) = engine.call(&elements, stop)? else { return Ok(None) };
+        let Some(elements) = elements.collect::<Option<Vec<Elements<'_>>>>() else { return Ok(Outcome::Refused) };
+        let results = match engine.call(&elements, stop)? {
+            Called::Done(results) => results,
+            Called::Stopped => return Ok(Outcome::Stopped),
+            Called::Refused => return Ok(Outcome::Refused),
+        };
         let typed = results.into_iter().zip(engine.results());
-        let tensors = typed.map(|(elements, (dtype, shape))| {
-            let tensor = match elements {
-                Elements::F32(elements) => HostTensor::from_vec(elements.into_owned(), shape.clone()),
-                Elements::F64(elements) => HostTensor::from_vec(elements.into_owned(), shape.clone()),
-            };
-            let tensor = tensor.ok_or("a result of another size")?;
-            Ok(Arc::new(if tensor.dtype() == *dtype { tensor } else { tensor.cast(*dtype) }))
-        });
-        tensors.collect::<Result<_, _>>().map(Some)
+        let tensors = typed.map(|(elements, (dtype, shape))| elements.into_host(*dtype, shape).map(Arc::new));
+        tensors.collect::<Result<_, _>>().map(Outcome::Done)
     }
 }
 
-/// The elements of a tensor: where they are, if they are of that float type, else as numbers of it.
-fn elements(tensor: &HostTensor, dtype: DType) -> Elements<'_> {
+/// The elements of a tensor: where they are, if they are of that float type, else as numbers of it, if it holds them.
+fn elements(tensor: &HostTensor, dtype: DType) -> Option<Elements<'_>> {
     match dtype {
         DType::F64 => tensor.as_slice().map(|numbers| Elements::F64(Cow::Borrowed(numbers))),
         _ => tensor.as_slice().map(|numbers| Elements::F32(Cow::Borrowed(numbers))),
     }
-    .unwrap_or_else(|| Elements::of_numbers(tensor.scalars().map(|number: Scalar| number.as_f64()), dtype))
+    .or_else(|| Elements::of_host(tensor, dtype))
 }

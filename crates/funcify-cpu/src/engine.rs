@@ -6,15 +6,16 @@ use std::sync::{Mutex, PoisonError};
 
 use funcify::dispatch::{Declined, Whole};
 use funcify::error::BackendError;
-use funcify::{DType, HostTensor};
+use funcify::{DType, HostTensor, Scalar};
 
 use crate::machine::Machine;
-use crate::planner::{Division, GraphPlan, plan_graph};
+use crate::planner::{Division, GraphPlan, greatest_integer, plan_graph};
 use crate::run::{Element, Executor};
 
 /// A program or a loop, compiled for the sizes of one call. It may be called by several threads at once.
 ///
-/// All floats have one element type, [`dtype`](Engine::dtype), and booleans are numbers of it, 1 and 0.
+/// All floats have one element type, [`dtype`](Engine::dtype). Booleans are numbers of it, 1 and 0, and so are integers, which
+/// it holds exactly.
 pub struct Engine {
     plan: GraphPlan,
     executors: AnyExecutors,
@@ -41,20 +42,34 @@ impl Elements<'static> {
         }
     }
 
-    /// Booleans, for an engine of that type.
-    pub fn of_flags(flags: impl Iterator<Item = bool>, dtype: DType) -> Self {
-        Elements::of_numbers(flags.map(f64::from), dtype)
+    /// Those of a tensor of any type, for an engine of that type; if its elements hold them: not all integers.
+    pub fn of_host(tensor: &HostTensor, dtype: DType) -> Option<Self> {
+        // Half of them, so that something can be added.
+        let greatest = greatest_integer(dtype) / 2;
+        let is_held = |scalar: Scalar| (-greatest..=greatest).contains(&scalar.as_i64());
+        let are_held = !tensor.dtype().is_int() || tensor.scalars().all(is_held);
+        are_held.then(|| Elements::of_numbers(tensor.scalars().map(Scalar::as_f64), dtype))
+    }
+
+    /// A tensor of that type.
+    pub fn into_host(self, dtype: DType, shape: &[usize]) -> Result<HostTensor, BackendError> {
+        let tensor = match self {
+            Elements::F32(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
+            Elements::F64(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
+        };
+        let tensor = tensor.ok_or("a result of another size")?;
+        Ok(if tensor.dtype() == dtype { tensor } else { tensor.cast(dtype) })
     }
 }
 
-impl Elements<'_> {
-    /// Numbers as booleans: what is not 0 is true.
-    pub fn flags(&self) -> Vec<bool> {
-        match self {
-            Elements::F32(numbers) => numbers.iter().map(|number| *number != 0.0).collect(),
-            Elements::F64(numbers) => numbers.iter().map(|number| *number != 0.0).collect(),
-        }
-    }
+/// What came of a call.
+pub enum Called {
+    /// The results.
+    Done(Vec<Elements<'static>>),
+    /// It ended early, because `stop` said true.
+    Stopped,
+    /// The results would not be those of the graph: a loop without a bound ran too often for its integers.
+    Refused,
 }
 
 /// What a plan of either element type is run with.
@@ -107,7 +122,7 @@ impl Number for f64 {
 impl Engine {
     /// Compiles a program, or a loop of one; or says which op stands in the way.
     pub fn compile(whole: Whole<'_>, division: Division) -> Result<Self, Declined> {
-        let plan = plan_graph(whole.graph, whole.sizes, division)?;
+        let plan = plan_graph(whole.graph, whole.sizes, division, whole.may_refuse)?;
         let bytes = plan.plan.scratch_elements() as u64 * plan.dtype.size() as u64;
         if bytes > whole.memory_budget {
             return Err(Declined::new("scan", format!("{bytes} bytes between steps, beyond the memory budget")));
@@ -124,8 +139,8 @@ impl Engine {
         self.plan.dtype
     }
 
-    /// Whether an operand is read. For one that is not, [`Elements::NONE`] is enough.
-    pub fn reads(&self, operand: usize) -> bool {
+    /// The element type of an operand, if it is read. For one that is not, [`Elements::NONE`] is enough.
+    pub fn reads(&self, operand: usize) -> Option<DType> {
         self.plan.reads[operand]
     }
 
@@ -134,12 +149,12 @@ impl Engine {
         &self.plan.results
     }
 
-    /// Runs it. `None` if `stop`, which it asks between steps every so often, said true.
+    /// Runs it. It asks `stop` between steps, every so often.
     pub fn call(
         &self,
         operands: &[Elements<'_>],
         stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Option<Vec<Elements<'static>>>, BackendError> {
+    ) -> Result<Called, BackendError> {
         match &self.executors {
             AnyExecutors::F32(executors) => executors.call(&self.plan, operands, stop),
             AnyExecutors::F64(executors) => executors.call(&self.plan, operands, stop),
@@ -158,7 +173,7 @@ impl<T: Number> Executors<T> {
         plan: &GraphPlan,
         operands: &[Elements<'_>],
         stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Option<Vec<Elements<'static>>>, BackendError> {
+    ) -> Result<Called, BackendError> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut executor = match free {
             Some(executor) => executor,
@@ -167,10 +182,16 @@ impl<T: Number> Executors<T> {
         let inputs: Vec<&[T]> = operands.iter().map(T::slice).chain(self.constants.iter().map(Vec::as_slice)).collect();
         let len = |shape: &[usize]| shape.iter().product();
         let mut results: Vec<Vec<T>> = plan.results.iter().map(|(_, shape)| vec![T::default(); len(shape)]).collect();
+        let mut refusal = vec![T::default(); usize::from(plan.refuses)];
         let mut outputs: Vec<&mut [T]> = results.iter_mut().map(Vec::as_mut_slice).collect();
+        outputs.extend(refusal.chunks_mut(1));
         let is_done = executor.call_until(&inputs, &mut outputs, stop)?;
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(executor);
-        Ok(is_done.then(|| results.into_iter().map(T::wrapped).collect()))
+        Ok(match (is_done, refusal.first()) {
+            (false, _) => Called::Stopped,
+            (true, Some(refusal)) if *refusal != T::default() => Called::Refused,
+            (true, _) => Called::Done(results.into_iter().map(T::wrapped).collect()),
+        })
     }
 }
 

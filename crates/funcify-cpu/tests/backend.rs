@@ -3,14 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Whole};
 use funcify::types::{Sizes, Symbol};
 use funcify::{
-    Cancellation, CheckpointPolicy, Error, Graph, HostTensor, Recurrence, ScanOptions, Value, cond, scan, scan_until,
-    scan_with, while_loop, while_loop_bounded,
+    Cancellation, CheckpointPolicy, DType, Error, Graph, HostTensor, Recurrence, ScanOptions, Value, cond, constant,
+    fori_loop, iota, scan, scan_until, scan_until_with, scan_with, select, size, stack, while_loop, while_loop_bounded,
 };
 use funcify_cpu::plan::{Instruction, Node, Op};
-use funcify_cpu::{Cpu, Division, plan_graph};
+use funcify_cpu::{Called, Cpu, Division, Elements, Engine, plan_graph};
 
 /// `h <- tanh(x W + h U + b)` over T rows of B by H, and the gradients of a loss.
 fn network() -> Graph {
@@ -65,7 +65,7 @@ fn weight_gradients_are_summed_in_strips() {
     let mut sizes = Sizes::new();
     sizes.set(&Symbol::new("T"), 301);
     sizes.set(&Symbol::new("B"), 4);
-    let plan = plan_graph(&graph, &sizes, Division::Worthwhile).unwrap().plan;
+    let plan = plan_graph(&graph, &sizes, Division::Worthwhile, false).unwrap().plan;
     let blocks = |node: &Node| match node {
         Node::Do(Instruction { op: Op::Sink { blocks, .. }, .. }) => Some(*blocks),
         _ => None,
@@ -100,6 +100,111 @@ fn compiled(graph: &Graph, inputs: &[HostTensor]) {
         let report = function.report();
         assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
         assert_eq!(report.instructions, 1, "{report}");
+    }
+}
+
+/// Counters, what is computed of them, and which of them was best: integers that floats hold exactly.
+#[test]
+fn integers_are_numbers_of_the_plan() {
+    let float = |i: Value| i.cast(DType::F32);
+    let x = numbers(&[5], 7);
+    let programs = [
+        Graph::build("powers", |g| fori_loop(0, 9, g.input("x", "f32[5]"), |i, y| y * 0.5 + float(i) * y)),
+        // The steps are counted beside the loop, and the counters are a trace.
+        Graph::build("counted", |g| {
+            let step = |(i, y): (Value, Value), x: Value| {
+                let is_third = (i % 3).eq(0);
+                ((i + 1, select(is_third, y + x, y * 0.5)), (i, i / 3 - 2, -i))
+            };
+            scan((constant(4i64), constant(0f32)), g.input("x", "f32[5]"), step)
+        }),
+        Graph::build("best", |g| {
+            let step = |(i, best, at): (Value, Value, Value), x: Value| {
+                let is_better = x.gt(best);
+                ((i + 1, select(is_better, x, best), select(is_better, i, at)), ())
+            };
+            let start = (constant(0i64), constant(f32::NEG_INFINITY), constant(-1i64));
+            scan(start, g.input("x", "f32[5]"), step).0
+        }),
+        // The zero of an integer has no sign, and a reciprocal sees it.
+        Graph::build("zeros", |g| {
+            let step = |i: Value, x: Value| (i + 1, x.abs().copysign(float(i * -3)) + float(-(i * 0)).recip().minimum(2.0));
+            scan(constant(0i32), g.input("x", "f32[5]"), step).1
+        }),
+        Graph::build("until", |g| {
+            let start = (constant(0i64), g.input("x", "f32[5]"));
+            while_loop_bounded(40, start, |(i, x)| x.sum(0).abs().lt(8.0) & i.lt(30), |(i, x)| (i + 2, x * 1.25 + float(i)))
+        }),
+        Graph::build("branches", |g| {
+            let x = g.input("x", "f32[5]");
+            scan(constant(0i64), x, |i, x| {
+                let next = cond(x.gt(0.0), || i + 2, || i - 1);
+                (next, float(next) * x)
+            })
+        }),
+    ];
+    for graph in programs {
+        compiled(&graph.unwrap(), std::slice::from_ref(&x));
+    }
+}
+
+/// Rows of a table by positions that the loop computes, clamped into the table; the first of the greatest, and of what is no number.
+#[test]
+fn positions_are_computed_and_taken() {
+    let table = numbers(&[6, 4], 12);
+    let decode = Graph::build("decode", |g| {
+        let table = g.input("table", "f32[6,4]");
+        let step = |(token, state): (Value, Value), t: Value| {
+            let next = (state * 0.5 + table.take(0, token) + t).tanh();
+            let token = next.matmul(table.t()).argmax(0);
+            ((token, next), (token, next.dynamic_index(0, token - 2)))
+        };
+        let start = (constant(3i64), iota(4, DType::F32) * 0.1);
+        scan(start, iota(9, DType::F32) * 0.3, step)
+    });
+    let windows = Graph::build("windows", |g| {
+        let table = g.input("table", "f32[6,4]");
+        let step = |total: Value, i: Value| {
+            let (rows, columns) = (table.dynamic_slice(0, i * 3 - 4, 2), table.dynamic_slice(1, i - 1, 3));
+            let position = (i - 2) * 2;
+            let each = stack(&[position, i, i + 9, i, -i, i], 0);
+            let (several, gathered) = (table.take(1, stack(&[position, i], 0)), table.gather(1, each.unsqueeze(1)));
+            let next = total + rows.sum(..) + columns.square().sum(..);
+            (next, (rows, columns, several, gathered, table.argmax(1), table.argmax(0)))
+        };
+        scan(table.sum(..), iota(5, DType::I64), step)
+    });
+    let nans = Graph::build("nans", |g| {
+        let table = g.input("table", "f32[6,4]");
+        scan(constant(0f32), iota(4, DType::F32), |x, t| {
+            let with_nans = select(table.gt(t * 0.2 - 0.1), f64::NAN, table);
+            (x + t, (with_nans.argmax(1), with_nans.argmax(0), (table * 0.0).argmax(0)))
+        })
+    });
+    for graph in [decode, windows, nans] {
+        compiled(&graph.unwrap(), std::slice::from_ref(&table));
+    }
+}
+
+/// Integers that a plan cannot hold are left to the reference evaluation: they would be rounded, or not wrap.
+#[test]
+fn integers_beyond_the_floats_are_not_compiled() {
+    let doubled = |dtype: DType| {
+        Graph::build("doubled", |g| {
+            let one = constant(HostTensor::scalar(1i64).cast(dtype));
+            scan(one, g.input("x", "f32[40]"), |i, x| (i * 2, x + i.cast(DType::F32))).1
+        })
+    };
+    let far = Graph::build("far", |g| {
+        let start = constant(16_777_200i64);
+        scan(start, g.input("x", "f32[40]"), |i, x| (i + 1, x + (i % 2).cast(DType::F32))).1
+    });
+    for graph in [doubled(DType::I64), doubled(DType::I32), doubled(DType::U8), far] {
+        let (graph, x) = (graph.unwrap(), numbers(&[40], 3));
+        let function = Function::compile(&graph, &Cpu::default()).unwrap();
+        let expected = funcify::evaluate(&graph, std::slice::from_ref(&x)).unwrap();
+        assert_eq!(function.call_host(&[x]).unwrap(), expected);
+        assert!(function.report().loops.iter().all(|each| each.strategy == LoopStrategy::Native), "{graph}");
     }
 }
 
@@ -231,7 +336,7 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
     let mut sizes = Sizes::new();
     sizes.set(&Symbol::new("T"), 10);
     for program in programs {
-        let plan = plan_graph(&program, &sizes, Division::Always).unwrap().plan;
+        let plan = plan_graph(&program, &sizes, Division::Always, false).unwrap().plan;
         assert_eq!(plan.stages.iter().map(|stage| stage.parts.len()).max(), Some(2), "{program}");
         let found = Function::compile(&program, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap();
         for (found, expected) in found.iter().zip(&expected) {
@@ -261,7 +366,7 @@ fn totals_that_start_from_one_number_are_divided() {
     let (graph, inputs) = (graph.unwrap(), [numbers(&[10, 6], 1)]);
     let mut sizes = Sizes::new();
     sizes.set(&Symbol::new("T"), 10);
-    let plan = plan_graph(&graph, &sizes, Division::Always).unwrap().plan;
+    let plan = plan_graph(&graph, &sizes, Division::Always, false).unwrap().plan;
     assert_eq!(plan.stages.iter().map(|stage| stage.parts.len()).max(), Some(2), "{graph}");
     let expected = funcify::evaluate(&graph, &inputs).unwrap()[0].get(0).as_f64();
     let found = Function::compile(&graph, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap()[0].get(0).as_f64();
@@ -270,16 +375,16 @@ fn totals_that_start_from_one_number_are_divided() {
 
 #[test]
 fn a_loop_that_is_not_compiled_says_which_op_stands_in_the_way() {
-    let graph = Graph::build("early", |g| {
-        let xs = g.input("xs", "f32[T]");
-        scan_until(g.input("start", "f32[]"), xs, |sum, x| (sum + x, sum + x, (sum + x).gt(2.0))).0
+    let graph = Graph::build("medians", |g| {
+        let xs = g.input("xs", "f32[T,3]");
+        scan(g.input("start", "f32[]"), xs, |sum, x| (sum + x.sort(0, false).0.index(0, 1), ())).0
     });
     let function = Function::compile(&graph.unwrap(), &Cpu::default()).unwrap();
-    let sum = function.call_host(&[[1f32, 1.5, 9.0].into(), HostTensor::scalar(0f32)]).unwrap();
-    assert_eq!(sum, [HostTensor::scalar(2.5f32)]);
+    let sum = function.call_host(&[[[1f32, 1.5, 9.0], [2.0, 3.0, 1.0]].into(), HostTensor::scalar(0f32)]).unwrap();
+    assert_eq!(sum, [HostTensor::scalar(3.5f32)]);
     let report = function.report();
     assert_eq!(report.loops[0].strategy, LoopStrategy::Native);
-    assert!(report.to_string().contains("not compiled: `scan`: it ends early"), "{report}");
+    assert!(report.to_string().contains("not compiled: `sort`"), "{report}");
 }
 
 #[test]
@@ -387,6 +492,97 @@ fn a_loop_whose_steps_follow_from_values_is_compiled_when_it_runs() {
     assert_eq!(events[2..3], [compiled], "{events:?}");
     assert_eq!(events[4..7], [compiled; 3], "{events:?}");
     assert!(events[1] > compiled && events[7] > events[1], "{events:?}");
+}
+
+/// Its traces have the rows of the steps that ran, up and down, with given rows before them; and what uses their number has it.
+#[test]
+fn a_loop_that_ends_early_is_compiled_when_it_runs() {
+    for (reverse, limit) in [(false, 100), (true, 100), (false, 3), (true, 3)] {
+        let graph = Graph::build("early", |g| {
+            let [n, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
+            let options = if reverse { ScanOptions::new().reverse() } else { ScanOptions::new() };
+            let step = |(ran, state): (Value, Value), t: Value| {
+                let next = (state * 0.9 + t * 0.01).tanh();
+                ((ran + 1, next), (next, state.sum(0)), (ran + 1).ge(n))
+            };
+            let times = iota(limit, DType::F32);
+            let ((ran, last), (states, sums)) = scan_until_with(options, (constant(0i64), x), times, step);
+            (ran, last, states, sums, size(sums.dim(0), DType::I64) * 2)
+        });
+        let x = numbers(&[3], 8);
+        let events = events(&graph.unwrap(), &x, &[5, 1, 100, 30, 100, 5]);
+        let is_worth_it = limit > 64;
+        assert_eq!(events[0] == events[1], is_worth_it, "{events:?}");
+        assert_eq!(events[1..], [events[1]; 5], "{events:?}");
+    }
+    let fibonacci = Graph::build("fibonacci", |g| {
+        let [n, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
+        let mut loop_ = Recurrence::new();
+        loop_.steps(80);
+        let state = loop_.mit_sot(stack(&[x, x * 0.5], 0), [-2, -1]);
+        let done = loop_.run(|body| {
+            let [before, last] = body.read(&state);
+            let next = before * 0.5 + last * 0.7;
+            body.write(&state, next);
+            body.until(next.square().sum(0).lt(1.0 / n.cast(DType::F32)));
+        });
+        (done.trace(&state), done.trace_with_init(&state), done.steps())
+    });
+    let events = events(&fibonacci.unwrap(), &numbers(&[3], 9), &[10, 1000, 1]);
+    assert_eq!(events, [events[0]; 3]);
+}
+
+/// Integers that are given are held as floats where these hold them; else the loop runs step by step.
+#[test]
+fn loops_take_integers_that_floats_hold() {
+    let masked = Graph::build("masked", |g| {
+        let [length, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
+        let step = |state: Value, t: Value| {
+            let next = (state * 0.9 + 0.1).tanh();
+            (select(t.lt(length), next, state), (t - length) % 7)
+        };
+        scan(x, iota(100, DType::I64), step)
+    });
+    let below = events(&masked.unwrap(), &numbers(&[3], 10), &[40, -40, 8_000_000, 9_000_000]);
+    assert_eq!(below[..3], [below[0]; 3]);
+    assert!(below[3] > below[0], "{below:?}");
+    let counted = Graph::build("counted", |g| {
+        let [start, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
+        let holds = |(_, x): (Value, Value)| x.square().sum(0).gt(0.01);
+        while_loop((start, x), holds, |(i, x)| (i + 2, x * 0.8))
+    });
+    let events = events(&counted.unwrap(), &numbers(&[3], 11), &[0, -7, 9_000_000]);
+    assert_eq!(events[0], events[1]);
+    assert!(events[2] > events[0], "{events:?}");
+}
+
+/// A loop without a bound that counts further than the plan can is stopped, and its results are refused.
+#[test]
+fn endless_counting_is_refused() {
+    let graph = Graph::build("endless", |g| {
+        let start = (constant(0i64), g.input("x", "f32[]"));
+        while_loop(start, |(_, x)| x.is_finite(), |(i, x)| (i + 1, x * 0.5))
+    });
+    let (graph, sizes) = (graph.unwrap(), Sizes::new());
+    let whole = |may_refuse| Whole { graph: &graph, sizes: &sizes, is_program: false, memory_budget: 1 << 20, may_refuse };
+    assert!(Engine::compile(whole(false), Division::Worthwhile).is_err());
+    let engine = Engine::compile(whole(true), Division::Worthwhile).unwrap();
+    for (x, is_refused) in [(1f64, true), (f64::INFINITY, false)] {
+        let called = engine.call(&[Elements::of_numbers([x].into_iter(), DType::F32)], &|| false).unwrap();
+        assert_eq!(matches!(called, Called::Refused), is_refused);
+    }
+}
+
+/// Beside the result there is nothing to compute in a loop whose trace nobody uses: it belongs to the program.
+#[test]
+fn a_search_is_one_program() {
+    let graph = Graph::build("search", |g| {
+        let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[T]"));
+        scan_until(start, xs, |sum, x| (sum + x, (), (sum + x).gt(2.0))).0
+    });
+    for xs in [[1f32, 1.5, 9.0], [1.0, 0.5, 0.1], [3.0, 1.0, 1.0]] {
+        compiled(graph.as_ref().unwrap(), &[HostTensor::scalar(0f32), xs.into()]);
+    }
 }
 
 /// So is the loop that goes back over it, whose steps and sequences have a size that the first one gives.

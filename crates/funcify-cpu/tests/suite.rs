@@ -34,7 +34,7 @@ fn passes(cpu: Cpu) {
 /// No plan is refused by its check: that would be a fault of the planner. `FUNCIFY_SHOW=1` shows what is declined.
 #[test]
 fn what_is_declined_has_a_reason() {
-    let (mut compiled, mut declined) = (0, BTreeMap::<String, usize>::new());
+    let (mut compiled, mut declined) = (0, BTreeMap::<String, Vec<String>>::new());
     for case in all_cases().unwrap() {
         let options = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
         let Ok(function) = Function::compile_with(&case.graph, &Cpu::default(), options) else { continue };
@@ -44,17 +44,20 @@ fn what_is_declined_has_a_reason() {
         for each in function.report().loops {
             match each.declined {
                 None if each.strategy == LoopStrategy::Compiled => compiled += 1,
-                None => *declined.entry(format!("{}, not asked", each.op)).or_default() += 1,
-                Some(why) => *declined.entry(why.to_string()).or_default() += 1,
+                None => declined.entry(format!("{}, not asked", each.op)).or_default().push(case.name.clone()),
+                Some(why) => declined.entry(format!("{}: {why}", each.op)).or_default().push(case.name.clone()),
             }
         }
     }
     let faults: Vec<_> = declined.keys().filter(|why| why.contains("a fault of the planner")).collect();
     if std::env::var_os("FUNCIFY_SHOW").is_some() {
         let mut sorted: Vec<_> = declined.iter().collect();
-        sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        sorted.sort_by_key(|(_, cases)| std::cmp::Reverse(cases.len()));
         println!("{compiled} loops compiled");
-        sorted.iter().for_each(|(why, count)| println!("{count:6} {why}"));
+        for (why, cases) in sorted {
+            let shown: Vec<&str> = cases.iter().step_by(cases.len().div_ceil(16)).map(String::as_str).collect();
+            println!("{:6} {why}: {}", cases.len(), shown.join(", "));
+        }
     }
     assert!(faults.is_empty(), "{faults:#?}");
     assert!(compiled > 0);

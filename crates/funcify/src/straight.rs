@@ -200,7 +200,7 @@ fn run_scan(scan: &Scan, node: &Node, operands: &[Concrete], sizes: &mut Sizes) 
     }
     let mut outputs = Vec::new();
     for ((rows, buffer), written) in buffers.iter().zip(&scan.buffers).zip(&results.buffers) {
-        let returned = scan.wanted_rows(buffer, rows.len(), steps - ran);
+        let returned = scan.returned_rows(buffer, rows.len(), steps - ran);
         let returned = returned.map(|index| row(rows, index)).collect::<Result<Vec<_>>>()?;
         outputs.push(stacked(&at, scan.body.output_type(written.start), returned, sizes)?);
     }

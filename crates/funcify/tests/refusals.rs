@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use funcify::ops::scan::{Buffer, Sequence, Start, Wanted};
+use funcify::ops::scan::{Buffer, Sequence, Start, Returned};
 use funcify::ops::{AssociativeScan, Scan, Switch, While};
 use funcify::{
     DType, Dim, GradOptions, Graph, ScanOptions, Shape, Value, apply, associative_scan, cond, constant, custom_vjp,
@@ -60,7 +60,7 @@ fn bodies_of_loops() {
     applied("loop_body_of_two_results", Scan { body: two, ..loop_() });
     applied("loop_parameter_of_a_sequence", Scan { body: of("f64[]", "f32[]", "f32[]"), ..loop_() });
     applied("loop_parameter_of_a_carry", Scan { body: of("f32[]", "f64[]", "f64[]"), ..loop_() });
-    let buffer = |writes: Vec<usize>| Buffer { start: Start::Full, reads: vec![0], writes, wanted: Wanted::All };
+    let buffer = |writes: Vec<usize>| Buffer { start: Start::Full, reads: vec![0], writes, returned: Returned::All };
     let with_buffer = |row: &'static str, writes: Vec<usize>| Scan {
         body: body(|g| {
             let (x, c) = (g.input("x", row), g.input("c", "f32[]"));
@@ -72,7 +72,7 @@ fn bodies_of_loops() {
     };
     applied("loop_parameter_of_a_buffer", with_buffer("f64[]", vec![0]));
     applied("loop_buffer_without_writes", with_buffer("f32[]", Vec::new()));
-    let given = Buffer { start: Start::Given(2), reads: vec![1], writes: vec![2], wanted: Wanted::All };
+    let given = Buffer { start: Start::Given(2), reads: vec![1], writes: vec![2], returned: Returned::All };
     applied("loop_buffer_of_two_given_rows", Scan { buffers: vec![given], ..with_buffer("f32[]", vec![0]) });
     refused("loop_parameter_of_an_invariant", |g| {
         let (xs, c) = (g.input("xs", "f32[3]"), g.input("c", "f32[]"));

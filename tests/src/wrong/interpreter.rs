@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use funcify::error::{Error, Place, Site};
-use funcify::ops::scan::{Buffer, Scan, Start, Wanted};
+use funcify::ops::scan::{Buffer, Scan, Start, Returned};
 use funcify::ops::{EvalContext, Op, OpRules};
 use funcify::{DType, Graph, HostTensor, Result, Sizes, Storage, TensorType};
 
@@ -118,7 +118,7 @@ impl Interpreter {
         if let Some(symbol) = &scan.until {
             let ran = if self.fault == Fault::RowsNotCut { steps } else { steps - left_out };
             self.sizes.set(symbol, ran);
-            scan.check_wanted(&state.at, ran)?;
+            scan.check_returned(&state.at, ran)?;
         }
         let mut outputs = Vec::new();
         for (index, buffer) in scan.buffers.iter().enumerate() {
@@ -310,10 +310,10 @@ fn initial_rows(scan: &Scan, buffer: &Buffer, steps: usize, given: Option<&HostT
 
 /// The rows that are results (scan-c7).
 fn returned_rows<'a>(scan: &Scan, buffer: &Buffer, rows: &'a [Option<HostTensor>]) -> &'a [Option<HostTensor>] {
-    match buffer.wanted {
-        Wanted::All => rows,
-        Wanted::Last(count) if scan.reverse => &rows[..count.min(rows.len())],
-        Wanted::Last(count) => &rows[rows.len().saturating_sub(count)..],
+    match buffer.returned {
+        Returned::All => rows,
+        Returned::Last(count) if scan.reverse => &rows[..count.min(rows.len())],
+        Returned::Last(count) => &rows[rows.len().saturating_sub(count)..],
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use funcify::ops::scan::{Start, Wanted};
+use funcify::ops::scan::{Start, Returned};
 use funcify::ops::{Op, OpRules, Scan};
 use funcify::{DType, Graph};
 
@@ -46,7 +46,7 @@ fn loop_features(scan: &Scan, add: &mut impl FnMut(&'static str)) {
         if buffer.writes.len() > 1 {
             add("several writes");
         }
-        if matches!(buffer.wanted, Wanted::Last(_)) {
+        if matches!(buffer.returned, Returned::Last(_)) {
             add("last rows");
         }
     }

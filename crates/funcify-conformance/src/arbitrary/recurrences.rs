@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use funcify::ops::Scan;
-use funcify::ops::scan::{Buffer, Sequence, Start, Wanted};
+use funcify::ops::scan::{Buffer, Sequence, Start, Returned};
 use funcify::recurrence::{self, MitMot, State, Step};
 use funcify::{DType, Dim, Graph, Recurrence, Shape, Symbol, TensorType, Value, apply, concat};
 
@@ -413,12 +413,12 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
             Start::Full => rows,
             Start::Empty => ran,
         };
-        let mut wanted = Wanted::All;
+        let mut returned = Returned::All;
         if rows > 0 && maker.choices.one_in(3) {
             maker.count("last_k");
-            wanted = Wanted::Last(1 + maker.choices.below(rows));
+            returned = Returned::Last(1 + maker.choices.below(rows));
         }
-        all.push(Buffer { start, reads, writes, wanted });
+        all.push(Buffer { start, reads, writes, returned });
     }
     maker.count(if reverse { "raw_loop_reverse" } else { "raw_loop" });
     if ends {

@@ -16,29 +16,42 @@ const OF_A_VECTOR: f64 = 0.6;
 /// From how many iterations on it is worth to fill registers.
 const LEAST_TIMES: usize = 4;
 
-/// The instructions of a loop as code for vectors of `width` elements, if it is faster so. `times` are the iterations of the
+/// What a loop does in each iteration, in order.
+pub(crate) enum Step<'p> {
+    Do(&'p Instruction),
+    /// The loop ends here where this element is 0.
+    EndUnless(&'p Operand),
+}
+
+/// The steps of a loop as code for vectors of `width` elements, if it is faster so. `times` are the iterations of the
 /// loops around, and of this one last.
 pub(crate) fn code<T: Float>(
     regions: &[Region],
-    body: &[Instruction],
+    steps: &[Step<'_>],
     times: &[usize],
     width: usize,
 ) -> Option<Code<T>> {
     let (own, level) = (*times.last()?, times.len() - 1);
-    let vectors = |instruction: &Instruction| instruction.rows * instruction.lanes.div_ceil(width);
-    let all: usize = body.iter().map(vectors).sum();
+    let vectors = |step: &Step<'_>| match step {
+        Step::Do(instruction) => instruction.rows * instruction.lanes.div_ceil(width),
+        Step::EndUnless(_) => 1,
+    };
+    let all: usize = steps.iter().map(vectors).sum();
     if own < LEAST_TIMES || all > MOST_WORDS {
         return None;
     }
     let slicer = Slicer { regions, width };
-    let mut lowering = Lowering::new(slicer, level, slicer.places(body, times)?)?;
-    for instruction in body {
-        lowering.instruction(instruction)?;
+    let mut lowering = Lowering::new(slicer, level, slicer.places(steps, times)?)?;
+    for step in steps {
+        match step {
+            Step::Do(instruction) => lowering.instruction(instruction)?,
+            Step::EndUnless(holds) => lowering.end_unless(holds)?,
+        }
     }
     let cost =
         |word: &Word| if matches!(word.verb, Verb::Unary(_) | Verb::Binary(_)) { OF_A_FUNCTION } else { OF_A_WORD };
     let own: f64 = lowering.code.words.iter().map(cost).sum();
-    let tiles = OF_AN_INSTRUCTION * body.len() as f64 + OF_A_VECTOR * all as f64;
+    let tiles = OF_AN_INSTRUCTION * steps.len() as f64 + OF_A_VECTOR * all as f64;
     (own < tiles).then_some(lowering.code)
 }
 
@@ -68,10 +81,18 @@ impl Slicer<'_> {
     }
 
     /// Which pieces the loop touches, and whether it writes them; `None` if two of them may meet now and then.
-    fn places(self, body: &[Instruction], times: &[usize]) -> Option<HashMap<Piece, bool>> {
+    fn places(self, steps: &[Step<'_>], times: &[usize]) -> Option<HashMap<Piece, bool>> {
         let mut all: HashMap<Piece, bool> = HashMap::new();
-        for instruction in body {
-            let Instruction { op, rows, lanes, to, from } = instruction;
+        for step in steps {
+            let Instruction { op, rows, lanes, to, from } = match step {
+                Step::Do(instruction) => instruction,
+                Step::EndUnless(holds) => {
+                    for piece in self.pieces(holds, 1, 1) {
+                        all.entry(piece).or_insert(false);
+                    }
+                    continue;
+                }
+            };
             let written = match op {
                 Op::FoldRows { .. } => self.pieces(to, 1, *lanes),
                 Op::FoldLanes { .. } => self.pieces(to, *rows, 1),
@@ -250,7 +271,9 @@ impl<'r, T: Float> Lowering<'r, T> {
             Op::Ternary(Ternary::MulSub) => Verb::MulSub,
             Op::Ternary(Ternary::NegMulAdd) => Verb::NegMulAdd,
             Op::Ternary(Ternary::Select) => Verb::Select,
-            Op::Product { .. } | Op::Sink { .. } | Op::Pack { .. } | Op::Transpose | Op::Recur { .. } => return None,
+            Op::Product { .. } | Op::Sink { .. } | Op::Pack { .. } | Op::Transpose | Op::Take { .. } | Op::Recur { .. } => {
+                return None;
+            }
         };
         let from: Vec<Vec<Piece>> = from.iter().map(|operand| slicer.pieces(operand, *rows, *lanes)).collect();
         for (index, to) in slicer.pieces(to, *rows, *lanes).into_iter().enumerate() {
@@ -260,6 +283,14 @@ impl<'r, T: Float> Lowering<'r, T> {
             }
             self.write(verb, to, registers)?;
         }
+        Some(())
+    }
+
+    /// Ends the loop where an element is 0.
+    fn end_unless(&mut self, holds: &Operand) -> Option<()> {
+        let holds = *self.slicer.pieces(holds, 1, 1).first()?;
+        let register = self.read(holds)?;
+        self.word(Verb::EndUnless, 0, [register, 0, 0]);
         Some(())
     }
 

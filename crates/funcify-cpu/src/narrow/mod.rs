@@ -9,12 +9,14 @@
 //! A register holds a [`Piece`]: up to a vector of elements side by side, or one element in all lanes. Lanes that a piece does
 //! not have hold anything; they are computed along and never stored.
 //!
+//! A loop that a condition ends is left in the middle of an iteration.
+//!
 //! **Invariant:** the code computes what the instructions do, element for element; sums are made in the order of the lanes.
 
 mod lower;
 mod run;
 
-pub(crate) use lower::code;
+pub(crate) use lower::{Step, code};
 pub(crate) use run::{Address, run};
 
 use crate::kernels::{Binary, Unary};
@@ -55,11 +57,13 @@ struct Word {
 }
 
 /// What a word does. `Load` reads the stream `from[0]`, `Store` writes register `from[0]` to the stream `to`. The folds give
-/// that of the first lanes of `from[0]`, as many as `from[1]` says, in all lanes.
+/// that of the first lanes of `from[0]`, as many as `from[1]` says, in all lanes. `EndUnless` ends the loop where the first lane
+/// of `from[0]` is 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Verb {
     Load,
     Store,
+    EndUnless,
     Copy,
     Neg,
     Square,

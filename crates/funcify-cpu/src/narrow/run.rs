@@ -18,7 +18,7 @@ pub(crate) struct Address {
     pub(crate) step: isize,
 }
 
-/// Runs code so often that `more` gives 0: it says for how many iterations to go on. `addresses` are those of
+/// Runs code until it ends itself or `more` gives 0: it says for how many iterations to go on. `addresses` are those of
 /// [`Code::pieces`].
 pub(crate) fn run<T: MathTable, S: Simd>(
     simd: S,
@@ -53,6 +53,8 @@ trait Register<T: MathTable, S: Simd>: Copy {
     fn less_equal(self, simd: S, other: Self) -> Self;
     /// self * other + sum, rounded once where the processor can.
     fn mul_add(self, simd: S, other: Self, sum: Self) -> Self;
+    /// Whether the first lane is not 0.
+    fn holds(self, simd: S) -> bool;
     /// `yes` where it is not 0, else `no`.
     fn select(self, simd: S, yes: Self, no: Self) -> Self;
     /// The fold of the first lanes, in all of them.
@@ -118,6 +120,10 @@ impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
     #[inline(always)]
     fn mul_add(self, simd: S, other: Self, sum: Self) -> Self {
         Vector(T::mul_add(simd, self.0, other.0, sum.0))
+    }
+    #[inline(always)]
+    fn holds(self, _: S) -> bool {
+        T::elements::<S>(&mut [self.0])[0] != T::ZERO
     }
     #[inline(always)]
     fn select(self, simd: S, yes: Self, no: Self) -> Self {
@@ -190,6 +196,10 @@ impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
         Single(T::mul_add_element::<S>(self.0, other.0, sum.0))
     }
     #[inline(always)]
+    fn holds(self, _: S) -> bool {
+        self.0 != T::ZERO
+    }
+    #[inline(always)]
     fn select(self, _: S, yes: Self, no: Self) -> Self {
         if self.0 == T::ZERO { no } else { yes }
     }
@@ -236,13 +246,15 @@ impl<T: MathTable, S: Simd, M: FnMut() -> usize, R: Register<T, S>> WithSimd for
         for (register, number) in &code.numbers {
             registers.0[usize::from(*register)] = R::splat(simd, *number);
         }
-        loop {
+        'iterations: loop {
             let times = more();
             if times == 0 {
                 break;
             }
             for _ in 0..times {
-                iteration(simd, code, views, streams, &mut registers.0);
+                if !iteration(simd, code, views, streams, &mut registers.0) {
+                    break 'iterations;
+                }
                 for stream in &mut *streams {
                     stream.range.at = stream.range.at.wrapping_add_signed(stream.step);
                 }
@@ -254,6 +266,7 @@ impl<T: MathTable, S: Simd, M: FnMut() -> usize, R: Register<T, S>> WithSimd for
     }
 }
 
+/// Whether the loop goes on.
 #[inline(always)]
 fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
     simd: S,
@@ -261,7 +274,7 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
     views: &mut [View<'_, T>],
     streams: &[Address],
     registers: &mut [R; REGISTERS],
-) {
+) -> bool {
     for word in &code.words {
         // Only what a verb reads is loaded.
         let operand = |index: usize| registers[usize::from(word.from[index])];
@@ -276,6 +289,8 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
                 a().store(simd, views[address.region].write(address.range));
                 continue;
             }
+            Verb::EndUnless if a().holds(simd) => continue,
+            Verb::EndUnless => return false,
             Verb::Copy => a(),
             Verb::Neg => a().neg(simd),
             Verb::Square => a().mul(simd, a()),
@@ -295,4 +310,5 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
         };
         registers[usize::from(word.to)] = value;
     }
+    true
 }

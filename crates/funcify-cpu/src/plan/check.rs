@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::{Across, DEPTH, Instruction, Node, Op, Operand, Part, Place, Plan, Region, Split, Stage};
+use super::{Across, DEPTH, ENDLESS, Instruction, Node, Op, Operand, Part, Place, Plan, Region, Split, Stage};
 use crate::float::Float;
 
 /// Why a plan cannot run.
@@ -101,8 +101,9 @@ impl Checker<'_> {
                 Node::Loop { .. } | Node::While { .. } if times.len() == DEPTH => {
                     return Err(format!("more than {DEPTH} loops deep"));
                 }
-                Node::While { test, holds, body, .. } => {
-                    times.push(1);
+                Node::While { most: Some(0), .. } => {}
+                Node::While { test, holds, body, most } => {
+                    times.push(most.unwrap_or(ENDLESS));
                     self.nodes::<T>(test, times, path)?;
                     self.condition(holds, times)?;
                     self.nodes::<T>(body, times, path)?;

@@ -98,6 +98,9 @@ use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary};
 /// Nanoseconds that an instruction takes before its first element, on one core of a server.
 pub(crate) const OF_AN_INSTRUCTION: f64 = 20.0;
 
+/// How often a loop without a bound runs, as far as the reach of what it touches is concerned: nothing in it may move.
+pub(crate) const ENDLESS: usize = 1 << 30;
+
 /// How deep loops nest in a program.
 pub const DEPTH: usize = 3;
 
@@ -180,7 +183,8 @@ pub enum Node {
         /// What.
         body: Vec<Node>,
     },
-    /// Nodes that run as long as a condition holds, which is computed before each time. It counts as a loop; nothing in it moves.
+    /// Nodes that run as long as a condition holds, which is computed before each time. It counts as a loop. Operands in it
+    /// move only where it has a bound.
     While {
         /// What computes the condition.
         test: Vec<Node>,
@@ -271,6 +275,14 @@ pub enum Op {
     },
     /// `to[r][l] = x[l][r]`. From x.
     Transpose,
+    /// `to[r][l]` = the element of x that lies `i * step` after `x[r][l]`, where i is `index[r][l]`, clamped into `0..count`.
+    /// From x and index, whose elements are whole numbers.
+    Take {
+        /// How many positions there are.
+        count: usize,
+        /// Elements from one to the next.
+        step: usize,
+    },
     /// `to[r][l] = step(to[r-1][l], x[r][l], a[r][l])` for all rows, where `to[-1]` is the initial row. From the initial
     /// row, x and, for [`Recurrence::Linear`], a. Rows are steps: a whole loop in one instruction.
     Recur {

@@ -94,6 +94,12 @@ impl Instruction {
                 spans.push(span(from.first(), lanes, rows));
                 Ok(spans)
             }
+            Op::Take { count, step } => {
+                let Some(last) = count.checked_sub(1) else { return Err("no positions to take".to_string()) };
+                let mut spans = all(2);
+                spans[1] += last * step;
+                Ok(spans)
+            }
             Op::Recur { recurrence, .. } => {
                 let mut spans = all(if *recurrence == Recurrence::Linear { 3 } else { 2 });
                 spans[1] = span(from.first(), 1, lanes);

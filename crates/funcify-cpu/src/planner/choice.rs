@@ -18,8 +18,10 @@ impl Planner {
         used: &[bool],
     ) -> Result<Vec<Option<View>>, Declined> {
         let declined = |reason: String| Declined::new("switch", reason);
-        if let Some(index) = (0..used.len()).find(|index| !self.takes(switch.branches[0].output_type(*index).dtype)) {
-            return Err(declined(format!("a result of {}", switch.branches[0].output_type(index).dtype)));
+        for branch in &switch.branches {
+            if let Some(output) = branch.outputs().iter().find(|output| !self.takes(branch, output.value)) {
+                return Err(declined(format!("a result of {}", branch.ty(output.value).dtype)));
+            }
         }
         let holds = match &operands[0] {
             Argument::Static(index) => {

@@ -330,6 +330,33 @@ impl Emitter {
         self.map(Op::Unary(Unary::Copy), to, &[from])
     }
 
+    /// Elements that lie `index * step` after those of a table, where the index is clamped into `0..count`. All are of one shape.
+    pub(super) fn take(
+        &mut self,
+        to: &View,
+        table: &View,
+        index: &View,
+        (count, step): (usize, usize),
+    ) -> Result<(), Declined> {
+        if to.len() == 0 {
+            return Ok(());
+        }
+        if count == 0 || self.unit(table).is_some() {
+            return Err(Declined::new("take", "an axis without elements, or a table of which a part sees columns"));
+        }
+        let views = [to, table, index];
+        let axes = merged(&views);
+        let within: Vec<bool> = axes.iter().map(|axis| self.is_within_units(axis, &views)).collect();
+        let side_by_side = |axis: &Axis| axis.strides[0] == 1 && axis.strides.iter().all(|stride| *stride <= 1);
+        let lanes = (0..axes.len()).rev().find(|at| within[*at] && side_by_side(&axes[*at]));
+        let rows = longest(&axes, |at| within[at] && Some(at) != lanes);
+        let size = |at: Option<usize>| at.map_or(1, |at| axes[at].size);
+        let row = [0, 1, 2].map(|operand| rows.map_or(0, |rows| axes[rows].strides[operand]));
+        let across = [0, 1, 2].map(|operand| lanes.map_or(Across::Lanes, |lanes| across(axes[lanes].strides[operand])));
+        let rest = others(&axes, &[rows, lanes]);
+        self.push(to.level, &Op::Take { count, step }, [size(rows), size(lanes)], &views, (&row, &across), &rest)
+    }
+
     /// Copies a tensor whose elements lie along another axis than those of what is written.
     fn transpose(&mut self, to: &View, from: &View, axes: &[Axis], within: &[bool]) -> Result<(), Declined> {
         let along = |operand: usize| (0..axes.len()).find(|index| within[*index] && axes[*index].strides[operand] == 1);

@@ -1,14 +1,19 @@
 //! Loops: sequences are read and traces written in place; what the next step needs is in registers.
+//!
+//! A loop that ends early counts its steps. Its traces have rows for all steps that it may run; who asked for it takes those of
+//! the steps that ran.
 
 use std::ops::Range;
 
 use funcify::dispatch::Declined;
 use funcify::graph::Node;
-use funcify::ops::scan::{Buffer, Scan, Start, Wanted};
+use funcify::ops::scan::{Buffer, Scan, Start, Returned};
 
 use super::Planner;
 use super::ops::{Argument, Scope};
 use super::view::View;
+use crate::kernels::{Binary, Unary};
+use crate::plan::Op;
 
 /// How many rows of a buffer that nobody reads whole are at hand.
 const MOST_ROWS_AT_HAND: usize = 64;
@@ -39,6 +44,15 @@ enum Carry {
     InTrace { initial: View, buffer: usize, offset: usize },
 }
 
+/// What a loop that ends early looks at between steps.
+#[derive(Clone)]
+struct Ending {
+    /// Whether another step runs.
+    goes_on: View,
+    /// How many ran.
+    count: View,
+}
+
 /// Which steps a loop of the plan runs.
 #[derive(Clone, Copy)]
 struct Steps {
@@ -63,9 +77,6 @@ impl Planner {
         shares: &[bool],
     ) -> Result<Vec<Option<View>>, Declined> {
         let declined = |reason: &str| Declined::new("scan", reason);
-        if scan.until.is_some() {
-            return Err(declined("it ends early"));
-        }
         let steps = scan.steps.value(&self.sizes).map_err(|_| declined("a number of steps that is not known"))?;
         let steps = usize::try_from(steps).map_err(|_| declined("a negative number of steps"))?;
         let own = scan.operands();
@@ -87,27 +98,77 @@ impl Planner {
         }
         let mut carries = Vec::with_capacity(scan.carries);
         for (index, operand) in own.carries.clone().enumerate() {
-            let dtype = scan.body.input_type(scan.params().carries.start + index).dtype;
-            if !self.takes(dtype) {
-                return Err(declined(&format!("a carry of {dtype}")));
+            let param = scan.body.inputs()[scan.params().carries.start + index].value;
+            if !self.takes(&scan.body, param) {
+                return Err(declined(&format!("a carry of {}", scan.body.ty(param).dtype)));
             }
             let is_share = shares[scan.buffers.len() + index];
             carries.push(self.carry(scan, index, &operands[operand], &buffers, is_share)?);
         }
+        if scan.until.is_some() {
+            self.steps_until(scan, (&operands, &invariants), &buffers, &carries, steps)?;
+        } else {
+            self.all_steps(scan, (&operands, &invariants), &buffers, &carries, steps)?;
+        }
+        self.results(scan, buffers, carries, steps, used)
+    }
+
+    /// The loop over all steps.
+    fn all_steps(
+        &mut self,
+        scan: &Scan,
+        operands: (&[View], &[Argument]),
+        buffers: &[Rows],
+        carries: &[Carry],
+        steps: usize,
+    ) -> Result<(), Declined> {
         // What reads carries in traces has another place to read in the first step. Strips are whole.
         let is_first_apart = carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
         let first = steps.min(usize::from(is_first_apart));
         let strip = self.strip_of(scan, steps - first);
         let in_strips = strip.map_or(0, |strip| (steps - first) / strip * strip);
-        let (operands, all) = ((operands.as_slice(), invariants.as_slice()), steps);
-        self.steps(scan, operands, &buffers, &carries, Steps { all, from: 0, strip: None }, first)?;
+        let all = steps;
+        self.steps(scan, operands, buffers, carries, Steps { all, from: 0, strip: None }, first)?;
         if let Some(strip) = strip {
             self.open_strips(strip)?;
-            self.steps(scan, operands, &buffers, &carries, Steps { all, from: first, strip: Some(strip) }, strip)?;
+            self.steps(scan, operands, buffers, carries, Steps { all, from: first, strip: Some(strip) }, strip)?;
             self.close_strips(in_strips / strip)?;
         }
         let (from, rest) = (first + in_strips, steps - first - in_strips);
-        self.steps(scan, operands, &buffers, &carries, Steps { all, from, strip: None }, rest)?;
+        self.steps(scan, operands, buffers, carries, Steps { all, from, strip: None }, rest)
+    }
+
+    /// The loop over at most so many steps, which ends after the first one that says so.
+    fn steps_until(
+        &mut self,
+        scan: &Scan,
+        operands: (&[View], &[Argument]),
+        buffers: &[Rows],
+        carries: &[Carry],
+        most: usize,
+    ) -> Result<(), Declined> {
+        let level = self.emitter.blocks.depth();
+        let [goes_on, count] = [(); 2].map(|()| self.emitter.reserve(&[], level));
+        self.emitter.fill(&goes_on, 1.0)?;
+        self.emitter.fill(&count, 0.0)?;
+        self.emitter.blocks.open()?;
+        let ending = Ending { goes_on, count };
+        self.step(scan, operands, buffers, carries, Steps { all: most, from: 0, strip: None }, Some(&ending))?;
+        let holds = self.emitter.condition(&ending.goes_on);
+        self.emitter.blocks.close_while((Vec::new(), holds), Some(most));
+        self.counts.extend(scan.until.clone().map(|symbol| (symbol, ending.count)));
+        Ok(())
+    }
+
+    /// The results of a loop that are used.
+    fn results(
+        &mut self,
+        scan: &Scan,
+        buffers: Vec<Rows>,
+        carries: Vec<Carry>,
+        steps: usize,
+        used: &[bool],
+    ) -> Result<Vec<Option<View>>, Declined> {
         let mut results = Vec::with_capacity(used.len());
         for (index, carry) in carries.into_iter().enumerate() {
             let view = match carry {
@@ -115,7 +176,7 @@ impl Planner {
                 Carry::InTrace { initial, .. } if steps == 0 => initial,
                 Carry::InTrace { buffer, offset, .. } => match &buffers[buffer] {
                     Rows::Trace { all, .. } => all.at(0, offset + if scan.reverse { 0 } else { steps - 1 }),
-                    Rows::None | Rows::AtHand { .. } => return Err(declined("a carry without a trace")),
+                    Rows::None | Rows::AtHand { .. } => return Err(Declined::new("scan", "a carry without a trace")),
                 },
             };
             results.push(used[scan.buffers.len() + index].then_some(view));
@@ -150,7 +211,10 @@ impl Planner {
         for (number, buffer) in scan.buffers.iter().enumerate() {
             let writes = buffer.writes.iter().zip(results.buffers[number].clone());
             let same = writes.clone().find(|(_, output)| value(*output) == next);
-            if let (Some((offset, _)), Start::Empty, Rows::Trace { .. }) = (same, buffer.start, &buffers[number]) {
+            // Which row is the last of a loop that ends early only its values know.
+            if let (Some((offset, _)), Start::Empty, Rows::Trace { .. }, None) =
+                (same, buffer.start, &buffers[number], &scan.until)
+            {
                 return Ok(Carry::InTrace { initial: initial.clone(), buffer: number, offset: *offset });
             }
         }
@@ -175,14 +239,18 @@ impl Planner {
         let value = scan.body.outputs()[scan.results().buffers[index].start].value;
         let innermost = self.innermost(&scan.body, value).map(|axis| axis + 1);
         let count = given.map_or(0, |given| given.shape[0]);
-        let last = match (buffer.wanted, &used) {
-            (Wanted::Last(last), Use::Result(_)) => last,
+        let last = match (buffer.returned, &used) {
+            (Returned::Last(last), Use::Result(_)) => last,
             _ => 0,
         };
-        let is_trace = matches!((buffer.wanted, &used), (Wanted::All, Use::Result(_)));
+        let is_trace = matches!((buffer.returned, &used), (Returned::All, Use::Result(_)));
         let is_whole = buffer.start == Start::Full || is_trace;
         if !is_whole {
             let at_hand = count.max(last);
+            // After its first step it may have fewer rows than are asked for, which is an error.
+            if scan.until.is_some() && last > count + 1 && !self.may_refuse {
+                return Err(Declined::new("scan", "it ends early, and its last rows are asked for"));
+            }
             if at_hand == 0 && matches!(used, Use::Steps) {
                 return Ok(Rows::None);
             }
@@ -201,7 +269,11 @@ impl Planner {
         }
         let all = if buffer.start == Start::Full { count } else { steps + count };
         let shape = [&[all], row.as_slice()].concat();
-        let returned = scan.wanted_rows(buffer, all, 0);
+        let returned = match &scan.until {
+            None => scan.returned_rows(buffer, all, 0),
+            Some(_) if buffer.returned == Returned::All => 0..all,
+            Some(_) => return Err(Declined::new("scan", "it ends early, and gives the last rows of a full buffer")),
+        };
         let trace = match used {
             Use::Result(Some(place)) if returned == (0..all) && place.level == level && place.has_rows_in_order() => {
                 place
@@ -217,9 +289,8 @@ impl Planner {
 
     fn row_shape(&self, scan: &Scan, buffer: usize) -> Result<Vec<usize>, Declined> {
         let row = scan.body.outputs()[scan.results().buffers[buffer].start].value;
-        let dtype = scan.body.ty(row).dtype;
-        if !self.takes(dtype) {
-            return Err(Declined::new("scan", format!("a buffer of {dtype}")));
+        if !self.takes(&scan.body, row) {
+            return Err(Declined::new("scan", format!("a buffer of {}", scan.body.ty(row).dtype)));
         }
         self.shape(&scan.body, row)
     }
@@ -236,7 +307,7 @@ impl Planner {
     ) -> Result<(), Declined> {
         if count > 0 {
             self.emitter.blocks.open()?;
-            self.step(scan, operands, buffers, carries, steps)?;
+            self.step(scan, operands, buffers, carries, steps, None)?;
             self.emitter.blocks.close(&self.emitter.plan.regions, count);
         }
         Ok(())
@@ -250,6 +321,7 @@ impl Planner {
         buffers: &[Rows],
         carries: &[Carry],
         steps: Steps,
+        ending: Option<&Ending>,
     ) -> Result<(), Declined> {
         let level = self.emitter.blocks.depth();
         let (places, results) = (scan.operands(), scan.results());
@@ -323,6 +395,11 @@ impl Planner {
         let mut values = Vec::with_capacity(results.count);
         for output in 0..results.count {
             values.push(scope.output(output)?);
+        }
+        if let (Some(until), Some(Ending { goes_on, count })) = (results.until, ending) {
+            self.emitter.map(Op::Unary(Unary::Not), &inside(goes_on), &[&values[until]])?;
+            let one = self.emitter.number(1.0)?;
+            self.emitter.map(Op::Binary(Binary::Add), &inside(count), &[&inside(count), &one])?;
         }
         self.write(scan, buffers, carries, &values, &written)
     }

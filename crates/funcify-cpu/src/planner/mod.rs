@@ -1,6 +1,7 @@
 //! The planner: from a checked graph, with its sizes as numbers, to a [`Plan`].
 //!
 //! `loops` lays out sequences, traces, states and carries and opens the loop, `while_loop` one that a condition ends;
+//! `ranges` finds the integers that are numbers of a plan;
 //! `choice` plans both branches of a choice; `ops` gives the meaning of each op on [`View`]s; `emit` makes instructions of
 //! rows and lanes of them, `blocks` holds the loops they are in; `memory` says which registers are free. A view moves elements
 //! only if it must: transposes, slices, broadcasts and rows of a sequence are other addresses. What depends on no loop is
@@ -19,21 +20,26 @@ mod loops;
 mod memory;
 mod ops;
 mod parallel;
+mod ranges;
 mod recurrence;
 mod strips;
 mod view;
 mod while_loop;
 
-use funcify::dispatch::Declined;
+use std::rc::Rc;
 
+use funcify::dispatch::Declined;
 use funcify::graph::ValueId;
-use funcify::types::Sizes;
+use funcify::types::{Sizes, Symbol};
 use funcify::{DType, Graph, HostTensor};
 
-use crate::plan::{Place, Plan, Split};
+use crate::kernels::Binary;
+use crate::plan::{Op, Place, Plan, Split};
 use emit::Emitter;
 use ops::{Argument, Scope};
 use parallel::{Label, Labels};
+pub(crate) use ranges::greatest_integer;
+use ranges::Ranges;
 use view::View;
 
 /// How many elements a tensor of a plan may have.
@@ -44,14 +50,17 @@ const MOST_ELEMENTS: usize = 1 << 40;
 pub struct GraphPlan {
     /// The plan. Its inputs are the graph's, and then the constants; its outputs are the graph's.
     pub plan: Plan,
-    /// The element type of the plan. Booleans are numbers of it, 1 and 0.
+    /// The element type of the plan. Booleans are numbers of it, 1 and 0, and so are integers that it holds exactly.
     pub dtype: DType,
-    /// Which inputs it reads. Those that it does not read have no region.
-    pub reads: Vec<bool>,
+    /// The element types of the inputs that it reads. The others have no region.
+    pub reads: Vec<Option<DType>>,
     /// Tensors that are part of the graph.
     pub constants: Vec<HostTensor>,
     /// The types of the results.
     pub results: Vec<(DType, Vec<usize>)>,
+    /// Whether it has one more output: an element that is not 0 if the results are not those of the graph, because a loop
+    /// has a bound that was too low.
+    pub refuses: bool,
 }
 
 /// When a program is divided into parts of an axis that stays parallel.
@@ -82,8 +91,15 @@ impl Division {
     }
 }
 
-/// Plans a graph for these sizes.
-pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division) -> Result<GraphPlan, Declined> {
+/// Plans a graph for these sizes. `may_refuse` says that who runs it looks whether the plan's numbers hold the integers that
+/// are given.
+pub fn plan_graph(
+    graph: &Graph,
+    sizes: &Sizes,
+    division: Division,
+    may_refuse: bool,
+) -> Result<GraphPlan, Declined> {
+    let ranges = Rc::new(Ranges::find(graph, sizes, element_type(graph)?, may_refuse));
     if let Some(mut labels) = Labels::find(graph, sizes) {
         labels.lay_out(graph, sizes, division.least_lanes());
         let parts = match division {
@@ -91,18 +107,19 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division) -> Result<Gr
             Division::Always => (2..=labels.size).find(|parts| labels.size.is_multiple_of(*parts)).unwrap_or(1),
         };
         if (parts > 1 || labels.is_innermost)
-            && let Ok(plan) = plan_parts(graph, sizes, labels, parts, division)
+            && let Ok(plan) = plan_parts(graph, sizes, &ranges, labels, parts, division)
         {
             return Ok(plan);
         }
     }
-    plan_parts(graph, sizes, Labels::default(), 1, division)
+    plan_parts(graph, sizes, &ranges, Labels::default(), 1, division)
 }
 
 /// Plans a graph in so many parts.
 fn plan_parts(
     graph: &Graph,
     sizes: &Sizes,
+    ranges: &Rc<Ranges>,
     labels: Labels,
     parts: usize,
     division: Division,
@@ -112,6 +129,10 @@ fn plan_parts(
         emitter: Emitter::new(dtype.size()),
         sizes: sizes.clone(),
         dtype,
+        ranges: ranges.clone(),
+        may_refuse: ranges.are_checked(),
+        refusal: None,
+        counts: Vec::new(),
         constants: Vec::new(),
         inputs: graph.inputs().len(),
         part: labels.size / parts,
@@ -124,8 +145,8 @@ fn plan_parts(
     let mut reads = Vec::with_capacity(views.len());
     let live = graph.live_values();
     for (index, input) in graph.inputs().iter().enumerate() {
-        let is_read = live[input.value.index()] && planner.takes(graph.ty(input.value).dtype);
-        reads.push(is_read);
+        let is_read = live[input.value.index()] && planner.takes(graph, input.value);
+        reads.push(is_read.then(|| graph.ty(input.value).dtype));
         views.push(Argument::Tensor(match is_read {
             true => planner.outside(graph, input.value, Place::Input(index))?,
             false => View::whole(usize::MAX, 0, &planner.shape(graph, input.value)?, 0),
@@ -135,7 +156,7 @@ fn plan_parts(
     let mut results = Vec::with_capacity(graph.outputs().len());
     for (index, output) in graph.outputs().iter().enumerate() {
         let dtype = graph.ty(output.value).dtype;
-        if !planner.takes(dtype) {
+        if !planner.takes(graph, output.value) {
             return Err(Declined::new("output", format!("elements of {dtype}")));
         }
         outputs.push(planner.outside(graph, output.value, Place::Output(index))?);
@@ -153,8 +174,14 @@ fn plan_parts(
     for (output, (value, place)) in graph.outputs().iter().zip(values.iter().zip(&outputs)) {
         planner.give(graph, output.value, value, place, parts)?;
     }
+    let refusal = planner.refusal.take();
+    if let Some(refusal) = &refusal {
+        let place = planner.region(Place::Output(results.len()), &[], Label::None);
+        planner.emitter.copy(&place, refusal)?;
+    }
     let Planner { emitter, constants, part, .. } = planner;
-    Ok(GraphPlan { plan: emitter.finish(parts, part.max(1))?, dtype, reads, constants, results })
+    let plan = emitter.finish(parts, part.max(1))?;
+    Ok(GraphPlan { plan, dtype, reads, constants, results, refuses: refusal.is_some() })
 }
 
 /// The one float type of a graph and its bodies.
@@ -183,6 +210,14 @@ struct Planner {
     sizes: Sizes,
     /// The element type.
     dtype: DType,
+    /// What integers can be.
+    ranges: Rc<Ranges>,
+    /// Whether who runs the plan checks what only a running loop knows.
+    may_refuse: bool,
+    /// An element that is not 0 if a loop ended at a bound that it does not have.
+    refusal: Option<View>,
+    /// How many steps ran of the loops that end early, by the symbol of that number.
+    counts: Vec<(Symbol, View)>,
     constants: Vec<HostTensor>,
     /// How many inputs the graph has.
     inputs: usize,
@@ -218,6 +253,19 @@ impl Planner {
         let mut view = View::whole(region, 0, whole, 1);
         view.shape[axis] = self.part;
         view
+    }
+
+    /// The call is to be refused if this element is not 0.
+    fn refuse(&mut self, holds: &View) -> Result<(), Declined> {
+        if self.refusal.is_none() {
+            let refusal = self.emitter.reserve(&[], 1);
+            self.emitter.fill(&refusal, 0.0)?;
+            self.refusal = Some(refusal);
+        }
+        let level = self.emitter.blocks.depth();
+        let here = |view: &View| View { level, ..view.clone() };
+        let Some(refusal) = self.refusal.as_ref().map(here) else { return Ok(()) };
+        self.emitter.map(Op::Binary(Binary::Max), &refusal, &[&refusal, &here(holds)])
     }
 
     /// Where a value has the axis that is divided.
@@ -295,8 +343,13 @@ impl Planner {
         Ok(self.region(Place::Input(self.inputs + self.constants.len() - 1), tensor.shape(), label))
     }
 
-    /// Whether the plan can have values of a dtype.
-    fn takes(&self, dtype: DType) -> bool {
+    /// Whether the plan can have a value: a float, a boolean, or an integer that is surely one that its numbers hold.
+    fn takes(&self, graph: &Graph, value: ValueId) -> bool {
+        self.is_number(graph.ty(value).dtype) || self.ranges.hold(graph, value)
+    }
+
+    /// Whether all values of a dtype are numbers of the plan.
+    fn is_number(&self, dtype: DType) -> bool {
         dtype == self.dtype || dtype == DType::Bool
     }
 }

@@ -44,7 +44,12 @@ struct Mixed;
 /// Whether a condition in a graph or in its bodies ends a loop, or chooses.
 fn has_conditions(graph: &Graph) -> bool {
     let ends = |op: &Op| {
-        matches!(op, Op::While(_) | Op::Switch(_)) || op.bodies().into_iter().any(|body| has_conditions(body))
+        let is_conditional = match op {
+            Op::While(_) | Op::Switch(_) => true,
+            Op::Scan(scan) => scan.until.is_some(),
+            _ => false,
+        };
+        is_conditional || op.bodies().into_iter().any(|body| has_conditions(body))
     };
     graph.nodes().iter().any(|node| ends(&node.op))
 }

@@ -1,4 +1,7 @@
 //! Loops that a condition ends: carries are in registers, and the condition is read before each step.
+//!
+//! Counters of a loop without a bound could leave the integers that a plan holds. Where something else can run in its place, it
+//! has a bound, and the call is refused if the condition then still holds.
 
 use funcify::dispatch::Declined;
 use funcify::ops::While;
@@ -17,7 +20,7 @@ impl Planner {
     ) -> Result<Vec<Option<View>>, Declined> {
         let declined = |reason: String| Declined::new("while", reason);
         let most = match &op.bound {
-            None => None,
+            None => self.ranges.most_checked_steps(),
             Some(bound) => match bound.value(&self.sizes) {
                 Ok(bound) => Some(usize::try_from(bound).unwrap_or(0)),
                 Err(_) => return Err(declined("a bound that is not known".into())),
@@ -26,9 +29,9 @@ impl Planner {
         let places = op.operands();
         let mut carries = Vec::with_capacity(used.len());
         for index in places.carries.clone() {
-            let dtype = op.body.input_type(index).dtype;
-            if !self.takes(dtype) {
-                return Err(declined(format!("a carry of {dtype}")));
+            let param = op.body.inputs()[index].value;
+            if !self.takes(&op.body, param) {
+                return Err(declined(format!("a carry of {}", op.body.ty(param).dtype)));
             }
             let initial = operands[index].view()?;
             let carry = self.emitter.reserve(&initial.shape, self.emitter.blocks.depth());
@@ -55,6 +58,9 @@ impl Planner {
         let moves = inside.into_iter().zip(next).filter(|(carry, next)| !next.is(carry));
         self.moved(moves.collect())?;
         self.emitter.blocks.close_while(test, most);
+        if op.bound.is_none() && most.is_some() {
+            self.refuse(&holds)?;
+        }
         Ok(carries.into_iter().zip(used).map(|(carry, used)| used.then_some(carry)).collect())
     }
 }

@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use super::step::{Cursor, step};
 use super::view::{Range, View};
 use crate::kernels::math::MathTable;
-use crate::narrow::{self, Address, Code};
-use crate::plan::{DEPTH, Instruction, Node, Op, Operand, Plan, Region};
+use crate::narrow::{self, Address, Code, Step};
+use crate::plan::{DEPTH, ENDLESS, Instruction, Node, Op, Operand, Plan, Region};
 
 /// Whether a call is to end early.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
@@ -39,7 +39,7 @@ pub(crate) struct While<T> {
     test: Prepared<T>,
     holds: Operand,
     body: Prepared<T>,
-    most: usize,
+    most: Option<usize>,
 }
 
 /// Nodes inside loops with these numbers of iterations, as they run on vectors of `width` elements.
@@ -56,15 +56,18 @@ pub(crate) fn prepared<T: MathTable>(
                 Some(Run::Tiles(1, instructions)) => instructions.push(instruction.clone()),
                 _ => runs.push(Run::Tiles(1, vec![instruction.clone()])),
             },
-            Node::Loop { times: 0, .. } => {}
+            Node::Loop { times: 0, .. } | Node::While { most: Some(0), .. } => {}
             Node::Loop { times: own, body } => {
                 times.push(*own);
                 runs.push(match instructions(body) {
                     None => Run::Nest(*own, prepared(regions, body, times, width)),
-                    Some(body) => match narrow::code(regions, &body, times, width) {
-                        Some(code) => Run::Narrow(*own, code),
-                        None => Run::Tiles(*own, body),
-                    },
+                    Some(body) => {
+                        let steps: Vec<Step<'_>> = body.iter().map(Step::Do).collect();
+                        match narrow::code(regions, &steps, times, width) {
+                            Some(code) => Run::Narrow(*own, code),
+                            None => Run::Tiles(*own, body),
+                        }
+                    }
                 });
                 times.pop();
             }
@@ -73,11 +76,23 @@ pub(crate) fn prepared<T: MathTable>(
                 runs.push(Run::Choice(*holds, Box::new(branches)));
             }
             Node::While { test, holds, body, most } => {
-                times.push(1);
-                let [test, body] = [test, body].map(|nodes| prepared(regions, nodes, times, width));
+                times.push(most.unwrap_or(ENDLESS));
+                let code = match (instructions(test), instructions(body)) {
+                    (Some(test), Some(body)) => {
+                        let before = test.iter().map(Step::Do).chain([Step::EndUnless(holds)]);
+                        let steps: Vec<Step<'_>> = before.chain(body.iter().map(Step::Do)).collect();
+                        narrow::code(regions, &steps, times, width)
+                    }
+                    _ => None,
+                };
+                runs.push(match code {
+                    Some(code) => Run::Narrow(most.unwrap_or(usize::MAX), code),
+                    None => {
+                        let [test, body] = [test, body].map(|nodes| prepared(regions, nodes, times, width));
+                        Run::While(Box::new(While { test, holds: *holds, body, most: *most }))
+                    }
+                });
                 times.pop();
-                let most = most.unwrap_or(usize::MAX);
-                runs.push(Run::While(Box::new(While { test, holds: *holds, body, most })));
             }
         }
     }
@@ -170,8 +185,8 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
 
     /// Runs a loop as long as its condition holds.
     fn conditional(&mut self, conditional: &While<T>, mut counters: [isize; DEPTH], level: usize) {
-        counters[level] = 0;
-        for _ in 0..conditional.most {
+        for counter in 0..conditional.most.unwrap_or(usize::MAX) {
+            counters[level] = counter as isize;
             self.asked.count(1);
             self.all(&conditional.test, counters, level + 1);
             if self.asked.is_stopped {

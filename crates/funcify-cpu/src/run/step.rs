@@ -153,6 +153,10 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &mut Access<'_, 'v, '_
         Op::Transpose => {
             movement::transpose(target, access.slice(0), from[0].row);
         }
+        Op::Take { count, step } => {
+            let (table, index) = (access.source(0), access.source(1));
+            movement::take(target, table, index, *count, *step);
+        }
         Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) => {}
     }
 }

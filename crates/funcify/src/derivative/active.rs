@@ -5,34 +5,25 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::fixpoint::fixpoint;
 use crate::graph::tracer::keep_names;
-use crate::graph::{Failed, Graph, Node, Replay, ValueId, at_site, emit, trace_body};
-use crate::ops::{Bodied, Op, Unary};
+use crate::graph::{Failed, Graph, Replay, ValueId, at_site, emit, trace_body};
+use crate::ops::Op;
 use crate::value::Value;
 
-/// Which values have a float type and depend on an input that is wanted, as far as the graph's structure says and
+/// Which values have a float type and depend on an input in `wrt`, as far as the graph's structure says and
 /// `stop_gradient` does not end it.
-pub(crate) fn active_values(graph: &Graph, wanted: &[bool]) -> Vec<bool> {
+pub(crate) fn active_values(graph: &Graph, wrt: &[bool]) -> Vec<bool> {
     let mut active = vec![false; graph.values().count()];
     let is_float = |id: ValueId| graph.ty(id).dtype.is_float();
-    for (input, wanted) in graph.inputs().iter().zip(wanted) {
-        active[input.value.index()] = *wanted && is_float(input.value);
+    for (input, wrt) in graph.inputs().iter().zip(wrt) {
+        active[input.value.index()] = *wrt && is_float(input.value);
     }
     for node in graph.nodes() {
-        if leads_through(node, |input| active[input.index()]) {
+        let operands: Vec<bool> = node.inputs.iter().map(|input| active[input.index()]).collect();
+        if node.op.leads_through(&operands) {
             node.outputs.iter().for_each(|output| active[output.index()] = is_float(*output));
         }
     }
     active
-}
-
-/// Whether a derivative goes through a node, from those of its operands through which it goes.
-fn leads_through(node: &Node, is_active: impl Fn(ValueId) -> bool) -> bool {
-    let mut active = node.inputs.iter().map(|input| is_active(*input));
-    match (&node.op, node.op.bodied()) {
-        (Op::Unary(Unary::StopGradient), _) => false,
-        (_, Some(op)) => op.leads_through(&active.collect::<Vec<bool>>()),
-        (_, None) => active.any(|active| active),
-    }
 }
 
 /// [`active_values`] of a body's parameters, where results of a step are parameters of the next one: pairs of their
@@ -48,15 +39,15 @@ pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, us
 }
 
 impl Op {
-    /// The op as the forward pass of a derivative by the operands that are wanted runs it. In its bodies, the nodes of
+    /// The op as the forward pass of a derivative by the operands in `wrt` runs it. In its bodies, the nodes of
     /// `forward` take the place of each call through which the derivative goes, as they do outside of bodies: so the
     /// next derivative is that of these nodes, and not the rule again.
-    pub(crate) fn with_forward_rules(&self, wanted: &[bool]) -> Result<Op, Failed> {
+    pub(crate) fn with_forward_rules(&self, wrt: &[bool]) -> Result<Op, Failed> {
         let bodies = self.bodies();
         if !bodies.iter().any(|body| has_rules(body)) {
             return Ok(self.clone());
         }
-        let active = self.bodied().map_or(Vec::new(), |op| op.active_params(wanted));
+        let active = self.bodied().map_or(Vec::new(), |op| op.active_params(wrt));
         let bodies = bodies.into_iter().zip(active).map(|(body, active)| forward_body(body, || active));
         Ok(self.with_bodies(bodies.collect::<Result<_, Failed>>()?))
     }
@@ -73,31 +64,31 @@ pub(crate) fn forward_body(body: &Arc<Graph>, active: impl FnOnce() -> Vec<bool>
 
 /// Whether a graph, or a body in it, calls a function with a rule for reverse mode.
 fn has_rules(graph: &Graph) -> bool {
-    let is_rule = |op: &dyn Bodied| op.is_replaced() || op.bodies().into_iter().any(|body| has_rules(body));
-    graph.nodes().iter().any(|node| node.op.bodied().is_some_and(is_rule))
+    let has_rule = |op: &Op| op.is_replaced() || op.bodies().into_iter().any(|body| has_rules(body));
+    graph.nodes().iter().any(|node| has_rule(&node.op))
 }
 
 /// The graph as a forward pass runs it.
-fn forward_graph(graph: &Graph, wanted: &[bool]) -> Result<Graph, Failed> {
+fn forward_graph(graph: &Graph, wrt: &[bool]) -> Result<Graph, Failed> {
     let input = |index: usize| (graph.input_name(index).to_string(), graph.input_type(index).clone());
     let params: Vec<_> = (0..graph.inputs().len()).map(input).collect();
     let closed = trace_body("forward", graph.name(), &params, |inputs| {
-        Ok(graph.named_outputs(run_forward(graph, inputs, wanted)?))
+        Ok(graph.named_outputs(run_forward(graph, inputs, wrt)?))
     })?;
     Ok(closed.graph)
 }
 
 /// Adds the nodes of a graph that its outputs need to the open trace, as a forward pass runs them; gives its outputs.
-fn run_forward(graph: &Graph, inputs: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed> {
+fn run_forward(graph: &Graph, inputs: &[Value], wrt: &[bool]) -> Result<Vec<Value>, Failed> {
     let graph = &*graph.with_free_symbols();
-    let active = active_values(graph, wanted);
+    let active = active_values(graph, wrt);
     let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
         let is_active = node.outputs.iter().any(|output| active[output.index()]);
         let results = at_site(node.site, || match &node.op {
             op if !is_active => emit(op.clone(), &operands),
             op => {
-                let wanted: Vec<bool> = node.inputs.iter().map(|input| active[input.index()]).collect();
-                op.emit_forward(&operands, &wanted)
+                let wrt: Vec<bool> = node.inputs.iter().map(|input| active[input.index()]).collect();
+                op.emit_forward(&operands, &wrt)
             }
         })?;
         keep_names(graph, node, results.iter().copied());

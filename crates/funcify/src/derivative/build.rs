@@ -6,6 +6,7 @@ use crate::error::{Place, Result, Site};
 use crate::graph::tracer::{BodyTrace, ClosedBody, check};
 use crate::graph::{Failed, Graph, at_site, fail, inline};
 use crate::host::HostTensor;
+use crate::ops::fail_mismatch;
 use crate::ops::scan::CheckpointPolicy;
 use crate::ops::switch::switch;
 use crate::tree::{self, Tree};
@@ -109,10 +110,8 @@ fn gradient<X: Tree>(at: &Place, options: &GradOptions, xs: X, loss: impl FnOnce
 pub(super) fn check_loss(at: &Place, component: &str, loss: Value) {
     let ty = loss.ty();
     if !loss.is_failed() && (!ty.dtype.is_float() || ty.rank() != 0) {
-        fail(&at.op, at.site, &[loss], |at| {
-            let fix = "reduce it with `sum(..)` or `mean(..)`; `vjp` takes results of any shape, with cotangents";
-            at.mismatch(component, "a float scalar", &ty, fix)
-        });
+        let fix = "reduce it with `sum(..)` or `mean(..)`; `vjp` takes results of any shape, with cotangents";
+        fail_mismatch(at, &[loss], component, "a float scalar", &ty, fix);
     }
 }
 
@@ -189,8 +188,8 @@ impl<'a> Sweep<'a> {
     ) -> Result<Self, Failed> {
         let (trace, _) = BodyTrace::open(at, "", &[]);
         let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(function.captures.clone()).collect();
-        let wanted: Vec<bool> = (0..inputs.len()).map(|index| index < leaves.len()).collect();
-        let tape = at_site(at.site, || Tape::record(&function.graph, &inputs, &wanted, &options.choices))?;
+        let wrt: Vec<bool> = (0..inputs.len()).map(|index| index < leaves.len()).collect();
+        let tape = at_site(at.site, || Tape::record(&function.graph, &inputs, &wrt, &options.choices))?;
         Ok(Sweep { at, options, leaves, function: &function.graph, trace, results: tape.outputs()?, tape })
     }
 
@@ -221,10 +220,8 @@ impl<'a> Sweep<'a> {
 pub(super) fn check_float(at: &Place, name: &str, value: Value) {
     let ty = value.ty();
     if !value.is_failed() && !ty.dtype.is_float() {
-        fail(&at.op, at.site, &[value], |at| {
-            let fix = "let the closure capture it instead: what is no float has no derivative";
-            at.mismatch(format!("leaf `{name}`"), "a float tensor", &ty, fix)
-        });
+        let fix = "let the closure capture it instead: what is no float has no derivative";
+        fail_mismatch(at, &[value], format!("leaf `{name}`"), "a float tensor", &ty, fix);
     }
 }
 
@@ -233,19 +230,18 @@ fn check_cotangents(at: &Place, results: &[Value], given: &[(String, Value)]) {
     if results.len() != given.len() {
         let (expected, found) = (format!("{} leaves", results.len()), format!("{} leaves", given.len()));
         let fix = "give one cotangent for each result";
-        fail(&at.op, at.site, &[], |at| at.mismatch("the structure of the cotangents", expected, found, fix));
+        fail_mismatch(at, &[], "the structure of the cotangents", expected, found, fix);
     }
     for (result, (name, value)) in results.iter().zip(given) {
         check_same_type(at, &format!("the cotangent of result `{name}`"), *result, *value);
     }
 }
 
-pub(super) fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value) {
+fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value) {
     let (expected, found) = (value.ty(), derivative.ty());
     if !value.is_failed() && !derivative.is_failed() && expected != found {
-        fail(&at.op, at.site, &[derivative], |at| {
-            at.mismatch(component, expected, found, "give it the type of the value that it belongs to")
-        });
+        let fix = "give it the type of the value that it belongs to";
+        fail_mismatch(at, &[derivative], component, expected, found, fix);
     }
 }
 
@@ -269,26 +265,29 @@ pub(super) fn check_same_type(at: &Place, component: &str, value: Value, derivat
 pub fn jvp<X: Tree, Y: Tree>(xs: X, tangents: X, f: impl FnOnce(X) -> Y) -> (Y, Y) {
     let at = Place::new("jvp", Site::caller());
     let leaves = tree::leaves(&xs, "x");
-    let duals = paired(&at, &leaves, &tree::leaves(&tangents, "x"));
+    let tangents = tree::leaves(&tangents, "x");
+    check_tangents(&at, &leaves, &tangents);
+    let dual = |((_, primal), (_, tangent)): (&(String, Value), &(String, Value))| Dual {
+        primal: *primal,
+        tangent: Some(*tangent).filter(|_| primal.dtype().is_float()),
+    };
+    let duals = leaves.iter().zip(&tangents).map(dual).collect();
     let (closed, ys) = trace_function(&at, &leaves, &xs, f);
     let pushed = closed.and_then(|function| pushed(&at, &function, duals));
     let (values, tangents) = pushed.unwrap_or_default();
     (tree::rebuild(&ys, &values), tree::rebuild(&ys, &tangents))
 }
 
-/// Leaves and their tangents, checked.
-fn paired(at: &Place, leaves: &[(String, Value)], tangents: &[(String, Value)]) -> Vec<Dual> {
+/// Tangents have the types of the leaves.
+pub(super) fn check_tangents(at: &Place, leaves: &[(String, Value)], tangents: &[(String, Value)]) {
     if leaves.len() != tangents.len() {
         let (expected, found) = (format!("{} leaves", leaves.len()), format!("{} leaves", tangents.len()));
-        fail(&at.op, at.site, &[], |at| {
-            at.mismatch("the structure of the tangents", expected, found, "give one tangent for each leaf")
-        });
+        let fix = "give one tangent for each leaf";
+        fail_mismatch(at, &[], "the structure of the tangents", expected, found, fix);
     }
-    let dual = |((name, primal), (_, tangent)): (&(String, Value), &(String, Value))| {
-        check_same_type(at, &format!("the tangent of leaf `{name}`"), *primal, *tangent);
-        Dual { primal: *primal, tangent: Some(*tangent).filter(|_| primal.dtype().is_float()) }
-    };
-    leaves.iter().zip(tangents).map(dual).collect()
+    for ((name, value), (_, tangent)) in leaves.iter().zip(tangents) {
+        check_same_type(at, &format!("the tangent of leaf `{name}`"), *value, *tangent);
+    }
 }
 
 /// The results of a function of these leaves, and their tangents.

@@ -10,7 +10,8 @@ use crate::graph::rules::OpenRule;
 use crate::graph::tracer::{self, BodyTrace, ClosedBody, depth};
 use crate::graph::{Failed, Graph, at_site, emit_at, fail};
 use crate::ops::call::check_sizes;
-use crate::ops::{Call, Rule};
+use crate::ops::leaves::{check_type, have_names, listed};
+use crate::ops::{Call, Rule, fail_mismatch};
 use crate::tree::{self, Tree};
 use crate::types::TensorType;
 use crate::value::{Value, full};
@@ -150,11 +151,9 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
             if depth() <= MAX_DEPTH {
                 return Ok(function);
             }
-            Err(fail(&at.op, at.site, &[], |at| {
-                let fix = "write the function's formula in the rule, or use the results that the rule is given";
-                let found = format!("rules in rules, {MAX_DEPTH} deep: it calls the function that it is the rule of");
-                at.mismatch("the rule", "one that is traced and ends", found, fix)
-            }))
+            let fix = "write the function's formula in the rule, or use the results that the rule is given";
+            let found = format!("rules in rules, {MAX_DEPTH} deep: it calls the function that it is the rule of");
+            Err(fail_mismatch(&at, &[], "the rule", "one that is traced and ends", found, fix))
         });
         let function = checked.map_err(|failed| tree::rebuild_or_failed(&ys, Err(failed)))?;
         let typed =
@@ -268,13 +267,10 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
             _ => {
                 let inner = self.rule.inner.borrow();
                 if !inner.is_empty() && inner.iter().any(|inner| *inner != text()) {
-                    return Err(fail(&self.at.op, self.at.site, &[], |at| {
-                        let (expected, found) =
-                            ("the same rule at each call of the function", "another one in the rule");
-                        let fix =
-                            "let the rule follow from its arguments alone, or name the other function differently";
-                        at.mismatch("a rule that calls its own function", expected, found, fix)
-                    }));
+                    let (expected, found) = ("the same rule at each call of the function", "another one in the rule");
+                    let fix = "let the rule follow from its arguments alone, or name the other function differently";
+                    let component = "a rule that calls its own function";
+                    return Err(fail_mismatch(&self.at, &[], component, expected, found, fix));
                 }
                 self.call(rule, captures)
             }
@@ -304,33 +300,15 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
 
     /// What a rule gives has the structure of the function's.
     fn check_structure(&self, component: &str, expected: &Typed, found: &[(String, Value)]) {
-        if expected.iter().map(|(name, _)| name).eq(found.iter().map(|(name, _)| name)) {
-            return;
-        }
-        let values: Vec<Value> = found.iter().map(|(_, value)| *value).collect();
-        if values.iter().any(|value| value.is_failed()) {
-            return;
-        }
-        let (expected, found) = (names(expected.iter().map(|(n, _)| n)), names(found.iter().map(|(n, _)| n)));
-        fail(&self.at.op, self.at.site, &values, |at| {
+        if !found.iter().any(|(_, value)| value.is_failed()) {
             let fix = "return values of the structure that the function gives";
-            at.mismatch(format!("the structure of {component}"), expected, found, fix)
-        });
+            have_names(&self.at, &format!("the structure of {component}"), expected, found, fix);
+        }
     }
 
     fn check_type(&self, component: &str, expected: &TensorType, value: Value) {
-        let found = value.ty();
-        if value.is_failed() || *expected == found {
-            return;
-        }
-        fail(&self.at.op, self.at.site, &[value], |at| {
-            let fix = match (expected.dtype == found.dtype, expected.shape == found.shape) {
-                (false, true) => format!("cast it: `.cast(DType::{:?})`", expected.dtype),
-                (true, false) => "reshape it, or sum over the axes that were broadcast".to_string(),
-                _ => "give a value of that type".to_string(),
-            };
-            at.mismatch(component, expected, &found, fix)
-        });
+        let fixes = ["it", "reshape it, or sum over the axes that were broadcast", "give a value of that type"];
+        check_type(&self.at, component, expected, value, fixes);
     }
 
     /// The derivatives of the float leaves, found by their paths; the others are left out.
@@ -343,21 +321,15 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
                     derivatives.push((name.clone(), *value));
                 }
                 None => {
-                    let found = names(found.iter().map(|(name, _)| name));
-                    fail(&self.at.op, self.at.site, &[], |at| {
-                        let fix = "give one for each float, at the same path; zeros if it has none";
-                        at.mismatch(format!("{component} `{name}`"), expected, found, fix)
-                    });
+                    let fix = "give one for each float, at the same path; zeros if it has none";
+                    fail_mismatch(&self.at, &[], format!("{component} `{name}`"), expected, listed(found), fix);
                 }
             }
         }
         let unknown = found.iter().find(|(name, _)| of.iter().all(|(other, _)| other != name));
         if let Some((name, value)) = unknown.filter(|(_, value)| !value.is_failed()) {
-            let expected = names(of.iter().map(|(name, _)| name));
-            fail(&self.at.op, self.at.site, &[*value], |at| {
-                let fix = "give one for each float, at the same path, and nothing else";
-                at.mismatch(format!("{component} `{name}`"), expected, value.ty(), fix)
-            });
+            let fix = "give one for each float, at the same path, and nothing else";
+            fail_mismatch(&self.at, &[*value], format!("{component} `{name}`"), listed(of), value.ty(), fix);
         }
         derivatives
     }
@@ -371,10 +343,4 @@ fn prefixed(prefix: &str, typed: &Typed) -> Typed {
 
 fn renamed(prefix: &str, values: Vec<(String, Value)>) -> Vec<(String, Value)> {
     values.into_iter().map(|(name, value)| (format!("{prefix}_{name}"), value)).collect()
-}
-
-/// Leaves as an error lists them.
-fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
-    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-    if names.is_empty() { "no leaves".to_string() } else { names.join(", ") }
 }

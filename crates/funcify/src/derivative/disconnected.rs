@@ -27,8 +27,8 @@ fn why(graph: &Graph, input: usize) -> (String, &'static str) {
     if !graph.outputs().iter().any(|output| reached[output.value.index()]) {
         return ("the result does not depend on it".to_string(), "do not ask for it");
     }
-    let wanted: Vec<bool> = (0..graph.inputs().len()).map(|index| index == input).collect();
-    let active = active_values(graph, &wanted);
+    let wrt: Vec<bool> = (0..graph.inputs().len()).map(|index| index == input).collect();
+    let active = active_values(graph, &wrt);
     let is_active = |value: &ValueId| active[value.index()];
     let ends = |node: &&&Node| {
         let stops = matches!(node.op, Op::Unary(Unary::StopGradient));

@@ -80,13 +80,13 @@ impl Graph {
             let fix = "name the loss: `GradOptions::new().of(\"loss\")`";
             return Err(at.mismatch("the loss", format!("one of the outputs {}", names.join(", ")), found, fix));
         };
-        self.derive(at, wrt, |inputs, wanted| {
-            let tape = Tape::record(self, inputs, wanted, &options.choices)?;
+        self.derive(at, wrt, |inputs, flags| {
+            let tape = Tape::record(self, inputs, flags, &options.choices)?;
             let outputs = tape.outputs()?;
             check_loss(at, &format!("output `{}`", names[loss]), outputs[loss]);
             let cotangents: Vec<Option<Value>> =
                 outputs.iter().enumerate().map(|(index, value)| (index == loss).then(|| value.ones_like())).collect();
-            let gradients = self.named_cotangents(at, options, inputs, wanted, tape.pull(&cotangents)?);
+            let gradients = self.named_cotangents(at, options, inputs, flags, tape.pull(&cotangents)?);
             let values = if with_values { outputs } else { Vec::new() };
             Ok(self.named_outputs(values).into_iter().chain(gradients).collect())
         })
@@ -100,7 +100,7 @@ impl Graph {
     #[track_caller]
     pub fn vjp(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
         let at = Place::new("vjp", Site::caller());
-        self.derive(&at, &wrt.into(), |inputs, wanted| {
+        self.derive(&at, &wrt.into(), |inputs, flags| {
             let mut rows = Vec::new();
             let given: Vec<Option<Value>> = (0..self.outputs().len())
                 .map(|index| {
@@ -108,11 +108,11 @@ impl Graph {
                     ty.dtype.is_float().then(|| further_input(&at, &format!("ct_{name}"), &ty))
                 })
                 .collect();
-            let tape = Tape::record(self, inputs, wanted, &options.choices)?;
+            let tape = Tape::record(self, inputs, flags, &options.choices)?;
             let fitted =
                 |(index, given): (usize, &Option<Value>)| given.map(|value| fitted(value, self.output_type(index)));
             let cotangents: Vec<Option<Value>> = given.iter().enumerate().map(fitted).collect();
-            let gradients = self.named_cotangents(&at, &options, inputs, wanted, tape.pull(&cotangents)?);
+            let gradients = self.named_cotangents(&at, &options, inputs, flags, tape.pull(&cotangents)?);
             Ok(self.named_outputs(tape.outputs()?).into_iter().chain(gradients).collect())
         })
     }
@@ -126,13 +126,13 @@ impl Graph {
     }
 
     fn push(&self, at: &Place, wrt: &Wrt) -> Result<Graph> {
-        self.derive(at, wrt, |inputs, wanted| {
-            let dual = |(index, (primal, wanted)): (usize, (&Value, &bool))| {
+        self.derive(at, wrt, |inputs, flags| {
+            let dual = |(index, (primal, flags)): (usize, (&Value, &bool))| {
                 let (name, ty) = (self.input_name(index), self.input_type(index));
-                let tangent = wanted.then(|| further_input(at, &format!("tan_{name}"), ty));
+                let tangent = flags.then(|| further_input(at, &format!("tan_{name}"), ty));
                 Dual { primal: *primal, tangent }
             };
-            let duals: Vec<Dual> = inputs.iter().zip(wanted).enumerate().map(dual).collect();
+            let duals: Vec<Dual> = inputs.iter().zip(flags).enumerate().map(dual).collect();
             let results = push_forward(self, &duals)?;
             let mut outputs = self.named_outputs(primals(&results));
             for (result, output) in results.iter().zip(self.outputs()) {
@@ -197,11 +197,11 @@ impl Graph {
     }
 
     fn jacobians(&self, at: &Place, wrt: &Wrt) -> Result<Graph> {
-        self.derive(at, wrt, |inputs, wanted| {
+        self.derive(at, wrt, |inputs, flags| {
             let mut outputs = Vec::new();
             for output in self.outputs().iter().filter(|output| self.ty(output.value).dtype.is_float()) {
                 let alone = self.with_outputs(vec![output.clone()]);
-                for index in (0..inputs.len()).filter(|index| wanted[*index]) {
+                for index in (0..inputs.len()).filter(|index| flags[*index]) {
                     let value = jacobian(inputs[index], |x| {
                         let others = inputs.iter().enumerate();
                         let all: Vec<Value> = others.map(|(i, other)| if i == index { x } else { *other }).collect();
@@ -250,7 +250,7 @@ impl Graph {
         f: impl FnOnce(&[Value], &[bool]) -> Result<Vec<(String, Value)>, Failed>,
     ) -> Result<Graph> {
         self.checked()?;
-        let wanted = self.wanted(at, wrt)?;
+        let flags = self.wrt_flags(at, wrt)?;
         let graph = tracer::build(self.name(), at.site, |_| {
             tracer::reserve_symbols(self);
             let input = |index: usize| {
@@ -258,7 +258,7 @@ impl Graph {
                 tracer::input(self.input_name(index), self.input_type(index).clone(), is_static, at.site)
             };
             let inputs: Vec<Value> = (0..self.inputs().len()).map(input).collect();
-            let mut outputs = at_site(at.site, || f(&inputs, &wanted))?;
+            let mut outputs = at_site(at.site, || f(&inputs, &flags))?;
             for index in 1..outputs.len() {
                 let taken = |name: &str| outputs[..index].iter().any(|(other, _)| other == name);
                 outputs[index].0 = free_name(&outputs[index].0, taken);
@@ -268,13 +268,13 @@ impl Graph {
         Ok(graph.pruned())
     }
 
-    pub(super) fn wanted(&self, at: &Place, wrt: &Wrt) -> Result<Vec<bool>> {
+    pub(super) fn wrt_flags(&self, at: &Place, wrt: &Wrt) -> Result<Vec<bool>> {
         let count = self.inputs().len();
         let names = match wrt {
             Wrt::Floats => return Ok((0..count).map(|index| self.input_type(index).dtype.is_float()).collect()),
             Wrt::Names(names) => names,
         };
-        let mut wanted = vec![false; count];
+        let mut flags = vec![false; count];
         for name in names {
             let Some(index) = (0..count).find(|index| self.input_name(*index) == name) else {
                 let inputs: Vec<&str> = (0..count).map(|index| self.input_name(index)).collect();
@@ -286,9 +286,9 @@ impl Graph {
                 let fix = "leave it out: what is no float has no derivative";
                 return Err(at.mismatch(format!("input `{name}` in `wrt`"), "a float tensor", ty, fix));
             }
-            wanted[index] = true;
+            flags[index] = true;
         }
-        Ok(wanted)
+        Ok(flags)
     }
 
     fn named_cotangents(
@@ -296,11 +296,11 @@ impl Graph {
         at: &Place,
         options: &GradOptions,
         inputs: &[Value],
-        wanted: &[bool],
+        flags: &[bool],
         cotangents: Vec<Option<Value>>,
     ) -> Vec<(String, Value)> {
         let mut named = Vec::new();
-        for (index, cotangent) in cotangents.into_iter().enumerate().filter(|(index, _)| wanted[*index]) {
+        for (index, cotangent) in cotangents.into_iter().enumerate().filter(|(index, _)| flags[*index]) {
             let name = self.input_name(index);
             if cotangent.is_none() && options.disconnected == Disconnected::Error {
                 let component = format!("input `{name}`");

@@ -4,7 +4,7 @@
 //! is taken. So it is taken nowhere: those inputs are parameters of a body, of which no value is needed in the end. If one
 //! is needed, the program's derivative depends on it, and the program is not linear in it.
 
-use super::{Choices, Cotangents, Tape};
+use super::{Choices, Cotangents, Tape, placed};
 use crate::error::Result;
 use crate::graph::{Failed, Graph, inline, trace_body};
 use crate::types::TensorType;
@@ -38,10 +38,10 @@ impl Transpose {
         let closed = trace_body("transpose", "", &all, |values| {
             let (params, absent) = values.split_at(params.len());
             let mut absent = absent.iter().copied();
-            let wanted: Vec<bool> = inputs.iter().map(Option::is_none).collect();
+            let wrt: Vec<bool> = inputs.iter().map(Option::is_none).collect();
             let inputs: Vec<Value> = inputs.iter().filter_map(|input| input.or_else(|| absent.next())).collect();
             let given = cotangents(params);
-            let pulled = Tape::record(graph, &inputs, &wanted, choices)?.pull(&given)?;
+            let pulled = Tape::record(graph, &inputs, &wrt, choices)?.pull(&given)?;
             let needed = graph.needed_inputs(&given.iter().map(Option::is_some).collect::<Vec<bool>>());
             let mut outputs = Vec::new();
             for (passes, index) in passes.iter_mut().zip(&linear) {
@@ -66,6 +66,5 @@ pub(crate) fn transposed(
 ) -> Result<Option<Cotangents>, Failed> {
     let transpose = Transpose::of(graph, inputs, &[], choices, |_| cotangents.to_vec())?;
     let Some(Transpose { graph, captures, passes }) = transpose else { return Ok(None) };
-    let mut results = inline(&graph, &captures)?.into_iter();
-    Ok(Some(passes.into_iter().map(|passes| if passes { results.next() } else { None }).collect()))
+    Ok(Some(placed(&passes, inline(&graph, &captures)?)))
 }

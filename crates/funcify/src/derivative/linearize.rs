@@ -7,12 +7,12 @@
 
 use std::collections::BTreeSet;
 
-use super::build::{check_same_type, derived, trace_function};
+use super::build::{check_tangents, derived, trace_function};
 use super::linear::Transpose;
-use super::{Choices, GradOptions, Tape, Wrt, no_derivative};
+use super::{Choices, GradOptions, Tape, Wrt, no_derivative, placed};
 use crate::error::{Place, Result, Site};
 use crate::graph::tracer::{self, keep_names};
-use crate::graph::{Failed, Graph, Node, Output, Replay, ValueId, at_site, emit, fail, trace_body, uses_any};
+use crate::graph::{Failed, Graph, Output, Replay, ValueId, at_site, emit, trace_body, uses_any};
 use crate::ops::scan::CheckpointPolicy;
 use crate::tree::{self, Named, Tree};
 use crate::types::{DType, Dim, Symbol, TensorType};
@@ -20,7 +20,7 @@ use crate::value::{Value, full, iota, or_failed};
 
 /// A graph's derivative at some inputs.
 pub(super) struct Split {
-    /// From tangents of the inputs that are wanted, and values of the forward pass, to tangents of the outputs.
+    /// From tangents of the inputs in `wrt`, and values of the forward pass, to tangents of the outputs.
     graph: Graph,
     /// The values of the graph that are computed once.
     saved: Vec<ValueId>,
@@ -40,27 +40,25 @@ pub(super) struct Recorded {
 }
 
 impl Split {
-    /// Adds a graph to the open trace, for its derivative by the inputs that are `wanted`, in the same trace or apart from
-    /// it.
+    /// Adds a graph to the open trace, for its derivative by the inputs in `wrt`, in the same trace or apart from it.
     pub(super) fn record(
         at: &Place,
         graph: &Graph,
         inputs: &[Value],
-        wanted: &[bool],
+        wrt: &[bool],
         choices: &Choices,
         is_apart: bool,
     ) -> Result<Recorded, Failed> {
-        let tape = Tape::record(graph, inputs, wanted, choices)?;
+        let tape = Tape::record(graph, inputs, wrt, choices)?;
         let is_float = |output: &&Output| graph.ty(output.value).dtype.is_float();
         let typed = |output: &Output| (output.name.clone(), graph.ty(output.value).clone());
         let floats: Vec<(String, TensorType)> = graph.outputs().iter().filter(is_float).map(typed).collect();
-        let directions: Vec<usize> = (0..inputs.len()).filter(|index| wanted[*index]).collect();
+        let directions: Vec<usize> = (0..inputs.len()).filter(|index| wrt[*index]).collect();
         // Which of them a cotangent comes to.
         let mut reached: Vec<usize> = Vec::new();
         let pull = trace_body(&at.op, "", &floats, |cotangents| {
-            let mut given = cotangents.iter().copied();
-            let given = graph.outputs().iter().map(|output| if is_float(&output) { given.next() } else { None });
-            let pulled = tape.pull(&given.collect::<Vec<_>>())?;
+            let has_cotangent: Vec<bool> = graph.outputs().iter().map(|output| is_float(&output)).collect();
+            let pulled = tape.pull(&placed(&has_cotangent, cotangents.iter().copied()))?;
             reached.extend((0..directions.len()).filter(|place| pulled[directions[*place]].is_some()));
             let named = directions.iter().filter_map(|index| Some((format!("ct_{index}"), pulled[*index]?)));
             Ok(named.collect())
@@ -128,27 +126,18 @@ impl Split {
         let mut values = Replay::new(graph, tangents.iter().copied());
         self.saved.iter().zip(saved).for_each(|(id, value)| values.set(*id, *value));
         let values = with_nodes(values, graph, &self.again)?;
-        let mut outputs = values.outputs()?.into_iter();
-        Ok(self.connected.iter().map(|connected| if *connected { outputs.next() } else { None }).collect())
+        Ok(placed(&self.connected, values.outputs()?))
     }
 }
 
-/// The sizes that some nodes of a graph use and the types of its first inputs do not have.
-fn sizes(graph: &Graph, known: usize, which: &[bool]) -> BTreeSet<Symbol> {
+/// The sizes that some nodes of a graph use and the types of the tangents, its first inputs, do not have.
+fn sizes(graph: &Graph, tangents: usize, which: &[bool]) -> BTreeSet<Symbol> {
     let mut symbols = BTreeSet::new();
     graph.visit_symbols(&mut |symbol| _ = symbols.insert(symbol.clone()));
-    for index in 0..known {
-        graph
-            .input_type(index)
-            .shape
-            .dims()
-            .iter()
-            .flat_map(Dim::symbols)
-            .for_each(|symbol| _ = symbols.remove(symbol));
-    }
-    let nodes: Vec<&Node> =
-        graph.nodes().iter().zip(which).filter(|(_, which)| **which).map(|(node, _)| node).collect();
-    symbols.retain(|symbol| nodes.iter().any(|node| uses_any(graph, node, &[symbol])));
+    let dims = (0..tangents).flat_map(|index| graph.input_type(index).shape.dims());
+    dims.flat_map(Dim::symbols).for_each(|symbol| _ = symbols.remove(symbol));
+    let nodes = || graph.nodes().iter().zip(which).filter(|(_, which)| **which).map(|(node, _)| node);
+    symbols.retain(|symbol| nodes().any(|node| uses_any(graph, node, &[symbol])));
     symbols
 }
 
@@ -184,17 +173,9 @@ impl<X: Tree, Y: Tree> LinearMap<X, Y> {
     pub fn apply(&self, tangents: X) -> Y {
         let at = Place::new("linearize", Site::caller());
         let given = tree::leaves(&tangents, "x");
-        if given.len() != self.leaves.len() {
-            let (expected, found) = (format!("{} leaves", self.leaves.len()), format!("{} leaves", given.len()));
-            fail(&at.op, at.site, &[], |at| {
-                at.mismatch("the structure of the tangents", expected, found, "give one tangent for each leaf")
-            });
-        }
-        let mut floats = Vec::new();
-        for ((name, value), (_, tangent)) in self.leaves.iter().zip(&given) {
-            check_same_type(&at, &format!("the tangent of leaf `{name}`"), *value, *tangent);
-            floats.extend(value.dtype().is_float().then_some(*tangent));
-        }
+        check_tangents(&at, &self.leaves, &given);
+        let floats = self.leaves.iter().zip(&given).filter(|((_, value), _)| value.dtype().is_float());
+        let floats: Vec<Value> = floats.map(|(_, (_, tangent))| *tangent).collect();
         let pushed = at_site(at.site, || {
             let mut pushed = self.split.as_ref().map_err(|failed| *failed)?.apply(&floats, &self.saved)?.into_iter();
             let tangent = |result: &Value| {
@@ -246,9 +227,9 @@ fn linearized<X: Tree, Y: Tree>(at: Place, choices: &Choices, xs: X, f: impl FnO
     let recorded = closed.and_then(|closed| {
         derived(&at, || {
             let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(closed.captures.clone()).collect();
-            let is_wanted = |(index, value): (usize, &Value)| index < leaves.len() && value.dtype().is_float();
-            let wanted: Vec<bool> = inputs.iter().enumerate().map(is_wanted).collect();
-            let recorded = Split::record(&at, &closed.graph, &inputs, &wanted, choices, false)?;
+            let is_in_wrt = |(index, value): (usize, &Value)| index < leaves.len() && value.dtype().is_float();
+            let flags: Vec<bool> = inputs.iter().enumerate().map(is_in_wrt).collect();
+            let recorded = Split::record(&at, &closed.graph, &inputs, &flags, choices, false)?;
             Ok(([recorded.outputs, recorded.saved].concat(), recorded.split))
         })
     });
@@ -287,19 +268,19 @@ impl Graph {
         let at = Place::new("linearize", Site::caller());
         let wrt = wrt.into();
         let mut split = None;
-        let forward = self.derive(&at, &wrt, |inputs, wanted| {
-            let recorded = Split::record(&at, self, inputs, wanted, &options.choices, true)?;
+        let forward = self.derive(&at, &wrt, |inputs, flags| {
+            let recorded = Split::record(&at, self, inputs, flags, &options.choices, true)?;
             split = Some(recorded.split);
             let residuals = recorded.saved.into_iter().enumerate();
             let residuals = residuals.map(|(index, value)| (format!("residual_{index}"), value));
             Ok(self.named_outputs(recorded.outputs).into_iter().chain(residuals).collect())
         })?;
         let split = split.ok_or_else(|| forward.nothing_gives("the derivative".into()))?;
-        let wanted = self.wanted(&at, &wrt)?;
+        let flags = self.wrt_flags(&at, &wrt)?;
         let linear = tracer::build(self.name(), at.site, |_| {
             tracer::reserve_symbols(&forward);
             let tangent = |index: usize| (format!("tan_{}", self.input_name(index)), self.input_type(index).clone());
-            let tangents = (0..wanted.len()).filter(|index| wanted[*index]).map(tangent);
+            let tangents = (0..flags.len()).filter(|index| flags[*index]).map(tangent);
             let residual = |index: usize| (forward.outputs()[index].name.clone(), forward.output_type(index).clone());
             let residuals = (self.outputs().len()..forward.outputs().len()).map(residual);
             let declare = |(name, ty): (String, TensorType)| tracer::input(&name, ty, false, at.site);

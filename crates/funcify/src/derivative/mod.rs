@@ -41,7 +41,7 @@ pub(crate) use record::{Forward, Record, no_record};
 pub(crate) use vjp::Tape;
 
 use crate::error::{Error, Result, Site};
-use crate::graph::{Failed, emit, fail};
+use crate::graph::{Failed, Graph, emit, fail};
 use crate::ops::Op;
 use crate::value::Value;
 
@@ -69,6 +69,25 @@ impl Dual {
         has_tangent.iter().filter_map(&mut next).collect()
     }
 
+    /// Values with the names of a graph's outputs: after each that `has_tangent` stands its tangent. Notes in `found` which
+    /// of them have one.
+    pub(crate) fn named(
+        duals: &[Dual],
+        graph: &Graph,
+        has_tangent: &[bool],
+        found: &mut [bool],
+    ) -> Vec<(String, Value)> {
+        let mut named = Vec::new();
+        for (index, (dual, output)) in duals.iter().zip(graph.outputs()).enumerate() {
+            found[index] |= dual.tangent.is_some();
+            named.push((output.name.clone(), dual.primal));
+            if has_tangent[index] {
+                named.push((format!("tan_{}", output.name), dual.tangent_or_zeros()));
+            }
+        }
+        named
+    }
+
     /// The tangent, zeros if there is none.
     pub fn tangent_or_zeros(&self) -> Value {
         self.tangent.unwrap_or_else(|| self.primal.zeros_like())
@@ -87,16 +106,16 @@ pub struct VjpContext<'a> {
     pub results: &'a [Value],
     /// What the forward pass kept for the rule, which only control flow does.
     pub(crate) record: &'a Record,
-    /// Of which operands a cotangent is wanted. A rule may give others too.
-    pub wanted: &'a [bool],
+    /// Of which operands a cotangent is asked for. A rule may give others too.
+    pub wrt: &'a [bool],
     /// Which reverse rules are taken.
     pub(crate) choices: &'a Choices,
 }
 
 impl VjpContext<'_> {
-    /// The derivative of an operand if it is wanted, for each of the operands.
+    /// The derivative of an operand if it is in `wrt`, for each of the operands.
     pub fn each<const N: usize>(&self, of: [&dyn Fn() -> Option<Value>; N]) -> Cotangents {
-        of.iter().zip(self.wanted).map(|(of, wanted)| if *wanted { of() } else { None }).collect()
+        of.iter().zip(self.wrt).map(|(of, wrt)| if *wrt { of() } else { None }).collect()
     }
 
     /// No cotangents: nothing leads through the op.
@@ -151,6 +170,12 @@ pub fn no_derivative(op: &str, operands: &[Value], component: &str, reason: &str
         reason: reason.to_string(),
         fix: fix.to_string(),
     })
+}
+
+/// Values in the places that have one.
+pub(crate) fn placed(has: &[bool], values: impl IntoIterator<Item = Value>) -> Vec<Option<Value>> {
+    let mut values = values.into_iter();
+    has.iter().map(|has| if *has { values.next() } else { None }).collect()
 }
 
 /// The sum of two contributions.

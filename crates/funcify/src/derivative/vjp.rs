@@ -16,7 +16,7 @@ pub(crate) struct Tape<'a> {
     graph: Cow<'a, Graph>,
     choices: &'a Choices,
     values: Vec<Option<Value>>,
-    /// Which values an input that is wanted leads to.
+    /// Which values an input in `wrt` leads to.
     active: Vec<bool>,
     /// What the nodes have kept.
     records: Vec<Record>,
@@ -25,27 +25,27 @@ pub(crate) struct Tape<'a> {
 }
 
 impl<'a> Tape<'a> {
-    /// Adds the nodes of `graph` that its outputs need to the open trace. Cotangents of the inputs that are `wanted` will
-    /// be asked for.
+    /// Adds the nodes of `graph` that its outputs need to the open trace. Cotangents of the inputs in `wrt` will be
+    /// asked for.
     pub(crate) fn record(
         graph: &'a Graph,
         inputs: &[Value],
-        wanted: &[bool],
+        wrt: &[bool],
         choices: &'a Choices,
     ) -> Result<Self, Failed> {
-        Tape::record_with(graph, inputs, wanted, choices, &[])
+        Tape::record_with(graph, inputs, wrt, choices, &[])
     }
 
-    /// [`record`](Tape::record), where some values of the graph are known already: nothing is computed for them.
+    /// [`record`](Tape::record), where some values of the graph are residuals: nothing is computed for them.
     pub(crate) fn record_with(
         graph: &'a Graph,
         inputs: &[Value],
-        wanted: &[bool],
+        wrt: &[bool],
         choices: &'a Choices,
-        known: &[(ValueId, Value)],
+        residuals: &[(ValueId, Value)],
     ) -> Result<Self, Failed> {
-        let mut tape = Tape::of(graph.with_free_symbols(), wanted, choices);
-        for (id, value) in known {
+        let mut tape = Tape::of(graph.with_free_symbols(), wrt, choices);
+        for (id, value) in residuals {
             tape.values[id.index()] = Some(*value);
         }
         tape.run(inputs)?;
@@ -53,12 +53,12 @@ impl<'a> Tape<'a> {
     }
 
     /// A graph of which nothing was added yet.
-    fn of(graph: Cow<'a, Graph>, wanted: &[bool], choices: &'a Choices) -> Self {
+    fn of(graph: Cow<'a, Graph>, wrt: &[bool], choices: &'a Choices) -> Self {
         let (values, nodes) = (graph.values().count(), graph.nodes().len());
         Tape {
             choices,
             values: vec![None; values],
-            active: active_values(&graph, wanted),
+            active: active_values(&graph, wrt),
             records: (0..nodes).map(|_| Record::Nothing).collect(),
             instead: (0..nodes).map(|_| None).collect(),
             graph,
@@ -97,15 +97,15 @@ impl<'a> Tape<'a> {
             return emit(node.op.clone(), operands);
         }
         let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty()).collect();
-        let wanted = wanted(node, &self.active);
-        if let Some(program) = node.op.bodied().map_or(Ok(None), |op| op.differentiated_as(&types, self.choices))? {
-            let mut tape = Tape::of(Cow::Owned(program), &wanted, self.choices);
+        let wrt = wrt(node, &self.active);
+        if let Some(program) = node.op.differentiated_as(&types, self.choices)? {
+            let mut tape = Tape::of(Cow::Owned(program), &wrt, self.choices);
             tape.run(operands)?;
             let results = tape.outputs()?;
             self.instead[index] = Some(tape);
             return Ok(results);
         }
-        let forward = node.op.forward(operands, &wanted, self.choices)?;
+        let forward = node.op.forward(operands, &wrt, self.choices)?;
         self.records[index] = forward.record;
         Ok(forward.results)
     }
@@ -131,9 +131,9 @@ impl<'a> Tape<'a> {
         self.pull_through(&self.active, cotangents)
     }
 
-    /// [`pull`](Tape::pull), of fewer inputs than were wanted when the graph was recorded.
-    pub(crate) fn pull_to(&self, wanted: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        self.pull_through(&active_values(&self.graph, wanted), cotangents)
+    /// [`pull`](Tape::pull), of fewer inputs than `wrt` had when the graph was recorded.
+    pub(crate) fn pull_to(&self, wrt: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        self.pull_through(&active_values(&self.graph, wrt), cotangents)
     }
 
     /// Goes back through the values that are active.
@@ -154,12 +154,12 @@ impl<'a> Tape<'a> {
             }
             let (operands, results) = (self.all(&node.inputs)?, self.all(&node.outputs)?);
             check(node.op.name(), node.site, of_results.iter().flatten().copied())?;
-            let wanted = wanted(node, active);
+            let wrt = wrt(node, active);
             let context = VjpContext {
                 operands: &operands,
                 results: &results,
                 record: &self.records[index],
-                wanted: &wanted,
+                wrt: &wrt,
                 choices: self.choices,
             };
             at_site(node.site, || {
@@ -168,8 +168,8 @@ impl<'a> Tape<'a> {
                     None => node.op.vjp(&context, &of_results)?,
                 };
                 check(node.op.name(), node.site, contributions.iter().flatten().copied())?;
-                for ((input, contribution), wanted) in node.inputs.iter().zip(contributions).zip(&wanted) {
-                    if *wanted {
+                for ((input, contribution), wrt) in node.inputs.iter().zip(contributions).zip(&wrt) {
+                    if *wrt {
                         sums[input.index()] = add(sums[input.index()], contribution);
                     }
                 }
@@ -180,7 +180,7 @@ impl<'a> Tape<'a> {
     }
 }
 
-/// Of which operands of a node a cotangent is wanted.
-fn wanted(node: &Node, active: &[bool]) -> Vec<bool> {
+/// The operands of a node of which a cotangent is asked for.
+fn wrt(node: &Node, active: &[bool]) -> Vec<bool> {
     node.inputs.iter().map(|input| active[input.index()]).collect()
 }

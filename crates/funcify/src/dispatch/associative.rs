@@ -71,11 +71,7 @@ impl<B: Backend> AssociativeNode<B> {
         let combined = self.call(run, &self.up_sweep, pairs, [arguments.as_slice(), captured].concat(), ran)?;
         let of_pairs = self.level(run, combined, captured, ran)?;
 
-        let mut results: Vec<Vec<Part<B::Tensor>>> = of_needed.iter().map(|_| Vec::with_capacity(3)).collect();
         let (own, rest) = if self.reverse { (count - 1, 0) } else { (0, between) };
-        let mut push = |parts: Vec<B::Tensor>| {
-            results.iter_mut().zip(parts).for_each(|(result, part)| result.push(Part::Block(part)));
-        };
         let own = self.rows(run, &of_needed, own, 1)?;
         let rest = if pairs > between { self.rows(run, &of_pairs, rest, 1)? } else { Vec::new() };
         let mut inner = Vec::new();
@@ -86,14 +82,14 @@ impl<B: Backend> AssociativeNode<B> {
             inner =
                 self.call(run, &self.down_sweep, between, [of_pairs.as_slice(), &elements, captured].concat(), ran)?;
         }
-        let order = if self.reverse { [rest, inner, own] } else { [own, inner, rest] };
-        order.into_iter().for_each(&mut push);
-        let stack = |(parts, ty): (Vec<Part<B::Tensor>>, &TensorType)| {
+        let mut blocks = if self.reverse { [rest, inner, own] } else { [own, inner, rest] }.map(Vec::into_iter);
+        let stack = |ty: &TensorType| {
+            let parts = blocks.iter_mut().filter_map(Iterator::next).map(Part::Block).collect();
             let mut ty = run.stack_type(&self.at, ty)?;
             ty.rows = count;
             run.fail(&self.at, run.backend.stack(parts, &ty))
         };
-        results.into_iter().zip(&self.outputs).map(stack).collect()
+        self.outputs.iter().map(stack).collect()
     }
 
     fn rows(&self, run: &Run<'_, B>, xs: &[B::Tensor], start: usize, count: usize) -> Result<Vec<B::Tensor>> {

@@ -63,11 +63,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// backend that allocates traces must have it.
     fn write_row(&self, trace: Self::Tensor, row: usize, value: Self::Tensor) -> Result<Self::Tensor, BackendError> {
         let _ = (trace, value);
-        Err(format!(
-            "row {row} of a trace cannot be written: `{}` allocates traces and has no `write_row`",
-            self.name()
-        )
-        .into())
+        let name = self.name();
+        Err(format!("row {row} of a trace cannot be written: `{name}` allocates traces and has no `write_row`").into())
     }
 
     /// How many bytes one element of a tensor takes, for the memory budget.
@@ -150,13 +147,25 @@ pub struct Whole<'a> {
     pub is_program: bool,
     /// How many bytes may be held beside arguments and results.
     pub memory_budget: u64,
+    /// Whether it may [refuse](Outcome::Refused) operands when it runs, because something else can run in its place.
+    pub may_refuse: bool,
 }
 
 /// A program or a loop that runs as a whole.
 pub trait Compiled<T>: Send + Sync {
-    /// Runs it: the graph's inputs in, its outputs out. `None` if it ended early, because `stop` said true, which it asks
-    /// between steps, every so often.
-    fn run(&self, operands: &[T], stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Tensors<T>>, BackendError>;
+    /// Runs it: the graph's inputs in, its outputs out. It asks `stop` between steps, every so often.
+    fn run(&self, operands: &[T], stop: &(dyn Fn() -> bool + Sync)) -> Result<Outcome<T>, BackendError>;
+}
+
+/// What came of running something that was compiled.
+#[derive(Debug)]
+pub enum Outcome<T> {
+    /// The results.
+    Done(Tensors<T>),
+    /// It ended early, because `stop` said true.
+    Stopped,
+    /// It does not hold for these operands, and has computed nothing.
+    Refused,
 }
 
 /// Why something was not compiled as a whole.
@@ -292,14 +301,8 @@ pub struct KernelCall<'a, B: Backend, O> {
 impl<'a, B: Backend, O> KernelCall<'a, B, O> {
     /// The same call with the op as another type.
     pub fn with_op<P>(&self, op: &'a P) -> KernelCall<'a, B, P> {
-        KernelCall {
-            op,
-            backend: self.backend,
-            inputs: self.inputs,
-            outputs: self.outputs,
-            sizes: self.sizes,
-            at: self.at,
-        }
+        let KernelCall { backend, inputs, outputs, sizes, at, .. } = *self;
+        KernelCall { op, backend, inputs, outputs, sizes, at }
     }
 
     /// A kernel's results as the device keeps them ([`Backend::normalize`]).

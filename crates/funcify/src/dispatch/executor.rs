@@ -145,23 +145,15 @@ pub fn backend_names() -> Vec<&'static str> {
 pub fn open_backend(name: &str) -> Result<Arc<dyn Executor>> {
     let at = Place::new("open_backend", Site::caller());
     let mut entries = inventory::iter::<BackendEntry>().filter(|entry| entry.name == name);
-    let unusable = |problem: &str, fix: String| Error::Registry {
-        at: at.boxed(),
-        backend: name.to_string(),
-        problem: problem.to_string(),
-        fix,
-    };
-    match (entries.next(), entries.next()) {
-        (Some(entry), None) => (entry.open)(),
-        (Some(_), Some(_)) => Err(unusable("two linked crates register it", "remove one of them".into())),
+    let (problem, fix) = match (entries.next(), entries.next()) {
+        (Some(entry), None) => return (entry.open)(),
+        (Some(_), Some(_)) => ("two linked crates register it", "remove one of them".to_string()),
         (None, _) => {
             let names = backend_names().join(", ");
-            Err(unusable(
-                "no linked crate registers it",
-                format!("name one of these: {names}; or link the backend's crate"),
-            ))
+            ("no linked crate registers it", format!("name one of these: {names}; or link the backend's crate"))
         }
-    }
+    };
+    Err(Error::Registry { at: at.boxed(), backend: name.to_string(), problem: problem.to_string(), fix })
 }
 
 /// Runs a graph once on a backend by name: inputs and outputs by name.

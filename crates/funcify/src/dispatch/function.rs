@@ -14,7 +14,6 @@ use super::profile::{Profile, Profiler};
 use super::program::{Program, Run};
 use super::registry::{check_rules, rule_of};
 use super::report::{Report, count_ops};
-use super::whole::live;
 use crate::cancel::Watch;
 use crate::derivative::GradOptions;
 use crate::error::{Error, Place, Result, Site};
@@ -148,16 +147,13 @@ impl<B: Backend> Function<B> {
         let settings = Settings::new(backend, &options);
         let stored = Arc::new(graph.clone());
         let plain = graph.without_rules()?.map_or_else(|| stored.clone(), Arc::new);
-        let arranged = match options.rewrites.clone() {
-            Some(rewrites) => {
-                let own = if options.compiles_loops_on(backend) { OF_COMPILED_LOOPS } else { &[] };
-                let rewrites = own.iter().fold(rewrites, |rewrites, rule| rewrites.without(rule));
-                Some(plain.rewritten_as(&at, &rewrites)?).filter(|rewritten| !rewritten.patches.is_empty())
-            }
-            None => None,
-        };
+        let own = if options.compiles_loops_on(backend) { OF_COMPILED_LOOPS } else { &[] };
+        let rewrites =
+            options.rewrites.clone().map(|all| own.iter().fold(all, |rewrites, rule| rewrites.without(rule)));
+        let rewritten = rewrites.map(|rewrites| plain.rewritten_as(&at, &rewrites)).transpose()?;
+        let rewritten = rewritten.filter(|rewritten| !rewritten.patches.is_empty());
         // What a device cannot hold or has no lowering rule for is asked of the graph as it was written.
-        let arranged = arranged.and_then(|rewritten| Some((validate(&settings, &rewritten.graph).ok()?, rewritten)));
+        let arranged = rewritten.and_then(|rewritten| Some((validate(&settings, &rewritten.graph).ok()?, rewritten)));
         let (unrolls, runnable, rewrites) = match arranged {
             Some((unrolls, rewritten)) => (unrolls, Arc::new(rewritten.graph.clone()), rewritten.counts()),
             None => {
@@ -301,14 +297,8 @@ impl<B: Backend> Function<B> {
             types.push(TensorType::new(dtype.unwrap_or(DType::Bool), shape));
             if let (Some(expected), None) = (expected, dtype) {
                 let component = format!("argument {index} (`{}`)", self.graph.input_name(index));
-                let fix = "convert the tensor to that dtype";
-                return Err(call_error(
-                    at,
-                    &component,
-                    expected.to_string(),
-                    "a dtype without a name here".into(),
-                    fix,
-                ));
+                let (found, fix) = ("a dtype without a name here".to_string(), "convert the tensor to that dtype");
+                return Err(call_error(at, &component, expected.to_string(), found, fix));
             }
         }
         Ok(types)
@@ -317,14 +307,12 @@ impl<B: Backend> Function<B> {
     /// The numbers of the static inputs.
     fn statics(&self, at: &Place, arguments: &[B::Tensor]) -> Result<Vec<(usize, i64)>> {
         let inputs = self.graph.inputs().iter().enumerate().filter(|(_, input)| input.is_static);
-        inputs
-            .map(|(index, _)| {
-                let dtype = self.graph.input_type(index).dtype;
-                let number = self.backend.download(&arguments[index], dtype);
-                let number = number.map_err(|error| execution_error(at, self.backend.name(), error))?;
-                Ok((index, number.get(0).as_i64()))
-            })
-            .collect()
+        let number = |index: usize| {
+            let number = self.backend.download(&arguments[index], self.graph.input_type(index).dtype);
+            let number = number.map_err(|error| execution_error(at, self.backend.name(), error))?;
+            Ok((index, number.get(0).as_i64()))
+        };
+        inputs.map(|(index, _)| number(index)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry<B>>> {
@@ -405,7 +393,7 @@ fn validate<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<boo
     for input in graph.inputs() {
         check_type(settings.backend, &Place::new(graph.name(), Site::Unknown), graph.ty(input.value))?;
     }
-    for node in live(graph) {
+    for node in graph.live() {
         let at = node.place();
         for output in &node.outputs {
             check_type(settings.backend, &at, graph.ty(*output))?;
@@ -430,8 +418,8 @@ fn validate<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<boo
             }
             Op::AssociativeScan(op) => {
                 unrolls |= settings.compiles() == Compiles::Loops;
-                let sweeps = op.halves(&at, &graph.types(&node.inputs), &vec![true; op.leaves])?;
-                for program in [&sweeps.combine, &sweeps.spread] {
+                let sweeps = op.sweeps(&at, &graph.types(&node.inputs), &vec![true; op.leaves])?;
+                for program in [&sweeps.up, &sweeps.down] {
                     unrolls |= validate(settings, program)?;
                 }
             }
@@ -462,14 +450,10 @@ pub fn ordered_inputs(at: &Place, graph: &Graph, named: &BTreeMap<String, HostTe
         let fix = "remove it, or name it as an input of the program";
         return Err(call_error(at, &format!("argument `{name}`"), names.join(", "), name.clone(), fix));
     }
-    names
-        .iter()
-        .enumerate()
-        .map(|(index, name)| {
-            named.get(*name).cloned().ok_or_else(|| {
-                let expected = graph.input_type(index).to_string();
-                call_error(at, &format!("argument `{name}`"), expected, "nothing".into(), "pass a tensor of that name")
-            })
-        })
-        .collect()
+    let argument = |(index, name): (usize, &&str)| {
+        let (expected, fix) = (graph.input_type(index).to_string(), "pass a tensor of that name");
+        let missing = || call_error(at, &format!("argument `{name}`"), expected, "nothing".into(), fix);
+        named.get(*name).cloned().ok_or_else(missing)
+    };
+    names.iter().enumerate().map(argument).collect()
 }

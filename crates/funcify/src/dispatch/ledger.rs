@@ -5,10 +5,10 @@
 
 use super::backend::Backend;
 use super::native::NativeLoop;
-use super::program::{Action, Instruction, Program, Run};
+use super::program::{Action, Instruction, Program, Run, with_slots};
 use crate::error::{Place, Result};
 use crate::memory::{bytes_of, over_budget};
-use crate::types::{Sizes, TensorType};
+use crate::types::TensorType;
 
 /// What is held in the enclosing programs of the one that runs, and the budget.
 #[derive(Clone, Copy, Debug)]
@@ -47,12 +47,10 @@ impl Ledger {
     pub(super) fn open<B: Backend>(program: &Program<B>, run: &Run<'_, B>) -> Option<Ledger> {
         let outer = run.memory?.held;
         let mut ledger = Ledger { slots: vec![0; program.slots], live: 0, outer };
-        for (slot, ty) in program.inputs.iter().zip(&program.input_types) {
-            if let Some(slot) = slot {
-                // Those of a body are held by the enclosing program; the whole program's are the caller's, and count.
-                let bytes = if outer == 0 { run.bytes_of(ty).unwrap_or(0) } else { 0 };
-                ledger.set(*slot as usize, bytes);
-            }
+        for (slot, ty) in with_slots(&program.inputs, &program.input_types) {
+            // Those of a body are held by the enclosing program; the whole program's are the caller's, and count.
+            let bytes = if outer == 0 { run.bytes_of(ty).unwrap_or(0) } else { 0 };
+            ledger.set(slot, bytes);
         }
         Some(ledger)
     }
@@ -70,7 +68,8 @@ impl Ledger {
         let bytes = instruction.made().map(|ty| run.bytes_of(ty).unwrap_or(0)).fold(0, u64::saturating_add);
         if held.saturating_add(bytes) > budget {
             let at = instruction.action.place();
-            run.afford(&at, || instruction.shown_results(), bytes)?;
+            let shown = || instruction.made().map(|ty| ty.to_string()).collect::<Vec<_>>().join(", ");
+            run.afford(&at, shown, bytes)?;
         }
         if !matches!(instruction.action, Action::Kernel(_)) {
             run.memory = Some(Memory { budget, held: held.saturating_add(bytes).max(1) });
@@ -83,10 +82,8 @@ impl Ledger {
         for operand in instruction.operands.iter().filter(|operand| operand.last) {
             self.set(operand.slot as usize, 0);
         }
-        for (slot, ty) in instruction.results.iter().zip(instruction.action.output_types()) {
-            if let Some(slot) = slot {
-                self.set(*slot as usize, run.bytes_of(ty).unwrap_or(0));
-            }
+        for (slot, ty) in with_slots(&instruction.results, instruction.action.output_types()) {
+            self.set(slot, run.bytes_of(ty).unwrap_or(0));
         }
         if let Some(memory) = &mut run.memory {
             memory.held = self.outer;
@@ -100,10 +97,6 @@ impl<B: Backend> Instruction<B> {
         let makes_all = matches!(self.action, Action::Kernel(_));
         let types = self.results.iter().zip(self.action.output_types());
         types.filter(move |(slot, _)| makes_all || slot.is_some()).map(|(_, ty)| ty)
-    }
-
-    fn shown_results(&self) -> String {
-        self.made().map(|ty| ty.to_string()).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -126,10 +119,7 @@ impl<B: Backend> NativeLoop<B> {
         let traces = self.outputs[..self.scan.buffers.len()].iter().enumerate().filter(|(index, _)| used(*index));
         let bytes = traces.clone().map(|(_, ty)| run.bytes_of(ty).unwrap_or(0)).fold(0, u64::saturating_add);
         let shown = || traces.clone().map(|(_, ty)| ty.to_string()).collect::<Vec<_>>().join(", ");
-        run.afford(&self.at, || format!("{} for {} steps", shown(), self.shown_steps(&run.sizes)), bytes)
-    }
-
-    fn shown_steps(&self, sizes: &Sizes) -> String {
-        self.scan.steps.value(sizes).map_or("?".into(), |steps| steps.to_string())
+        let steps = || self.scan.steps.value(&run.sizes).map_or("?".into(), |steps| steps.to_string());
+        run.afford(&self.at, || format!("{} for {} steps", shown(), steps()), bytes)
     }
 }

@@ -7,6 +7,7 @@
 //! body that is run again until the condition ends it is what laying it out with early exits would be, so it runs from the
 //! host in either strategy; a forced [`LoopStrategy::Unroll`] asks that the largest number of steps is static.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ use crate::graph::{Graph, Node, Replay, ValueId, is_certain, uses_any, work};
 use crate::host::HostTensor;
 use crate::memory::over_budget;
 use crate::ops::scan::Scan;
-use crate::ops::{AssociativeScan, Constant, EvalContext, Halves, Op, OpRules, Switch, While};
+use crate::ops::{AssociativeScan, Constant, EvalContext, Op, OpRules, Sweeps, Switch, While};
 use crate::types::{DType, Dim, Sizes, Symbol, TensorType};
 
 /// What a lowering is given.
@@ -99,7 +100,7 @@ pub(super) struct Lowering<'a, B: Backend> {
     /// The programs of bodies that were met before.
     programs: HashMap<ProgramKey, Arc<Program<B>>>,
     /// The two sweeps of the associative scans that were met before, by their address.
-    sweeps: HashMap<usize, Arc<Halves>>,
+    sweeps: HashMap<usize, Arc<Sweeps>>,
     /// What the backend made of the loops that were met before, by the node's address and the sizes.
     pub(super) compiled: HashMap<(usize, Sizes), Whole<B::Tensor>>,
 }
@@ -127,11 +128,6 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    fn add(&mut self, other: Notes) {
-        self.statics.extend(other.statics);
-        other.loops.into_iter().for_each(|each| self.add_loop(each));
-    }
-
     pub(super) fn add_loop(&mut self, each: LoopReport) {
         if !self.loops.contains(&each) {
             self.loops.push(each);
@@ -209,7 +205,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         }
         let inner = Lowering::new(self.settings.clone(), self.sizes.clone());
         let (program, notes) = inner.program_of(body, arguments, marked)?;
-        self.notes.add(notes);
+        self.notes.statics.extend(notes.statics);
+        notes.loops.into_iter().for_each(|each| self.notes.add_loop(each));
         let program = Arc::new(program);
         self.programs.insert(key, program.clone());
         Ok(program)
@@ -330,9 +327,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let backend = self.settings.backend;
         let tensor = backend.upload(&constant.value).map_err(|error| execution_error(&at, backend.name(), error))?;
         let ty = constant.value.ty();
-        let is_number = is_number(&ty);
         let registers = self.push(&at, Action::Constant { tensor, ty }, &[], 1)?;
-        if is_number {
+        if is_number(&constant.value.ty()) {
             let number = StaticNumber { number: constant.value.get(0).as_i64(), inputs: BTreeSet::new() };
             self.statics.insert(registers[0], number);
         }
@@ -376,12 +372,17 @@ impl<'a, B: Backend> Lowering<'a, B> {
             Ok(results) => return Ok(results),
             Err(declined) => declined,
         };
-        self.report_loop(graph, node, LoopStrategy::Native, declined);
+        let compiled = if declined.is_some() { self.refusing(graph, node) } else { None };
+        match &compiled {
+            Some(_) => self.report_loop(graph, node, LoopStrategy::Compiled, None),
+            None => self.report_loop(graph, node, LoopStrategy::Native, declined),
+        }
         let places = op.operands();
         let carries = places.carries.len();
         let condition = self.sub_program(&op.condition, carries, &operands[places.condition])?;
         let body = self.sub_program(&op.body, carries, &operands[places.body])?;
-        let node = WhileNode { op: op.clone(), at: at.clone(), condition, body, outputs: graph.types(&node.outputs) };
+        let outputs = graph.types(&node.outputs);
+        let node = WhileNode { op: op.clone(), at: at.clone(), condition, body, outputs, compiled };
         self.push(&at, Action::While(Box::new(node)), operands, carries)
     }
 
@@ -400,8 +401,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let types = graph.types(&node.inputs);
         let sweeps = self.sweeps(&at, op, &types, &used_results(graph, node))?;
         let (captured, needed) = (&operands[op.leaves..], sweeps.needed.clone());
-        let up_sweep = self.sub_program(&sweeps.combine, op.leaves, captured)?;
-        let down_sweep = self.sub_program(&sweeps.spread, needed.len() + op.leaves, captured)?;
+        let up_sweep = self.sub_program(&sweeps.up, op.leaves, captured)?;
+        let down_sweep = self.sub_program(&sweeps.down, needed.len() + op.leaves, captured)?;
         let (pairs, leaves) = (sweeps.pairs.clone(), types[..op.leaves].to_vec());
         let outputs = needed.iter().map(|leaf| types[*leaf].clone()).collect();
         let reverse = op.reverse;
@@ -411,14 +412,12 @@ impl<'a, B: Backend> Lowering<'a, B> {
     }
 
     /// The two sweeps of an associative scan, made once for all steps of the loops around it.
-    fn sweeps(&mut self, at: &Place, op: &AssociativeScan, types: &[TensorType], used: &[bool]) -> Result<Arc<Halves>> {
+    fn sweeps(&mut self, at: &Place, op: &AssociativeScan, types: &[TensorType], used: &[bool]) -> Result<Arc<Sweeps>> {
         let address = std::ptr::from_ref(op) as usize;
-        if let Some(sweeps) = self.sweeps.get(&address) {
-            return Ok(sweeps.clone());
-        }
-        let sweeps = Arc::new(op.halves(at, types, used)?);
-        self.sweeps.insert(address, sweeps.clone());
-        Ok(sweeps)
+        Ok(match self.sweeps.entry(address) {
+            Entry::Occupied(sweeps) => sweeps.get().clone(),
+            Entry::Vacant(entry) => entry.insert(Arc::new(op.sweeps(at, types, used)?)).clone(),
+        })
     }
 
     /// The program of a body whose parameters after the first `carries` are these operands. Those that are
@@ -440,6 +439,13 @@ impl<'a, B: Backend> Lowering<'a, B> {
                 Ok(late) => (Some(late), None),
                 Err(declined) => (None, Some(declined)),
             },
+            Attempt::Declined(Some(declined))
+                if strategy == LoopStrategy::Native && types.iter().any(|ty| ty.dtype.is_int()) =>
+            {
+                let late = self.late_loop(graph, node, scan).ok();
+                let declined = late.is_none().then_some(declined);
+                (late, declined)
+            }
             attempt => (None, attempt.before_it_runs("scan").err().flatten()),
         };
         let steps = match strategy {

@@ -28,7 +28,7 @@ mod whole;
 
 pub use crate::graph::bind_sizes;
 pub use backend::{
-    Backend, Compiled, Compiles, Declined, IntoTensors, KernelCall, LoopStrategy, Part, StackType, Tensors,
+    Backend, Compiled, Compiles, Declined, IntoTensors, KernelCall, LoopStrategy, Outcome, Part, StackType, Tensors,
     TrackedCall, Whole,
 };
 pub use eager::run_op;

@@ -8,8 +8,7 @@
 //! A loop with an `until` (scan-c6) reads one boolean a step on the host, and its traces are collected: memory for as many
 //! rows as it may have could be far more than those that it has.
 
-use std::collections::VecDeque;
-use std::ops::Range;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::backend::{Backend, Part, StackType, Tensors};
@@ -19,7 +18,7 @@ use super::program::{Action, Program, Run, Slot};
 use super::unroll::missing_row;
 use crate::error::{Place, Result};
 use crate::graph::ValueId;
-use crate::ops::scan::{Scan, Start, Wanted};
+use crate::ops::scan::{Scan, Start, Returned};
 use crate::types::{DType, TensorType};
 
 /// A loop with a compiled body.
@@ -52,16 +51,14 @@ pub(super) fn lower<B: Backend>(
     scan.binds().for_each(|symbol| lowering.sizes.remove(symbol));
     let graph = &scan.body;
     // Values of the enclosing program that a step, or the results of a step, use.
-    let mut needed = vec![false; graph.values().count()];
-    for (node, _) in graph.nodes().iter().zip(&body.step).filter(|(_, runs)| **runs) {
-        node.inputs.iter().for_each(|input| needed[input.index()] = true);
-    }
-    graph.outputs().iter().for_each(|output| needed[output.value.index()] = true);
+    let step = graph.nodes().iter().zip(&body.step).filter(|(_, runs)| **runs);
+    let mut needed: HashSet<ValueId> = step.flat_map(|(node, _)| node.inputs.iter().copied()).collect();
+    needed.extend(graph.outputs().iter().map(|output| output.value));
     let mut outer: Vec<Slot> = operands[..scan.operands().invariants.start].to_vec();
     let own = outer.len();
     let own_params = graph.inputs()[..scan.params().invariants.start].iter().map(|input| input.value);
     let mut arguments: Vec<(ValueId, Option<StaticNumber>)> = own_params.map(|value| (value, None)).collect();
-    for (value, register) in body.registers.into_iter().filter(|(value, _)| needed[value.index()]) {
+    for (value, register) in body.registers.into_iter().filter(|(value, _)| needed.contains(value)) {
         arguments.push((value, lowering.statics.get(&register).cloned()));
         outer.push(register);
     }
@@ -93,7 +90,8 @@ impl<B: Backend> NativeLoop<B> {
         if let Some(late) = &self.late {
             let invariants = captured.split_off(captured.len() - self.scan.invariants);
             let all = [&operands[usize::from(self.count.is_some())..], &invariants].concat();
-            if let Some(results) = late.run(run, &self.at, steps, &all)? {
+            if let Some((results, ran)) = late.run(run, &self.at, steps, &all)? {
+                self.ended(run, ran)?;
                 return Ok(results);
             }
         }
@@ -149,17 +147,18 @@ impl<B: Backend> NativeLoop<B> {
                 break;
             }
         }
-        if let Some(symbol) = &self.scan.until {
-            run.sizes.set(symbol, ran);
-            self.scan.check_wanted(&self.at, ran)?;
-        }
+        self.ended(run, ran)?;
 
-        let mut outputs = Tensors::new();
-        for buffer in buffers {
-            outputs.push(buffer.finish(run)?);
-        }
+        let mut outputs = buffers.into_iter().map(|rows| rows.finish(run)).collect::<Result<Tensors<_>>>()?;
         outputs.extend(carries);
         Ok(outputs)
+    }
+
+    /// scan-c6: a loop that ends early gives a size to the number of steps that ran.
+    fn ended(&self, run: &mut Run<'_, B>, ran: usize) -> Result<()> {
+        let Some(symbol) = &self.scan.until else { return Ok(()) };
+        run.sizes.set(symbol, ran);
+        self.scan.check_returned(&self.at, ran)
     }
 
     /// scan-c6.
@@ -231,26 +230,23 @@ impl<'l, B: Backend> Rows<'l, B> {
             let contents = Contents::Full { initial: initial.clone(), written: vec![None; rows] };
             return Ok(Rows { native, index, used, ty, contents });
         }
-        let mut first_rows = Vec::with_capacity(count);
-        for row in 0..count {
-            let tensor = given.map(|given| run.fail(at, backend.row(given, row))).transpose()?;
-            first_rows.extend(tensor);
-        }
+        let first_rows = given.into_iter().flat_map(|given| (0..count).map(move |row| backend.row(given, row)));
+        let first_rows = first_rows.map(|row| run.fail(at, row)).collect::<Result<Vec<_>>>()?;
         // In the order of the loop: a downward loop meets the given rows from the last to the first.
         let mut recent = VecDeque::from(first_rows.clone());
         if native.scan.reverse {
             recent.make_contiguous().reverse();
         }
         let mut keep = count;
-        let trace = match buffer.wanted {
+        let trace = match buffer.returned {
             _ if !used => Trace::None,
-            Wanted::Last(count) => {
+            Returned::Last(count) => {
                 keep = keep.max(count);
                 Trace::None
             }
             // Of a loop that may end early, memory for all steps could be far too much.
-            Wanted::All if native.scan.until.is_some() => Trace::Collected(recent.clone().into()),
-            Wanted::All => match run.fail(at, backend.allocate(&ty))? {
+            Returned::All if native.scan.until.is_some() => Trace::Collected(recent.clone().into()),
+            Returned::All => match run.fail(at, backend.allocate(&ty))? {
                 Some(mut trace) => {
                     let first = native.scan.first_given_row(steps);
                     for (row, tensor) in first_rows.into_iter().enumerate() {
@@ -321,8 +317,8 @@ impl<'l, B: Backend> Rows<'l, B> {
             Contents::Growing { trace: Trace::InPlace(Some(trace)), .. } => return Ok(trace),
             Contents::Growing { trace: Trace::Collected(rows), .. } => in_row_order(rows),
             Contents::Growing { recent, .. } => {
-                let count = match buffer.wanted {
-                    Wanted::Last(count) if used => count,
+                let count = match buffer.returned {
+                    Returned::Last(count) if used => count,
                     _ => 0,
                 };
                 let skip = recent.len().checked_sub(count).ok_or_else(|| missing_row(at, index, ty.rows))?;
@@ -330,31 +326,21 @@ impl<'l, B: Backend> Rows<'l, B> {
             }
             Contents::Full { initial, .. } if !used => return Ok(initial),
             Contents::Full { initial, written } => {
-                full_parts(native, run, &initial, &written, native.scan.wanted_rows(buffer, ty.rows, 0))?
+                // Blocks of rows that are still the initial ones, and written rows.
+                let returned = native.scan.returned_rows(buffer, ty.rows, 0);
+                let (mut parts, mut next) = (Vec::new(), returned.start);
+                for block in written[returned].chunk_by(|row, other| row.is_none() && other.is_none()) {
+                    parts.push(match &block[0] {
+                        Some(row) => Part::Row(row.clone()),
+                        None => Part::Block(run.fail(at, backend.rows(&initial, next, block.len()))?),
+                    });
+                    next += block.len();
+                }
+                parts
             }
         };
         ty.rows =
             parts.iter().map(|part| if let Part::Block(block) = part { backend.shape(block)[0] } else { 1 }).sum();
         run.fail(at, backend.stack(parts, &ty))
     }
-}
-
-/// The rows of a full buffer that are results: blocks of rows that are still the initial ones, and written rows.
-fn full_parts<B: Backend>(
-    native: &NativeLoop<B>,
-    run: &Run<'_, B>,
-    initial: &B::Tensor,
-    written: &[Option<B::Tensor>],
-    returned: Range<usize>,
-) -> Result<Vec<Part<B::Tensor>>> {
-    let mut parts = Vec::new();
-    let mut next = returned.start;
-    for block in written[returned].chunk_by(|row, other| row.is_none() && other.is_none()) {
-        parts.push(match &block[0] {
-            Some(row) => Part::Row(row.clone()),
-            None => Part::Block(run.fail(&native.at, run.backend.rows(initial, next, block.len()))?),
-        });
-        next += block.len();
-    }
-    Ok(parts)
 }

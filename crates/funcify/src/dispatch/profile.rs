@@ -57,30 +57,26 @@ pub struct Share {
 impl Profile {
     /// The events by op, the longest time first.
     pub fn by_op(&self) -> Vec<Share> {
-        longest_first(self.shares(|event| Some(event.op.clone())))
+        longest_first(self.shares(|event| Some(event.op.clone()), String::clone))
     }
 
     /// The events by the user's line, the longest time first.
     pub fn by_line(&self) -> Vec<Share> {
-        longest_first(self.shares(|event| Some(event.site.to_string())))
+        longest_first(self.shares(|event| Some(event.site.to_string()), String::clone))
     }
 
     /// The events by the step of their innermost loop, in the order of the steps. Of all loops together.
     pub fn by_step(&self) -> Vec<Share> {
-        // As wide as any number of steps, so that the names' order is that of the numbers.
-        let mut shares = self.shares(|event| Some(format!("{:020}", event.step?)));
-        for share in &mut shares {
-            share.name = format!("step {}", share.name.trim_start_matches('0').parse().unwrap_or(0usize));
-        }
-        shares
+        self.shares(|event| event.step, |step| format!("step {step}"))
     }
 
-    fn shares(&self, name: impl Fn(&Event) -> Option<String>) -> Vec<Share> {
-        let mut shares: BTreeMap<String, Share> = BTreeMap::new();
+    /// The sum of the events of each key, in the order of the keys.
+    fn shares<K: Ord>(&self, key: impl Fn(&Event) -> Option<K>, name: impl Fn(&K) -> String) -> Vec<Share> {
+        let mut shares: BTreeMap<K, Share> = BTreeMap::new();
         for event in &self.events {
-            let Some(name) = name(event) else { continue };
-            let new = || Share { name: name.clone(), count: 0, time: Duration::ZERO, bytes: 0 };
-            let share = shares.entry(name.clone()).or_insert_with(new);
+            let Some(key) = key(event) else { continue };
+            let nothing = Share { name: name(&key), count: 0, time: Duration::ZERO, bytes: 0 };
+            let share = shares.entry(key).or_insert(nothing);
             share.count += 1;
             share.time += event.own;
             share.bytes += event.bytes;

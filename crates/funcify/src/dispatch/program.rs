@@ -1,8 +1,10 @@
 //! A program: kernels over numbered slots, each slot freed or reused at its last use.
 
+use std::borrow::Cow;
+use std::slice::from_ref;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::associative::AssociativeNode;
 use super::backend::{Backend, Compiled, KernelCall, Part, StackType, Tensors};
@@ -194,10 +196,8 @@ impl<B: Backend> Program<B> {
         run: &mut Run<'_, B>,
         arguments: Vec<B::Tensor>,
     ) -> Result<Vec<B::Tensor>> {
-        for (slot, argument) in self.inputs.iter().zip(arguments) {
-            if let Some(slot) = slot {
-                frame[*slot as usize] = Some(argument);
-            }
+        for (slot, argument) in with_slots(&self.inputs, arguments) {
+            frame[slot] = Some(argument);
         }
         let mut ledger = Ledger::open(self, run);
         for (ran, instruction) in self.instructions.iter().enumerate() {
@@ -211,10 +211,8 @@ impl<B: Backend> Program<B> {
                 None => instruction.action.run(run, operands, &instruction.results)?,
                 Some(_) => instruction.run_watched(run, operands)?,
             };
-            for (slot, tensor) in instruction.results.iter().zip(results) {
-                if let Some(slot) = slot {
-                    frame[*slot as usize] = Some(tensor);
-                }
+            for (slot, tensor) in with_slots(&instruction.results, results) {
+                frame[slot] = Some(tensor);
             }
             if let Some(ledger) = &mut ledger {
                 ledger.after(instruction, run);
@@ -222,6 +220,14 @@ impl<B: Backend> Program<B> {
         }
         Ok(self.outputs.iter().map(|operand| fetch(frame, *operand)).collect())
     }
+}
+
+/// What has a slot, with the slot's number.
+pub(super) fn with_slots<T>(
+    slots: &[Option<Slot>],
+    all: impl IntoIterator<Item = T>,
+) -> impl Iterator<Item = (usize, T)> {
+    slots.iter().zip(all).filter_map(|(slot, each)| Some(((*slot)? as usize, each)))
 }
 
 fn fetch<T: Clone>(frame: &mut Frame<T>, operand: Operand) -> T {
@@ -270,35 +276,30 @@ impl<B: Backend> Action<B> {
 
     /// The op that it serves.
     pub(super) fn place(&self) -> Place {
-        match self {
-            Action::Kernel(node) => node.at.clone(),
-            Action::Loop(native) => native.at.clone(),
-            Action::Choice(choice) => choice.at.clone(),
-            Action::While(node) => node.at.clone(),
-            Action::Associative(node) => node.at.clone(),
-            Action::Whole(node) => node.at.clone(),
-            Action::Constant { .. } => Place::new("constant", Site::Unknown),
-            Action::Bind { .. } => Place::new("scan", Site::Unknown),
-            Action::Row { of, .. } | Action::Rows { of, .. } => of.at.clone(),
-            Action::Stack(node) => Place::clone(&node.at),
-        }
+        self.serves().0.into_owned()
     }
 
     /// The types of its results.
     pub(super) fn output_types(&self) -> &[TensorType] {
-        match self {
-            Action::Kernel(node) => &node.outputs,
-            Action::Loop(native) => &native.outputs,
-            Action::Choice(choice) => &choice.outputs,
-            Action::While(node) => &node.outputs,
-            Action::Associative(node) => &node.outputs,
-            Action::Whole(node) => &node.outputs,
-            Action::Constant { ty, .. } => std::slice::from_ref(ty),
-            Action::Bind { .. } => &[],
-            Action::Row { of, .. } => std::slice::from_ref(&of.row),
-            Action::Rows { block, .. } => std::slice::from_ref(block),
-            Action::Stack(node) => std::slice::from_ref(&node.ty),
-        }
+        self.serves().1
+    }
+
+    /// The op that it serves, and the types of its results.
+    fn serves(&self) -> (Cow<'_, Place>, &[TensorType]) {
+        let (at, outputs) = match self {
+            Action::Kernel(node) => (&node.at, node.outputs.as_slice()),
+            Action::Loop(native) => (&native.at, native.outputs.as_slice()),
+            Action::Choice(choice) => (&choice.at, choice.outputs.as_slice()),
+            Action::While(node) => (&node.at, node.outputs.as_slice()),
+            Action::Associative(node) => (&node.at, node.outputs.as_slice()),
+            Action::Whole(node) => (&node.at, node.outputs.as_slice()),
+            Action::Constant { ty, .. } => return (Cow::Owned(Place::new("constant", Site::Unknown)), from_ref(ty)),
+            Action::Bind { .. } => return (Cow::Owned(Place::new("scan", Site::Unknown)), &[]),
+            Action::Row { of, .. } => (&of.at, from_ref(&of.row)),
+            Action::Rows { block, of, .. } => (&of.at, from_ref(&**block)),
+            Action::Stack(node) => (&*node.at, from_ref(&node.ty)),
+        };
+        (Cow::Borrowed(at), outputs)
     }
 
     pub(super) fn run(
@@ -308,10 +309,6 @@ impl<B: Backend> Action<B> {
         results: &[Option<Slot>],
     ) -> Result<Tensors<B::Tensor>> {
         let backend = run.backend;
-        let one = |at: &Place, result: Result<B::Tensor, BackendError>| {
-            let tensor = result.map_err(|error| execution_error(at, backend.name(), error))?;
-            Ok(smallvec::smallvec![tensor])
-        };
         match self {
             Action::Kernel(node) => {
                 let (inputs, outputs) = (&node.inputs, &node.outputs);
@@ -327,14 +324,16 @@ impl<B: Backend> Action<B> {
                 run.sizes.set(symbol, *size);
                 Ok(Tensors::new())
             }
-            Action::Constant { tensor, .. } => Ok(smallvec::smallvec![tensor.clone()]),
-            Action::Row { row, of } => one(&of.at, backend.row(&operands[0], *row)),
-            Action::Rows { start, count, of, .. } => one(&of.at, backend.rows(&operands[0], *start, *count)),
+            Action::Constant { tensor, .. } => Ok(smallvec![tensor.clone()]),
+            Action::Row { row, of } => Ok(smallvec![run.fail(&of.at, backend.row(&operands[0], *row))?]),
+            Action::Rows { start, count, of, .. } => {
+                Ok(smallvec![run.fail(&of.at, backend.rows(&operands[0], *start, *count))?])
+            }
             Action::Stack(node) => {
                 let ty = run.stack_type(&node.at, &node.ty)?;
                 let parts = operands.into_iter().zip(&node.is_block);
                 let parts = parts.map(|(tensor, block)| if *block { Part::Block(tensor) } else { Part::Row(tensor) });
-                one(&node.at, backend.stack(parts.collect(), &ty))
+                Ok(smallvec![run.fail(&node.at, backend.stack(parts.collect(), &ty))?])
             }
         }
     }

@@ -79,26 +79,20 @@ fn registry() -> &'static Registry {
 /// Checks the lowering rules of a backend.
 pub(super) fn check_rules<B: Backend>(backend: &B, at: &Place) -> Result<()> {
     let id = TypeId::of::<B>();
-    let error = |problem: String, fix: &str| Error::Registry {
-        at: at.boxed(),
-        backend: backend.name().to_string(),
-        problem,
-        fix: fix.to_string(),
-    };
-    if let Some((_, op, [first, second])) = registry().duplicates.iter().find(|(other, ..)| *other == id) {
+    let has_entries = || registry().entries.keys().any(|(other, _)| *other == id);
+    let duplicate = registry().duplicates.iter().find(|(other, ..)| *other == id);
+    let (problem, fix) = if let Some((_, op, [first, second])) = duplicate {
         let problem = format!("`{op}` is registered at {first} and at {second}");
-        return Err(error(problem, "remove one of the two `funcify!` entries"));
-    }
-    if let Some(name) = name_taken_twice() {
-        let problem = format!("two crates register an op named `{name}`");
-        return Err(error(problem, "rename the op of one of them"));
-    }
-    let has_entries = registry().entries.keys().any(|(other, _)| *other == id);
-    if !has_entries && backend.fallback().is_none() {
-        let problem = "no lowering rule is registered for it".to_string();
-        return Err(error(problem, "name the backend's crate (`use funcify_candle as _;`), so that it is linked"));
-    }
-    Ok(())
+        (problem, "remove one of the two `funcify!` entries")
+    } else if let Some(name) = name_taken_twice() {
+        (format!("two crates register an op named `{name}`"), "rename the op of one of them")
+    } else if backend.fallback().is_none() && !has_entries() {
+        let fix = "name the backend's crate (`use funcify_candle as _;`), so that it is linked";
+        ("no lowering rule is registered for it".to_string(), fix)
+    } else {
+        return Ok(());
+    };
+    Err(Error::Registry { at: at.boxed(), backend: backend.name().to_string(), problem, fix: fix.to_string() })
 }
 
 /// The lowering rule of an op.

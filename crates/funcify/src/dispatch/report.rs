@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::backend::{Backend, Declined, LoopStrategy};
 use super::function::CompileCounts;
-use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot};
+use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, with_slots};
 use crate::error::Site;
 use crate::graph::Graph;
 use crate::ops::StepCount;
@@ -154,11 +154,9 @@ impl<B: Backend> Program<B> {
     pub(super) fn peak_bytes(&self, sizes: &Sizes) -> Option<(usize, usize)> {
         let mut held = vec![0; self.slots];
         let (mut live, mut peak) = (0usize, 0usize);
-        for (slot, ty) in self.inputs.iter().zip(&self.input_types) {
-            if let Some(slot) = slot {
-                held[*slot as usize] = bytes_of(ty, sizes)?;
-                live = live.checked_add(held[*slot as usize])?;
-            }
+        for (slot, ty) in with_slots(&self.inputs, &self.input_types) {
+            held[slot] = bytes_of(ty, sizes)?;
+            live = live.checked_add(held[slot])?;
         }
         let arguments = live;
         for instruction in &self.instructions {

@@ -26,9 +26,9 @@ pub(super) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
     let ops = graph.nodes().iter().map(|node| with_loops(&node.op)).collect::<Result<Vec<Op>>>()?;
     let built = tracer::build(graph.name(), Site::Unknown, |_| {
         tracer::reserve_symbols(graph);
+        // A body may have two parameters of one name.
         let input = |(index, input): (usize, &Input)| {
-            let (name, ty) = (graph.input_name(index), graph.input_type(index).clone());
-            tracer::input(name, ty, input.is_static, Site::Unknown)
+            tracer::input(&format!("x{index}"), graph.input_type(index).clone(), input.is_static, Site::Unknown)
         };
         let inputs: Vec<Value> = graph.inputs().iter().enumerate().map(input).collect();
         let replayed = Replay::new(graph, inputs).live(|index, node, operands| {

@@ -42,11 +42,8 @@ pub(super) fn lower<B: Backend>(lowering: &mut Lowering<'_, B>, call: ScanCall<'
     }
     scan.check_rows(at, steps, |operand| rows_of[operand])?;
     let rows = rows_of.iter().fold(0u64, |sum, rows| sum.saturating_add(*rows as u64));
-    lowering.settings.afford(
-        at,
-        || format!("the list of {rows} rows"),
-        rows.saturating_mul(size_of::<Row>() as u64),
-    )?;
+    let bytes = rows.saturating_mul(size_of::<Row>() as u64);
+    lowering.settings.afford(at, || format!("the list of {rows} rows"), bytes)?;
 
     let rows_node =
         |ty: &TensorType| Arc::new(RowsNode { row: ty.row().unwrap_or_else(|| ty.clone()), at: at.clone() });
@@ -100,7 +97,7 @@ pub(super) fn lower<B: Backend>(lowering: &mut Lowering<'_, B>, call: ScanCall<'
     let mut outputs = Vec::new();
     for (index, buffer) in scan.buffers.iter().enumerate() {
         let source = places.buffers[index].map(|operand| operands[operand]);
-        let returned = scan.wanted_rows(buffer, buffers[index].len(), 0);
+        let returned = scan.returned_rows(buffer, buffers[index].len(), 0);
         let row = scan.body.output_type(results.buffers[index].start);
         outputs.push(line.stack(source, &buffers[index], returned, row, index)?);
     }

@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy, Tensors, Whole};
+use super::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy, Outcome, Tensors, Whole};
 use super::lower::{self, Lowering};
 use super::program::{Action, Run, Slot, WholeNode};
 use super::report::{LoopReport, Steps};
 use super::stepwise::stepwise;
 use crate::cancel::Ran;
 use crate::error::{Place, Result, Site};
-use crate::graph::{Graph, Node, Output, ValueId};
+use crate::graph::{Copied, Graph, Node, Output, ValueId};
 use crate::ops::{Op, OpRules, StepCount};
 use crate::types::TensorType;
 
@@ -43,13 +43,8 @@ impl<B: Backend> Lowering<'_, B> {
             Compiles::Programs => {}
             Compiles::Loops | Compiles::Nothing => return Ok(None),
         }
-        let compiled = match self.compile_whole(graph, true) {
-            Ok(compiled) => compiled,
-            Err(declined) => {
-                self.notes.declined = Some(declined);
-                return Ok(None);
-            }
-        };
+        let compiled = self.compile_whole(graph, true).map_err(|declined| self.notes.declined = Some(declined));
+        let Ok(compiled) = compiled else { return Ok(None) };
         let at = only_loop(graph).map_or_else(|| Place::new(graph.name(), Site::Unknown), Node::place);
         self.report_loops(graph);
         self.push_whole(graph, compiled, at, inputs).map(Some)
@@ -70,7 +65,7 @@ impl<B: Backend> Lowering<'_, B> {
 
     /// Notes that the loops of a graph are compiled.
     fn report_loops(&mut self, graph: &Graph) {
-        for node in live(graph) {
+        for node in graph.live() {
             self.report_loop(graph, node, LoopStrategy::Compiled, None);
             node.op.bodies().into_iter().for_each(|body| self.report_loops(body));
         }
@@ -96,7 +91,9 @@ impl<B: Backend> Lowering<'_, B> {
             return Ok(Attempt::Declined(None));
         }
         let (alone, used) = alone(graph, node)?;
-        if !self.has_sizes_of(&alone) {
+        let mut has_sizes = true;
+        alone.visit_symbols(&mut |symbol| has_sizes &= self.sizes.get(symbol).is_some());
+        if !has_sizes {
             return Ok(Attempt::AtRunTime);
         }
         let key = (std::ptr::from_ref(node) as usize, self.sizes.clone());
@@ -113,16 +110,19 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(Attempt::Compiled(self.registers(results, used.into_iter())))
     }
 
-    /// Whether the sizes of the call give all sizes of a graph.
-    fn has_sizes_of(&self, graph: &Graph) -> bool {
-        let mut has_all = true;
-        graph.visit_symbols(&mut |symbol| has_all &= self.sizes.get(symbol).is_some());
-        has_all
+    /// A loop that the backend compiles if it may refuse when it runs, and which of its results it gives.
+    pub(super) fn refusing(&self, graph: &Graph, node: &Node) -> Option<(Arc<dyn Compiled<B::Tensor>>, Vec<bool>)> {
+        let (alone, used) = alone(graph, node).ok()?;
+        let memory_budget = self.settings.memory_budget;
+        let whole =
+            Whole { graph: &alone, sizes: &self.sizes, is_program: false, memory_budget, may_refuse: true };
+        Some((compile(self.settings.backend, whole).ok()?, used))
     }
 
     fn compile_whole(&self, graph: &Graph, is_program: bool) -> lower::Whole<B::Tensor> {
         let memory_budget = self.settings.memory_budget;
-        compile(self.settings.backend, Whole { graph, sizes: &self.sizes, is_program, memory_budget })
+        let whole = Whole { graph, sizes: &self.sizes, is_program, memory_budget, may_refuse: false };
+        compile(self.settings.backend, whole)
     }
 }
 
@@ -136,12 +136,24 @@ pub(super) fn compile<B: Backend>(backend: &B, whole: Whole<'_>) -> lower::Whole
 impl<T> WholeNode<T> {
     /// Runs what was compiled, unless it is cancelled.
     pub(super) fn run<B: Backend<Tensor = T>>(&self, run: &Run<'_, B>, operands: &[T]) -> Result<Tensors<T>> {
-        let ran = || run.watch.check(&self.at, Ran::Part);
-        loop {
-            if let Some(results) = run.fail(&self.at, self.compiled.run(operands, &|| ran().is_err()))? {
-                return Ok(results);
-            }
-            ran()?;
+        let results = run_compiled(&*self.compiled, run, &self.at, operands)?;
+        run.fail(&self.at, results.ok_or_else(|| "it refused its operands, though nothing else can run".into()))
+    }
+}
+
+/// Runs what was compiled, unless it is cancelled. `None` if it refuses its operands.
+pub(super) fn run_compiled<B: Backend>(
+    compiled: &dyn Compiled<B::Tensor>,
+    run: &Run<'_, B>,
+    at: &Place,
+    operands: &[B::Tensor],
+) -> Result<Option<Tensors<B::Tensor>>> {
+    let ran = || run.watch.check(at, Ran::Part);
+    loop {
+        match run.fail(at, compiled.run(operands, &|| ran().is_err()))? {
+            Outcome::Done(results) => return Ok(Some(results)),
+            Outcome::Refused => return Ok(None),
+            Outcome::Stopped => ran()?,
         }
     }
 }
@@ -149,13 +161,13 @@ impl<T> WholeNode<T> {
 /// Whether a backend that compiles loops compiles all of a program: it has loops, and no products of matrices outside them,
 /// which are the library's.
 fn is_made_of_loops(graph: &Graph) -> bool {
-    live(graph).any(|node| steps(graph, node).is_some())
-        && !live(graph).any(|node| matches!(node.op, Op::MatMul(_) | Op::Conv(_)))
+    graph.live().any(|node| steps(graph, node).is_some())
+        && !graph.live().any(|node| matches!(node.op, Op::MatMul(_) | Op::Conv(_)))
 }
 
 /// The loop of a program that has one: where a run is that is stopped.
 fn only_loop(graph: &Graph) -> Option<&Node> {
-    let mut loops = live(graph).filter(|node| steps(graph, node).is_some());
+    let mut loops = graph.live().filter(|node| steps(graph, node).is_some());
     loops.next().filter(|_| loops.next().is_none())
 }
 
@@ -166,30 +178,56 @@ fn steps(graph: &Graph, node: &Node) -> Option<StepCount> {
 }
 
 /// A graph of one node: its inputs are the node's operands, its outputs those results that the graph uses. Tells which
-/// they are.
+/// they are. Integers that follow from sizes are computed in it, too, so that what they can be is known there.
 pub(super) fn alone(graph: &Graph, node: &Node) -> Result<(Graph, Vec<bool>)> {
     let used = used_results(graph, node);
     let mut alone = Graph::new(node.op.name());
-    let inputs: Vec<_> = node
+    let mut inputs: Vec<_> = node
         .inputs
         .iter()
         .enumerate()
         .map(|(index, input)| alone.push_input(&format!("operand{index}"), graph.ty(*input).clone(), false))
         .collect();
+    let integers = copy_integers(graph, &node.inputs, &mut alone);
+    for (operand, input) in inputs.iter_mut().zip(&node.inputs) {
+        *operand = integers.get(*input).unwrap_or(*operand);
+    }
     let results = alone.push_node(node.op.clone(), &inputs, node.site)?;
     let outputs = results.into_iter().enumerate().filter(|(index, _)| used[*index]);
     let outputs = outputs.map(|(index, value)| Output { name: format!("result{index}"), value }).collect();
     Ok((alone.with_outputs(outputs), used))
 }
 
-/// The nodes that the outputs depend on.
-pub(super) fn live(graph: &Graph) -> impl Iterator<Item = &Node> {
-    graph.nodes().iter().zip(graph.live_nodes()).filter(|(_, live)| *live).map(|(node, _)| node)
+/// Adds those of some values of another graph that are integers, cost little, and follow from numbers and sizes alone.
+fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> Copied<'g> {
+    let mut copied = Copied::new(graph);
+    let mut follows = vec![false; graph.values().count()];
+    for node in graph.nodes() {
+        let is_cheap = matches!(
+            node.op,
+            Op::Constant(_) | Op::Iota(_) | Op::Size(_) | Op::Unary(_) | Op::Binary(_) | Op::Broadcast(_) | Op::Reshape(_)
+        );
+        let is_one = is_cheap && node.inputs.iter().all(|input| follows[input.index()]);
+        for output in &node.outputs {
+            follows[output.index()] = is_one && graph.ty(*output).dtype.is_int();
+        }
+    }
+    let mut needed = vec![false; follows.len()];
+    values.iter().for_each(|value| needed[value.index()] = follows[value.index()]);
+    for node in graph.nodes().iter().rev().filter(|node| node.outputs.len() == 1) {
+        if needed[node.outputs[0].index()] {
+            node.inputs.iter().for_each(|input| needed[input.index()] = true);
+        }
+    }
+    for node in graph.nodes().iter().filter(|node| node.outputs.iter().any(|output| needed[output.index()])) {
+        copied.node(to, node, node.op.clone());
+    }
+    copied
 }
 
 /// Which results of a node the graph uses.
 pub(super) fn used_results(graph: &Graph, node: &Node) -> Vec<bool> {
-    let used: HashSet<ValueId> = live(graph).flat_map(|node| &node.inputs).copied().collect();
+    let used: HashSet<ValueId> = graph.live().flat_map(|node| &node.inputs).copied().collect();
     let is_used = |value: &ValueId| used.contains(value) || graph.outputs().iter().any(|output| output.value == *value);
     node.outputs.iter().map(is_used).collect()
 }

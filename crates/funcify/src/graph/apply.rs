@@ -52,20 +52,20 @@ impl Graph {
         let mut sizes = BTreeMap::new();
         let mut pending = Vec::new();
         for (index, input) in inputs.iter().enumerate() {
-            let (wanted, found) = (self.input_type(index), input.ty());
-            if wanted.dtype != found.dtype || wanted.rank() != found.rank() {
+            let (expected, found) = (self.input_type(index), input.ty());
+            if expected.dtype != found.dtype || expected.rank() != found.rank() {
                 return Err(self.misfit(at, index, &found, "pass a value of that dtype and rank"));
             }
-            let dims = wanted.shape.dims().iter().cloned().zip(found.shape.dims().to_vec());
-            pending.extend(dims.map(|(wanted, found)| (index, wanted, found)));
+            let dims = expected.shape.dims().iter().cloned().zip(found.shape.dims().to_vec());
+            pending.extend(dims.map(|(expected, found)| (index, expected, found)));
         }
-        let solved = solve(pending, |wanted, found| match solved(wanted, found, &sizes) {
+        let solved = solve(pending, |expected, found| match solved(expected, found, &sizes) {
             Some((symbol, size)) => {
                 sizes.insert(symbol, size);
                 Solved::Agrees
             }
-            None if wanted.symbols().into_iter().any(|symbol| !sizes.contains_key(symbol)) => Solved::Waits,
-            None if wanted.replaced(&sizes) == *found => Solved::Agrees,
+            None if expected.symbols().into_iter().any(|symbol| !sizes.contains_key(symbol)) => Solved::Waits,
+            None if expected.replaced(&sizes) == *found => Solved::Agrees,
             None => Solved::Differs,
         });
         let (index, fix) = match solved {
@@ -83,17 +83,17 @@ impl Graph {
     }
 }
 
-/// The size that the one symbol of `wanted` which has none yet takes from `found`.
-fn solved(wanted: &Dim, found: &Dim, sizes: &BTreeMap<Symbol, Dim>) -> Option<(Symbol, Dim)> {
+/// The size that the one symbol of `expected` which has none yet takes from `found`.
+fn solved(expected: &Dim, found: &Dim, sizes: &BTreeMap<Symbol, Dim>) -> Option<(Symbol, Dim)> {
     let is_new = |symbol: &Symbol| !sizes.contains_key(symbol);
-    if let Some(symbol) = wanted.as_symbol() {
+    if let Some(symbol) = expected.as_symbol() {
         return is_new(symbol).then(|| (symbol.clone(), found.clone()));
     }
     // Among numbers, `2*T` is 6 where `T` is 3.
-    if !wanted.symbols().into_iter().all(|symbol| sizes.get(symbol).is_none_or(|size| size.constant().is_some())) {
+    if !expected.symbols().into_iter().all(|symbol| sizes.get(symbol).is_none_or(|size| size.constant().is_some())) {
         return None;
     }
-    let (symbol, size) = wanted.replaced(sizes).solve(found.constant()?)?;
+    let (symbol, size) = expected.replaced(sizes).solve(found.constant()?)?;
     is_new(&symbol).then(|| (symbol, Dim::from(size)))
 }
 

@@ -12,13 +12,9 @@ use crate::types::{Dim, Sizes, Symbol, TensorType};
 pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result<Sizes> {
     let inputs = graph.inputs().len();
     if arguments.len() != inputs {
-        return Err(call_error(
-            at,
-            "the argument list",
-            format!("{inputs} arguments"),
-            format!("{} arguments", arguments.len()),
-            "pass one tensor an input, in the order of the inputs",
-        ));
+        let (expected, found) = (format!("{inputs} arguments"), format!("{} arguments", arguments.len()));
+        let fix = "pass one tensor an input, in the order of the inputs";
+        return Err(call_error(at, "the argument list", expected, found, fix));
     }
     let mut pending: Vec<(usize, Dim, i64)> = Vec::new();
     for (index, argument) in arguments.iter().enumerate() {

@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 
 use super::{Graph, Node};
-use crate::ops::{Attribute, Op, OpRules};
+use crate::ops::{Op, OpRules};
 use crate::types::{Dim, Sizes, TensorType};
 
 /// Whether an op is not refused when it runs, whatever its operands hold: no size that it makes can be negative, no axis
@@ -52,10 +52,7 @@ fn attributes_are_natural(op: &Op, known: &Known<'_>) -> bool {
         // Their sizes are those of their results.
         return true;
     }
-    op.attributes().iter().all(|(_, attribute)| match attribute {
-        Attribute::Dim(dim) => known.is_natural(dim),
-        Attribute::List(dims) => dims.iter().all(|dim| known.is_natural(dim)),
-    })
+    op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_natural(dim)))
 }
 
 /// Whether what an op takes of its operands surely lies in them.

@@ -22,14 +22,15 @@ use crate::ops::OpRules;
 use crate::types::{Symbol, TensorType};
 
 pub(super) fn check(graph: &Graph) -> Vec<Error> {
-    let symbols = graph.inputs.iter().filter_map(|input| graph.try_ty(input.value)).flat_map(symbols_of).collect();
+    let types = graph.inputs.iter().filter_map(|input| graph.try_ty(input.value));
+    let symbols = types.flat_map(symbols_of).cloned().collect();
     let mut checker = Checker { graph, context: String::new(), symbols, errors: Vec::new() };
     checker.run();
     checker.errors
 }
 
-fn symbols_of(ty: &TensorType) -> Vec<Symbol> {
-    ty.shape.dims().iter().flat_map(|dim| dim.symbols()).cloned().collect()
+fn symbols_of(ty: &TensorType) -> Vec<&Symbol> {
+    ty.shape.dims().iter().flat_map(|dim| dim.symbols()).collect()
 }
 
 struct Checker<'a> {
@@ -135,19 +136,13 @@ impl Checker<'_> {
     /// graph-c1 and graph-c3, where a value is used. Whether it may be.
     fn usage(&mut self, defined: &[usize], at: &Place, component: &str, value: ValueId) -> bool {
         let index = value.index();
-        match defined.get(index) {
-            Some(0) => {
-                let found = format!("value {index}, which is not defined before");
-                self.report(at, "graph-c3", component.to_string(), found);
-                false
-            }
-            Some(_) => true,
-            None => {
-                let found = format!("value {index}, of {} values", defined.len());
-                self.report(at, "graph-c1", component.to_string(), found);
-                false
-            }
-        }
+        let (invariant, found) = match defined.get(index) {
+            Some(0) => ("graph-c3", format!("value {index}, which is not defined before")),
+            Some(_) => return true,
+            None => ("graph-c1", format!("value {index}, of {} values", defined.len())),
+        };
+        self.report(at, invariant, component.to_string(), found);
+        false
     }
 
     fn node(&mut self, index: usize, node: &Node, defined: &mut [usize]) {
@@ -157,9 +152,11 @@ impl Checker<'_> {
             is_usable &= self.usage(defined, &at, &format!("operand {operand} of node {index}"), *value);
         }
         // graph-c7: an operand's value becomes the size of the symbol.
-        for symbol in node.op.binds().filter(|symbol| self.symbols.contains(symbol)).cloned().collect::<Vec<_>>() {
-            let found = format!("the symbol `{symbol}`, which has a size before");
-            self.report(&at, "graph-c7", format!("what node {index} binds"), found);
+        for symbol in node.op.binds() {
+            if self.symbols.contains(symbol) {
+                let found = format!("the symbol `{symbol}`, which has a size before");
+                self.report(&at, "graph-c7", format!("what node {index} binds"), found);
+            }
         }
         let sizes = node.op.sizes();
         self.symbols.extend(sizes.bound_before.cloned());
@@ -173,10 +170,8 @@ impl Checker<'_> {
             let context = format!(" in {body} of node {index} ({}){}", node.op.name(), self.context);
             let mut body = Checker { graph, context, symbols: self.symbols.clone(), errors: Vec::new() };
             for (index, input) in graph.inputs.iter().enumerate() {
-                if let Some(ty) = graph.try_ty(input.value) {
-                    let symbols = symbols_of(ty);
-                    body.bound(&at, &format!("the type of input {index}"), symbols.iter().collect());
-                }
+                let symbols = graph.try_ty(input.value).map_or_else(Vec::new, symbols_of);
+                body.bound(&at, &format!("the type of input {index}"), symbols);
             }
             body.run();
             self.errors.append(&mut body.errors);
@@ -188,10 +183,8 @@ impl Checker<'_> {
         }
         for (number, value) in node.outputs.iter().enumerate() {
             self.define(defined, &at, *value, Source::Node(super::NodeId(index as u32), number));
-            if let Some(ty) = self.graph.try_ty(*value) {
-                let symbols = symbols_of(ty);
-                self.bound(&at, &format!("the type of result {number} of node {index}"), symbols.iter().collect());
-            }
+            let symbols = self.graph.try_ty(*value).map_or_else(Vec::new, symbols_of);
+            self.bound(&at, &format!("the type of result {number} of node {index}"), symbols);
         }
     }
 
@@ -205,9 +198,7 @@ impl Checker<'_> {
         }
         let inferred = match node.op.infer(at, &operands) {
             Ok(inferred) => inferred,
-            Err(error) => {
-                return self.errors.push(error.with_excerpt(|| graph.excerpt_before(index)));
-            }
+            Err(error) => return self.errors.push(error.with_excerpt(|| graph.excerpt_before(index))),
         };
         if inferred.len() != node.outputs.len() {
             let found = format!("{} results of an op that gives {}", node.outputs.len(), inferred.len());

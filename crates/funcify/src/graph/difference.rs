@@ -60,13 +60,11 @@ fn same_op(left: &Op, right: &Op) -> Same {
     let nothing = Arc::new(Graph::default());
     let without = |op: &Op, count: usize| format!("{:?}", op.with_bodies(vec![nothing.clone(); count]));
     equal("the op", without(left, of_left.len()), without(right, of_right.len()))?;
-    let pairs = of_left.into_iter().zip(of_right).enumerate();
     let name = |number| left.bodied().map_or(String::new(), |op| op.body_name(number));
-    pairs.into_iter().try_for_each(|(number, (a, b))| same_body(&name(number), a, b))
-}
-
-fn same_body(what: &str, left: &Arc<Graph>, right: &Arc<Graph>) -> Same {
-    same_graph(left, right, true).map_err(|reason| format!("{what}: {reason}"))
+    for (number, (a, b)) in of_left.into_iter().zip(of_right).enumerate() {
+        same_graph(a, b, true).map_err(|reason| format!("{}: {reason}", name(number)))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -74,7 +72,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::same_op;
-    use crate::ops::scan::{CheckpointPolicy, Start, Wanted};
+    use crate::ops::scan::{CheckpointPolicy, Start, Returned};
     use crate::ops::{Op, Scan, While};
     use crate::{Dim, Graph, Symbol, scan, while_loop};
 
@@ -97,7 +95,7 @@ mod tests {
             |scan| scan.until = Some(Symbol::new("$1")),
             |scan| scan.reverse = true,
             |scan| scan.sequences[0].reads[0] += 1,
-            |scan| scan.buffers[0].wanted = Wanted::Last(1),
+            |scan| scan.buffers[0].returned = Returned::Last(1),
             |scan| scan.buffers[0].start = Start::Full,
             |scan| scan.carries += 1,
             |scan| scan.unroll += 1,

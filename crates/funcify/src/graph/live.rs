@@ -1,7 +1,7 @@
 //! What the outputs of a graph depend on: through operands, and through the sizes that loops bind.
 
 use super::{Graph, Node};
-use crate::ops::{Attribute, OpRules};
+use crate::ops::OpRules;
 use crate::types::{Dim, Symbol};
 
 /// Which values and nodes the outputs of a graph depend on, by index.
@@ -40,10 +40,7 @@ pub(crate) fn uses_any(graph: &Graph, node: &Node, symbols: &[&Symbol]) -> bool 
     if symbols.is_empty() {
         return false;
     }
-    let in_attributes = node.op.attributes().iter().any(|(_, attribute)| match attribute {
-        Attribute::Dim(dim) => uses(dim),
-        Attribute::List(dims) => dims.iter().any(uses),
-    });
+    let in_attributes = node.op.attributes().iter().any(|(_, attribute)| attribute.dims().iter().any(uses));
     let in_results = node.outputs.iter().any(|output| graph.ty(*output).shape.dims().iter().any(uses));
     let in_steps = node.op.sizes().dim.is_some_and(|(_, dim)| uses(dim));
     let mut bodies = node.op.bodies().into_iter();

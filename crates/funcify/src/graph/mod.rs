@@ -209,6 +209,14 @@ impl Graph {
         self.values[value.index()].source
     }
 
+    /// The node that a value comes from, if it is no input.
+    pub(crate) fn node_of(&self, value: ValueId) -> Option<&Node> {
+        match self.source(value) {
+            Source::Node(node, _) => Some(self.node(node)),
+            Source::Input(_) => None,
+        }
+    }
+
     /// The type of the input of that number.
     pub fn input_type(&self, index: usize) -> &TensorType {
         self.ty(self.inputs[index].value)
@@ -242,6 +250,11 @@ impl Graph {
     /// Which nodes the outputs depend on, by index: through their results, or through a size that a loop binds.
     pub fn live_nodes(&self) -> Vec<bool> {
         live::Live::of(self).nodes
+    }
+
+    /// The nodes that the outputs depend on.
+    pub(crate) fn live(&self) -> impl DoubleEndedIterator<Item = &Node> {
+        self.nodes.iter().zip(self.live_nodes()).filter(|(_, live)| *live).map(|(node, _)| node)
     }
 
     /// Calls `visit` with every symbol in the types of the values, in numbers of steps, and in the bodies of loops and
@@ -362,11 +375,18 @@ impl Graph {
 
     /// The graph of one op on inputs of the types of these values.
     pub(crate) fn of_op(op: impl Into<Op>, operands: &[Value]) -> Result<Graph> {
-        let mut graph = Graph::new("");
-        let input = |(index, operand): (usize, &Value)| graph.push_input(&format!("x{index}"), operand.ty(), false);
-        let inputs: Vec<ValueId> = operands.iter().enumerate().map(input).collect();
-        let outputs = graph.push_node(op.into(), &inputs, Site::Unknown)?;
-        outputs.iter().enumerate().for_each(|(index, output)| graph.push_output(&format!("y{index}"), *output));
+        let types = operands.iter().map(|operand| operand.ty()).collect();
+        Graph::of_typed_op(["", "x", "y"], op.into(), types, Site::Unknown)
+    }
+
+    /// The graph of one op on inputs of these types. `names`: its own, and those of its inputs and outputs, before a number.
+    pub(crate) fn of_typed_op(names: [&str; 3], op: Op, types: Vec<TensorType>, site: Site) -> Result<Graph> {
+        let [name, input, output] = names;
+        let mut graph = Graph::new(name);
+        let input = |(index, ty)| graph.push_input(&format!("{input}{index}"), ty, false);
+        let inputs: Vec<ValueId> = types.into_iter().enumerate().map(input).collect();
+        let results = graph.push_node(op, &inputs, site)?;
+        results.iter().enumerate().for_each(|(index, result)| graph.push_output(&format!("{output}{index}"), *result));
         Ok(graph)
     }
 

@@ -30,12 +30,11 @@ pub(crate) fn excerpt(graph: &Graph, op: &str, operands: &[ValueId]) -> Vec<Stri
     let mut printer = Printer::default();
     let names = printer.function(graph);
     let skipped = printer.equations.len().saturating_sub(EXCERPT_EQUATIONS);
-    let mut lines: Vec<String> = Vec::new();
-    for index in &printer.equations[skipped..] {
-        let line = printer.lines[*index].trim();
-        let line = if line.ends_with('{') { format!("{line} .. }}") } else { line.to_string() };
-        lines.push(line);
-    }
+    let equation = |index: &usize| match printer.lines[*index].trim() {
+        line if line.ends_with('{') => format!("{line} .. }}"),
+        line => line.to_string(),
+    };
+    let mut lines: Vec<String> = printer.equations[skipped..].iter().map(equation).collect();
     let operand = |value: &ValueId| format!("{}: {}", names.get(*value), type_text(graph, *value));
     let operands: Vec<String> = operands.iter().map(operand).collect();
     lines.push(format!("{op} {}", operands.join(", ")).trim_end().to_string());
@@ -150,10 +149,9 @@ impl Printer {
         }
     }
 
-    /// `%x: f32[3]`, for a value that is defined here.
-    fn binder(&mut self, graph: &Graph, names: &mut Names, value: ValueId) -> String {
-        let name = self.claim(graph.try_value_name(value));
-        names.0.insert(value, name);
+    /// `%x: f32[3]`, for a value that is defined here, with that name if no other value has it.
+    fn binder(&mut self, graph: &Graph, names: &mut Names, value: ValueId, name: Option<&str>) -> String {
+        names.0.insert(value, self.claim(name));
         format!("{}: {}", names.get(value), type_text(graph, value))
     }
 
@@ -162,27 +160,23 @@ impl Printer {
         let Some(input) = graph.inputs().get(index) else { return "%?: ?".to_string() };
         let fallback = format!("in{index}");
         let name = graph.try_value_name(input.value).filter(|name| is_identifier(name)).unwrap_or(&fallback);
-        let name = self.claim(Some(name));
-        names.0.insert(input.value, name);
         let keyword = if input.is_static { "static " } else { "" };
-        format!("{keyword}{}: {}", names.get(input.value), type_text(graph, input.value))
+        keyword.to_string() + &self.binder(graph, names, input.value, Some(name))
     }
 
     fn function(&mut self, graph: &Graph) -> Names {
         let mut names = Names::default();
         let params: Vec<String> = (0..graph.inputs().len()).map(|index| self.input(graph, &mut names, index)).collect();
         let name = if graph.name().is_empty() { String::new() } else { format!(" @{}", graph.name()) };
-        self.line(format!("fn{name}({}) {{", params.join(", ")));
-        self.depth += 1;
-        for node in graph.nodes() {
-            self.equations.push(self.lines.len());
-            self.equation(graph, &mut names, node);
-        }
-        let output = |output: &crate::graph::Output| format!("{}={}", output.name, names.get(output.value));
-        let outputs: Vec<String> = graph.outputs().iter().map(output).collect();
-        self.line(format!("return {}", outputs.join(", ")).trim_end());
-        self.depth -= 1;
-        self.line("}");
+        self.braced(format!("fn{name}({})", params.join(", ")), |printer| {
+            for node in graph.nodes() {
+                printer.equations.push(printer.lines.len());
+                printer.equation(graph, &mut names, node);
+            }
+            let output = |output: &crate::graph::Output| format!("{}={}", output.name, names.get(output.value));
+            let outputs: Vec<String> = graph.outputs().iter().map(output).collect();
+            printer.line(format!("return {}", outputs.join(", ")).trim_end());
+        });
         names
     }
 
@@ -191,7 +185,8 @@ impl Printer {
     }
 
     fn equation(&mut self, graph: &Graph, names: &mut Names, node: &Node) {
-        let binders = node.outputs.iter().map(|value| self.binder(graph, names, *value)).collect();
+        let binder = |value: &ValueId| self.binder(graph, names, *value, graph.try_value_name(*value));
+        let binders = node.outputs.iter().map(binder).collect();
         let equation = Equation { binders, names, node };
         match (node.op.bodied(), &node.op) {
             (Some(op), _) => op.print(self, &equation),

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::certain::{certain_values, is_certain};
 use super::live::uses_any;
@@ -24,8 +23,7 @@ impl Graph {
     /// they take: an error that a program gives, it gives without its dead parts, too. `None` if nothing is left out.
     pub(crate) fn pruned_certain(&self) -> Option<Graph> {
         let keep = Keep { inputs: vec![true; self.inputs.len()], outputs: vec![true; self.outputs.len()] };
-        let mut need = Need::of(self);
-        need.is_strict = true;
+        let mut need = Need::of(self, true);
         need.add(self, &keep.outputs);
         if need.is_all(self) { None } else { self.kept(&keep, &need) }
     }
@@ -43,14 +41,14 @@ impl Graph {
     pub(crate) fn pruned_without(&self, inputs: Range<usize>) -> Option<Graph> {
         let inputs = (0..self.inputs.len()).map(|index| !inputs.contains(&index)).collect();
         let keep = Keep { inputs, outputs: vec![true; self.outputs.len()] };
-        let mut need = Need::of(self);
+        let mut need = Need::of(self, false);
         need.add(self, &keep.outputs);
         self.kept(&keep, &need)
     }
 
     /// Which inputs these outputs need.
     pub(crate) fn needed_inputs(&self, outputs: &[bool]) -> Vec<bool> {
-        Need::of(self).add(self, outputs)
+        Need::of(self, false).add(self, outputs)
     }
 
     /// With these inputs and outputs alone, and what they need. `None` if an output needs an input that is left out.
@@ -114,13 +112,13 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    fn of(graph: &Graph) -> Need {
+    fn of(graph: &Graph, is_strict: bool) -> Need {
         Need {
             values: vec![false; graph.values.len()],
             nodes: vec![false; graph.nodes.len()],
             bodies: graph.nodes.iter().map(|_| Vec::new()).collect(),
             is_asked: false,
-            is_strict: false,
+            is_strict,
             whole: vec![false; graph.nodes.len()],
         }
     }
@@ -163,8 +161,7 @@ impl Need {
             node.op.binds().for_each(|symbol| _ = sizes.remove(symbol));
             let bodies = &mut self.bodies[index];
             if bodies.is_empty() {
-                let of = |body: &Arc<Graph>| Need { is_strict: self.is_strict, ..Need::of(body) };
-                *bodies = node.op.bodies().into_iter().map(of).collect();
+                *bodies = node.op.bodies().into_iter().map(|body| Need::of(body, self.is_strict)).collect();
             }
             let mut operands = match node.op.bodied() {
                 Some(op) => op.needed_operands(&results, bodies),

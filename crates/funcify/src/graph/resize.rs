@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Graph, fresh_symbol, tracer};
-use crate::ops::{Attribute, Op, OpRules, parse_op};
+use crate::ops::{Op, OpRules, parse_op};
 use crate::types::{Dim, Replacements, Shape, Symbol};
 
 impl Graph {
@@ -66,8 +66,7 @@ impl Op {
     /// The op where these symbols have these sizes, and where what loops in its bodies bind are symbols that nothing else
     /// has.
     pub(crate) fn at_sizes(&self, sizes: &crate::types::Sizes) -> Op {
-        let known = sizes.iter().map(|(symbol, size)| (symbol.clone(), Dim::from(size)));
-        let mut sizes: Replacements = known.collect();
+        let mut sizes: Replacements = sizes.iter().map(|(symbol, size)| (symbol.clone(), Dim::from(size))).collect();
         for symbol in self.bodies().into_iter().flat_map(|body| body.bound_symbols()) {
             sizes.insert(symbol, Dim::symbol(&fresh_symbol()));
         }
@@ -88,11 +87,7 @@ fn resized(op: &Op, sizes: &Replacements) -> Op {
 fn resized_attributes(op: &Op, sizes: &Replacements) -> Option<Op> {
     let has = |dim: &Dim| dim.symbols().into_iter().any(|symbol| sizes.contains_key(symbol));
     let mut attributes = op.attributes();
-    let is_concerned = |(_, attribute): (&str, &Attribute)| match attribute {
-        Attribute::Dim(dim) => has(dim),
-        Attribute::List(dims) => dims.iter().any(has),
-    };
-    if !attributes.iter().any(is_concerned) {
+    if !attributes.iter().any(|(_, attribute)| attribute.dims().iter().any(has)) {
         return None;
     }
     attributes.map_dims(|dim| dim.replaced(sizes));

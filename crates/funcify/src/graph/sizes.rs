@@ -7,6 +7,16 @@ use crate::types::{Dim, TensorType};
 /// How to mend a dimension beyond 64 bits.
 const FIX: &str = "use smaller numbers: a size has 64 bits";
 
+impl Attribute {
+    /// The numbers, polynomials and words in it.
+    pub(crate) fn dims(&self) -> &[Dim] {
+        match self {
+            Attribute::Dim(dim) => std::slice::from_ref(dim),
+            Attribute::List(dims) => dims,
+        }
+    }
+}
+
 /// Refuses attributes beyond range. They may be negative.
 pub(super) fn check_attributes(op: &Op, at: &Place) -> Result<()> {
     let beyond = |component: &str| {
@@ -19,11 +29,7 @@ pub(super) fn check_attributes(op: &Op, at: &Place) -> Result<()> {
                 return beyond(name);
             }
             for (name, attribute) in op.attributes().iter() {
-                let dims = match attribute {
-                    Attribute::Dim(dim) => std::slice::from_ref(dim),
-                    Attribute::List(dims) => dims,
-                };
-                if dims.iter().any(Dim::is_beyond_range) {
+                if attribute.dims().iter().any(Dim::is_beyond_range) {
                     return beyond(&format!("attribute `{name}`"));
                 }
             }

@@ -127,12 +127,10 @@ impl OpenGraph {
         let guard = guard();
         let (body, at) = (OpenBody::new(name), Place::new("build", site));
         let home = body.home;
+        let error = (!is_identifier(name)).then(|| name_error(&at, "the graph", name, "it is not an identifier"));
         TRACES.with_borrow_mut(|traces| {
-            traces.push(Trace { bodies: vec![body], error: None, fresh: 0, by_lane: Vec::new(), site: None });
+            traces.push(Trace { bodies: vec![body], error, fresh: 0, by_lane: Vec::new(), site: None });
         });
-        if !is_identifier(name) {
-            with_trace(|trace| trace.fail(name_error(&at, "the graph", name, "it is not an identifier")));
-        }
         OpenGraph { guard, at, home }
     }
 
@@ -181,8 +179,7 @@ impl BodyTrace {
             }
             let mut body = OpenBody::new(name);
             let add = |(name, ty): &(String, TensorType)| {
-                let id = body.graph.push_input(name, ty.clone(), false);
-                Value::new(body.home, id)
+                Value::new(body.home, body.graph.push_input(name, ty.clone(), false))
             };
             let values = params.iter().map(add).collect();
             trace.bodies.push(body);
@@ -265,12 +262,7 @@ pub(crate) fn check(op: &str, site: Site, values: impl IntoIterator<Item = Value
 
 /// The type of a value; `None` if its op failed, or if its body is closed.
 pub(crate) fn type_of(value: Value) -> Option<TensorType> {
-    with_trace(|trace| {
-        let (home, id) = value.parts()?;
-        let body = trace.bodies.iter().find(|body| body.home == home)?;
-        Some(body.graph.ty(id).clone())
-    })
-    .flatten()
+    with_trace(|trace| trace.find(value).map(|(level, id)| trace.bodies[level].graph.ty(id).clone())).flatten()
 }
 
 /// Whether the graph that is being built has that home.
@@ -291,8 +283,7 @@ pub(crate) fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> 
                 fix: "declare it before the loop; the body captures it".into(),
             }));
         }
-        let graph = &trace.bodies[0].graph;
-        let taken = (0..graph.inputs().len()).any(|index| graph.input_name(index) == name);
+        let taken = trace.has_input(name);
         if taken || !is_identifier(name) {
             let rule = if taken { "an input of that name exists" } else { "it is not an identifier" };
             return Err(trace.fail(name_error(&at, "an input", name, rule)));
@@ -307,11 +298,7 @@ pub(crate) fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> 
 
 /// Whether the graph that is being built has an input of that name.
 pub(crate) fn has_input(name: &str) -> bool {
-    let found = with_trace(|trace| {
-        let graph = &trace.bodies[0].graph;
-        (0..graph.inputs().len()).any(|index| graph.input_name(index) == name)
-    });
-    found.unwrap_or(false)
+    with_trace(|trace| trace.has_input(name)).unwrap_or(false)
 }
 
 /// Gives a value a name for the text form.
@@ -321,9 +308,8 @@ pub(crate) fn set_name(value: Value, name: &str, site: Site) {
             let at = Place::new("named", site);
             trace.fail(name_error(&at, "a value", name, "it is not an identifier"));
         }
-        let Some((home, id)) = value.parts() else { return };
-        if let Some(body) = trace.bodies.iter_mut().find(|body| body.home == home) {
-            body.graph.set_value_name(id, name);
+        if let Some((level, id)) = trace.find(value) {
+            trace.bodies[level].graph.set_value_name(id, name);
         }
     });
 }
@@ -331,10 +317,10 @@ pub(crate) fn set_name(value: Value, name: &str, site: Site) {
 /// Gives a value a name, unless it has one.
 pub(crate) fn keep_name(value: Value, name: &str) {
     with_trace(|trace| {
-        let Some((home, id)) = value.parts() else { return };
-        let body = trace.bodies.iter_mut().find(|body| body.home == home);
-        if let Some(body) = body.filter(|body| body.graph.value_name(id).is_none()) {
-            body.graph.set_value_name(id, name);
+        let Some((level, id)) = trace.find(value) else { return };
+        let graph = &mut trace.bodies[level].graph;
+        if graph.value_name(id).is_none() {
+            graph.set_value_name(id, name);
         }
     });
 }
@@ -378,10 +364,8 @@ pub(super) fn bound_symbols() -> Vec<Symbol> {
 
 /// Remembers that the size of a symbol differs between lanes.
 pub(crate) fn add_size_by_lane(size: SizeByLane) {
-    with_trace(|trace| {
-        trace.by_lane.retain(|other| other.symbol != size.symbol);
-        trace.by_lane.push(size);
-    });
+    remove_size_by_lane(&size.symbol);
+    with_trace(|trace| trace.by_lane.push(size));
 }
 
 /// Forgets it: a loop gives the symbol another size.
@@ -452,15 +436,25 @@ impl Trace {
         }
         let ids = self.resolve_all(&at, operands)?;
         let (body, name) = (self.innermost(), op.name());
-        let home = body.home;
         match body.graph.push_node(op, &ids, site) {
-            Ok(outputs) => Ok(outputs.into_iter().map(|id| Value::new(home, id)).collect()),
+            Ok(outputs) => Ok(outputs.into_iter().map(|id| Value::new(body.home, id)).collect()),
             Err(error) => {
-                let graph = &body.graph;
-                let error = error.with_excerpt(|| print::excerpt(graph, name, &ids));
+                let error = error.with_excerpt(|| print::excerpt(&body.graph, name, &ids));
                 Err(self.fail(error))
             }
         }
+    }
+
+    /// Whether the graph that is being built has an input of that name.
+    fn has_input(&self, name: &str) -> bool {
+        let graph = &self.bodies[0].graph;
+        (0..graph.inputs().len()).any(|index| graph.input_name(index) == name)
+    }
+
+    /// Which body has a value, and its id there.
+    fn find(&self, value: Value) -> Option<(usize, ValueId)> {
+        let (home, id) = value.parts()?;
+        Some((self.bodies.iter().position(|body| body.home == home)?, id))
     }
 
     /// The body that was opened last.
@@ -473,11 +467,10 @@ impl Trace {
         let values: Vec<Value> = outputs.iter().map(|(_, value)| *value).collect();
         let ids = self.resolve_all(at, &values)?;
         for (index, ((name, _), id)) in outputs.iter().zip(ids).enumerate() {
-            if !is_identifier(name) {
-                return Err(self.fail(name_error(at, "an output", name, "it is not an identifier")));
-            }
-            if self.bodies.len() == 1 && outputs[..index].iter().any(|(other, _)| other == name) {
-                return Err(self.fail(name_error(at, "an output", name, "another output has that name")));
+            let is_taken = self.bodies.len() == 1 && outputs[..index].iter().any(|(other, _)| other == name);
+            if is_taken || !is_identifier(name) {
+                let rule = if is_taken { "another output has that name" } else { "it is not an identifier" };
+                return Err(self.fail(name_error(at, "an output", name, rule)));
             }
             self.innermost().graph.push_output(name, id);
         }
@@ -495,11 +488,7 @@ impl Trace {
         if self.error.is_some() {
             return Err(Failed(()));
         }
-        let place = |value: &Value| {
-            let (home, id) = value.parts()?;
-            Some((self.bodies.iter().position(|body| body.home == home)?, id))
-        };
-        let places: Vec<(usize, ValueId)> = values.iter().map_while(place).collect();
+        let places: Vec<(usize, ValueId)> = values.iter().map_while(|value| self.find(*value)).collect();
         let index = places.len();
         if index == values.len() {
             return Ok(places);

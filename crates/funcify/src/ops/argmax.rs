@@ -3,14 +3,11 @@
 //! The first of equals; the first NaN if there is one. An axis that is empty is an error when it runs, for the step of a
 //! loop may never run.
 
-use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_not_empty, emit_lanes};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::host::HostTensor;
-use crate::types::{Dim, TensorType};
-
-use crate::host::Scalar;
-use crate::types::DType;
+use crate::host::{HostTensor, Scalar};
+use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
 
@@ -43,15 +40,7 @@ impl OpRules for ArgMax {
 
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let x = &inputs[0];
-        let size = x.shape()[self.axis];
-        if size == 0 {
-            return Err(context.at.mismatch(
-                "the operand",
-                "an axis that is not empty",
-                x.ty(),
-                "guard the empty case",
-            ));
-        }
+        check_not_empty(&context.at, x, self.axis)?;
         let mut shape = x.shape().to_vec();
         shape.remove(self.axis);
         let result = HostTensor::from_fn(DType::I64, &shape, |outer| {
@@ -59,7 +48,7 @@ impl OpRules for ArgMax {
             index.insert(self.axis, 0);
             let mut best = 0;
             let mut largest = x.at(&index);
-            for position in 1..size {
+            for position in 1..x.shape()[self.axis] {
                 index[self.axis] = position;
                 let candidate = x.at(&index);
                 let larger = match (candidate, largest) {

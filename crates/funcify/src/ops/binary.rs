@@ -5,10 +5,10 @@
 
 use super::table::{op_table, value_method};
 use super::unary::Domain;
-use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, tensor};
 use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
 use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar, Storage};
+use crate::host::{HostTensor, Scalar};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -78,10 +78,8 @@ impl OpRules for Binary {
 
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let [left, right] = [&inputs[0], &inputs[1]];
-        let scalars = left.scalars().zip(right.scalars());
-        let scalars = scalars.map(|(a, b)| self.eval_scalar(a, b));
-        let storage = Storage::from_scalars(left.dtype(), scalars);
-        Ok(HostTensor::new(left.shape(), storage).into_iter().collect())
+        let pairs = left.scalars().zip(right.scalars());
+        tensor(left.dtype(), left.shape(), pairs.map(|(a, b)| self.eval_scalar(a, b)))
     }
 
     fn attributes(&self) -> Attributes {

@@ -7,10 +7,10 @@
 use super::binary::check_same;
 use super::table::{op_table, value_method};
 use super::unary::Domain;
-use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar, Storage};
+use crate::host::{HostTensor, Scalar};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -70,8 +70,7 @@ impl OpRules for Bits {
         let bits = 8 * left.dtype().size() as u32;
         let pairs = left.scalars().zip(right.scalars());
         let scalars = pairs.map(|(i, j)| Scalar::Int(self.eval_scalar(i.as_i64(), j.as_i64(), bits)));
-        let storage = Storage::from_scalars(left.dtype(), scalars);
-        Ok(HostTensor::new(left.shape(), storage).into_iter().collect())
+        tensor(left.dtype(), left.shape(), scalars)
     }
 
     fn attributes(&self) -> Attributes {

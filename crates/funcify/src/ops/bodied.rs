@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::reach::Connected;
-use super::{AssociativeScan, Call, Op, Rule, Scan, Switch, While};
+use super::{AssociativeScan, Call, Op, Rule, Scan, Switch, Unary, While};
 use crate::derivative::{Choices, Forward};
 use crate::error::Result;
 use crate::graph::print::{Equation, Printer};
@@ -24,8 +24,8 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// What a body is called in texts: `case 1`, `combine`.
     fn body_name(&self, number: usize) -> String;
 
-    /// For each of the bodies, through which of its parameters a derivative by the operands that are wanted goes.
-    fn active_params(&self, wanted: &[bool]) -> Vec<Vec<bool>>;
+    /// For each of the bodies, through which of its parameters a derivative by the operands in `wrt` goes.
+    fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>>;
 
     /// The sizes that it has beside its attributes and its bodies' types.
     fn sizes(&self) -> OwnSizes<'_>;
@@ -42,20 +42,8 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// Whether its batching rule holds for these types of one lane, some of whose sizes differ between lanes.
     fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool;
 
-    /// Whether a derivative goes through it, from those of its operands through which it goes.
-    fn leads_through(&self, active: &[bool]) -> bool;
-
-    /// Whether a derivative puts nodes of a rule of the user in its place.
-    fn is_replaced(&self) -> bool;
-
-    /// A program of the same meaning that is differentiated in its place.
-    fn differentiated_as(&self, operands: &[TensorType], choices: &Choices) -> Result<Option<Graph>, Failed>;
-
-    /// Adds the op as a forward pass runs it that keeps nothing of it.
-    fn emit_forward(&self, operands: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed>;
-
-    /// Adds the op for a forward pass whose backward pass will ask for the cotangents of the operands that are wanted.
-    fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Result<Forward, Failed>;
+    /// Adds the op for a forward pass whose backward pass will ask for the cotangents of the operands in `wrt`.
+    fn forward(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed>;
 }
 
 /// An op with bodies in the text form.
@@ -122,19 +110,43 @@ impl Op {
         self.bodied().and_then(|op| op.steps(operands))
     }
 
-    /// Adds the op as a forward pass runs it that keeps nothing of it.
-    pub(crate) fn emit_forward(&self, operands: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed> {
-        match self.bodied() {
-            Some(op) => op.emit_forward(operands, wanted),
-            None => emit(self.clone(), operands),
+    /// Whether a derivative goes through it, from those of its operands through which it goes.
+    pub(crate) fn leads_through(&self, active: &[bool]) -> bool {
+        match self {
+            Op::Unary(Unary::StopGradient) => false,
+            // What `backward` alone captures is no input of the function.
+            Op::Call(call) => active[..call.inputs().min(active.len())].contains(&true),
+            _ => active.contains(&true),
         }
     }
 
-    /// Adds the op for a forward pass whose backward pass will ask for the cotangents of the operands that are wanted.
-    /// Loops save their states, and loops and choices what the policy says.
-    pub(crate) fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Result<Forward, Failed> {
+    /// Whether a derivative puts nodes of a rule of the user in its place.
+    pub(crate) fn is_replaced(&self) -> bool {
+        matches!(self, Op::Call(Call { rule: Rule::Vjp { .. }, .. }))
+    }
+
+    /// A program of the same meaning that is differentiated in its place.
+    pub(crate) fn differentiated_as(
+        &self,
+        operands: &[TensorType],
+        choices: &Choices,
+    ) -> Result<Option<Graph>, Failed> {
+        if let Op::Scan(scan) = self { scan.segmented(operands, &choices.policy) } else { Ok(None) }
+    }
+
+    /// Adds the op as a forward pass runs it that keeps nothing of it.
+    pub(crate) fn emit_forward(&self, operands: &[Value], wrt: &[bool]) -> Result<Vec<Value>, Failed> {
+        match self {
+            Op::Call(call) => Ok(call.forward_pass(operands)?.results),
+            op => emit(op.with_forward_rules(wrt)?, operands),
+        }
+    }
+
+    /// Adds the op for a forward pass whose backward pass will ask for the cotangents of the operands in `wrt`. Loops save
+    /// their states, and loops and choices what the policy says.
+    pub(crate) fn forward(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed> {
         match self.bodied() {
-            Some(op) => op.forward(operands, wanted, choices),
+            Some(op) => op.forward(operands, wrt, choices),
             None => Ok(Forward::of(emit(self.clone(), operands)?)),
         }
     }
@@ -155,8 +167,8 @@ impl Bodied for Scan {
         format!("@{} for t in 0..{}{until}", self.body.name(), self.steps)
     }
 
-    fn active_params(&self, wanted: &[bool]) -> Vec<Vec<bool>> {
-        vec![self.active(wanted)]
+    fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>> {
+        vec![self.active(wrt)]
     }
 
     fn sizes(&self) -> OwnSizes<'_> {
@@ -189,24 +201,8 @@ impl Bodied for Scan {
         types.have_rows(self)
     }
 
-    fn leads_through(&self, active: &[bool]) -> bool {
-        active.contains(&true)
-    }
-
-    fn is_replaced(&self) -> bool {
-        false
-    }
-
-    fn differentiated_as(&self, operands: &[TensorType], choices: &Choices) -> Result<Option<Graph>, Failed> {
-        self.segmented(operands, &choices.policy)
-    }
-
-    fn emit_forward(&self, operands: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed> {
-        emit(Op::from(self.clone()).with_forward_rules(wanted)?, operands)
-    }
-
-    fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Result<Forward, Failed> {
-        self.forward_pass(operands, wanted, &choices.policy)
+    fn forward(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed> {
+        self.forward_pass(operands, wrt, &choices.policy)
     }
 }
 
@@ -224,8 +220,8 @@ impl Bodied for Switch {
         format!("case {number}")
     }
 
-    fn active_params(&self, wanted: &[bool]) -> Vec<Vec<bool>> {
-        self.operands().into_iter().map(|places| wanted[places].to_vec()).collect()
+    fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>> {
+        self.operands().into_iter().map(|places| wrt[places].to_vec()).collect()
     }
 
     fn sizes(&self) -> OwnSizes<'_> {
@@ -248,24 +244,8 @@ impl Bodied for Switch {
         true
     }
 
-    fn leads_through(&self, active: &[bool]) -> bool {
-        active.contains(&true)
-    }
-
-    fn is_replaced(&self) -> bool {
-        false
-    }
-
-    fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Result<Option<Graph>, Failed> {
-        Ok(None)
-    }
-
-    fn emit_forward(&self, operands: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed> {
-        emit(Op::from(self.clone()).with_forward_rules(wanted)?, operands)
-    }
-
-    fn forward(&self, operands: &[Value], wanted: &[bool], choices: &Choices) -> Result<Forward, Failed> {
-        self.forward_pass(operands, wanted, choices)
+    fn forward(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed> {
+        self.forward_pass(operands, wrt, choices)
     }
 }
 
@@ -283,8 +263,8 @@ impl Bodied for While {
         if number == 0 { "test" } else { "step" }.into()
     }
 
-    fn active_params(&self, wanted: &[bool]) -> Vec<Vec<bool>> {
-        vec![vec![false; self.condition.inputs().len()], self.active(wanted)]
+    fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>> {
+        vec![vec![false; self.condition.inputs().len()], self.active(wrt)]
     }
 
     fn sizes(&self) -> OwnSizes<'_> {
@@ -307,24 +287,8 @@ impl Bodied for While {
         self.bound.as_ref().is_none_or(|bound| !ragged::is_ragged(bound))
     }
 
-    fn leads_through(&self, active: &[bool]) -> bool {
-        active.contains(&true)
-    }
-
-    fn is_replaced(&self) -> bool {
-        false
-    }
-
-    fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Result<Option<Graph>, Failed> {
-        Ok(None)
-    }
-
-    fn emit_forward(&self, operands: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed> {
-        emit(Op::from(self.clone()).with_forward_rules(wanted)?, operands)
-    }
-
-    fn forward(&self, operands: &[Value], wanted: &[bool], _: &Choices) -> Result<Forward, Failed> {
-        self.forward_pass(operands, wanted)
+    fn forward(&self, operands: &[Value], wrt: &[bool], _: &Choices) -> Result<Forward, Failed> {
+        self.forward_pass(operands, wrt)
     }
 }
 
@@ -342,8 +306,8 @@ impl Bodied for AssociativeScan {
         "combine".into()
     }
 
-    fn active_params(&self, wanted: &[bool]) -> Vec<Vec<bool>> {
-        vec![self.active(wanted)]
+    fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>> {
+        vec![self.active(wrt)]
     }
 
     fn sizes(&self) -> OwnSizes<'_> {
@@ -366,24 +330,8 @@ impl Bodied for AssociativeScan {
         !types.is_ragged_along(0, 0)
     }
 
-    fn leads_through(&self, active: &[bool]) -> bool {
-        active.contains(&true)
-    }
-
-    fn is_replaced(&self) -> bool {
-        false
-    }
-
-    fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Result<Option<Graph>, Failed> {
-        Ok(None)
-    }
-
-    fn emit_forward(&self, operands: &[Value], wanted: &[bool]) -> Result<Vec<Value>, Failed> {
-        emit(Op::from(self.clone()).with_forward_rules(wanted)?, operands)
-    }
-
-    fn forward(&self, operands: &[Value], wanted: &[bool], _: &Choices) -> Result<Forward, Failed> {
-        Ok(Forward::of(self.emit_forward(operands, wanted)?))
+    fn forward(&self, operands: &[Value], wrt: &[bool], _: &Choices) -> Result<Forward, Failed> {
+        Ok(Forward::of(Op::from(self.clone()).emit_forward(operands, wrt)?))
     }
 }
 
@@ -423,23 +371,6 @@ impl Bodied for Call {
 
     fn batches_ragged(&self, _: &ragged::Types<'_>) -> bool {
         true
-    }
-
-    /// What `backward` alone captures is no input of the function.
-    fn leads_through(&self, active: &[bool]) -> bool {
-        active[..self.inputs().min(active.len())].contains(&true)
-    }
-
-    fn is_replaced(&self) -> bool {
-        matches!(self.rule, Rule::Vjp { .. })
-    }
-
-    fn differentiated_as(&self, _: &[TensorType], _: &Choices) -> Result<Option<Graph>, Failed> {
-        Ok(None)
-    }
-
-    fn emit_forward(&self, operands: &[Value], _: &[bool]) -> Result<Vec<Value>, Failed> {
-        Ok(self.forward_pass(operands)?.results)
     }
 
     fn forward(&self, operands: &[Value], _: &[bool], _: &Choices) -> Result<Forward, Failed> {

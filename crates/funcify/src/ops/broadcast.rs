@@ -4,9 +4,7 @@ use super::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::{Dim, TensorType};
-
-use crate::types::Shape;
+use crate::types::{Dim, Shape, TensorType};
 use crate::value::{Axes, Value};
 use crate::vmap::Batched;
 
@@ -30,10 +28,7 @@ impl OpRules for Broadcast {
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
-        let (from, to) = (x.shape.dims(), self.shape.dims());
-        let fits = from.len() <= to.len()
-            && from.iter().rev().zip(to.iter().rev()).all(|(a, b)| a == b || a.constant() == Some(1));
-        if !fits {
+        if !broadcasts(&x.shape, &self.shape) {
             let expected = format!("a shape that broadcasts to {}", self.shape);
             return Err(at.mismatch("the operand", expected, x, "make each axis equal to the target's, or 1"));
         }
@@ -80,6 +75,12 @@ impl OpRules for Broadcast {
         let sum = cotangent.sum(Axes::These(axes));
         Ok(vec![Some(if sum.shape() == from { sum } else { sum.reshape(from) })])
     }
+}
+
+/// Whether a shape becomes another one by repetition.
+pub(super) fn broadcasts(from: &Shape, to: &Shape) -> bool {
+    let mut aligned = from.dims().iter().rev().zip(to.dims().iter().rev());
+    from.rank() <= to.rank() && aligned.all(|(from, to)| from == to || from.constant() == Some(1))
 }
 
 #[cfg(test)]

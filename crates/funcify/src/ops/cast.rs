@@ -8,9 +8,7 @@ use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::{Dim, TensorType};
-
-use crate::types::DType;
+use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
 

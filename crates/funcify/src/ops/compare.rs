@@ -6,10 +6,10 @@ use std::cmp::Ordering;
 
 use super::binary::check_same;
 use super::table::{op_table, value_method};
-use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar, Storage};
+use crate::host::{HostTensor, Scalar};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -54,8 +54,7 @@ impl OpRules for Compare {
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let pairs = inputs[0].scalars().zip(inputs[1].scalars());
         let scalars = pairs.map(|(a, b)| Scalar::Bool(self.holds(order(a, b))));
-        let storage = Storage::from_scalars(DType::Bool, scalars);
-        Ok(HostTensor::new(inputs[0].shape(), storage).into_iter().collect())
+        tensor(DType::Bool, inputs[0].shape(), scalars)
     }
 
     fn attributes(&self) -> Attributes {

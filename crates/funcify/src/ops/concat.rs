@@ -1,12 +1,10 @@
 //! `concat`: several tensors after one another along an axis.
 
-use super::{Attributes, EvalContext, Failed, OpRules, batch_elementwise, check_axis};
+use super::{Attributes, EvalContext, Failed, OpRules, batch_elementwise, check_axis, check_except};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
-
-use crate::types::Dim;
+use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
 
@@ -35,14 +33,7 @@ impl OpRules for Concat {
         check_axis(at, "attribute `axis`", self.axis, first.rank())?;
         let mut size = Dim::from(0);
         for (index, ty) in inputs.iter().enumerate() {
-            let same = ty.dtype == first.dtype
-                && ty.rank() == first.rank()
-                && (0..ty.rank()).all(|axis| axis == self.axis || ty.shape[axis] == first.shape[axis]);
-            if !same {
-                let expected = format!("{first} except in axis {}", self.axis);
-                let fix = "cast, reshape or broadcast it";
-                return Err(at.mismatch(format!("operand {index}"), expected, ty, fix));
-            }
+            check_except(at, &format!("operand {index}"), self.axis, first, ty)?;
             size = size + &ty.shape[self.axis];
         }
         Ok(vec![first.with_shape(first.shape.with_dim(self.axis, size))])

@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
-use super::{AssociativeScan, Attributes, EvalContext, Failed, OpRules, ReduceKind, arity, check_axis, emit_lanes};
+use super::{
+    AssociativeScan, Attributes, EvalContext, Failed, OpRules, ReduceKind, arity, check_axis, emit_lanes, tensor,
+};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::graph::{emit, trace_body};
-use crate::host::{HostTensor, Storage, element_count};
+use crate::host::{HostTensor, element_count};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -67,8 +69,7 @@ impl OpRules for Cumulative {
             };
             running[index] = self.kind.combine(before, x.get(index));
         }
-        let storage = Storage::from_scalars(x.dtype(), running);
-        Ok(HostTensor::new(x.shape(), storage).into_iter().collect())
+        tensor(x.dtype(), x.shape(), running)
     }
 
     fn attributes(&self) -> Attributes {

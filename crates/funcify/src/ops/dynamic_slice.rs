@@ -2,13 +2,11 @@
 //!
 //! As in StableHLO the start is clamped so that the part lies within the axis; no index is out of range.
 
-use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_index_dtype, emit_lanes};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_index_dtype, emit_lanes, taken_along};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
-
-use crate::types::{DType, Dim, Shape};
+use crate::types::{DType, Dim, Shape, TensorType};
 use crate::value::{self, Value, iota};
 use crate::vmap::Batched;
 
@@ -46,12 +44,7 @@ impl OpRules for DynamicSlice {
         let size = context.size(&self.size)?;
         let start = clamped_start(&context.at, inputs[1].get(0).as_i64(), size, shape[self.axis])?;
         shape[self.axis] = size;
-        let result = HostTensor::from_fn(x.dtype(), &shape, |index| {
-            let mut source = index.to_vec();
-            source[self.axis] += start;
-            x.at(&source)
-        });
-        Ok(vec![result])
+        Ok(taken_along(self.axis, x, &shape, |index| index[self.axis] + start))
     }
 
     fn attributes(&self) -> Attributes {
@@ -90,12 +83,8 @@ impl OpRules for DynamicSlice {
 pub(super) fn check_start(at: &Place, start: &TensorType) -> Result<()> {
     check_index_dtype(at, "the start", start)?;
     if start.rank() != 0 {
-        return Err(at.mismatch(
-            "the start",
-            "a scalar",
-            start,
-            "reshape it to a scalar, or use `take` for several indices",
-        ));
+        let fix = "reshape it to a scalar, or use `take` for several indices";
+        return Err(at.mismatch("the start", "a scalar", start, fix));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! As in StableHLO the start is clamped so that the part lies within the axis.
 
 use super::dynamic_slice::{along, check_fits, check_start, clamped_start, lane_starts};
-use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_except, emit_lanes};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
@@ -33,13 +33,7 @@ impl OpRules for DynamicUpdate {
         let [x, part, start] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
         check_start(at, &start)?;
-        let same = part.dtype == x.dtype
-            && part.rank() == x.rank()
-            && (0..x.rank()).all(|axis| axis == self.axis || part.shape[axis] == x.shape[axis]);
-        if !same {
-            let expected = format!("{x} except in axis {}", self.axis);
-            return Err(at.mismatch("the part", expected, part, "cast, reshape or broadcast it"));
-        }
+        check_except(at, "the part", self.axis, &x, &part)?;
         check_fits(at, "the part", &part.shape[self.axis], &x.shape[self.axis])?;
         Ok(vec![x])
     }

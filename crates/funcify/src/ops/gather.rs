@@ -5,7 +5,7 @@
 
 use super::{
     Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, batch_elementwise, check_axis, check_index_dtype,
-    clamp_index,
+    check_not_empty, clamp_index, equal_except, taken_along,
 };
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
@@ -41,20 +41,11 @@ impl OpRules for Gather {
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let [x, indices] = [&inputs[0], &inputs[1]];
         let size = x.shape()[self.axis];
-        if size == 0 && !indices.is_empty() {
-            return Err(context.at.mismatch(
-                "the operand",
-                "an axis that is not empty",
-                x.ty(),
-                "guard the empty case",
-            ));
+        if !indices.is_empty() {
+            check_not_empty(&context.at, x, self.axis)?;
         }
-        let result = HostTensor::from_fn(x.dtype(), indices.shape(), |index| {
-            let mut source = index.to_vec();
-            source[self.axis] = clamp_index(indices.at(index).as_i64(), size);
-            x.at(&source)
-        });
-        Ok(vec![result])
+        let position = |index: &[usize]| clamp_index(indices.at(index).as_i64(), size);
+        Ok(taken_along(self.axis, x, indices.shape(), position))
     }
 
     fn attributes(&self) -> Attributes {
@@ -83,16 +74,10 @@ impl OpRules for Gather {
 pub(super) fn check_along(at: &Place, axis: usize, x: &TensorType, indices: &TensorType) -> Result<()> {
     check_axis(at, "attribute `axis`", axis, x.rank())?;
     check_index_dtype(at, "the indices", indices)?;
-    let fits = indices.rank() == x.rank()
-        && (0..x.rank()).all(|other| other == axis || indices.shape[other] == x.shape[other]);
-    if !fits {
+    if !equal_except(axis, &indices.shape, &x.shape) {
         let expected = format!("the shape {} except in axis {axis}", x.shape);
-        return Err(at.mismatch(
-            "the indices",
-            expected,
-            indices,
-            "broadcast the indices, or use `take` for whole slices",
-        ));
+        let fix = "broadcast the indices, or use `take` for whole slices";
+        return Err(at.mismatch("the indices", expected, indices, fix));
     }
     Ok(())
 }

@@ -3,11 +3,8 @@
 use super::{Attributes, EvalContext, Failed, OpRules, arity, emit_shared};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::host::HostTensor;
-use crate::types::TensorType;
-
-use crate::host::Scalar;
-use crate::types::{DType, Dim};
+use crate::host::{HostTensor, Scalar};
+use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
 
@@ -34,12 +31,8 @@ impl OpRules for Iota {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [] = arity(at, inputs)?;
         if self.dtype == DType::Bool {
-            return Err(at.mismatch(
-                "attribute `dtype`",
-                "a number type",
-                self.dtype,
-                "compare the numbers to get booleans",
-            ));
+            let fix = "compare the numbers to get booleans";
+            return Err(at.mismatch("attribute `dtype`", "a number type", self.dtype, fix));
         }
         if self.size.is_at_least(&Dim::from(0)) == Some(false) {
             return Err(at.mismatch("attribute `size`", "0 or more", &self.size, "give a size that is not negative"));

@@ -33,12 +33,8 @@ impl OpRules for MatMul {
         for (component, ty) in [("the left operand", &left), ("the right operand", &right)] {
             Domain::Number.check(at, component, ty)?;
             if ty.rank() < 2 {
-                return Err(at.mismatch(
-                    component,
-                    "rank 2 or more",
-                    ty,
-                    "reshape a vector to a matrix of one row or column",
-                ));
+                let fix = "reshape a vector to a matrix of one row or column";
+                return Err(at.mismatch(component, "rank 2 or more", ty, fix));
             }
         }
         if left.dtype != right.dtype {

@@ -27,6 +27,7 @@ mod dynamic_update;
 mod evaluate;
 mod gather;
 mod iota;
+pub(crate) mod leaves;
 mod matmul;
 mod next_after;
 mod pad;
@@ -54,11 +55,13 @@ mod transpose;
 mod unary;
 pub mod while_loop;
 
+use std::fmt;
+
 use enum_dispatch::enum_dispatch;
 
 pub use argmax::ArgMax;
 pub use associative::AssociativeScan;
-pub(crate) use associative::Halves;
+pub(crate) use associative::Sweeps;
 pub use attributes::{Attribute, Attributes};
 pub use binary::*;
 pub use bitcast::Bitcast;
@@ -104,11 +107,12 @@ pub use while_loop::While;
 use crate::derivative::{Cotangents, Dual, VjpContext};
 use crate::error::{Error, Place, Result};
 pub use crate::graph::Failed;
-use crate::graph::emit;
-use crate::host::HostTensor;
-use crate::types::{Dim, SizeError, Symbol, TensorType};
+use crate::graph::tracer::ClosedBody;
+use crate::graph::{Graph, emit, fail, trace_body};
+use crate::host::{HostTensor, Scalar, Storage};
+use crate::types::{DType, Dim, Shape, SizeError, Symbol, TensorType};
 use crate::value::Value;
-use crate::vmap::Batched;
+use crate::vmap::{Batched, lanes_type};
 
 /// The rules that every op has. None has a default.
 ///
@@ -208,14 +212,20 @@ pub trait OpKey: Sized + 'static {
     fn of(op: &Op) -> Option<&Self>;
 }
 
-macro_rules! op_keys {
-    ($($name:literal => $op:ident;)* with bodies: $($bodied:ident),*) => {
-        $(impl OpKey for $op {
+macro_rules! op_key {
+    ($name:literal => $op:ident) => {
+        impl OpKey for $op {
             const NAME: &'static str = $name;
             fn of(op: &Op) -> Option<&Self> {
-                match op { Op::$op(op) => Some(op), _ => None }
+                if let Op::$op(op) = op { Some(op) } else { None }
             }
-        })*
+        }
+    };
+}
+
+macro_rules! op_keys {
+    ($($name:literal => $op:ident;)* with bodies: $($bodied:ident),*) => {
+        $(op_key!($name => $op);)*
 
         impl Op {
             /// The op as one with bodies, if it is one.
@@ -279,25 +289,8 @@ op_keys! {
     with bodies: Scan, Switch, While, AssociativeScan, Call
 }
 
-impl OpKey for Constant {
-    const NAME: &'static str = "constant";
-    fn of(op: &Op) -> Option<&Self> {
-        match op {
-            Op::Constant(op) => Some(op),
-            _ => None,
-        }
-    }
-}
-
-impl OpKey for Scan {
-    const NAME: &'static str = "scan";
-    fn of(op: &Op) -> Option<&Self> {
-        match op {
-            Op::Scan(op) => Some(op),
-            _ => None,
-        }
-    }
-}
+op_key!("constant" => Constant);
+op_key!("scan" => Scan);
 
 /// The names of the ops that no backend converts: programs of every backend run them from the host, and put functions
 /// with their own derivatives in the place of calls of them.
@@ -316,12 +309,10 @@ pub(crate) fn no_size(at: &Place, error: SizeError) -> Error {
     let fix = "call with sizes for which it is 0 or more";
     match error {
         SizeError::Unbound(symbol) => unbound(at, &symbol),
-        SizeError::TooLarge(dim) => at.mismatch(
-            format!("the size or position `{dim}`"),
-            "a number of 64 bits",
-            "a number beyond that",
-            "call with smaller sizes",
-        ),
+        SizeError::TooLarge(dim) => {
+            let (found, fix) = ("a number beyond that", "call with smaller sizes");
+            at.mismatch(format!("the size or position `{dim}`"), "a number of 64 bits", found, fix)
+        }
         SizeError::Negative(dim, value) => {
             at.mismatch(format!("the size or position `{dim}`"), "0 or more", value, fix)
         }
@@ -349,6 +340,39 @@ fn emit_shared(op: impl Into<Op>) -> Result<Vec<Batched>, Failed> {
     Ok(emit(op, &[])?.into_iter().map(Batched::unmapped).collect())
 }
 
+/// Traces a body of `op` for `size` lanes: the first parameters of `graph`, of which those that are `mapped` have lanes, and
+/// the `extra` ones, which have.
+fn trace_lanes(
+    op: &str,
+    graph: &Graph,
+    mapped: &[bool],
+    extra: &[(String, TensorType)],
+    size: &Dim,
+    body: impl FnOnce(&[Batched]) -> Result<Vec<(String, Value)>, Failed>,
+) -> Result<ClosedBody, Failed> {
+    let own = mapped.iter().enumerate().map(|(index, mapped)| {
+        (graph.input_name(index).to_string(), lanes_type(graph.input_type(index), *mapped, size))
+    });
+    let params: Vec<(String, TensorType)> = own.chain(extra.iter().cloned()).collect();
+    trace_body(op, graph.name(), &params, |values| {
+        let mapped = mapped.iter().copied().chain(extra.iter().map(|_| true));
+        let lanes = values.iter().zip(mapped).map(|(value, mapped)| Batched { value: *value, mapped });
+        body(&lanes.collect::<Vec<_>>())
+    })
+}
+
+/// Lets the open trace keep the error that one thing was expected and another found.
+pub(crate) fn fail_mismatch(
+    at: &Place,
+    values: &[Value],
+    component: impl Into<String>,
+    expected: impl fmt::Display,
+    found: impl fmt::Display,
+    fix: impl Into<String>,
+) -> Failed {
+    fail(&at.op, at.site, values, |at| at.mismatch(component, expected, found, fix))
+}
+
 /// The batching rule of an op that works element by element: the op itself, on operands that all have lanes.
 pub fn batch_elementwise(op: impl Into<Op>, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let values: Vec<Value> = operands.iter().map(|operand| operand.materialized(size)).collect();
@@ -358,13 +382,76 @@ pub fn batch_elementwise(op: impl Into<Op>, size: &Dim, operands: &[Batched]) ->
 /// Checks the number of operands.
 fn arity<const N: usize>(at: &Place, inputs: &[TensorType]) -> Result<[TensorType; N]> {
     <[TensorType; N]>::try_from(inputs.to_vec()).map_err(|found| {
-        at.mismatch(
-            "the operand list",
-            format!("{N} operands"),
-            format!("{} operands", found.len()),
-            "pass as many values as the op takes",
-        )
+        let (expected, found) = (format!("{N} operands"), format!("{} operands", found.len()));
+        at.mismatch("the operand list", expected, found, "pass as many values as the op takes")
     })
+}
+
+/// Checks types one by one. `component` says what the one of that number is of.
+fn check_types<'a>(
+    at: &Place,
+    expected: impl IntoIterator<Item = &'a TensorType>,
+    found: impl IntoIterator<Item = &'a TensorType>,
+    component: impl Fn(usize) -> String,
+    fix: &str,
+) -> Result<()> {
+    for (index, (expected, found)) in expected.into_iter().zip(found).enumerate() {
+        if expected != found {
+            return Err(at.mismatch(component(index), expected, found, fix));
+        }
+    }
+    Ok(())
+}
+
+/// The types of a body's parameters.
+fn input_types(body: &Graph) -> impl Iterator<Item = &TensorType> {
+    body.inputs().iter().map(|input| body.ty(input.value))
+}
+
+/// The types of what a body gives.
+fn output_types(body: &Graph) -> impl Iterator<Item = &TensorType> {
+    body.outputs().iter().map(|output| body.ty(output.value))
+}
+
+/// Checks that an operand has elements along an axis, in a call.
+fn check_not_empty(at: &Place, x: &HostTensor, axis: usize) -> Result<()> {
+    if x.shape()[axis] > 0 {
+        return Ok(());
+    }
+    Err(at.mismatch("the operand", "an axis that is not empty", x.ty(), "guard the empty case"))
+}
+
+/// A tensor whose element at an index is that of `x` at the same index, but for the position along `axis`.
+fn taken_along(axis: usize, x: &HostTensor, shape: &[usize], position: impl Fn(&[usize]) -> usize) -> Vec<HostTensor> {
+    let element = |index: &[usize]| {
+        let mut source = index.to_vec();
+        source[axis] = position(index);
+        x.at(&source)
+    };
+    vec![HostTensor::from_fn(x.dtype(), shape, element)]
+}
+
+/// The numbers of those that have a flag.
+fn flagged(flags: &[bool]) -> Vec<usize> {
+    (0..flags.len()).filter(|number| flags[*number]).collect()
+}
+
+/// Those that have a flag.
+fn chosen<T: Clone>(flags: &[bool], all: &[T]) -> Vec<T> {
+    all.iter().zip(flags).filter(|(_, flag)| **flag).map(|(one, _)| one.clone()).collect()
+}
+
+/// Whether two shapes are equal, but for an axis.
+fn equal_except(axis: usize, left: &Shape, right: &Shape) -> bool {
+    left.rank() == right.rank() && (0..left.rank()).all(|other| other == axis || left[other] == right[other])
+}
+
+/// Checks that an operand has a type, but for an axis.
+fn check_except(at: &Place, component: &str, axis: usize, expected: &TensorType, found: &TensorType) -> Result<()> {
+    if found.dtype == expected.dtype && equal_except(axis, &found.shape, &expected.shape) {
+        return Ok(());
+    }
+    Err(at.mismatch(component, format!("{expected} except in axis {axis}"), found, "cast, reshape or broadcast it"))
 }
 
 /// Checks that `axis` is an axis of an operand.
@@ -372,12 +459,8 @@ fn check_axis(at: &Place, component: &str, axis: usize, rank: usize) -> Result<(
     if axis < rank {
         return Ok(());
     }
-    Err(at.mismatch(
-        component,
-        format!("an axis below {rank}"),
-        format!("axis {axis}"),
-        "name an axis that the operand has; negative axes count from the end",
-    ))
+    let fix = "name an axis that the operand has; negative axes count from the end";
+    Err(at.mismatch(component, format!("an axis below {rank}"), format!("axis {axis}"), fix))
 }
 
 /// Checks that an operand is an integer scalar or tensor, as indices must be.
@@ -386,6 +469,21 @@ fn check_index_dtype(at: &Place, component: &str, ty: &TensorType) -> Result<()>
         return Ok(());
     }
     Err(at.mismatch(component, "an integer type", ty, "cast the indices to i64"))
+}
+
+/// A size after spreading: `step - 1` more between each two elements. `None` if it has symbols and they matter.
+fn spread(size: &Dim, step: usize) -> Option<Dim> {
+    match (step, size.constant()) {
+        (1, _) => Some(size.clone()),
+        (_, Some(0 | 1)) => Some(size.clone()),
+        (_, Some(size)) => Some(Dim::from(step) * (size - 1) + 1),
+        (_, None) => None,
+    }
+}
+
+/// One tensor of these elements.
+fn tensor(dtype: DType, shape: &[usize], elements: impl IntoIterator<Item = Scalar>) -> Result<Vec<HostTensor>> {
+    Ok(HostTensor::new(shape, Storage::from_scalars(dtype, elements)).into_iter().collect())
 }
 
 /// Clamps an index into `0..size`; a size of zero gives 0.

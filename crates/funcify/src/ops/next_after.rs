@@ -4,10 +4,10 @@ use half::{bf16, f16};
 
 use super::binary::check_same;
 use super::unary::Domain;
-use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
 use crate::derivative::{Cotangents, Dual, VjpContext, no_derivative, primals};
 use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar, Storage};
+use crate::host::{HostTensor, Scalar};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -46,7 +46,7 @@ impl OpRules for NextAfter {
         let [x, toward] = [&inputs[0], &inputs[1]];
         let pairs = x.scalars().zip(toward.scalars());
         let next = pairs.map(|(x, toward)| Scalar::Float(next_after(x.as_f64(), toward.as_f64(), inputs[0].dtype())));
-        Ok(HostTensor::new(x.shape(), Storage::from_scalars(x.dtype(), next)).into_iter().collect())
+        tensor(x.dtype(), x.shape(), next)
     }
 
     fn attributes(&self) -> Attributes {

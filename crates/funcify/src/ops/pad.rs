@@ -1,7 +1,6 @@
 //! `pad`: a value before, after and between the elements of one axis.
 
-use super::Slice;
-use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes};
+use super::{Attributes, EvalContext, Failed, OpRules, Slice, arity, check_axis, emit_lanes, spread};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result, Site};
 use crate::graph::emit_value;
@@ -58,12 +57,8 @@ impl OpRules for Pad {
             (0, _) => Dim::from(0),
             (interior, Some(size)) => Dim::from(interior) * (size - 1).max(0),
             (_, None) => {
-                return Err(at.mismatch(
-                    "the operand",
-                    "an axis without symbols, for interior padding",
-                    x,
-                    "fix the size",
-                ));
+                let fix = "fix the size";
+                return Err(at.mismatch("the operand", "an axis without symbols, for interior padding", x, fix));
             }
         };
         let padded = size.clone() + between + &self.low + &self.high;
@@ -121,11 +116,7 @@ impl OpRules for Pad {
         let x = context.operands[0];
         let rows = x.dim(self.axis as i64);
         let step = self.interior.saturating_add(1);
-        let covered = match (step, rows.constant()) {
-            (1, _) | (_, None) => rows,
-            (_, Some(0)) => Dim::from(0),
-            (_, Some(rows)) => Dim::from((rows - 1) * step as i64 + 1),
-        };
+        let covered = spread(&rows, step).unwrap_or(rows);
         let slice = Slice { axis: self.axis, start: self.low.clone(), limit: self.low.clone() + covered, step };
         let inside = || Some(cotangent.emit(slice.clone()));
         let outside = || {

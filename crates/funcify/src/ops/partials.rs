@@ -29,54 +29,20 @@ pub(super) fn passes(op: &Op) -> Option<Passes> {
 }
 
 fn unary_passes(op: Unary) -> Passes {
+    use Unary::*;
     match op {
-        Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => Passes::Chosen,
-        Unary::Neg
-        | Unary::Abs
-        | Unary::Square
-        | Unary::Exp
-        | Unary::Expm1
-        | Unary::Log
-        | Unary::Log1p
-        | Unary::Tanh
-        | Unary::Sigmoid
-        | Unary::Sin
-        | Unary::Cos
-        | Unary::Sqrt
-        | Unary::Rsqrt
-        | Unary::Recip
-        | Unary::Tan
-        | Unary::Asin
-        | Unary::Acos
-        | Unary::Atan
-        | Unary::Sinh
-        | Unary::Cosh
-        | Unary::Asinh
-        | Unary::Acosh
-        | Unary::Atanh
-        | Unary::Erf
-        | Unary::Erfc
-        | Unary::ErfInv
-        | Unary::Lgamma
-        | Unary::Digamma
-        | Unary::Cbrt
-        | Unary::Not
-        | Unary::StopGradient => Passes::Multiplied,
+        Sign | Floor | Ceil | Round | Trunc => Passes::Chosen,
+        Neg | Abs | Square | Exp | Expm1 | Log | Log1p | Tanh | Sigmoid | Sin | Cos | Sqrt | Rsqrt | Recip | Tan
+        | Asin | Acos | Atan | Sinh | Cosh | Asinh | Acosh | Atanh | Erf | Erfc | ErfInv | Lgamma | Digamma | Cbrt
+        | Not | StopGradient => Passes::Multiplied,
     }
 }
 
 fn binary_passes(op: Binary) -> Passes {
+    use Binary::*;
     match op {
-        Binary::Max | Binary::Min | Binary::Pow | Binary::Copysign => Passes::Chosen,
-        Binary::Add
-        | Binary::Sub
-        | Binary::Mul
-        | Binary::Div
-        | Binary::Rem
-        | Binary::Atan2
-        | Binary::And
-        | Binary::Or
-        | Binary::Xor => Passes::Multiplied,
+        Max | Min | Pow | Copysign => Passes::Chosen,
+        Add | Sub | Mul | Div | Rem | Atan2 | And | Or | Xor => Passes::Multiplied,
     }
 }
 

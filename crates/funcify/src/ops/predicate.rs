@@ -2,10 +2,10 @@
 
 use super::table::{op_table, value_method};
 use super::unary::Domain;
-use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar, Storage};
+use crate::host::{HostTensor, Scalar};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -45,8 +45,7 @@ impl OpRules for Predicate {
 
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let scalars = inputs[0].scalars().map(|scalar| Scalar::Bool(self.holds(scalar.as_f64())));
-        let storage = Storage::from_scalars(DType::Bool, scalars);
-        Ok(HostTensor::new(inputs[0].shape(), storage).into_iter().collect())
+        tensor(DType::Bool, inputs[0].shape(), scalars)
     }
 
     fn attributes(&self) -> Attributes {

@@ -109,7 +109,7 @@ impl Reach {
 
 /// The values of a graph that cotangents reach from its outputs.
 pub(crate) struct Pull {
-    /// Which values an input that is wanted leads to.
+    /// Which values an input in `wrt` leads to.
     active: Vec<bool>,
     values: Vec<bool>,
     /// Those of the bodies of each node.
@@ -117,9 +117,9 @@ pub(crate) struct Pull {
 }
 
 impl Pull {
-    pub(crate) fn of(graph: &Graph, wanted: &[bool]) -> Self {
+    pub(crate) fn of(graph: &Graph, wrt: &[bool]) -> Self {
         let bodies = graph.nodes().iter().map(|_| Vec::new()).collect();
-        Pull { active: active_values(graph, wanted), values: vec![false; graph.values().count()], bodies }
+        Pull { active: active_values(graph, wrt), values: vec![false; graph.values().count()], bodies }
     }
 
     /// Which inputs have cotangents if these outputs have, beside those that had before.
@@ -136,9 +136,9 @@ impl Pull {
                 let results: Vec<bool> = node.outputs.iter().map(|output| self.values[output.index()]).collect();
                 if results.contains(&true) {
                     work::count();
-                    let wanted: Vec<bool> = node.inputs.iter().map(|input| self.active[input.index()]).collect();
-                    let operands = node.op.pulled(&wanted, &results, &mut self.bodies[index]);
-                    for (number, input) in node.inputs.iter().enumerate().filter(|(number, _)| wanted[*number]) {
+                    let wrt: Vec<bool> = node.inputs.iter().map(|input| self.active[input.index()]).collect();
+                    let operands = node.op.pulled(&wrt, &results, &mut self.bodies[index]);
+                    for (number, input) in node.inputs.iter().enumerate().filter(|(number, _)| wrt[*number]) {
                         self.values[input.index()] |= operands.as_ref().is_none_or(|operands| operands[number]);
                     }
                 }
@@ -154,7 +154,7 @@ pub(crate) trait Connected {
     fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
 
     /// Which operands have cotangents if these results have.
-    fn pulled(&self, wanted: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool>;
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool>;
 }
 
 impl Op {
@@ -170,9 +170,9 @@ impl Op {
         Some(op.reached(kind, operands, bodies))
     }
 
-    /// Which operands have cotangents if these results have; `None` if all that are wanted.
-    fn pulled(&self, wanted: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Option<Vec<bool>> {
-        Some(self.bodied()?.pulled(wanted, results, bodies))
+    /// Which operands have cotangents if these results have; `None` if all in `wrt`.
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Option<Vec<bool>> {
+        Some(self.bodied()?.pulled(wrt, results, bodies))
     }
 }
 
@@ -181,8 +181,8 @@ impl Connected for Scan {
         self.states_reached(kind, operands, &mut bodies[0]).0
     }
 
-    fn pulled(&self, wanted: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
-        self.states_pulled(results, first(bodies, || self.pull(wanted))).0
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+        self.states_pulled(results, first(bodies, || self.pull(wrt))).0
     }
 }
 
@@ -191,15 +191,10 @@ impl Connected for While {
         self.carries_reached(kind, operands, bodies).0
     }
 
-    fn pulled(&self, wanted: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
-        let (places, again) = (self.operands(), self.as_loop());
-        let of = [&[false], &wanted[places.carries.clone()], &wanted[places.body.clone()]].concat();
-        let (pulled, _) = again.states_pulled(results, first(bodies, || again.pull(&of)));
-        let mut operands = vec![false; wanted.len()];
-        for (operand, has) in places.carries.chain(places.body).zip(pulled.into_iter().skip(1)) {
-            operands[operand] = has;
-        }
-        operands
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+        let again = self.as_loop();
+        let (pulled, _) = again.states_pulled(results, first(bodies, || again.pull(&self.of_loop(false, wrt))));
+        self.of_while(&pulled, false)
     }
 }
 
@@ -240,12 +235,12 @@ impl Connected for Switch {
         results
     }
 
-    fn pulled(&self, wanted: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
         if bodies.is_empty() {
             let branches = self.branches.iter().zip(self.operands());
-            *bodies = branches.map(|(branch, places)| Pull::of(branch, &wanted[places])).collect();
+            *bodies = branches.map(|(branch, places)| Pull::of(branch, &wrt[places])).collect();
         }
-        let mut operands = vec![false; wanted.len()];
+        let mut operands = vec![false; wrt.len()];
         for ((branch, places), body) in self.branches.iter().zip(self.operands()).zip(bodies) {
             operands[places].copy_from_slice(&body.follow(branch, results));
         }
@@ -261,16 +256,16 @@ impl Connected for AssociativeScan {
         })
     }
 
-    fn pulled(&self, wanted: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
-        self.leaves_pulled(results, first(bodies, || self.pull(wanted))).0
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+        self.leaves_pulled(results, first(bodies, || self.pull(wrt))).0
     }
 }
 
 impl AssociativeScan {
-    /// The combination, of which the cotangents of all elements are wanted.
-    pub(super) fn pull(&self, wanted: &[bool]) -> Pull {
-        let wanted = [vec![true; 2 * self.leaves], wanted[self.leaves..].to_vec()].concat();
-        Pull::of(&self.combine, &wanted)
+    /// The combination, of which the cotangents of all elements are asked for.
+    pub(super) fn pull(&self, wrt: &[bool]) -> Pull {
+        let wrt = [vec![true; 2 * self.leaves], wrt[self.leaves..].to_vec()].concat();
+        Pull::of(&self.combine, &wrt)
     }
 
     /// Which operands have cotangents if these results have, and which leaves have them in a combination.
@@ -295,8 +290,8 @@ impl Connected for Call {
         given.into_iter().enumerate().map(|(index, given)| given || floats.contains(&index)).collect()
     }
 
-    fn pulled(&self, wanted: &[bool], _: &[bool], _: &mut Vec<Pull>) -> Vec<bool> {
+    fn pulled(&self, wrt: &[bool], _: &[bool], _: &mut Vec<Pull>) -> Vec<bool> {
         let floats = self.float_arguments();
-        (0..wanted.len()).map(|operand| floats.contains(&operand)).collect()
+        (0..wrt.len()).map(|operand| floats.contains(&operand)).collect()
     }
 }

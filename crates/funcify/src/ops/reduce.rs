@@ -7,11 +7,8 @@ use super::associative::{AssociativeScanOptions, associative_scan, associative_s
 use super::{Attributes, Binary, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
-use crate::host::HostTensor;
-use crate::types::{Dim, TensorType};
-
-use crate::host::Scalar;
-use crate::types::{DType, Shape};
+use crate::host::{HostTensor, Scalar};
+use crate::types::{DType, Dim, Shape, TensorType};
 use crate::value::{Value, concat, full, select};
 use crate::vmap::Batched;
 

@@ -4,9 +4,7 @@ use super::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::{Dim, TensorType};
-
-use crate::types::Shape;
+use crate::types::{Dim, Shape, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
 
@@ -30,9 +28,9 @@ impl OpRules for Reshape {
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
-        let (found, wanted) = (x.shape.elements(), self.shape.elements());
-        if found != wanted || wanted.is_beyond_range() {
-            let expected = format!("{wanted} elements, for {}", self.shape);
+        let (found, needed) = (x.shape.elements(), self.shape.elements());
+        if found != needed || needed.is_beyond_range() {
+            let expected = format!("{needed} elements, for {}", self.shape);
             let fix = "give a shape with as many elements for all sizes";
             return Err(at.mismatch("the operand", expected, format!("{found} elements, in {x}"), fix));
         }

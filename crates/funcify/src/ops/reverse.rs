@@ -1,6 +1,6 @@
 //! `reverse`: one axis in the opposite order.
 
-use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, taken_along};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
@@ -34,12 +34,7 @@ impl OpRules for Reverse {
 
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let x = &inputs[0];
-        let result = HostTensor::from_fn(x.dtype(), x.shape(), |index| {
-            let mut source = index.to_vec();
-            source[self.axis] = x.shape()[self.axis] - 1 - index[self.axis];
-            x.at(&source)
-        });
-        Ok(vec![result])
+        Ok(taken_along(self.axis, x, x.shape(), |index| x.shape()[self.axis] - 1 - index[self.axis]))
     }
 
     fn attributes(&self) -> Attributes {

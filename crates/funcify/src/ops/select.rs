@@ -1,14 +1,11 @@
 //! `select`: elementwise, the second operand where the first is true, else the third.
 
 use super::binary::check_same;
-use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::{Dim, TensorType};
-
-use crate::host::Storage;
-use crate::types::DType;
+use crate::types::{DType, Dim, TensorType};
 use crate::value::{Value, select};
 use crate::vmap::Batched;
 
@@ -43,8 +40,7 @@ impl OpRules for Select {
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let [predicate, left, right] = [&inputs[0], &inputs[1], &inputs[2]];
         let scalars = (0..left.len()).map(|i| if predicate.get(i).as_bool() { left.get(i) } else { right.get(i) });
-        let storage = Storage::from_scalars(left.dtype(), scalars);
-        Ok(HostTensor::new(left.shape(), storage).into_iter().collect())
+        tensor(left.dtype(), left.shape(), scalars)
     }
 
     fn attributes(&self) -> Attributes {

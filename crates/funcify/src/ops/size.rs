@@ -4,9 +4,7 @@ use super::{Attributes, EvalContext, Failed, OpRules, arity, emit_shared};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
-
-use crate::types::{DType, Dim};
+use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
 
@@ -33,12 +31,8 @@ impl OpRules for Size {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [] = arity(at, inputs)?;
         if self.dtype == DType::Bool {
-            return Err(at.mismatch(
-                "attribute `dtype`",
-                "a number type",
-                self.dtype,
-                "compare the size to get a boolean",
-            ));
+            let fix = "compare the size to get a boolean";
+            return Err(at.mismatch("attribute `dtype`", "a number type", self.dtype, fix));
         }
         Ok(vec![TensorType::scalar(self.dtype)])
     }

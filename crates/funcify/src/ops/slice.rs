@@ -1,13 +1,11 @@
 //! `slice`: the elements `start, start+step, ..` below `limit` of one axis.
 
 use super::pad::{Pad, pad_with_zeros};
-use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, spread, taken_along};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::TensorType;
-
-use crate::types::Dim;
+use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
 
@@ -48,12 +46,8 @@ impl OpRules for Slice {
         let bounds = [(start, &Dim::from(0)), (limit, start), (size, limit)];
         if bounds.iter().any(|(large, small)| large.is_at_least(small) == Some(false)) {
             let expected = format!("bounds with 0 <= start <= limit <= {size}");
-            return Err(at.mismatch(
-                "the slice",
-                expected,
-                format!("{start}..{limit} of {x}"),
-                "slice within the axis",
-            ));
+            let fix = "slice within the axis";
+            return Err(at.mismatch("the slice", expected, format!("{start}..{limit} of {x}"), fix));
         }
         let length = limit.clone() - start;
         let size = match (self.step, length.constant()) {
@@ -62,12 +56,8 @@ impl OpRules for Slice {
             (step, Some(length)) => Dim::from((length.max(0) as usize).div_ceil(step)),
             (_, None) => {
                 let found = format!("{start}..{limit}");
-                return Err(at.mismatch(
-                    "the slice",
-                    "bounds without symbols, for a step above 1",
-                    found,
-                    "fix the sizes, or take every row",
-                ));
+                let fix = "fix the sizes, or take every row";
+                return Err(at.mismatch("the slice", "bounds without symbols, for a step above 1", found, fix));
             }
         };
         Ok(vec![x.with_shape(x.shape.with_dim(self.axis, size))])
@@ -79,20 +69,11 @@ impl OpRules for Slice {
         let mut shape = x.shape().to_vec();
         if start < 0 || limit < start || limit as usize > shape[self.axis] {
             let expected = format!("bounds with 0 <= start <= limit <= {}", shape[self.axis]);
-            return Err(context.at.mismatch(
-                "the slice",
-                expected,
-                format!("{start}..{limit}"),
-                "call with sizes that hold the slice",
-            ));
+            let fix = "call with sizes that hold the slice";
+            return Err(context.at.mismatch("the slice", expected, format!("{start}..{limit}"), fix));
         }
         shape[self.axis] = ((limit - start) as usize).div_ceil(self.step);
-        let result = HostTensor::from_fn(x.dtype(), &shape, |index| {
-            let mut source = index.to_vec();
-            source[self.axis] = start as usize + self.step * index[self.axis];
-            x.at(&source)
-        });
-        Ok(vec![result])
+        Ok(taken_along(self.axis, x, &shape, |index| start as usize + self.step * index[self.axis]))
     }
 
     fn attributes(&self) -> Attributes {
@@ -116,12 +97,7 @@ impl OpRules for Slice {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let size = context.operands[0].dim(self.axis as i64);
         let rows = cotangent.dim(self.axis as i64);
-        let covered = match (self.step, rows.constant()) {
-            (1, _) | (_, None) => rows,
-            (_, Some(0)) => Dim::from(0),
-            (step, Some(rows)) => Dim::from((rows - 1) * step as i64 + 1),
-        };
-        let high = size - &self.start - covered;
+        let high = size - &self.start - spread(&rows, self.step).unwrap_or(rows);
         let pad = Pad { axis: self.axis, low: self.start.clone(), high, interior: self.step - 1 };
         Ok(vec![Some(pad_with_zeros(pad, cotangent))])
     }

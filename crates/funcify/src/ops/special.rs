@@ -4,35 +4,29 @@
 //! inverse error function and the digamma function are rational approximations from the literature.
 
 /// The inverse hyperbolic sine. The standard library's overflows for the largest numbers.
-pub fn asinh(x: f64) -> f64 {
-    libm::asinh(x)
-}
+#[doc(inline)]
+pub use libm::asinh;
 
 /// The inverse hyperbolic cosine; NaN below 1. The standard library's loses half of the digits near 1, and overflows.
-pub fn acosh(x: f64) -> f64 {
-    libm::acosh(x)
-}
+#[doc(inline)]
+pub use libm::acosh;
 
 /// The inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond. The standard library's loses half of the digits
 /// near -1.
-pub fn atanh(x: f64) -> f64 {
-    libm::atanh(x)
-}
+#[doc(inline)]
+pub use libm::atanh;
 
 /// The error function.
-pub fn erf(x: f64) -> f64 {
-    libm::erf(x)
-}
+#[doc(inline)]
+pub use libm::erf;
 
 /// 1 - erf(x), exact where that is small.
-pub fn erfc(x: f64) -> f64 {
-    libm::erfc(x)
-}
+#[doc(inline)]
+pub use libm::erfc;
 
 /// log|gamma(x)|; infinite at zero, the negative integers and both infinities.
-pub fn lgamma(x: f64) -> f64 {
-    libm::lgamma(x)
-}
+#[doc(inline)]
+pub use libm::lgamma;
 
 /// The inverse of the error function; infinite at -1 and 1, NaN beyond.
 ///

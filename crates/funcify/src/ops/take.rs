@@ -3,15 +3,15 @@
 //! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
 //! there are no indices; with indices it is an error when it runs, for the step of a loop may never run.
 
-use super::ScatterMode;
 use super::gather::clamped;
-use super::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_index_dtype, clamp_index, emit_lanes};
+use super::{
+    Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, check_axis, check_index_dtype, check_not_empty,
+    clamp_index, emit_lanes,
+};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::{Dim, TensorType};
-
-use crate::types::Shape;
+use crate::types::{Dim, Shape, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
 
@@ -45,13 +45,8 @@ impl OpRules for Take {
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let [x, indices] = [&inputs[0], &inputs[1]];
         let (size, rank) = (x.shape()[self.axis], indices.shape().len());
-        if size == 0 && !indices.is_empty() {
-            return Err(context.at.mismatch(
-                "the operand",
-                "an axis that is not empty",
-                x.ty(),
-                "guard the empty case",
-            ));
+        if !indices.is_empty() {
+            check_not_empty(&context.at, x, self.axis)?;
         }
         let shape = [&x.shape()[..self.axis], indices.shape(), &x.shape()[self.axis + 1..]].concat();
         let result = HostTensor::from_fn(x.dtype(), &shape, |index| {

@@ -64,20 +64,12 @@ impl OpRules for Threefry {
             return Err(at.mismatch("the key", "u32[2], or keys in u32[.., 2]", key, "make it by `random::key`"));
         }
         if counter != key {
-            return Err(at.mismatch(
-                "the counter",
-                format!("{key}, as the key is"),
-                counter,
-                "pass two u32 words a key",
-            ));
+            let fix = "pass two u32 words a key";
+            return Err(at.mismatch("the counter", format!("{key}, as the key is"), counter, fix));
         }
         if let Some(dim) = self.shape.dims().iter().find(|dim| dim.is_at_least(&Dim::from(0)) == Some(false)) {
-            return Err(at.mismatch(
-                "attribute `shape`",
-                "sizes of 0 or more",
-                dim,
-                "give a size that is not negative",
-            ));
+            let fix = "give a size that is not negative";
+            return Err(at.mismatch("attribute `shape`", "sizes of 0 or more", dim, fix));
         }
         let lanes = &key.shape.dims()[..key.rank() - 1];
         let last = (self.words == Words::Both).then(|| Dim::from(2));

@@ -4,9 +4,7 @@ use super::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::types::{Dim, TensorType};
-
-use crate::types::Shape;
+use crate::types::{Dim, Shape, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
 

@@ -4,10 +4,10 @@
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
 use super::table::{op_table, value_method};
-use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar, Storage};
+use crate::host::{HostTensor, Scalar};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -125,9 +125,7 @@ impl OpRules for Unary {
 
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let x = &inputs[0];
-        let scalars = x.scalars().map(|scalar| self.eval_scalar(scalar));
-        let storage = Storage::from_scalars(x.dtype(), scalars);
-        Ok(HostTensor::new(x.shape(), storage).into_iter().collect())
+        tensor(x.dtype(), x.shape(), x.scalars().map(|scalar| self.eval_scalar(scalar)))
     }
 
     fn attributes(&self) -> Attributes {

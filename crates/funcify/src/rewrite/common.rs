@@ -6,7 +6,6 @@
 //! bind a size are never the same.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -46,13 +45,8 @@ impl Available {
 
     /// Remembers the op that gave these results.
     pub(super) fn add(&mut self, key: Key, node: NodeId, op: &Op) {
-        match self.0.entry(key) {
-            Entry::Vacant(entry) => _ = entry.insert(Placed::One(node)),
-            Entry::Occupied(mut entry) => {
-                if let Placed::More(texts) = entry.get_mut() {
-                    texts.insert(text(op), node);
-                }
-            }
+        if let Placed::More(texts) = self.0.entry(key).or_insert(Placed::One(node)) {
+            texts.insert(text(op), node);
         }
     }
 }

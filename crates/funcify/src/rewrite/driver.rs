@@ -15,7 +15,7 @@ use super::rule::{COMMON, DEAD_CODE, FUSED, Here, Patch, RULES, Rule, SHORTENED,
 use super::trim::trimmed;
 use super::{Patched, RewriteOptions, Rewritten};
 use crate::error::Site;
-use crate::graph::{Graph, Input, Replay, ValueId, is_certain};
+use crate::graph::{Copy, Graph, Replay, ValueId, is_certain};
 use crate::ops::{Op, OpRules};
 use crate::types::{Sizes, TensorType};
 
@@ -115,11 +115,8 @@ impl Driver {
 
     fn place_all(&mut self, graph: &Graph) -> Option<Graph> {
         let certain = vec![true; graph.inputs().len()];
-        let mut to = Placing { graph: Graph::new(graph.name()), available: Available::default(), certain };
-        let input = |(index, input): (usize, &Input)| {
-            to.graph.push_input(graph.input_name(index), graph.input_type(index).clone(), input.is_static)
-        };
-        let inputs: Vec<ValueId> = graph.inputs().iter().enumerate().map(input).collect();
+        let mut to = Placing { graph: Copy::of(graph).graph, available: Available::default(), certain };
+        let inputs: Vec<ValueId> = to.graph.inputs().iter().map(|input| input.value).collect();
         let results = self.place_nodes(&mut to, graph, &inputs, 0, Driver::with_bodies)?;
         graph.outputs().iter().zip(results).for_each(|(output, id)| to.graph.push_output(&output.name, id));
         Some(to.graph)
@@ -134,13 +131,10 @@ impl Driver {
             if self.finished.contains_key(&Arc::as_ptr(body)) {
                 return body.clone();
             }
-            match self.pass(body) {
-                Some(changed) => Arc::new(changed),
-                None => {
-                    self.finished.insert(Arc::as_ptr(body), body.clone());
-                    body.clone()
-                }
-            }
+            self.pass(body).map(Arc::new).unwrap_or_else(|| {
+                self.finished.insert(Arc::as_ptr(body), body.clone());
+                body.clone()
+            })
         });
         op.with_bodies(bodies.collect())
     }
@@ -168,13 +162,12 @@ impl Driver {
                 Patch::Program(_, program) => program.to_string(),
             };
             self.log(rule, site, || [here.text(), after(&patch)]);
-            let results = match patch {
-                Patch::Values(values) => values,
+            return match patch {
+                Patch::Values(values) => Some(values),
                 Patch::Program(operands, program) => {
-                    self.place_nodes(to, &program, &operands, depth + 1, |_, op| op.clone())?
+                    self.place_nodes(to, &program, &operands, depth + 1, |_, op| op.clone())
                 }
             };
-            return Some(results);
         }
         let results = to.node(op, operands, types, site)?;
         if let Some((key, node)) = key.zip(to.graph.last_node()) {

@@ -11,11 +11,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::loops::{BufferPart, CarryPart, Loop, SequencePart};
+use super::loops::{BufferPart, CarryPart, Loop, SequencePart, traces};
 use crate::error::Site;
 use crate::graph::{Copied, Copy, Graph, Node, Source, ValueId, is_certain, uses_any};
 use crate::ops::Op;
-use crate::ops::scan::{Scan, Start, Wanted};
+use crate::ops::scan::Scan;
 use crate::types::{Sizes, Symbol};
 
 /// Two loops that are to be one.
@@ -95,7 +95,7 @@ fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
             sizes.extend(node.op.binds());
         }
     }
-    let rows = rows_of(graph, first, &nodes[second], b);
+    let rows = rows_of(&nodes[first], &nodes[second]);
     let sequences = b.operands().sequences;
     let is_row = |operand: usize| sequences.contains(&operand) && rows[operand - sequences.start].is_some();
     let mut operands = nodes[second].inputs.iter().enumerate();
@@ -104,18 +104,15 @@ fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
     is_so.then_some(Pair { first, second, waiting })
 }
 
-/// For each sequence of a loop the trace of the first one that it reads row by row, if it does.
-fn rows_of(graph: &Graph, first: usize, node: &Node, scan: &Scan) -> Vec<Option<usize>> {
-    let Op::Scan(of) = &graph.nodes()[first].op else { return Vec::new() };
-    let trace = |value: ValueId| match graph.source(value) {
-        Source::Node(node, result) if node.index() == first => Some(result),
-        _ => None,
+/// For each sequence of the second loop, if it is a trace of the first: what a step of the first writes to it.
+fn rows_of(first: &Node, second: &Node) -> Vec<Option<ValueId>> {
+    let (Op::Scan(of), Op::Scan(scan)) = (&first.op, &second.op) else { return Vec::new() };
+    // A trace has a row a step, so a step reads none but its own.
+    let row = |operand: usize| {
+        let mut traces = traces(of).filter(|(trace, _)| first.outputs[*trace] == second.inputs[operand]);
+        traces.next().map(|(_, written)| written)
     };
-    let is_trace = |number: &usize| {
-        of.buffers.get(*number).is_some_and(|buffer| buffer.start == Start::Empty && buffer.wanted == Wanted::All)
-    };
-    // It has a row a step, so a step reads none but its own.
-    scan.operands().sequences.map(|operand| trace(node.inputs[operand]).filter(is_trace)).collect()
+    scan.operands().sequences.map(row).collect()
 }
 
 /// Adds both loops as one.
@@ -125,9 +122,9 @@ fn place(copy: &mut Copy<'_>, graph: &Graph, first: usize, second: usize) -> Opt
     let (mut both, other) = (Loop::of(of_a, &a.inputs), Loop::of(of_b, &b.inputs));
     // The second body becomes a part of the first. A row of a trace that it reads is what the first writes there.
     let mut copied = Copied::new(&other.body);
-    let rows = rows_of(graph, first, b, of_b);
-    for (part, trace) in other.sequences.iter().zip(&rows).filter_map(|(part, trace)| Some((part, (*trace)?))) {
-        part.reads.iter().for_each(|(_, param)| copied.set(*param, both.buffers[trace].written[0]));
+    let rows = rows_of(a, b);
+    for (part, row) in other.sequences.iter().zip(&rows).filter_map(|(part, row)| Some((part, (*row)?))) {
+        part.reads.iter().for_each(|(_, param)| copied.set(*param, row));
     }
     for input in other.body.inputs() {
         if copied.get(input.value).is_none() {
@@ -136,7 +133,7 @@ fn place(copy: &mut Copy<'_>, graph: &Graph, first: usize, second: usize) -> Opt
     }
     other.body.nodes().iter().try_for_each(|node| copied.node(&mut both.body, node, node.op.clone()))?;
     let copies = |values: &[ValueId]| values.iter().map(|value| copied.get(*value)).collect::<Option<Vec<_>>>();
-    for (part, _) in other.sequences.into_iter().zip(rows).filter(|(_, trace)| trace.is_none()) {
+    for (part, _) in other.sequences.into_iter().zip(rows).filter(|(_, row)| row.is_none()) {
         let reads = part.reads.iter().map(|(offset, param)| Some((*offset, copied.get(*param)?)));
         both.sequences.push(SequencePart { reads: reads.collect::<Option<_>>()?, ..part });
     }

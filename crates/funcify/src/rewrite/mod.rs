@@ -170,13 +170,9 @@ impl Graph {
     pub(crate) fn rewritten_as(&self, at: &Place, options: &RewriteOptions) -> Result<Rewritten> {
         let is_rule = |name: &&String| RULES.iter().any(|rule| rule.name == name.as_str());
         let mut named = options.without.iter().chain(options.only.iter().flatten());
-        match named.find(|name| !is_rule(name)) {
-            None => Ok(driver::rewrite(self, options)),
-            Some(unknown) => {
-                let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
-                let (expected, found) = (format!("one of {}", names.join(", ")), format!("`{unknown}`"));
-                Err(at.mismatch("the name of a rule", expected, found, "name a rule that there is"))
-            }
-        }
+        let Some(unknown) = named.find(|name| !is_rule(name)) else { return Ok(driver::rewrite(self, options)) };
+        let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
+        let (expected, found) = (format!("one of {}", names.join(", ")), format!("`{unknown}`"));
+        Err(at.mismatch("the name of a rule", expected, found, "name a rule that there is"))
     }
 }

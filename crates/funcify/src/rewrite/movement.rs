@@ -42,8 +42,7 @@ pub(super) fn movement(here: &Here<'_>) -> Option<Patch> {
 /// The shape that a transpose gives, if the axes that move have one element: it is a reshape.
 fn only_ones_move(op: &Transpose, from: &Shape) -> Option<Shape> {
     let others = op.axes.iter().filter(|axis| from[**axis].constant() != Some(1));
-    let is_so = others.is_sorted();
-    is_so.then(|| Shape::new(op.axes.iter().map(|axis| &from[*axis])))
+    others.is_sorted().then(|| Shape::new(op.axes.iter().map(|axis| &from[*axis])))
 }
 
 fn moves_nothing(op: &Op, from: &TensorType) -> bool {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rule::{Here, node_of};
+use super::rule::Here;
 use crate::graph::{Graph, ValueId};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::Op;
@@ -28,7 +28,7 @@ impl Here<'_> {
 /// The one number that all elements of a value are: of a constant, or of one that is repeated.
 pub(super) fn splat(graph: &Graph, mut value: ValueId) -> Option<Scalar> {
     loop {
-        let node = node_of(graph, value)?;
+        let node = graph.node_of(value)?;
         match &node.op {
             Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) => value = node.inputs[0],
             Op::Constant(constant) => {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::trim::with_ops;
 use crate::error::Site;
 use crate::graph::{Graph, Node, Source, is_certain};
-use crate::ops::scan::{Buffer, Scan, Start, Wanted};
+use crate::ops::scan::{Buffer, Scan, Start, Returned};
 use crate::ops::{Op, Slice};
 use crate::types::{Dim, Sizes};
 
@@ -34,12 +34,7 @@ fn needed_steps(graph: &Graph) -> BTreeMap<usize, Dim> {
     let is_loop = |(_, node): &(usize, &Node)| matches!(&node.op, Op::Scan(scan) if may_be_shorter(scan));
     let loops = graph.nodes().iter().enumerate().filter(is_loop);
     let mut needed: BTreeMap<usize, Needed> = loops.map(|(index, _)| (index, Some(Dim::from(0)))).collect();
-    if needed.is_empty() {
-        return BTreeMap::new();
-    }
-    let live = graph.live_nodes();
-    let users = graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]);
-    let uses = users.flat_map(|(_, node)| node.inputs.iter().map(move |input| (*input, Some(node))));
+    let uses = graph.live().flat_map(|node| node.inputs.iter().map(move |input| (*input, Some(node))));
     for (value, user) in uses.chain(graph.outputs().iter().map(|output| (output.value, None))) {
         let Source::Node(node, result) = graph.source(value) else { continue };
         let Some(so_far) = needed.get_mut(&node.index()) else { continue };
@@ -61,7 +56,7 @@ fn needed_steps(graph: &Graph) -> BTreeMap<usize, Dim> {
 }
 
 fn may_be_shorter(scan: &Scan) -> bool {
-    let is_trace = |buffer: &Buffer| buffer.start != Start::Full && buffer.wanted == Wanted::All;
+    let is_trace = |buffer: &Buffer| buffer.start != Start::Full && buffer.returned == Returned::All;
     !scan.reverse
         && scan.until.is_none()
         && scan.truncate.is_none()

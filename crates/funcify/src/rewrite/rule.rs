@@ -1,7 +1,7 @@
 //! What a rule is: a name, a reason, and a function from an op in its place to a patch.
 
 use crate::error::{Place, Site};
-use crate::graph::{Graph, Node, Source, ValueId, at_site, is_certain, tracer};
+use crate::graph::{Graph, Node, ValueId, at_site, is_certain, tracer};
 use crate::ops::{Op, OpRules};
 use crate::tree::Named;
 use crate::types::{Sizes, TensorType};
@@ -101,14 +101,6 @@ pub(super) struct Here<'a> {
     pub(super) certain: &'a [bool],
 }
 
-/// The node that a value comes from, if it is no input.
-pub(super) fn node_of(graph: &Graph, value: ValueId) -> Option<&Node> {
-    match graph.source(value) {
-        Source::Node(node, _) => Some(graph.node(node)),
-        Source::Input(_) => None,
-    }
-}
-
 impl Here<'_> {
     /// The type of an operand.
     pub(super) fn ty(&self, operand: usize) -> &TensorType {
@@ -127,7 +119,7 @@ impl Here<'_> {
 
     /// The node that a value comes from, if it is no input.
     pub(super) fn node(&self, value: ValueId) -> Option<&Node> {
-        node_of(self.graph, value)
+        self.graph.node_of(value)
     }
 
     /// Whether the op that gives a value certainly runs, so that leaving it out loses no error (rewrite-c3).
@@ -158,12 +150,10 @@ impl Here<'_> {
         let mut is_built = false;
         let built = tracer::build("patch", self.site, |_| {
             self.op.bodies().into_iter().for_each(|body| tracer::reserve_symbols(body));
-            let inputs: Vec<Value> = (operands.iter().enumerate())
-                .map(|(index, operand)| {
-                    let ty = self.graph.ty(*operand).clone();
-                    tracer::input(&format!("v{index}"), ty, false, self.site)
-                })
-                .collect();
+            let input = |(index, operand): (usize, &ValueId)| {
+                tracer::input(&format!("v{index}"), self.graph.ty(*operand).clone(), false, self.site)
+            };
+            let inputs: Vec<Value> = operands.iter().enumerate().map(input).collect();
             let outputs = at_site(self.site, || build(&inputs));
             is_built = outputs.is_some();
             let outputs = outputs.unwrap_or_default().into_iter().enumerate();
@@ -175,13 +165,7 @@ impl Here<'_> {
 
     /// A patch that is one op on these values.
     pub(super) fn one(&self, op: impl Into<Op>, operands: &[ValueId]) -> Option<Patch> {
-        let mut graph = Graph::new("patch");
-        let input = |(index, operand): (usize, &ValueId)| {
-            graph.push_input(&format!("v{index}"), self.graph.ty(*operand).clone(), false)
-        };
-        let inputs: Vec<ValueId> = operands.iter().enumerate().map(input).collect();
-        let results = graph.push_node(op.into(), &inputs, self.site).ok()?;
-        results.iter().enumerate().for_each(|(index, result)| graph.push_output(&format!("r{index}"), *result));
+        let graph = Graph::of_typed_op(["patch", "v", "r"], op.into(), self.graph.types(operands), self.site).ok()?;
         Some(Patch::Program(operands.to_vec(), graph))
     }
 

@@ -6,24 +6,20 @@
 
 use std::collections::BTreeMap;
 
-use super::rule::node_of;
 use crate::error::Site;
 use crate::graph::{Copy, Graph, Node, Source, ValueId, is_certain};
-use crate::ops::scan::{Scan, Wanted};
+use crate::ops::scan::{Scan, Returned};
 use crate::ops::{Op, Slice};
 use crate::types::{Dim, Sizes};
 
 /// The graph with its traces trimmed, and the line of the first loop whose are; `None` if none is.
 pub(super) fn trimmed(graph: &Graph) -> Option<(Graph, Site)> {
-    if !graph.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
-        return None;
-    }
     let trimmable = trimmable(graph);
     let op = |_: usize, node: &Node| match &node.op {
         Op::Scan(scan) => {
             let mut scan = scan.clone();
             for (buffer, trace) in scan.buffers.iter_mut().zip(&node.outputs) {
-                buffer.wanted = trimmable.get(trace).map_or(buffer.wanted, |count| Wanted::Last(*count));
+                buffer.returned = trimmable.get(trace).map_or(buffer.returned, |count| Returned::Last(*count));
             }
             scan.into()
         }
@@ -34,15 +30,14 @@ pub(super) fn trimmed(graph: &Graph) -> Option<(Graph, Site)> {
         op => op.clone(),
     };
     // Values are numbered in the order of the nodes.
-    let first = node_of(graph, *trimmable.keys().next()?)?;
+    let first = graph.node_of(*trimmable.keys().next()?)?;
     Some((with_ops(graph, op)?, first.site))
 }
 
 /// The traces of which only last rows are read, and how many.
 fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     let mut last: BTreeMap<ValueId, Option<usize>> = BTreeMap::new();
-    let live = graph.live_nodes();
-    for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
+    for node in graph.live() {
         for input in &node.inputs {
             if let Some(scan) = loop_of(graph, *input) {
                 let count = last_rows(graph, scan, *input, node);
@@ -64,7 +59,7 @@ fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
 fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
     let Source::Node(node, result) = graph.source(value) else { return None };
     let Op::Scan(scan) = &graph.node(node).op else { return None };
-    scan.buffers.get(result).filter(|buffer| buffer.wanted == Wanted::All).map(|_| scan)
+    scan.buffers.get(result).filter(|buffer| buffer.returned == Returned::All).map(|_| scan)
 }
 
 /// How many last rows of a trace an op reads, if it is a slice of them.

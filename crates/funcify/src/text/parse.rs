@@ -9,7 +9,7 @@ use super::{parse_blocks, parse_scan};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::print::excerpt;
 use crate::graph::{Graph, ValueId};
-use crate::ops::scan::Wanted;
+use crate::ops::scan::Returned;
 use crate::ops::{Attributes, Constant, Op, OpRules, all_names, custom_names, parse_op};
 use crate::types::TensorType;
 #[cfg(test)]
@@ -123,7 +123,7 @@ pub(super) struct Binder {
     pub(super) site: Site,
     pub(super) ty: TensorType,
     /// Which rows of a loop's buffer are results.
-    pub(super) returned: Wanted,
+    pub(super) returned: Returned,
 }
 
 /// Reads a function.
@@ -215,7 +215,7 @@ impl Parser {
         let site = self.cursor.site();
         let name = self.cursor.expect_value(expected)?;
         self.cursor.expect_mark(':')?;
-        Ok(Binder { name, site, ty: tensor_type(&mut self.cursor)?, returned: Wanted::All })
+        Ok(Binder { name, site, ty: tensor_type(&mut self.cursor)?, returned: Returned::All })
     }
 
     /// Several binders with commas between them.
@@ -224,7 +224,7 @@ impl Parser {
         loop {
             let mut binder = self.binder(expected)?;
             if self.cursor.take_word("last") {
-                binder.returned = Wanted::Last(self.cursor.expect_count("how many of the last rows are wanted")?);
+                binder.returned = Returned::Last(self.cursor.expect_count("how many of the last rows are wanted")?);
             }
             binders.push(binder);
             if !self.cursor.take_mark(',') {
@@ -285,7 +285,7 @@ impl Parser {
         } else if self.cursor.at_word("itself") {
             parse_blocks::itself(self, body, &binders, site)?;
         } else {
-            if let Some(binder) = binders.iter().find(|binder| binder.returned != Wanted::All) {
+            if let Some(binder) = binders.iter().find(|binder| binder.returned != Returned::All) {
                 return Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)));
             }
             if self.cursor.at_word("constant") {

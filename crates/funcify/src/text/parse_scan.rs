@@ -6,7 +6,7 @@ use super::parse::{Binder, Body, Parser, duplicate_name};
 use crate::error::{Result, Site};
 use crate::graph::{Graph, MAX_DEPTH, ValueId};
 use crate::ops::Scan;
-use crate::ops::scan::{Buffer, CheckpointPolicy, Sequence, Start, Wanted, shown_shift};
+use crate::ops::scan::{Buffer, CheckpointPolicy, Sequence, Start, Returned, shown_shift};
 use crate::types::grammar::dim;
 use crate::types::lexer::{Token, error_at, is_number};
 use crate::types::{Dim, Symbol};
@@ -202,7 +202,7 @@ fn reads(parser: &mut Parser) -> Result<Reads> {
         return Ok(Reads { source, site, binders: Vec::new(), taps: Vec::new() });
     }
     let binders = parser.binders("a row such as `%x: f32[3]`")?;
-    if let Some(binder) = binders.iter().find(|binder| binder.returned != Wanted::All) {
+    if let Some(binder) = binders.iter().find(|binder| binder.returned != Returned::All) {
         return Err(error_at(binder.site, "`last` only on a result of the loop", format!("`%{}`", binder.name)));
     }
     parser.cursor.expect_mark('=')?;
@@ -321,7 +321,7 @@ impl ScanParts<'_> {
             let expected = format!("`{}`, for a buffer of type {} with {initial}", possible.join("` or `"), binder.ty);
             return Err(error_at(site, expected, format!("`{kind}`")));
         };
-        let mut buffer = Buffer { start, reads: Vec::new(), writes: Vec::new(), wanted: binder.returned };
+        let mut buffer = Buffer { start, reads: Vec::new(), writes: Vec::new(), returned: binder.returned };
         let shift = shown_shift(self.reverse, &buffer);
         buffer.reads = reads.taps.iter().map(|tap| offset(*tap, shift)).collect::<Result<Vec<_>>>()?;
         self.operands.extend(init);
@@ -343,8 +343,8 @@ impl ScanParts<'_> {
         let is_full = rows == Some(given);
         let is_given = rows == Some(&(self.length.clone() + given));
         match (result.returned, is_full, is_given) {
-            (Wanted::All, true, false) => vec!["mit-mot"],
-            (Wanted::All, false, true) => vec![of_given],
+            (Returned::All, true, false) => vec!["mit-mot"],
+            (Returned::All, false, true) => vec![of_given],
             _ => vec![of_given, "mit-mot"],
         }
     }
@@ -355,7 +355,7 @@ impl ScanParts<'_> {
         let site = parser.cursor.site();
         let name = parser.cursor.expect_value("the result that is the carry after the last step")?;
         let result = self.result(self.buffers.len() + self.next.len(), &name, site)?;
-        if result.returned != Wanted::All {
+        if result.returned != Returned::All {
             return Err(error_at(result.site, "`last` only on a buffer", format!("carry `%{name}`")));
         }
         parser.cursor.expect_word("from")?;

@@ -7,7 +7,7 @@ use super::parse_op_text;
 use crate::error::Site;
 use crate::graph::print::{excerpt, print};
 use crate::graph::{Graph, ValueId};
-use crate::ops::scan::Wanted;
+use crate::ops::scan::Returned;
 use crate::ops::{Op, OpRules, ScatterMode, all_names};
 use crate::types::Sizes;
 use crate::{
@@ -178,7 +178,7 @@ fn taps_of_every_kind() {
 #[test]
 fn trimmed_unrolled_and_changed_loops() {
     let change = |change: &dyn Fn(&mut crate::ops::Scan)| round_trips(&with_loop(&rnn(), change));
-    assert!(change(&|scan| scan.buffers[0].wanted = Wanted::Last(1)).contains("f32[1,B,4] last 1, "));
+    assert!(change(&|scan| scan.buffers[0].returned = Returned::Last(1)).contains("f32[1,B,4] last 1, "));
     assert!(change(&|scan| scan.unroll = 0).contains(" unroll=0 "));
     assert!(change(&|scan| scan.reverse = true).contains(" down "));
     let nameless = |scan: &mut crate::ops::Scan| {

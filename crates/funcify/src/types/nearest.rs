@@ -1,37 +1,20 @@
 //! The word of the language that a misspelt one is nearest to.
 
+use strsim::osa_distance;
+
 /// The candidate with the fewest letters that differ, if they are few: a letter that is missing, added, another, or
 /// swapped with its neighbour counts 1. The first of several.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer ones are no words of the language.
     const LONGEST: usize = 40;
-    let word: Vec<char> = word.to_lowercase().chars().take(LONGEST + 1).collect();
-    if word.len() > LONGEST {
+    let (word, length) = (word.to_lowercase(), word.chars().count());
+    if length > LONGEST {
         return None;
     }
-    let allowed = (word.len() / 3).max(1);
-    let distances = candidates.into_iter().map(|candidate| (distance(&word, candidate), candidate));
+    let allowed = (length / 3).max(1);
+    let distances = candidates.into_iter().map(|other| (osa_distance(&word, &other.to_lowercase()), other));
     let near = distances.filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.len());
     near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
-}
-
-/// The optimal string alignment distance.
-fn distance(word: &[char], other: &str) -> usize {
-    let other: Vec<char> = other.to_lowercase().chars().collect();
-    let mut table: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
-    for (row, a) in word.iter().enumerate() {
-        let mut next = vec![row + 1];
-        for (column, b) in other.iter().enumerate() {
-            let replaced = table[row][column] + usize::from(a != b);
-            let mut best = replaced.min(table[row][column + 1] + 1).min(next[column] + 1);
-            if row > 0 && column > 0 && *a == other[column - 1] && word[row - 1] == *b {
-                best = best.min(table[row - 1][column - 1] + 1);
-            }
-            next.push(best);
-        }
-        table.push(next);
-    }
-    table[word.len()][other.len()]
 }
 
 /// The words between backticks in a text, without a `=` at their end.

@@ -142,8 +142,8 @@ fn by_name(at: &Place, named: &[(String, i64)], leaves: &[(&str, &TensorType)]) 
     for (name, axis) in named {
         let index = leaves.iter().position(|(leaf, _)| leaf == name);
         let Some(slot) = index.map(|index| &mut axes[index]) else {
-            let known: Vec<&str> = leaves.iter().map(|(leaf, _)| *leaf).collect();
-            let expected = format!("names among {}", known.join(", "));
+            let names: Vec<&str> = leaves.iter().map(|(leaf, _)| *leaf).collect();
+            let expected = format!("names among {}", names.join(", "));
             return Err(at.mismatch("`in_axes`", expected, format!("`{name}`"), "name what has lanes"));
         };
         if slot.replace(*axis).is_some() {
@@ -207,13 +207,7 @@ pub fn vmap_with<X: Tree, Y: Tree>(options: VmapOptions, xs: X, body: impl FnOnc
     let leaves = tree::leaves(&xs, "x");
     let (size, values) = match lanes(&at, &options, &leaves) {
         Ok(lanes) => lanes,
-        Err(refused) => {
-            let (error, values) = *refused;
-            // A leaf without a type comes of an earlier failure, which is the one that is reported.
-            let earlier = tracer::check(&at.op, at.site, leaves.iter().map(|(_, value)| *value)).err();
-            let failed = Err(earlier.unwrap_or_else(|| fail(&at.op, at.site, &values, |_| error)));
-            return tree::rebuild_or_failed(&body(tree::rebuild_or_failed(&xs, failed.clone())), failed);
-        }
+        Err(failed) => return tree::rebuild_or_failed(&body(tree::rebuild_or_failed(&xs, Err(failed))), Err(failed)),
     };
     let (closed, ys) = trace_lane(&at, &values, &xs, body);
     let batched = closed.and_then(|ClosedBody { graph, captures }| {
@@ -252,27 +246,27 @@ fn open_lane(at: &Place, leaves: &[Batched], names: &[(String, Value)]) -> (Body
     (trace, leaves.iter().filter_map(argument).collect())
 }
 
-/// The number of lanes, and the leaves with their lanes in front; or the error and the leaves that it is about.
-type Lanes = Result<(Dim, Vec<Batched>), Box<(Error, Vec<Value>)>>;
-
-fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Lanes {
+/// The number of lanes, and the leaves with their lanes in front.
+fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Result<(Dim, Vec<Batched>), Failed> {
     let types: Vec<TensorType> = leaves.iter().map(|(_, value)| value.ty()).collect();
     let named = leaves.iter().zip(&types).map(|((name, _), ty)| (name.as_str(), ty));
-    let all = || leaves.iter().map(|(_, value)| *value).collect::<Vec<Value>>();
-    let axes = options.axes(at, named, TensorType::rank).map_err(|error| Box::new((error, all())))?;
+    let all: Vec<Value> = leaves.iter().map(|(_, value)| *value).collect();
+    let refused = |error: Error, about: &[Value]| {
+        // A leaf without a type comes of an earlier failure, which is the one that is reported.
+        let earlier = tracer::check(&at.op, at.site, all.iter().copied()).err();
+        earlier.unwrap_or_else(|| fail(&at.op, at.site, about, |_| error))
+    };
+    let axes = options.axes(at, named, TensorType::rank).map_err(|error| refused(error, &all))?;
     let mut first: Option<(&str, &Dim)> = None;
     for ((axis, (name, value)), ty) in axes.iter().zip(leaves).zip(&types) {
         let Some(axis) = axis else { continue };
         let size = &ty.shape[*axis];
-        match first {
-            None => first = Some((name, size)),
-            Some((other, expected)) if expected != size => {
-                let expected = format!("{expected} lanes along axis {axis}, as leaf `{other}` has");
-                let fix = "give all leaves as many lanes, or `None` in `in_axes` to those that all lanes share";
-                let error = at.mismatch(format!("leaf `{name}`"), expected, format!("{size} lanes, in {ty}"), fix);
-                return Err(Box::new((error, vec![*value])));
-            }
-            Some(_) => {}
+        let (other, expected) = *first.get_or_insert((name.as_str(), size));
+        if expected != size {
+            let expected = format!("{expected} lanes along axis {axis}, as leaf `{other}` has");
+            let fix = "give all leaves as many lanes, or `None` in `in_axes` to those that all lanes share";
+            let error = at.mismatch(format!("leaf `{name}`"), expected, format!("{size} lanes, in {ty}"), fix);
+            return Err(refused(error, &[*value]));
         }
     }
     let size = first.map_or(Dim::from(0), |(_, size)| size.clone());
@@ -308,20 +302,16 @@ impl Graph {
         tracer::build(self.name(), at.site, |_| {
             tracer::reserve_symbols(self);
             at_site(at.site, || {
-                let mut values = Vec::with_capacity(axes.len());
-                for (index, axis) in axes.iter().enumerate() {
+                let input = |(index, axis): (usize, &Option<usize>)| {
                     let (name, ty) = (self.input_name(index), self.input_type(index));
-                    values.push(match axis {
-                        Some(axis) => {
-                            let ty = ty.with_shape(ty.shape.with_inserted(*axis, lanes.clone()));
-                            Batched::mapped(tracer::input(name, ty, false, at.site).move_axis(*axis as i64, 0))
-                        }
-                        None => {
-                            let is_static = self.inputs()[index].is_static;
-                            Batched::unmapped(tracer::input(name, ty.clone(), is_static, at.site))
-                        }
-                    });
-                }
+                    let Some(axis) = axis else {
+                        let is_static = self.inputs()[index].is_static;
+                        return Batched::unmapped(tracer::input(name, ty.clone(), is_static, at.site));
+                    };
+                    let ty = ty.with_shape(ty.shape.with_inserted(*axis, lanes.clone()));
+                    Batched::mapped(tracer::input(name, ty, false, at.site).move_axis(*axis as i64, 0))
+                };
+                let values: Vec<Batched> = axes.iter().enumerate().map(input).collect();
                 let results = inline(self, &lanes, &values)?.into_iter().zip(self.outputs());
                 refuse_outputs(self, &at.op, at.site)?;
                 let place = |(result, output): (Batched, &Output)| {

@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use super::{Batched, batch_node, checked_all};
 use crate::error::{Error, Result, Site};
 use crate::graph::tracer::{SizeByLane, sizes_by_lane};
-use crate::graph::{Failed, Graph, Node, Source, emit, emit_value, fail};
+use crate::graph::{Failed, Graph, Node, emit, emit_value, fail};
 use crate::host::HostTensor;
-use crate::ops::scan::{Scan, Start, Wanted};
-use crate::ops::{Attribute, Broadcast, Iota, Op, OpRules, Pad, Reduce, Reshape, Select, Slice, Take};
+use crate::ops::scan::{Scan, Start, Returned};
+use crate::ops::{Broadcast, Iota, Op, OpRules, Pad, Reduce, Reshape, Select, Slice, Take};
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, constant, iota, size};
 
@@ -84,11 +84,11 @@ pub(crate) fn of_lanes(dim: &Dim) -> Option<Batched> {
     Some(Batched::mapped(if rest == Dim::from(0) { counts } else { counts + of_lanes(&rest)?.value }))
 }
 
-/// Which positions along an axis of so many are a lane's own: `true` below its size. A row a lane.
-fn below(own: Batched, rows: &Dim, lanes: &Dim) -> Value {
-    let shape = [lanes.clone(), rows.clone()];
-    let positions = iota(rows, DType::I64).broadcast_to(shape.clone());
-    own.materialized(lanes).unsqueeze(1).broadcast_to(shape).gt(positions)
+/// Which elements of all lanes, of this shape, are among the first `own` of their lane along `axis` of one lane.
+fn below(own: Batched, axis: usize, shape: &Shape, lanes: &Dim) -> Value {
+    let rows = [lanes, &shape[axis + 1]];
+    let positions = iota(rows[1], DType::I64).broadcast_to(rows);
+    along(own.materialized(lanes).unsqueeze(1).broadcast_to(rows).gt(positions), axis, shape)
 }
 
 /// A row a lane along `axis` of one lane, repeated along the other axes of `shape`, which has the lanes.
@@ -102,8 +102,7 @@ fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
 fn masked(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Result<Batched, Failed> {
     let value = value.materialized(lanes).checked()?;
     let shape = value.shape();
-    let mask = along(below(own, &shape[axis + 1], lanes), axis, &shape);
-    Ok(chosen(mask, value, fill.broadcast_to(&shape)))
+    Ok(chosen(below(own, axis, &shape, lanes), value, fill.broadcast_to(&shape)))
 }
 
 /// For each element `yes` where the mask is true, else `no`; of one shape.
@@ -183,10 +182,7 @@ pub(super) fn batch(
         Op::Broadcast(op) => {
             let op = Broadcast { shape: padded_shape(&op.shape).ok_or_else(refused)? };
             let mut result = batch_node(&op.into(), lanes, operands)?[0];
-            let is_constant = match graph.source(node.inputs[0]) {
-                Source::Node(source, _) => matches!(graph.node(source).op, Op::Constant(_)),
-                Source::Input(_) => false,
-            };
+            let is_constant = matches!(graph.node_of(node.inputs[0]), Some(Node { op: Op::Constant(_), .. }));
             if is_constant || !result.value.dtype().is_float() {
                 return Ok(vec![result]);
             }
@@ -194,8 +190,7 @@ pub(super) fn batch(
             for axis in (0..types.results[0].rank()).filter(|axis| is_ragged(&types.results[0].shape[*axis])) {
                 let own = of_lanes(&types.results[0].shape[axis])?;
                 let value = result.materialized(lanes).checked()?;
-                let mask = along(below(own, &value.shape()[axis + 1], lanes), axis, &value.shape());
-                result = chosen(mask, value, value.stop_gradient());
+                result = chosen(below(own, axis, &value.shape(), lanes), value, value.stop_gradient());
             }
             Ok(vec![result])
         }
@@ -247,7 +242,7 @@ pub(super) fn batch(
                     None => part,
                     Some(before) => {
                         let shape = part.value.checked()?.shape();
-                        chosen(along(below(of_lanes(&start)?, &rows, lanes), axis, &shape), before.value, part.value)
+                        chosen(below(of_lanes(&start)?, axis, &shape, lanes), before.value, part.value)
                     }
                 });
                 start = next;
@@ -287,9 +282,10 @@ pub(super) fn batch(
 
 /// Whether what a `pad` puts around is zero.
 fn is_zero(graph: &Graph, node: &Node) -> bool {
-    let Some(Source::Node(source, _)) = node.inputs.get(1).map(|fill| graph.source(*fill)) else { return false };
-    let Op::Constant(constant) = &graph.node(source).op else { return false };
-    constant.value.to_f64_vec().iter().all(|number| *number == 0.0)
+    match node.inputs.get(1).and_then(|fill| graph.node_of(*fill)) {
+        Some(Node { op: Op::Constant(fill), .. }) => fill.value.to_f64_vec().iter().all(|number| *number == 0.0),
+        _ => false,
+    }
 }
 
 /// The types of a node in one lane.
@@ -312,27 +308,21 @@ impl Types<'_> {
         };
         let sequences = scan.sequences.iter().zip(places.sequences);
         let buffers = scan.buffers.iter().zip(places.buffers);
-        let mut full = buffers
-            .filter_map(|(buffer, place)| Some((buffer, place?)))
-            .filter(|(buffer, _)| buffer.start == Start::Full);
+        let mut full = buffers.filter(|(buffer, _)| buffer.start == Start::Full).filter_map(|(b, at)| Some((b, at?)));
         sequences.into_iter().all(|(sequence, operand)| has(operand, sequence.reads.iter().copied().max().unwrap_or(0)))
             && full.all(|(buffer, operand)| {
-                has(operand, buffer.reach()) && (buffer.wanted == Wanted::All || !self.is_ragged_along(operand, 0))
+                has(operand, buffer.reach()) && (buffer.returned == Returned::All || !self.is_ragged_along(operand, 0))
             })
     }
 
     /// Whether the axis along which an op looks at other elements is not ragged, and nothing in its attributes is.
     fn works_on_whole_axes(&self, op: &Op) -> bool {
         let attributes = op.attributes();
-        let mut axis = None;
-        for (key, attribute) in attributes.iter() {
-            match attribute {
-                Attribute::Dim(dim) if is_ragged(dim) => return false,
-                Attribute::List(dims) if dims.iter().any(is_ragged) => return false,
-                Attribute::Dim(dim) if key == "axis" => axis = dim.constant(),
-                _ => {}
-            }
+        if attributes.iter().any(|(_, attribute)| attribute.dims().iter().any(is_ragged)) {
+            return false;
         }
+        let axis = attributes.iter().find(|(key, _)| *key == "axis");
+        let axis = axis.and_then(|(_, axis)| axis.dims().first()?.constant());
         axis.is_some_and(|axis| !self.is_ragged_along(0, axis as usize))
     }
 
@@ -368,11 +358,8 @@ pub(crate) fn refuse_outputs(graph: &Graph, op: &str, site: Site) -> Result<(), 
     for output in graph.outputs() {
         let dims = graph.ty(output.value).shape.dims();
         if let Some(symbol) = dims.iter().find_map(symbol_of) {
-            let site = match graph.source(output.value) {
-                Source::Node(node, _) if graph.node(node).site != Site::Unknown => graph.node(node).site,
-                _ => site,
-            };
-            return Err(refuse(op, site, &symbol));
+            let of_node = graph.node_of(output.value).map(|node| node.site).filter(|site| *site != Site::Unknown);
+            return Err(refuse(op, of_node.unwrap_or(site), &symbol));
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use funcify::ops::Scan;
-use funcify::ops::scan::{Buffer, Sequence, Start, Wanted};
+use funcify::ops::scan::{Buffer, Sequence, Start, Returned};
 use funcify::{Builder, Graph, HostTensor, apply};
 
 use super::{Cases, case, empty, fails, gives, outputs_of, row, tensor};
@@ -11,16 +11,16 @@ use crate::cases::{Outputs, outputs};
 use crate::suite::{Case, Expected};
 
 pub(super) fn cases() -> Cases {
-    let last = |count| Wanted::Last(count);
+    let last = |count| Returned::Last(count);
     let four = || row([1f32, 2., 3., 4.]);
     Ok(vec![
-        sum("trimmed_all", false, Wanted::All, four(), row([10f32, 11., 13., 16., 20.]))?,
+        sum("trimmed_all", false, Returned::All, four(), row([10f32, 11., 13., 16., 20.]))?,
         sum("trimmed_last_1", false, last(1), four(), row([20f32]))?,
         sum("trimmed_last_3", false, last(3), four(), row([13f32, 16., 20.]))?,
         sum("trimmed_last_5_is_all", false, last(5), four(), row([10f32, 11., 13., 16., 20.]))?,
         sum("trimmed_last_1_without_steps", false, last(1), empty::<f32, 1>([0]), row([10f32]))?,
         sum("trimmed_last_2_of_one_step", false, last(2), row([5f32]), row([10f32, 15.]))?,
-        sum("trimmed_down_all", true, Wanted::All, four(), row([20f32, 19., 17., 14., 10.]))?,
+        sum("trimmed_down_all", true, Returned::All, four(), row([20f32, 19., 17., 14., 10.]))?,
         sum("trimmed_down_last_2", true, last(2), four(), row([20f32, 19.]))?,
         sum("trimmed_down_last_1_without_steps", true, last(1), empty::<f32, 1>([0]), row([10f32]))?,
         more_rows_than_there_are()?,
@@ -32,7 +32,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// A running sum from 10 over T rows, of which so many rows are returned.
-fn summed(g: &Builder, reverse: bool, wanted: Wanted) -> Outputs {
+fn summed(g: &Builder, reverse: bool, returned: Returned) -> Outputs {
     let body = Graph::build("step", |g| g.input("x", "f32[]") + g.input("old", "f32[]"));
     let (reads, writes) = if reverse { (vec![1], vec![0]) } else { (vec![0], vec![1]) };
     let scan = Scan {
@@ -42,7 +42,7 @@ fn summed(g: &Builder, reverse: bool, wanted: Wanted) -> Outputs {
         until: None,
         reverse,
         sequences: vec![Sequence { reads: vec![0] }],
-        buffers: vec![Buffer { start: Start::Given(1), reads, writes, wanted }],
+        buffers: vec![Buffer { start: Start::Given(1), reads, writes, returned }],
         carries: 0,
         invariants: 0,
         unroll: 1,
@@ -53,13 +53,13 @@ fn summed(g: &Builder, reverse: bool, wanted: Wanted) -> Outputs {
     outputs! { rows: apply(scan, &operands)[0] }
 }
 
-fn sum(name: &str, reverse: bool, wanted: Wanted, xs: HostTensor, rows: HostTensor) -> Result<Case, String> {
-    gives(name, |g: &Builder| summed(g, reverse, wanted), [xs, row([10f32])], [("rows", rows)])
+fn sum(name: &str, reverse: bool, returned: Returned, xs: HostTensor, rows: HostTensor) -> Result<Case, String> {
+    gives(name, |g: &Builder| summed(g, reverse, returned), [xs, row([10f32])], [("rows", rows)])
 }
 
 /// More returned rows of a state than a call gives: an error, and no shorter trace.
 fn more_rows_than_there_are() -> Result<Case, String> {
-    let program = |g: &Builder| summed(g, false, Wanted::Last(4));
+    let program = |g: &Builder| summed(g, false, Returned::Last(4));
     fails("trimmed_last_4_of_two_steps", program, [row([1f32, 2.]), row([10f32])], "Rows")
 }
 

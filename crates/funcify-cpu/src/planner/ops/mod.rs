@@ -6,7 +6,7 @@ mod statics;
 use funcify::dispatch::Declined;
 use funcify::graph::{Node, ValueId};
 use funcify::ops::{self, Op as GraphOp, OpRules, ReduceKind};
-use funcify::{DType, Graph, HostTensor};
+use funcify::{DType, Graph, HostTensor, Scalar};
 
 use super::Planner;
 use super::parallel::Label;
@@ -77,11 +77,11 @@ impl<'p, 'g> Scope<'p, 'g> {
             let dtype = graph.ty(input.value).dtype;
             let is_read = uses[input.value.index()] > 0;
             values[input.value.index()] = Some(match argument {
-                Argument::Tensor(_) if is_read && !planner.takes(dtype) => {
+                Argument::Tensor(_) if is_read && !planner.takes(graph, input.value) => {
                     return Err(Declined::new("scan", format!("a value of {dtype} in each step")));
                 }
                 Argument::Tensor(view) => Value::Tensor(view),
-                Argument::Static(tensor) if planner.takes(dtype) => {
+                Argument::Static(tensor) if planner.is_number(dtype) => {
                     Value::Tensor(planner.constant(&tensor, Label::None)?)
                 }
                 Argument::Static(tensor) => Value::Static(tensor),
@@ -147,6 +147,11 @@ impl<'p, 'g> Scope<'p, 'g> {
                 self.planner.emitter.sink(&to, (&left, &right), (1, [0, 0]))?;
                 to
             }
+            // It stays static for what asks for its numbers.
+            Some(Value::Static(tensor)) if self.planner.ranges.hold_all(tensor) => {
+                let (tensor, label) = (tensor.clone(), self.planner.label(self.graph, value));
+                return self.planner.constant(&tensor, label);
+            }
             Some(Value::Static(tensor)) => {
                 return Err(Declined::new("scan", format!("values of {}", tensor.dtype())));
             }
@@ -179,26 +184,8 @@ impl<'p, 'g> Scope<'p, 'g> {
 
     fn node(&mut self, node: &Node) -> Result<Vec<Option<Value>>, Declined> {
         let name = node.op.name();
-        if let GraphOp::Scan(scan) = &node.op {
-            let operands = node.inputs.iter().map(|input| self.argument(*input)).collect::<Result<Vec<_>, _>>()?;
-            let used: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
-            let places = node.outputs.iter().map(|output| self.places[output.index()].clone()).collect();
-            let is_share = |output: &ValueId| self.planner.label(self.graph, *output) == Label::Share;
-            let shares: Vec<bool> = node.outputs.iter().map(is_share).collect();
-            let results = self.planner.scan(node, scan, operands, &used, places, &shares)?;
-            return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
-        }
-        if let GraphOp::While(op) = &node.op {
-            let operands = node.inputs.iter().map(|input| self.argument(*input)).collect::<Result<Vec<_>, _>>()?;
-            let used: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
-            let results = self.planner.while_loop(op, &operands, &used)?;
-            return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
-        }
-        if let GraphOp::Switch(switch) = &node.op {
-            let operands = node.inputs.iter().map(|input| self.argument(*input)).collect::<Result<Vec<_>, _>>()?;
-            let used: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
-            let dtype = self.graph.ty(node.inputs[0]).dtype;
-            let results = self.planner.choice(switch, dtype, &operands, &used)?;
+        if !node.op.bodies().is_empty() {
+            let results = self.with_bodies(node)?;
             return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
         }
         let [value] = node.outputs.as_slice() else {
@@ -207,23 +194,46 @@ impl<'p, 'g> Scope<'p, 'g> {
         if let Some(value) = self.static_value(node, *value)? {
             return Ok(vec![Some(value)]);
         }
-        let dtype = self.graph.ty(*value).dtype;
-        if !self.planner.takes(dtype) {
-            return Err(Declined::new(name, format!("a result of {dtype}")));
+        if !self.planner.takes(self.graph, *value) {
+            return Err(Declined::new(name, format!("a result of {}", self.graph.ty(*value).dtype)));
         }
         let is_taken =
-            |input: &ValueId| self.planner.takes(self.graph.ty(*input).dtype) || matches!(node.op, GraphOp::Take(_));
+            |input: &ValueId| self.planner.takes(self.graph, *input) || matches!(node.op, GraphOp::Take(_));
         if let Some(input) = node.inputs.iter().find(|input| !is_taken(input)) {
             return Err(Declined::new(name, format!("an operand of {}", self.graph.ty(*input).dtype)));
         }
         Ok(vec![Some(self.single(node, *value, name)?)])
     }
 
-    /// A value as an input of a body.
-    fn argument(&mut self, value: ValueId) -> Result<Argument, Declined> {
-        match self.static_tensor(value) {
-            Some(tensor) => Ok(Argument::Static(tensor)),
-            None => Ok(Argument::Tensor(self.tensor(value)?)),
+    /// A loop or a choice; gives those of its results that are used.
+    fn with_bodies(&mut self, node: &Node) -> Result<Vec<Option<View>>, Declined> {
+        let used: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
+        // Only what every step sees as it is may be static.
+        let tensors = match &node.op {
+            GraphOp::Scan(scan) => 0..scan.operands().invariants.start,
+            GraphOp::While(op) => op.operands().carries,
+            _ => 0..0,
+        };
+        let mut operands = Vec::with_capacity(node.inputs.len());
+        for (index, input) in node.inputs.iter().enumerate() {
+            operands.push(match self.static_tensor(*input).filter(|_| !tensors.contains(&index)) {
+                Some(tensor) => Argument::Static(tensor),
+                None => Argument::Tensor(self.tensor(*input)?),
+            });
+        }
+        match &node.op {
+            GraphOp::Scan(scan) => {
+                let places = node.outputs.iter().map(|output| self.places[output.index()].clone()).collect();
+                let is_share = |output: &ValueId| self.planner.label(self.graph, *output) == Label::Share;
+                let shares: Vec<bool> = node.outputs.iter().map(is_share).collect();
+                self.planner.scan(node, scan, operands, &used, places, &shares)
+            }
+            GraphOp::While(op) => self.planner.while_loop(op, &operands, &used),
+            GraphOp::Switch(switch) => {
+                let dtype = self.graph.ty(node.inputs[0]).dtype;
+                self.planner.choice(switch, dtype, &operands, &used)
+            }
+            op => Err(Declined::new(op.name(), "it is not an instruction yet")),
         }
     }
 
@@ -273,11 +283,32 @@ impl<'p, 'g> Scope<'p, 'g> {
                 if cast.dtype == DType::Bool && from != DType::Bool {
                     let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
                     self.mapped(Op::Binary(Binary::NotEqual), &[x, zero], value)?
+                } else if from.is_int() && cast.dtype.is_float() {
+                    // The zero of an integer may have a sign here.
+                    let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
+                    self.mapped(Op::Binary(Binary::Add), &[x, zero], value)?
                 } else {
                     x
                 }
             }
-            GraphOp::Take(op) => self.take(op.axis, node, value)?,
+            GraphOp::Take(op) => match self.static_tensor(node.inputs[1]) {
+                Some(indices) => self.take_static(op.axis, node, value, &indices)?,
+                None => self.take(op.axis, node, value)?,
+            },
+            GraphOp::Gather(op) => {
+                let [x, index] = self.two(node)?;
+                let mut table = View { shape: shape.clone(), ..x.clone() };
+                table.strides[op.axis] = 0;
+                self.taken(value, [table, index], (x.shape[op.axis], x.strides[op.axis]))?
+            }
+            GraphOp::DynamicSlice(op) => {
+                let [x, start] = self.two(node)?;
+                let size = shape[op.axis];
+                let places = (x.shape[op.axis] + 1).checked_sub(size).ok_or_else(declined)?;
+                let table = x.part(op.axis, 0, size, 1);
+                self.taken(value, [table, start.broadcast(&shape)], (places, x.strides[op.axis]))?
+            }
+            GraphOp::ArgMax(op) => self.argmax(op.axis, node, value)?,
             GraphOp::Reduce(reduce) => self.reduce(reduce, node, value)?,
             GraphOp::Broadcast(_) => self.tensor(node.inputs[0])?.broadcast(&shape),
             GraphOp::Transpose(op) => self.tensor(node.inputs[0])?.transposed(&op.axes),
@@ -325,6 +356,69 @@ impl<'p, 'g> Scope<'p, 'g> {
             _ => return Err(declined()),
         };
         Ok(Value::Tensor(view))
+    }
+
+    /// Slices of an axis by indices that follow from values.
+    fn take(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
+        if !self.planner.takes(self.graph, node.inputs[1]) {
+            return Err(Declined::new("take", "indices that follow from values"));
+        }
+        let ([x, index], shape) = (self.two(node)?, self.shape_of(value)?);
+        let (rank, after) = (index.shape.len(), x.shape.len() - axis - 1);
+        // The axes of the indices are in the place of the axis that they choose from.
+        let mut strides = x.strides[..axis].to_vec();
+        strides.extend(vec![0; rank]);
+        strides.extend(&x.strides[axis + 1..]);
+        let table = View { shape: shape.clone(), strides, ..x.clone() };
+        let mut behind = index.shape.clone();
+        behind.extend(vec![1; after]);
+        let mut strides = index.strides.clone();
+        strides.extend(vec![0; after]);
+        let index = View { shape: behind, strides, ..index }.broadcast(&shape);
+        self.taken(value, [table, index], (x.shape[axis], x.strides[axis]))
+    }
+
+    /// Elements of a table that an index chooses.
+    fn taken(
+        &mut self,
+        value: ValueId,
+        [table, index]: [View; 2],
+        places: (usize, usize),
+    ) -> Result<View, Declined> {
+        let to = self.target(value, &table.shape, table.level.max(index.level));
+        self.planner.emitter.take(&to, &table, &index, places)?;
+        Ok(to)
+    }
+
+    /// The position of the greatest element of an axis: the first of equals, the first NaN if there is one.
+    fn argmax(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
+        let x = self.tensor(node.inputs[0])?;
+        let (shape, size) = (self.shape_of(value)?, x.shape[axis]);
+        if size == 0 {
+            return Err(Declined::new("argmax", "an axis without elements"));
+        }
+        let positions = HostTensor::from_fn(DType::I64, &[size], |index| Scalar::Int(index[0] as i64));
+        let positions = self.planner.constant(&positions, Label::None)?;
+        let along = |view: &View, stride: usize| {
+            let mut strides = vec![0; x.shape.len()];
+            strides[axis] = stride;
+            View { shape: x.shape.clone(), strides, ..view.clone() }
+        };
+        let positions = along(&positions, usize::from(size > 1));
+        let beyond = along(&self.planner.emitter.number(size as f64)?, 0);
+        let emitter = &mut self.planner.emitter;
+        let greatest = emitter.reserve(&shape, x.level);
+        emitter.fold(Fold::Max, &greatest, &[&x], &[axis])?;
+        let mut spread = View { shape: x.shape.clone(), ..greatest.clone() };
+        spread.strides.insert(axis, 0);
+        let [is_greatest, is_nan] = [(); 2].map(|()| emitter.reserve(&x.shape, x.level));
+        emitter.map(Op::Binary(Binary::Equal), &is_greatest, &[&x, &spread])?;
+        emitter.map(Op::Binary(Binary::NotEqual), &is_nan, &[&x, &x])?;
+        emitter.map(Op::Binary(Binary::Max), &is_greatest, &[&is_greatest, &is_nan])?;
+        emitter.map(Op::Ternary(Ternary::Select), &is_nan, &[&is_greatest, &positions, &beyond])?;
+        let to = self.target(value, &shape, x.level);
+        self.planner.emitter.fold(Fold::Min, &to, &[&is_nan], &[axis])?;
+        Ok(to)
     }
 
     /// Both operands of a node as tensors.
@@ -376,6 +470,14 @@ impl<'p, 'g> Scope<'p, 'g> {
                     return Ok(Value::Times(x, y));
                 }
                 Binary::Mul
+            }
+            // The quotient of numbers that the element type holds exactly is not rounded up to the next integer.
+            ops::Binary::Div if self.graph.ty(value).dtype.is_int() => {
+                let operands = self.two(node)?;
+                let quotient = self.planner.emitter.reserve(&self.shape_of(value)?, level_of(&operands));
+                let views: Vec<&View> = operands.iter().collect();
+                self.planner.emitter.map(Op::Binary(Binary::Div), &quotient, &views)?;
+                return Ok(Value::Tensor(self.mapped(Op::Unary(Unary::Trunc), &[quotient], value)?));
             }
             ops::Binary::Div => Binary::Div,
             ops::Binary::Rem => Binary::Rem,

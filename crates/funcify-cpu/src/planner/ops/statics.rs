@@ -19,7 +19,12 @@ const MOST_COPIES: usize = 64;
 impl Scope<'_, '_> {
     /// The value of a node, if it has to do with integers and depends on nothing but what is static.
     pub(super) fn static_value(&mut self, node: &Node, value: ValueId) -> Result<Option<Value>, Declined> {
-        let fits = |value: &ValueId| self.planner.takes(self.graph.ty(*value).dtype);
+        if let GraphOp::Size(size) = &node.op
+            && let Some((_, count)) = self.planner.counts.iter().rev().find(|(symbol, _)| size.dim.as_symbol() == Some(symbol))
+        {
+            return Ok(self.planner.takes(self.graph, value).then(|| Value::Tensor(count.clone())));
+        }
+        let fits = |value: &ValueId| self.planner.is_number(self.graph.ty(*value).dtype);
         let is_made = matches!(node.op, GraphOp::Size(_) | GraphOp::Iota(_));
         if (!is_made && node.inputs.iter().chain([&value]).all(fits)) || !node.op.bodies().is_empty() {
             return Ok(None);
@@ -51,10 +56,13 @@ impl Scope<'_, '_> {
     }
 
     /// Slices of an axis by static indices, which lie in at most so many rows of neighbours.
-    pub(super) fn take(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
-        let Some(indices) = self.static_tensor(node.inputs[1]) else {
-            return Err(Declined::new("take", "indices that follow from values"));
-        };
+    pub(super) fn take_static(
+        &mut self,
+        axis: usize,
+        node: &Node,
+        value: ValueId,
+        indices: &HostTensor,
+    ) -> Result<View, Declined> {
         let x = self.tensor(node.inputs[0])?;
         let size = x.shape[axis];
         if size == 0 {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::AssociativeScan;
 use crate::error::{Place, Site};
-use crate::graph::{BodyTrace, Failed, at_site, emit_at, fail, fail_value};
+use crate::graph::{BodyTrace, Failed, at_site, emit_at};
+use crate::ops::fail_mismatch;
+use crate::ops::leaves::{check_type, have_names};
 use crate::tree::{self, Tree};
 use crate::types::TensorType;
 use crate::value::Value;
@@ -121,16 +123,14 @@ fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     let ty = value.ty();
     let rank = ty.rank() as i64;
     if rank == 0 {
-        return fail_value(&at.op, at.site, &[value], |at| {
-            let fix = "capture a value that all combinations share";
-            at.mismatch(format!("leaf `{name}`"), "rank 1 or more, to have elements", &ty, fix)
-        });
+        let fix = "capture a value that all combinations share";
+        let expected = "rank 1 or more, to have elements";
+        return fail_mismatch(at, &[value], format!("leaf `{name}`"), expected, &ty, fix).into();
     }
     if !(-rank..rank).contains(&axis) {
-        return fail_value(&at.op, at.site, &[value], |at| {
-            let (expected, found) = (format!("an axis from -{rank} to {}", rank - 1), format!("axis {axis} of {ty}"));
-            at.mismatch(format!("the axis of leaf `{name}`"), expected, found, "name an axis that every leaf has")
-        });
+        let (expected, found) = (format!("an axis from -{rank} to {}", rank - 1), format!("axis {axis} of {ty}"));
+        let (component, fix) = (format!("the axis of leaf `{name}`"), "name an axis that every leaf has");
+        return fail_mismatch(at, &[value], component, expected, found, fix).into();
     }
     value.move_axis(axis, 0)
 }
@@ -138,9 +138,7 @@ fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
 /// associative-c1, with the names of the leaves.
 fn check_lengths(at: &Place, leaves: &[(String, Value)]) {
     let Some((first_name, first)) = leaves.first() else {
-        fail(&at.op, at.site, &[], |at| {
-            at.mismatch("the structure of `xs`", "one leaf or more", "no leaves", "scan over a tensor")
-        });
+        fail_mismatch(at, &[], "the structure of `xs`", "one leaf or more", "no leaves", "scan over a tensor");
         return;
     };
     if leaves.iter().any(|(_, value)| value.is_failed()) {
@@ -150,9 +148,8 @@ fn check_lengths(at: &Place, leaves: &[(String, Value)]) {
     if let Some((name, value)) = leaves.iter().find(|(_, value)| value.dim(0) != expected) {
         let expected = format!("{expected} elements, as leaf `{first_name}` has");
         let found = format!("{} elements, in {}", value.dim(0), value.ty());
-        fail(&at.op, at.site, &[*first, *value], |at| {
-            at.mismatch(format!("leaf `{name}`"), expected, found, "slice the longer leaf, or give both one symbol")
-        });
+        let fix = "slice the longer leaf, or give both one symbol";
+        fail_mismatch(at, &[*first, *value], format!("leaf `{name}`"), expected, found, fix);
     }
 }
 
@@ -166,29 +163,12 @@ fn check_combined(
     if leaves.iter().chain(results).any(|(_, value)| value.is_failed()) {
         return;
     }
-    let names = |leaves: &[(String, Value)]| {
-        let names: Vec<String> = leaves.iter().map(|(name, _)| format!("`{name}`")).collect();
-        if names.is_empty() { "no leaves".to_string() } else { names.join(", ") }
-    };
-    let values: Vec<Value> = results.iter().map(|(_, value)| *value).collect();
-    if !leaves.iter().map(|(name, _)| name).eq(results.iter().map(|(name, _)| name)) {
-        fail(&at.op, at.site, &values, |at| {
-            let fix = "return an element with the structure of the given ones";
-            at.mismatch("the structure of what `combine` gives", names(leaves), names(results), fix)
-        });
-        return;
-    }
-    for ((_, expected), (name, value)) in params.iter().zip(results) {
-        let found = value.ty();
-        if *expected != found {
-            fail(&at.op, at.site, &[*value], |at| {
-                let fix = match (expected.dtype == found.dtype, expected.shape == found.shape) {
-                    (false, true) => format!("cast the result: `.cast(DType::{:?})`", expected.dtype),
-                    (true, false) => "return a value of the element's shape: it is not broadcast".to_string(),
-                    _ => "return a value of the element's type".to_string(),
-                };
-                at.mismatch(format!("leaf `{name}` of what `combine` gives"), expected, &found, fix)
-            });
+    let fix = "return an element with the structure of the given ones";
+    if have_names(at, "the structure of what `combine` gives", leaves, results, fix) {
+        let shape = "return a value of the element's shape: it is not broadcast";
+        let fixes = ["the result", shape, "return a value of the element's type"];
+        for ((_, expected), (name, value)) in params.iter().zip(results) {
+            check_type(at, &format!("leaf `{name}` of what `combine` gives"), expected, *value, fixes);
         }
     }
 }

@@ -36,15 +36,7 @@ pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Result<Vec<Dual>, 
         trace_body("associative_scan", op.combine.name(), &params, |values| {
             let elements = Dual::paired(values.iter().copied(), &[active, active].concat());
             let results = push_forward(&op.combine, &[elements.as_slice(), captured].concat())?;
-            let mut outputs = Vec::new();
-            for (leaf, (result, output)) in results.iter().zip(op.combine.outputs()).enumerate() {
-                found[leaf] |= result.tangent.is_some();
-                outputs.push((output.name.clone(), result.primal));
-                if active[leaf] {
-                    outputs.push((format!("tan_{}", output.name), result.tangent_or_zeros()));
-                }
-            }
-            Ok(outputs)
+            Ok(Dual::named(&results, &op.combine, active, found))
         })
     })?;
     let mut operands: Vec<Value> = Vec::new();
@@ -71,7 +63,7 @@ pub(super) fn vjp(
     }
     let order = Order::of(op, &count);
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let (_, reached) = op.leaves_pulled(&given, &mut op.pull(context.wanted));
+    let (_, reached) = op.leaves_pulled(&given, &mut op.pull(context.wrt));
     if !context.choices.stepwise
         && let Some(found) = parallel::vjp(op, context, cotangents, &order, &reached)?
     {

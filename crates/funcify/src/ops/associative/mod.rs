@@ -12,7 +12,7 @@
 //! Operands, in order: the leaves, whose rows are the elements; what `combine` captures. Parameters of `combine`: the
 //! leaves of one element, those of the other, what it captures. Results: a tensor for each leaf, of its type.
 //!
-//! No backend converts it: `AssociativeScan::halves` gives two programs on whole halves, made by batching
+//! No backend converts it: `AssociativeScan::sweeps` gives two programs on whole halves, made by batching
 //! `combine`, which `dispatch` runs in the odd-even recursion: 2n combinations in 2 log n batches. Backends that compile
 //! loops run it as one, of one combination a step; so they run the associative scans in derivatives.
 
@@ -21,22 +21,22 @@ mod build;
 mod grad;
 #[cfg(test)]
 mod grad_tests;
-mod halves;
 mod jacobian;
 mod parallel;
 mod prune;
 mod sequential;
 mod stepwise;
+mod sweeps;
 mod text;
 
 use std::sync::Arc;
 
 pub use build::{AssociativeScanOptions, associative_scan, associative_scan_with};
 
-pub(crate) use halves::Halves;
+pub(crate) use sweeps::Sweeps;
 
 use super::scan::stack_rows;
-use super::{Attributes, EvalContext, Failed, OpRules};
+use super::{Attributes, EvalContext, Failed, OpRules, check_types, input_types};
 use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
 use crate::error::{Place, Result};
 use crate::graph::Graph;
@@ -58,14 +58,9 @@ pub struct AssociativeScan {
 }
 
 impl AssociativeScan {
-    /// Adds a loop of one combination a step to the open trace; gives its results. There must be an element.
-    pub(crate) fn emit_loop(&self, operands: &[Value]) -> Result<Vec<Value>, Failed> {
-        stepwise::emit_loop(self, operands)
-    }
-
-    /// Which parameters of `combine` an operand that is wanted leads to.
-    pub(crate) fn active(&self, wanted: &[bool]) -> Vec<bool> {
-        let (of_leaves, of_captured) = wanted.split_at(self.leaves);
+    /// Through which parameters of `combine` a derivative by the operands in `wrt` goes.
+    pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
+        let (of_leaves, of_captured) = wrt.split_at(self.leaves);
         let feeds: Vec<(usize, usize)> =
             (0..self.leaves).flat_map(|leaf| [(leaf, leaf), (leaf, self.leaves + leaf)]).collect();
         active_params(&self.combine, [of_leaves, of_leaves, of_captured].concat(), &feeds)
@@ -117,13 +112,10 @@ impl OpRules for AssociativeScan {
                 }
             }
         }
-        for (index, ty) in inputs[leaves..].iter().enumerate() {
-            let found = self.combine.input_type(2 * leaves + index);
-            if found != ty {
-                let fix = "give the parameter the type of the operand";
-                return Err(at.mismatch(format!("the parameter for captured value {index}"), ty, found, fix));
-            }
-        }
+        let component = |index| format!("the parameter for captured value {index}");
+        let (captured, fix) =
+            (input_types(&self.combine).skip(2 * leaves), "give the parameter the type of the operand");
+        check_types(at, &inputs[leaves..], captured, component, fix)?;
         Ok(inputs[..leaves].to_vec())
     }
 

@@ -23,8 +23,10 @@ use crate::error::Result;
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{Failed, trace_body};
 use crate::ops::Op;
+use crate::ops::broadcast::broadcasts;
+use crate::ops::flagged;
 use crate::ops::partials::{Passes, passes};
-use crate::types::{Dim, TensorType};
+use crate::types::{Dim, Shape};
 use crate::value::Value;
 use crate::vmap::{Batched, inline, select_lanes};
 
@@ -39,12 +41,12 @@ pub(super) fn vjp(
 ) -> Result<Option<Cotangents>, Failed> {
     let (xs, captured) = context.operands.split_at(op.leaves);
     let count = xs[0].dim(0);
-    let wanted = op.active(context.wanted);
-    let of_captured = &wanted[2 * op.leaves..];
-    let rows: Vec<TensorType> = xs.iter().map(|leaf| leaf.row_type()).collect();
-    let fits = |(value, wanted): (&Value, &bool)| !*wanted || rows.iter().any(|row| is_repeated(&value.ty(), row));
+    let wrt = op.active(context.wrt);
+    let of_captured = &wrt[2 * op.leaves..];
+    let rows: Vec<Shape> = xs.iter().map(|leaf| leaf.row_type().shape).collect();
+    let fits = |(value, wrt): (&Value, &bool)| !*wrt || rows.iter().any(|row| broadcasts(&value.shape(), row));
     let all_fit = captured.iter().zip(of_captured).all(fits);
-    let Some(chooses) = chooses(op, &wanted, reached).filter(|_| all_fit) else { return Ok(None) };
+    let Some(chooses) = chooses(op, &wrt, reached).filter(|_| all_fit) else { return Ok(None) };
 
     // 1. Those captured values of which a cotangent is wanted have lanes, too: their cotangents come an element each.
     let batched = |(index, value): (usize, &Value)| match of_captured[index] {
@@ -56,7 +58,7 @@ pub(super) fn vjp(
     let lanes = captured.iter().filter(|value| value.mapped).map(|value| value.value);
     let inputs: Vec<Value> = before.iter().chain(xs).copied().chain(lanes).collect();
     let all = on_all_rows(op, &count, &inputs, &captured)?;
-    let mut flags = wanted[..2 * op.leaves].to_vec();
+    let mut flags = wrt[..2 * op.leaves].to_vec();
     flags.resize(inputs.len(), true);
     flags.resize(all.graph.inputs().len(), false);
     let inputs = [inputs, all.captures].concat();
@@ -102,7 +104,7 @@ pub(super) fn vjp(
 /// Whether an op on the way from the accumulated element to the leaves that are reached takes one of its operands and
 /// leaves another. `None` if the way goes through an op that does not work element by element, or if the leaves have several
 /// dtypes, or if anything in `combine` is a loop or a choice: those would save too much for all elements at once.
-fn chooses(op: &AssociativeScan, wanted: &[bool], reached: &[bool]) -> Option<bool> {
+fn chooses(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -> Option<bool> {
     let combine = &op.combine;
     if combine.nodes().iter().any(|node| !node.op.bodies().is_empty() || matches!(node.op, Op::Custom(_))) {
         return None;
@@ -112,7 +114,7 @@ fn chooses(op: &AssociativeScan, wanted: &[bool], reached: &[bool]) -> Option<bo
     if dtypes.any(|dtype| Some(dtype) != first) {
         return None;
     }
-    let of_first: Vec<bool> = (0..wanted.len()).map(|param| param < op.leaves && wanted[param]).collect();
+    let of_first: Vec<bool> = (0..wrt.len()).map(|param| param < op.leaves && wrt[param]).collect();
     let active = active_values(combine, &of_first);
     let mut is_on_it = vec![false; active.len()];
     for (output, _) in combine.outputs().iter().zip(reached).filter(|(_, reached)| **reached) {
@@ -126,13 +128,6 @@ fn chooses(op: &AssociativeScan, wanted: &[bool], reached: &[bool]) -> Option<bo
         }
     }
     Some(chooses)
-}
-
-/// Whether a value becomes one of the other type by repetition.
-fn is_repeated(ty: &TensorType, to: &TensorType) -> bool {
-    let (from, to) = (ty.shape.dims(), to.shape.dims());
-    let mut aligned = from.iter().rev().zip(to.iter().rev());
-    from.len() <= to.len() && aligned.all(|(from, to)| from == to || from.constant() == Some(1))
 }
 
 /// `combine` of the elements of all rows: of these inputs, which are those before, the elements, and the captured values
@@ -191,7 +186,7 @@ fn jacobians(
             *has |= factor.kind() != Factor::Zero;
         }
     }
-    let leaves: Vec<usize> = (0..ys.len()).filter(|leaf| has[*leaf]).collect();
+    let leaves = flagged(&has);
     let among = |row: &Vec<Factor<Coefficient>>| leaves.iter().map(|leaf| row[*leaf]).collect();
     let factors = leaves.iter().map(|leaf| among(&rows[*leaf])).collect();
     Ok((leaves, factors))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::AssociativeScan;
 use crate::fixpoint::fixpoint;
 use crate::graph::{Keep, Need, PrunedOp};
-use crate::ops::Prunable;
+use crate::ops::{Prunable, flagged};
 
 impl AssociativeScan {
     /// Which leaves are needed: their results are, or a combination that is needed reads them.
@@ -32,9 +32,8 @@ impl Prunable for AssociativeScan {
         let operands = [needed.as_slice(), captured].concat();
         let kept = Keep { inputs: [needed.as_slice(), &needed, captured].concat(), outputs: needed.clone() };
         let combine = Arc::new(self.combine.kept(&kept, need)?);
-        let chosen = |flags: &[bool]| (0..flags.len()).filter(|index| flags[*index]).collect::<Vec<usize>>();
-        let results = chosen(&needed);
+        let results = flagged(&needed);
         let op = AssociativeScan { combine, leaves: results.len(), reverse: self.reverse };
-        Some(PrunedOp { op: op.into(), operands: chosen(&operands), results })
+        Some(PrunedOp { op: op.into(), operands: flagged(&operands), results })
     }
 }

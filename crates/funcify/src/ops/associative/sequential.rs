@@ -3,9 +3,10 @@
 
 use super::AssociativeScan;
 use super::grad::Order;
-use crate::derivative::{Cotangents, Tape, VjpContext};
+use crate::derivative::{Cotangents, Tape, VjpContext, placed};
 use crate::error::{Place, Result, Site};
 use crate::graph::Failed;
+use crate::ops::chosen;
 use crate::ops::reach::Guess;
 use crate::ops::scan::{ScanOptions, try_repeat};
 use crate::value::{Value, full, select};
@@ -22,29 +23,20 @@ pub(super) fn vjp(
     let (xs, captured) = context.operands.split_at(op.leaves);
     // Row t of `before` is what was accumulated before element t; where the scan begins, it is that element.
     let before: Vec<Value> = context.results.iter().map(|y| y.take(0, order.previous)).collect();
-    let floats = |values: &[Value]| values.iter().map(|value| value.dtype().is_float()).collect::<Vec<bool>>();
-    let of_captured: Vec<bool> =
-        floats(captured).iter().zip(&context.wanted[op.leaves..]).map(|(float, wanted)| *float && *wanted).collect();
-    let wanted = op.active(context.wanted);
-    let kept = |values: &[Value], flags: &[bool]| -> Vec<Value> {
-        values.iter().zip(flags).filter(|(_, flag)| **flag).map(|(value, _)| *value).collect()
-    };
+    let of_captured = captured.iter().zip(&context.wrt[op.leaves..]);
+    let of_captured: Vec<bool> = of_captured.map(|(value, wrt)| value.dtype().is_float() && *wrt).collect();
+    let wrt = op.active(context.wrt);
 
     // Which leaves have cotangents: those of the results, and what they lead to.
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
     let (_, (of_x, of_xs, sums, totals)) = Guess::new(given, reached).confirmed(|active, found| {
         let mut of_x = vec![false; op.leaves];
         let mut sums = vec![false; captured.len()];
-        let given: Vec<Value> = cotangents
-            .iter()
-            .zip(xs)
-            .zip(active)
-            .filter(|(_, active)| **active)
-            .map(|((cotangent, leaf), _)| cotangent.unwrap_or_else(|| leaf.zeros_like()))
-            .collect();
+        let leaves = (0..op.leaves).filter(|leaf| active[*leaf]);
+        let given = leaves.map(|leaf| cotangents[leaf].unwrap_or_else(|| xs[leaf].zeros_like())).collect::<Vec<_>>();
         let zeros = |leaf: &Value| full(leaf.row_type().shape, leaf.dtype(), 0.0);
-        let states: Vec<Value> = kept(xs, active).iter().map(zeros).collect();
-        let totals: Vec<Value> = kept(captured, &of_captured).iter().map(|value| value.zeros_like()).collect();
+        let states: Vec<Value> = chosen(active, xs).iter().map(zeros).collect();
+        let totals: Vec<Value> = chosen(&of_captured, captured).iter().map(|value| value.zeros_like()).collect();
         let options = ScanOptions::new();
         let options = if op.reverse { options } else { options.reverse() };
         let rows = (before.clone(), xs.to_vec(), given, order.begins);
@@ -52,10 +44,8 @@ pub(super) fn vjp(
         let ((_, totals), of_xs) =
             try_repeat(&at, options, None, (states, totals), rows, |(states, totals), (before, x, given, begins)| {
                 let inputs = [before.as_slice(), &x, captured].concat();
-                let tape = Tape::record(&op.combine, &inputs, &wanted, context.choices)?;
-                let mut whole = given.iter().zip(&states).map(|(given, state)| *given + *state);
-                let whole: Vec<Option<Value>> =
-                    active.iter().map(|active| if *active { whole.next() } else { None }).collect();
+                let tape = Tape::record(&op.combine, &inputs, &wrt, context.choices)?;
+                let whole = placed(active, given.iter().zip(&states).map(|(given, state)| *given + *state));
                 let pulled = tape.pull(&whole)?;
                 let guarded = |cotangent: Option<Value>, at_begin: Option<Value>, like: Value| {
                     let zeros = || like.zeros_like();
@@ -84,12 +74,6 @@ pub(super) fn vjp(
             })?;
         Ok((of_x, of_xs, sums, totals))
     })?;
-    let (mut of_xs, mut totals) = (of_xs.into_iter(), totals.into_iter());
-    let of_leaves = of_x.iter().map(|has| if *has { of_xs.next() } else { None });
-    let mut found: Vec<Option<Value>> = of_leaves.collect();
-    for (index, float) in of_captured.iter().enumerate() {
-        let total = if *float { totals.next() } else { None };
-        found.push(total.filter(|_| sums[index]));
-    }
-    Ok(found)
+    let totals = placed(&of_captured, totals).into_iter().zip(sums);
+    Ok(placed(&of_x, of_xs).into_iter().chain(totals.map(|(total, has)| total.filter(|_| has))).collect())
 }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use super::{Call, CallBody, Rule};
 use crate::error::Result;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Failed, Graph, emit, trace_body};
-use crate::ops::OpRules;
+use crate::graph::{Failed, Graph, emit};
 use crate::ops::reach::{Connected, Guess, Kind, Reach};
-use crate::types::{Dim, TensorType};
+use crate::ops::{OpRules, trace_lanes};
+use crate::types::Dim;
 use crate::value::Value;
-use crate::vmap::{Batched, inline, lanes_type};
+use crate::vmap::{Batched, inline};
 
 pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let is_recursive = call.is_recursive();
@@ -107,14 +107,8 @@ impl Lanes<'_> {
         finish: impl FnOnce(&mut Self, Vec<Batched>) -> Vec<Value>,
     ) -> Result<ClosedBody, Failed> {
         let graph: &Graph = part.graph;
-        let param = |(index, mapped): (usize, &bool)| {
-            (graph.input_name(index).to_string(), lanes_type(graph.input_type(index), *mapped, self.size))
-        };
-        let params: Vec<(String, TensorType)> = mapped.iter().enumerate().map(param).collect();
-        trace_body(self.call.name(), graph.name(), &params, |values| {
-            let own = values.iter().zip(mapped).map(|(value, mapped)| Batched { value: *value, mapped: *mapped });
-            let inputs: Vec<Batched> = own.chain(self.operands[part.captured.clone()].iter().copied()).collect();
-            let results = inline(graph, self.size, &inputs)?;
+        trace_lanes(self.call.name(), graph, mapped, &[], self.size, |own| {
+            let results = inline(graph, self.size, &[own, &self.operands[part.captured.clone()]].concat())?;
             Ok(graph.named_outputs(finish(self, results)))
         })
     }

@@ -16,17 +16,16 @@ use crate::graph::{Failed, emit, inline};
 use crate::ops::OpRules;
 use crate::value::Value;
 
-/// The forward pass of reverse mode.
-pub(super) fn forward(call: &Call, operands: &[Value]) -> Result<Forward, Failed> {
-    let parts = call.parts();
-    match call.unfolded_rule() {
-        Rule::Vjp { forward, .. } => {
-            let inputs = [&operands[..call.arguments], &operands[parts[1].captured.clone()]].concat();
-            let mut results = inline(&forward, &inputs)?;
-            let saved = results.split_off(call.function.outputs().len());
-            Ok(Forward { results, record: Record::Residuals(saved) })
-        }
-        Rule::Jvp { .. } | Rule::Itself => Ok(Forward::of(emit(call.clone(), operands)?)),
+impl Call {
+    /// Adds the call for a forward pass: that of the rule, which saves its residuals.
+    pub(in crate::ops) fn forward_pass(&self, operands: &[Value]) -> Result<Forward, Failed> {
+        let Rule::Vjp { forward, .. } = self.unfolded_rule() else {
+            return Ok(Forward::of(emit(self.clone(), operands)?));
+        };
+        let inputs = [&operands[..self.arguments], &operands[self.parts()[1].captured.clone()]].concat();
+        let mut results = inline(&forward, &inputs)?;
+        let residuals = results.split_off(self.function.outputs().len());
+        Ok(Forward { results, record: Record::Residuals(residuals) })
     }
 }
 
@@ -36,7 +35,7 @@ fn residuals(record: &Record) -> Result<&[Value], Failed> {
 }
 
 pub(super) fn vjp(call: &Call, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-    check_captures(call, context.operands, |operand| context.wanted[operand])?;
+    check_captures(call, context.operands, |operand| context.wrt[operand])?;
     let parts = call.parts();
     let captured = |part: usize| &context.operands[parts[part].captured.clone()];
     let given: Vec<Option<Value>> = call.float_results().into_iter().map(|index| cotangents[index]).collect();
@@ -72,7 +71,7 @@ pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     if arguments.iter().all(|argument| argument.tangent.is_none()) {
         return Ok(emit(call.clone(), &values)?.into_iter().map(Dual::constant).collect());
     }
-    let Forward { results, record } = forward(call, &values)?;
+    let Forward { results, record } = call.forward_pass(&values)?;
     let parts = call.parts();
     let captured = |part: usize| &values[parts[part].captured.clone()];
     let of_results: Vec<Option<Value>> = match &call.unfolded_rule() {

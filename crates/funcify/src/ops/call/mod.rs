@@ -33,8 +33,8 @@ mod text;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Attributes, EvalContext, Failed, OpRules, Prunable};
-use crate::derivative::{Cotangents, Dual, Forward, VjpContext};
+use super::{Attributes, EvalContext, Failed, OpRules, Prunable, check_types, input_types, output_types};
+use crate::derivative::{Cotangents, Dual, VjpContext};
 use crate::error::{Place, Result};
 use crate::graph::{Graph, Need, PrunedOp};
 use crate::host::HostTensor;
@@ -71,6 +71,17 @@ pub enum Rule {
     },
     /// That of the innermost call in whose rule this call stands (call-c7).
     Itself,
+}
+
+impl Rule {
+    /// The rule with other graphs in the places of its own.
+    fn map(&self, mut graph: impl FnMut(&Arc<Graph>) -> Arc<Graph>) -> Rule {
+        match self {
+            Rule::Vjp { forward, backward } => Rule::Vjp { forward: graph(forward), backward: graph(backward) },
+            Rule::Jvp { tangent } => Rule::Jvp { tangent: graph(tangent) },
+            Rule::Itself => Rule::Itself,
+        }
+    }
 }
 
 /// One of the graphs of a call.
@@ -112,23 +123,12 @@ impl Call {
     pub(crate) fn with_graphs(&self, graphs: Vec<Arc<Graph>>) -> Call {
         let mut graphs = graphs.into_iter();
         let mut next = |old: &Arc<Graph>| graphs.next().unwrap_or_else(|| old.clone());
-        let function = next(&self.function);
-        let rule = match &self.rule {
-            Rule::Vjp { forward, backward } => Rule::Vjp { forward: next(forward), backward: next(backward) },
-            Rule::Jvp { tangent } => Rule::Jvp { tangent: next(tangent) },
-            Rule::Itself => Rule::Itself,
-        };
-        Call { function, rule, arguments: self.arguments }
+        Call { function: next(&self.function), rule: self.rule.map(next), arguments: self.arguments }
     }
 
     /// The rule with this call wherever it says `itself`.
     pub(crate) fn unfolded_rule(&self) -> Rule {
-        let unfolded = |graph: &Arc<Graph>| graph.with_itself(self).map_or_else(|| graph.clone(), Arc::new);
-        match &self.rule {
-            Rule::Vjp { forward, backward } => Rule::Vjp { forward: unfolded(forward), backward: unfolded(backward) },
-            Rule::Jvp { tangent } => Rule::Jvp { tangent: unfolded(tangent) },
-            Rule::Itself => Rule::Itself,
-        }
+        self.rule.map(|graph| graph.with_itself(self).map_or_else(|| graph.clone(), Arc::new))
     }
 
     /// Whether the rule says `itself`, or is that.
@@ -159,11 +159,6 @@ impl Call {
         let parts = self.parts();
         parts.iter().rfind(|part| part.name != "backward").map_or(self.arguments, |part| part.captured.end)
     }
-
-    /// Adds the call for a forward pass: that of the rule, which saves its residuals.
-    pub(crate) fn forward_pass(&self, operands: &[Value]) -> Result<Forward, Failed> {
-        grad::forward(self, operands)
-    }
 }
 
 /// All of it is needed, as the rule is for all results.
@@ -187,9 +182,7 @@ impl OpRules for Call {
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        let outputs = |graph: &Graph| -> Vec<TensorType> {
-            (0..graph.outputs().len()).map(|index| graph.output_type(index).clone()).collect()
-        };
+        let outputs = |graph: &Graph| output_types(graph).cloned().collect::<Vec<TensorType>>();
         check_itself(at, self, inputs.len())?;
         let results = outputs(&self.function);
         let mut residuals = Vec::new();
@@ -265,10 +258,7 @@ fn check_itself(at: &Place, call: &Call, operands: usize) -> Result<()> {
         let fix = "pass them as arguments, and give their derivatives in the rule";
         return Err(at.mismatch("a rule that calls its own function", "no captured values", found, fix));
     }
-    let types = |graph: &Graph| -> Vec<TensorType> {
-        let inputs = (0..graph.inputs().len()).map(|index| graph.input_type(index).clone());
-        inputs.chain((0..graph.outputs().len()).map(|index| graph.output_type(index).clone())).collect()
-    };
+    let types = |graph: &Graph| input_types(graph).chain(output_types(graph)).cloned().collect::<Vec<TensorType>>();
     let rule = call.parts().into_iter().filter(|part| part.name != "function");
     let inner: Vec<Call> = rule.flat_map(|part| part.graph.calls_of_itself()).collect();
     if inner.iter().any(|inner| types(&inner.function) != types(&call.function)) {
@@ -288,14 +278,9 @@ fn check_params(at: &Place, part: &CallBody<'_>, own: Vec<TensorType>, inputs: &
         let fix = "give it the parameters that the rule has, and what it captures";
         return Err(at.mismatch(component, format!("{expected} parameters"), format!("{found} parameters"), fix));
     }
-    for (index, expected) in expected.iter().enumerate() {
-        if graph.input_type(index) != expected {
-            let component = format!("parameter {index} of `{name}`");
-            let fix = "give the parameter the type of what is passed";
-            return Err(at.mismatch(component, expected, graph.input_type(index), fix));
-        }
-    }
-    Ok(())
+    let component = |index| format!("parameter {index} of `{name}`");
+    let fix = "give the parameter the type of what is passed";
+    check_types(at, &expected, input_types(graph), component, fix)
 }
 
 /// What a graph of the rule gives.
@@ -306,13 +291,8 @@ fn check_results(at: &Place, of: &str, what: &str, expected: &[TensorType], foun
         let fix = "give one for each value that has a float type, or for each result";
         return Err(at.mismatch(component, expected, found, fix));
     }
-    for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
-        if expected != found {
-            let fix = "make the types equal, by a cast, a reshape or a broadcast";
-            return Err(at.mismatch(format!("{what} {index} of `{of}`"), expected, found, fix));
-        }
-    }
-    Ok(())
+    let fix = "make the types equal, by a cast, a reshape or a broadcast";
+    check_types(at, expected, found, |index| format!("{what} {index} of `{of}`"), fix)
 }
 
 /// call-c6

@@ -2,8 +2,7 @@
 
 use super::{Call, Rule};
 use crate::graph::print::{Equation, Printer};
-use crate::ops::OpRules;
-use crate::ops::Printable;
+use crate::ops::{OpRules, Printable};
 
 impl Printable for Call {
     fn print(&self, printer: &mut Printer, equation: &Equation<'_>) {

@@ -4,7 +4,8 @@
 //! `input_dilation`, and the one with regard to the kernel exchanges `strides` and `dilation`, with the batch and the
 //! channels exchanged (as JAX's `_conv_general_dilated_transpose_lhs` and `_rhs`).
 
-use super::{Conv, sizes};
+use super::Conv;
+use crate::ops::spread;
 use crate::types::{Dim, Shape};
 use crate::value::Value;
 
@@ -24,7 +25,7 @@ impl Conv {
             op.low.push(reach - &self.low[axis]);
             let spread =
                 [(&x[axis + 2], self.input_dilation[axis]), (&cotangent.dim(axis as i64 + 2), self.strides[axis])]
-                    .map(|(size, dilation)| sizes::spread(size, dilation).unwrap_or_default());
+                    .map(|(size, dilation)| spread(size, dilation).unwrap_or_default());
             op.high.push(spread[0].clone() + &self.low[axis] - &spread[1]);
         }
         let mut flipped = exchange(kernel, 0, &self.groups);
@@ -39,7 +40,7 @@ impl Conv {
         let mut op =
             Conv { strides: self.dilation.clone(), dilation: self.strides.clone(), high: Vec::new(), ..self.clone() };
         for axis in 0..self.strides.len() {
-            let spread = |size: &Dim, dilation| sizes::spread(size, dilation).unwrap_or_default();
+            let spread = |size: &Dim, dilation| spread(size, dilation).unwrap_or_default();
             let window = spread(&kernel[axis + 2], self.dilation[axis]);
             let reach = (cotangent.dim(axis as i64 + 2) - 1) * self.strides[axis];
             let size = spread(&x.dim(axis as i64 + 2), self.input_dilation[axis]);

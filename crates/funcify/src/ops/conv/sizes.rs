@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::Conv;
 use crate::error::{Place, Result};
+use crate::ops::spread;
 use crate::types::{Dim, Shape, Sizes};
 
 /// What of a spread axis is kept, and how many zeros stand around it.
@@ -15,16 +16,6 @@ pub struct Padding {
     pub before: usize,
     /// Zeros after them.
     pub after: usize,
-}
-
-/// A size after spreading: `dilation - 1` more between each two elements. None if it has symbols and they matter.
-pub(super) fn spread(size: &Dim, dilation: usize) -> Option<Dim> {
-    match (dilation, size.constant()) {
-        (1, _) => Some(size.clone()),
-        (_, Some(0)) => Some(Dim::from(0)),
-        (_, Some(size)) => Some(Dim::from(dilation) * (size - 1) + 1),
-        (_, None) => None,
-    }
 }
 
 impl Conv {
@@ -42,12 +33,8 @@ impl Conv {
         if positions.is_at_least(&Dim::from(0)) == Some(false) {
             let found = format!("{window} elements {} apart on {padded}", self.dilation[axis]);
             let expected = "a window that fits the padded axis";
-            return Err(at.mismatch(
-                format!("spatial axis {axis}"),
-                expected,
-                found,
-                "pad more, or use a smaller kernel",
-            ));
+            let fix = "pad more, or use a smaller kernel";
+            return Err(at.mismatch(format!("spatial axis {axis}"), expected, found, fix));
         }
         match (self.strides[axis], positions.constant()) {
             (1, _) => Ok(positions),

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use super::parts::bind;
-use super::{Buffer, Scan, Start, Wanted};
+use super::{Buffer, Scan, Start, Returned};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::tracer::{ClosedBody, SizeByLane, add_size_by_lane};
 use crate::graph::{Failed, emit, fail, fresh_symbol, trace_body};
@@ -118,9 +118,9 @@ impl Lanes<'_> {
         }
         self.buffers.fill(true);
         self.carries.fill(true);
-        let is_missing = |buffer: &Buffer| match buffer.wanted {
-            Wanted::Last(count) => buffer.start != Start::Full && count > given_rows(buffer),
-            Wanted::All => false,
+        let is_missing = |buffer: &Buffer| match buffer.returned {
+            Returned::Last(count) => buffer.start != Start::Full && count > given_rows(buffer),
+            Returned::All => false,
         };
         match self.scan.buffers.iter().position(is_missing) {
             None => Ok(()),
@@ -134,13 +134,13 @@ impl Lanes<'_> {
         match (self.masked(), buffer.start) {
             (false, _) => buffer.clone(),
             (true, Start::Empty | Start::Given(_)) if !(self.scan.reverse && given_rows(buffer) > 0) => {
-                Buffer { wanted: Wanted::All, ..buffer.clone() }
+                Buffer { returned: Returned::All, ..buffer.clone() }
             }
             _ => {
                 let written = buffer.writes.iter().filter(|offset| !buffer.reads.contains(offset));
                 let reads = buffer.reads.iter().chain(written).copied().collect();
-                let wanted = if is_full { buffer.wanted } else { Wanted::All };
-                Buffer { start: Start::Full, reads, wanted, ..buffer.clone() }
+                let returned = if is_full { buffer.returned } else { Returned::All };
+                Buffer { start: Start::Full, reads, returned, ..buffer.clone() }
             }
         }
     }
@@ -377,10 +377,10 @@ impl Lanes<'_> {
             let (length, own) = (ran.largest.clone() + given, Batched::unmapped(count(&all)));
             rows = shifted(rows, 0, &length, Batched::mapped(-before), own, self.size)?;
         }
-        match buffer.wanted {
-            Wanted::All => Ok(rows),
-            Wanted::Last(last) if self.scan.reverse => Ok(Batched::mapped(rows.value.slice(1, 0..last as i64))),
-            Wanted::Last(last) => {
+        match buffer.returned {
+            Returned::All => Ok(rows),
+            Returned::Last(last) if self.scan.reverse => Ok(Batched::mapped(rows.value.slice(1, 0..last as i64))),
+            Returned::Last(last) => {
                 let own = ran.map_or_else(|| self.counts().value, |ran| ran.counts) + given as i64;
                 let offset = Batched::mapped(-(own - last as i64));
                 shifted(rows, 0, &Dim::from(last), offset, Batched::mapped(own), self.size)
@@ -399,7 +399,7 @@ fn missing_rows(at: &Place, scan: &Scan, buffer: usize) -> Error {
     Error::StepCount {
         at: at.boxed(),
         reason: format!(
-            "the number of steps differs between lanes, and last rows of buffer {buffer} ({kind}) are wanted, which a lane \
+            "the number of steps differs between lanes, and last rows of buffer {buffer} ({kind}) are returned, which a lane \
              of few steps may lack: its trace is ragged"
         ),
         fix: "keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size".into(),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::infer::UNTIL_FIX;
 use super::{Buffer, Scan, Sequence};
 use crate::error::{Error, Place, Result, Site};
-use crate::graph::{BodyTrace, emit_at, fail, fail_value, fresh_symbol};
+use crate::graph::{BodyTrace, emit_at, fail, fresh_symbol};
+use crate::ops::fail_mismatch;
+use crate::ops::leaves::{check_type, have_names};
 use crate::ops::scan::CheckpointPolicy;
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim};
@@ -259,10 +261,9 @@ impl<'a> OpenLoop<'a> {
 #[track_caller]
 pub(super) fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.rank() == 0 && !value.is_failed() {
-        return fail_value(&at.op, at.site, &[value], |at| {
-            let fix = "capture a value that is the same at each step, or broadcast it to rows";
-            at.mismatch(format!("sequence `{name}`"), "rank 1 or more, to have rows", value.ty(), fix)
-        });
+        let fix = "capture a value that is the same at each step, or broadcast it to rows";
+        let (component, expected) = (format!("sequence `{name}`"), "rank 1 or more, to have rows");
+        return fail_mismatch(at, &[value], component, expected, value.ty(), fix).into();
     }
     value.move_axis(axis, 0)
 }
@@ -299,41 +300,24 @@ pub(super) fn checked_until(at: &Place, stop: Value) -> Value {
     if stop.is_failed() || (ty.dtype == DType::Bool && ty.rank() == 0) {
         return stop;
     }
-    fail_value(&at.op, at.site, &[stop], |at| at.mismatch("what `until` is given", "bool[]", &ty, UNTIL_FIX))
+    fail_mismatch(at, &[stop], "what `until` is given", "bool[]", &ty, UNTIL_FIX).into()
 }
 
 /// scan-c4, with the names of the leaves.
 pub(in crate::ops) fn check_carry(at: &Place, init: &[(String, Value)], next: &[(String, Value)]) {
-    let names = |leaves: &[(String, Value)]| {
-        let names: Vec<String> = leaves.iter().map(|(name, _)| format!("`{name}`")).collect();
-        if names.is_empty() { "no leaves".to_string() } else { names.join(", ") }
-    };
-    if next.iter().any(|(_, value)| value.is_failed()) {
+    let (component, fix) =
+        ("the structure of the carry that the body returns", "return a carry with the structure of the initial one");
+    if next.iter().any(|(_, value)| value.is_failed()) || !have_names(at, component, init, next, fix) {
         return;
     }
-    if !init.iter().map(|(name, _)| name).eq(next.iter().map(|(name, _)| name)) {
-        let values: Vec<Value> = next.iter().map(|(_, value)| *value).collect();
-        fail(&at.op, at.site, &values, |at| {
-            let fix = "return a carry with the structure of the initial one";
-            at.mismatch("the structure of the carry that the body returns", names(init), names(next), fix)
-        });
-        return;
-    }
-    for ((name, before), (_, after)) in init.iter().zip(next) {
-        let (expected, found) = (before.ty(), after.ty());
-        if before.is_failed() || expected == found {
-            continue;
-        }
-        let fix = match (expected.dtype == found.dtype, expected.shape == found.shape) {
-            (false, true) => format!("cast the next carry: `.cast(DType::{:?})`", expected.dtype),
-            (true, false) => format!(
-                "return a value of shape {}, or start from one of shape {}: a carry is not broadcast",
-                expected.shape, found.shape
-            ),
-            _ => "return a value of the initial type, or start from one of the body's type".to_string(),
-        };
-        fail(&at.op, at.site, &[*after], |at| {
-            at.mismatch(format!("carry leaf `{name}` that the body returns"), expected, found, fix)
-        });
+    for ((name, before), (_, after)) in init.iter().zip(next).filter(|((_, before), _)| !before.is_failed()) {
+        let (expected, found) = (before.ty(), after.shape());
+        let shape = format!(
+            "return a value of shape {}, or start from one of shape {found}: a carry is not broadcast",
+            expected.shape
+        );
+        let both = "return a value of the initial type, or start from one of the body's type";
+        let component = format!("carry leaf `{name}` that the body returns");
+        check_type(at, &component, &expected, *after, ["the next carry", &shape, both]);
     }
 }

@@ -1,6 +1,6 @@
 //! Whether a loop is surely not refused.
 
-use super::{Scan, Start, Wanted};
+use super::{Scan, Start, Returned};
 use crate::graph::Known;
 use crate::types::{Dim, Sizes, TensorType};
 
@@ -21,20 +21,19 @@ impl Scan {
         let mut buffers = self.buffers.iter().zip(places.buffers);
         !self.steps_operand
             && known.is_natural(&self.steps)
-            && sequences
-                .all(|(sequence, operand)| reach_is_there(operand, sequence.reads.iter().copied().max().unwrap_or(0)))
+            && sequences.all(|(sequence, operand)| reach_is_there(operand, sequence.reach()))
             && buffers.all(|(buffer, operand)| {
                 let given = operand.map(|operand| &operands[operand].shape[0]);
-                let is_wanted_there = match buffer.wanted {
-                    Wanted::All => true,
+                let is_returned = match buffer.returned {
+                    Returned::All => true,
                     // A loop that ends early may have fewer.
-                    Wanted::Last(count) => {
+                    Returned::Last(count) => {
                         let steps = if self.until.is_some() { Dim::from(0) } else { self.steps.clone() };
                         known.is_at_least(&buffer.rows(&steps, given), &Dim::from(count))
                     }
                 };
                 let is_full = buffer.start == Start::Full;
-                is_wanted_there && operand.is_none_or(|operand| !is_full || reach_is_there(operand, buffer.reach()))
+                is_returned && operand.is_none_or(|operand| !is_full || reach_is_there(operand, buffer.reach()))
             })
     }
 }

@@ -7,8 +7,7 @@ use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Result};
 use crate::host::{HostTensor, Storage};
 use crate::memory::Held;
-use crate::ops::EvalContext;
-use crate::ops::evaluate_in;
+use crate::ops::{EvalContext, evaluate_in};
 use crate::types::TensorType;
 
 pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
@@ -76,15 +75,14 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     }
     if let Some(symbol) = &scan.until {
         context.sizes.set(symbol, ran);
-        scan.check_wanted(&context.at, ran)?;
+        scan.check_returned(&context.at, ran)?;
     }
 
     let mut outputs = Vec::new();
     for (index, buffer) in scan.buffers.iter().enumerate() {
-        let row = scan.body.output_type(results.buffers[index].start);
-        let wanted = scan.wanted_rows(buffer, lengths[index], steps - ran);
-        let rows = wanted.map(|row| read(context, &buffers[index], index, row)).collect::<Result<Vec<_>>>()?;
-        outputs.push(stack(context, row, &rows)?);
+        let returned = scan.returned_rows(buffer, lengths[index], steps - ran);
+        let rows = returned.map(|row| read(context, &buffers[index], index, row)).collect::<Result<Vec<_>>>()?;
+        outputs.push(stack(context, new_rows(index), &rows)?);
     }
     outputs.extend(carries);
     Ok(outputs)

@@ -3,8 +3,8 @@
 use super::ScanOptions;
 use super::build::repeat;
 use crate::error::{Place, Site};
-use crate::graph::fail;
 use crate::host::HostTensor;
+use crate::ops::fail_mismatch;
 use crate::tree::Tree;
 use crate::types::{DType, Dim};
 use crate::value::{Value, constant, iota, size};
@@ -83,9 +83,8 @@ pub fn fori_loop<C: Tree>(
     });
     for value in given.clone() {
         if !value.dtype().is_int() || value.rank() != 0 {
-            fail(&at.op, at.site, &[value], |at| {
-                at.mismatch("a bound of the range", "an integer scalar", value.ty(), "pass an integer scalar")
-            });
+            let (expected, fix) = ("an integer scalar", "pass an integer scalar");
+            fail_mismatch(&at, &[value], "a bound of the range", expected, value.ty(), fix);
             return init;
         }
     }

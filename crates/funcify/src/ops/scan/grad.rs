@@ -26,10 +26,10 @@
 //!
 //! A buffer or a carry has a cotangent if its final value has or if a step gives it one: see [`reach`](crate::ops::reach).
 
-use super::parts::{BufferPart, Hints, Parts, Rows, SequencePart};
+use super::parts::{BufferPart, Parts, Rows, SequencePart};
 use super::saves::{LoopRecord, Trace, slice_rows};
 use super::span::{Span, tail, with_head};
-use super::{Buffer, Scan, Start, Wanted};
+use super::{Buffer, Scan, Start, Returned};
 use crate::derivative::{Cotangents, Record, Tape, VjpContext, add, no_record};
 use crate::error::Result;
 use crate::graph::{Failed, ValueId};
@@ -42,9 +42,9 @@ pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Va
     let Record::Loop(record) = context.record else { return Err(no_record("scan")) };
     let mut of_buffers = Vec::with_capacity(scan.buffers.len());
     for (index, (buffer, cotangent)) in scan.buffers.iter().zip(cotangents).enumerate() {
-        of_buffers.push(cotangent.map(|cotangent| match buffer.wanted {
-            Wanted::All => cotangent,
-            Wanted::Last(count) => {
+        of_buffers.push(cotangent.map(|cotangent| match buffer.returned {
+            Returned::All => cotangent,
+            Returned::Last(count) => {
                 let rest = record.buffers[index].dim(0) - count;
                 let (low, high) = if scan.reverse { (Dim::from(0), rest) } else { (rest, Dim::from(0)) };
                 pad_with_zeros(Pad { axis: 0, low, high, interior: 0 }, cotangent)
@@ -53,12 +53,12 @@ pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Va
     }
     let of_carries = cotangents[scan.buffers.len()..].to_vec();
     let least: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let (_, guess) = scan.states_pulled(&least, &mut scan.pull(context.wanted));
+    let (_, guess) = scan.states_pulled(&least, &mut scan.pull(context.wrt));
     let backward = Backward {
         scan,
         context,
         span: Span::of(scan)?,
-        active: scan.active(context.wanted),
+        active: scan.active(context.wrt),
         buffers: Vec::new(),
         carries: Vec::new(),
         record,
@@ -197,7 +197,7 @@ impl<'a> Backward<'a> {
     }
 
     /// The loop without its step, in the order of the signature.
-    fn parts(&self) -> (Parts<'a>, Plan) {
+    fn parts(&self) -> (Parts, Plan) {
         let mut draft = Draft::default();
         let plan = Plan {
             arguments: self.arguments(&mut draft),
@@ -209,13 +209,15 @@ impl<'a> Backward<'a> {
         };
         let Draft { sequences, buffers, carries } = draft;
         let parts = Parts {
-            of: self.scan,
-            hints: Hints { policy: self.scan.policy.clone(), truncate: None },
-            steps: self.span.steps.clone(),
+            like: Scan {
+                steps: self.span.steps.clone(),
+                until: None,
+                reverse: !self.scan.reverse,
+                truncate: None,
+                ..self.scan.clone()
+            },
             // The loop of the forward pass binds a number of steps that is a value.
             count: None,
-            until: None,
-            reverse: !self.scan.reverse,
             sequences,
             buffers,
             carries,
@@ -318,7 +320,7 @@ impl<'a> Backward<'a> {
             offsets.dedup();
             let names = offsets.iter().map(|offset| format!("sum_{number}_{offset}")).collect();
             let (reads, writes) = (offsets.clone(), offsets.clone());
-            let buffer = Buffer { start: Start::Full, reads, writes, wanted: Wanted::All };
+            let buffer = Buffer { start: Start::Full, reads, writes, returned: Returned::All };
             let value = tail(self.context.operands[operand], &self.span.first).zeros_like();
             Some((draft.buffer(BufferPart { buffer, value: Some(value), row: value.row_type(), names }), offsets))
         };
@@ -501,5 +503,5 @@ fn backward_buffer(buffer: &Buffer) -> Buffer {
         Start::Full => union(&buffer.reads, &buffer.writes),
         _ => buffer.reads.clone(),
     };
-    Buffer { start: Start::Full, reads: union(&buffer.writes, &buffer.reads), writes, wanted: Wanted::All }
+    Buffer { start: Start::Full, reads: union(&buffer.writes, &buffer.reads), writes, returned: Returned::All }
 }

@@ -1,6 +1,6 @@
 //! The type rule of the loop, which enforces scan-c3 to scan-c7.
 
-use super::{Buffer, Scan, Start, Wanted};
+use super::{Buffer, Scan, Start, Returned};
 use crate::error::{Error, Place, Result};
 use crate::types::{DType, Dim, TensorType};
 
@@ -21,8 +21,7 @@ pub(super) fn infer(scan: &Scan, at: &Place, inputs: &[TensorType]) -> Result<Ve
     for (index, (sequence, operand)) in scan.sequences.iter().zip(operands.sequences).enumerate() {
         let name = sequence_name(index);
         let row = row_of(at, &name, &inputs[operand])?;
-        let reach = sequence.reads.iter().copied().max().unwrap_or(0);
-        check_reach(at, &name, &scan.steps, reach, &inputs[operand].shape[0])?;
+        check_reach(at, &name, &scan.steps, sequence.reach(), &inputs[operand].shape[0])?;
         for param in params.sequences[index].clone() {
             check_equal(at, &format!("the body's parameter for {name}"), &row, body.input_type(param))?;
         }
@@ -53,7 +52,7 @@ pub(super) fn infer(scan: &Scan, at: &Place, inputs: &[TensorType]) -> Result<Ve
         for result in results.buffers[index].clone() {
             check_equal(at, &format!("a row written to {name}"), &row, body.output_type(result))?;
         }
-        types.push(row.stacked(wanted_rows(at, &name, buffer, rows)?));
+        types.push(row.stacked(returned_rows(at, &name, buffer, rows)?));
     }
 
     for (index, operand) in operands.carries.enumerate() {
@@ -187,8 +186,8 @@ pub(super) fn check_reach(at: &Place, name: &str, steps: &Dim, reach: usize, row
 }
 
 /// scan-c7.
-pub(super) fn wanted_rows(at: &Place, name: &str, buffer: &Buffer, rows: Dim) -> Result<Dim> {
-    let Wanted::Last(count) = buffer.wanted else {
+pub(super) fn returned_rows(at: &Place, name: &str, buffer: &Buffer, rows: Dim) -> Result<Dim> {
+    let Returned::Last(count) = buffer.returned else {
         return Ok(rows);
     };
     let count = Dim::from(count);

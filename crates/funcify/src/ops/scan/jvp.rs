@@ -5,7 +5,7 @@
 //! [`reach`](crate::ops::reach).
 
 use super::Scan;
-use super::parts::{BufferPart, Hints, Parts, Rows, SequencePart};
+use super::parts::{BufferPart, Parts, Rows, SequencePart};
 use crate::derivative::{Dual, push_forward};
 use crate::error::Result;
 use crate::graph::Failed;
@@ -13,10 +13,8 @@ use crate::ops::reach::{Guess, Kind, Reach};
 use crate::value::Value;
 
 pub(super) fn jvp(scan: &Scan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-    let places = scan.operands();
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
-    let of_buffers = places.buffers.iter().map(|place| place.is_some_and(|place| has_tangent[place]));
-    let least = of_buffers.chain(has_tangent[places.carries].iter().copied()).collect();
+    let least = scan.operands().states(&has_tangent);
     let (guess, _) = scan.states_reached(Kind::Tangents, &has_tangent, &mut Reach::of(&scan.body));
     let duals = Duals { scan, operands, buffers: Vec::new(), carries: Vec::new() };
     duals.jvp(Guess::new(least, guess))
@@ -31,7 +29,7 @@ struct Duals<'a> {
     carries: Vec<bool>,
 }
 
-impl<'a> Duals<'a> {
+impl Duals<'_> {
     fn jvp(mut self, states: Guess) -> Result<Vec<Dual>, Failed> {
         let (_, (parts, body)) = states.confirmed(|states, found| {
             let (buffers, carries) = states.split_at(self.scan.buffers.len());
@@ -46,7 +44,7 @@ impl<'a> Duals<'a> {
     }
 
     /// Each part, and after it its twin.
-    fn parts(&self) -> Parts<'a> {
+    fn parts(&self) -> Parts {
         let (scan, body, layout, places) = (self.scan, &self.scan.body, self.scan.params(), self.scan.operands());
         let name = |index: usize| body.input_name(index).to_string();
         let twin = |index: usize| format!("tan_{}", body.input_name(index));
@@ -78,9 +76,7 @@ impl<'a> Duals<'a> {
             }
         }
         let count = places.steps.map(|operand| self.operands[operand].primal);
-        let (steps, until) = (scan.steps.clone(), scan.until.clone());
-        let hints = Hints { policy: scan.policy.clone(), truncate: scan.truncate };
-        Parts { of: scan, hints, steps, count, until, reverse: scan.reverse, sequences, buffers, carries }
+        Parts { like: scan.clone(), count, sequences, buffers, carries }
     }
 
     fn step(&self, rows: &Rows, buffers: &mut [bool], carries: &mut [bool]) -> Result<Vec<(String, Value)>, Failed> {
@@ -101,12 +97,7 @@ impl<'a> Duals<'a> {
             inputs.extend(pair(rows.buffer(next), has_tangent.then(|| rows.buffer(next + 1))));
             next += 1 + usize::from(*has_tangent);
         }
-        next = 0;
-        for has_tangent in &self.carries {
-            let tangent = has_tangent.then(|| rows.carries()[next + 1]);
-            inputs.push(Dual { primal: rows.carries()[next], tangent });
-            next += 1 + usize::from(*has_tangent);
-        }
+        inputs.extend(Dual::paired(rows.carries().iter().copied(), &self.carries));
         inputs.extend_from_slice(&self.operands[places.invariants]);
 
         let results = push_forward(&scan.body, &inputs)?;

@@ -78,7 +78,7 @@ pub(crate) use text::shown_shift;
 pub use until::{scan_until, scan_until_with};
 
 use super::{Attributes, Bodied, EvalContext, Failed, OpRules};
-use crate::derivative::{Cotangents, Dual, Forward, VjpContext, active_params};
+use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
 use crate::error::{Place, Result};
 use crate::graph::Graph;
 use crate::host::HostTensor;
@@ -91,6 +91,13 @@ use crate::vmap::Batched;
 pub struct Sequence {
     /// At step `t`, the rows `t+k` for each `k` here, in this order.
     pub reads: Vec<usize>,
+}
+
+impl Sequence {
+    /// The largest offset that a step reads.
+    pub(crate) fn reach(&self) -> usize {
+        self.reads.iter().copied().max().unwrap_or(0)
+    }
 }
 
 /// What the rows of a buffer are before the first step.
@@ -107,7 +114,7 @@ pub enum Start {
 
 /// Which rows of a buffer are results (scan-c7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wanted {
+pub enum Returned {
     /// All.
     All,
     /// The last so many in the order of the loop.
@@ -124,13 +131,13 @@ pub struct Buffer {
     /// Then the rows `t+k` for each `k` here are written, in this order.
     pub writes: Vec<usize>,
     /// Which rows are results.
-    pub wanted: Wanted,
+    pub returned: Returned,
 }
 
 impl Buffer {
     /// A trace of what a step gives, of which all rows are results.
     pub(crate) fn nit_sot() -> Self {
-        Buffer { start: Start::Empty, reads: vec![], writes: vec![0], wanted: Wanted::All }
+        Buffer { start: Start::Empty, reads: vec![], writes: vec![0], returned: Returned::All }
     }
 
     /// PyTensor's name of this kind of buffer.
@@ -305,23 +312,23 @@ impl Scan {
 
     /// The rows that are results, of a buffer that has `rows` rows if all steps run, where the last `left_out` did not
     /// (scan-c6, scan-c7).
-    pub fn wanted_rows(&self, buffer: &Buffer, rows: usize, left_out: usize) -> Range<usize> {
+    pub fn returned_rows(&self, buffer: &Buffer, rows: usize, left_out: usize) -> Range<usize> {
         let present = match (buffer.start, self.reverse) {
             (Start::Full, _) => 0..rows,
             (_, false) => 0..rows - left_out,
             (_, true) => left_out..rows,
         };
-        match buffer.wanted {
-            Wanted::All => present,
-            Wanted::Last(count) if self.reverse => present.start..present.end.min(present.start + count),
-            Wanted::Last(count) => present.end.saturating_sub(count).max(present.start)..present.end,
+        match buffer.returned {
+            Returned::All => present,
+            Returned::Last(count) if self.reverse => present.start..present.end.min(present.start + count),
+            Returned::Last(count) => present.end.saturating_sub(count).max(present.start)..present.end,
         }
     }
 
     /// Checks that every trace has the rows that are wanted after `ran` steps (scan-c7).
-    pub fn check_wanted(&self, at: &Place, ran: usize) -> Result<()> {
+    pub fn check_returned(&self, at: &Place, ran: usize) -> Result<()> {
         for (index, buffer) in self.buffers.iter().enumerate().filter(|(_, buffer)| buffer.start != Start::Full) {
-            infer::wanted_rows(at, &infer::buffer_name(index, buffer), buffer, buffer.rows(&Dim::from(ran), None))?;
+            infer::returned_rows(at, &infer::buffer_name(index, buffer), buffer, buffer.rows(&Dim::from(ran), None))?;
         }
         Ok(())
     }
@@ -332,9 +339,8 @@ impl Scan {
         let operands = self.operands();
         let steps = Dim::from(steps);
         for (sequence, operand) in self.sequences.iter().zip(operands.sequences) {
-            let reach = sequence.reads.iter().copied().max().unwrap_or(0);
             let name = infer::sequence_name(operand - usize::from(self.steps_operand));
-            infer::check_reach(at, &name, &steps, reach, &Dim::from(rows(operand)))?;
+            infer::check_reach(at, &name, &steps, sequence.reach(), &Dim::from(rows(operand)))?;
         }
         for (index, (buffer, operand)) in self.buffers.iter().zip(operands.buffers).enumerate() {
             let name = infer::buffer_name(index, buffer);
@@ -342,50 +348,20 @@ impl Scan {
             if let (Start::Full, Some(given)) = (buffer.start, &given) {
                 infer::check_reach(at, &name, &steps, buffer.reach(), given)?;
             }
-            infer::wanted_rows(at, &name, buffer, buffer.rows(&steps, given.as_ref()))?;
+            infer::returned_rows(at, &name, buffer, buffer.rows(&steps, given.as_ref()))?;
         }
         Ok(())
     }
 
-    /// Which parameters of the body an operand that is wanted leads to.
-    pub(crate) fn active(&self, wanted: &[bool]) -> Vec<bool> {
-        let (layout, results, places) = (self.params(), self.results(), self.operands());
-        let mut active = vec![false; layout.count];
-        for (operand, params) in places.sequences.zip(&layout.sequences) {
-            active[params.clone()].fill(wanted[operand]);
-        }
-        for (operand, params) in places.buffers.iter().zip(&layout.buffers) {
-            active[params.clone()].fill(operand.is_some_and(|operand| wanted[operand]));
-        }
-        for (operands, params) in [(places.carries, &layout.carries), (places.invariants, &layout.invariants)] {
-            active[params.clone()].copy_from_slice(&wanted[operands]);
-        }
+    /// Through which parameters of the body a derivative by the operands in `wrt` goes.
+    pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
+        let (layout, results) = (self.params(), self.results());
+        let active = self.reached_params(wrt, &self.operands().states(wrt));
         let mut feeds: Vec<(usize, usize)> = results.carries.zip(layout.carries).collect();
         for (written, params) in results.buffers.into_iter().zip(layout.buffers) {
             feeds.extend(written.flat_map(|result| params.clone().map(move |param| (result, param))));
         }
         active_params(&self.body, active, &feeds)
-    }
-
-    /// Adds the loop for a forward pass by the operands that are wanted: it saves the states that [`OpRules::vjp`]
-    /// needs.
-    pub(crate) fn forward_pass(
-        &self,
-        operands: &[Value],
-        wanted: &[bool],
-        policy: &CheckpointPolicy,
-    ) -> Result<Forward, Failed> {
-        saves::forward(self, operands, wanted, &self.kept(policy))
-    }
-
-    /// The loop over segments that is differentiated in place of this one, if only the states between segments are
-    /// kept.
-    pub(crate) fn segmented(
-        &self,
-        operands: &[TensorType],
-        policy: &CheckpointPolicy,
-    ) -> Result<Option<Graph>, Failed> {
-        segments::segmented(self, operands, self.kept(policy).levels())
     }
 
     /// The number of steps that an operand's value means; negative counts are an error.

@@ -1,37 +1,24 @@
 //! A loop put together from parts, for the rules that make loops of a loop.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::{Buffer, Scan, Sequence};
 use crate::error::Result;
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{Failed, Graph, emit, trace_body};
-use crate::ops::scan::CheckpointPolicy;
 use crate::types::{Dim, Symbol, TensorType};
 use crate::value::Value;
 
 /// What a loop takes, without its invariants, which the body captures.
-pub(super) struct Parts<'a> {
-    /// The loop whose name and unrolling this one has.
-    pub(super) of: &'a Scan,
-    pub(super) hints: Hints,
-    /// The number of steps.
-    pub(super) steps: Dim,
-    /// The operand that gives it.
+pub(super) struct Parts {
+    /// A loop that has its name, its steps, its direction, and what is said of how it runs and is differentiated.
+    pub(super) like: Scan,
+    /// The operand that gives the number of steps.
     pub(super) count: Option<Value>,
-    /// The number of steps that ran, if the last result of the body says when the loop ends.
-    pub(super) until: Option<Symbol>,
-    /// Whether it runs downward.
-    pub(super) reverse: bool,
     pub(super) sequences: Vec<SequencePart>,
     pub(super) buffers: Vec<BufferPart>,
     pub(super) carries: Vec<(String, Value)>,
-}
-
-/// How a loop is differentiated.
-pub(super) struct Hints {
-    pub(super) policy: Option<CheckpointPolicy>,
-    pub(super) truncate: Option<usize>,
 }
 
 /// A sequence with the names of what a step reads of it.
@@ -71,7 +58,7 @@ impl Rows {
     }
 }
 
-impl Parts<'_> {
+impl Parts {
     /// Traces a step: what is written to each buffer in order, then the next carries, then whether the loop
     /// ends, by name.
     pub(super) fn trace(
@@ -94,7 +81,7 @@ impl Parts<'_> {
         let start = params.len();
         params.extend(self.carries.iter().map(|(name, value)| (name.clone(), value.ty())));
         rows.carries = start..params.len();
-        trace_body("scan", self.of.body.name(), &params, |values| {
+        trace_body("scan", self.like.body.name(), &params, |values| {
             rows.values = values.to_vec();
             body(&rows)
         })
@@ -110,17 +97,13 @@ impl Parts<'_> {
         operands.extend(body.captures);
         let offsets = |sequence: &SequencePart| sequence.reads.iter().map(|(offset, _)| *offset).collect();
         let scan = Scan {
+            body: Arc::new(body.graph),
             steps_operand: self.count.is_some(),
-            until: self.until,
-            reverse: self.reverse,
             sequences: self.sequences.iter().map(|sequence| Sequence { reads: offsets(sequence) }).collect(),
             carries: self.carries.len(),
             invariants,
-            unroll: self.of.unroll,
-            policy: self.hints.policy,
-            truncate: self.hints.truncate,
             buffers: self.buffers.into_iter().map(|part| part.buffer).collect(),
-            ..Scan::of(body.graph, self.steps)
+            ..self.like
         };
         emit(scan, &operands)
     }

@@ -13,7 +13,7 @@ const MOST_LEVELS: u32 = 4;
 
 impl Scan {
     /// What is kept, where a budget is the policy that it allows.
-    pub(super) fn kept(&self, default: &CheckpointPolicy) -> CheckpointPolicy {
+    pub(super) fn resolved_policy(&self, default: &CheckpointPolicy) -> CheckpointPolicy {
         match self.policy.as_ref().unwrap_or(default) {
             CheckpointPolicy::Budget(bytes) => within(self, *bytes),
             policy => policy.clone(),

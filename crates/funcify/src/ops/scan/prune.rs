@@ -1,12 +1,11 @@
 //! What of a loop some of its results need.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Scan, Start};
-use crate::fixpoint::fixpoint;
+use super::Scan;
+use crate::fixpoint::{fixpoint, union};
 use crate::graph::{Graph, Keep, Need, PrunedOp};
-use crate::ops::Prunable;
+use crate::ops::{Prunable, chosen, flagged};
 
 impl Scan {
     /// Whether a loop is needed for the size of its number of steps alone.
@@ -16,41 +15,30 @@ impl Scan {
 
     /// Which buffers and carries are needed: their results are, or a step that is needed reads them.
     fn needed_states(&self, results: &[bool], body: &Need) -> Vec<bool> {
-        let layout = self.params();
-        let is_read = |reads: &Range<usize>| reads.clone().any(|param| body.has(&self.body, param));
-        let read = layout.buffers.iter().map(is_read).chain(layout.carries.map(|param| body.has(&self.body, param)));
-        results.iter().zip(read).map(|(result, read)| *result || read).collect()
+        union(results, self.params().states(&body.inputs(&self.body)))
+    }
+
+    /// Which results of a step are needed for these buffers and carries: whether the loop ends always is.
+    fn needed_results(&self, states: &[bool]) -> Vec<bool> {
+        let results = self.results();
+        let mut needed = results.of_states(states);
+        results.until.iter().for_each(|until| needed[*until] = true);
+        needed
     }
 }
 
 impl Prunable for Scan {
     fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
-        let (layout, outputs, places) = (self.params(), self.results(), self.operands());
-        let (body, mut operands) = (&mut bodies[0], vec![false; places.count]);
+        let (body, places) = (&mut bodies[0], self.operands());
+        let mut operands = vec![false; places.count];
+        if !self.only_counts(results) {
+            let states = fixpoint(results.to_vec(), |states| {
+                body.add(&self.body, &self.needed_results(states));
+                self.needed_states(results, body)
+            });
+            operands = self.reached_operands(&body.inputs(&self.body), &states);
+        }
         places.steps.iter().for_each(|steps| operands[*steps] = true);
-        if self.only_counts(results) {
-            return operands;
-        }
-        let states = fixpoint(results.to_vec(), |states| {
-            let mut needed = vec![false; outputs.count];
-            for (written, state) in outputs.buffers.iter().zip(states) {
-                needed[written.clone()].fill(*state);
-            }
-            needed[outputs.carries.clone()].copy_from_slice(&states[self.buffers.len()..]);
-            outputs.until.iter().for_each(|until| needed[*until] = true);
-            body.add(&self.body, &needed);
-            self.needed_states(results, body)
-        });
-        for (operand, params) in places.sequences.zip(layout.sequences) {
-            operands[operand] = params.into_iter().any(|param| body.has(&self.body, param));
-        }
-        for (operand, needed) in places.buffers.iter().zip(&states) {
-            operand.iter().for_each(|operand| operands[*operand] = *needed);
-        }
-        operands[places.carries].copy_from_slice(&states[self.buffers.len()..]);
-        for (operand, param) in places.invariants.zip(layout.invariants) {
-            operands[operand] = body.has(&self.body, param);
-        }
         operands
     }
 
@@ -58,49 +46,23 @@ impl Prunable for Scan {
         if self.only_counts(results) {
             let body = Arc::new(Graph::new(self.body.name()));
             let op = Scan { body, sequences: vec![], buffers: vec![], carries: 0, invariants: 0, ..self.clone() };
-            return Some(PrunedOp {
-                op: op.into(),
-                operands: self.operands().steps.into_iter().collect(),
-                results: vec![],
-            });
+            let operands = self.operands().steps.into_iter().collect();
+            return Some(PrunedOp { op: op.into(), operands, results: vec![] });
         }
-        let (layout, outputs, places) = (self.params(), self.results(), self.operands());
-        let need = &bodies[0];
-        let (needed, used) = (self.needed_states(results, need), need.inputs(&self.body));
-        let mut kept = vec![false; outputs.count];
-        for (written, needed) in outputs.buffers.iter().zip(&needed) {
-            kept[written.clone()].fill(*needed);
-        }
-        kept[outputs.carries.clone()].copy_from_slice(&needed[self.buffers.len()..]);
-        outputs.until.iter().for_each(|until| kept[*until] = true);
-        let is_read = |reads: &Range<usize>| used[reads.clone()].contains(&true);
-        let mut inputs = vec![false; layout.count];
-        let mut operands: Vec<usize> = places.steps.into_iter().collect();
-        let mut op = Scan { sequences: vec![], buffers: vec![], carries: 0, invariants: 0, ..self.clone() };
-        for (number, operand) in places.sequences.enumerate() {
-            if is_read(&layout.sequences[number]) {
-                inputs[layout.sequences[number].clone()].fill(true);
-                operands.push(operand);
-                op.sequences.push(self.sequences[number].clone());
-            }
-        }
-        for (number, buffer) in self.buffers.iter().enumerate().filter(|(number, _)| needed[*number]) {
-            inputs[layout.buffers[number].clone()].fill(true);
-            operands.extend(places.buffers[number].filter(|_| buffer.start != Start::Empty));
-            op.buffers.push(buffer.clone());
-        }
-        let carries = places.carries.zip(layout.carries).zip(&needed[self.buffers.len()..]);
-        let carries: Vec<(usize, usize)> = carries.filter(|(_, needed)| **needed).map(|(pair, _)| pair).collect();
-        op.carries = carries.len();
-        let invariants: Vec<(usize, usize)> =
-            places.invariants.zip(layout.invariants).filter(|(_, param)| used[*param]).collect();
-        op.invariants = invariants.len();
-        for (operand, param) in carries.into_iter().chain(invariants) {
-            inputs[param] = true;
-            operands.push(operand);
-        }
-        op.body = Arc::new(self.body.kept(&Keep { inputs, outputs: kept }, need)?);
-        let results = (0..needed.len()).filter(|result| needed[*result]).collect();
-        Some(PrunedOp { op: op.into(), operands, results })
+        let (need, places) = (&bodies[0], self.operands());
+        let needed = self.needed_states(results, need);
+        let mut operands = self.reached_operands(&need.inputs(&self.body), &needed);
+        let inputs = self.reached_params(&operands, &needed);
+        places.steps.iter().for_each(|steps| operands[*steps] = true);
+        let (of_buffers, of_carries) = needed.split_at(self.buffers.len());
+        let op = Scan {
+            body: Arc::new(self.body.kept(&Keep { inputs, outputs: self.needed_results(&needed) }, need)?),
+            sequences: chosen(&operands[places.sequences], &self.sequences),
+            buffers: chosen(of_buffers, &self.buffers),
+            carries: flagged(of_carries).len(),
+            invariants: flagged(&operands[places.invariants]).len(),
+            ..self.clone()
+        };
+        Some(PrunedOp { op: op.into(), operands: flagged(&operands), results: flagged(&needed) })
     }
 }

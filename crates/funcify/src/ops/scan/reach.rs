@@ -1,72 +1,95 @@
-//! Which states of the loop have lanes, tangents or cotangents, as far as the paths through its body say.
+//! Which states of the loop have lanes, tangents or cotangents, as far as the paths through its body say: flags of operands, of
+//! states (buffers, then carries), and of what these are in a step.
 
-use super::Scan;
-use super::Start;
+use super::{Layout, Operands, Scan};
 use crate::fixpoint::{fixpoint, union};
 use crate::ops::reach::{Kind, Pull, Reach};
 
+impl Operands {
+    /// The flags of the states, from those of the operands.
+    pub(super) fn states(&self, operands: &[bool]) -> Vec<bool> {
+        let of_buffers = self.buffers.iter().map(|place| place.is_some_and(|place| operands[place]));
+        of_buffers.chain(operands[self.carries.clone()].iter().copied()).collect()
+    }
+}
+
+impl Layout {
+    /// The flags of the states, from those of the body's parameters or results: whether any of a buffer's rows has one.
+    pub(super) fn states(&self, flags: &[bool]) -> Vec<bool> {
+        let of_buffers = self.buffers.iter().map(|rows| flags[rows.clone()].contains(&true));
+        of_buffers.chain(flags[self.carries.clone()].iter().copied()).collect()
+    }
+
+    /// The flags of the body's parameters or results that are of states.
+    pub(super) fn of_states(&self, states: &[bool]) -> Vec<bool> {
+        let mut flags = vec![false; self.count];
+        for (rows, state) in self.buffers.iter().zip(states) {
+            flags[rows.clone()].fill(*state);
+        }
+        flags[self.carries.clone()].copy_from_slice(&states[self.buffers.len()..]);
+        flags
+    }
+}
+
 impl Scan {
+    /// The flags of the body's parameters, from those of operands and of states.
+    pub(super) fn reached_params(&self, operands: &[bool], states: &[bool]) -> Vec<bool> {
+        let (layout, places) = (self.params(), self.operands());
+        let mut params = layout.of_states(states);
+        for (operand, rows) in places.sequences.zip(layout.sequences) {
+            params[rows].fill(operands[operand]);
+        }
+        params[layout.invariants].copy_from_slice(&operands[places.invariants]);
+        params
+    }
+
+    /// The flags of the operands, from those of the body's parameters and of states.
+    pub(super) fn reached_operands(&self, params: &[bool], states: &[bool]) -> Vec<bool> {
+        let (layout, places) = (self.params(), self.operands());
+        let mut operands = vec![false; places.count];
+        for (operand, rows) in places.sequences.zip(layout.sequences) {
+            operands[operand] = params[rows].contains(&true);
+        }
+        for (operand, state) in places.buffers.iter().zip(states) {
+            operand.iter().for_each(|operand| operands[*operand] = *state);
+        }
+        operands[places.carries].copy_from_slice(&states[self.buffers.len()..]);
+        operands[places.invariants].copy_from_slice(&params[layout.invariants]);
+        operands
+    }
+
     /// Which buffers and carries are reached if these operands are, and whether the `until` is.
     pub(in crate::ops) fn states_reached(&self, kind: Kind, operands: &[bool], body: &mut Reach) -> (Vec<bool>, bool) {
-        let (layout, results, places) = (self.params(), self.results(), self.operands());
+        let (results, places) = (self.results(), self.operands());
         let by_lane = kind == Kind::Lanes && places.steps.is_some_and(|steps| operands[steps]);
-        let of_buffers = places.buffers.iter().map(|place| place.is_some_and(|place| operands[place]));
-        let states: Vec<bool> = of_buffers.chain(operands[places.carries.clone()].iter().copied()).collect();
-        fixpoint((states, false), |(states, ends)| {
+        fixpoint((places.states(operands), false), |(states, ends)| {
             // What lanes that are done would compute is guarded.
             let is_guarded = by_lane || *ends;
             let states: Vec<bool> = states.iter().map(|state| *state || is_guarded).collect();
-            let mut params = vec![false; layout.count];
-            for (operand, params_of) in places.sequences.clone().zip(&layout.sequences) {
-                params[params_of.clone()].fill(operands[operand]);
-            }
-            for (params_of, reached) in layout.buffers.iter().zip(&states) {
-                params[params_of.clone()].fill(*reached);
-            }
-            params[layout.carries.clone()].copy_from_slice(&states[self.buffers.len()..]);
-            params[layout.invariants.clone()].copy_from_slice(&operands[places.invariants.clone()]);
+            let mut params = self.reached_params(operands, &states);
             if is_guarded {
                 let is_float = |param: usize| self.body.input_type(param).dtype.is_float();
                 params.iter_mut().enumerate().for_each(|(param, reached)| *reached |= is_float(param));
             }
             let given = body.follow(&self.body, kind, &params);
-            let written = results.buffers.iter().map(|written| given[written.clone()].contains(&true));
-            let given_states = written.chain(given[results.carries.clone()].iter().copied());
             let stops = kind == Kind::Lanes && results.until.is_some_and(|until| given[until]);
-            (union(&states, given_states), stops)
+            (union(&states, results.states(&given)), stops)
         })
     }
 
-    /// The body, of which the cotangents are wanted that lead to operands that are.
-    pub(in crate::ops) fn pull(&self, wanted: &[bool]) -> Pull {
-        Pull::of(&self.body, &self.active(wanted))
+    /// The body, of which the cotangents are asked for that lead to operands in `wrt`.
+    pub(in crate::ops) fn pull(&self, wrt: &[bool]) -> Pull {
+        Pull::of(&self.body, &self.active(wrt))
     }
 
     /// Which operands have cotangents if these results have, and which buffers and carries have them in a step.
     pub(in crate::ops) fn states_pulled(&self, of_results: &[bool], body: &mut Pull) -> (Vec<bool>, Vec<bool>) {
-        let (layout, results, places) = (self.params(), self.results(), self.operands());
-        let mut found = Vec::new();
+        let (layout, results) = (self.params(), self.results());
+        let mut params = Vec::new();
         let states = fixpoint(of_results.to_vec(), |states| {
-            let mut outputs = vec![false; results.count];
-            for (written, has) in results.buffers.iter().zip(states) {
-                outputs[written.clone()].fill(*has);
-            }
-            outputs[results.carries.clone()].copy_from_slice(&states[self.buffers.len()..]);
-            found = body.follow(&self.body, &outputs);
-            let read = layout.buffers.iter().map(|reads| found[reads.clone()].contains(&true));
-            union(states, read.chain(found[layout.carries.clone()].iter().copied()))
+            params = body.follow(&self.body, &results.of_states(states));
+            union(states, layout.states(&params))
         });
-        let mut operands = vec![false; places.count];
-        for (operand, params) in places.sequences.zip(&layout.sequences) {
-            operands[operand] = found[params.clone()].contains(&true);
-        }
-        for (number, operand) in places.buffers.iter().enumerate() {
-            let is_full = self.buffers[number].start == Start::Full;
-            let has = states[number] || (!is_full && of_results[number]);
-            operand.iter().for_each(|operand| operands[*operand] = has);
-        }
-        operands[places.carries].copy_from_slice(&states[self.buffers.len()..]);
-        operands[places.invariants].copy_from_slice(&found[layout.invariants]);
-        (operands, states)
+        (self.reached_operands(&params, &states), states)
     }
 }

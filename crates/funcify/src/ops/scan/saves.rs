@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{Buffer, Scan, Start, Wanted};
+use super::{Buffer, Scan, Start, Returned};
 use crate::derivative::{Forward, Record};
 use crate::error::Result;
 use crate::graph::{Failed, Graph, Node, Output, ValueId, emit};
@@ -20,17 +20,17 @@ use crate::value::Value;
 /// memory and to read it.
 const TERMS_OF_A_COSTLY_PRODUCT: i64 = 32;
 
-/// What the loop of a forward pass keeps for the backward loop.
+/// What the loop of a forward pass keeps for the backward loop: values, or which of its results they are.
 #[derive(Debug)]
-pub(crate) struct LoopRecord {
+pub(crate) struct LoopRecord<T = Value> {
     /// All rows of each buffer.
-    pub(super) buffers: Vec<Value>,
+    pub(super) buffers: Vec<T>,
     /// The values of each carry.
-    pub(super) carries: Vec<Trace<Value>>,
+    pub(super) carries: Vec<Trace<T>>,
     /// For each buffer, the rows that a read saw and that a step overwrites later, by the read.
-    pub(super) overwritten: Vec<Vec<Option<Value>>>,
+    pub(super) overwritten: Vec<Vec<Option<T>>>,
     /// Values that a step computes.
-    pub(super) values: Vec<(ValueId, Value)>,
+    pub(super) values: Vec<(ValueId, T)>,
 }
 
 /// What has the values of a carry.
@@ -42,24 +42,15 @@ pub(super) enum Trace<T> {
     After(T),
 }
 
-/// Which results of the loop of a forward pass are what, as [`LoopRecord`] has them.
-struct Layout {
-    carries: Vec<Trace<usize>>,
-    overwritten: Vec<Vec<Option<usize>>>,
-    values: Vec<(ValueId, usize)>,
-    /// The final carries.
-    last: usize,
-}
-
-impl Layout {
-    fn record(self, scan: &Scan, results: &[Value]) -> LoopRecord {
+impl LoopRecord<usize> {
+    fn of_results(self, results: &[Value]) -> LoopRecord {
         let of_carry = |trace: Trace<usize>| match trace {
             Trace::Before(result) => Trace::Before(results[result]),
             Trace::After(result) => Trace::After(results[result]),
         };
         let of_reads = |reads: Vec<Option<usize>>| reads.into_iter().map(|read| Some(results[read?])).collect();
         LoopRecord {
-            buffers: results[..scan.buffers.len()].to_vec(),
+            buffers: self.buffers.into_iter().map(|result| results[result]).collect(),
             carries: self.carries.into_iter().map(of_carry).collect(),
             overwritten: self.overwritten.into_iter().map(of_reads).collect(),
             values: self.values.into_iter().map(|(value, result)| (value, results[result])).collect(),
@@ -74,7 +65,7 @@ struct Stacked<'a> {
     outputs: Vec<Output>,
     /// The buffers that have one row a step, without others.
     known: Vec<(ValueId, usize)>,
-    wanted: Wanted,
+    returned: Returned,
 }
 
 impl Stacked<'_> {
@@ -85,7 +76,7 @@ impl Stacked<'_> {
     /// The buffer that stacks a value.
     fn save(&mut self, value: ValueId, name: impl FnOnce() -> String) -> usize {
         self.find(value).unwrap_or_else(|| {
-            self.buffers.push(Buffer { wanted: self.wanted, ..Buffer::nit_sot() });
+            self.buffers.push(Buffer { returned: self.returned, ..Buffer::nit_sot() });
             self.outputs.push(Output { name: name(), value });
             self.known.push((value, self.buffers.len() - 1));
             self.buffers.len() - 1
@@ -100,19 +91,19 @@ impl Stacked<'_> {
 }
 
 /// The loop of the forward pass: all rows of all buffers are wanted, and what is saved are results too.
-fn augmented(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, Layout) {
+fn augmented(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopRecord<usize>) {
     let (layout, results, body) = (scan.params(), scan.results(), &scan.body);
     let output = |index: usize| body.outputs()[index].clone();
     let rows = scan.buffers.iter().zip(&results.buffers).enumerate();
     let mut stacked = Stacked {
         body,
-        buffers: scan.buffers.iter().map(|buffer| Buffer { wanted: Wanted::All, ..buffer.clone() }).collect(),
+        buffers: scan.buffers.iter().map(|buffer| Buffer { returned: Returned::All, ..buffer.clone() }).collect(),
         outputs: (0..results.carries.start).map(output).collect(),
         known: rows
             .filter(|(_, (buffer, _))| buffer.start == Start::Empty)
             .map(|(index, (_, written))| (body.outputs()[written.start].value, index))
             .collect(),
-        wanted: last_rows(scan).map_or(Wanted::All, Wanted::Last),
+        returned: last_rows(scan).map_or(Returned::All, Returned::Last),
     };
     let values = saved_values(body, layout.carries.end, policy);
     let save = |value: ValueId| (value, stacked.save(value, || format!("residual_{}", value.index())));
@@ -121,7 +112,7 @@ fn augmented(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, Layout) {
     for (param, result) in layout.carries.clone().zip(results.carries.clone()) {
         let (before, after) = (body.inputs()[param].value, body.outputs()[result].value);
         carries.push(match (stacked.find(before), stacked.find(after)) {
-            (None, Some(buffer)) if stacked.buffers[buffer].wanted == Wanted::All => Trace::After(buffer),
+            (None, Some(buffer)) if stacked.buffers[buffer].returned == Returned::All => Trace::After(buffer),
             _ => Trace::Before(stacked.before(param)),
         });
     }
@@ -135,9 +126,8 @@ fn augmented(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, Layout) {
     }
     let Stacked { buffers, mut outputs, .. } = stacked;
     outputs.extend(results.carries.chain(results.until).map(output));
-    let last = buffers.len();
-    let body = Arc::new(body.with_outputs(outputs));
-    (Scan { body, buffers, ..scan.clone() }, Layout { carries, overwritten, values, last })
+    let record = LoopRecord { buffers: (0..scan.buffers.len()).collect(), carries, overwritten, values };
+    (Scan { body: Arc::new(body.with_outputs(outputs)), buffers, ..scan.clone() }, record)
 }
 
 /// How many rows the backward loop of a loop that is truncated reads, if the loop surely has as many.
@@ -198,24 +188,27 @@ fn is_costly(body: &Graph, node: &Node) -> bool {
     }
 }
 
-/// Adds the loop of the forward pass.
-pub(super) fn forward(
-    scan: &Scan,
-    operands: &[Value],
-    wants: &[bool],
-    policy: &CheckpointPolicy,
-) -> Result<Forward, Failed> {
-    let (op, layout) = augmented(scan, policy);
-    let all = emit(Op::from(op).with_forward_rules(wants)?, operands)?;
-    let rows = scan.buffers.iter().zip(&all);
-    let mut results: Vec<Value> = rows.map(|(buffer, rows)| wanted(scan, buffer, *rows)).collect();
-    results.extend_from_slice(&all[layout.last..]);
-    Ok(Forward { results, record: Record::Loop(layout.record(scan, &all)) })
+impl Scan {
+    /// Adds the loop for a forward pass by the operands in `wrt`: it saves the states that the reverse rule needs.
+    pub(in crate::ops) fn forward_pass(
+        &self,
+        operands: &[Value],
+        wrt: &[bool],
+        policy: &CheckpointPolicy,
+    ) -> Result<Forward, Failed> {
+        let (op, record) = augmented(self, &self.resolved_policy(policy));
+        let stacked = op.buffers.len();
+        let all = emit(Op::from(op).with_forward_rules(wrt)?, operands)?;
+        let rows = self.buffers.iter().zip(&all);
+        let mut results: Vec<Value> = rows.map(|(buffer, rows)| returned(self, buffer, *rows)).collect();
+        results.extend_from_slice(&all[stacked..]);
+        Ok(Forward { results, record: Record::Loop(record.of_results(&all)) })
+    }
 }
 
 /// The rows of a buffer that are wanted, of all.
-pub(super) fn wanted(scan: &Scan, buffer: &Buffer, all: Value) -> Value {
-    let Wanted::Last(count) = buffer.wanted else { return all };
+pub(super) fn returned(scan: &Scan, buffer: &Buffer, all: Value) -> Value {
+    let Returned::Last(count) = buffer.returned else { return all };
     let start = if scan.reverse { Dim::from(0) } else { all.dim(0) - count };
     slice_rows(all, start.clone(), start + count)
 }

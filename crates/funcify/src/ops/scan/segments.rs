@@ -9,9 +9,9 @@
 //! its operand, as those of a sequence do, and what a segment has finished of a buffer is stacked.
 
 use super::chunked::joined;
-use super::parts::{BufferPart, Hints, Parts, SequencePart, bind};
-use super::saves::{slice_rows, wanted};
-use super::{Buffer, Scan, Start, Wanted};
+use super::parts::{BufferPart, Parts, SequencePart, bind};
+use super::saves::{slice_rows, returned};
+use super::{Buffer, Scan, Start, Returned};
 use crate::error::Result;
 use crate::graph::{Failed, Graph, emit, fresh_symbol, trace_body};
 use crate::ops::pad::{Pad, pad_with_zeros};
@@ -22,25 +22,34 @@ use crate::value::{Value, concat, size};
 /// No segment has more steps, which keeps sizes from overflowing.
 const LONGEST: usize = i32::MAX as usize;
 
-/// The loop on operands of these types as a loop over segments of the first of these lengths, which keep what the others
-/// say. `None` if the loop is to be differentiated as it is.
-pub(super) fn segmented(scan: &Scan, operands: &[TensorType], levels: &[usize]) -> Result<Option<Graph>, Failed> {
-    // A segment as long as the loop is the loop.
-    let covers = |length: &&usize| Dim::from(**length).is_at_least(&scan.steps) == Some(true);
-    let levels = levels[levels.iter().take_while(covers).count()..].split_first();
-    let has_state = scan.carries > 0 || scan.buffers.iter().any(|buffer| buffer.start != Start::Empty);
-    let is_whole = scan.until.is_none() && scan.truncate.is_none();
-    let Some((length, inner)) = levels.filter(|_| has_state && is_whole && has_rows(scan, operands)) else {
-        return Ok(None);
-    };
-    let segments = Segments { scan, length: (*length).clamp(1, LONGEST), inner: CheckpointPolicy::of_levels(inner) };
-    let name = |(index, ty): (usize, &TensorType)| (format!("x{index}"), ty.clone());
-    let params: Vec<(String, TensorType)> = operands.iter().enumerate().map(name).collect();
-    let closed = trace_body("scan", scan.body.name(), &params, |operands| {
-        let results = segments.run(operands)?.into_iter().enumerate();
-        Ok(results.map(|(index, result)| (format!("y{index}"), result)).collect())
-    })?;
-    Ok(Some(closed.graph))
+impl Scan {
+    /// The loop on operands of these types as a loop over segments, if only the states between segments are kept. `None` if
+    /// the loop is to be differentiated as it is.
+    pub(in crate::ops) fn segmented(
+        &self,
+        operands: &[TensorType],
+        policy: &CheckpointPolicy,
+    ) -> Result<Option<Graph>, Failed> {
+        let policy = self.resolved_policy(policy);
+        // A segment as long as the loop is the loop.
+        let covers = |length: &&usize| Dim::from(**length).is_at_least(&self.steps) == Some(true);
+        let levels = policy.levels();
+        let levels = levels[levels.iter().take_while(covers).count()..].split_first();
+        let has_state = self.carries > 0 || self.buffers.iter().any(|buffer| buffer.start != Start::Empty);
+        let is_whole = self.until.is_none() && self.truncate.is_none();
+        let Some((length, inner)) = levels.filter(|_| has_state && is_whole && has_rows(self, operands)) else {
+            return Ok(None);
+        };
+        let (length, inner) = ((*length).clamp(1, LONGEST), CheckpointPolicy::of_levels(inner));
+        let segments = Segments { scan: self, length, inner };
+        let name = |(index, ty): (usize, &TensorType)| (format!("x{index}"), ty.clone());
+        let params: Vec<(String, TensorType)> = operands.iter().enumerate().map(name).collect();
+        let closed = trace_body("scan", self.body.name(), &params, |operands| {
+            let results = segments.run(operands)?.into_iter().enumerate();
+            Ok(results.map(|(index, result)| (format!("y{index}"), result)).collect())
+        })?;
+        Ok(Some(closed.graph))
+    }
 }
 
 /// Whether the types show that all rows are there that the steps can touch: none is cut out before they are checked.
@@ -52,16 +61,12 @@ fn has_rows(scan: &Scan, operands: &[TensorType]) -> bool {
     };
     let sequences = scan.sequences.iter().zip(places.sequences);
     let buffers = scan.buffers.iter().zip(places.buffers);
-    sequences.into_iter().all(|(sequence, operand)| has(operand, reach(&sequence.reads)))
+    sequences.into_iter().all(|(sequence, operand)| has(operand, sequence.reach()))
         && buffers.into_iter().all(|(buffer, operand)| match (buffer.start, operand) {
             (Start::Full, Some(operand)) => has(operand, buffer.reach()),
             (Start::Given(given), _) => given > 0,
             _ => true,
         })
-}
-
-fn reach(offsets: &[usize]) -> usize {
-    offsets.iter().copied().max().unwrap_or(0)
 }
 
 /// How many rows of a buffer a segment takes from the one before it.
@@ -121,7 +126,7 @@ impl Segments<'_> {
         let mut parts: Vec<Vec<Value>> = finished.into_iter().map(|rows| vec![rows]).collect();
         if rest.steps != zero {
             let sequences = (scan.sequences.iter().zip(places.sequences.clone()))
-                .map(|(sequence, operand)| self.cut(operands[operand], &rest, reach(&sequence.reads)));
+                .map(|(sequence, operand)| self.cut(operands[operand], &rest, sequence.reach()));
             let fresh = self.fresh(&rest, operands);
             let invariants = &operands[places.invariants];
             let (finished, last) = self.steps(&rest.steps, sequences.collect(), fresh, state, invariants)?;
@@ -149,7 +154,7 @@ impl Segments<'_> {
                 (Start::Given(_), false) => parts.splice(0..0, given).for_each(drop),
                 _ => parts.extend(given),
             }
-            results.push(wanted(scan, buffer, all(&parts)));
+            results.push(returned(scan, buffer, all(&parts)));
         }
         results.extend(state.carries);
         Ok(results)
@@ -208,7 +213,7 @@ impl Segments<'_> {
         };
         let taken: Vec<(usize, usize)> = (scan.sequences.iter().zip(places.sequences.clone()))
             .map(|(sequence, operand)| {
-                let reach = reach(&sequence.reads);
+                let reach = sequence.reach();
                 (add(self.cut(operands[operand], rows, reach), reach), reach)
             })
             .collect();
@@ -224,12 +229,8 @@ impl Segments<'_> {
         let shared = state.rows.iter().flatten().enumerate().map(|(index, rows)| (format!("shared_{index}"), *rows));
         let names = scan.params().carries.map(|param| scan.body.input_name(param).to_string());
         let parts = Parts {
-            of: scan,
-            hints: Hints { policy: Some(CheckpointPolicy::Recompute), truncate: None },
-            steps: count.clone(),
+            like: Scan { steps: count.clone(), policy: Some(CheckpointPolicy::Recompute), ..scan.clone() },
             count: None,
-            until: None,
-            reverse: scan.reverse,
             sequences,
             buffers: (0..scan.buffers.len()).map(stacks).collect(),
             carries: shared.chain(names.zip(state.carries.iter().copied())).collect(),
@@ -286,7 +287,7 @@ impl Segments<'_> {
         let op = Scan {
             steps: steps.clone(),
             steps_operand: false,
-            buffers: scan.buffers.iter().map(|buffer| Buffer { wanted: Wanted::All, ..buffer.clone() }).collect(),
+            buffers: scan.buffers.iter().map(|buffer| Buffer { returned: Returned::All, ..buffer.clone() }).collect(),
             policy: Some(self.inner.clone()),
             ..scan.clone()
         };

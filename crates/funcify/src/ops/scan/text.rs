@@ -1,8 +1,9 @@
 //! The loop in the text form.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
-use super::{Buffer, Scan, Start, Wanted};
+use super::{Buffer, Scan, Start, Returned};
 use crate::graph::print::{Equation, Names, Printer};
 use crate::ops::Printable;
 
@@ -12,15 +13,15 @@ impl Printable for Scan {
         let (body, mut inner) = (&self.body, Names::default());
         let mut header = self.header(equation);
         let mut heads = Vec::new();
+        let mut binders = |rows: &Range<usize>| -> Vec<String> {
+            rows.clone().map(|param| printer.input(body, &mut inner, param)).collect()
+        };
         for (index, sequence) in self.sequences.iter().enumerate() {
             let source = equation.operand(operands.sequences.start + index);
-            let binders: Vec<String> =
-                params.sequences[index].clone().map(|param| printer.input(body, &mut inner, param)).collect();
-            heads.push(format!("seq {}", reads(&binders, &source, &sequence.reads, 0)));
+            heads.push(format!("seq {}", reads(&binders(&params.sequences[index]), &source, &sequence.reads, 0)));
         }
         for (index, buffer) in self.buffers.iter().enumerate() {
-            let binders: Vec<String> =
-                params.buffers[index].clone().map(|param| printer.input(body, &mut inner, param)).collect();
+            let binders = binders(&params.buffers[index]);
             let from =
                 operands.buffers[index].map_or(String::new(), |index| format!(" from {}", equation.operand(index)));
             let taps = reads(&binders, &equation.result(index), &buffer.reads, shown_shift(self.reverse, buffer));
@@ -60,9 +61,9 @@ impl Printable for Scan {
 impl Scan {
     /// `%xs: f32[T] last 1 = scan for t in 0..T down`
     fn header(&self, equation: &Equation<'_>) -> String {
-        let last = |index: usize| match self.buffers.get(index).map(|buffer| buffer.wanted) {
-            Some(Wanted::Last(count)) => format!(" last {count}"),
-            Some(Wanted::All) | None => String::new(),
+        let last = |index: usize| match self.buffers.get(index).map(|buffer| buffer.returned) {
+            Some(Returned::Last(count)) => format!(" last {count}"),
+            Some(Returned::All) | None => String::new(),
         };
         let binders = equation.binders.iter().enumerate();
         let binders: Vec<String> = binders.map(|(index, binder)| binder.clone() + &last(index)).collect();

@@ -10,8 +10,8 @@ use crate::value::Value;
 /// body(carry, x)`. That step counts: its carry and its `y` are kept. If no step stops, all rows of `xs` are used.
 ///
 /// The ys have one row for each step that ran. How many that are is a dimension of its own, `ys.dim(0)`, which is known
-/// when the loop has run; [`size`](crate::size) gives it as a number. Programs of every backend read `stop` on the host
-/// after each step.
+/// when the loop has run; [`size`](crate::size) gives it as a number. Where loops are compiled the loop ends by itself;
+/// other programs read `stop` on the host after each step.
 ///
 /// ```
 /// use funcify::{Graph, HostTensor, evaluate, scan_until};

@@ -8,14 +8,11 @@ mod gradient;
 use super::dynamic_slice::along;
 use super::gather::check_along;
 use super::reduce::ReduceKind;
-use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear, jvp_with};
 use crate::error::{Place, Result};
-use crate::host::HostTensor;
-use crate::types::{Dim, TensorType};
-
-use crate::host::{Storage, for_each_index};
-use crate::types::DType;
+use crate::host::{HostTensor, Storage, for_each_index};
+use crate::types::{DType, Dim, TensorType};
 use crate::value::{Value, full, iota, select};
 use crate::vmap::Batched;
 use gradient::Combining;
@@ -93,12 +90,8 @@ impl OpRules for Scatter {
         check_along(at, self.axis, &x, &indices)?;
         let expected = x.with_shape(&indices.shape);
         if updates != expected {
-            return Err(at.mismatch(
-                "the updates",
-                expected,
-                updates,
-                "give one update an index, of the operand's dtype",
-            ));
+            let fix = "give one update an index, of the operand's dtype";
+            return Err(at.mismatch("the updates", expected, updates, fix));
         }
         if self.mode != ScatterMode::Set && x.dtype == DType::Bool {
             let expected = format!("a number type, for mode `{}`", self.mode.name());
@@ -125,8 +118,7 @@ impl OpRules for Scatter {
             };
             elements[flat] = Storage::from_scalars(x.dtype(), [changed]).get(0);
         });
-        let storage = Storage::from_scalars(x.dtype(), elements);
-        Ok(HostTensor::new(x.shape(), storage).into_iter().collect())
+        tensor(x.dtype(), x.shape(), elements)
     }
 
     fn attributes(&self) -> Attributes {

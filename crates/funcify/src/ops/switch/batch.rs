@@ -4,11 +4,9 @@
 //! lanes, all branches run on all lanes and the results are selected lane by lane, as in JAX. Their gradients are too: no
 //! derivative comes back from the lanes that have not chosen a branch, where it may be undefined.
 
-use std::sync::Arc;
-
 use super::Switch;
 use crate::error::Result;
-use crate::graph::{Failed, emit, trace_body};
+use crate::graph::{Failed, emit};
 use crate::ops::reach::{Connected, Guess, Kind, Reach};
 use crate::types::{DType, Dim};
 use crate::value::Value;
@@ -26,25 +24,17 @@ fn choose(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batch
     let has_lanes: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
     let mut bodies: Vec<Reach> = switch.branches.iter().map(|branch| Reach::of(branch)).collect();
     let reached = switch.reached(Kind::Lanes, &has_lanes, &mut bodies);
-    let (mapped, (branches, values)) = Guess::certain(reached).confirmed(|mapped, found| {
-        let mut branches = Vec::with_capacity(switch.branches.len());
-        let mut values = vec![operands[0].value];
-        for (branch, places) in switch.branches.iter().zip(switch.operands()) {
-            let closed = trace_body("switch", branch.name(), &[], |_| {
-                let results = inline(branch, size, &operands[places])?;
-                let results = results.into_iter().zip(branch.outputs()).enumerate().map(|(index, (result, output))| {
-                    let result = result.materialized_if(mapped[index], size);
-                    found[index] |= result.mapped;
-                    (output.name.clone(), result.value)
-                });
-                Ok(results.collect())
-            })?;
-            branches.push(Arc::new(closed.graph));
-            values.extend(closed.captures);
-        }
-        Ok((branches, values))
+    let (mapped, (op, values)) = Guess::certain(reached).confirmed(|mapped, found| {
+        switch.retraced(operands[0].value, |_, branch, places| {
+            let results = inline(branch, size, &operands[places])?.into_iter().enumerate();
+            Ok(branch.named_outputs(results.map(|(index, result)| {
+                let result = result.materialized_if(mapped[index], size);
+                found[index] |= result.mapped;
+                result.value
+            })))
+        })
     })?;
-    let results = emit(Switch { branches }, &values)?;
+    let results = emit(op, &values)?;
     Ok(results.into_iter().zip(mapped).map(|(value, mapped)| Batched { value, mapped }).collect())
 }
 

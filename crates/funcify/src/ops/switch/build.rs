@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::Switch;
 use crate::error::{Place, Result, Site};
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{BodyTrace, Failed, emit_at, fail};
+use crate::graph::{BodyTrace, Failed, emit_at};
+use crate::ops::fail_mismatch;
+use crate::ops::leaves::{check_type, have_names};
 use crate::tree::{self, Tree};
 use crate::types::{DType, TensorType};
 use crate::value::Value;
@@ -33,10 +35,8 @@ pub fn cond<T: Tree>(predicate: Value, then: impl FnOnce() -> T, otherwise: impl
     let at = Place::new("cond", Site::caller());
     let ty = predicate.ty();
     if !predicate.is_failed() && (ty.dtype != DType::Bool || ty.rank() != 0) {
-        fail(&at.op, at.site, &[predicate], |at| {
-            let fix = "compare, and reduce with `any(..)` or `all(..)`; to choose by element, use `select`";
-            at.mismatch("the predicate", "bool[]", &ty, fix)
-        });
+        let fix = "compare, and reduce with `any(..)` or `all(..)`; to choose by element, use `select`";
+        fail_mismatch(&at, &[predicate], "the predicate", "bool[]", &ty, fix);
     }
     let mut traced = Traced::new(at);
     let structure = traced.branch("the first branch", then);
@@ -68,9 +68,8 @@ pub fn switch<T: Tree, const N: usize>(index: Value, branches: [&dyn Fn() -> T; 
     let at = Place::new("switch", Site::caller());
     let ty = index.ty();
     if !index.is_failed() && (!ty.dtype.is_int() || ty.rank() != 0) {
-        fail(&at.op, at.site, &[index], |at| {
-            at.mismatch("the index", "an integer scalar", &ty, "cast it, or use `cond` for a boolean")
-        });
+        let fix = "cast it, or use `cond` for a boolean";
+        fail_mismatch(&at, &[index], "the index", "an integer scalar", &ty, fix);
     }
     let mut traced = Traced::new(at);
     let structure = traced.branch("branch 0", branches[0]);
@@ -107,33 +106,16 @@ impl Traced {
         if leaves.iter().any(|(_, value)| value.is_failed()) {
             return;
         }
-        let typed: Vec<(String, TensorType)> = leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
         let Some(first) = &self.results else {
-            self.results = Some(typed);
+            self.results = Some(leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect());
             return;
         };
-        let values: Vec<Value> = leaves.iter().map(|(_, value)| *value).collect();
-        let names = |leaves: &[(String, TensorType)]| {
-            let names: Vec<String> = leaves.iter().map(|(name, _)| format!("`{name}`")).collect();
-            if names.is_empty() { "no leaves".to_string() } else { names.join(", ") }
-        };
-        if !first.iter().map(|(name, _)| name).eq(typed.iter().map(|(name, _)| name)) {
-            fail(&self.at.op, self.at.site, &values, |at| {
-                let fix = "return values of one structure from all branches";
-                at.mismatch(format!("the structure of what {branch} gives"), names(first), names(&typed), fix)
-            });
-            return;
-        }
-        for ((name, expected), ((_, found), value)) in first.iter().zip(typed.iter().zip(values)) {
-            if expected != found {
-                fail(&self.at.op, self.at.site, &[value], |at| {
-                    let fix = match (expected.dtype == found.dtype, expected.shape == found.shape) {
-                        (false, true) => format!("cast one of them: `.cast(DType::{:?})`", expected.dtype),
-                        (true, false) => "reshape or broadcast one of them: branches are not broadcast".to_string(),
-                        _ => "give values of one type from all branches".to_string(),
-                    };
-                    at.mismatch(format!("result `{name}` of {branch}"), expected, found, fix)
-                });
+        let (at, fix) = (&self.at, "return values of one structure from all branches");
+        if have_names(at, &format!("the structure of what {branch} gives"), first, leaves, fix) {
+            let broadcast = "reshape or broadcast one of them: branches are not broadcast";
+            let fixes = ["one of them", broadcast, "give values of one type from all branches"];
+            for ((name, expected), (_, value)) in first.iter().zip(leaves) {
+                check_type(at, &format!("result `{name}` of {branch}"), expected, *value, fixes);
             }
         }
     }

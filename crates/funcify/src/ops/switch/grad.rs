@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use super::Switch;
-use crate::derivative::{Choices, Cotangents, Dual, Forward, Record, Tape, VjpContext, push_forward};
+use crate::derivative::{Choices, Cotangents, Dual, Forward, Record, Tape, VjpContext, placed, push_forward};
 use crate::error::Result;
-use crate::graph::{Failed, Graph, ValueId, emit, trace_body};
-use crate::ops::Bodied;
+use crate::graph::{Failed, Graph, ValueId, emit};
+use crate::ops::Op;
 use crate::ops::reach::{Connected, Guess, Kind, Reach};
 use crate::ops::scan::{CheckpointPolicy, saved_values};
 use crate::value::{Value, full};
@@ -20,49 +20,31 @@ pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Result<Vec<Dual>, Faile
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
     let mut bodies: Vec<Reach> = switch.branches.iter().map(|branch| Reach::of(branch)).collect();
     let guess = switch.reached(Kind::Tangents, &has_tangent, &mut bodies);
-    let (active, (branches, values)) = Guess::new(vec![false; guess.len()], guess).confirmed(|active, found| {
-        let mut branches = Vec::with_capacity(switch.branches.len());
-        let mut values = vec![operands[0].primal];
-        for (branch, places) in switch.branches.iter().zip(switch.operands()) {
-            let closed = trace_body("switch", branch.name(), &[], |_| {
-                let results = push_forward(branch, &operands[places])?;
-                let mut outputs = Vec::new();
-                for (index, (result, output)) in results.iter().zip(branch.outputs()).enumerate() {
-                    found[index] |= result.tangent.is_some();
-                    outputs.push((output.name.clone(), result.primal));
-                    if active[index] {
-                        outputs.push((format!("tan_{}", output.name), result.tangent_or_zeros()));
-                    }
-                }
-                Ok(outputs)
-            })?;
-            branches.push(Arc::new(closed.graph));
-            values.extend(closed.captures);
-        }
-        Ok((branches, values))
+    let (active, (op, values)) = Guess::new(vec![false; guess.len()], guess).confirmed(|active, found| {
+        switch.retraced(operands[0].primal, |_, branch, places| {
+            Ok(Dual::named(&push_forward(branch, &operands[places])?, branch, active, found))
+        })
     })?;
-    Ok(Dual::paired(emit(Switch { branches }, &values)?, &active))
+    Ok(Dual::paired(emit(op, &values)?, &active))
 }
 
-/// The choice of a forward pass, and what it saves.
-pub(super) fn forward(
-    switch: &Switch,
-    operands: &[Value],
-    wanted: &[bool],
-    choices: &Choices,
-) -> Result<Forward, Failed> {
-    let kept = kept(switch, choices);
-    if kept.iter().all(Vec::is_empty) {
-        return Ok(Forward::of(switch.emit_forward(operands, wanted)?));
-    }
-    let mut branches = Vec::with_capacity(switch.branches.len());
-    let mut values = vec![operands[0]];
-    for (number, (branch, places)) in switch.branches.iter().zip(switch.operands()).enumerate() {
-        let closed = trace_body("switch", branch.name(), &[], |_| {
-            let tape = Tape::record(branch, &operands[places.clone()], &wanted[places], choices)?;
+impl Switch {
+    /// Adds the choice for a forward pass by the operands in `wrt`: it saves what the policy says.
+    pub(in crate::ops) fn forward_pass(
+        &self,
+        operands: &[Value],
+        wrt: &[bool],
+        choices: &Choices,
+    ) -> Result<Forward, Failed> {
+        let saved = saved(self, choices);
+        if saved.iter().all(Vec::is_empty) {
+            return Ok(Forward::of(Op::from(self.clone()).emit_forward(operands, wrt)?));
+        }
+        let (op, values) = self.retraced(operands[0], |number, branch, places| {
+            let tape = Tape::record(branch, &operands[places.clone()], &wrt[places], choices)?;
             let mut outputs = branch.named_outputs(tape.outputs()?);
-            for (of, (kept, branch)) in kept.iter().zip(&switch.branches).enumerate() {
-                for id in kept {
+            for (of, (saved, branch)) in saved.iter().zip(&self.branches).enumerate() {
+                for id in saved {
                     let ty = branch.ty(*id);
                     let zeros = || full(ty.shape.clone(), ty.dtype, 0.0);
                     let value = if of == number { tape.value(*id)? } else { zeros() };
@@ -71,17 +53,15 @@ pub(super) fn forward(
             }
             Ok(outputs)
         })?;
-        branches.push(Arc::new(closed.graph));
-        values.extend(closed.captures);
+        let mut results = emit(op, &values)?;
+        let mut values = results.split_off(self.branches[0].outputs().len()).into_iter();
+        let residuals = saved.into_iter().map(|ids| ids.into_iter().zip(values.by_ref()).collect());
+        Ok(Forward { record: Record::Choice(residuals.collect()), results })
     }
-    let mut results = emit(Switch { branches }, &values)?;
-    let mut values = results.split_off(switch.branches[0].outputs().len()).into_iter();
-    let known = kept.into_iter().map(|ids| ids.into_iter().zip(values.by_ref()).collect());
-    Ok(Forward { record: Record::Choice(known.collect()), results })
 }
 
 /// The values that are saved of each branch. Choices run from the host, where it costs more to compute anything again.
-fn kept(switch: &Switch, choices: &Choices) -> Vec<Vec<ValueId>> {
+fn saved(switch: &Switch, choices: &Choices) -> Vec<Vec<ValueId>> {
     let policy = match &choices.policy {
         CheckpointPolicy::SaveCostly => &CheckpointPolicy::SaveAll,
         policy => policy,
@@ -100,38 +80,29 @@ pub(super) fn vjp(
     cotangents: &[Option<Value>],
 ) -> Result<Cotangents, Failed> {
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let guess = switch.pulled(context.wanted, &given, &mut Vec::new());
-    // A choice whose results are known is not run again, and has kept nothing.
-    let known = if let Record::Choice(known) = context.record { known.as_slice() } else { &[] };
+    let guess = switch.pulled(context.wrt, &given, &mut Vec::new());
+    // A choice whose results are known is not run again, and has saved nothing.
+    let residuals = if let Record::Choice(residuals) = context.record { residuals.as_slice() } else { &[] };
     let guess = Guess::new(vec![false; guess.len()], guess);
-    let (connected, (branches, values)) = guess.confirmed(|connected, found| {
-        let mut branches = Vec::with_capacity(switch.branches.len());
-        let mut values = vec![context.operands[0]];
-        for (number, (branch, places)) in switch.branches.iter().zip(switch.operands()).enumerate() {
-            let known = known.get(number).map_or(&[][..], Vec::as_slice);
-            let closed = trace_body("switch", branch.name(), &[], |_| {
-                let (inputs, wanted) = (&context.operands[places.clone()], &context.wanted[places.clone()]);
-                let tape = Tape::record_with(branch, inputs, wanted, context.choices, known)?;
-                let pulled = tape.pull(cotangents)?;
-                let mut outputs = Vec::new();
-                for (operand, value) in context.operands.iter().enumerate() {
-                    let cotangent = places.contains(&operand).then(|| pulled[operand - places.start]).flatten();
-                    found[operand] |= cotangent.is_some();
-                    if connected[operand] {
-                        let cotangent = cotangent.unwrap_or_else(|| full(value.shape(), value.dtype(), 0.0));
-                        outputs.push((format!("ct_{}", operand - 1), cotangent));
-                    }
+    let (connected, (op, values)) = guess.confirmed(|connected, found| {
+        switch.retraced(context.operands[0], |number, branch, places| {
+            let residuals = residuals.get(number).map_or(&[][..], Vec::as_slice);
+            let (inputs, wrt) = (&context.operands[places.clone()], &context.wrt[places.clone()]);
+            let pulled = Tape::record_with(branch, inputs, wrt, context.choices, residuals)?.pull(cotangents)?;
+            let mut outputs = Vec::new();
+            for (operand, value) in context.operands.iter().enumerate() {
+                let cotangent = places.contains(&operand).then(|| pulled[operand - places.start]).flatten();
+                found[operand] |= cotangent.is_some();
+                if connected[operand] {
+                    let cotangent = cotangent.unwrap_or_else(|| full(value.shape(), value.dtype(), 0.0));
+                    outputs.push((format!("ct_{}", operand - 1), cotangent));
                 }
-                Ok(outputs)
-            })?;
-            branches.push(Arc::new(closed.graph));
-            values.extend(closed.captures);
-        }
-        Ok((branches, values))
+            }
+            Ok(outputs)
+        })
     })?;
     if !connected.contains(&true) {
         return Ok(context.none());
     }
-    let mut results = emit(Switch { branches }, &values)?.into_iter();
-    Ok(connected.iter().map(|connected| if *connected { results.next() } else { None }).collect())
+    Ok(placed(&connected, emit(op, &values)?))
 }

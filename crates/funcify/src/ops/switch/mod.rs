@@ -21,10 +21,10 @@ use std::sync::Arc;
 
 pub use build::{cond, switch};
 
-use super::{Attributes, EvalContext, Failed, OpRules};
-use crate::derivative::{Choices, Cotangents, Dual, Forward, VjpContext};
+use super::{Attributes, EvalContext, Failed, OpRules, check_types, input_types, output_types};
+use crate::derivative::{Cotangents, Dual, VjpContext};
 use crate::error::{Place, Result};
-use crate::graph::Graph;
+use crate::graph::{Graph, trace_body};
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
 use crate::types::{DType, Dim, TensorType};
@@ -50,14 +50,20 @@ impl Switch {
         self.branches.iter().map(take).collect()
     }
 
-    /// Adds the choice for a forward pass by the operands that are wanted: it saves what the policy says.
-    pub(crate) fn forward_pass(
+    /// The choice between other branches, with its operands: `f` traces each, given number, graph and operands of the one in
+    /// whose place it is.
+    fn retraced(
         &self,
-        operands: &[Value],
-        wanted: &[bool],
-        choices: &Choices,
-    ) -> Result<Forward, Failed> {
-        grad::forward(self, operands, wanted, choices)
+        index: Value,
+        mut f: impl FnMut(usize, &Graph, Range<usize>) -> Result<Vec<(String, Value)>, Failed>,
+    ) -> Result<(Switch, Vec<Value>), Failed> {
+        let (mut branches, mut operands) = (Vec::with_capacity(self.branches.len()), vec![index]);
+        for (number, (branch, places)) in self.branches.iter().zip(self.operands()).enumerate() {
+            let closed = trace_body("switch", branch.name(), &[], |_| f(number, branch, places))?;
+            branches.push(Arc::new(closed.graph));
+            operands.extend(closed.captures);
+        }
+        Ok((Switch { branches }, operands))
     }
 
     /// The branch that an index chooses (switch-c1).
@@ -82,29 +88,20 @@ impl OpRules for Switch {
             return Err(at.mismatch("the operand list", expected, found, "pass the index and what the branches take"));
         }
         self.check_index(at, &inputs[0])?;
-        let results: Vec<TensorType> = (0..first.outputs().len()).map(|i| first.output_type(i).clone()).collect();
+        let results: Vec<TensorType> = output_types(first).cloned().collect();
         for (number, (branch, places)) in self.branches.iter().zip(places).enumerate() {
-            for (index, ty) in inputs[places].iter().enumerate() {
-                if ty != branch.input_type(index) {
-                    let component = format!("parameter {index} of branch {number}");
-                    let fix = "give the parameter the type of the operand";
-                    return Err(at.mismatch(component, ty, branch.input_type(index), fix));
-                }
-            }
+            let component = |index| format!("parameter {index} of branch {number}");
+            let fix = "give the parameter the type of the operand";
+            check_types(at, &inputs[places], input_types(branch), component, fix)?;
             if branch.outputs().len() != results.len() {
                 let (expected, found) = (results.len(), branch.outputs().len());
                 let component = format!("the list of results of branch {number}");
                 let fix = "let all branches give as many results";
                 return Err(at.mismatch(component, format!("{expected} values"), format!("{found} values"), fix));
             }
-            for (index, expected) in results.iter().enumerate() {
-                let found = branch.output_type(index);
-                if found != expected {
-                    let component = format!("result {index} of branch {number}");
-                    let fix = "make the types equal, by a cast, a reshape or a broadcast";
-                    return Err(at.mismatch(component, expected, found, fix));
-                }
-            }
+            let component = |index| format!("result {index} of branch {number}");
+            let fix = "make the types equal, by a cast, a reshape or a broadcast";
+            check_types(at, &results, output_types(branch), component, fix)?;
         }
         Ok(results)
     }

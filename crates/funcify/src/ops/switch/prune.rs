@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Switch;
 use crate::graph::{Keep, Need, PrunedOp};
-use crate::ops::Prunable;
+use crate::ops::{Prunable, flagged};
 
 impl Prunable for Switch {
     fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
@@ -20,7 +20,6 @@ impl Prunable for Switch {
             operands.extend(places.zip(&inputs).filter(|(_, used)| **used).map(|(operand, _)| operand));
             branches.push(Arc::new(branch.kept(&Keep { inputs, outputs: results.to_vec() }, need)?));
         }
-        let results = (0..results.len()).filter(|result| results[*result]).collect();
-        Some(PrunedOp { op: Switch { branches }.into(), operands, results })
+        Some(PrunedOp { op: Switch { branches }.into(), operands, results: flagged(results) })
     }
 }

@@ -2,8 +2,7 @@
 
 use super::Switch;
 use crate::graph::print::{Equation, Printer};
-use crate::ops::Bodied;
-use crate::ops::Printable;
+use crate::ops::{Bodied, Printable};
 
 impl Printable for Switch {
     fn print(&self, printer: &mut Printer, equation: &Equation<'_>) {

@@ -5,16 +5,15 @@
 //! in JAX. Whether it holds is one more carry, a boolean a lane. A lane's steps are the first ones of the loop, so a
 //! bound is the same (while-c3).
 
-use std::sync::Arc;
-
-use super::While;
-use crate::error::Result;
+use super::{While, emit_loop};
+use crate::error::{Result, Site};
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Failed, Graph, emit, trace_body};
+use crate::graph::{Failed, Graph};
 use crate::ops::reach::{Guess, Kind, Reach};
+use crate::ops::trace_lanes;
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
-use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes};
+use crate::vmap::{Batched, guarded, inline, select_lanes};
 
 pub(super) fn batch(op: &While, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
@@ -102,15 +101,7 @@ impl Lanes<'_> {
         extra: &[(String, TensorType)],
         f: impl FnOnce(&[Batched]) -> Result<Vec<(String, Value)>, Failed>,
     ) -> Result<ClosedBody, Failed> {
-        let carries = self.carries.iter().enumerate().map(|(index, mapped)| {
-            (body.input_name(index).to_string(), lanes_type(body.input_type(index), *mapped, self.size))
-        });
-        let params: Vec<(String, TensorType)> = carries.chain(extra.iter().cloned()).collect();
-        let mapped: Vec<bool> = self.carries.iter().copied().chain(extra.iter().map(|_| true)).collect();
-        trace_body("while", body.name(), &params, |values| {
-            let inputs = values.iter().zip(mapped).map(|(value, mapped)| Batched { value: *value, mapped });
-            f(&inputs.collect::<Vec<_>>())
-        })
+        trace_lanes("while", body, &self.carries, extra, self.size, f)
     }
 
     fn with_captured(&self, carries: &[Batched], captured: std::ops::Range<usize>) -> Vec<Batched> {
@@ -120,11 +111,8 @@ impl Lanes<'_> {
     fn emit(&self, condition: ClosedBody, body: ClosedBody, extra: &[Value]) -> Result<Vec<Batched>, Failed> {
         let initial = self.operands.iter().zip(&self.carries);
         let initial = initial.map(|(operand, mapped)| operand.materialized_if(*mapped, self.size).value);
-        let operands: Vec<Value> =
-            initial.chain(extra.iter().copied()).chain(condition.captures).chain(body.captures).collect();
-        let bound = self.op.bound.clone();
-        let op = While { condition: Arc::new(condition.graph), body: Arc::new(body.graph), bound };
-        let results = emit(op, &operands)?.into_iter().zip(&self.carries);
-        Ok(results.map(|(value, mapped)| Batched { value, mapped: *mapped }).collect())
+        let initial = initial.chain(extra.iter().copied());
+        let results = emit_loop(self.op.bound.clone(), initial, condition, body, Site::Unknown)?;
+        Ok(results.into_iter().zip(&self.carries).map(|(value, mapped)| Batched { value, mapped: *mapped }).collect())
     }
 }

@@ -1,11 +1,9 @@
 //! The entry point: `while_loop(init, |carry| condition, |carry| carry)`.
 
-use std::sync::Arc;
-
-use super::While;
-use crate::error::{Place, Result, Site};
-use crate::graph::tracer::ClosedBody;
-use crate::graph::{BodyTrace, Failed, emit_at, fail};
+use super::emit_loop;
+use crate::error::{Place, Site};
+use crate::graph::BodyTrace;
+use crate::ops::fail_mismatch;
 use crate::ops::scan::check_carry;
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim, TensorType};
@@ -64,7 +62,8 @@ fn trace<C: Tree>(
     let next = tree::leaves(&step(tree::rebuild(&init, &carries)), "carry");
     check_carry(at, &init_leaves, &next);
     let body = trace.close(&next);
-    let last = condition.and_then(|condition| closed(at, bound, &init_leaves, condition, body?));
+    let initial = init_leaves.into_iter().map(|(_, value)| value);
+    let last = condition.and_then(|condition| emit_loop(bound, initial, condition, body?, at.site));
     tree::rebuild_or_failed(&init, last)
 }
 
@@ -74,27 +73,11 @@ fn opened(at: &Place, init: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
     BodyTrace::open(at, "", &params)
 }
 
-/// Adds the loop; gives the last carries.
-fn closed(
-    at: &Place,
-    bound: Option<Dim>,
-    init: &[(String, Value)],
-    condition: ClosedBody,
-    body: ClosedBody,
-) -> Result<Vec<Value>, Failed> {
-    let initial = init.iter().map(|(_, value)| *value);
-    let operands: Vec<Value> = initial.chain(condition.captures).chain(body.captures).collect();
-    let op = While { condition: Arc::new(condition.graph), body: Arc::new(body.graph), bound };
-    emit_at(op, &operands, at.site)
-}
-
 /// while-c1
 fn check_condition(at: &Place, holds: Value) {
     let ty = holds.ty();
     if !holds.is_failed() && (ty.dtype != DType::Bool || ty.rank() != 0) {
-        fail(&at.op, at.site, &[holds], |at| {
-            let fix = "compare, and reduce with `any(..)` or `all(..)`";
-            at.mismatch("what the condition gives", "bool[]", &ty, fix)
-        });
+        let fix = "compare, and reduce with `any(..)` or `all(..)`";
+        fail_mismatch(at, &[holds], "what the condition gives", "bool[]", &ty, fix);
     }
 }

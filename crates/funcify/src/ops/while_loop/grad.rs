@@ -6,16 +6,16 @@
 //! Reverse: the loop of the forward pass counts its steps, bounded or not. For the backward pass the same steps run again
 //! as a loop of that many steps, which saves the carries, and whose reverse rule gives the cotangents.
 
-use std::sync::Arc;
-
-use super::While;
-use crate::derivative::{Cotangents, Dual, Forward, Record, Tape, VjpContext, no_record, primals, push_forward};
-use crate::error::Result;
+use super::{While, emit_loop};
+use crate::derivative::{
+    Cotangents, Dual, Forward, Record, Tape, VjpContext, forward_body, no_record, placed, primals, push_forward,
+};
+use crate::error::{Result, Site};
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Failed, Graph, emit, fresh_symbol, inline, trace_body};
+use crate::graph::{Failed, Graph, fresh_symbol, inline, trace_body};
 use crate::host::HostTensor;
-use crate::ops::Scan;
 use crate::ops::reach::{Guess, Kind, Reach};
+use crate::ops::{Scan, flagged};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::{Value, constant};
 
@@ -26,16 +26,12 @@ pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let (guess, _) = op.carries_reached(Kind::Tangents, &has_tangent, &mut bodies);
     let guess = Guess::new(has_tangent[..carries.len()].to_vec(), guess);
     let (active, (body, twins, extra)) = guess.confirmed(|active, found| {
-        let twins: Vec<usize> = (0..active.len()).filter(|index| active[*index]).collect();
+        let twins = flagged(active);
         let twin = |index: &usize| (format!("tan_{}", op.body.input_name(*index)), op.body.input_type(*index).clone());
         let extra: Vec<(String, TensorType)> = twins.iter().map(twin).collect();
-        let duals = |values: &[Value]| -> Vec<Dual> {
-            let mut tangents = values[carries.len()..].iter().copied();
-            let mut tangent = |active: &bool| if *active { tangents.next() } else { None };
-            values.iter().zip(active).map(|(value, active)| Dual { primal: *value, tangent: tangent(active) }).collect()
-        };
         let body = trace(op, &op.body, &extra, |values| {
-            let inputs = [duals(values).as_slice(), &operands[op.operands().body]].concat();
+            let (values, tangents) = values.split_at(carries.len());
+            let inputs = [duals(values, active, tangents).as_slice(), &operands[op.operands().body]].concat();
             let next = push_forward(&op.body, &inputs)?;
             let mut outputs = op.body.named_outputs(primals(&next));
             for (index, next) in next.iter().enumerate() {
@@ -51,45 +47,47 @@ pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let values = primals(operands);
     let initial = twins.iter().map(|index| carries[*index].tangent_or_zeros());
     let condition = condition(op, &values, &extra)?;
-    let mut results = finish(op, &values, initial.collect(), condition, body)?.into_iter();
-    let primals: Vec<Value> = results.by_ref().take(carries.len()).collect();
-    let pair = |(primal, active)| Dual { primal, tangent: if active { results.next() } else { None } };
-    Ok(primals.into_iter().zip(active).map(pair).collect())
+    let initial = values[..carries.len()].iter().copied().chain(initial);
+    let results = emit_loop(op.bound.clone(), initial, condition, body, Site::Unknown)?;
+    let (last, tangents) = results.split_at(carries.len());
+    Ok(duals(last, &active, tangents))
 }
 
-/// Adds the loop for a forward pass: it counts its steps.
-pub(super) fn forward(op: &While, operands: &[Value]) -> Result<Forward, Failed> {
-    let extra = [("steps".to_string(), TensorType::scalar(DType::I64))];
-    let carries = op.operands().carries;
-    let body = trace(op, &op.body, &extra, |values| {
-        let inputs = [&values[carries.clone()], &operands[op.operands().body]].concat();
-        let mut outputs = op.body.named_outputs(inline(&op.body, &inputs)?);
-        outputs.push(("steps".to_string(), values[carries.end] + 1));
-        Ok(outputs)
-    })?;
-    let condition = condition(op, operands, &extra)?;
-    let mut results = finish(op, operands, vec![constant(HostTensor::scalar(0i64))], condition, body)?;
-    let steps = results.swap_remove(carries.end);
-    Ok(Forward { results, record: Record::Steps(steps) })
+/// Values with their tangents, which those have that are active.
+fn duals(values: &[Value], active: &[bool], tangents: &[Value]) -> Vec<Dual> {
+    let tangents = placed(active, tangents.iter().copied());
+    values.iter().zip(tangents).map(|(primal, tangent)| Dual { primal: *primal, tangent }).collect()
 }
 
 pub(super) fn vjp(op: &While, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-    let places = op.operands();
     let again = Scan { steps: Dim::symbol(&fresh_symbol()), ..op.as_loop() };
     let Record::Steps(steps) = context.record else { return Err(no_record("while")) };
-    let of = |values: &[Value]| [&[*steps], &values[places.carries.clone()], &values[places.body.clone()]].concat();
-    let operands = of(context.operands);
-    let wanted = [&[false], &context.wanted[places.carries.clone()], &context.wanted[places.body.clone()]].concat();
+    let operands = op.of_loop(*steps, context.operands);
     let program = Graph::of_op(again, &operands)?;
-    let given = Tape::record(&program, &operands, &wanted, context.choices)?.pull(cotangents)?;
-    let mut found = context.none();
-    for (operand, cotangent) in places.carries.chain(places.body).zip(given.into_iter().skip(1)) {
-        found[operand] = cotangent;
-    }
-    Ok(found)
+    let tape = Tape::record(&program, &operands, &op.of_loop(false, context.wrt), context.choices)?;
+    Ok(op.of_while(&tape.pull(cotangents)?, None))
 }
 
 impl While {
+    /// Adds the loop for a forward pass by the operands in `wrt`: it counts its steps for the reverse rule.
+    pub(in crate::ops) fn forward_pass(&self, operands: &[Value], wrt: &[bool]) -> Result<Forward, Failed> {
+        let step = forward_body(&self.body, || self.active(wrt))?;
+        let extra = [("steps".to_string(), TensorType::scalar(DType::I64))];
+        let places = self.operands();
+        let body = trace(self, &step, &extra, |values| {
+            let inputs = [&values[places.carries.clone()], &operands[places.body.clone()]].concat();
+            let mut outputs = step.named_outputs(inline(&step, &inputs)?);
+            outputs.push(("steps".to_string(), values[places.carries.end] + 1));
+            Ok(outputs)
+        })?;
+        let condition = condition(self, operands, &extra)?;
+        let steps = constant(HostTensor::scalar(0i64));
+        let initial = operands[places.carries.clone()].iter().copied().chain([steps]);
+        let mut results = emit_loop(self.bound.clone(), initial, condition, body, Site::Unknown)?;
+        let steps = results.swap_remove(places.carries.end);
+        Ok(Forward { results, record: Record::Steps(steps) })
+    }
+
     /// The step as a loop of a number of steps that an operand gives.
     pub(in crate::ops) fn as_loop(&self) -> Scan {
         let places = self.operands();
@@ -99,6 +97,19 @@ impl While {
             invariants: places.body.len(),
             ..Scan::of(self.body.clone(), Dim::from("steps"))
         }
+    }
+
+    /// What the operands of [`as_loop`](While::as_loop) have, from what those of this op have.
+    pub(in crate::ops) fn of_loop<T: Copy>(&self, steps: T, operands: &[T]) -> Vec<T> {
+        let places = self.operands();
+        [&[steps], &operands[places.carries], &operands[places.body]].concat()
+    }
+
+    /// What the operands of this op have, from what those of [`as_loop`](While::as_loop) have.
+    pub(in crate::ops) fn of_while<T: Copy>(&self, of_loop: &[T], of_condition: T) -> Vec<T> {
+        let places = self.operands();
+        let (carries, body) = of_loop[1..].split_at(places.carries.len());
+        [carries, &vec![of_condition; places.condition.len()], body].concat()
     }
 }
 
@@ -122,18 +133,4 @@ fn condition(op: &While, operands: &[Value], extra: &[(String, TensorType)]) -> 
         let inputs = [&values[places.carries], &operands[places.condition]].concat();
         Ok(op.condition.named_outputs(inline(&op.condition, &inputs)?))
     })
-}
-
-/// Adds the loop with more carries.
-fn finish(
-    op: &While,
-    operands: &[Value],
-    more: Vec<Value>,
-    condition: ClosedBody,
-    body: ClosedBody,
-) -> Result<Vec<Value>, Failed> {
-    let initial = operands[op.operands().carries].iter().copied().chain(more);
-    let operands: Vec<Value> = initial.chain(condition.captures).chain(body.captures).collect();
-    let op = While { condition: Arc::new(condition.graph), body: Arc::new(body.graph), bound: op.bound.clone() };
-    emit(op, &operands)
 }

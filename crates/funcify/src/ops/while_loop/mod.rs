@@ -22,11 +22,12 @@ use std::sync::Arc;
 
 pub use build::{while_loop, while_loop_bounded};
 
-use super::{Attributes, EvalContext, Failed, OpRules};
+use super::{Attributes, EvalContext, Failed, OpRules, check_types, input_types, output_types};
 use crate::cancel::{Ran, Watch};
-use crate::derivative::{Cotangents, Dual, Forward, VjpContext, active_params, forward_body};
-use crate::error::{Error, Place, Result};
-use crate::graph::Graph;
+use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
+use crate::error::{Error, Place, Result, Site};
+use crate::graph::tracer::ClosedBody;
+use crate::graph::{Graph, emit_at};
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
 use crate::types::{Dim, TensorType};
@@ -64,18 +65,25 @@ impl While {
         WhileOperands { carries: 0..carries, condition: carries..condition, body: condition..body }
     }
 
-    /// Which parameters of the step an operand that is wanted leads to.
-    pub(crate) fn active(&self, wanted: &[bool]) -> Vec<bool> {
+    /// Through which parameters of the step a derivative by the operands in `wrt` goes.
+    pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
         let places = self.operands();
         let feeds: Vec<(usize, usize)> = places.carries.clone().map(|carry| (carry, carry)).collect();
-        active_params(&self.body, [&wanted[places.carries], &wanted[places.body]].concat(), &feeds)
+        active_params(&self.body, [&wrt[places.carries], &wrt[places.body]].concat(), &feeds)
     }
+}
 
-    /// Adds the loop for a forward pass by the operands that are wanted: it counts its steps for [`OpRules::vjp`].
-    pub(crate) fn forward_pass(&self, operands: &[Value], wanted: &[bool]) -> Result<Forward, Failed> {
-        let body = forward_body(&self.body, || self.active(wanted))?;
-        grad::forward(&While { body, ..self.clone() }, operands)
-    }
+/// Adds the loop of a condition and a step, from these carries; gives the last ones.
+fn emit_loop(
+    bound: Option<Dim>,
+    initial: impl IntoIterator<Item = Value>,
+    condition: ClosedBody,
+    body: ClosedBody,
+    site: Site,
+) -> Result<Vec<Value>, Failed> {
+    let operands: Vec<Value> = initial.into_iter().chain(condition.captures).chain(body.captures).collect();
+    let op = While { condition: Arc::new(condition.graph), body: Arc::new(body.graph), bound };
+    emit_at(op, &operands, site)
 }
 
 impl OpRules for While {
@@ -101,28 +109,20 @@ impl OpRules for While {
                 return Err(at.mismatch(format!("the parameter list of {name}"), expected, found, fix));
             }
             let operands = inputs[places.carries.clone()].iter().chain(&inputs[captured.clone()]);
-            for (index, ty) in operands.enumerate() {
-                if ty != graph.input_type(index) {
-                    let component = format!("parameter {index} of {name}");
-                    let fix = "give the parameter the type of the operand";
-                    return Err(at.mismatch(component, ty, graph.input_type(index), fix));
-                }
-            }
+            let component = |index| format!("parameter {index} of {name}");
+            let fix = "give the parameter the type of the operand";
+            check_types(at, operands, input_types(graph), component, fix)?;
         }
         // while-c1
-        let found: Vec<String> =
-            (0..self.condition.outputs().len()).map(|index| self.condition.output_type(index).to_string()).collect();
+        let found: Vec<String> = output_types(&self.condition).map(TensorType::to_string).collect();
         if found != ["bool[]"] {
             let fix = "compare, and reduce with `any(..)` or `all(..)`";
             return Err(at.mismatch("what the condition gives", "bool[]", found.join(", "), fix));
         }
         // while-c2
-        for (index, ty) in inputs[places.carries].iter().enumerate() {
-            if ty != self.body.output_type(index) {
-                let fix = "make both types equal, by a cast, a reshape or a broadcast";
-                return Err(at.mismatch(format!("the next carry {index}"), ty, self.body.output_type(index), fix));
-            }
-        }
+        let component = |index| format!("the next carry {index}");
+        let fix = "make both types equal, by a cast, a reshape or a broadcast";
+        check_types(at, &inputs[places.carries], output_types(&self.body), component, fix)?;
         Ok(inputs[..carries].to_vec())
     }
 

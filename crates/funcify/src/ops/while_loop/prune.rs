@@ -1,12 +1,11 @@
 //! What of a conditional loop some of its results need.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::While;
 use crate::fixpoint::fixpoint;
 use crate::graph::{Keep, Need, PrunedOp};
-use crate::ops::Prunable;
+use crate::ops::{Prunable, flagged};
 
 impl While {
     /// Which carries are needed: their results are, or the condition or a step that is needed reads them.
@@ -29,21 +28,15 @@ impl Prunable for While {
     }
 
     fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
-        let places = self.operands();
-        let count = places.carries.len();
+        let count = self.operands().carries.len();
         let (of_condition, of_body) = (bodies[0].inputs(&self.condition), bodies[1].inputs(&self.body));
         let needed = self.needed_carries(results, bodies);
-        let kept = |range: Range<usize>, used: &[bool]| {
-            range.zip(used.to_vec()).filter(|(_, used)| *used).map(|(operand, _)| operand).collect::<Vec<usize>>()
-        };
-        let carries = kept(places.carries, &needed);
-        let captured = [kept(places.condition, &of_condition[count..]), kept(places.body, &of_body[count..])];
-        let operands = [carries.as_slice(), &captured[0], &captured[1]].concat();
+        let operands = flagged(&[needed.as_slice(), &of_condition[count..], &of_body[count..]].concat());
         let inputs = |used: &[bool]| [needed.as_slice(), &used[count..]].concat();
         let condition =
             self.condition.kept(&Keep { inputs: inputs(&of_condition), outputs: vec![true] }, &bodies[0])?;
         let body = self.body.kept(&Keep { inputs: inputs(&of_body), outputs: needed.clone() }, &bodies[1])?;
         let op = While { condition: Arc::new(condition), body: Arc::new(body), bound: self.bound.clone() };
-        Some(PrunedOp { op: op.into(), operands, results: carries })
+        Some(PrunedOp { op: op.into(), operands, results: flagged(&needed) })
     }
 }

@@ -8,9 +8,7 @@
 use super::{Loop, is_certain_loop};
 use crate::host::Scalar;
 use crate::ops::Op;
-use crate::ops::scan::Scan;
 use crate::rewrite::rule::{Here, Patch};
-use crate::value::Value;
 
 /// Operands of a loop that are one number.
 pub(in crate::rewrite) fn constants(here: &Here<'_>) -> Option<Patch> {
@@ -24,27 +22,20 @@ pub(in crate::rewrite) fn constants(here: &Here<'_>) -> Option<Patch> {
     if sequences.iter().chain(&invariants).all(Option::is_none) {
         return None;
     }
-    here.build(here.operands, |operands| inside(scan, &sequences, &invariants, operands))
-}
-
-fn inside(
-    scan: &Scan,
-    sequences: &[Option<Scalar>],
-    invariants: &[Option<Scalar>],
-    operands: &[Value],
-) -> Option<Vec<Value>> {
-    let mut parts = Loop::of(scan, operands);
-    for (part, number) in parts.sequences.iter().zip(sequences) {
-        if let Some(number) = number {
-            parts.constants.extend(part.reads.iter().map(|(_, param)| (*param, *number)));
-        }
-    }
-    for ((_, param), number) in parts.invariants.iter().zip(invariants) {
-        parts.constants.extend(number.map(|number| (*param, number)));
-    }
-    let mut numbers = sequences.iter();
-    parts.sequences.retain(|_| numbers.next().is_some_and(Option::is_none));
-    let mut numbers = invariants.iter();
-    parts.invariants.retain(|_| numbers.next().is_some_and(Option::is_none));
-    parts.emit()?.old.into_iter().collect()
+    here.build(here.operands, |operands| {
+        let mut parts = Loop::of(scan, operands);
+        let mut numbers = sequences.iter();
+        parts.sequences.retain(|part| {
+            let number = numbers.next().copied().flatten();
+            parts.constants.extend(part.reads.iter().filter_map(|(_, param)| Some((*param, number?))));
+            number.is_none()
+        });
+        let mut numbers = invariants.iter();
+        parts.invariants.retain(|(_, param)| {
+            let number = numbers.next().copied().flatten();
+            parts.constants.extend(number.map(|number| (*param, number)));
+            number.is_none()
+        });
+        parts.emit()?.old.into_iter().collect()
+    })
 }

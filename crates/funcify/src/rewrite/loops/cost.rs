@@ -21,11 +21,14 @@ pub(super) fn bytes(ty: &TensorType) -> Dim {
 pub(super) fn bytes_of_step(scan: &Scan) -> Dim {
     let (params, results) = (scan.params(), scan.results());
     // Rows of one sequence are counted once.
-    let of_sequences = params.sequences.iter().filter_map(|range| range.clone().next());
-    let of_sequences = of_sequences.map(|param| bytes(scan.body.input_type(param)));
-    let of_buffers = results.buffers.iter().filter_map(|range| range.clone().next());
-    let of_buffers = of_buffers.map(|result| bytes(scan.body.output_type(result)));
-    of_sequences.chain(of_buffers).fold(Dim::from(0), |sum, bytes| sum + bytes)
+    let of_sequences = params.sequences.into_iter().filter_map(|mut rows| rows.next());
+    let of_buffers = results.buffers.into_iter().filter_map(|mut rows| rows.next());
+    let types = of_sequences.map(|param| scan.body.input_type(param));
+    sum(types.chain(of_buffers.map(|result| scan.body.output_type(result))))
+}
+
+fn sum<'a>(types: impl Iterator<Item = &'a TensorType>) -> Dim {
+    types.fold(Dim::from(0), |sum, ty| sum + bytes(ty))
 }
 
 /// Whether `new` bytes a step may be held where a step moves `present` bytes already, `factor` times.
@@ -50,5 +53,5 @@ pub(super) fn affordable(body: &Graph, mut values: Vec<ValueId>, present: &Dim, 
 
 /// The bytes of several values of a body.
 pub(super) fn bytes_of(body: &Graph, values: &[ValueId]) -> Dim {
-    values.iter().map(|value| bytes(body.ty(*value))).fold(Dim::from(0), |sum, bytes| sum + bytes)
+    sum(values.iter().map(|value| body.ty(*value)))
 }

@@ -11,11 +11,11 @@
 //! than what the loop moves anyway.
 
 use super::cost::{bytes, bytes_of_step, is_bounded};
-use super::cut::{Class, classes, lifted, may_lift};
+use super::cut::{Class, classes, lifted};
 use super::{Loop, SequencePart, made_by, returned_rows, rows, uses, whole_loop};
 use crate::error::Site;
 use crate::graph::{ValueId, emit_value};
-use crate::ops::scan::{Scan, Start, Wanted};
+use crate::ops::scan::{Scan, Start, Returned};
 use crate::ops::{Op, Reduce, ReduceKind};
 use crate::rewrite::numbers::is_same;
 use crate::rewrite::rule::{Here, Patch};
@@ -47,35 +47,30 @@ pub(in crate::rewrite) fn cumulative(here: &Here<'_>) -> Option<Patch> {
 }
 
 fn running(here: &Here<'_>, scan: &Scan) -> Vec<Running> {
-    let combined = combined(scan);
-    if combined.is_empty() {
-        return Vec::new();
+    let mut states = combined(here, scan);
+    if states.is_empty() {
+        return states;
     }
-    let (body, uses, places) = (&scan.body, uses(&scan.body), scan.operands());
-    let (classes, present) = (classes(scan, may_lift(scan)), bytes_of_step(scan));
+    let (uses, classes, present) = (uses(&scan.body), classes(scan), bytes_of_step(scan));
     let mut held = Dim::from(0);
-    let mut states = Vec::new();
-    for (kind, number, before, after, addend) in combined {
-        let is_read = number < scan.buffers.len() || uses[before.index()] > 1 || uses[after.index()] > 1;
-        let with = held.clone() + bytes(body.ty(before));
-        if is_read && classes[addend.index()] == Class::Steady && is_bounded(&with, &present, 1, &scan.steps) {
+    states.retain(|Running { number, before, after, addend, .. }| {
+        let is_read = *number < scan.buffers.len() || uses[before.index()] > 1 || uses[after.index()] > 1;
+        let with = held.clone() + bytes(scan.body.ty(*before));
+        let is_moved =
+            is_read && classes[addend.index()] == Class::Steady && is_bounded(&with, &present, 1, &scan.steps);
+        if is_moved {
             held = with;
-            let start = number.checked_sub(scan.buffers.len()).map(|carry| places.carries.start + carry);
-            let start = start.and_then(|operand| here.splat(here.operands[operand]));
-            let nothing = kind.identity(body.ty(before).dtype);
-            let from_nothing = start.is_some_and(|start| is_same(start, nothing));
-            states.push(Running { kind, number, before, after, addend, from_nothing });
         }
-    }
+        is_moved
+    });
     states
 }
 
-/// The states whose next value is themselves combined with another value: by which monoid, which result each is, before
-/// and after a step, and with what it is combined.
-fn combined(scan: &Scan) -> Vec<(ReduceKind, usize, ValueId, ValueId, ValueId)> {
-    let (body, params, results) = (&scan.body, scan.params(), scan.results());
+/// The states whose next value is themselves combined with another value.
+fn combined(here: &Here<'_>, scan: &Scan) -> Vec<Running> {
+    let (body, params, results, places) = (&scan.body, scan.params(), scan.results(), scan.operands());
     let buffers = scan.buffers.iter().enumerate().filter_map(|(number, buffer)| {
-        let is_state = buffer.start == Start::Given(1) && buffer.reads.len() == 1 && buffer.wanted == Wanted::All;
+        let is_state = buffer.start == Start::Given(1) && buffer.reads.len() == 1 && buffer.returned == Returned::All;
         is_state.then(|| (number, params.buffers[number].start, results.buffers[number].start))
     });
     let carries = params.carries.clone().zip(results.carries.clone()).enumerate();
@@ -85,7 +80,10 @@ fn combined(scan: &Scan) -> Vec<(ReduceKind, usize, ValueId, ValueId, ValueId)> 
         let (Op::Binary(op), &[left, right]) = made_by(body, after)? else { return None };
         let addend = if left == before { right } else { left };
         let kind = ReduceKind::of(*op, body.ty(before).dtype).filter(|_| left == before || right == before)?;
-        Some((kind, number, before, after, addend))
+        let start = number.checked_sub(scan.buffers.len()).map(|carry| here.operands[places.carries.start + carry]);
+        let nothing = kind.identity(body.ty(before).dtype);
+        let from_nothing = start.and_then(|start| here.splat(start)).is_some_and(|start| is_same(start, nothing));
+        Some(Running { kind, number, before, after, addend, from_nothing })
     };
     buffers.chain(carries).filter_map(combination).collect()
 }
@@ -116,7 +114,7 @@ fn moved(scan: &Scan, states: &[Running], operands: &[Value]) -> Option<Vec<Valu
                 let number = part.number.filter(|_| part.buffer.start == Start::Empty && part.written == [value]);
                 let Some(number) = number else { return true };
                 given[number] =
-                    Some(returned_rows(rows(trace.rows, offset, &scan.steps), part.buffer.wanted, scan.reverse));
+                    Some(returned_rows(rows(trace.rows, offset, &scan.steps), part.buffer.returned, scan.reverse));
                 *uses -= 1;
                 false
             });

@@ -21,9 +21,9 @@ pub(super) enum Class {
     Stepwise,
 }
 
-/// The class of each value of a loop's body. `may_lift` has the last word on an op.
-pub(super) fn classes(scan: &Scan, may_lift: impl Fn(usize, &[Class]) -> bool) -> Vec<Class> {
-    let (body, layout) = (&scan.body, scan.params());
+/// The class of each value of a loop's body.
+pub(super) fn classes(scan: &Scan) -> Vec<Class> {
+    let (body, layout, present) = (&scan.body, scan.params(), bytes_of_step(scan));
     let mut classes = vec![Class::Stepwise; body.values().count()];
     for params in layout.sequences {
         params.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Steady);
@@ -31,14 +31,14 @@ pub(super) fn classes(scan: &Scan, may_lift: impl Fn(usize, &[Class]) -> bool) -
     layout.invariants.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Shared);
     // The sizes that each step gives anew: the numbers of steps of inner loops.
     let stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
-    for (index, node) in body.nodes().iter().enumerate() {
+    for node in body.nodes() {
         let operands: Vec<Class> = node.inputs.iter().map(|input| classes[input.index()]).collect();
         if operands.contains(&Class::Stepwise)
             || !node.op.bodies().is_empty()
             || node.op.is_opaque()
             || uses_any(body, node, &stepwise)
             || !is_certain(body, node, &Sizes::new())
-            || !may_lift(index, &operands)
+            || !may_lift(scan, node, &operands, &present)
         {
             continue;
         }
@@ -49,18 +49,16 @@ pub(super) fn classes(scan: &Scan, may_lift: impl Fn(usize, &[Class]) -> bool) -
 }
 
 /// Whether an op of a loop may be done for all steps at once: a product is one product then, and what is held is bounded.
-pub(super) fn may_lift(scan: &Scan) -> impl Fn(usize, &[Class]) -> bool {
-    let (body, present) = (&scan.body, bytes_of_step(scan));
-    move |node, operands| {
-        let node = &body.nodes()[node];
-        let is_one_product = match &node.op {
-            Op::MatMul(_) => operands == [Class::Steady, Class::Shared] && body.ty(node.inputs[0]).rank() == 2,
-            Op::Conv(_) => operands == [Class::Steady, Class::Shared],
-            _ => true,
-        };
-        let is_steady = operands.contains(&Class::Steady);
-        !is_steady || (is_one_product && is_bounded(&bytes_of(body, &node.outputs), &present, FACTOR, &scan.steps))
-    }
+/// `present` are the bytes that a step moves anyway.
+fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool {
+    let body = &scan.body;
+    let is_one_product = match &node.op {
+        Op::MatMul(_) => operands == [Class::Steady, Class::Shared] && body.ty(node.inputs[0]).rank() == 2,
+        Op::Conv(_) => operands == [Class::Steady, Class::Shared],
+        _ => true,
+    };
+    let is_steady = operands.contains(&Class::Steady);
+    !is_steady || (is_one_product && is_bounded(&bytes_of(body, &node.outputs), present, FACTOR, &scan.steps))
 }
 
 /// Whether an op only puts elements elsewhere, so that there is no work to be saved.
@@ -99,16 +97,14 @@ pub(super) fn lifted(
         }
     }
     given.extend(parts.invariants.iter().map(|(value, param)| (*param, Batched::unmapped(*value))));
-    let params: Vec<ValueId> = given.iter().map(|(param, _)| *param).collect();
+    let (params, inputs): (Vec<ValueId>, Vec<Batched>) = given.into_iter().unzip();
     let program = cone(body, &params, outputs)?;
-    let inputs: Vec<Batched> = given.iter().map(|(_, value)| *value).collect();
     Some(inline(&program, steps, &inputs).ok()?.into_iter().map(|result| result.materialized(steps)).collect())
 }
 
 /// Values of a body that depend on some of its parameters only, which are given.
 pub(super) fn computed(body: &Graph, given: &[(Value, ValueId)], outputs: &[ValueId]) -> Option<Vec<Value>> {
-    let params: Vec<ValueId> = given.iter().map(|(_, param)| *param).collect();
-    let values: Vec<Value> = given.iter().map(|(value, _)| *value).collect();
+    let (values, params): (Vec<Value>, Vec<ValueId>) = given.iter().copied().unzip();
     graph::inline(&cone(body, &params, outputs)?, &values).ok()
 }
 

@@ -10,11 +10,11 @@
 //! larger than what it is made of.
 
 use super::cost::{affordable, bytes, bytes_of, bytes_of_step, is_bounded};
-use super::cut::{Class, classes, is_movement, lifted, may_lift};
-use super::{Loop, SequencePart, made_by, uses, whole_loop};
-use crate::graph::{Source, ValueId};
+use super::cut::{Class, classes, is_movement, lifted};
+use super::{Loop, SequencePart, made_by, traces, uses, whole_loop};
+use crate::graph::{Graph, Source, ValueId};
 use crate::ops::Op;
-use crate::ops::scan::{Scan, Start, Wanted};
+use crate::ops::scan::Scan;
 use crate::rewrite::rule::{Here, Patch};
 use crate::value::Value;
 
@@ -29,26 +29,26 @@ pub(in crate::rewrite) fn hoist(here: &Here<'_>) -> Option<Patch> {
 struct Plan {
     /// Values that the rest of the loop reads.
     read: Vec<ValueId>,
-    /// Buffers whose rows are all moved.
-    buffers: Vec<usize>,
+    /// Traces whose rows are all moved, with what a step writes to each.
+    traces: Vec<(usize, ValueId)>,
 }
 
 impl Plan {
     fn of(scan: &Scan) -> Option<Plan> {
         let body = &scan.body;
         let present = bytes_of_step(scan);
-        let classes = classes(scan, may_lift(scan));
+        let classes = classes(scan);
         let uses = uses(body);
         let is_steady = |output: &ValueId| classes[output.index()] == Class::Steady;
         let mut moved: Vec<bool> =
             body.nodes().iter().map(|node| node.outputs.first().is_some_and(is_steady)).collect();
-        let buffers = whole_buffers(scan, &classes);
+        let traces: Vec<_> = traces(scan).filter(|(_, written)| is_steady(written)).collect();
         loop {
-            let read = self::read(scan, &moved, &buffers, &uses);
+            let read = self::read(body, &moved, &traces, &uses);
             let refused: Vec<ValueId> = read.iter().copied().filter(|value| !pays(scan, &classes, *value)).collect();
             if refused.is_empty() {
-                let plan = Plan { read: affordable(body, read, &present, &scan.steps), buffers };
-                let has_work = !plan.read.is_empty() || !plan.buffers.is_empty();
+                let plan = Plan { read: affordable(body, read, &present, &scan.steps), traces };
+                let has_work = !plan.read.is_empty() || !plan.traces.is_empty();
                 return has_work.then_some(plan);
             }
             for value in refused {
@@ -61,52 +61,36 @@ impl Plan {
 
     fn moved(&self, scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
         let mut parts = Loop::of(scan, operands);
-        let written = |buffer: &usize| parts.buffers[*buffer].written[0];
-        let outputs: Vec<ValueId> = self.read.iter().copied().chain(self.buffers.iter().map(written)).collect();
+        let written = self.traces.iter().map(|(_, written)| *written);
+        let outputs: Vec<ValueId> = self.read.iter().copied().chain(written).collect();
         let mut values = lifted(&parts, &scan.steps, &[], &outputs)?;
         let traces = values.split_off(self.read.len());
         for (value, rows) in self.read.iter().zip(values) {
             let param = parts.param_for(*value, "moved");
             parts.sequences.push(SequencePart { value: rows, reads: vec![(0, param)] });
         }
-        let is_moved = |number: &Option<usize>| number.is_some_and(|number| self.buffers.contains(&number));
-        parts.buffers.retain(|part| !is_moved(&part.number));
+        parts.buffers.retain(|part| !self.traces.iter().any(|(number, _)| part.number == Some(*number)));
         let mut results = parts.emit_rest()?.old;
-        for (buffer, trace) in self.buffers.iter().zip(traces) {
-            results[*buffer] = Some(trace);
+        for ((number, _), trace) in self.traces.iter().zip(traces) {
+            results[*number] = Some(trace);
         }
         results.into_iter().collect()
     }
 }
 
-/// The traces of all rows whose rows are moved: from the values that are steady themselves.
-fn whole_buffers(scan: &Scan, classes: &[Class]) -> Vec<usize> {
-    let results = scan.results().buffers;
-    let is_whole = |number: &usize| {
-        let buffer = &scan.buffers[*number];
-        let written = scan.body.outputs()[results[*number].start].value;
-        let is_trace = buffer.start == Start::Empty && buffer.wanted == Wanted::All;
-        is_trace && classes[written.index()] == Class::Steady
-    };
-    (0..scan.buffers.len()).filter(is_whole).collect()
-}
-
 /// The values of moved nodes that the rest of a loop reads.
-fn read(scan: &Scan, moved: &[bool], buffers: &[usize], uses: &[usize]) -> Vec<ValueId> {
-    let body = &scan.body;
+fn read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: &[usize]) -> Vec<ValueId> {
+    let moved = || body.nodes().iter().zip(moved).filter(|(_, moved)| **moved).map(|(node, _)| node);
     let mut left = uses.to_vec();
-    for (_, node) in body.nodes().iter().enumerate().filter(|(index, _)| moved[*index]) {
+    for node in moved() {
         if node.outputs.iter().any(|output| uses[output.index()] > 0) {
             node.inputs.iter().for_each(|input| left[input.index()] = left[input.index()].saturating_sub(1));
         }
     }
-    for buffer in buffers {
-        let written = body.outputs()[scan.results().buffers[*buffer].start].value;
+    for (_, written) in traces {
         left[written.index()] = left[written.index()].saturating_sub(1);
     }
-    let outputs =
-        body.nodes().iter().enumerate().filter(|(index, _)| moved[*index]).flat_map(|(_, node)| &node.outputs);
-    outputs.copied().filter(|output| left[output.index()] > 0).collect()
+    moved().flat_map(|node| &node.outputs).copied().filter(|output| left[output.index()] > 0).collect()
 }
 
 /// Whether a value is worth being computed for all steps at once: it is work, and made by a product or no larger than its

@@ -63,7 +63,7 @@ fn moved(body: &Graph, first: usize, own: &[&Symbol]) -> Vec<ValueId> {
     let mut is_read = vec![false; is_shared.len()];
     body.outputs().iter().for_each(|output| is_read[output.value.index()] = true);
     let mut read = Vec::new();
-    for (node, _) in body.nodes().iter().zip(body.live_nodes()).filter(|(_, live)| *live).rev() {
+    for node in body.live().rev() {
         let outputs = node.outputs.iter().copied().filter(|output| is_read[output.index()]);
         let is_moved = node.outputs.first().is_some_and(|output| is_shared[output.index()]);
         match is_moved && (!is_movement(&node.op) || !node.outputs.iter().any(|output| is_read[output.index()])) {
@@ -117,7 +117,7 @@ fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
     for value in body.inputs().iter().map(|input| input.value).chain(values.iter().copied()) {
         copied.input(&mut graph, value, "moved");
     }
-    for (node, _) in body.nodes().iter().zip(body.live_nodes()).filter(|(_, live)| *live) {
+    for node in body.live() {
         if node.outputs.iter().any(|output| copied.get(*output).is_none()) {
             copied.node(&mut graph, node, node.op.clone())?;
         }

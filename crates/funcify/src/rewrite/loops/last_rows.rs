@@ -12,7 +12,7 @@
 
 use super::{CarryPart, Loop, is_certain_loop};
 use crate::ops::Op;
-use crate::ops::scan::{Buffer, Scan, Start, Wanted};
+use crate::ops::scan::{Scan, Start, Returned};
 use crate::rewrite::rule::{Here, Patch};
 use crate::value::{Value, full};
 
@@ -30,19 +30,19 @@ pub(in crate::rewrite) fn last_rows(here: &Here<'_>) -> Option<Patch> {
         return None;
     }
     let replacements: Vec<Option<Replacement>> =
-        scan.buffers.iter().enumerate().map(|(number, buffer)| replacement(here, scan, number, buffer)).collect();
+        (0..scan.buffers.len()).map(|number| replacement(here, scan, number)).collect();
     if replacements.iter().all(Option::is_none) || !is_certain_loop(here, scan) {
         return None;
     }
     here.build(here.operands, |operands| changed(scan, &replacements, operands))
 }
 
-fn replacement(here: &Here<'_>, scan: &Scan, number: usize, buffer: &Buffer) -> Option<Replacement> {
-    let is_last = buffer.wanted == Wanted::Last(1);
+fn replacement(here: &Here<'_>, scan: &Scan, number: usize) -> Option<Replacement> {
+    let buffer = &scan.buffers[number];
+    let is_last = buffer.returned == Returned::Last(1);
     match buffer.start {
-        // scan-c5: the one row that it can read is the one before.
-        Start::Given(1) if is_last => Some(Replacement::Carry),
-        Start::Empty if is_last => Some(Replacement::Carry),
+        // scan-c5: the one row that it can read, if any, is the one before.
+        Start::Given(1) | Start::Empty if is_last => Some(Replacement::Carry),
         Start::Full if buffer.reads.is_empty() && buffer.writes == [0] => {
             let operand = scan.operands().buffers[number]?;
             (here.ty(operand).shape[0] == scan.steps).then_some(Replacement::Trace)

@@ -29,11 +29,11 @@ pub(super) use steps::few_steps;
 
 use cut::{gives, needed};
 
-use super::rule::{Here, node_of};
+use super::rule::Here;
 use crate::error::Site;
 use crate::graph::{Copied, Graph, Node, ValueId, emit, is_certain};
 use crate::host::{HostTensor, Scalar};
-use crate::ops::scan::{Buffer, Scan, Sequence, Wanted};
+use crate::ops::scan::{Buffer, Scan, Sequence, Start, Returned};
 use crate::ops::{Broadcast, Constant, Op, Slice};
 use crate::types::{Dim, Sizes};
 use crate::value::Value;
@@ -229,14 +229,11 @@ impl Loop {
 
     /// [`emit`](Loop::emit), if anything is left that a loop would give.
     fn emit_rest(&self) -> Option<Results> {
-        let is_empty = self.buffers.is_empty() && self.carries.is_empty() && self.scan.binds().next().is_none();
-        match is_empty {
-            true => {
-                let old = vec![None; self.scan.buffers.len() + self.scan.carries];
-                Some(Results { old, buffers: vec![], carries: vec![] })
-            }
-            false => self.emit(),
+        if !self.buffers.is_empty() || !self.carries.is_empty() || self.scan.binds().next().is_some() {
+            return self.emit();
         }
+        let old = vec![None; self.scan.buffers.len() + self.scan.carries];
+        Some(Results { old, buffers: vec![], carries: vec![] })
     }
 }
 
@@ -257,25 +254,31 @@ fn is_certain_loop(here: &Here<'_>, scan: &Scan) -> bool {
 /// How often each value of a body is used, by its outputs and by the nodes that these need.
 fn uses(body: &Graph) -> Vec<usize> {
     let mut uses = vec![0; body.values().count()];
-    let live = body.live_nodes();
-    let nodes = body.nodes().iter().enumerate().filter(|(index, _)| live[*index]);
-    nodes.flat_map(|(_, node)| &node.inputs).for_each(|input| uses[input.index()] += 1);
+    body.live().flat_map(|node| &node.inputs).for_each(|input| uses[input.index()] += 1);
     body.outputs().iter().for_each(|output| uses[output.value.index()] += 1);
     uses
 }
 
 /// The op that gives a value of a body, with its operands.
 fn made_by(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
-    node_of(body, value).map(|node| (&node.op, node.inputs.as_slice()))
+    body.node_of(value).map(|node| (&node.op, node.inputs.as_slice()))
+}
+
+/// The traces of which all rows are results: the number of each, and what a step writes to it.
+pub(super) fn traces(scan: &Scan) -> impl Iterator<Item = (usize, ValueId)> {
+    let results = scan.results().buffers;
+    let is_trace = |buffer: &Buffer| buffer.start == Start::Empty && buffer.returned == Returned::All;
+    let traces = scan.buffers.iter().enumerate().filter(move |(_, buffer)| is_trace(buffer));
+    traces.map(move |(number, _)| (number, scan.body.outputs()[results[number].start].value))
 }
 
 /// The rows of a buffer that are results (scan-c7).
-fn returned_rows(all: Value, returned: Wanted, reverse: bool) -> Value {
+fn returned_rows(all: Value, returned: Returned, reverse: bool) -> Value {
     let rows = all.dim(0);
     match returned {
-        Wanted::All => all,
-        Wanted::Last(count) if reverse => all.slice(0, Dim::from(0)..Dim::from(count)),
-        Wanted::Last(count) => all.slice(0, rows.clone() - count..rows),
+        Returned::All => all,
+        Returned::Last(count) if reverse => all.slice(0, Dim::from(0)..Dim::from(count)),
+        Returned::Last(count) => all.slice(0, rows.clone() - count..rows),
     }
 }
 

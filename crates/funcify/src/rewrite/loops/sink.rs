@@ -9,13 +9,13 @@
 //! by what the loop reads and writes. The sum of floats is taken in another order.
 
 use super::cost::{FACTOR, bytes, bytes_of_step, is_bounded};
-use super::cut::{Class, classes, lifted, may_lift};
-use super::{Loop, made_by, uses, whole_loop};
+use super::cut::{Class, classes, lifted};
+use super::{Loop, made_by, traces, uses, whole_loop};
 use crate::graph::{Graph, ValueId, is_certain};
-use crate::ops::scan::{Scan, Start, Wanted};
+use crate::ops::scan::Scan;
 use crate::ops::{Binary, Op, Reduce, ReduceKind};
 use crate::rewrite::numbers::is_zero;
-use crate::rewrite::rule::{Here, Patch, node_of};
+use crate::rewrite::rule::{Here, Patch};
 use crate::types::{Dim, Sizes};
 use crate::value::Value;
 
@@ -23,6 +23,12 @@ use crate::value::Value;
 struct Sum {
     carry: usize,
     terms: Vec<Term>,
+}
+
+impl Sum {
+    fn has_product(&self) -> bool {
+        self.terms.iter().any(|term| matches!(term.addend, Addend::Product(..)))
+    }
 }
 
 /// What is added, and the ops that put the elements of the sum elsewhere, the last one first.
@@ -48,10 +54,6 @@ impl Term {
         }
     }
 
-    fn is_product(&self) -> bool {
-        matches!(self.addend, Addend::Product(..))
-    }
-
     /// The sum over all steps; `stacked` gives a value for all steps.
     fn summed(&self, stacked: &dyn Fn(ValueId) -> Option<Value>) -> Option<Value> {
         let sum = match &self.addend {
@@ -72,7 +74,7 @@ pub(in crate::rewrite) fn sink(here: &Here<'_>) -> Option<Patch> {
     if sums.is_empty() {
         return None;
     }
-    let classes = classes(scan, may_lift(scan));
+    let classes = classes(scan);
     let sums = bounded(scan, &classes, sums);
     if sums.is_empty() {
         return None;
@@ -165,31 +167,23 @@ fn bases(body: &Graph, classes: &[Class], value: ValueId, all: &mut Vec<ValueId>
 }
 
 fn is_certain_value(body: &Graph, value: ValueId) -> bool {
-    node_of(body, value).is_none_or(|node| is_certain(body, node, &Sizes::new()))
+    body.node_of(value).is_none_or(|node| is_certain(body, node, &Sizes::new()))
 }
 
 /// The trace that a loop has of a value already.
 fn traced(scan: &Scan, value: ValueId) -> Option<usize> {
-    let written = scan.results().buffers;
-    (0..scan.buffers.len()).find(|number| {
-        let buffer = &scan.buffers[*number];
-        buffer.start == Start::Empty
-            && buffer.wanted == Wanted::All
-            && scan.body.outputs()[written[*number].start].value == value
-    })
+    traces(scan).find(|(_, written)| *written == value).map(|(number, _)| number)
 }
 
 /// The sums whose traces are bounded: products first; a sum of other values only of what is there then, or is no more than what
 /// the loop moves anyway.
-fn bounded(scan: &Scan, classes: &[Class], sums: Vec<Sum>) -> Vec<Sum> {
+fn bounded(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
     let body = &scan.body;
     let present = bytes_of_step(scan);
     let mut traces: Vec<ValueId> = Vec::new();
     let mut affordable: Vec<Sum> = Vec::new();
-    let (mut products, others): (Vec<Sum>, Vec<Sum>) =
-        sums.into_iter().partition(|sum| sum.terms.iter().any(Term::is_product));
-    products.extend(others);
-    for sum in products {
+    sums.sort_by_key(|sum| !sum.has_product());
+    for sum in sums {
         let mut all = traces.clone();
         for value in sum.terms.iter().flat_map(Term::values) {
             bases(body, classes, value, &mut all);
@@ -199,7 +193,7 @@ fn bounded(scan: &Scan, classes: &[Class], sums: Vec<Sum>) -> Vec<Sum> {
         // A value that is the same in each step would be repeated.
         let shared = sum.terms.iter().flat_map(Term::values).any(|value| classes[value.index()] == Class::Shared);
         let is_free = all.len() == traces.len();
-        let factor = if sum.terms.iter().any(Term::is_product) { FACTOR } else { 1 };
+        let factor = if sum.has_product() { FACTOR } else { 1 };
         if !shared && (is_free || is_bounded(&new, &present, factor, &scan.steps)) {
             traces = all;
             affordable.push(sum);
@@ -229,12 +223,10 @@ fn moved(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Value]) -> Op
         .collect::<Option<_>>()?;
     let stacked = |value: ValueId| lifted(&parts, &scan.steps, &given, &[value])?.pop();
     for sum in sums {
-        let mut total: Option<Value> = None;
-        for term in &sum.terms {
-            let term = term.summed(&stacked)?;
-            total = Some(total.map_or(term, |total| total + term));
-        }
-        results.old[scan.buffers.len() + sum.carry] = Some(starts[sum.carry] + total?);
+        let mut terms = sum.terms.iter().map(|term| term.summed(&stacked));
+        let first = terms.next()??;
+        let total = terms.try_fold(first, |total, term| Some(total + term?))?;
+        results.old[scan.buffers.len() + sum.carry] = Some(starts[sum.carry] + total);
     }
     results.old.into_iter().collect()
 }

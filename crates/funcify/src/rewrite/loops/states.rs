@@ -28,8 +28,7 @@ pub(in crate::rewrite) fn states(here: &Here<'_>) -> Option<Patch> {
     let same = same_params(here, scan);
     // What is left of the loop may be dead code.
     let constant = if is_certain_loop(here, scan) { constant_carries(scan, &same) } else { Vec::new() };
-    let is_repeated = |(param, first): (usize, &usize)| param != *first;
-    if constant.is_empty() && !same.iter().enumerate().any(is_repeated) {
+    if constant.is_empty() && same.iter().copied().eq(0..same.len()) {
         return None;
     }
     here.build(here.operands, |operands| merged(scan, &same, &constant, operands))

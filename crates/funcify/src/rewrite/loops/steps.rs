@@ -39,7 +39,7 @@ fn none(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
                 full(row.shape.with_inserted(0, 0), row.dtype, 0.0)
             }
         };
-        values.push(returned_rows(all, buffer.wanted, scan.reverse));
+        values.push(returned_rows(all, buffer.returned, scan.reverse));
     }
     values.extend_from_slice(&operands[places.carries]);
     Some(values)
@@ -69,7 +69,7 @@ fn one(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
             (_, Some(given)) => concat(&[given, rows[0]], 0),
             (_, None) => rows[0],
         };
-        values.push(returned_rows(all, buffer.wanted, scan.reverse));
+        values.push(returned_rows(all, buffer.returned, scan.reverse));
     }
     values.extend_from_slice(&written[results.carries]);
     Some(values)

@@ -11,7 +11,7 @@ use std::ops::Range;
 pub use step::{Carry, MitMot, Outcome, Readable, Sequence, State, Step, Writable};
 
 use super::build::checked_until;
-use super::{Buffer, Scan, Sequence as Reads, Start, Wanted};
+use super::{Buffer, Scan, Sequence as Reads, Start, Returned};
 use crate::error::{Error, Place, Site};
 use crate::graph::{BodyTrace, emit_at, fail, fail_value, fresh_symbol};
 use crate::ops::scan::CheckpointPolicy;
@@ -79,15 +79,6 @@ impl Tapped {
     fn span(&self) -> Range<i64> {
         self.lowest().min(0)..self.highest().max(0)
     }
-}
-
-/// What the loop of a recurrence gives.
-struct Closed {
-    /// How many rows its traces have.
-    length: Dim,
-    buffers: Vec<Value>,
-    traces: Vec<Value>,
-    carries: Vec<Value>,
 }
 
 impl Default for Recurrence {
@@ -225,14 +216,8 @@ impl Recurrence {
         let (trace, mut step) = self.open();
         let ys = body(&mut step);
         let closed = self.close(trace, steps, step, &tree::leaves(&ys, "y"));
-        Outcome {
-            ys: tree::rebuild(&ys, &closed.traces),
-            at: self.at.clone(),
-            length: closed.length,
-            given: self.buffers.iter().map(|buffer| buffer.start).collect(),
-            buffers: closed.buffers,
-            carries: closed.carries,
-        }
+        let Outcome { ys: traces, at, length, given, buffers, carries } = closed;
+        Outcome { ys: tree::rebuild(&ys, &traces), at, length, given, buffers, carries }
     }
 
     fn open(&self) -> (BodyTrace, Step<'_>) {
@@ -242,7 +227,7 @@ impl Recurrence {
     }
 
     /// Adds the loop, whose step gives `ys` and what it has written.
-    fn close(&self, trace: BodyTrace, steps: Steps, step: Step<'_>, ys: &[(String, Value)]) -> Closed {
+    fn close(&self, trace: BodyTrace, steps: Steps, step: Step<'_>, ys: &[(String, Value)]) -> Outcome<Vec<Value>> {
         let at = &self.at;
         let stop = step.until.map(|stop| ("until".to_string(), checked_until(at, stop)));
         let mut outputs = step.finish();
@@ -281,7 +266,8 @@ impl Recurrence {
         let mut buffers = or_failed(results, sizes.iter().sum());
         let carries = buffers.split_off(sizes[0] + sizes[1]);
         let traces = buffers.split_off(sizes[0]);
-        Closed { length, buffers, traces, carries }
+        let given = self.buffers.iter().map(|buffer| buffer.start).collect();
+        Outcome { ys: traces, at: at.clone(), length, given, buffers, carries }
     }
 
     #[track_caller]
@@ -382,7 +368,7 @@ impl Recurrence {
 fn buffer_offsets(buffer: &Tapped) -> Buffer {
     let lowest = buffer.lowest();
     let offsets = |taps: &[i64]| taps.iter().map(|tap| (tap - lowest) as usize).collect();
-    Buffer { start: buffer.start, reads: offsets(&buffer.reads), writes: offsets(&buffer.writes), wanted: Wanted::All }
+    Buffer { start: buffer.start, reads: offsets(&buffer.reads), writes: offsets(&buffer.writes), returned: Returned::All }
 }
 
 /// `x0`, `x0_m1` (tap -1), `x0_p2` (tap 2).

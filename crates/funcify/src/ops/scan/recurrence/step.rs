@@ -4,7 +4,8 @@ use super::super::Start;
 use super::super::build::check_carry;
 use super::{Recurrence, Tapped};
 use crate::error::Place;
-use crate::graph::{emit_value, fail, fail_value};
+use crate::graph::emit_value;
+use crate::ops::{Slice, fail_mismatch};
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim};
 use crate::value::{Value, size};
@@ -107,12 +108,10 @@ impl Step<'_> {
 
     /// Every row written, then every next carry; what was not written is an error.
     pub(super) fn finish(self) -> Vec<(String, Value)> {
-        let site = self.recurrence.at.site;
+        let at = &self.recurrence.at;
         let missing = |name: &str| {
-            fail_value("scan", site, &[], |at| {
-                let fix = "call `step.write` for it in the body";
-                at.mismatch(name, "a new value each step", "none", fix)
-            })
+            let fix = "call `step.write` for it in the body";
+            Value::from(fail_mismatch(at, &[], name, "a new value each step", "none", fix))
         };
         let mut outputs = Vec::new();
         for (buffer, rows) in self.recurrence.buffers.iter().zip(self.written) {
@@ -122,9 +121,8 @@ impl Step<'_> {
                 let name = format!("w{}_{index}", outputs.len());
                 if let Some(expected) = row_type.as_ref().filter(|ty| !row.is_failed() && **ty != row.ty()) {
                     let fix = "cast, reshape or broadcast the row: rows are not converted silently";
-                    fail("scan", site, &[row], |at| {
-                        at.mismatch(format!("the row written to {}", buffer.name), expected, row.ty(), fix)
-                    });
+                    let component = format!("the row written to {}", buffer.name);
+                    fail_mismatch(at, &[row], component, expected, row.ty(), fix);
                 }
                 outputs.push((name, row));
             }
@@ -133,7 +131,7 @@ impl Step<'_> {
         for ((name, _), value) in self.recurrence.carries.iter().zip(self.next) {
             next.push((name.clone(), value.unwrap_or_else(|| missing(&format!("`{name}`")))));
         }
-        check_carry(&self.recurrence.at, &self.recurrence.carries, &next);
+        check_carry(at, &self.recurrence.carries, &next);
         outputs.extend(next);
         outputs
     }
@@ -188,14 +186,13 @@ impl<T: Tree> Writable for Carry<T> {
         let leaves = tree::leaves(&tree, "");
         let expected = tree::leaves(&self.tree, "");
         if leaves.len() != expected.len() {
-            fail("scan", step.recurrence.at.site, &[], |at| {
-                let fix = "write a carry with the structure of the initial one";
-                let count = |leaves: &[(String, Value)]| match leaves.len() {
-                    1 => "1 leaf".to_string(),
-                    count => format!("{count} leaves"),
-                };
-                at.mismatch("the structure of the next carry", count(&expected), count(&leaves), fix)
-            });
+            let fix = "write a carry with the structure of the initial one";
+            let count = |leaves: &[(String, Value)]| match leaves.len() {
+                1 => "1 leaf".to_string(),
+                count => format!("{count} leaves"),
+            };
+            let (expected, found) = (count(&expected), count(&leaves));
+            fail_mismatch(&step.recurrence.at, &[], "the structure of the next carry", expected, found, fix);
             return;
         }
         for (index, (_, value)) in leaves.into_iter().enumerate() {
@@ -222,7 +219,7 @@ impl<Y> Outcome<Y> {
         let trace = self.buffers[state.0];
         match self.given[state.0] {
             Start::Given(given) if !trace.is_failed() => {
-                let slice = crate::ops::Slice { axis: 0, start: given.into(), limit: trace.dim(0), step: 1 };
+                let slice = Slice { axis: 0, start: given.into(), limit: trace.dim(0), step: 1 };
                 emit_value(slice, &[trace], self.at.site)
             }
             _ => trace,

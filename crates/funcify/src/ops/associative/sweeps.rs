@@ -1,4 +1,4 @@
-//! The two programs of which the recursion consists, on any number of pairs of elements that lie next to each other.
+//! The two sweeps of which the recursion consists (Blelloch 1990), on any number of pairs of elements that lie next to each other.
 //!
 //! The elements of all pairs are combined at once: `combine` is batched, with the pairs as its lanes. Pairs are taken
 //! apart and put together by a reshape of `2n` rows to `n` rows of twice the length.
@@ -10,26 +10,27 @@ use crate::error::{Place, Result};
 use crate::fixpoint::{fixpoint, union};
 use crate::graph::tracer::{self, input};
 use crate::graph::{Failed, Graph};
+use crate::ops::flagged;
 use crate::types::{Dim, Symbol, TensorType};
 use crate::value::{Value, concat};
 use crate::vmap::{Batched, inline};
 
-/// The programs of an associative scan on whole halves.
-pub(crate) struct Halves {
+/// The programs of an associative scan on pairs of neighbours.
+pub(crate) struct Sweeps {
     /// How many pairs there are.
     pub(crate) pairs: Symbol,
     /// From the rows of the pairs and what `combine` captures: the combination of each pair.
-    pub(crate) combine: Arc<Graph>,
+    pub(crate) up: Arc<Graph>,
     /// From the results at every other row, the pairs of the rows between, and what `combine` captures: the results
     /// at both. Of the leaves that are needed.
-    pub(crate) spread: Arc<Graph>,
+    pub(crate) down: Arc<Graph>,
     /// The leaves whose running combinations are needed.
     pub(crate) needed: Vec<usize>,
 }
 
 impl AssociativeScan {
-    /// The programs on whole halves, for operands of these types, where some results are used.
-    pub(crate) fn halves(&self, at: &Place, inputs: &[TensorType], used: &[bool]) -> Result<Halves> {
+    /// The sweeps for operands of these types, where some results are used.
+    pub(crate) fn sweeps(&self, at: &Place, inputs: &[TensorType], used: &[bool]) -> Result<Sweeps> {
         let needed = self.needed(used);
         let pairs = self.unused_symbol(inputs);
         let size = Dim::symbol(&pairs);
@@ -50,7 +51,7 @@ impl AssociativeScan {
                 tracer::at_site(at.site, body)
             })
         };
-        let combine = build("combine", &|| {
+        let up = build("combine", &|| {
             let both = leaves("x", &(size.clone() * 2), &all);
             let captured = captures();
             let elements: Vec<[Value; 2]> = both.into_iter().map(|leaf| apart(leaf, &size)).collect();
@@ -59,29 +60,28 @@ impl AssociativeScan {
             let second = elements.iter().map(|pair| pair[usize::from(!self.reverse)]).collect::<Vec<_>>();
             self.combined(&size, &first, &second, &captured, &all)
         })?;
-        let spread = build("spread", &|| {
-            let known = leaves("y", &size, &needed);
+        let down = build("spread", &|| {
+            let every_other = leaves("y", &size, &needed);
             let both = leaves("x", &(size.clone() * 2), &all);
             let captured = captures();
             let between: Vec<Value> =
                 both.into_iter().map(|leaf| apart(leaf, &size)[usize::from(!self.reverse)]).collect();
             // No needed result reads the other leaves of the first elements.
             let mut first = between.clone();
-            needed.iter().zip(&known).for_each(|(leaf, known)| first[*leaf] = *known);
-            let missing = self.combined(&size, &first, &between, &captured, &needed)?;
-            let together = |(known, missing): (Value, Value)| match self.reverse {
-                false => together(known, missing, &size),
-                true => together(missing, known, &size),
+            needed.iter().zip(&every_other).for_each(|(leaf, result)| first[*leaf] = *result);
+            let between = self.combined(&size, &first, &between, &captured, &needed)?;
+            let both = |(one, other): (Value, Value)| match self.reverse {
+                false => together(one, other, &size),
+                true => together(other, one, &size),
             };
-            Ok(known.into_iter().zip(missing).map(together).collect())
+            Ok(every_other.into_iter().zip(between).map(both).collect())
         })?;
-        Ok(Halves { pairs, combine: Arc::new(combine), spread: Arc::new(spread), needed })
+        Ok(Sweeps { pairs, up: Arc::new(up), down: Arc::new(down), needed })
     }
 
     /// The leaves that are used, and those that their combinations read of the first element.
     fn needed(&self, used: &[bool]) -> Vec<usize> {
-        let needed = fixpoint(used.to_vec(), |needed| union(needed, self.combine.needed_inputs(needed)));
-        (0..self.leaves).filter(|leaf| needed[*leaf]).collect()
+        flagged(&fixpoint(used.to_vec(), |needed| union(needed, self.combine.needed_inputs(needed))))
     }
 
     /// These leaves of the combinations of elements.

@@ -23,17 +23,11 @@ pub(crate) struct Loop {
 }
 
 impl Compiled<Tensor> for Loop {
-    fn run(
-        &self,
-        operands: &[Tensor],
-        stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Outcome<Tensor>, BackendError> {
+    fn run(&self, operands: &[Tensor], stop: &(dyn Fn() -> bool + Sync)) -> Result<Outcome<Tensor>, BackendError> {
         let engine = &self.engine;
         let given = operands.iter().enumerate().map(|(index, tensor)| match (engine.reads(index), engine.dtype()) {
             (None, _) => Ok(Some(Elements::NONE)),
-            (Some(own), dtype) if !own.is_float() => {
-                Ok(Elements::of_host(&download(&self.burn, tensor, own)?, dtype))
-            }
+            (Some(own), dtype) if !own.is_float() => Ok(Elements::of_host(&download(&self.burn, tensor, own)?, dtype)),
             (Some(_), DType::F64) => Ok(Some(Elements::F64(numbers(tensor)?))),
             (Some(_), _) => Ok(Some(Elements::F32(numbers(tensor)?))),
         });

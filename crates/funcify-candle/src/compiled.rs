@@ -18,11 +18,7 @@ use crate::errors::plain;
 pub(crate) struct Loop(pub(crate) Engine);
 
 impl Compiled<Tensor> for Loop {
-    fn run(
-        &self,
-        operands: &[Tensor],
-        stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Outcome<Tensor>, BackendError> {
+    fn run(&self, operands: &[Tensor], stop: &(dyn Fn() -> bool + Sync)) -> Result<Outcome<Tensor>, BackendError> {
         let Loop(engine) = self;
         let in_order = operands.iter().enumerate().map(|(index, tensor)| match engine.reads(index) {
             Some(own) if own.is_float() => Ok(Some(tensor.contiguous().map_err(plain)?)),
@@ -64,7 +60,10 @@ impl Compiled<Tensor> for Loop {
             Called::Refused => return Ok(Outcome::Refused),
         };
         let typed = results.into_iter().zip(engine.results());
-        typed.map(|(elements, (dtype, shape))| tensor(elements, *dtype, shape)).collect::<Result<_, _>>().map(Outcome::Done)
+        typed
+            .map(|(elements, (dtype, shape))| tensor(elements, *dtype, shape))
+            .collect::<Result<_, _>>()
+            .map(Outcome::Done)
     }
 }
 

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use funcify::dispatch::{Backend, Compiled, Compiles, Declined, Kernel, Outcome, Part, Reference, StackType, Tensors, Whole};
+use funcify::dispatch::{
+    Backend, Compiled, Compiles, Declined, Kernel, Outcome, Part, Reference, StackType, Tensors, Whole,
+};
 use funcify::error::BackendError;
 use funcify::ops::{EvalContext, OpRules, Scan};
 use funcify::{DType, HostTensor, funcify};

@@ -150,11 +150,7 @@ impl Engine {
     }
 
     /// Runs it. It asks `stop` between steps, every so often.
-    pub fn call(
-        &self,
-        operands: &[Elements<'_>],
-        stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Called, BackendError> {
+    pub fn call(&self, operands: &[Elements<'_>], stop: &(dyn Fn() -> bool + Sync)) -> Result<Called, BackendError> {
         match &self.executors {
             AnyExecutors::F32(executors) => executors.call(&self.plan, operands, stop),
             AnyExecutors::F64(executors) => executors.call(&self.plan, operands, stop),

@@ -1,16 +1,19 @@
 //! What a user of the backend `cpu` relies on: loops are compiled, say why if not, can be stopped, and give the same bits
 //! whatever runs beside them.
 
+mod numbers;
+
 use std::time::{Duration, Instant};
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Whole};
 use funcify::types::{Sizes, Symbol};
 use funcify::{
-    Cancellation, CheckpointPolicy, DType, Error, Graph, HostTensor, Recurrence, ScanOptions, Value, cond, constant,
-    fori_loop, iota, scan, scan_until, scan_until_with, scan_with, select, size, stack, while_loop, while_loop_bounded,
+    Cancellation, CheckpointPolicy, DType, Error, Graph, HostTensor, ScanOptions, Value, cond, constant, fori_loop,
+    iota, scan, scan_until, scan_with, select, stack, while_loop, while_loop_bounded,
 };
 use funcify_cpu::plan::{Instruction, Node, Op};
 use funcify_cpu::{Called, Cpu, Division, Elements, Engine, plan_graph};
+use numbers::numbers;
 
 /// `h <- tanh(x W + h U + b)` over T rows of B by H, and the gradients of a loss.
 fn network() -> Graph {
@@ -24,14 +27,6 @@ fn network() -> Graph {
         scan(h, x, step).1.square().sum(..)
     });
     forward.unwrap().value_and_grad(&["w", "u", "b", "h"][..], funcify::GradOptions::new()).unwrap()
-}
-
-fn numbers(shape: &[usize], seed: u64) -> HostTensor {
-    let mut state = seed;
-    HostTensor::from_fn(funcify::DType::F32, shape, |_| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        funcify::Scalar::Float((state >> 40) as f64 / (1u64 << 23) as f64 - 1.0)
-    })
 }
 
 fn inputs() -> Vec<HostTensor> {
@@ -128,12 +123,18 @@ fn integers_are_numbers_of_the_plan() {
         }),
         // The zero of an integer has no sign, and a reciprocal sees it.
         Graph::build("zeros", |g| {
-            let step = |i: Value, x: Value| (i + 1, x.abs().copysign(float(i * -3)) + float(-(i * 0)).recip().minimum(2.0));
+            let step =
+                |i: Value, x: Value| (i + 1, x.abs().copysign(float(i * -3)) + float(-(i * 0)).recip().minimum(2.0));
             scan(constant(0i32), g.input("x", "f32[5]"), step).1
         }),
         Graph::build("until", |g| {
             let start = (constant(0i64), g.input("x", "f32[5]"));
-            while_loop_bounded(40, start, |(i, x)| x.sum(0).abs().lt(8.0) & i.lt(30), |(i, x)| (i + 2, x * 1.25 + float(i)))
+            while_loop_bounded(
+                40,
+                start,
+                |(i, x)| x.sum(0).abs().lt(8.0) & i.lt(30),
+                |(i, x)| (i + 2, x * 1.25 + float(i)),
+            )
         }),
         Graph::build("branches", |g| {
             let x = g.input("x", "f32[5]");
@@ -443,119 +444,6 @@ fn many_threads_call_one_function() {
     });
 }
 
-/// A program is called with these inputs and counts; gives how many events each call had. A loop that runs step by step has some
-/// for each step, one that is compiled is one.
-fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
-    let function = Function::compile(graph, &Cpu::default()).unwrap();
-    let events = counts.iter().map(|count| {
-        let inputs = [HostTensor::scalar(*count), x.clone()];
-        let expected = funcify::evaluate(graph, &inputs).unwrap();
-        let (found, profile) = function.profile_host(&inputs).unwrap();
-        for (found, expected) in found.iter().zip(&expected) {
-            assert_eq!(found.shape(), expected.shape());
-            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                assert!((x - y).abs() < 1e-5 * (1.0 + y.abs()), "{count} steps: {x} and {y}");
-            }
-        }
-        profile.events.len()
-    });
-    let events = events.collect();
-    let report = function.report();
-    let is_compiled = |each: &funcify::dispatch::LoopReport| each.strategy == LoopStrategy::Compiled;
-    assert!(report.loops.iter().all(is_compiled), "{report}");
-    events
-}
-
-/// A state that so many steps carry on.
-fn counted(steps: Value, start: Value, step: impl Fn(Value) -> Value) -> Value {
-    let mut loop_ = Recurrence::new();
-    loop_.steps_value(steps);
-    let state = loop_.carry(start);
-    let done = loop_.run(|body| {
-        let next = step(body.read(&state));
-        body.write(&state, next);
-    });
-    done.last(&state)
-}
-
-/// Many steps are compiled at once, few when they come again; and with other counts the same program goes on.
-#[test]
-fn a_loop_whose_steps_follow_from_values_is_compiled_when_it_runs() {
-    let graph = Graph::build("counted", |g| {
-        let [n, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
-        let rate = x.square().sum(0) * 0.1;
-        counted(n, x, |x| (x * 0.9 + rate).tanh())
-    });
-    let x = numbers(&[3], 5);
-    let events = events(&graph.unwrap(), &x, &[100, 5, 5, 0, 0, 5, 100, 6]);
-    let compiled = events[0];
-    assert_eq!(events[2..3], [compiled], "{events:?}");
-    assert_eq!(events[4..7], [compiled; 3], "{events:?}");
-    assert!(events[1] > compiled && events[7] > events[1], "{events:?}");
-}
-
-/// Its traces have the rows of the steps that ran, up and down, with given rows before them; and what uses their number has it.
-#[test]
-fn a_loop_that_ends_early_is_compiled_when_it_runs() {
-    for (reverse, limit) in [(false, 100), (true, 100), (false, 3), (true, 3)] {
-        let graph = Graph::build("early", |g| {
-            let [n, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
-            let options = if reverse { ScanOptions::new().reverse() } else { ScanOptions::new() };
-            let step = |(ran, state): (Value, Value), t: Value| {
-                let next = (state * 0.9 + t * 0.01).tanh();
-                ((ran + 1, next), (next, state.sum(0)), (ran + 1).ge(n))
-            };
-            let times = iota(limit, DType::F32);
-            let ((ran, last), (states, sums)) = scan_until_with(options, (constant(0i64), x), times, step);
-            (ran, last, states, sums, size(sums.dim(0), DType::I64) * 2)
-        });
-        let x = numbers(&[3], 8);
-        let events = events(&graph.unwrap(), &x, &[5, 1, 100, 30, 100, 5]);
-        let is_worth_it = limit > 64;
-        assert_eq!(events[0] == events[1], is_worth_it, "{events:?}");
-        assert_eq!(events[1..], [events[1]; 5], "{events:?}");
-    }
-    let fibonacci = Graph::build("fibonacci", |g| {
-        let [n, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
-        let mut loop_ = Recurrence::new();
-        loop_.steps(80);
-        let state = loop_.mit_sot(stack(&[x, x * 0.5], 0), [-2, -1]);
-        let done = loop_.run(|body| {
-            let [before, last] = body.read(&state);
-            let next = before * 0.5 + last * 0.7;
-            body.write(&state, next);
-            body.until(next.square().sum(0).lt(1.0 / n.cast(DType::F32)));
-        });
-        (done.trace(&state), done.trace_with_init(&state), done.steps())
-    });
-    let events = events(&fibonacci.unwrap(), &numbers(&[3], 9), &[10, 1000, 1]);
-    assert_eq!(events, [events[0]; 3]);
-}
-
-/// Integers that are given are held as floats where these hold them; else the loop runs step by step.
-#[test]
-fn loops_take_integers_that_floats_hold() {
-    let masked = Graph::build("masked", |g| {
-        let [length, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
-        let step = |state: Value, t: Value| {
-            let next = (state * 0.9 + 0.1).tanh();
-            (select(t.lt(length), next, state), (t - length) % 7)
-        };
-        scan(x, iota(100, DType::I64), step)
-    });
-    let below = events(&masked.unwrap(), &numbers(&[3], 10), &[40, -40, 8_000_000, 9_000_000]);
-    assert_eq!(below[..3], [below[0]; 3]);
-    assert!(below[3] > below[0], "{below:?}");
-    let counted = Graph::build("counted", |g| {
-        let [start, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
-        let holds = |(_, x): (Value, Value)| x.square().sum(0).gt(0.01);
-        while_loop((start, x), holds, |(i, x)| (i + 2, x * 0.8))
-    });
-    let events = events(&counted.unwrap(), &numbers(&[3], 11), &[0, -7, 9_000_000]);
-    assert_eq!(events[0], events[1]);
-    assert!(events[2] > events[0], "{events:?}");
-}
-
 /// A loop without a bound that counts further than the plan can is stopped, and its results are refused.
 #[test]
 fn endless_counting_is_refused() {
@@ -564,7 +452,8 @@ fn endless_counting_is_refused() {
         while_loop(start, |(_, x)| x.is_finite(), |(i, x)| (i + 1, x * 0.5))
     });
     let (graph, sizes) = (graph.unwrap(), Sizes::new());
-    let whole = |may_refuse| Whole { graph: &graph, sizes: &sizes, is_program: false, memory_budget: 1 << 20, may_refuse };
+    let whole =
+        |may_refuse| Whole { graph: &graph, sizes: &sizes, is_program: false, memory_budget: 1 << 20, may_refuse };
     assert!(Engine::compile(whole(false), Division::Worthwhile).is_err());
     let engine = Engine::compile(whole(true), Division::Worthwhile).unwrap();
     for (x, is_refused) in [(1f64, true), (f64::INFINITY, false)] {
@@ -583,17 +472,4 @@ fn a_search_is_one_program() {
     for xs in [[1f32, 1.5, 9.0], [1.0, 0.5, 0.1], [3.0, 1.0, 1.0]] {
         compiled(graph.as_ref().unwrap(), &[HostTensor::scalar(0f32), xs.into()]);
     }
-}
-
-/// So is the loop that goes back over it, whose steps and sequences have a size that the first one gives.
-#[test]
-fn the_gradient_of_such_a_loop_is_compiled_when_it_runs() {
-    let graph = Graph::build("counted", |g| {
-        let [n, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
-        funcify::grad(x, |x| counted(n, x, |state| (state * 0.9 + x).tanh()).square().sum(0))
-    });
-    let x = numbers(&[3], 6);
-    let events = events(&graph.unwrap(), &x, &[80, 80, 7, 7]);
-    assert_eq!([events[0], events[3]], [events[1]; 2], "{events:?}");
-    assert!(events[2] > events[0], "{events:?}");
 }

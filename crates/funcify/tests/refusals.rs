@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use funcify::ops::scan::{Buffer, Sequence, Start, Returned};
+use funcify::ops::scan::{Buffer, Returned, Sequence, Start};
 use funcify::ops::{AssociativeScan, Scan, Switch, While};
 use funcify::{
     DType, Dim, GradOptions, Graph, ScanOptions, Shape, Value, apply, associative_scan, cond, constant, custom_vjp,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use funcify::error::{Error, Place, Site};
-use funcify::ops::scan::{Buffer, Scan, Start, Returned};
+use funcify::ops::scan::{Buffer, Returned, Scan, Start};
 use funcify::ops::{EvalContext, Op, OpRules};
 use funcify::{DType, Graph, HostTensor, Result, Sizes, Storage, TensorType};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use funcify::ops::scan::{Start, Returned};
+use funcify::ops::scan::{Returned, Start};
 use funcify::ops::{Op, OpRules, Scan};
 use funcify::{DType, Graph};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use funcify::ops::Scan;
-use funcify::ops::scan::{Buffer, Sequence, Start, Returned};
+use funcify::ops::scan::{Buffer, Returned, Sequence, Start};
 use funcify::recurrence::{self, MitMot, State, Step};
 use funcify::{DType, Dim, Graph, Recurrence, Shape, Symbol, TensorType, Value, apply, concat};
 

@@ -25,12 +25,7 @@ pub(crate) enum Step<'p> {
 
 /// The steps of a loop as code for vectors of `width` elements, if it is faster so. `times` are the iterations of the
 /// loops around, and of this one last.
-pub(crate) fn code<T: Float>(
-    regions: &[Region],
-    steps: &[Step<'_>],
-    times: &[usize],
-    width: usize,
-) -> Option<Code<T>> {
+pub(crate) fn code<T: Float>(regions: &[Region], steps: &[Step<'_>], times: &[usize], width: usize) -> Option<Code<T>> {
     let (own, level) = (*times.last()?, times.len() - 1);
     let vectors = |step: &Step<'_>| match step {
         Step::Do(instruction) => instruction.rows * instruction.lanes.div_ceil(width),
@@ -271,7 +266,12 @@ impl<'r, T: Float> Lowering<'r, T> {
             Op::Ternary(Ternary::MulSub) => Verb::MulSub,
             Op::Ternary(Ternary::NegMulAdd) => Verb::NegMulAdd,
             Op::Ternary(Ternary::Select) => Verb::Select,
-            Op::Product { .. } | Op::Sink { .. } | Op::Pack { .. } | Op::Transpose | Op::Take { .. } | Op::Recur { .. } => {
+            Op::Product { .. }
+            | Op::Sink { .. }
+            | Op::Pack { .. }
+            | Op::Transpose
+            | Op::Take { .. }
+            | Op::Recur { .. } => {
                 return None;
             }
         };

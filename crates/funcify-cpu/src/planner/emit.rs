@@ -273,8 +273,7 @@ impl Emitter {
         let views: Vec<&View> = [to].into_iter().chain(from.iter().copied()).collect();
         let axes = merged(&views);
         let within: Vec<bool> = axes.iter().map(|axis| self.is_within_units(axis, &views)).collect();
-        let side_by_side = |axis: &Axis| axis.strides[0] == 1 && axis.strides.iter().all(|stride| *stride <= 1);
-        let lanes = (0..axes.len()).rev().find(|index| within[*index] && side_by_side(&axes[*index]));
+        let lanes = (0..axes.len()).rev().find(|index| within[*index] && is_side_by_side(&axes[*index]));
         if lanes.is_none() && axes.iter().any(|axis| axis.strides[0] == 1) {
             if let (Op::Unary(Unary::Copy), [from]) = (&op, from) {
                 return self.transpose(to, from, &axes, &within);
@@ -330,25 +329,19 @@ impl Emitter {
         self.map(Op::Unary(Unary::Copy), to, &[from])
     }
 
-    /// Elements that lie `index * step` after those of a table, where the index is clamped into `0..count`. All are of one shape.
-    pub(super) fn take(
-        &mut self,
-        to: &View,
-        table: &View,
-        index: &View,
-        (count, step): (usize, usize),
-    ) -> Result<(), Declined> {
+    /// To the first view: elements that lie `index * step` after those of a table, where the index is clamped into `0..count`. All
+    /// three are of one shape.
+    pub(super) fn take(&mut self, views: [&View; 3], (count, step): (usize, usize)) -> Result<(), Declined> {
+        let [to, table, _] = views;
         if to.len() == 0 {
             return Ok(());
         }
         if count == 0 || self.unit(table).is_some() {
             return Err(Declined::new("take", "an axis without elements, or a table of which a part sees columns"));
         }
-        let views = [to, table, index];
         let axes = merged(&views);
         let within: Vec<bool> = axes.iter().map(|axis| self.is_within_units(axis, &views)).collect();
-        let side_by_side = |axis: &Axis| axis.strides[0] == 1 && axis.strides.iter().all(|stride| *stride <= 1);
-        let lanes = (0..axes.len()).rev().find(|at| within[*at] && side_by_side(&axes[*at]));
+        let lanes = (0..axes.len()).rev().find(|at| within[*at] && is_side_by_side(&axes[*at]));
         let rows = longest(&axes, |at| within[at] && Some(at) != lanes);
         let size = |at: Option<usize>| at.map_or(1, |at| axes[at].size);
         let row = [0, 1, 2].map(|operand| rows.map_or(0, |rows| axes[rows].strides[operand]));
@@ -589,6 +582,11 @@ fn merged(views: &[&View]) -> Vec<Axis> {
         }
     }
     axes
+}
+
+/// Whether neighbours of what is written are neighbours of each operand, or of one element.
+fn is_side_by_side(axis: &Axis) -> bool {
+    axis.strides[0] == 1 && axis.strides.iter().all(|stride| *stride <= 1)
 }
 
 /// The longest of some axes.

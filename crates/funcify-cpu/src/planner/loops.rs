@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use funcify::dispatch::Declined;
 use funcify::graph::Node;
-use funcify::ops::scan::{Buffer, Scan, Start, Returned};
+use funcify::ops::scan::{Buffer, Returned, Scan, Start};
 
 use super::Planner;
 use super::ops::{Argument, Scope};
@@ -151,11 +151,13 @@ impl Planner {
         let [goes_on, count] = [(); 2].map(|()| self.emitter.reserve(&[], level));
         self.emitter.fill(&goes_on, 1.0)?;
         self.emitter.fill(&count, 0.0)?;
-        self.emitter.blocks.open()?;
         let ending = Ending { goes_on, count };
-        self.step(scan, operands, buffers, carries, Steps { all: most, from: 0, strip: None }, Some(&ending))?;
-        let holds = self.emitter.condition(&ending.goes_on);
-        self.emitter.blocks.close_while((Vec::new(), holds), Some(most));
+        if most > 0 {
+            self.emitter.blocks.open()?;
+            self.step(scan, operands, buffers, carries, Steps { all: most, from: 0, strip: None }, Some(&ending))?;
+            let holds = self.emitter.condition(&ending.goes_on);
+            self.emitter.blocks.close_while((Vec::new(), holds), Some(most));
+        }
         self.counts.extend(scan.until.clone().map(|symbol| (symbol, ending.count)));
         Ok(())
     }

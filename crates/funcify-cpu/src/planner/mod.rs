@@ -38,8 +38,8 @@ use crate::plan::{Op, Place, Plan, Split};
 use emit::Emitter;
 use ops::{Argument, Scope};
 use parallel::{Label, Labels};
-pub(crate) use ranges::greatest_integer;
 use ranges::Ranges;
+pub(crate) use ranges::greatest_integer;
 use view::View;
 
 /// How many elements a tensor of a plan may have.
@@ -93,12 +93,7 @@ impl Division {
 
 /// Plans a graph for these sizes. `may_refuse` says that who runs it looks whether the plan's numbers hold the integers that
 /// are given.
-pub fn plan_graph(
-    graph: &Graph,
-    sizes: &Sizes,
-    division: Division,
-    may_refuse: bool,
-) -> Result<GraphPlan, Declined> {
+pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
     let ranges = Rc::new(Ranges::find(graph, sizes, element_type(graph)?, may_refuse));
     if let Some(mut labels) = Labels::find(graph, sizes) {
         labels.lay_out(graph, sizes, division.least_lanes());

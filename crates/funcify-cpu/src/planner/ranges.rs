@@ -118,7 +118,8 @@ impl Ranges {
             true => Within(low.max(-greatest / 2), high.min(greatest / 2)),
             false => Within(low, high),
         };
-        let inputs = (0..graph.inputs().len()).map(|input| limits(graph.input_type(input).dtype).map_or(Anything, of_type));
+        let inputs =
+            (0..graph.inputs().len()).map(|input| limits(graph.input_type(input).dtype).map_or(Anything, of_type));
         let inputs = inputs.map(Fact::from).collect();
         ranges.graph(graph, inputs, sizes);
         ranges
@@ -209,15 +210,15 @@ impl Ranges {
                 let count = axes.fold(Within(1, 1), |product, size| product.ends(size, i128::saturating_mul));
                 reduced(op.kind, first.possible, count).into()
             }
-            Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Slice(_) | Op::Reverse(_) => first.possible.into(),
+            Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Slice(_) | Op::Reverse(_) => {
+                first.possible.into()
+            }
             Op::Take(_) | Op::Gather(_) | Op::DynamicSlice(_) => first.possible.into(),
             Op::ArgMax(op) => match count(&graph.ty(node.inputs[0]).shape[op.axis]) {
                 Within(size, _) if size > 0 => Within(0, size - 1).into(),
                 _ => Anything.into(),
             },
-            Op::Concat(_) | Op::Pad(_) => {
-                operands.iter().fold(Nothing, |all, operand| all.or(operand.possible)).into()
-            }
+            Op::Concat(_) | Op::Pad(_) => operands.iter().fold(Nothing, |all, operand| all.or(operand.possible)).into(),
             _ => Anything.into(),
         }]
     }
@@ -262,7 +263,10 @@ impl Ranges {
                 inputs[param] = possible(operand).into();
             }
             let outputs = ranges.graph(&scan.body, inputs, sizes);
-            written.iter().map(|rows| rows.iter().map(|row| outputs[*row]).reduce(either).unwrap_or(Nothing.into())).collect()
+            written
+                .iter()
+                .map(|rows| rows.iter().map(|row| outputs[*row]).reduce(either).unwrap_or(Nothing.into()))
+                .collect()
         });
         states.into_iter().map(Fact::from).collect()
     }
@@ -370,9 +374,15 @@ fn binary(op: ops::Binary, x: Fact, y: Fact) -> Fact {
         _ => Anything,
     };
     let state = match (op, x.state, y.state) {
-        (ops::Binary::Add, Some((state, added)), _) if b != Anything => Some((state, added.ends(b, i128::saturating_add))),
-        (ops::Binary::Add, _, Some((state, added))) if a != Anything => Some((state, added.ends(a, i128::saturating_add))),
-        (ops::Binary::Sub, Some((state, added)), _) if b != Anything => Some((state, added.ends(b, i128::saturating_sub))),
+        (ops::Binary::Add, Some((state, added)), _) if b != Anything => {
+            Some((state, added.ends(b, i128::saturating_add)))
+        }
+        (ops::Binary::Add, _, Some((state, added))) if a != Anything => {
+            Some((state, added.ends(a, i128::saturating_add)))
+        }
+        (ops::Binary::Sub, Some((state, added)), _) if b != Anything => {
+            Some((state, added.ends(b, i128::saturating_sub)))
+        }
         (ops::Binary::Max | ops::Binary::Min, ..) => either(x, y).state,
         _ => None,
     };

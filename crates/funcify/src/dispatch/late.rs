@@ -17,7 +17,7 @@ use super::whole::{alone, compile, run_compiled};
 use crate::error::{Place, Result};
 use crate::graph::{Graph, Node};
 use crate::ops::Size;
-use crate::ops::scan::{Scan, Returned};
+use crate::ops::scan::{Returned, Scan};
 use crate::types::{DType, Dim, Sizes};
 
 /// How many steps are worth a plan that may be used once, unless all loops are to be compiled.
@@ -141,7 +141,8 @@ impl<B: Backend> LateLoop<B> {
         let Some(mut results) = run_compiled(&*compiled, run, at, operands)? else { return Ok(None) };
         let mut ran = steps;
         if self.scan.until.is_some() {
-            let count = results.pop().map(|count| run.fail(at, run.backend.download(&count, DType::I64))).transpose()?;
+            let count =
+                results.pop().map(|count| run.fail(at, run.backend.download(&count, DType::I64))).transpose()?;
             ran = self.scan.check_count(at, count.map_or(0, |count| count.get(0).as_i64()))?;
         }
         let mut results = results.into_iter();

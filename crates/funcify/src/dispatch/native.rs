@@ -18,7 +18,7 @@ use super::program::{Action, Program, Run, Slot};
 use super::unroll::missing_row;
 use crate::error::{Place, Result};
 use crate::graph::ValueId;
-use crate::ops::scan::{Scan, Start, Returned};
+use crate::ops::scan::{Returned, Scan, Start};
 use crate::types::{DType, TensorType};
 
 /// A loop with a compiled body.

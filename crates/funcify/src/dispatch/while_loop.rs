@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::backend::{Backend, Compiled, Tensors};
+use super::backend::{Backend, Tensors};
 use super::program::{Program, Run};
-use super::whole::run_compiled;
+use super::whole::Refusing;
 use crate::error::{Error, Place, Result};
 use crate::ops::While;
 use crate::types::{DType, TensorType};
@@ -17,19 +17,16 @@ pub(super) struct WhileNode<B: Backend> {
     pub(super) body: Arc<Program<B>>,
     /// The types of the results.
     pub(super) outputs: Vec<TensorType>,
-    /// What runs first, if there is something, and may refuse; and which results it gives.
-    pub(super) compiled: Option<(Arc<dyn Compiled<B::Tensor>>, Vec<bool>)>,
+    /// What runs first, if there is something, and may refuse.
+    pub(super) compiled: Option<Refusing<B::Tensor>>,
 }
 
 impl<B: Backend> WhileNode<B> {
     pub(super) fn run(&self, run: &mut Run<'_, B>, mut operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
-        if let Some((compiled, used)) = &self.compiled
-            && let Some(results) = run_compiled(&**compiled, run, &self.at, &operands)?
+        if let Some(compiled) = &self.compiled
+            && let Some(results) = compiled.run(run, &self.at, &operands)?
         {
-            // Nobody looks at what stands for the others.
-            let mut results = results.into_iter();
-            let result = |used: &bool| if *used { results.next() } else { operands.first().cloned() };
-            return Ok(used.iter().map_while(result).collect());
+            return Ok(results);
         }
         let places = self.op.operands();
         let of_body = operands.split_off(places.body.start);

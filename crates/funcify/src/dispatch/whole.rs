@@ -110,13 +110,12 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(Attempt::Compiled(self.registers(results, used.into_iter())))
     }
 
-    /// A loop that the backend compiles if it may refuse when it runs, and which of its results it gives.
-    pub(super) fn refusing(&self, graph: &Graph, node: &Node) -> Option<(Arc<dyn Compiled<B::Tensor>>, Vec<bool>)> {
+    /// A loop that the backend compiles if it may refuse when it runs.
+    pub(super) fn refusing(&self, graph: &Graph, node: &Node) -> Option<Refusing<B::Tensor>> {
         let (alone, used) = alone(graph, node).ok()?;
         let memory_budget = self.settings.memory_budget;
-        let whole =
-            Whole { graph: &alone, sizes: &self.sizes, is_program: false, memory_budget, may_refuse: true };
-        Some((compile(self.settings.backend, whole).ok()?, used))
+        let whole = Whole { graph: &alone, sizes: &self.sizes, is_program: false, memory_budget, may_refuse: true };
+        Some(Refusing { compiled: compile(self.settings.backend, whole).ok()?, used })
     }
 
     fn compile_whole(&self, graph: &Graph, is_program: bool) -> lower::Whole<B::Tensor> {
@@ -138,6 +137,28 @@ impl<T> WholeNode<T> {
     pub(super) fn run<B: Backend<Tensor = T>>(&self, run: &Run<'_, B>, operands: &[T]) -> Result<Tensors<T>> {
         let results = run_compiled(&*self.compiled, run, &self.at, operands)?;
         run.fail(&self.at, results.ok_or_else(|| "it refused its operands, though nothing else can run".into()))
+    }
+}
+
+/// A loop that was compiled and may refuse when it runs.
+pub(super) struct Refusing<T> {
+    compiled: Arc<dyn Compiled<T>>,
+    /// Which of the loop's results it gives.
+    used: Vec<bool>,
+}
+
+impl<T: Clone> Refusing<T> {
+    /// Runs it, unless it refuses its operands. Nobody looks at what stands for the results that it does not give.
+    pub(super) fn run<B: Backend<Tensor = T>>(
+        &self,
+        run: &Run<'_, B>,
+        at: &Place,
+        operands: &[T],
+    ) -> Result<Option<Tensors<T>>> {
+        let Some(results) = run_compiled(&*self.compiled, run, at, operands)? else { return Ok(None) };
+        let mut results = results.into_iter();
+        let result = |used: &bool| if *used { results.next() } else { operands.first().cloned() };
+        Ok(self.used.iter().map(result).collect())
     }
 }
 
@@ -205,7 +226,13 @@ fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> Co
     for node in graph.nodes() {
         let is_cheap = matches!(
             node.op,
-            Op::Constant(_) | Op::Iota(_) | Op::Size(_) | Op::Unary(_) | Op::Binary(_) | Op::Broadcast(_) | Op::Reshape(_)
+            Op::Constant(_)
+                | Op::Iota(_)
+                | Op::Size(_)
+                | Op::Unary(_)
+                | Op::Binary(_)
+                | Op::Broadcast(_)
+                | Op::Reshape(_)
         );
         let is_one = is_cheap && node.inputs.iter().all(|input| follows[input.index()]);
         for output in &node.outputs {

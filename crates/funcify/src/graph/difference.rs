@@ -72,7 +72,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::same_op;
-    use crate::ops::scan::{CheckpointPolicy, Start, Returned};
+    use crate::ops::scan::{CheckpointPolicy, Returned, Start};
     use crate::ops::{Op, Scan, While};
     use crate::{Dim, Graph, Symbol, scan, while_loop};
 

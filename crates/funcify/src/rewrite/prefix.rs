@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::trim::with_ops;
 use crate::error::Site;
 use crate::graph::{Graph, Node, Source, is_certain};
-use crate::ops::scan::{Buffer, Scan, Start, Returned};
+use crate::ops::scan::{Buffer, Returned, Scan, Start};
 use crate::ops::{Op, Slice};
 use crate::types::{Dim, Sizes};
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::error::Site;
 use crate::graph::{Copy, Graph, Node, Source, ValueId, is_certain};
-use crate::ops::scan::{Scan, Returned};
+use crate::ops::scan::{Returned, Scan};
 use crate::ops::{Op, Slice};
 use crate::types::{Dim, Sizes};
 

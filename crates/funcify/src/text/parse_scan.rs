@@ -6,7 +6,7 @@ use super::parse::{Binder, Body, Parser, duplicate_name};
 use crate::error::{Result, Site};
 use crate::graph::{Graph, MAX_DEPTH, ValueId};
 use crate::ops::Scan;
-use crate::ops::scan::{Buffer, CheckpointPolicy, Sequence, Start, Returned, shown_shift};
+use crate::ops::scan::{Buffer, CheckpointPolicy, Returned, Sequence, Start, shown_shift};
 use crate::types::grammar::dim;
 use crate::types::lexer::{Token, error_at, is_number};
 use crate::types::{Dim, Symbol};

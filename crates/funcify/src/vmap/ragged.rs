@@ -16,7 +16,7 @@ use crate::error::{Error, Result, Site};
 use crate::graph::tracer::{SizeByLane, sizes_by_lane};
 use crate::graph::{Failed, Graph, Node, emit, emit_value, fail};
 use crate::host::HostTensor;
-use crate::ops::scan::{Scan, Start, Returned};
+use crate::ops::scan::{Returned, Scan, Start};
 use crate::ops::{Broadcast, Iota, Op, OpRules, Pad, Reduce, Reshape, Select, Slice, Take};
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, constant, iota, size};

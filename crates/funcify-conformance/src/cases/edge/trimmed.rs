@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use funcify::ops::Scan;
-use funcify::ops::scan::{Buffer, Sequence, Start, Returned};
+use funcify::ops::scan::{Buffer, Returned, Sequence, Start};
 use funcify::{Builder, Graph, HostTensor, apply};
 
 use super::{Cases, case, empty, fails, gives, outputs_of, row, tensor};

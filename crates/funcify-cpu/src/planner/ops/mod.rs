@@ -197,8 +197,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         if !self.planner.takes(self.graph, *value) {
             return Err(Declined::new(name, format!("a result of {}", self.graph.ty(*value).dtype)));
         }
-        let is_taken =
-            |input: &ValueId| self.planner.takes(self.graph, *input) || matches!(node.op, GraphOp::Take(_));
+        let is_taken = |input: &ValueId| self.planner.takes(self.graph, *input) || matches!(node.op, GraphOp::Take(_));
         if let Some(input) = node.inputs.iter().find(|input| !is_taken(input)) {
             return Err(Declined::new(name, format!("an operand of {}", self.graph.ty(*input).dtype)));
         }
@@ -379,14 +378,9 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 
     /// Elements of a table that an index chooses.
-    fn taken(
-        &mut self,
-        value: ValueId,
-        [table, index]: [View; 2],
-        places: (usize, usize),
-    ) -> Result<View, Declined> {
+    fn taken(&mut self, value: ValueId, [table, index]: [View; 2], places: (usize, usize)) -> Result<View, Declined> {
         let to = self.target(value, &table.shape, table.level.max(index.level));
-        self.planner.emitter.take(&to, &table, &index, places)?;
+        self.planner.emitter.take([&to, &table, &index], places)?;
         Ok(to)
     }
 

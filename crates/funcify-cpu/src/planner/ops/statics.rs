@@ -20,7 +20,8 @@ impl Scope<'_, '_> {
     /// The value of a node, if it has to do with integers and depends on nothing but what is static.
     pub(super) fn static_value(&mut self, node: &Node, value: ValueId) -> Result<Option<Value>, Declined> {
         if let GraphOp::Size(size) = &node.op
-            && let Some((_, count)) = self.planner.counts.iter().rev().find(|(symbol, _)| size.dim.as_symbol() == Some(symbol))
+            && let Some((_, count)) =
+                self.planner.counts.iter().rev().find(|(symbol, _)| size.dim.as_symbol() == Some(symbol))
         {
             return Ok(self.planner.takes(self.graph, value).then(|| Value::Tensor(count.clone())));
         }

@@ -4,7 +4,7 @@ use super::AssociativeScan;
 use crate::error::Result;
 use crate::graph::{Failed, emit, inline, trace_body};
 use crate::ops::Scan;
-use crate::ops::scan::{Buffer, Sequence, Start, Returned};
+use crate::ops::scan::{Buffer, Returned, Sequence, Start};
 use crate::types::TensorType;
 use crate::value::Value;
 
@@ -28,7 +28,8 @@ impl AssociativeScan {
         // A downward loop reads the row behind the one that it writes.
         let (before, own) = if self.reverse { (1, 0) } else { (0, 1) };
         let first = if self.reverse { count.clone() - 1..count.clone() } else { 0.into()..1.into() };
-        let buffer = || Buffer { start: Start::Given(1), reads: vec![before], writes: vec![own], returned: Returned::All };
+        let buffer =
+            || Buffer { start: Start::Given(1), reads: vec![before], writes: vec![own], returned: Returned::All };
         let scan = Scan {
             reverse: self.reverse,
             sequences: vec![Sequence { reads: vec![own] }; leaves],

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use super::parts::bind;
-use super::{Buffer, Scan, Start, Returned};
+use super::{Buffer, Returned, Scan, Start};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::tracer::{ClosedBody, SizeByLane, add_size_by_lane};
 use crate::graph::{Failed, emit, fail, fresh_symbol, trace_body};
@@ -399,7 +399,7 @@ fn missing_rows(at: &Place, scan: &Scan, buffer: usize) -> Error {
     Error::StepCount {
         at: at.boxed(),
         reason: format!(
-            "the number of steps differs between lanes, and last rows of buffer {buffer} ({kind}) are returned, which a lane \
+            "the number of steps differs between lanes, and last rows of buffer {buffer} ({kind}) are wanted, which a lane \
              of few steps may lack: its trace is ragged"
         ),
         fix: "keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size".into(),

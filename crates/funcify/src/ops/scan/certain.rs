@@ -1,6 +1,6 @@
 //! Whether a loop is surely not refused.
 
-use super::{Scan, Start, Returned};
+use super::{Returned, Scan, Start};
 use crate::graph::Known;
 use crate::types::{Dim, Sizes, TensorType};
 

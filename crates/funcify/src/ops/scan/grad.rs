@@ -29,7 +29,7 @@
 use super::parts::{BufferPart, Parts, Rows, SequencePart};
 use super::saves::{LoopRecord, Trace, slice_rows};
 use super::span::{Span, tail, with_head};
-use super::{Buffer, Scan, Start, Returned};
+use super::{Buffer, Returned, Scan, Start};
 use crate::derivative::{Cotangents, Record, Tape, VjpContext, add, no_record};
 use crate::error::Result;
 use crate::graph::{Failed, ValueId};

@@ -1,6 +1,6 @@
 //! The type rule of the loop, which enforces scan-c3 to scan-c7.
 
-use super::{Buffer, Scan, Start, Returned};
+use super::{Buffer, Returned, Scan, Start};
 use crate::error::{Error, Place, Result};
 use crate::types::{DType, Dim, TensorType};
 

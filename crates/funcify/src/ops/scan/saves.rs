@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{Buffer, Scan, Start, Returned};
+use super::{Buffer, Returned, Scan, Start};
 use crate::derivative::{Forward, Record};
 use crate::error::Result;
 use crate::graph::{Failed, Graph, Node, Output, ValueId, emit};

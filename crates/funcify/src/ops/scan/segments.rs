@@ -10,8 +10,8 @@
 
 use super::chunked::joined;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
-use super::saves::{slice_rows, returned};
-use super::{Buffer, Scan, Start, Returned};
+use super::saves::{returned, slice_rows};
+use super::{Buffer, Returned, Scan, Start};
 use crate::error::Result;
 use crate::graph::{Failed, Graph, emit, fresh_symbol, trace_body};
 use crate::ops::pad::{Pad, pad_with_zeros};

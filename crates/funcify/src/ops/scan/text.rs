@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::{Buffer, Scan, Start, Returned};
+use super::{Buffer, Returned, Scan, Start};
 use crate::graph::print::{Equation, Names, Printer};
 use crate::ops::Printable;
 

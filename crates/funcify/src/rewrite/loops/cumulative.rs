@@ -15,7 +15,7 @@ use super::cut::{Class, classes, lifted};
 use super::{Loop, SequencePart, made_by, returned_rows, rows, uses, whole_loop};
 use crate::error::Site;
 use crate::graph::{ValueId, emit_value};
-use crate::ops::scan::{Scan, Start, Returned};
+use crate::ops::scan::{Returned, Scan, Start};
 use crate::ops::{Op, Reduce, ReduceKind};
 use crate::rewrite::numbers::is_same;
 use crate::rewrite::rule::{Here, Patch};

@@ -12,7 +12,7 @@
 
 use super::{CarryPart, Loop, is_certain_loop};
 use crate::ops::Op;
-use crate::ops::scan::{Scan, Start, Returned};
+use crate::ops::scan::{Returned, Scan, Start};
 use crate::rewrite::rule::{Here, Patch};
 use crate::value::{Value, full};
 

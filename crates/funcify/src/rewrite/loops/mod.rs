@@ -33,7 +33,7 @@ use super::rule::Here;
 use crate::error::Site;
 use crate::graph::{Copied, Graph, Node, ValueId, emit, is_certain};
 use crate::host::{HostTensor, Scalar};
-use crate::ops::scan::{Buffer, Scan, Sequence, Start, Returned};
+use crate::ops::scan::{Buffer, Returned, Scan, Sequence, Start};
 use crate::ops::{Broadcast, Constant, Op, Slice};
 use crate::types::{Dim, Sizes};
 use crate::value::Value;

@@ -11,7 +11,7 @@ use std::ops::Range;
 pub use step::{Carry, MitMot, Outcome, Readable, Sequence, State, Step, Writable};
 
 use super::build::checked_until;
-use super::{Buffer, Scan, Sequence as Reads, Start, Returned};
+use super::{Buffer, Returned, Scan, Sequence as Reads, Start};
 use crate::error::{Error, Place, Site};
 use crate::graph::{BodyTrace, emit_at, fail, fail_value, fresh_symbol};
 use crate::ops::scan::CheckpointPolicy;
@@ -368,7 +368,12 @@ impl Recurrence {
 fn buffer_offsets(buffer: &Tapped) -> Buffer {
     let lowest = buffer.lowest();
     let offsets = |taps: &[i64]| taps.iter().map(|tap| (tap - lowest) as usize).collect();
-    Buffer { start: buffer.start, reads: offsets(&buffer.reads), writes: offsets(&buffer.writes), returned: Returned::All }
+    Buffer {
+        start: buffer.start,
+        reads: offsets(&buffer.reads),
+        writes: offsets(&buffer.writes),
+        returned: Returned::All,
+    }
 }
 
 /// `x0`, `x0_m1` (tap -1), `x0_p2` (tap 2).

@@ -1,0 +1,138 @@
+//! Loops that are compiled when they run: because their steps or rows follow from values, because they end early, or because
+//! they take integers.
+
+mod numbers;
+
+use funcify::dispatch::{Function, LoopStrategy};
+use funcify::{
+    DType, Graph, HostTensor, Recurrence, ScanOptions, Value, constant, iota, scan, scan_until_with, select, size,
+    stack, while_loop,
+};
+use funcify_cpu::Cpu;
+use numbers::numbers;
+
+/// A program is called with these inputs and counts; gives how many events each call had. A loop that runs step by step has some
+/// for each step, one that is compiled is one.
+fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
+    let function = Function::compile(graph, &Cpu::default()).unwrap();
+    let events = counts.iter().map(|count| {
+        let inputs = [HostTensor::scalar(*count), x.clone()];
+        let expected = funcify::evaluate(graph, &inputs).unwrap();
+        let (found, profile) = function.profile_host(&inputs).unwrap();
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!(found.shape(), expected.shape());
+            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
+                assert!((x - y).abs() < 1e-5 * (1.0 + y.abs()), "{count} steps: {x} and {y}");
+            }
+        }
+        profile.events.len()
+    });
+    let events = events.collect();
+    let report = function.report();
+    let is_compiled = |each: &funcify::dispatch::LoopReport| each.strategy == LoopStrategy::Compiled;
+    assert!(report.loops.iter().all(is_compiled), "{report}");
+    events
+}
+
+/// A state that so many steps carry on.
+fn counted(steps: Value, start: Value, step: impl Fn(Value) -> Value) -> Value {
+    let mut loop_ = Recurrence::new();
+    loop_.steps_value(steps);
+    let state = loop_.carry(start);
+    let done = loop_.run(|body| {
+        let next = step(body.read(&state));
+        body.write(&state, next);
+    });
+    done.last(&state)
+}
+
+/// Many steps are compiled at once, few when they come again; and with other counts the same program goes on.
+#[test]
+fn a_loop_whose_steps_follow_from_values_is_compiled_when_it_runs() {
+    let graph = Graph::build("counted", |g| {
+        let [n, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
+        let rate = x.square().sum(0) * 0.1;
+        counted(n, x, |x| (x * 0.9 + rate).tanh())
+    });
+    let x = numbers(&[3], 5);
+    let events = events(&graph.unwrap(), &x, &[100, 5, 5, 0, 0, 5, 100, 6]);
+    let compiled = events[0];
+    assert_eq!(events[2..3], [compiled], "{events:?}");
+    assert_eq!(events[4..7], [compiled; 3], "{events:?}");
+    assert!(events[1] > compiled && events[7] > events[1], "{events:?}");
+}
+
+/// Its traces have the rows of the steps that ran, up and down, with given rows before them; and what uses their number has it.
+#[test]
+fn a_loop_that_ends_early_is_compiled_when_it_runs() {
+    for (reverse, limit) in [(false, 100), (true, 100), (false, 3), (true, 3)] {
+        let graph = Graph::build("early", |g| {
+            let [n, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
+            let options = if reverse { ScanOptions::new().reverse() } else { ScanOptions::new() };
+            let step = |(ran, state): (Value, Value), t: Value| {
+                let next = (state * 0.9 + t * 0.01).tanh();
+                ((ran + 1, next), (next, state.sum(0)), (ran + 1).ge(n))
+            };
+            let times = iota(limit, DType::F32);
+            let ((ran, last), (states, sums)) = scan_until_with(options, (constant(0i64), x), times, step);
+            (ran, last, states, sums, size(sums.dim(0), DType::I64) * 2)
+        });
+        let x = numbers(&[3], 8);
+        let events = events(&graph.unwrap(), &x, &[5, 1, 100, 30, 100, 5]);
+        let is_worth_it = limit > 64;
+        assert_eq!(events[0] == events[1], is_worth_it, "{events:?}");
+        assert_eq!(events[1..], [events[1]; 5], "{events:?}");
+    }
+    let fibonacci = Graph::build("fibonacci", |g| {
+        let [n, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
+        let mut loop_ = Recurrence::new();
+        loop_.steps(80);
+        let state = loop_.mit_sot(stack(&[x, x * 0.5], 0), [-2, -1]);
+        let done = loop_.run(|body| {
+            let [before, last] = body.read(&state);
+            let next = before * 0.5 + last * 0.7;
+            body.write(&state, next);
+            body.until(next.square().sum(0).lt(1.0 / n.cast(DType::F32)));
+        });
+        (done.trace(&state), done.trace_with_init(&state), done.steps())
+    });
+    let events = events(&fibonacci.unwrap(), &numbers(&[3], 9), &[10, 1000, 1]);
+    assert_eq!(events, [events[0]; 3]);
+}
+
+/// Integers that are given are held as floats where these hold them; else the loop runs step by step.
+#[test]
+fn loops_take_integers_that_floats_hold() {
+    let masked = Graph::build("masked", |g| {
+        let [length, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
+        let step = |state: Value, t: Value| {
+            let next = (state * 0.9 + 0.1).tanh();
+            (select(t.lt(length), next, state), (t - length) % 7)
+        };
+        scan(x, iota(100, DType::I64), step)
+    });
+    let below = events(&masked.unwrap(), &numbers(&[3], 10), &[40, -40, 8_000_000, 9_000_000]);
+    assert_eq!(below[..3], [below[0]; 3]);
+    assert!(below[3] > below[0], "{below:?}");
+    let counted = Graph::build("counted", |g| {
+        let [start, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
+        let holds = |(_, x): (Value, Value)| x.square().sum(0).gt(0.01);
+        while_loop((start, x), holds, |(i, x)| (i + 2, x * 0.8))
+    });
+    let events = events(&counted.unwrap(), &numbers(&[3], 11), &[0, -7, 9_000_000]);
+    assert_eq!(events[0], events[1]);
+    assert!(events[2] > events[0], "{events:?}");
+}
+
+/// So is the loop that goes back over it, whose steps and sequences have a size that the first one gives.
+#[test]
+fn the_gradient_of_such_a_loop_is_compiled_when_it_runs() {
+    let graph = Graph::build("counted", |g| {
+        let [n, x] = [g.input("n", "i64[]"), g.input("x", "f32[3]")];
+        funcify::grad(x, |x| counted(n, x, |state| (state * 0.9 + x).tanh()).square().sum(0))
+    });
+    let x = numbers(&[3], 6);
+    let events = events(&graph.unwrap(), &x, &[80, 80, 7, 7]);
+    assert_eq!([events[0], events[3]], [events[1]; 2], "{events:?}");
+    assert!(events[2] > events[0], "{events:?}");
+}

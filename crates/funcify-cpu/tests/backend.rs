@@ -123,8 +123,11 @@ fn integers_are_numbers_of_the_plan() {
         }),
         // The zero of an integer has no sign, and a reciprocal sees it.
         Graph::build("zeros", |g| {
-            let step =
-                |i: Value, x: Value| (i + 1, x.abs().copysign(float(i * -3)) + float(-(i * 0)).recip().minimum(2.0));
+            let none = constant(0i32);
+            let step = |i: Value, x: Value| {
+                let infinite = float(-(i * none)).recip().minimum(2.0);
+                (i + 1, x.abs().copysign(float(i * -3)) + infinite)
+            };
             scan(constant(0i32), g.input("x", "f32[5]"), step).1
         }),
         Graph::build("until", |g| {

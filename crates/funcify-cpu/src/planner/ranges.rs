@@ -213,7 +213,7 @@ impl Ranges {
             Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Slice(_) | Op::Reverse(_) => {
                 first.possible.into()
             }
-            Op::Take(_) | Op::Gather(_) | Op::DynamicSlice(_) => first.possible.into(),
+            Op::Take(_) | Op::DynamicSlice(_) => first.possible.into(),
             Op::ArgMax(op) => match count(&graph.ty(node.inputs[0]).shape[op.axis]) {
                 Within(size, _) if size > 0 => Within(0, size - 1).into(),
                 _ => Anything.into(),

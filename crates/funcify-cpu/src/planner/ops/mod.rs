@@ -294,12 +294,6 @@ impl<'p, 'g> Scope<'p, 'g> {
                 Some(indices) => self.take_static(op.axis, node, value, &indices)?,
                 None => self.take(op.axis, node, value)?,
             },
-            GraphOp::Gather(op) => {
-                let [x, index] = self.two(node)?;
-                let mut table = View { shape: shape.clone(), ..x.clone() };
-                table.strides[op.axis] = 0;
-                self.taken(value, [table, index], (x.shape[op.axis], x.strides[op.axis]))?
-            }
             GraphOp::DynamicSlice(op) => {
                 let [x, start] = self.two(node)?;
                 let size = shape[op.axis];

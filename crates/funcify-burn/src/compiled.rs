@@ -9,7 +9,7 @@ use burn::backend::{BackendTensor, DispatchTensorKind};
 use funcify::DType;
 use funcify::dispatch::{Compiled, Outcome};
 use funcify::error::BackendError;
-use funcify_cpu::{Called, Elements, Engine};
+use funcify_cpu::{Elements, Engine};
 
 use crate::data::{download, elements, from_elements, upload};
 use crate::device::Burn;
@@ -34,18 +34,15 @@ impl Compiled<Tensor> for Loop {
         let Some(given) = given.collect::<Result<Option<Vec<Elements<'_>>>, BackendError>>()? else {
             return Ok(Outcome::Refused);
         };
-        let results = match engine.call(&given, stop)? {
-            Called::Done(results) => results,
-            Called::Stopped => return Ok(Outcome::Stopped),
-            Called::Refused => return Ok(Outcome::Refused),
-        };
-        let typed = results.into_iter().zip(engine.results());
-        let tensors = typed.map(|(elements, (dtype, shape))| match elements {
-            others if !dtype.is_float() => Ok(upload(&self.burn, &others.into_host(*dtype, shape)?)),
-            Elements::F32(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),
-            Elements::F64(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),
-        });
-        tensors.collect::<Result<_, _>>().map(Outcome::Done)
+        engine.call(&given, stop)?.try_map(|results| {
+            let typed = results.into_iter().zip(engine.results());
+            let tensors = typed.map(|(elements, (dtype, shape))| match elements {
+                others if !dtype.is_float() => Ok(upload(&self.burn, &others.into_host(*dtype, shape)?)),
+                Elements::F32(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),
+                Elements::F64(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),
+            });
+            tensors.collect()
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use candle_core::{Device, Storage, StorageRef, Tensor, WithDType};
 use funcify::DType;
 use funcify::dispatch::{Compiled, Outcome};
 use funcify::error::BackendError;
-use funcify_cpu::{Called, Elements, Engine};
+use funcify_cpu::{Elements, Engine};
 
 use crate::device::{download, upload};
 use crate::errors::plain;
@@ -54,16 +54,10 @@ impl Compiled<Tensor> for Loop {
                 },
             });
         }
-        let results = match engine.call(&given, stop)? {
-            Called::Done(results) => results,
-            Called::Stopped => return Ok(Outcome::Stopped),
-            Called::Refused => return Ok(Outcome::Refused),
-        };
-        let typed = results.into_iter().zip(engine.results());
-        typed
-            .map(|(elements, (dtype, shape))| tensor(elements, *dtype, shape))
-            .collect::<Result<_, _>>()
-            .map(Outcome::Done)
+        engine.call(&given, stop)?.try_map(|results| {
+            let typed = results.into_iter().zip(engine.results());
+            typed.map(|(elements, (dtype, shape))| tensor(elements, *dtype, shape)).collect()
+        })
     }
 }
 

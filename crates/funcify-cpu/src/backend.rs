@@ -10,7 +10,7 @@ use funcify::error::BackendError;
 use funcify::ops::{EvalContext, OpRules, Scan};
 use funcify::{DType, HostTensor, funcify};
 
-use crate::engine::{Called, Elements, Engine};
+use crate::engine::{Elements, Engine};
 use crate::planner::Division;
 
 /// The processor, without a tensor library. What is not compiled as a whole runs op for op by the reference evaluation.
@@ -107,14 +107,11 @@ impl Compiled<Arc<HostTensor>> for OnHost {
             None => Some(Elements::NONE),
         });
         let Some(elements) = elements.collect::<Option<Vec<Elements<'_>>>>() else { return Ok(Outcome::Refused) };
-        let results = match engine.call(&elements, stop)? {
-            Called::Done(results) => results,
-            Called::Stopped => return Ok(Outcome::Stopped),
-            Called::Refused => return Ok(Outcome::Refused),
-        };
-        let typed = results.into_iter().zip(engine.results());
-        let tensors = typed.map(|(elements, (dtype, shape))| elements.into_host(*dtype, shape).map(Arc::new));
-        tensors.collect::<Result<_, _>>().map(Outcome::Done)
+        engine.call(&elements, stop)?.try_map(|results| {
+            let typed = results.into_iter().zip(engine.results());
+            let tensors = typed.map(|(elements, (dtype, shape))| elements.into_host(*dtype, shape).map(Arc::new));
+            tensors.collect()
+        })
     }
 }
 

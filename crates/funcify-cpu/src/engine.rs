@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use funcify::dispatch::{Declined, Whole};
+use funcify::dispatch::{Declined, Outcome, Whole};
 use funcify::error::BackendError;
 use funcify::{DType, HostTensor, Scalar};
 
@@ -60,16 +60,6 @@ impl Elements<'static> {
         let tensor = tensor.ok_or("a result of another size")?;
         Ok(if tensor.dtype() == dtype { tensor } else { tensor.cast(dtype) })
     }
-}
-
-/// What came of a call.
-pub enum Called {
-    /// The results.
-    Done(Vec<Elements<'static>>),
-    /// It ended early, because `stop` said true.
-    Stopped,
-    /// The results would not be those of the graph: a loop without a bound ran too often for its integers.
-    Refused,
 }
 
 /// What a plan of either element type is run with.
@@ -149,8 +139,13 @@ impl Engine {
         &self.plan.results
     }
 
-    /// Runs it. It asks `stop` between steps, every so often.
-    pub fn call(&self, operands: &[Elements<'_>], stop: &(dyn Fn() -> bool + Sync)) -> Result<Called, BackendError> {
+    /// Runs it. It asks `stop` between steps, every so often. It refuses where a loop without a bound runs too often for its
+    /// integers.
+    pub fn call(
+        &self,
+        operands: &[Elements<'_>],
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Outcome<Elements<'static>>, BackendError> {
         match &self.executors {
             AnyExecutors::F32(executors) => executors.call(&self.plan, operands, stop),
             AnyExecutors::F64(executors) => executors.call(&self.plan, operands, stop),
@@ -169,7 +164,7 @@ impl<T: Number> Executors<T> {
         plan: &GraphPlan,
         operands: &[Elements<'_>],
         stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Called, BackendError> {
+    ) -> Result<Outcome<Elements<'static>>, BackendError> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut executor = match free {
             Some(executor) => executor,
@@ -184,9 +179,9 @@ impl<T: Number> Executors<T> {
         let is_done = executor.call_until(&inputs, &mut outputs, stop)?;
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(executor);
         Ok(match (is_done, refusal.first()) {
-            (false, _) => Called::Stopped,
-            (true, Some(refusal)) if *refusal != T::default() => Called::Refused,
-            (true, _) => Called::Done(results.into_iter().map(T::wrapped).collect()),
+            (false, _) => Outcome::Stopped,
+            (true, Some(refusal)) if *refusal != T::default() => Outcome::Refused,
+            (true, _) => Outcome::Done(results.into_iter().map(T::wrapped).collect()),
         })
     }
 }

@@ -21,7 +21,7 @@ mod planner;
 mod run;
 
 pub use backend::Cpu;
-pub use engine::{Called, Elements, Engine};
+pub use engine::{Elements, Engine};
 pub use float::Float;
 pub use machine::Machine;
 pub use planner::{Division, GraphPlan, plan_graph};

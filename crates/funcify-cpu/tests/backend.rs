@@ -5,14 +5,14 @@ mod numbers;
 
 use std::time::{Duration, Instant};
 
-use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Whole};
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Outcome, Whole};
 use funcify::types::{Sizes, Symbol};
 use funcify::{
     Cancellation, CheckpointPolicy, DType, Error, Graph, HostTensor, ScanOptions, Value, cond, constant, fori_loop,
     iota, scan, scan_until, scan_with, select, stack, while_loop, while_loop_bounded,
 };
 use funcify_cpu::plan::{Instruction, Node, Op};
-use funcify_cpu::{Called, Cpu, Division, Elements, Engine, plan_graph};
+use funcify_cpu::{Cpu, Division, Elements, Engine, plan_graph};
 use numbers::numbers;
 
 /// `h <- tanh(x W + h U + b)` over T rows of B by H, and the gradients of a loss.
@@ -460,7 +460,7 @@ fn endless_counting_is_refused() {
     let engine = Engine::compile(whole(true), Division::Worthwhile).unwrap();
     for (x, is_refused) in [(1f64, true), (f64::INFINITY, false)] {
         let called = engine.call(&[Elements::of_numbers([x].into_iter(), DType::F32)], &|| false).unwrap();
-        assert_eq!(matches!(called, Called::Refused), is_refused);
+        assert_eq!(matches!(called, Outcome::Refused), is_refused);
     }
 }
 

@@ -250,7 +250,7 @@ impl Planner {
         if !is_whole {
             let at_hand = count.max(last);
             // After its first step it may have fewer rows than are asked for, which is an error.
-            if scan.until.is_some() && last > count + 1 && !self.may_refuse {
+            if scan.until.is_some() && last > count + 1 && !self.ranges.are_checked() {
                 return Err(Declined::new("scan", "it ends early, and its last rows are asked for"));
             }
             if at_hand == 0 && matches!(used, Use::Steps) {

@@ -125,7 +125,6 @@ fn plan_parts(
         sizes: sizes.clone(),
         dtype,
         ranges: ranges.clone(),
-        may_refuse: ranges.are_checked(),
         refusal: None,
         counts: Vec::new(),
         constants: Vec::new(),
@@ -179,6 +178,11 @@ fn plan_parts(
     Ok(GraphPlan { plan, dtype, reads, constants, results, refuses: refusal.is_some() })
 }
 
+/// What a graph or a body is known by while a plan is made.
+fn address(graph: &Graph) -> usize {
+    std::ptr::from_ref(graph) as usize
+}
+
 /// The one float type of a graph and its bodies.
 fn element_type(graph: &Graph) -> Result<DType, Declined> {
     let mut element = None;
@@ -207,8 +211,6 @@ struct Planner {
     dtype: DType,
     /// What integers can be.
     ranges: Rc<Ranges>,
-    /// Whether who runs the plan checks what only a running loop knows.
-    may_refuse: bool,
     /// An element that is not 0 if a loop ended at a bound that it does not have.
     refusal: Option<View>,
     /// How many steps ran of the loops that end early, by the symbol of that number.

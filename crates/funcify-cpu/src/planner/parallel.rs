@@ -13,6 +13,8 @@ use funcify::ops::scan::{Scan, Start};
 use funcify::ops::{self, Op, ReduceKind};
 use funcify::types::Sizes;
 
+use super::address;
+
 /// How many products of elements a product of matrices has at most for each index of an axis that lies innermost.
 const MOST_TERMS: usize = 64;
 
@@ -512,10 +514,6 @@ impl Labels {
         }
         graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.sized(body, sizes))
     }
-}
-
-fn address(graph: &Graph) -> usize {
-    std::ptr::from_ref(graph) as usize
 }
 
 /// The axis of another shape that has the same elements as this one: as many before it, and as many along it.

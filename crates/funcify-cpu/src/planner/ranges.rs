@@ -13,6 +13,8 @@ use funcify::ops::{self, Op, ReduceKind, Switch, While};
 use funcify::types::{Sizes, Symbol};
 use funcify::{DType, Graph, HostTensor, Scalar};
 
+use super::address;
+
 /// The greatest integer for which a float type holds all that are smaller.
 pub(crate) fn greatest_integer(element: DType) -> i64 {
     let bits = if element == DType::F64 { 53 } else { 24 };
@@ -125,7 +127,7 @@ impl Ranges {
         ranges
     }
 
-    /// Whether who runs the plan checks inputs.
+    /// Whether who runs the plan checks what only a running loop knows: integers that are given, how many rows there are.
     pub(super) fn are_checked(&self) -> bool {
         self.are_checked
     }
@@ -422,8 +424,4 @@ fn elements(tensor: &HostTensor) -> Possible {
 fn has_integers(graph: &Graph) -> bool {
     graph.values().any(|value| graph.ty(value).dtype.is_int())
         || graph.nodes().iter().flat_map(|node| node.op.bodies()).any(|body| has_integers(body))
-}
-
-fn address(graph: &Graph) -> usize {
-    std::ptr::from_ref(graph) as usize
 }

@@ -168,6 +168,20 @@ pub enum Outcome<T> {
     Refused,
 }
 
+impl<T> Outcome<T> {
+    /// The same with other results.
+    pub fn try_map<U>(
+        self,
+        f: impl FnOnce(Tensors<T>) -> Result<Tensors<U>, BackendError>,
+    ) -> Result<Outcome<U>, BackendError> {
+        Ok(match self {
+            Outcome::Done(results) => Outcome::Done(f(results)?),
+            Outcome::Stopped => Outcome::Stopped,
+            Outcome::Refused => Outcome::Refused,
+        })
+    }
+}
+
 /// Why something was not compiled as a whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Declined {

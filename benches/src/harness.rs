@@ -93,7 +93,7 @@ impl Item<'_> {
         let mut values = Values::default();
         let mut ready = Vec::new();
         let title = format!("{} {}", self.workload.name, self.sizes);
-        let is_growth = crate::workloads::is_growth(&title);
+        let is_growth = crate::workloads::has_sizes(&title, |workload| workload.growth);
         let takes_part = |subject: &&Subject| !is_growth || subject.is_in_plots();
         for subject in self.plan.subjects.iter().copied().filter(takes_part) {
             if let Some(why) = crate::subjects::declines(subject, self.workload, self.phase) {

@@ -10,11 +10,11 @@ use crate::rows::Row;
 use crate::subjects::Subject;
 
 /// What stands above the table.
-pub(super) const ABOUT: &str = "Of each workload the largest between funcify's fastest way in Candle or in Burn's flex and the \
+pub(super) const ABOUT: &str = "Of each workload in each phase the larger one between funcify's fastest way in Candle or in Burn's flex and the \
      fastest of all, where half of the runs of the fastest took less than funcify's fastest run. What is not listed is the \
      fastest, or as fast within its own runs.";
 
-/// How many are listed: the largest of each workload at each size.
+/// How many are listed: the larger one of each workload at each size in each phase.
 const LISTED: usize = 12;
 
 /// Why funcify's ways are behind on the workloads whose names begin so.
@@ -84,14 +84,15 @@ fn gaps(run: &Run) -> Vec<Gap<'_>> {
     gaps
 }
 
-/// The largest gap of each workload.
+/// The larger gap of each workload in each phase.
 pub(super) fn table(run: &Run) -> Table {
     let reasons: Vec<Reason> = toml::from_str::<Reasons>(include_str!("../../reasons.toml"))
         .map_or_else(|_| Vec::new(), |reasons| reasons.reason);
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Vec<(&str, &str)> = Vec::new();
     let largest = gaps(run).into_iter().filter(|gap| {
-        let is_first = !seen.contains(&gap.own.workload.as_str());
-        seen.push(&gap.own.workload);
+        let place = (gap.own.workload.as_str(), gap.own.phase.as_str());
+        let is_first = !seen.contains(&place);
+        seen.push(place);
         is_first
     });
     let rows = largest.take(LISTED).map(|gap| {

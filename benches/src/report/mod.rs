@@ -74,9 +74,12 @@ impl Run {
         names
     }
 
-    /// Those that stand in the overview and among the gaps: sizes for plots do not.
+    /// Those that stand in the overview and among the gaps: those of full sizes; without any, those of small ones.
     fn compared(&self) -> Vec<&str> {
-        self.workloads().into_iter().filter(|workload| !workloads::is_growth(workload)).collect()
+        let (full, small): (Vec<&str>, Vec<&str>) =
+            self.workloads().into_iter().partition(|workload| workloads::has_sizes(workload, |workload| workload.full));
+        let is_quick = |workload: &&str| workloads::has_sizes(workload, |workload| workload.quick);
+        if full.is_empty() { small.into_iter().filter(is_quick).collect() } else { full }
     }
 }
 

@@ -111,11 +111,11 @@ pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
     Some((workload, sizes.position(|sizes| sizes.to_string() == numbers)?))
 }
 
-/// Whether a workload with its sizes is there for the plots alone.
-pub(crate) fn is_growth(title: &str) -> bool {
+/// Whether a workload's sizes, `rnn T=1000 B=1 H=32`, are among some of its own.
+pub(crate) fn has_sizes(title: &str, own: fn(&Workload) -> &'static [Sizes]) -> bool {
     let Some((name, numbers)) = title.split_once(' ') else { return false };
-    let of_plots = |workload: &Workload| workload.growth.iter().any(|sizes| sizes.to_string() == numbers);
-    ALL.iter().any(|workload| workload.name == name && of_plots(workload))
+    let has = |workload: &Workload| own(workload).iter().any(|sizes| sizes.to_string() == numbers);
+    ALL.iter().any(|workload| workload.name == name && has(workload))
 }
 
 impl Workload {

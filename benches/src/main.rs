@@ -177,7 +177,7 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
         arguments.only
     );
     let items = all.filter(|item| !of_workloads || is_named(item)).collect();
-    // In software, wgpu takes most of the time of a run and tells little: a run has it where it is asked for.
+    // In software, wgpu takes most of the time of a run and tells little: a quick run has it where it is asked for.
     let on_wgpu = |subject: &Subject| {
         matches!(
             subject.kind,
@@ -187,7 +187,7 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
     let of_peers = subjects().any(|subject| subject.is_peer() && named(subject.name));
     let takes_part = |subject: &&Subject| match of_subjects {
         true => named(subject.name) || (arguments.peers && subject.is_peer() && !of_peers),
-        false => (arguments.peers || !subject.is_peer()) && !on_wgpu(subject),
+        false => (arguments.peers || !subject.is_peer()) && !(arguments.quick && on_wgpu(subject)),
     };
     let (rounds, turn, enough, patience) = if arguments.quick { (3, 50, 1, 30) } else { (5, 150, 2, 30) };
     Ok(Plan {

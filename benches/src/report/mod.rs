@@ -158,6 +158,28 @@ mod tests {
     }
 
     #[test]
+    fn full_sizes_are_compared_and_each_phase_has_its_gap() {
+        let row = |workload: &str, subject: &str, phase, low: f64| {
+            let mut samples = Samples::default();
+            samples.add(vec![low], vec![low]);
+            Row::ran(workload, subject, phase, &samples, (None, None), None)
+        };
+        let (full, quick, plotted) = ("rnn T=1000 B=1 H=32", "rnn T=50 B=4 H=16", "rnn T=64 B=4 H=16");
+        let run = |workloads: &[&str]| {
+            let phases = |workload: &&str| {
+                Phase::ALL.map(|phase| [row(workload, "jax", phase, 1.0), row(workload, "candle-compiled", phase, 3.0)])
+            };
+            let rows = workloads.iter().flat_map(phases).flatten().collect();
+            Run { version: "1".into(), machine: String::new(), rows, gone: Vec::new() }
+        };
+        assert_eq!(run(&[full, quick, plotted]).compared(), [full]);
+        assert_eq!(run(&[quick, plotted]).compared(), [quick]);
+        let gaps = gaps::table(&run(&[full, quick])).rows;
+        let places: Vec<&str> = gaps.iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(places, [format!("{full}, forward"), format!("{full}, train")]);
+    }
+
+    #[test]
     fn numbers_have_their_unit_and_three_digits() {
         let times = [2.5e-7, 0.000_213, 0.0146, 1.5, f64::NAN].map(time);
         assert_eq!(times, ["0.25 µs", "213 µs", "14.6 ms", "1.50 s", "–"]);

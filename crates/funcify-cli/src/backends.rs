@@ -42,6 +42,11 @@ pub(crate) fn subjects(named: &[String]) -> Result<Vec<Subject>> {
     selected.map(subject).collect()
 }
 
+/// Whether a backend waits for a device while others could compute.
+pub(crate) fn waits_for_device(subject: &Subject) -> bool {
+    subject.name == "burn-wgpu"
+}
+
 fn subject(name: &str) -> Result<Subject> {
     let expectations = match DECLARED.iter().find(|(backend, ..)| *backend == name) {
         Some((_, path, text)) => Expectations::parse(text).map_err(|reason| anyhow!("{path}: {reason}"))?,

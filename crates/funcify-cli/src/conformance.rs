@@ -1,11 +1,14 @@
 //! `funcify conformance`: every case on every backend in every mode.
 
 use std::collections::BTreeSet;
+use std::iter;
 use std::path::PathBuf;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, anyhow};
-use funcify_conformance::{Report, Subject, all_cases, rewritten, run_case, run_rewritten, unmatched_gaps};
+use funcify::Graph;
+use funcify_conformance::{Case, Report, Subject, all_cases, rewritten, run_case, run_rewritten, unmatched_gaps};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::backends;
@@ -44,29 +47,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     // A panic is a failed row; its message is in the row, not on the screen.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    let rows_of = |subject: &Subject| {
+    let rows_of = |subject: &Subject, (case, rewritten): &(&Case, LazyLock<Option<Graph>, _>)| {
         let mut rows = Vec::new();
-        if arguments.filter.is_none() {
-            rows.extend(unmatched_gaps(&all, subject));
-        }
-        for (case, rewritten) in &cases {
-            bar.set_message(format!("{}/{}", subject.name, case.name));
-            for &mode in subject.modes() {
-                rows.push(run_case(case, subject, mode));
-                rows.extend(rewritten.as_ref().map(|graph| run_rewritten(case, graph, subject, mode)));
-                bar.inc(1);
-            }
+        bar.set_message(format!("{}/{}", subject.name, case.name));
+        for &mode in subject.modes() {
+            rows.push(run_case(case, subject, mode));
+            rows.extend(rewritten.as_ref().map(|graph| run_rewritten(case, graph, subject, mode)));
+            bar.inc(1);
         }
         rows
     };
-    // A thread for each backend: one that compiles kernels for a GPU takes as long as all the others.
-    let all_rows = std::thread::scope(|scope| {
-        let threads: Vec<_> = subjects.iter().map(|subject| scope.spawn(|| rows_of(subject))).collect();
-        threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
-    });
+    let by_subject = side_by_side(&subjects, cases.len(), |subject, case| rows_of(subject, &cases[case]));
     std::panic::set_hook(hook);
-    for (subject, rows) in subjects.iter().zip(all_rows) {
-        report.rows.extend(rows.map_err(|_| anyhow!("the suite itself panicked on {}", subject.name))?);
+    for (subject, rows) in subjects.iter().zip(by_subject?) {
+        if arguments.filter.is_none() {
+            report.rows.extend(unmatched_gaps(&all, subject));
+        }
+        report.rows.extend(rows.into_iter().flatten());
     }
     bar.finish_and_clear();
 
@@ -81,6 +78,39 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
         std::fs::write(path, report.to_json()).with_context(|| path.display().to_string())?;
     }
     Ok(!report.has_failures() && none_missing(&report))
+}
+
+/// What `run` gives for all cases of each subject, in their order. Each subject has a thread, which helps the others when it
+/// is done: one on a GPU takes as long as all the others, and is not helped, as it waits for the device.
+fn side_by_side<R: Send>(
+    subjects: &[Subject],
+    cases: usize,
+    run: impl Fn(&Subject, usize) -> R + Sync,
+) -> Result<Vec<Vec<R>>> {
+    let next: Vec<AtomicUsize> = subjects.iter().map(|_| AtomicUsize::new(0)).collect();
+    let work = |own: usize| {
+        let helped = (0..subjects.len()).filter(|&other| other != own && !backends::waits_for_device(&subjects[other]));
+        let mut done = Vec::new();
+        for at in iter::once(own).chain(helped) {
+            let case = || Some(next[at].fetch_add(1, Ordering::Relaxed)).filter(|case| *case < cases);
+            done.extend(iter::from_fn(case).map(|case| (at, case, run(&subjects[at], case))));
+        }
+        done
+    };
+    let done = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..subjects.len()).map(|own| scope.spawn(move || work(own))).collect();
+        threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+    });
+    let mut sorted: Vec<Vec<(usize, R)>> = subjects.iter().map(|_| Vec::with_capacity(cases)).collect();
+    for done in done {
+        for (at, case, result) in done.map_err(|_| anyhow!("the suite itself panicked"))? {
+            sorted[at].push((case, result));
+        }
+    }
+    for results in &mut sorted {
+        results.sort_by_key(|(case, _)| *case);
+    }
+    Ok(sorted.into_iter().map(|results| results.into_iter().map(|(_, result)| result).collect()).collect())
 }
 
 /// Whether every backend that is required is there.

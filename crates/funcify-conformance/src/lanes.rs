@@ -2,6 +2,7 @@
 
 use funcify::graph::Output;
 use funcify::{Graph, HostTensor, Scalar, VmapOptions, evaluate};
+use rayon::prelude::*;
 
 use crate::suite::{Case, Expected, ExpectedOutput};
 
@@ -57,17 +58,18 @@ pub fn operands(case: &Case) -> Vec<usize> {
 
 /// Category `vmap`: every op on f32, i64 and booleans on two lanes, of all operands and of the first alone.
 pub(crate) fn cases(ops: &[Case]) -> Result<Vec<Case>, String> {
-    let mut cases = Vec::new();
-    let shown = |case: &&Case| ["_f32", "_i64", "_bool"].iter().any(|dtype| case.name.ends_with(dtype));
-    for case in ops.iter().filter(shown) {
+    let is_shown = |case: &&Case| ["_f32", "_i64", "_bool"].iter().any(|dtype| case.name.ends_with(dtype));
+    let both = |case: &Case| {
         let operands = operands(case);
-        cases.extend(batched(case, "all", &vec![true; operands.len()])?);
+        let mut both = Vec::from_iter(batched(case, "all", &vec![true; operands.len()])?);
         if operands.iter().any(|operand| *operand > 0) {
             let first: Vec<bool> = operands.iter().map(|operand| *operand == 0).collect();
-            cases.extend(batched(case, "first", &first)?);
+            both.extend(batched(case, "first", &first)?);
         }
-    }
-    Ok(cases)
+        Ok(both)
+    };
+    let cases: Vec<Vec<Case>> = ops.par_iter().filter(is_shown).map(both).collect::<Result<_, String>>()?;
+    Ok(cases.into_iter().flatten().collect())
 }
 
 /// A case on two lanes of these inputs, with the tolerance of the case. None of a case without inputs.

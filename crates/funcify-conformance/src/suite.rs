@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use funcify::dispatch::LoopStrategy;
 use funcify::ops::Op;
 use funcify::{DType, Graph, HostTensor, TensorType};
+use rayon::prelude::*;
 
 use crate::cases;
 use crate::derivatives;
@@ -52,15 +53,25 @@ pub struct ExpectedOutput {
     pub atol: f64,
 }
 
-/// Every case of the suite. The error is a case that cannot be made.
+/// Every case of the suite, made side by side. The error is a case that cannot be made.
 pub fn all_cases() -> Result<Vec<Case>, String> {
-    let mut all = all_golden_cases()?;
-    all.extend(cases::edge::cases()?);
-    all.extend(cases::numerics::cases()?);
-    all.extend(cases::random::cases()?);
-    all.extend(cases::layers::cases()?);
+    type Group = fn() -> Result<Vec<Case>, String>;
+    let groups: [Group; 6] = [
+        all_golden_cases,
+        cases::edge::cases,
+        cases::numerics::cases,
+        cases::random::cases,
+        cases::layers::cases,
+        cases_of_ops,
+    ];
+    let groups: Vec<Vec<Case>> = groups.par_iter().map(|cases| cases()).collect::<Result<_, _>>()?;
+    Ok(groups.into_iter().flatten().collect())
+}
+
+/// The cases of single ops, after those of ops on lanes.
+fn cases_of_ops() -> Result<Vec<Case>, String> {
     let ops = cases::ops::cases()?;
-    all.extend(crate::lanes::cases(&ops)?);
+    let mut all = crate::lanes::cases(&ops)?;
     all.extend(ops);
     Ok(all)
 }
@@ -69,12 +80,12 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
 pub fn all_golden_cases() -> Result<Vec<Case>, String> {
     let manifest = Manifest::load()?;
     let by_name: BTreeMap<&str, &GoldenCase> = manifest.cases.iter().map(|case| (case.name.as_str(), case)).collect();
-    let mut all = Vec::new();
-    for (name, program) in cases::programs() {
+    let made = |(name, program): (&str, cases::Program)| {
         let golden = by_name.get(name).ok_or_else(|| format!("case `{name}` is not in the manifest"))?;
-        all.extend(golden_cases(golden, program).map_err(|reason| format!("case `{name}`: {reason}"))?);
-    }
-    Ok(all)
+        golden_cases(golden, program).map_err(|reason| format!("case `{name}`: {reason}"))
+    };
+    let groups: Vec<Vec<Case>> = cases::programs().into_par_iter().map(made).collect::<Result<_, _>>()?;
+    Ok(groups.into_iter().flatten().collect())
 }
 
 /// The case of a golden program, and those of its derivatives, for which the manifest has values too.

@@ -44,7 +44,7 @@ fn unary() -> Cases {
 }
 
 /// The ops of a table on each dtype of which their type rules take so many operands.
-fn rows<O: OpRules + Copy>(table: &[O], operands: usize, uses: fn(O, DType) -> Vec<Use>) -> Cases {
+fn rows<O: OpRules + Copy + Sync>(table: &[O], operands: usize, uses: fn(O, DType) -> Vec<Use>) -> Cases {
     let mut cases = Vec::new();
     for op in table.iter().copied() {
         cases.extend(on_dtypes(op.name(), &domain(op, operands), 0.0, |dtype| uses(op, dtype))?);

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 
 use funcify::ops::{Op, Slice, Transpose};
 use funcify::{Builder, DType, Graph, HostTensor, Scalar, Value, apply};
+use rayon::prelude::*;
 
 use crate::suite::Case;
 
@@ -26,14 +27,15 @@ type Cases = Result<Vec<Case>, String>;
 /// Every case of the category.
 pub(crate) fn cases() -> Cases {
     let groups = [
-        elementwise::cases()?,
-        reductions::cases()?,
-        movement::cases()?,
-        indexing::cases()?,
-        structured::cases()?,
-        compositions::cases()?,
-        randoms::cases()?,
+        elementwise::cases,
+        reductions::cases,
+        movement::cases,
+        indexing::cases,
+        structured::cases,
+        compositions::cases,
+        randoms::cases,
     ];
+    let groups: Vec<Vec<Case>> = groups.par_iter().map(|cases| cases()).collect::<Result<_, _>>()?;
     Ok(groups.concat())
 }
 
@@ -105,6 +107,6 @@ fn view(builder: &Builder, name: &str, stored: &HostTensor, shape: &[usize]) -> 
 }
 
 /// A case for each of these dtypes.
-fn on_dtypes(op: &str, dtypes: &[DType], scale: f64, uses: impl Fn(DType) -> Vec<Use>) -> Cases {
-    dtypes.iter().map(|dtype| case(op, dtype, scale, &uses(*dtype))).collect()
+fn on_dtypes(op: &str, dtypes: &[DType], scale: f64, uses: impl Fn(DType) -> Vec<Use> + Sync) -> Cases {
+    dtypes.par_iter().map(|dtype| case(op, dtype, scale, &uses(*dtype))).collect()
 }

@@ -5,6 +5,7 @@
 mod bits;
 mod float_bits;
 mod floats;
+mod long;
 mod special;
 mod threefry;
 
@@ -21,7 +22,11 @@ use crate::kinds::{Kind, Tensor, along, join, kind, mask_where, sizes, slice};
 
 pub(crate) use bits::{count_leading_zeros, popcount, shift_left, shift_right_arithmetic, shift_right_logical};
 pub(crate) use float_bits::{bitcast, copysign, next_after};
+pub(crate) use long::{reduced, running};
 pub(crate) use threefry::threefry;
+
+/// What a kernel gives.
+type Outcome = Result<Tensor, BackendError>;
 
 /// A kernel of one operand.
 type One = fn(&Burn, Tensor) -> Tensor;
@@ -194,7 +199,13 @@ pub(crate) fn fold(monoid: ReduceKind, x: Tensor, axis: usize) -> Option<Tensor>
 }
 
 /// The running reduction of integers along an axis, from its first element or from its last.
-pub(crate) fn running(monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool) -> Option<Tensor> {
+pub(crate) fn running_integers(
+    burn: &Burn,
+    monoid: ReduceKind,
+    x: Tensor,
+    axis: usize,
+    reverse: bool,
+) -> Option<Outcome> {
     let along = match monoid {
         ReduceKind::Sum => Dispatch::int_cumsum,
         ReduceKind::Prod => Dispatch::int_cumprod,
@@ -203,18 +214,18 @@ pub(crate) fn running(monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool)
         ReduceKind::Any | ReduceKind::All => return None,
     };
     let turned = |x: Tensor| if reverse { Dispatch::int_flip(x, &[axis]) } else { x };
-    Some(turned(along(turned(x), axis)))
+    Some(running(burn, monoid, turned(x), axis, &along).map(turned))
 }
 
 /// The running reduction of booleans along an axis.
-pub(crate) fn running_bools(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool) -> Option<Tensor> {
+pub(crate) fn running_bools(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool) -> Option<Outcome> {
     let of_integers = match monoid {
         ReduceKind::Any => ReduceKind::Max,
         ReduceKind::All => ReduceKind::Min,
         _ => return None,
     };
-    let integers = running(of_integers, Dispatch::bool_into_int(x, burn.index_dtype()), axis, reverse)?;
-    Some(Dispatch::int_not_equal_elem(integers, Scalar::from(0i64), burn.bool_dtype()))
+    let integers = running_integers(burn, of_integers, Dispatch::bool_into_int(x, burn.index_dtype()), axis, reverse)?;
+    Some(integers.map(|all| Dispatch::int_not_equal_elem(all, Scalar::from(0i64), burn.bool_dtype())))
 }
 
 /// Indices of any integer type clamped into `0..size`.

@@ -21,12 +21,11 @@ fn cumulative(call: &KernelCall<'_, Burn, Cumulative>, x: Tensor) -> Outcome {
         return Ok(x);
     }
     match kind(&x) {
-        Kind::Float => floats(monoid, x, axis, reverse),
-        Kind::Integer if !burn.in_host_memory() => {
-            on_device::running(monoid, x, axis, reverse).map_or_else(|| wrong_kind(monoid, "integers"), Ok)
-        }
+        Kind::Float => floats(burn, monoid, x, axis, reverse),
+        Kind::Integer if !burn.in_host_memory() => on_device::running_integers(burn, monoid, x, axis, reverse)
+            .unwrap_or_else(|| wrong_kind(monoid, "integers")),
         Kind::Bool if !burn.in_host_memory() => {
-            on_device::running_bools(burn, monoid, x, axis, reverse).map_or_else(|| wrong_kind(monoid, "booleans"), Ok)
+            on_device::running_bools(burn, monoid, x, axis, reverse).unwrap_or_else(|| wrong_kind(monoid, "booleans"))
         }
         Kind::Integer => by_integer!(x, Integer => match monoid {
             ReduceKind::Sum => on_host::running::<Integer>(burn, x, axis, reverse, |i, j| i.wrapping_add(j)),
@@ -43,16 +42,16 @@ fn cumulative(call: &KernelCall<'_, Burn, Cumulative>, x: Tensor) -> Outcome {
     }
 }
 
-fn floats(monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool) -> Outcome {
-    let turned = |x: Tensor| if reverse { Dispatch::float_flip(x, &[axis]) } else { x };
-    let x = turned(x);
-    Ok(turned(match monoid {
-        ReduceKind::Sum => Dispatch::float_cumsum(x, axis),
-        ReduceKind::Prod => Dispatch::float_cumprod(x, axis),
-        ReduceKind::Max => Dispatch::float_cummax(x, axis),
-        ReduceKind::Min => Dispatch::float_cummin(x, axis),
+fn floats(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool) -> Outcome {
+    let along = match monoid {
+        ReduceKind::Sum => Dispatch::float_cumsum,
+        ReduceKind::Prod => Dispatch::float_cumprod,
+        ReduceKind::Max => Dispatch::float_cummax,
+        ReduceKind::Min => Dispatch::float_cummin,
         _ => return wrong_kind(monoid, "floats"),
-    }))
+    };
+    let turned = |x: Tensor| if reverse { Dispatch::float_flip(x, &[axis]) } else { x };
+    on_device::running(burn, monoid, turned(x), axis, &along).map(turned)
 }
 
 fn wrong_kind(monoid: ReduceKind, what: &str) -> Outcome {

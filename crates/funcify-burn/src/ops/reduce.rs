@@ -31,12 +31,16 @@ fn reduce(call: &KernelCall<'_, Burn, Reduce>, x: Tensor) -> Outcome {
     }
     let reduced = match kind(&x) {
         Kind::Float if axes.len() > 1 && is_half(&x) && matches!(monoid, ReduceKind::Sum | ReduceKind::Prod) => {
-            in_f32(*monoid, x, axes)?
+            in_f32(call.backend, *monoid, x, axes)?
         }
         Kind::Float if axes.len() == x_sizes.len() && call.backend.in_host_memory() => whole(*monoid, x)?,
-        Kind::Float => axes.iter().try_fold(x, |x, axis| along_float(*monoid, x, *axis))?,
-        Kind::Bool => axes.iter().try_fold(x, |x, axis| along_bool(*monoid, x, *axis))?,
-        Kind::Integer => axes.iter().try_fold(x, |x, axis| along_integer(call.backend, *monoid, x, *axis))?,
+        of => axes.iter().try_fold(x, |x, axis| {
+            on_device::reduced(call.backend, x, *axis, &|x, axis| match of {
+                Kind::Float => along_float(*monoid, x, axis),
+                Kind::Bool => along_bool(*monoid, x, axis),
+                Kind::Integer => along_integer(call.backend, *monoid, x, axis),
+            })
+        })?,
     };
     reshape(reduced, &shape)
 }
@@ -59,10 +63,11 @@ fn is_half(x: &Tensor) -> bool {
 
 /// A sum or product of f16 or bf16 along several axes, rounded once: what an axis gives may be more than f16 can hold,
 /// and the next axis make it small again.
-fn in_f32(monoid: ReduceKind, x: Tensor, axes: &[usize]) -> Outcome {
+fn in_f32(burn: &Burn, monoid: ReduceKind, x: Tensor, axes: &[usize]) -> Outcome {
     let dtype = x.dtype();
     let wide = Dispatch::float_cast(x, FloatDType::F32);
-    let reduced = axes.iter().try_fold(wide, |x, axis| along_float(monoid, x, *axis))?;
+    let along = |x: Tensor, axis: usize| along_float(monoid, x, axis);
+    let reduced = axes.iter().try_fold(wide, |x, axis| on_device::reduced(burn, x, *axis, &along))?;
     Ok(Dispatch::float_cast(reduced, dtype.into()))
 }
 

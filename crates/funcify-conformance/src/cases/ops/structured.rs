@@ -1,6 +1,6 @@
 //! Ops that go along an axis in order, or slide over it: running reductions, sorting, convolution.
 
-use funcify::ops::{Conv, ConvOptions, Cumulative, ReduceKind, Sort};
+use funcify::ops::{Conv, ConvOptions, Cumulative, Reduce, ReduceKind, Sort};
 use funcify::{DType, Dim, Graph, HostTensor, Scalar, TensorType};
 
 use super::reductions::SUMS;
@@ -9,7 +9,7 @@ use super::{Cases, Use, on_dtypes};
 use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    Ok([cumulatives()?, sorts()?, convolutions()?, symbolic()?].concat())
+    Ok([cumulatives()?, long_axes()?, sorts()?, convolutions()?, symbolic()?].concat())
 }
 
 fn cumulatives() -> Cases {
@@ -42,6 +42,28 @@ fn cumulatives() -> Cases {
         })?);
     }
     Ok(cases)
+}
+
+/// Axes that a loop of 2^16 turns does not reach the end of, one element or four a turn. All results are exact.
+fn long_axes() -> Cases {
+    on_dtypes("long_axes", &[DType::I32, DType::F32], 0.0, |dtype| {
+        let of = |len: usize, number: fn(usize) -> i64| {
+            HostTensor::from_fn(DType::I64, &[len], |index| Scalar::Int(number(index[0]))).cast(dtype)
+        };
+        let mut uses = Vec::new();
+        for (kind, number) in [
+            (ReduceKind::Sum, (|index| [1, -1, 2, -2, 1][index % 5]) as fn(usize) -> i64),
+            (ReduceKind::Prod, |index| 1 - 2 * (index % 3 / 2) as i64),
+            (ReduceKind::Max, |index| index as i64),
+            (ReduceKind::Min, |index| -(index as i64)),
+        ] {
+            for reverse in [false, true] {
+                uses.push(Use::new(Cumulative { kind, axis: 0, reverse }, [of(70_001, number)]));
+            }
+            uses.push(Use::new(Reduce { kind, axes: vec![0] }, [of(300_001, number)]));
+        }
+        uses
+    })
 }
 
 /// Every axis of every shape.

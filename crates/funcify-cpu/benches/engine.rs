@@ -1,6 +1,7 @@
-//! Times of whole loops and of kernels: `cargo bench -p funcify-cpu [-- loops kernels dispatch plain avx2]`.
+//! Times of whole loops and of kernels: `cargo bench -p funcify-cpu [-- loops kernels planning dispatch plain avx2]`.
 //!
-//! Without words, loops and kernels on the widest vectors; `dispatch` is a loop for a profiler.
+//! Without words, loops and kernels on the widest vectors; `planning` is how long programs take to be planned, `dispatch` a loop
+//! for a profiler.
 //!
 //! Low and median of many runs; for loops also the low of the processor time, which a busy machine disturbs less.
 
@@ -13,7 +14,8 @@ mod plans;
 use std::time::Instant;
 
 use cpu_time::ThreadTime;
-use funcify_cpu::Machine;
+use funcify::dispatch::Function;
+use funcify_cpu::{Cpu, Machine};
 use plans::{Channels, Sizes, Workload};
 
 /// Low and median of many runs, in milliseconds.
@@ -75,10 +77,29 @@ fn loops(machine: Machine) {
     }
 }
 
+/// How long the programs of the conformance suite take to be laid out and planned.
+fn planning() {
+    let mut times = Vec::new();
+    for case in funcify_conformance::all_cases().unwrap_or_default() {
+        let least = (0..3).filter_map(|_| {
+            let function = Function::compile(&case.graph, &Cpu::default()).ok()?;
+            function.call_host(&case.inputs).ok()?;
+            Some(function.report().compile_time)
+        });
+        times.extend(least.min().map(|time| (time.as_secs_f64() * 1e3, case.name)));
+    }
+    times.sort_by(|(left, _), (right, _)| right.total_cmp(left));
+    let slow = times.iter().filter(|(time, _)| *time >= 2.0).count();
+    println!("ms to plan a program of the suite, low of three; {slow} of {} take 2 ms or more", times.len());
+    for (time, name) in times.iter().take(12) {
+        println!("{time:8.3} {name}");
+    }
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let has = |what: &str| words.iter().any(|word| word == what);
-    let all = !["loops", "kernels", "dispatch"].into_iter().any(has);
+    let all = !["loops", "kernels", "planning", "dispatch"].into_iter().any(has);
     let named = Machine::all().into_iter().find(|machine| has(&machine.name().to_lowercase()));
     let machine = named.unwrap_or_else(Machine::detect);
     if all || has("loops") {
@@ -87,6 +108,9 @@ fn main() {
     if all || has("kernels") {
         kernels::print::<f32>(machine);
         kernels::print::<f64>(machine);
+    }
+    if has("planning") {
+        planning();
     }
     if has("dispatch") {
         kernels::dispatch(machine);

@@ -93,7 +93,7 @@ impl Backend for Cpu {
 
 /// A program or a loop on host tensors.
 #[derive(Debug)]
-struct OnHost(Engine);
+pub(crate) struct OnHost(pub(crate) Engine);
 
 impl Compiled<Arc<HostTensor>> for OnHost {
     fn run(

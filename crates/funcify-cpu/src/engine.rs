@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use funcify::dispatch::{Declined, Outcome, Whole};
 use funcify::error::BackendError;
 use funcify::{DType, HostTensor, Scalar};
+use smallvec::SmallVec;
 
 use crate::machine::Machine;
 use crate::planner::{Division, GraphPlan, greatest_integer, plan_graph};
@@ -63,25 +64,35 @@ impl Elements<'static> {
 }
 
 /// What a plan of either element type is run with.
-enum AnyExecutors {
+pub enum AnyExecutors {
     F32(Executors<f32>),
     F64(Executors<f64>),
 }
 
 /// Constants, and executors for as many calls at once as there were.
-struct Executors<T> {
+pub struct Executors<T> {
     constants: Vec<Vec<T>>,
     free: Mutex<Vec<Executor<T>>>,
 }
 
-/// The element types of engines.
-trait Number: Element + Default {
+/// The element types of engines: f32 and f64.
+pub trait Number: Element + Default {
+    /// The type.
+    const DTYPE: DType;
+
+    #[doc(hidden)]
     fn numbers(tensor: &HostTensor) -> Vec<Self>;
+    #[doc(hidden)]
     fn slice<'e>(elements: &'e Elements<'_>) -> &'e [Self];
+    #[doc(hidden)]
     fn wrapped(numbers: Vec<Self>) -> Elements<'static>;
+    #[doc(hidden)]
+    fn executors(all: &AnyExecutors) -> Option<&Executors<Self>>;
 }
 
 impl Number for f32 {
+    const DTYPE: DType = DType::F32;
+
     fn numbers(tensor: &HostTensor) -> Vec<f32> {
         tensor.scalars().map(|number| number.as_f64() as f32).collect()
     }
@@ -93,9 +104,15 @@ impl Number for f32 {
     fn wrapped(numbers: Vec<f32>) -> Elements<'static> {
         Elements::F32(numbers.into())
     }
+
+    fn executors(all: &AnyExecutors) -> Option<&Executors<f32>> {
+        if let AnyExecutors::F32(executors) = all { Some(executors) } else { None }
+    }
 }
 
 impl Number for f64 {
+    const DTYPE: DType = DType::F64;
+
     fn numbers(tensor: &HostTensor) -> Vec<f64> {
         tensor.to_f64_vec()
     }
@@ -106,6 +123,10 @@ impl Number for f64 {
 
     fn wrapped(numbers: Vec<f64>) -> Elements<'static> {
         Elements::F64(numbers.into())
+    }
+
+    fn executors(all: &AnyExecutors) -> Option<&Executors<f64>> {
+        if let AnyExecutors::F64(executors) = all { Some(executors) } else { None }
     }
 }
 
@@ -151,6 +172,14 @@ impl Engine {
             AnyExecutors::F64(executors) => executors.call(&self.plan, operands, stop),
         }
     }
+
+    /// Runs it on slices of its element type, into slices of the caller. After the first call it allocates nothing. Not for
+    /// what may refuse.
+    pub(crate) fn call_into<T: Number>(&self, operands: &[&[T]], results: &mut [&mut [T]]) -> Result<(), BackendError> {
+        let executors = T::executors(&self.executors).ok_or("numbers of another type")?;
+        let ran = executors.run(&self.plan, operands.iter().copied(), results, &|| false)?;
+        if ran { Ok(()) } else { Err("it was stopped".into()) }
+    }
 }
 
 impl<T: Number> Executors<T> {
@@ -165,24 +194,36 @@ impl<T: Number> Executors<T> {
         operands: &[Elements<'_>],
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Outcome<Elements<'static>>, BackendError> {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut executor = match free {
-            Some(executor) => executor,
-            None => executor(plan)?,
-        };
-        let inputs: Vec<&[T]> = operands.iter().map(T::slice).chain(self.constants.iter().map(Vec::as_slice)).collect();
         let len = |shape: &[usize]| shape.iter().product();
         let mut results: Vec<Vec<T>> = plan.results.iter().map(|(_, shape)| vec![T::default(); len(shape)]).collect();
         let mut refusal = vec![T::default(); usize::from(plan.refuses)];
         let mut outputs: Vec<&mut [T]> = results.iter_mut().map(Vec::as_mut_slice).collect();
         outputs.extend(refusal.chunks_mut(1));
-        let is_done = executor.call_until(&inputs, &mut outputs, stop)?;
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(executor);
+        let is_done = self.run(plan, operands.iter().map(T::slice), &mut outputs, stop)?;
         Ok(match (is_done, refusal.first()) {
             (false, _) => Outcome::Stopped,
             (true, Some(refusal)) if *refusal != T::default() => Outcome::Refused,
             (true, _) => Outcome::Done(results.into_iter().map(T::wrapped).collect()),
         })
+    }
+
+    /// Runs a free executor, or one more. Whether all of it ran.
+    fn run<'o>(
+        &'o self,
+        plan: &GraphPlan,
+        operands: impl Iterator<Item = &'o [T]>,
+        outputs: &mut [&mut [T]],
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<bool, BackendError> {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut executor = match free {
+            Some(executor) => executor,
+            None => executor(plan)?,
+        };
+        let inputs: SmallVec<[&[T]; 16]> = operands.chain(self.constants.iter().map(Vec::as_slice)).collect();
+        let is_done = executor.call_until(&inputs, outputs, stop)?;
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(executor);
+        Ok(is_done)
     }
 }
 

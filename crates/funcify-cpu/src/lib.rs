@@ -19,10 +19,12 @@ mod narrow;
 pub mod plan;
 mod planner;
 mod run;
+mod slices;
 
 pub use backend::Cpu;
-pub use engine::{Elements, Engine};
+pub use engine::{Elements, Engine, Number};
 pub use float::Float;
 pub use machine::Machine;
 pub use planner::{Division, GraphPlan, plan_graph};
 pub use run::{CallError, Element, Executor};
+pub use slices::OnSlices;

@@ -244,6 +244,28 @@ fn arguments(rows: usize) -> [HostTensor; 4] {
 
 /// The gradient, and its derivatives in both modes, are the same whatever is saved; of 0 steps too, and of a number of
 /// steps that segments divide or do not.
+/// Whether the backward loop of a linear recurrence reads what the steps took, to compute their states again.
+fn computes_again(policy: CheckpointPolicy) -> bool {
+    let graph = Graph::build("linear", |g| {
+        let (a, init, xs) = (g.input("a", "f64[]"), g.input("init", "f64[]"), g.input("xs", "f64[T]"));
+        let step = |h: Value, x: Value| {
+            let next = a * h + x;
+            (next, next.square())
+        };
+        scan(init, xs, step).1.sum(0)
+    });
+    let gradient = graph.unwrap().grad("a", GradOptions::new().policy(policy)).unwrap();
+    let xs = gradient.inputs().iter().find(|input| gradient.value_name(input.value) == Some("xs")).unwrap().value;
+    let is_backward = |op: &Op| matches!(op, Op::Scan(scan) if scan.reverse);
+    gradient.nodes().iter().any(|node| is_backward(&node.op) && node.inputs.contains(&xs))
+}
+
+#[test]
+fn the_next_state_is_not_computed_again_where_states_after_steps_are_saved() {
+    assert!(computes_again(CheckpointPolicy::Recompute));
+    assert!(!computes_again(CheckpointPolicy::SaveCostly));
+}
+
 #[test]
 fn no_policy_changes_a_value() {
     let policies = [

@@ -36,8 +36,9 @@ impl Fold {
         }
     }
 
+    /// Two registers.
     #[inline(always)]
-    fn combine<T: Float, S: Simd>(self, simd: S, a: T::Vector<S>, b: T::Vector<S>) -> T::Vector<S> {
+    pub(crate) fn combine<T: Float, S: Simd>(self, simd: S, a: T::Vector<S>, b: T::Vector<S>) -> T::Vector<S> {
         match self {
             Fold::Sum => T::add(simd, a, b),
             Fold::Product => T::mul(simd, a, b),

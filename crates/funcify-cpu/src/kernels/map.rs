@@ -1,7 +1,8 @@
 //! Elementwise kernels: one function of one, two or three registers, over the rows and lanes of a destination.
 //!
-//! A function that costs no more than a load is compiled for each kind of its operands. The others are compiled once
-//! for lanes and elements, which keeps the code small, and once for each operand that is the place they write.
+//! A function that costs no more than a load is compiled for each kind of its operands. The others tell kinds apart when
+//! they run, which keeps the code small: those of one operand are compiled once for lanes and the place they write, those
+//! of more once for lanes and elements, and once for each operand that is the place they write.
 //!
 //! A function is a type with an inlined method, not a closure: closures do not take over the instruction set of the
 //! function that they are in.
@@ -10,7 +11,7 @@ use std::marker::PhantomData;
 
 use pulp::{Simd, WithSimd};
 
-use super::source::{ElementRows, LaneOrElementRows, LaneRows, Row, Rows, SameRows, Source};
+use super::source::{ElementRows, LaneOrElementRows, LaneOrSameRows, LaneRows, Row, Rows, SameRows, Source};
 use crate::float::Float;
 
 /// The rows and lanes that a kernel writes.
@@ -36,6 +37,9 @@ impl<T> Target<'_, T> {
 
 /// A function of one register.
 pub(crate) trait Function1<T: Float> {
+    /// Whether it costs no more than a load.
+    const LIGHT: bool = false;
+
     /// Its value.
     fn apply<S: Simd>(simd: S, a: T::Vector<S>) -> T::Vector<S>;
 }
@@ -100,7 +104,23 @@ impl<T: Float, F: Function1<T>> WithSimd for Map1<'_, '_, T, F> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        by_kind!(self.sources[0], |a| rows1::<T, S, F, _>(simd, self.target, a));
+        let Map1 { target, sources: [a, ..], .. } = self;
+        if F::LIGHT {
+            by_kind!(*a, |a| rows1::<T, S, F, _>(simd, target, a));
+            return;
+        }
+        let a = match *a {
+            Source::Lanes { data, stride } => LaneOrSameRows { data, stride, same: false },
+            Source::Same => LaneOrSameRows { data: &[], stride: 0, same: true },
+            Source::Element { data, stride } => {
+                for row in 0..target.rows {
+                    let one = One { from: [data[row * stride]], function: PhantomData::<F> };
+                    target.row(row).fill(simd.vectorize(one));
+                }
+                return;
+            }
+        };
+        rows1::<T, S, F, _>(simd, target, a);
     }
 }
 

@@ -4,16 +4,27 @@ use super::map::Target;
 use super::source::Source;
 use crate::float::Float;
 
+/// How many rows and lanes a block has that is transposed in registers and the nearest cache.
+const BLOCK: usize = 16;
+
 /// Target row r, lane l is element `l * stride + r`: square blocks at a time, so that both sides stay in cache.
-pub(crate) fn transpose<T: Copy>(mut target: Target<'_, T>, from: &[T], stride: usize) {
-    const BLOCK: usize = 16;
+pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T], stride: usize) {
     for first_row in (0..target.rows).step_by(BLOCK) {
         for first_lane in (0..target.lanes).step_by(BLOCK) {
-            let lanes = first_lane..target.lanes.min(first_lane + BLOCK);
-            for row in first_row..target.rows.min(first_row + BLOCK) {
-                let to = &mut target.row(row)[lanes.clone()];
-                for (to, lane) in to.iter_mut().zip(lanes.clone()) {
-                    *to = from[lane * stride + row];
+            let (rows, lanes) = ((target.rows - first_row).min(BLOCK), (target.lanes - first_lane).min(BLOCK));
+            let mut block = [[T::default(); BLOCK]; BLOCK];
+            for (lane, row) in block.iter_mut().enumerate().take(lanes) {
+                let from = &from[(first_lane + lane) * stride + first_row..][..rows];
+                match <&[T; BLOCK]>::try_from(from) {
+                    Ok(whole) => *row = *whole,
+                    Err(_) => row[..rows].copy_from_slice(from),
+                }
+            }
+            for row in 0..rows {
+                let to = &mut target.row(first_row + row)[first_lane..][..lanes];
+                match <&mut [T; BLOCK]>::try_from(&mut *to) {
+                    Ok(whole) => *whole = std::array::from_fn(|lane| block[lane][row]),
+                    Err(_) => to.iter_mut().zip(&block).for_each(|(to, lane)| *to = lane[row]),
                 }
             }
         }
@@ -29,11 +40,7 @@ pub(crate) fn take<T: Float>(
     count: usize,
     step: usize,
 ) {
-    let position = |row: usize, lane: usize| {
-        let index = index.element(row, lane, T::default()).to_f64();
-        // A cast clamps at 0.
-        (index as usize).min(count - 1) * step
-    };
+    let position = |row: usize, lane: usize| position(index.element(row, lane, T::default()), count) * step;
     for row in 0..target.rows {
         let to = target.row(row);
         match (table, index) {
@@ -54,4 +61,30 @@ pub(crate) fn take<T: Float>(
             (Source::Same, _) => {}
         }
     }
+}
+
+/// Row r, lane l of x becomes the element that lies `i * step` after the target's row r, lane l, where i is the index, clamped into
+/// `0..count`.
+pub(crate) fn put<T: Float>(
+    target: &mut Target<'_, T>,
+    x: Source<'_, T>,
+    index: Source<'_, T>,
+    count: usize,
+    step: usize,
+) {
+    let first = position(index.element(0, 0, T::default()), count) * step;
+    for row in 0..target.rows {
+        let to = &mut target.data[first + row * target.stride..][..target.lanes];
+        match x {
+            Source::Lanes { data, stride } => to.copy_from_slice(&data[row * stride..][..target.lanes]),
+            Source::Element { data, stride } => to.fill(data[row * stride]),
+            Source::Same => {}
+        }
+    }
+}
+
+/// A whole number as a position below `count`.
+fn position<T: Float>(index: T, count: usize) -> usize {
+    // A cast clamps at 0.
+    (index.to_f64() as usize).min(count - 1)
 }

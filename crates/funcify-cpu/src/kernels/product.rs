@@ -4,6 +4,8 @@
 //! the whole inner axis. The right side is packed as panels `[k][two registers]`, so that it is read in order; the left
 //! side is read in place, an element at a time. Rows are split evenly: 16 are 8 and 8, not 12 and 4.
 
+use std::marker::PhantomData;
+
 use pulp::{Simd, WithSimd};
 
 use super::map::Target;
@@ -43,6 +45,19 @@ pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [u
     }
 }
 
+/// Rows of a tile, whose sums are in registers.
+pub(crate) const fn most_rows<S: Simd>() -> usize {
+    if Registers::<S>::FEW { 6 } else { 12 }
+}
+
+/// What an instruction set has: a constant, so that tiles it cannot hold are not compiled for it.
+pub(crate) struct Registers<S>(PhantomData<S>);
+
+impl<S: Simd> Registers<S> {
+    /// Whether there are fewer than 32.
+    pub(crate) const FEW: bool = S::REGISTER_COUNT < 32;
+}
+
 /// The product; `init` is what the sums start from, 0 if there is none.
 pub(crate) fn product<T: Float, S: Simd>(
     simd: S,
@@ -53,8 +68,7 @@ pub(crate) fn product<T: Float, S: Simd>(
     if target.rows == 1 {
         return simd.vectorize(OneRow { to: target.row(0), factors, init });
     }
-    let most = if S::REGISTER_COUNT >= 32 { 12 } else { 6 };
-    let tiles = target.rows.div_ceil(most);
+    let tiles = target.rows.div_ceil(most_rows::<S>());
     for first_column in (0..target.lanes).step_by(2 * T::lanes::<S>()) {
         let mut first_row = 0;
         for tile in 0..tiles {
@@ -67,6 +81,7 @@ pub(crate) fn product<T: Float, S: Simd>(
                 3 => simd.vectorize(Tile::<T, 3> { target, factors, init, place }),
                 4 => simd.vectorize(Tile::<T, 4> { target, factors, init, place }),
                 5 => simd.vectorize(Tile::<T, 5> { target, factors, init, place }),
+                _ if Registers::<S>::FEW => simd.vectorize(Tile::<T, 6> { target, factors, init, place }),
                 6 => simd.vectorize(Tile::<T, 6> { target, factors, init, place }),
                 7 => simd.vectorize(Tile::<T, 7> { target, factors, init, place }),
                 8 => simd.vectorize(Tile::<T, 8> { target, factors, init, place }),

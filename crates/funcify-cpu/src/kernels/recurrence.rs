@@ -1,7 +1,8 @@
 //! Loops over rows: each row follows from the one before it and from operands of its own.
 //!
 //! y[r] = a[r] · y[r-1] + x[r], or a running sum, product, maximum or minimum of x. The carry stays in a register for
-//! all rows, so a loop of one lane costs a few cycles a step and no dispatch.
+//! all rows, so a loop of one lane costs a few cycles a step and no dispatch. Of many lanes several registers go through all
+//! rows together.
 //!
 //! A running sum of one lane is made in blocks of eight: the sums within a block do not wait for those of the block
 //! before, so the loop costs one addition a block.
@@ -22,6 +23,17 @@ pub enum Recurrence {
     Linear,
 }
 
+impl Recurrence {
+    /// What folds x into the row before, where there is no factor.
+    #[inline(always)]
+    fn fold(self) -> Fold {
+        match self {
+            Recurrence::Running(fold) => fold,
+            Recurrence::Linear => Fold::Sum,
+        }
+    }
+}
+
 /// The loop, to be run by `Simd::vectorize`.
 pub(crate) struct Recur<'a, T> {
     pub(crate) recurrence: Recurrence,
@@ -40,48 +52,120 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        if self.target.lanes == 1 {
+        let (lanes, width) = (self.target.lanes, T::lanes::<S>());
+        if lanes == 1 {
             return self.single(simd);
         }
-        let lanes = T::lanes::<S>();
-        for first in (0..self.target.lanes).step_by(lanes) {
-            let count = lanes.min(self.target.lanes - first);
-            let mut carry = part_of(simd, self.initial, 0, first, count);
-            for step in 0..self.target.rows {
-                let row = if self.down { self.target.rows - 1 - step } else { step };
-                let to = &mut self.target.row(row)[first..][..count];
-                let x = match self.x {
-                    Source::Same => load(simd, to),
-                    x => part_of(simd, x, row, first, count),
-                };
-                carry = match (self.recurrence, self.a) {
-                    (Recurrence::Linear, Some(a)) => T::mul_add(simd, part_of(simd, a, row, first, count), carry, x),
-                    (Recurrence::Running(Fold::Product), _) => T::mul(simd, carry, x),
-                    (Recurrence::Running(Fold::Max), _) => T::max(simd, carry, x),
-                    (Recurrence::Running(Fold::Min), _) => T::min(simd, carry, x),
-                    _ => T::add(simd, carry, x),
-                };
-                match T::as_vectors_mut::<S>(to) {
-                    ([vector], _) => *vector = carry,
-                    (_, tail) => T::store_part(simd, tail, carry),
-                }
-            }
+        let mut first = 0;
+        while first + MOST_VECTORS * width <= lanes {
+            self.columns::<S, MOST_VECTORS>(simd, first);
+            first += MOST_VECTORS * width;
+        }
+        while first + width <= lanes {
+            self.columns::<S, 1>(simd, first);
+            first += width;
+        }
+        if first == lanes {
+            return;
+        }
+        // The last lanes are those of a full register some of which are there already, unless what is read is overwritten.
+        if lanes < width || matches!(self.x, Source::Same) {
+            self.part(simd, first);
+        } else {
+            self.columns::<S, 1>(simd, lanes - width);
         }
     }
 }
 
-#[inline(always)]
-fn load<T: Float, S: Simd>(simd: S, from: &[T]) -> T::Vector<S> {
-    match T::as_vectors::<S>(from) {
-        ([vector], _) => *vector,
-        (_, tail) => T::load_part(simd, tail),
+/// Registers of lanes that go through all rows together: a row's lie side by side, which memory is read by.
+const MOST_VECTORS: usize = 8;
+
+impl<T: Float> Recur<'_, T> {
+    /// `WIDTH` registers of lanes from lane `first` on.
+    #[inline(always)]
+    fn columns<S: Simd, const WIDTH: usize>(&mut self, simd: S, first: usize) {
+        let lanes = WIDTH * T::lanes::<S>();
+        let mut carry = vectors_of::<T, S, WIDTH>(simd, self.initial, 0, first);
+        for step in 0..self.target.rows {
+            let row = self.row_of(step);
+            let to = &mut T::as_vectors_mut::<S>(&mut self.target.row(row)[first..][..lanes]).0[..WIDTH];
+            let mut x = [carry[0]; WIDTH];
+            match self.x {
+                Source::Same => x.copy_from_slice(to),
+                other => x = vectors_of(simd, other, row, first),
+            }
+            match self.a {
+                Some(a) if self.recurrence == Recurrence::Linear => {
+                    let a = vectors_of::<T, S, WIDTH>(simd, a, row, first);
+                    for index in 0..WIDTH {
+                        carry[index] = T::mul_add(simd, a[index], carry[index], x[index]);
+                    }
+                }
+                _ => {
+                    let fold = self.recurrence.fold();
+                    for index in 0..WIDTH {
+                        carry[index] = fold.combine::<T, S>(simd, carry[index], x[index]);
+                    }
+                }
+            }
+            to.copy_from_slice(&carry);
+        }
+    }
+
+    /// The lanes from `first` on, which are fewer than a register has.
+    #[inline(always)]
+    fn part<S: Simd>(&mut self, simd: S, first: usize) {
+        let count = self.target.lanes - first;
+        let mut carry = part_of(simd, self.initial, 0, first, count);
+        for step in 0..self.target.rows {
+            let row = self.row_of(step);
+            let to = &mut self.target.row(row)[first..][..count];
+            let x = match self.x {
+                Source::Same => T::load_part(simd, to),
+                x => part_of(simd, x, row, first, count),
+            };
+            carry = match self.a {
+                Some(a) if self.recurrence == Recurrence::Linear => {
+                    T::mul_add(simd, part_of(simd, a, row, first, count), carry, x)
+                }
+                _ => self.recurrence.fold().combine::<T, S>(simd, carry, x),
+            };
+            T::store_part(simd, to, carry);
+        }
+    }
+
+    /// The row of a step.
+    #[inline(always)]
+    fn row_of(&self, step: usize) -> usize {
+        if self.down { self.target.rows - 1 - step } else { step }
     }
 }
 
+/// Registers of a row from lane `first` on.
+#[inline(always)]
+fn vectors_of<T: Float, S: Simd, const WIDTH: usize>(
+    simd: S,
+    source: Source<'_, T>,
+    row: usize,
+    first: usize,
+) -> [T::Vector<S>; WIDTH] {
+    match source {
+        Source::Lanes { data, stride } => {
+            let lanes = WIDTH * T::lanes::<S>();
+            let mut vectors = [T::splat(simd, T::ZERO); WIDTH];
+            vectors.copy_from_slice(T::as_vectors::<S>(&data[row * stride + first..][..lanes]).0);
+            vectors
+        }
+        Source::Element { data, stride } => [T::splat(simd, data[row * stride]); WIDTH],
+        Source::Same => [T::splat(simd, T::ZERO); WIDTH],
+    }
+}
+
+/// The `count` elements of a row from lane `first` on, which are fewer than a register has.
 #[inline(always)]
 fn part_of<T: Float, S: Simd>(simd: S, source: Source<'_, T>, row: usize, first: usize, count: usize) -> T::Vector<S> {
     match source {
-        Source::Lanes { data, stride } => load(simd, &data[row * stride + first..][..count]),
+        Source::Lanes { data, stride } => T::load_part(simd, &data[row * stride + first..][..count]),
         Source::Element { data, stride } => T::splat(simd, data[row * stride]),
         Source::Same => T::splat(simd, T::ZERO),
     }

@@ -7,7 +7,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::map::Target;
-use super::product::{add_pairs, load_pair, store_pair};
+use super::product::{Registers, add_pairs, load_pair, most_rows, store_pair};
 use crate::float::Float;
 
 /// The rows of one side: each block has `rows` rows, `stride` elements apart.
@@ -25,8 +25,7 @@ pub(crate) fn sink<T: Float, S: Simd>(
     left: Side<'_, T>,
     right: Side<'_, T>,
 ) {
-    let most = if S::REGISTER_COUNT >= 32 { 12 } else { 6 };
-    let tiles = target.rows.div_ceil(most);
+    let tiles = target.rows.div_ceil(most_rows::<S>());
     for first_column in (0..target.lanes).step_by(2 * T::lanes::<S>()) {
         let mut first_row = 0;
         for tile in 0..tiles {
@@ -39,6 +38,7 @@ pub(crate) fn sink<T: Float, S: Simd>(
                 3 => simd.vectorize(Tile::<T, 3> { target, work }),
                 4 => simd.vectorize(Tile::<T, 4> { target, work }),
                 5 => simd.vectorize(Tile::<T, 5> { target, work }),
+                _ if Registers::<S>::FEW => simd.vectorize(Tile::<T, 6> { target, work }),
                 6 => simd.vectorize(Tile::<T, 6> { target, work }),
                 7 => simd.vectorize(Tile::<T, 7> { target, work }),
                 8 => simd.vectorize(Tile::<T, 8> { target, work }),

@@ -168,3 +168,38 @@ impl<T: Float, S: Simd> Row<T, S> for LaneOrElementRow<'_, T, S> {
         if self.element { self.splat[0] } else { self.lanes.tail(simd, old) }
     }
 }
+
+/// Rows of lanes or the destination itself, told apart when the kernel runs. For functions that cost more than that.
+#[derive(Clone, Copy)]
+pub(crate) struct LaneOrSameRows<'a, T> {
+    pub(crate) data: &'a [T],
+    pub(crate) stride: usize,
+    pub(crate) same: bool,
+}
+
+/// One row of lanes, or the destination: then `lanes` is not read.
+pub(crate) struct LaneOrSameRow<'a, T: Float, S: Simd> {
+    lanes: LaneRow<'a, T, S>,
+    same: bool,
+}
+
+impl<'a, T: Float, S: Simd> Rows<T, S> for LaneOrSameRows<'a, T> {
+    type Row = LaneOrSameRow<'a, T, S>;
+
+    #[inline(always)]
+    fn row(self, simd: S, row: usize, lanes: usize) -> Self::Row {
+        let rows = LaneRows { data: self.data, stride: self.stride };
+        LaneOrSameRow { lanes: rows.row(simd, row, if self.same { 0 } else { lanes }), same: self.same }
+    }
+}
+
+impl<T: Float, S: Simd> Row<T, S> for LaneOrSameRow<'_, T, S> {
+    #[inline(always)]
+    fn vector(&self, index: usize, old: T::Vector<S>) -> T::Vector<S> {
+        if self.same { old } else { self.lanes.vectors[index] }
+    }
+    #[inline(always)]
+    fn tail(&self, simd: S, old: T::Vector<S>) -> T::Vector<S> {
+        if self.same { old } else { self.lanes.tail(simd, old) }
+    }
+}

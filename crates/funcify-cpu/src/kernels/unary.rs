@@ -11,7 +11,7 @@ use crate::float::Float;
 
 macro_rules! unary_table {
     (
-        registers { $($op:ident, $doc:literal, |$simd:ident, $x:ident| $value:expr;)* }
+        registers { $($op:ident$(, light $light:literal)?, $doc:literal, |$simd:ident, $x:ident| $value:expr;)* }
         elements { $($scalar:ident, $scalar_doc:literal, |$e:ident| $scalar_value:expr;)* }
     ) => {
         /// An elementwise op of one operand.
@@ -30,6 +30,8 @@ macro_rules! unary_table {
             struct $op;
 
             impl<T: MathTable> Function1<T> for $op {
+                $(const LIGHT: bool = $light;)?
+
                 #[inline(always)]
                 fn apply<S: Simd>($simd: S, $x: T::Vector<S>) -> T::Vector<S> {
                     $value
@@ -80,11 +82,11 @@ macro_rules! unary_table {
 
 unary_table! {
     registers {
-    Copy, "x itself: a copy, or a broadcast.", |_simd, x| x;
-    Neg, "-x.", |simd, x| T::neg(simd, x);
+    Copy, light true, "x itself: a copy, or a broadcast.", |_simd, x| x;
+    Neg, light true, "-x.", |simd, x| T::neg(simd, x);
     Abs, "|x|.", |simd, x| T::abs(simd, x);
     Sign, "-1, 0 or 1; NaN and signed zeros stay themselves.", |simd, x| sign::<T, S>(simd, x);
-    Square, "x * x.", |simd, x| T::mul(simd, x, x);
+    Square, light true, "x * x.", |simd, x| T::mul(simd, x, x);
     Recip, "1 / x.", |simd, x| T::div(simd, T::splat(simd, T::ONE), x);
     Sqrt, "The square root; NaN below zero.", |simd, x| T::sqrt(simd, x);
     Rsqrt, "1 / sqrt(x), both rounded.", |simd, x| T::div(simd, T::splat(simd, T::ONE), T::sqrt(simd, x));

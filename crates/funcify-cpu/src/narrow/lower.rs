@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::chain::chain;
 use super::{Code, Piece, REGISTERS, Verb, Word};
 use crate::float::Float;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
@@ -47,7 +48,12 @@ pub(crate) fn code<T: Float>(regions: &[Region], steps: &[Step<'_>], times: &[us
         |word: &Word| if matches!(word.verb, Verb::Unary(_) | Verb::Binary(_)) { OF_A_FUNCTION } else { OF_A_WORD };
     let own: f64 = lowering.code.words.iter().map(cost).sum();
     let tiles = OF_AN_INSTRUCTION * steps.len() as f64 + OF_A_VECTOR * all as f64;
-    (own < tiles).then_some(lowering.code)
+    (own < tiles).then(|| {
+        if lowering.code.is_single() {
+            chain(&mut lowering.code.words);
+        }
+        lowering.code
+    })
 }
 
 /// Cuts operands into pieces.
@@ -271,6 +277,7 @@ impl<'r, T: Float> Lowering<'r, T> {
             | Op::Pack { .. }
             | Op::Transpose
             | Op::Take { .. }
+            | Op::Put { .. }
             | Op::Recur { .. } => {
                 return None;
             }

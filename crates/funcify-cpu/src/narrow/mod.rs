@@ -13,6 +13,7 @@
 //!
 //! **Invariant:** the code computes what the instructions do, element for element; sums are made in the order of the lanes.
 
+mod chain;
 mod lower;
 mod run;
 
@@ -46,6 +47,11 @@ impl<T> Code<T> {
         let outside = self.loads.iter().chain(&self.stores).map(|(_, piece)| piece);
         outside.chain(&self.streams)
     }
+
+    /// Whether no piece has more than one element.
+    fn is_single(&self) -> bool {
+        self.pieces().all(|piece| piece.len == 1)
+    }
 }
 
 /// One operation on registers.
@@ -59,6 +65,10 @@ struct Word {
 /// What a word does. `Load` reads the stream `from[0]`, `Store` writes register `from[0]` to the stream `to`. The folds give
 /// that of the first lanes of `from[0]`, as many as `from[1]` says, in all lanes. `EndUnless` ends the loop where the first lane
 /// of `from[0]` is 0.
+///
+/// Those with `Last` in their name are of code for single elements. They take one operand from the word before, as it was given:
+/// what is read from a register waits until it is there, which takes longer than an addition. The other operands are `from[0]`
+/// and `from[1]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Verb {
     Load,
@@ -80,6 +90,34 @@ enum Verb {
     FoldLanes(crate::kernels::Fold),
     Unary(Unary),
     Binary(Binary),
+    /// last + a.
+    AddLast,
+    /// last - a.
+    SubFromLast,
+    /// a - last.
+    SubLast,
+    /// last * a.
+    MulLast,
+    /// last / a.
+    DivOfLast,
+    /// a / last.
+    DivByLast,
+    /// a * b + last.
+    MulAddLast,
+    /// last * a + b.
+    MulLastAdd,
+    /// last * a - b.
+    MulLastSub,
+    /// a * b - last.
+    MulSubLast,
+    /// last - a * b.
+    NegMulAddLast,
+    /// b - last * a.
+    NegMulLastAdd,
+    SquareLast,
+    NegLast,
+    StoreLast,
+    UnaryLast(Unary),
 }
 
 /// Elements of a region, for each iteration of the loops around.

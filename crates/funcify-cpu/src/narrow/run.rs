@@ -27,7 +27,7 @@ pub(crate) fn run<T: MathTable, S: Simd>(
     addresses: &mut [Address],
     more: impl FnMut() -> usize,
 ) {
-    if code.pieces().all(|piece| piece.len == 1) {
+    if code.is_single() {
         simd.vectorize(Loop { simd, code, views, addresses, more, register: PhantomData::<Single<T>> });
     } else {
         simd.vectorize(Loop { simd, code, views, addresses, more, register: PhantomData::<Vector<T, S>> });
@@ -36,6 +36,8 @@ pub(crate) fn run<T: MathTable, S: Simd>(
 
 /// What a register holds, and what words do with it.
 trait Register<T: MathTable, S: Simd>: Copy {
+    /// Whether it is one element: words may take what the word before has given.
+    const IS_SINGLE: bool;
     /// A number, in all lanes.
     fn splat(simd: S, number: T) -> Self;
     /// A piece in a register.
@@ -68,6 +70,8 @@ trait Register<T: MathTable, S: Simd>: Copy {
 struct Vector<T: Float, S: Simd>(T::Vector<S>);
 
 impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
+    const IS_SINGLE: bool = false;
+
     #[inline(always)]
     fn splat(simd: S, number: T) -> Self {
         Vector(T::splat(simd, number))
@@ -151,6 +155,8 @@ impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
 struct Single<T>(T);
 
 impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
+    const IS_SINGLE: bool = true;
+
     #[inline(always)]
     fn splat(_: S, number: T) -> Self {
         Single(number)
@@ -275,6 +281,7 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
     streams: &[Address],
     registers: &mut [R; REGISTERS],
 ) -> bool {
+    let mut last = R::splat(simd, T::ZERO);
     for word in &code.words {
         // Only what a verb reads is loaded.
         let operand = |index: usize| registers[usize::from(word.from[index])];
@@ -287,6 +294,11 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
             Verb::Store => {
                 let address = &streams[usize::from(word.to)];
                 a().store(simd, views[address.region].write(address.range));
+                continue;
+            }
+            Verb::StoreLast => {
+                let address = &streams[usize::from(word.to)];
+                last.store(simd, views[address.region].write(address.range));
                 continue;
             }
             Verb::EndUnless if a().holds(simd) => continue,
@@ -307,7 +319,25 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
             Verb::FoldLanes(fold) => a().fold(simd, fold, usize::from(word.from[1])),
             Verb::Unary(op) => a().unary(simd, op),
             Verb::Binary(op) => a().binary(simd, op, b()),
+            Verb::AddLast => last.add(simd, a()),
+            Verb::SubFromLast => last.sub(simd, a()),
+            Verb::SubLast => a().sub(simd, last),
+            Verb::MulLast => last.mul(simd, a()),
+            Verb::DivOfLast => last.div(simd, a()),
+            Verb::DivByLast => a().div(simd, last),
+            Verb::MulAddLast => a().mul_add(simd, b(), last),
+            Verb::MulLastAdd => last.mul_add(simd, a(), b()),
+            Verb::MulLastSub => last.mul_add(simd, a(), b().neg(simd)),
+            Verb::MulSubLast => a().mul_add(simd, b(), last.neg(simd)),
+            Verb::NegMulAddLast => a().neg(simd).mul_add(simd, b(), last),
+            Verb::NegMulLastAdd => last.neg(simd).mul_add(simd, a(), b()),
+            Verb::SquareLast => last.mul(simd, last),
+            Verb::NegLast => last.neg(simd),
+            Verb::UnaryLast(op) => last.unary(simd, op),
         };
+        if R::IS_SINGLE {
+            last = value;
+        }
         registers[usize::from(word.to)] = value;
     }
     true

@@ -283,6 +283,14 @@ pub enum Op {
         /// Elements from one to the next.
         step: usize,
     },
+    /// The element that lies `i * step` after `to[r][l]` = `x[r][l]`, where i is the index, clamped into `0..count`. From x and the
+    /// index, one whole number.
+    Put {
+        /// How many positions there are.
+        count: usize,
+        /// Elements from one to the next.
+        step: usize,
+    },
     /// `to[r][l] = step(to[r-1][l], x[r][l], a[r][l])` for all rows, where `to[-1]` is the initial row. From the initial
     /// row, x and, for [`Recurrence::Linear`], a. Rows are steps: a whole loop in one instruction.
     Recur {

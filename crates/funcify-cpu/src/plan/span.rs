@@ -94,10 +94,10 @@ impl Instruction {
                 spans.push(span(from.first(), lanes, rows));
                 Ok(spans)
             }
-            Op::Take { count, step } => {
-                let Some(last) = count.checked_sub(1) else { return Err("no positions to take".to_string()) };
+            Op::Take { count, step } | Op::Put { count, step } => {
+                let Some(last) = count.checked_sub(1) else { return Err("no positions".to_string()) };
                 let mut spans = all(2);
-                spans[1] += last * step;
+                spans[usize::from(matches!(op, Op::Take { .. }))] += last * step;
                 Ok(spans)
             }
             Op::Recur { recurrence, .. } => {

@@ -5,12 +5,15 @@
 //! axis. Of what is left, one axis is the lanes and the longest other one the rows; further axes are a loop, or
 //! instructions of their own.
 
+mod folds;
+mod positions;
+
 use funcify::dispatch::Declined;
 
 use super::blocks::Blocks;
 use super::memory::Memory;
 use super::view::View;
-use crate::kernels::{Binary, Fold, Unary, packed_len};
+use crate::kernels::{Fold, Unary, packed_len};
 use crate::plan::{Across, DEPTH, Node, Op, Operand, Place, Plan, Split};
 
 /// How many instructions a plan may have.
@@ -140,8 +143,7 @@ impl Emitter {
         if let Some((_, copy)) = self.copies.iter().find(is_cached) {
             return Ok(copy.clone());
         }
-        let mut order: Vec<usize> = (0..view.shape.len()).collect();
-        order.sort_by_key(|axis| std::cmp::Reverse(like.strides[*axis]));
+        let order = order_of(like);
         let is_own = |axis: usize| view.strides[axis] != 0;
         let own: Vec<usize> =
             (0..view.shape.len()).map(|axis| if is_own(axis) { view.shape[axis] } else { 1 }).collect();
@@ -329,27 +331,6 @@ impl Emitter {
         self.map(Op::Unary(Unary::Copy), to, &[from])
     }
 
-    /// To the first view: elements that lie `index * step` after those of a table, where the index is clamped into `0..count`. All
-    /// three are of one shape.
-    pub(super) fn take(&mut self, views: [&View; 3], (count, step): (usize, usize)) -> Result<(), Declined> {
-        let [to, table, _] = views;
-        if to.len() == 0 {
-            return Ok(());
-        }
-        if count == 0 || self.unit(table).is_some() {
-            return Err(Declined::new("take", "an axis without elements, or a table of which a part sees columns"));
-        }
-        let axes = merged(&views);
-        let within: Vec<bool> = axes.iter().map(|axis| self.is_within_units(axis, &views)).collect();
-        let lanes = (0..axes.len()).rev().find(|at| within[*at] && is_side_by_side(&axes[*at]));
-        let rows = longest(&axes, |at| within[at] && Some(at) != lanes);
-        let size = |at: Option<usize>| at.map_or(1, |at| axes[at].size);
-        let row = [0, 1, 2].map(|operand| rows.map_or(0, |rows| axes[rows].strides[operand]));
-        let across = [0, 1, 2].map(|operand| lanes.map_or(Across::Lanes, |lanes| across(axes[lanes].strides[operand])));
-        let rest = others(&axes, &[rows, lanes]);
-        self.push(to.level, &Op::Take { count, step }, [size(rows), size(lanes)], &views, (&row, &across), &rest)
-    }
-
     /// Copies a tensor whose elements lie along another axis than those of what is written.
     fn transpose(&mut self, to: &View, from: &View, axes: &[Axis], within: &[bool]) -> Result<(), Declined> {
         let along = |operand: usize| (0..axes.len()).find(|index| within[*index] && axes[*index].strides[operand] == 1);
@@ -371,81 +352,6 @@ impl Emitter {
                 self.push(to.level, &Op::Unary(Unary::Copy), size, &views, (&row, &across), &rest)
             }
         }
-    }
-
-    /// The fold of a tensor over axes, or the sum of the products of two.
-    pub(super) fn fold(&mut self, fold: Fold, to: &View, from: &[&View], folded: &[usize]) -> Result<(), Declined> {
-        if to.len() == 0 {
-            return Ok(());
-        }
-        let shape = from[0].shape.clone();
-        if folded.iter().any(|axis| shape[*axis] == 0) {
-            return self.fill(to, fold.identity::<f64>());
-        }
-        // The folded axes last; what is written does not move along them.
-        let is_folded = |axis: &usize| folded.contains(axis) && shape[*axis] > 1;
-        let remains = |axis: &usize| !is_folded(axis);
-        let order: Vec<usize> = (0..shape.len()).filter(remains).chain((0..shape.len()).filter(is_folded)).collect();
-        let count = (0..shape.len()).filter(remains).count();
-        let mut unfolded = to.clone();
-        folded.iter().for_each(|axis| unfolded.strides.insert(*axis, 0));
-        unfolded.shape.clone_from(&shape);
-        let views: Vec<View> =
-            [&unfolded].into_iter().chain(from.iter().copied()).map(|view| view.transposed(&order)).collect();
-        let (outer, inner): (Vec<View>, Vec<View>) = views.iter().map(|view| view.split_axes(count)).unzip();
-        let outer: Vec<&View> = outer.iter().collect();
-        let axes = merged(&outer);
-        let inner = merged(&inner.iter().collect::<Vec<_>>());
-        let is_even = |axis: &Axis| axis.strides[1] == 1 && axis.strides.iter().all(|stride| *stride <= 1);
-        match inner.as_slice() {
-            [] => {
-                let op = if from.len() == 2 { Op::Binary(Binary::Mul) } else { Op::Unary(Unary::Copy) };
-                self.map(op, outer[0], &outer[1..])
-            }
-            [axis] if self.is_within_units(axis, &outer) && is_even(axis) => self.fold_lanes(fold, &outer, &axes, axis),
-            [axis] if self.is_within_units(axis, &outer) => {
-                let is_lanes = |remaining: &Axis| {
-                    remaining.strides[0] == 1 && is_even(remaining) && self.is_within_units(remaining, &outer)
-                };
-                match axes.iter().rposition(is_lanes) {
-                    Some(lanes) => self.fold_rows(fold, &outer, &axes, lanes, axis),
-                    None => self.fold_ordered(fold, outer[0], &views[1..], count),
-                }
-            }
-            _ => self.fold_ordered(fold, outer[0], &views[1..], count),
-        }
-    }
-
-    /// Folds copies that lie in order, the folded axes last.
-    fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<(), Declined> {
-        let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>, _>>()?;
-        let last: Vec<usize> = (count..copies[0].shape.len()).collect();
-        self.fold(fold, to, &copies.iter().collect::<Vec<_>>(), &last)
-    }
-
-    /// Folds an axis whose elements lie side by side: they are the lanes.
-    fn fold_lanes(&mut self, fold: Fold, views: &[&View], axes: &[Axis], folded: &Axis) -> Result<(), Declined> {
-        let rows = longest(axes, |index| self.is_within_units(&axes[index], views));
-        let row: Vec<usize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
-        let across: Vec<Across> = folded.strides.iter().map(|stride| across(*stride)).collect();
-        let size = [rows.map_or(1, |rows| axes[rows].size), folded.size];
-        let op = Op::FoldLanes { fold, accumulate: false };
-        self.push(views[0].level, &op, size, views, (&row, &across), &others(axes, &[rows]))
-    }
-
-    /// Folds an axis whose elements are rows: another axis is the lanes.
-    fn fold_rows(
-        &mut self,
-        fold: Fold,
-        views: &[&View],
-        axes: &[Axis],
-        lanes: usize,
-        folded: &Axis,
-    ) -> Result<(), Declined> {
-        let across: Vec<Across> = axes[lanes].strides.iter().map(|stride| across(*stride)).collect();
-        let op = Op::FoldRows { fold, accumulate: false };
-        let size = [folded.size, axes[lanes].size];
-        self.push(views[0].level, &op, size, views, (&folded.strides, &across), &others(axes, &[Some(lanes)]))
     }
 
     /// A matrix `[k, n]` in the order of products.
@@ -562,6 +468,14 @@ fn laid(view: View, order: &[usize], is_own: impl Fn(usize) -> bool) -> View {
         stride *= view.shape[axis].max(1);
     }
     View { strides, ..view }
+}
+
+/// The axes of a view from the outermost to the innermost. Those along which it is broadcast come first.
+fn order_of(view: &View) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..view.shape.len()).collect();
+    order
+        .sort_by_key(|axis| std::cmp::Reverse(if view.strides[*axis] == 0 { usize::MAX } else { view.strides[*axis] }));
+    order
 }
 
 /// What a row of an operand is that has this stride along the lanes.

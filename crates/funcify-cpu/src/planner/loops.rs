@@ -64,6 +64,11 @@ struct Steps {
     strip: Option<usize>,
 }
 
+/// Whether the rows of a trace may lie so: in order, or with the axis innermost that is to be.
+fn has_rows(place: &View, innermost: Option<usize>) -> bool {
+    place.has_rows_in_order() || innermost.is_some_and(|axis| place.strides[axis] == 1)
+}
+
 impl Planner {
     /// A loop. `used` tells which results are used, `places` where they are to be written, `shares` which are shares of
     /// parts. Gives those that are used.
@@ -122,20 +127,31 @@ impl Planner {
         carries: &[Carry],
         steps: usize,
     ) -> Result<(), Declined> {
-        // What reads carries in traces has another place to read in the first step. Strips are whole.
+        // What reads carries in traces has another place to read in the first step.
         let is_first_apart = carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
         let first = steps.min(usize::from(is_first_apart));
-        let strip = self.strip_of(scan, steps - first);
-        let in_strips = strip.map_or(0, |strip| (steps - first) / strip * strip);
         let all = steps;
         self.steps(scan, operands, buffers, carries, Steps { all, from: 0, strip: None }, first)?;
-        if let Some(strip) = strip {
-            self.open_strips(strip)?;
-            self.steps(scan, operands, buffers, carries, Steps { all, from: first, strip: Some(strip) }, strip)?;
-            self.close_strips(in_strips / strip)?;
+        let Some(strip) = self.strip_of(scan, steps - first) else {
+            let rest = Steps { all, from: first, strip: None };
+            return self.steps(scan, operands, buffers, carries, rest, steps - first);
+        };
+        let of_full = |(buffer, rows): (&Buffer, &Rows)| match rows {
+            Rows::Trace { all, .. } if buffer.start == Start::Full => Some(all.clone()),
+            _ => None,
+        };
+        let full: Vec<View> = scan.buffers.iter().zip(buffers).filter_map(of_full).collect();
+        // The last strip is what the others leave.
+        let strips = (steps - first) / strip;
+        let from = first + strips * strip;
+        for (from, strip, times) in [(first, strip, strips), (from, steps - from, 1)] {
+            if strip > 0 {
+                self.open_strips(strip, full.clone())?;
+                self.steps(scan, operands, buffers, carries, Steps { all, from, strip: Some(strip) }, strip)?;
+                self.close_strips(times)?;
+            }
         }
-        let (from, rest) = (first + in_strips, steps - first - in_strips);
-        self.steps(scan, operands, buffers, carries, Steps { all, from, strip: None }, rest)
+        Ok(())
     }
 
     /// The loop over at most so many steps, which ends after the first one that says so.
@@ -277,7 +293,7 @@ impl Planner {
             Some(_) => return Err(Declined::new("scan", "it ends early, and gives the last rows of a full buffer")),
         };
         let trace = match used {
-            Use::Result(Some(place)) if returned == (0..all) && place.level == level && place.has_rows_in_order() => {
+            Use::Result(Some(place)) if returned == (0..all) && place.level == level && has_rows(&place, innermost) => {
                 place
             }
             _ => self.emitter.reserve_as(&shape, level, innermost),

@@ -205,6 +205,7 @@ impl Ranges {
             Op::Unary(op) => unary(*op, first),
             Op::Binary(op) => binary(*op, first, operands[1]),
             Op::Select(_) => either(operands[1], operands[2]),
+            Op::DynamicUpdate(_) => either(first, operands[1]),
             Op::Cast(cast) if cast.dtype == DType::Bool => Within(0, 1).into(),
             Op::Cast(_) => first.possible.into(),
             Op::Reduce(op) => {

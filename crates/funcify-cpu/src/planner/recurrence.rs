@@ -3,9 +3,6 @@
 use crate::kernels::{Binary, Fold, Recurrence, Ternary};
 use crate::plan::{Across, Instruction, Node, Op, Operand, Region, Split};
 
-/// How many lanes such a loop may have. More are faster side by side, step by step.
-const MOST_LANES: usize = 64;
-
 /// A loop at `level` of one instruction that folds a row into the row that was written before, as one instruction.
 pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level: usize) -> Option<Node> {
     let [Node::Do(Instruction { op, rows: 1, lanes, to, from })] = nodes else { return None };
@@ -39,10 +36,8 @@ pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level
         // Another row of what is written would be read before it is there.
         own == 0 || (own.signum() == step.signum() && operand.region != to.region)
     };
-    let is_one = is_row_before(before, to, level)
-        && before.across == Across::Lanes
-        && *lanes <= MOST_LANES
-        && others.iter().flatten().all(fits);
+    let is_one =
+        is_row_before(before, to, level) && before.across == Across::Lanes && others.iter().flatten().all(fits);
     if !is_one {
         return None;
     }

@@ -2,7 +2,8 @@
 //!
 //! A loop that adds the product of a step to a state, as backward loops do for each weight, reads and writes all of the state
 //! in each step. In a loop over strips around the loop over steps the products of a strip are one instruction behind its
-//! steps. What they multiply stays where it is, if it lies in a sequence or a trace, and else is copied for the strip.
+//! steps. What they multiply stays where it is, if it lies in a sequence or a trace, and else is copied for the strip; so are the
+//! rows of a full buffer, which later steps of the strip may overwrite.
 
 use funcify::Graph;
 use funcify::dispatch::Declined;
@@ -24,6 +25,8 @@ pub(super) struct Strip {
     waiting: Vec<(View, [View; 2])>,
     /// What a step computes, and its copies.
     copies: Vec<(View, View)>,
+    /// The full buffers, whose rows change.
+    full: Vec<View>,
 }
 
 impl Planner {
@@ -37,8 +40,8 @@ impl Planner {
             .zip(scan.params().carries.clone())
             .filter_map(|(next, param)| self.rows_of_sum(&scan.body, scan.body.inputs()[param].value, next.value))
             .max()?;
-        let strip = (self.division.rows_of_strip() / rows.max(1)).min(BLOCKS);
-        (strip > 1 && steps >= 2 * strip).then_some(strip)
+        let strip = (self.division.rows_of_strip() / rows.max(1)).min(BLOCKS).min(steps);
+        (strip > 1).then_some(strip)
     }
 
     /// How many rows the product has that a step adds to a state, if it does so.
@@ -54,11 +57,11 @@ impl Planner {
         (shape.len() == 2).then(|| shape[1])
     }
 
-    /// Opens the loop over strips.
-    pub(super) fn open_strips(&mut self, steps: usize) -> Result<(), Declined> {
+    /// Opens the loop over strips. `full` are the full buffers of the loop.
+    pub(super) fn open_strips(&mut self, steps: usize, full: Vec<View>) -> Result<(), Declined> {
         self.emitter.blocks.open()?;
-        self.strip =
-            Some(Strip { steps, level: self.emitter.blocks.depth() + 1, waiting: Vec::new(), copies: Vec::new() });
+        let level = self.emitter.blocks.depth() + 1;
+        self.strip = Some(Strip { steps, level, waiting: Vec::new(), copies: Vec::new(), full });
         Ok(())
     }
 
@@ -77,13 +80,17 @@ impl Planner {
     /// Adds the product of the transpose of `[k, m]` with `[k, n]` to a state that nothing else reads in the step: now, or at
     /// the end of the strip.
     pub(super) fn sink(&mut self, state: View, sides: [View; 2]) -> Result<(), Declined> {
-        let Some(level) = self.strip.as_ref().map(|strip| strip.level).filter(|level| state.level == *level) else {
+        let Some(Strip { level, full, .. }) = self.strip.as_ref().filter(|strip| state.level == strip.level) else {
             return self.emitter.sink(&state, (&sides[0], &sides[1]), (1, [0, 0]));
         };
-        let mut lasting = Vec::with_capacity(2);
-        for side in sides {
+        let level = *level;
+        let lasts = sides.each_ref().map(|side| {
             let moves = side.steps[level - 2] != 0;
-            lasting.push(if moves || side.level < level { side } else { self.copy_for_strip(side)? });
+            side.level < level || (moves && !full.iter().any(|buffer| buffer.shares_memory(side)))
+        });
+        let mut lasting = Vec::with_capacity(2);
+        for (side, lasts) in sides.into_iter().zip(lasts) {
+            lasting.push(if lasts { side } else { self.copy_for_strip(side)? });
         }
         if let (Some(strip), Ok(sides)) = (&mut self.strip, <[View; 2]>::try_from(lasting)) {
             strip.waiting.push((state, sides));

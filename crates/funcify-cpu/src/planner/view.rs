@@ -123,6 +123,15 @@ impl View {
         Some(View { shape: shape.to_vec(), strides, ..self.clone() })
     }
 
+    /// Whether another view may be of the same memory: of the same register, or of a region without registers.
+    pub(super) fn shares_memory(&self, other: &View) -> bool {
+        self.region == other.region
+            && match (&self.register, &other.register) {
+                (Some(own), Some(other)) => Rc::ptr_eq(own, other),
+                _ => true,
+            }
+    }
+
     /// Whether another view is of the same elements in the same order.
     pub(super) fn is(&self, other: &View) -> bool {
         let moves = |axis: &usize| self.shape[*axis] > 1;

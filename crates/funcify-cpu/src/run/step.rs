@@ -57,17 +57,15 @@ impl<'v, T> Access<'_, 'v, '_, T> {
         self.others.read(self.instruction.from[index].region, range).unwrap_or_default()
     }
 
-    /// The blocks of operand `index`. Its cursor moves on.
-    fn blocks(&mut self, index: usize, count: usize) -> SmallVec<[&'v [T]; BLOCKS]> {
+    /// Adds the blocks of operand `index`. Its cursor moves on. (A list that is returned is copied, whole.)
+    fn blocks(&mut self, index: usize, count: usize, blocks: &mut SmallVec<[&'v [T]; BLOCKS]>) {
         let step = self.cursors[index + 1].block;
         let mut range = self.cursors[index + 1].next();
         let region = self.instruction.from[index].region;
-        let mut blocks = SmallVec::new();
         for _ in 0..count {
             blocks.push(self.others.read(region, range).unwrap_or_default());
             range.at = range.at.wrapping_add_signed(step);
         }
-        blocks
     }
 }
 
@@ -157,6 +155,10 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &mut Access<'_, 'v, '_
             let (table, index) = (access.source(0), access.source(1));
             movement::take(target, table, index, *count, *step);
         }
+        Op::Put { count, step } => {
+            let (x, index) = (access.source(0), access.source(1));
+            movement::put(&mut target, x, index, *count, *step);
+        }
         Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) => {}
     }
 }
@@ -170,7 +172,9 @@ fn sink_blocks<T: MathTable, S: Simd>(
     blocks: usize,
     block_rows: usize,
 ) {
-    let (left, right) = (access.blocks(0, blocks), access.blocks(1, blocks));
+    let (mut left, mut right) = (SmallVec::new(), SmallVec::new());
+    access.blocks(0, blocks, &mut left);
+    access.blocks(1, blocks, &mut right);
     let from = &access.instruction.from;
     let left = Side { blocks: &left, stride: from[0].row };
     let right = Side { blocks: &right, stride: from[1].row };

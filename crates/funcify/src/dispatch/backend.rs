@@ -151,8 +151,9 @@ pub struct Whole<'a> {
     pub may_refuse: bool,
 }
 
-/// A program or a loop that runs as a whole.
-pub trait Compiled<T>: Send + Sync {
+/// A program or a loop that runs as a whole. The backend that compiled it can tell what it is
+/// ([`Function::whole`](super::Function::whole)).
+pub trait Compiled<T>: Any + Send + Sync {
     /// Runs it: the graph's inputs in, its outputs out. It asks `stop` between steps, every so often.
     fn run(&self, operands: &[T], stop: &(dyn Fn() -> bool + Sync)) -> Result<Outcome<T>, BackendError>;
 }

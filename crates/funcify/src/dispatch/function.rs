@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::backend::{Backend, Compiles, LoopStrategy, TrackedCall};
+use super::backend::{self, Backend, Compiles, Declined, LoopStrategy, TrackedCall};
 use super::eager::execution_error;
 use super::ledger::Memory;
 use super::lower::{Lowering, Notes, Settings};
@@ -212,6 +212,21 @@ impl<B: Backend> Function<B> {
     #[track_caller]
     pub fn profile(&self, arguments: &[B::Tensor]) -> Result<(Vec<B::Tensor>, Profile)> {
         self.admitted(&Place::new(self.graph.name(), Site::caller()), arguments, true)
+    }
+
+    /// The program for calls of these sizes, if the backend compiles it as a whole: for backends that also run it on something else
+    /// than their tensors. The error says which op stands in the way.
+    pub fn whole(&self, at: &Place, sizes: &Sizes) -> Result<Arc<dyn backend::Compiled<B::Tensor>>> {
+        let compiled = self.compiled(&mut self.lock(), sizes.clone(), &[])?;
+        let whole = compiled.program.whole().filter(|_| compiled.notes.declined.is_none());
+        let declined = || compiled.notes.declined.as_ref().map(Declined::to_string);
+        whole.cloned().ok_or_else(|| Error::Unsupported {
+            at: at.boxed(),
+            backend: self.backend.name().to_string(),
+            what: "this program as a whole".into(),
+            reason: declined().unwrap_or_else(|| "it compiles loops alone".into()),
+            fix: "call the function on tensors, which runs what is not compiled in another way".into(),
+        })
     }
 
     /// Checks the arguments, makes them the backend's own, and runs the function on them.

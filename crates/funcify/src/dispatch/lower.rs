@@ -9,6 +9,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -32,6 +33,9 @@ use crate::memory::over_budget;
 use crate::ops::scan::Scan;
 use crate::ops::{AssociativeScan, Constant, EvalContext, Op, OpRules, Sweeps, Switch, While};
 use crate::types::{DType, Dim, Sizes, Symbol, TensorType};
+
+/// Of how many elements an op is compiled alone: fewer are not worth it, more are beyond what memory holds.
+const WORTH_COMPILING: Range<usize> = 64..1 << 36;
 
 /// What a lowering is given.
 #[derive(Clone)]
@@ -285,11 +289,35 @@ impl<'a, B: Backend> Lowering<'a, B> {
             }
         };
         let number = self.static_result(&kernel, operands);
+        if number.is_none()
+            && self.is_worth_compiling(&kernel)
+            && let Attempt::Compiled(results) = self.lower_whole_node(graph, &graph.nodes()[index], operands)?
+        {
+            return Ok(results);
+        }
         let results = self.push(&kernel.at, Action::Kernel(kernel.clone()), operands, kernel.outputs.len())?;
         if let Some(number) = number {
             self.statics.insert(results[0], number);
         }
         Ok(results)
+    }
+
+    /// Whether a backend that compiles programs is to compile this op alone, in one that it declined. What it does to a few
+    /// numbers, or where it moves nothing, costs less as it is.
+    fn is_worth_compiling(&self, node: &KernelNode<B>) -> bool {
+        let elements = |ty: &TensorType| {
+            let shape = ty.shape.value(&self.sizes).unwrap_or_default();
+            shape.into_iter().fold(1, usize::saturating_mul)
+        };
+        self.settings.compiles() == Compiles::Programs
+            && !matches!(node.op, Op::Reshape(_))
+            && node
+                .inputs
+                .iter()
+                .chain(&node.outputs)
+                .map(elements)
+                .max()
+                .is_some_and(|most| WORTH_COMPILING.contains(&most))
     }
 
     /// The number that an integer or boolean scalar has, if it follows from sizes and numbers that are static.
@@ -368,7 +396,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
                 fix: "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`".into(),
             });
         }
-        let declined = match self.lower_whole_loop(graph, node, operands)?.before_it_runs("while") {
+        let declined = match self.lower_whole_node(graph, node, operands)?.before_it_runs("while") {
             Ok(results) => return Ok(results),
             Err(declined) => declined,
         };
@@ -394,7 +422,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         op: &AssociativeScan,
         operands: &[Slot],
     ) -> Result<Vec<Slot>> {
-        if let Attempt::Compiled(results) = self.lower_whole_loop(graph, node, operands)? {
+        if let Attempt::Compiled(results) = self.lower_whole_node(graph, node, operands)? {
             return Ok(results);
         }
         let at = node.place();
@@ -433,7 +461,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let (at, types) = (node.place(), graph.types(&node.inputs));
         let call = ScanCall { scan, at: &at, operands, types: &types };
         let strategy = self.scan_strategy(call)?;
-        let (late, declined) = match self.lower_whole_loop(graph, node, operands)? {
+        let (late, declined) = match self.lower_whole_node(graph, node, operands)? {
             Attempt::Compiled(results) => return Ok(results),
             Attempt::AtRunTime if strategy == LoopStrategy::Native => match self.late_loop(graph, node, scan) {
                 Ok(late) => (Some(late), None),

@@ -144,6 +144,14 @@ pub(super) struct Program<B: Backend> {
 }
 
 impl<B: Backend> Program<B> {
+    /// What it is, if it is one instruction that was compiled as a whole.
+    pub(super) fn whole(&self) -> Option<&Arc<dyn Compiled<B::Tensor>>> {
+        match self.instructions.as_slice() {
+            [Instruction { action: Action::Whole(node), .. }] => Some(&node.compiled),
+            _ => None,
+        }
+    }
+
     /// Plans the memory of instructions over registers: finds each last use and maps registers to slots.
     pub(super) fn plan(
         mut instructions: Vec<Instruction<B>>,

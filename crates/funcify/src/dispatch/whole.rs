@@ -14,7 +14,7 @@ use crate::graph::{Copied, Graph, Node, Output, ValueId};
 use crate::ops::{Op, OpRules, StepCount};
 use crate::types::TensorType;
 
-/// What came of the attempt to compile a loop as a whole.
+/// What came of the attempt to compile a node as a whole.
 pub(super) enum Attempt {
     /// It is compiled; its results.
     Compiled(Vec<Slot>),
@@ -85,8 +85,8 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// A loop or an associative scan, if the backend can compile it; else why it cannot, if it compiles any.
-    pub(super) fn lower_whole_loop(&mut self, graph: &Graph, node: &Node, operands: &[Slot]) -> Result<Attempt> {
+    /// One node, a loop say, if the backend can compile it; else why it cannot, if it compiles any.
+    pub(super) fn lower_whole_node(&mut self, graph: &Graph, node: &Node, operands: &[Slot]) -> Result<Attempt> {
         if self.settings.compiles() == Compiles::Nothing {
             return Ok(Attempt::Declined(None));
         }

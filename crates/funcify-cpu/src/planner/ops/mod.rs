@@ -1,18 +1,21 @@
 //! What each op means on views.
 
+mod joins;
+mod positions;
 mod products;
 mod statics;
 
 use funcify::dispatch::Declined;
 use funcify::graph::{Node, ValueId};
 use funcify::ops::{self, Op as GraphOp, OpRules, ReduceKind};
-use funcify::{DType, Graph, HostTensor, Scalar};
+use funcify::{DType, Graph, HostTensor};
 
 use super::Planner;
 use super::parallel::Label;
 use super::view::{View, in_order};
 use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::plan::Op;
+use joins::Joins;
 use products::Products;
 
 /// A value of a body.
@@ -28,6 +31,19 @@ enum Value {
     Times(View, View),
     /// A product of the transpose of `[k, m]` with `[k, n]` that waits for a sum.
     Outer(View, View),
+}
+
+impl Value {
+    /// What is read of memory for it.
+    fn views(&self) -> impl Iterator<Item = &View> {
+        let views: Vec<&View> = match self {
+            Value::Tensor(view) => vec![view],
+            Value::Static(_) => vec![],
+            Value::Products(products) => products.views().collect(),
+            Value::Times(x, y) | Value::Outer(x, y) => vec![x, y],
+        };
+        views.into_iter()
+    }
 }
 
 /// What a graph's input is.
@@ -60,6 +76,10 @@ pub(super) struct Scope<'p, 'g> {
     places: Vec<Option<View>>,
     /// Registers of states that only one op reads: the values that come next may be written over them by it.
     states: Vec<Option<View>>,
+    /// For each value that comes next of a state: the state, and its register.
+    next_of: Vec<Option<(ValueId, View)>>,
+    /// The concatenations, whose parts are written where they will lie.
+    joins: Joins,
 }
 
 impl<'p, 'g> Scope<'p, 'g> {
@@ -87,7 +107,9 @@ impl<'p, 'g> Scope<'p, 'g> {
                 Argument::Static(tensor) => Value::Static(tensor),
             });
         }
-        Ok(Scope { planner, graph, values, uses, places: vec![None; count], states: vec![None; count] })
+        let joins = Joins::of(planner, graph);
+        let (places, states, next_of) = (vec![None; count], vec![None; count], vec![None; count]);
+        Ok(Scope { planner, graph, values, uses, places, states, next_of, joins })
     }
 
     /// Says where a value is to be written, if an op computes it.
@@ -97,9 +119,21 @@ impl<'p, 'g> Scope<'p, 'g> {
 
     /// Says that a state is in a register, and which value comes next.
     pub(super) fn state(&mut self, state: ValueId, next: ValueId, register: View) {
-        if self.uses[state.index()] == 1 && state != next {
-            self.states[next.index()] = Some(register);
+        if state == next {
+            return;
         }
+        if self.uses[state.index()] == 1 {
+            self.states[next.index()] = Some(register.clone());
+        }
+        self.next_of[next.index()] = Some((state, register));
+    }
+
+    /// The register of the state that a value comes next of, if nothing reads the state any more.
+    fn free_state(&self, value: ValueId, level: usize) -> Option<View> {
+        let (state, register) = self.next_of[value.index()].as_ref()?;
+        let is_read = |value: &Value| value.views().any(|view| view.shares_memory(register));
+        let is_free = self.uses[state.index()] == 0 && !self.values.iter().flatten().any(is_read);
+        (is_free && register.level == level).then(|| register.clone())
     }
 
     /// Plans all nodes that an output needs.
@@ -107,6 +141,9 @@ impl<'p, 'g> Scope<'p, 'g> {
         let graph = self.graph;
         let live = graph.live_nodes();
         for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
+            for output in &node.outputs {
+                self.place_part(*output)?;
+            }
             let results = self.node(node)?;
             for (output, value) in node.outputs.iter().zip(results) {
                 self.values[output.index()] = value;
@@ -161,11 +198,15 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(view)
     }
 
-    /// Memory for a value that is computed from others inside `level` loops: the place that it should have, if there is one.
+    /// Memory for a value that is computed from others inside `level` loops: the place that it should have, if there is one;
+    /// that of the state that it comes next of, if that is free.
     fn target(&mut self, value: ValueId, shape: &[usize], level: usize) -> View {
         match &self.places[value.index()] {
             Some(place) if place.level == level => place.clone(),
-            _ => self.planner.reserve(self.graph, value, shape, level),
+            _ => match self.free_state(value, level) {
+                Some(register) => register,
+                None => self.planner.reserve(self.graph, value, shape, level),
+            },
         }
     }
 
@@ -301,6 +342,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let table = x.part(op.axis, 0, size, 1);
                 self.taken(value, [table, start.broadcast(&shape)], (places, x.strides[op.axis]))?
             }
+            GraphOp::DynamicUpdate(op) => self.updated(op.axis, node, value)?,
             GraphOp::ArgMax(op) => self.argmax(op.axis, node, value)?,
             GraphOp::Reduce(reduce) => self.reduce(reduce, node, value)?,
             GraphOp::Broadcast(_) => self.tensor(node.inputs[0])?.broadcast(&shape),
@@ -327,11 +369,17 @@ impl<'p, 'g> Scope<'p, 'g> {
             }
             GraphOp::Concat(op) => {
                 let parts = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
-                let to = self.target(value, &shape, level_of(&parts));
+                let to = match self.joins.whole(value) {
+                    Some(whole) => whole,
+                    None => self.target(value, &shape, level_of(&parts)),
+                };
                 let mut start = 0;
                 for part in parts {
                     let count = part.shape[op.axis];
-                    self.planner.emitter.copy(&to.part(op.axis, start, count, 1), &part)?;
+                    let place = to.part(op.axis, start, count, 1);
+                    if !part.is(&place) {
+                        self.planner.emitter.copy(&place, &part)?;
+                    }
                     start += count;
                 }
                 to
@@ -349,64 +397,6 @@ impl<'p, 'g> Scope<'p, 'g> {
             _ => return Err(declined()),
         };
         Ok(Value::Tensor(view))
-    }
-
-    /// Slices of an axis by indices that follow from values.
-    fn take(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
-        if !self.planner.takes(self.graph, node.inputs[1]) {
-            return Err(Declined::new("take", "indices that follow from values"));
-        }
-        let ([x, index], shape) = (self.two(node)?, self.shape_of(value)?);
-        let (rank, after) = (index.shape.len(), x.shape.len() - axis - 1);
-        // The axes of the indices are in the place of the axis that they choose from.
-        let mut strides = x.strides[..axis].to_vec();
-        strides.extend(vec![0; rank]);
-        strides.extend(&x.strides[axis + 1..]);
-        let table = View { shape: shape.clone(), strides, ..x.clone() };
-        let mut behind = index.shape.clone();
-        behind.extend(vec![1; after]);
-        let mut strides = index.strides.clone();
-        strides.extend(vec![0; after]);
-        let index = View { shape: behind, strides, ..index }.broadcast(&shape);
-        self.taken(value, [table, index], (x.shape[axis], x.strides[axis]))
-    }
-
-    /// Elements of a table that an index chooses.
-    fn taken(&mut self, value: ValueId, [table, index]: [View; 2], places: (usize, usize)) -> Result<View, Declined> {
-        let to = self.target(value, &table.shape, table.level.max(index.level));
-        self.planner.emitter.take([&to, &table, &index], places)?;
-        Ok(to)
-    }
-
-    /// The position of the greatest element of an axis: the first of equals, the first NaN if there is one.
-    fn argmax(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
-        let x = self.tensor(node.inputs[0])?;
-        let (shape, size) = (self.shape_of(value)?, x.shape[axis]);
-        if size == 0 {
-            return Err(Declined::new("argmax", "an axis without elements"));
-        }
-        let positions = HostTensor::from_fn(DType::I64, &[size], |index| Scalar::Int(index[0] as i64));
-        let positions = self.planner.constant(&positions, Label::None)?;
-        let along = |view: &View, stride: usize| {
-            let mut strides = vec![0; x.shape.len()];
-            strides[axis] = stride;
-            View { shape: x.shape.clone(), strides, ..view.clone() }
-        };
-        let positions = along(&positions, usize::from(size > 1));
-        let beyond = along(&self.planner.emitter.number(size as f64)?, 0);
-        let emitter = &mut self.planner.emitter;
-        let greatest = emitter.reserve(&shape, x.level);
-        emitter.fold(Fold::Max, &greatest, &[&x], &[axis])?;
-        let mut spread = View { shape: x.shape.clone(), ..greatest.clone() };
-        spread.strides.insert(axis, 0);
-        let [is_greatest, is_nan] = [(); 2].map(|()| emitter.reserve(&x.shape, x.level));
-        emitter.map(Op::Binary(Binary::Equal), &is_greatest, &[&x, &spread])?;
-        emitter.map(Op::Binary(Binary::NotEqual), &is_nan, &[&x, &x])?;
-        emitter.map(Op::Binary(Binary::Max), &is_greatest, &[&is_greatest, &is_nan])?;
-        emitter.map(Op::Ternary(Ternary::Select), &is_nan, &[&is_greatest, &positions, &beyond])?;
-        let to = self.target(value, &shape, x.level);
-        self.planner.emitter.fold(Fold::Min, &to, &[&is_nan], &[axis])?;
-        Ok(to)
     }
 
     /// Both operands of a node as tensors.

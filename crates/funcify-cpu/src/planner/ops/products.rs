@@ -20,6 +20,12 @@ pub(super) struct Products {
 }
 
 impl Products {
+    /// What is read of memory for it.
+    pub(super) fn views(&self) -> impl Iterator<Item = &View> {
+        let factors = self.factors.iter().flat_map(|(left, right)| [left, right]);
+        self.init.iter().chain(factors)
+    }
+
     /// The same elements in another shape.
     pub(super) fn reshaped(&self, shape: &[usize]) -> Products {
         Products { shape: shape.to_vec(), ..self.clone() }

@@ -27,7 +27,7 @@
 //! A buffer or a carry has a cotangent if its final value has or if a step gives it one: see [`reach`](crate::ops::reach).
 
 use super::parts::{BufferPart, Parts, Rows, SequencePart};
-use super::saves::{LoopRecord, Trace, slice_rows};
+use super::saves::{LoopRecord, Trace, can_be_saved, slice_rows};
 use super::span::{Span, tail, with_head};
 use super::{Buffer, Returned, Scan, Start};
 use crate::derivative::{Cotangents, Record, Tape, VjpContext, add, no_record};
@@ -199,9 +199,10 @@ impl<'a> Backward<'a> {
     /// The loop without its step, in the order of the signature.
     fn parts(&self) -> (Parts, Plan) {
         let mut draft = Draft::default();
+        let mut residuals = Vec::new();
         let plan = Plan {
-            arguments: self.arguments(&mut draft),
-            residuals: self.residuals(&mut draft),
+            arguments: self.arguments(&mut draft, &mut residuals),
+            residuals: self.residuals(&mut draft, residuals),
             buffers: self.cotangents_of_buffers(&mut draft),
             carries: self.cotangents_of_carries(&mut draft),
             sums: self.sums_of_sequences(&mut draft),
@@ -225,8 +226,8 @@ impl<'a> Backward<'a> {
         (parts, plan)
     }
 
-    /// What a step took.
-    fn arguments(&self, draft: &mut Draft) -> Vec<Row> {
+    /// What a step took. Where the values of a carry are at hand after each step, the step's own is a residual.
+    fn arguments(&self, draft: &mut Draft, residuals: &mut Vec<(ValueId, Row)>) -> Vec<Row> {
         let (scan, span, operands, record) = (self.scan, &self.span, self.context.operands, self.record);
         let (layout, places) = (scan.params(), scan.operands());
         let name = |index: usize| scan.body.input_name(index).to_string();
@@ -246,14 +247,23 @@ impl<'a> Backward<'a> {
                 });
             }
         }
-        for ((index, trace), operand) in layout.carries.clone().zip(&record.carries).zip(places.carries.clone()) {
+        let results = scan.results().carries;
+        for (number, (trace, operand)) in record.carries.iter().zip(places.carries.clone()).enumerate() {
+            let index = layout.carries.start + number;
             arguments.push(match trace {
                 Trace::Before(rows) => draft.read(span.recent(*rows), 0, name(index)),
                 // The value before a step is that after the step before it.
                 Trace::After(next) => {
                     let (first, next) = (operands[operand].unsqueeze(0), *next);
                     let rows = concat(&if scan.reverse { [next, first] } else { [first, next] }, 0);
-                    draft.read(tail(rows, &span.first_that_ran), usize::from(scan.reverse), name(index))
+                    let rows = tail(rows, &span.first_that_ran);
+                    let before = draft.read(rows, usize::from(scan.reverse), name(index));
+                    let after = scan.body.outputs()[results.start + number].value;
+                    if can_be_saved(&scan.body, after) && record.values.iter().all(|(value, _)| *value != after) {
+                        let row = draft.read(rows, usize::from(!scan.reverse), format!("{}_after", name(index)));
+                        residuals.push((after, row));
+                    }
+                    before
                 }
             });
         }
@@ -261,13 +271,13 @@ impl<'a> Backward<'a> {
         arguments
     }
 
-    /// The values of a step that were saved.
-    fn residuals(&self, draft: &mut Draft) -> Vec<(ValueId, Row)> {
+    /// The values of a step that were saved, and those that are `known`.
+    fn residuals(&self, draft: &mut Draft, known: Vec<(ValueId, Row)>) -> Vec<(ValueId, Row)> {
         let residuals = self.record.values.iter().enumerate();
         let read = |(number, (value, rows)): (usize, &(ValueId, Value))| {
             (*value, draft.read(self.span.recent(*rows), 0, format!("residual_{number}")))
         };
-        residuals.map(read).collect()
+        residuals.map(read).chain(known).collect()
     }
 
     /// The cotangents of what a step wrote to buffers.

@@ -3,14 +3,14 @@
 //! The states are saved always: each carry before each step; of a full buffer what a step reads and a later one
 //! overwrites. All other rows that were read are in the sequences and in the final buffers. [`CheckpointPolicy`] adds values
 //! that a step computes. What the loop stacks anyway is not saved again: a y that is one of these values, or that is the
-//! next value of a carry. Pruning leaves out what the backward loop does not read.
+//! next value of a carry, which is then not computed again either. Pruning leaves out what the backward loop does not read.
 
 use std::sync::Arc;
 
 use super::{Buffer, Returned, Scan, Start};
 use crate::derivative::{Forward, Record};
 use crate::error::Result;
-use crate::graph::{Failed, Graph, Node, Output, ValueId, emit};
+use crate::graph::{Failed, Graph, Node, Output, Source, ValueId, emit};
 use crate::ops::scan::CheckpointPolicy;
 use crate::ops::{Op, Slice};
 use crate::types::{Dim, Symbol};
@@ -111,6 +111,10 @@ fn augmented(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopRecord<usize>
     let mut carries = Vec::new();
     for (param, result) in layout.carries.clone().zip(results.carries.clone()) {
         let (before, after) = (body.inputs()[param].value, body.outputs()[result].value);
+        let is_useful = stacked.returned == Returned::All && stacked.find(before).is_none() && is_read(body, after);
+        if *policy == CheckpointPolicy::SaveCostly && is_useful {
+            stacked.save(after, || format!("{}_after", body.input_name(param)));
+        }
         carries.push(match (stacked.find(before), stacked.find(after)) {
             (None, Some(buffer)) if stacked.buffers[buffer].returned == Returned::All => Trace::After(buffer),
             _ => Trace::Before(stacked.before(param)),
@@ -128,6 +132,23 @@ fn augmented(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopRecord<usize>
     outputs.extend(results.carries.chain(results.until).map(output));
     let record = LoopRecord { buffers: (0..scan.buffers.len()).collect(), carries, overwritten, values };
     (Scan { body: Arc::new(body.with_outputs(outputs)), buffers, ..scan.clone() }, record)
+}
+
+/// Whether an op of the body reads a value that an op computes: then the backward loop may need it.
+fn is_read(body: &Graph, value: ValueId) -> bool {
+    can_be_saved(body, value) && body.nodes().iter().any(|node| node.inputs.contains(&value))
+}
+
+/// Whether a value can be given to the backward loop in place of the op that computes it: one that keeps nothing for its reverse
+/// rule.
+pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
+    match body.source(value) {
+        Source::Input(_) => false,
+        Source::Node(node, _) => {
+            let op = &body.node(node).op;
+            op.bodies().is_empty() && !matches!(op, Op::Call(_) | Op::Custom(_))
+        }
+    }
 }
 
 /// How many rows the backward loop of a loop that is truncated reads, if the loop surely has as many.

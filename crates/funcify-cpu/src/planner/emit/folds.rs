@@ -1,0 +1,116 @@
+//! Folds: the axis that is folded is the lanes or the rows, as the elements lie.
+
+use funcify::dispatch::Declined;
+
+use super::super::view::View;
+use super::{Axis, Emitter, across, laid, longest, merged, order_of, others};
+use crate::kernels::{Binary, Fold, Unary};
+use crate::plan::{Across, Op};
+
+impl Emitter {
+    /// The fold of a tensor over axes, or the sum of the products of two.
+    pub(in super::super) fn fold(
+        &mut self,
+        fold: Fold,
+        to: &View,
+        from: &[&View],
+        folded: &[usize],
+    ) -> Result<(), Declined> {
+        if to.len() == 0 {
+            return Ok(());
+        }
+        let shape = from[0].shape.clone();
+        if folded.iter().any(|axis| shape[*axis] == 0) {
+            return self.fill(to, fold.identity::<f64>());
+        }
+        if let [one, other] = from
+            && crosses(one, other)
+        {
+            // The one that changes less often is laid like the other.
+            let (like, view) = if other.level > one.level { (other, one) } else { (one, other) };
+            let laid = self.laid_like(view, like)?;
+            return self.fold(fold, to, &[*like, &laid], folded);
+        }
+        // What is written lies like what is read, and then moves: it has fewer elements.
+        let left = (0..shape.len()).filter(|axis| !folded.contains(axis));
+        let like =
+            View { shape: to.shape.clone(), strides: left.map(|axis| from[0].strides[axis]).collect(), ..to.clone() };
+        if to.len() < from[0].len() && crosses(&like, to) {
+            let result = laid(self.reserve(&to.shape, to.level), &order_of(&like), |_| true);
+            self.fold(fold, &result, from, folded)?;
+            return self.copy(to, &result);
+        }
+        // The folded axes last; what is written does not move along them.
+        let is_folded = |axis: &usize| folded.contains(axis) && shape[*axis] > 1;
+        let remains = |axis: &usize| !is_folded(axis);
+        let order: Vec<usize> = (0..shape.len()).filter(remains).chain((0..shape.len()).filter(is_folded)).collect();
+        let count = (0..shape.len()).filter(remains).count();
+        let mut unfolded = to.clone();
+        folded.iter().for_each(|axis| unfolded.strides.insert(*axis, 0));
+        unfolded.shape.clone_from(&shape);
+        let views: Vec<View> =
+            [&unfolded].into_iter().chain(from.iter().copied()).map(|view| view.transposed(&order)).collect();
+        let (outer, inner): (Vec<View>, Vec<View>) = views.iter().map(|view| view.split_axes(count)).unzip();
+        let outer: Vec<&View> = outer.iter().collect();
+        let axes = merged(&outer);
+        let inner = merged(&inner.iter().collect::<Vec<_>>());
+        let is_even = |axis: &Axis| axis.strides[1] == 1 && axis.strides.iter().all(|stride| *stride <= 1);
+        match inner.as_slice() {
+            [] => {
+                let op = if from.len() == 2 { Op::Binary(Binary::Mul) } else { Op::Unary(Unary::Copy) };
+                self.map(op, outer[0], &outer[1..])
+            }
+            [axis] if self.is_within_units(axis, &outer) && is_even(axis) => self.fold_lanes(fold, &outer, &axes, axis),
+            [axis] if self.is_within_units(axis, &outer) => {
+                let is_lanes = |remaining: &Axis| {
+                    remaining.strides[0] == 1 && is_even(remaining) && self.is_within_units(remaining, &outer)
+                };
+                match axes.iter().rposition(is_lanes) {
+                    Some(lanes) => self.fold_rows(fold, &outer, &axes, lanes, axis),
+                    None => self.fold_ordered(fold, outer[0], &views[1..], count),
+                }
+            }
+            _ => self.fold_ordered(fold, outer[0], &views[1..], count),
+        }
+    }
+
+    /// Folds copies that lie in order, the folded axes last.
+    fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<(), Declined> {
+        let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>, _>>()?;
+        let last: Vec<usize> = (count..copies[0].shape.len()).collect();
+        self.fold(fold, to, &copies.iter().collect::<Vec<_>>(), &last)
+    }
+
+    /// Folds an axis whose elements lie side by side: they are the lanes.
+    fn fold_lanes(&mut self, fold: Fold, views: &[&View], axes: &[Axis], folded: &Axis) -> Result<(), Declined> {
+        let rows = longest(axes, |index| self.is_within_units(&axes[index], views));
+        let row: Vec<usize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
+        let across: Vec<Across> = folded.strides.iter().map(|stride| across(*stride)).collect();
+        let size = [rows.map_or(1, |rows| axes[rows].size), folded.size];
+        let op = Op::FoldLanes { fold, accumulate: false };
+        self.push(views[0].level, &op, size, views, (&row, &across), &others(axes, &[rows]))
+    }
+
+    /// Folds an axis whose elements are rows: another axis is the lanes.
+    fn fold_rows(
+        &mut self,
+        fold: Fold,
+        views: &[&View],
+        axes: &[Axis],
+        lanes: usize,
+        folded: &Axis,
+    ) -> Result<(), Declined> {
+        let across: Vec<Across> = axes[lanes].strides.iter().map(|stride| across(*stride)).collect();
+        let op = Op::FoldRows { fold, accumulate: false };
+        let size = [folded.size, axes[lanes].size];
+        self.push(views[0].level, &op, size, views, (&folded.strides, &across), &others(axes, &[Some(lanes)]))
+    }
+}
+
+/// Whether the elements of two views of one shape lie side by side along different axes.
+fn crosses(one: &View, other: &View) -> bool {
+    let runs_across = |one: &View, other: &View| {
+        (0..one.shape.len()).any(|axis| one.shape[axis] > 1 && one.strides[axis] == 1 && other.strides[axis] > 1)
+    };
+    runs_across(one, other) && runs_across(other, one)
+}

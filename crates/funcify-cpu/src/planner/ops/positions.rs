@@ -1,0 +1,95 @@
+//! Ops that read or write where an index says, and the one that gives an index.
+
+use funcify::dispatch::Declined;
+use funcify::graph::{Node, ValueId};
+use funcify::{DType, HostTensor, Scalar};
+
+use super::super::parallel::Label;
+use super::super::view::View;
+use super::{Scope, level_of};
+use crate::kernels::{Binary, Fold, Ternary};
+use crate::plan::Op;
+
+impl Scope<'_, '_> {
+    /// Slices of an axis by indices that follow from values.
+    pub(super) fn take(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
+        if !self.planner.takes(self.graph, node.inputs[1]) {
+            return Err(Declined::new("take", "indices that follow from values"));
+        }
+        let ([x, index], shape) = (self.two(node)?, self.shape_of(value)?);
+        let (rank, after) = (index.shape.len(), x.shape.len() - axis - 1);
+        // The axes of the indices are in the place of the axis that they choose from.
+        let mut strides = x.strides[..axis].to_vec();
+        strides.extend(vec![0; rank]);
+        strides.extend(&x.strides[axis + 1..]);
+        let table = View { shape: shape.clone(), strides, ..x.clone() };
+        let mut behind = index.shape.clone();
+        behind.extend(vec![1; after]);
+        let mut strides = index.strides.clone();
+        strides.extend(vec![0; after]);
+        let index = View { shape: behind, strides, ..index }.broadcast(&shape);
+        self.taken(value, [table, index], (x.shape[axis], x.strides[axis]))
+    }
+
+    /// Elements of a table that an index chooses.
+    pub(super) fn taken(
+        &mut self,
+        value: ValueId,
+        [table, index]: [View; 2],
+        places: (usize, usize),
+    ) -> Result<View, Declined> {
+        let to = self.target(value, &table.shape, table.level.max(index.level));
+        self.planner.emitter.take([&to, &table, &index], places)?;
+        Ok(to)
+    }
+
+    /// A tensor, a part of which is another one, where a position says: in its own place if that is a state's.
+    pub(super) fn updated(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
+        let [x, part, start] = [0, 1, 2].map(|operand| self.tensor(node.inputs[operand]));
+        let (x, part, start) = (x?, part?, start?);
+        let places = (x.shape[axis] + 1).checked_sub(part.shape[axis]);
+        let places = places.filter(|_| start.len() == 1);
+        let places = places.ok_or_else(|| Declined::new("dynamic_update", "a position for each lane"))?;
+        let own = self.states[value.index()].clone().filter(|state| x.is(state));
+        let level = level_of(&[x.clone(), part.clone(), start.clone()]);
+        let to = own.unwrap_or_else(|| self.target(value, &x.shape, level));
+        if !to.is(&x) {
+            self.planner.emitter.copy(&to, &x)?;
+        }
+        let start = View { shape: part.shape.clone(), strides: vec![0; part.shape.len()], ..start };
+        let first = to.part(axis, 0, part.shape[axis], 1);
+        self.planner.emitter.put([&first, &part, &start], (places, to.strides[axis]))?;
+        Ok(to)
+    }
+
+    /// The position of the greatest element of an axis: the first of equals, the first NaN if there is one.
+    pub(super) fn argmax(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
+        let x = self.tensor(node.inputs[0])?;
+        let (shape, size) = (self.shape_of(value)?, x.shape[axis]);
+        if size == 0 {
+            return Err(Declined::new("argmax", "an axis without elements"));
+        }
+        let positions = HostTensor::from_fn(DType::I64, &[size], |index| Scalar::Int(index[0] as i64));
+        let positions = self.planner.constant(&positions, Label::None)?;
+        let along = |view: &View, stride: usize| {
+            let mut strides = vec![0; x.shape.len()];
+            strides[axis] = stride;
+            View { shape: x.shape.clone(), strides, ..view.clone() }
+        };
+        let positions = along(&positions, usize::from(size > 1));
+        let beyond = along(&self.planner.emitter.number(size as f64)?, 0);
+        let emitter = &mut self.planner.emitter;
+        let greatest = emitter.reserve(&shape, x.level);
+        emitter.fold(Fold::Max, &greatest, &[&x], &[axis])?;
+        let mut spread = View { shape: x.shape.clone(), ..greatest.clone() };
+        spread.strides.insert(axis, 0);
+        let [is_greatest, is_nan] = [(); 2].map(|()| emitter.reserve(&x.shape, x.level));
+        emitter.map(Op::Binary(Binary::Equal), &is_greatest, &[&x, &spread])?;
+        emitter.map(Op::Binary(Binary::NotEqual), &is_nan, &[&x, &x])?;
+        emitter.map(Op::Binary(Binary::Max), &is_greatest, &[&is_greatest, &is_nan])?;
+        emitter.map(Op::Ternary(Ternary::Select), &is_nan, &[&is_greatest, &positions, &beyond])?;
+        let to = self.target(value, &shape, x.level);
+        self.planner.emitter.fold(Fold::Min, &to, &[&is_nan], &[axis])?;
+        Ok(to)
+    }
+}

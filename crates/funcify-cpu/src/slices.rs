@@ -1,0 +1,129 @@
+//! Programs on slices of the caller: a call writes into buffers that the caller has, and allocates nothing.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use funcify::dispatch::{Function, bind_sizes};
+use funcify::error::{Error, Place, Result, Site};
+use funcify::{DType, Graph, Shape, TensorType};
+
+use crate::backend::{Cpu, OnHost};
+use crate::engine::Number;
+
+/// A program compiled for one set of sizes, from slices into slices.
+///
+/// For what is called very often: a step of a simulation, a filter in a control loop. It is compiled as a whole, or not at all.
+///
+/// ```
+/// use funcify::{Graph, scan};
+/// use funcify_cpu::OnSlices;
+///
+/// let graph = Graph::build("running", |g| {
+///     let (start, xs) = (g.input("start", "f32[3]"), g.input("xs", "f32[T,3]"));
+///     scan(start, xs, |sum, x| (sum + x, sum + x)).1
+/// })?;
+/// let running = OnSlices::compile(&graph, &[&[3], &[2, 3]])?;
+/// let mut sums = [0.0f32; 6];
+/// running.call(&[&[1.0, 0.0, 0.0], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]], &mut [&mut sums])?;
+/// assert_eq!(sums, [2.0, 2.0, 3.0, 6.0, 7.0, 9.0]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct OnSlices {
+    program: Arc<OnHost>,
+    name: String,
+    inputs: Vec<Slot>,
+    outputs: Vec<Slot>,
+}
+
+/// An argument or a result.
+#[derive(Debug)]
+struct Slot {
+    name: String,
+    ty: TensorType,
+    elements: usize,
+}
+
+impl Slot {
+    fn new(name: &str, dtype: DType, shape: &[usize]) -> Self {
+        let ty = TensorType::new(dtype, Shape::from(shape));
+        Slot { name: name.to_string(), ty, elements: shape.iter().product() }
+    }
+}
+
+impl OnSlices {
+    /// Compiles a graph for arguments of these shapes. What cannot be compiled as a whole is an error that names the op in the
+    /// way; [`Function`] runs that, too.
+    #[track_caller]
+    pub fn compile(graph: &Graph, shapes: &[&[usize]]) -> Result<Self> {
+        let at = Place::new("compile", Site::caller());
+        let inputs = graph.inputs().iter().enumerate();
+        let inputs: Vec<Slot> = inputs
+            .zip(shapes)
+            .map(|((index, input), shape)| Slot::new(graph.input_name(index), graph.ty(input.value).dtype, shape))
+            .collect();
+        let types: Vec<TensorType> = inputs.iter().map(|input| input.ty.clone()).collect();
+        let sizes = bind_sizes(&at, graph, &types)?;
+        let whole: Arc<dyn Any + Send + Sync> = Function::compile(graph, &Cpu::default())?.whole(&at, &sizes)?;
+        let declined = |reason: &str| Error::Unsupported {
+            at: at.boxed(),
+            backend: "cpu".into(),
+            what: "this program on slices".into(),
+            reason: reason.into(),
+            fix: "call it on tensors: `Function::call`".into(),
+        };
+        let program = whole.downcast::<OnHost>().map_err(|_| declined("it is not compiled"))?;
+        let results = program.0.results().iter().zip(graph.outputs());
+        let outputs = results.map(|((dtype, shape), output)| Slot::new(&output.name, *dtype, shape)).collect();
+        Ok(OnSlices { program, name: graph.name().to_string(), inputs, outputs })
+    }
+
+    /// The arguments by name, in order.
+    pub fn inputs(&self) -> impl ExactSizeIterator<Item = (&str, &TensorType)> {
+        self.inputs.iter().map(|input| (input.name.as_str(), &input.ty))
+    }
+
+    /// The results by name, in order.
+    pub fn outputs(&self) -> impl ExactSizeIterator<Item = (&str, &TensorType)> {
+        self.outputs.iter().map(|output| (output.name.as_str(), &output.ty))
+    }
+
+    /// Runs it: arguments in row-major order, results written in that order. `T` is the float type of the graph; integers and
+    /// booleans are numbers of it, too. After the first call nothing is allocated; calls of several threads at once have memory
+    /// of their own.
+    #[track_caller]
+    pub fn call<T: Number>(&self, inputs: &[&[T]], results: &mut [&mut [T]]) -> Result<()> {
+        let site = Site::caller();
+        let place = || Place::new(self.name.clone(), site);
+        let engine = &self.program.0;
+        if engine.dtype() != T::DTYPE {
+            let fix = "pass slices of that type";
+            return Err(place().mismatch("the element type", engine.dtype(), T::DTYPE, fix));
+        }
+        check(place, "argument", &self.inputs, inputs.iter().map(|slice| slice.len()))?;
+        check(place, "result", &self.outputs, results.iter().map(|slice| slice.len()))?;
+        let failed = |source| Error::Execution { at: place().boxed(), backend: "cpu".into(), source };
+        engine.call_into(inputs, results).map_err(failed)
+    }
+}
+
+/// Checks how many slices there are, and how long they are.
+fn check(
+    place: impl Fn() -> Place,
+    kind: &str,
+    slots: &[Slot],
+    lengths: impl ExactSizeIterator<Item = usize>,
+) -> Result<()> {
+    if lengths.len() != slots.len() {
+        let fix = format!("pass one slice for each {kind}, in their order");
+        return Err(place().mismatch(format!("the number of {kind}s"), slots.len(), lengths.len(), fix));
+    }
+    match slots.iter().zip(lengths).find(|(slot, length)| slot.elements != *length) {
+        None => Ok(()),
+        Some((Slot { name, ty, elements }, length)) => {
+            let fix = format!("pass a slice of {elements} elements, in row-major order");
+            let (expected, found) = (format!("{ty}, {elements} elements"), format!("{length} elements"));
+            Err(place().mismatch(format!("{kind} `{name}`"), expected, found, fix))
+        }
+    }
+}

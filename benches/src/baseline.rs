@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::report::Run;
@@ -52,7 +52,9 @@ pub(crate) fn check(run: &Run, root: &Path) -> Result<bool> {
     let earlier: Vec<Ratio> = serde_json::from_str(&text)?;
     let worse = worse(&earlier, &run.rows);
     worse.iter().for_each(|line| println!("{line}"));
-    println!("{} ratios compared, {} worse", compared(&earlier, &run.rows).count(), worse.len());
+    let count = compared(&earlier, &run.rows).count();
+    println!("{count} ratios compared, {} worse", worse.len());
+    ensure!(count > 0, "{}: it has none of this run's ratios; keep those of such a run with `--keep`", path.display());
     Ok(worse.is_empty())
 }
 

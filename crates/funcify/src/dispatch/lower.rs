@@ -28,7 +28,7 @@ use super::{native, unroll};
 use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Place, Result};
 use crate::graph::{Graph, Node, Replay, ValueId, is_certain, uses_any, work};
-use crate::host::HostTensor;
+use crate::host::{HostTensor, element_count};
 use crate::memory::over_budget;
 use crate::ops::scan::Scan;
 use crate::ops::{AssociativeScan, Constant, EvalContext, Op, OpRules, Sweeps, Switch, While};
@@ -305,19 +305,12 @@ impl<'a, B: Backend> Lowering<'a, B> {
     /// Whether a backend that compiles programs is to compile this op alone, in one that it declined. What it does to a few
     /// numbers, or where it moves nothing, costs less as it is.
     fn is_worth_compiling(&self, node: &KernelNode<B>) -> bool {
-        let elements = |ty: &TensorType| {
-            let shape = ty.shape.value(&self.sizes).unwrap_or_default();
-            shape.into_iter().fold(1, usize::saturating_mul)
-        };
+        let elements = |ty: &TensorType| element_count(&ty.shape.value(&self.sizes).ok()?);
+        let mut types = node.inputs.iter().chain(&node.outputs);
+        let most = types.try_fold(0, |most, ty| Some(elements(ty)?.max(most)));
         self.settings.compiles() == Compiles::Programs
             && !matches!(node.op, Op::Reshape(_))
-            && node
-                .inputs
-                .iter()
-                .chain(&node.outputs)
-                .map(elements)
-                .max()
-                .is_some_and(|most| WORTH_COMPILING.contains(&most))
+            && most.is_some_and(|most| WORTH_COMPILING.contains(&most))
     }
 
     /// The number that an integer or boolean scalar has, if it follows from sizes and numbers that are static.

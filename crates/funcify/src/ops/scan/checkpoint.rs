@@ -23,8 +23,9 @@ pub enum CheckpointPolicy {
     /// The states, and the results of products of matrices and of convolutions.
     SaveDots,
     /// The states, before and after each step, and of what the backward loop reads that which products of matrices over 32 terms
-    /// or more, or convolutions, lead to. What follows from the states element by element is computed again: that is less work than to write it to memory
-    /// and read it back where [loops are compiled](crate::dispatch::LoopStrategy::Compiled), where the plug-ins ask for it.
+    /// or more, or convolutions, lead to. What follows from the states element by element is computed again: that is less work
+    /// than to write it to memory and read it back where [loops are compiled](crate::dispatch::LoopStrategy::Compiled), where
+    /// the plug-ins ask for it.
     SaveCostly,
     /// The states, and all that the backward loop reads. The least work.
     SaveAll,

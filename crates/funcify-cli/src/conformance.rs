@@ -81,24 +81,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
 }
 
 /// What `run` gives for all cases of each subject, in their order. Each subject has a thread, which helps the others when it
-/// is done: one on a GPU takes as long as all the others, and is not helped, as it waits for the device.
+/// is done, and a processor without a subject helps from the start: one on a GPU takes as long as all the others, and is not
+/// helped, as it waits for the device.
 fn side_by_side<R: Send>(
     subjects: &[Subject],
     cases: usize,
     run: impl Fn(&Subject, usize) -> R + Sync,
 ) -> Result<Vec<Vec<R>>> {
     let next: Vec<AtomicUsize> = subjects.iter().map(|_| AtomicUsize::new(0)).collect();
+    let threads = subjects.len().max(std::thread::available_parallelism().map_or(1, |threads| threads.get()));
     let work = |own: usize| {
         let helped = (0..subjects.len()).filter(|&other| other != own && !backends::waits_for_device(&subjects[other]));
         let mut done = Vec::new();
-        for at in iter::once(own).chain(helped) {
+        for at in (own < subjects.len()).then_some(own).into_iter().chain(helped) {
             let case = || Some(next[at].fetch_add(1, Ordering::Relaxed)).filter(|case| *case < cases);
             done.extend(iter::from_fn(case).map(|case| (at, case, run(&subjects[at], case))));
         }
         done
     };
     let done = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..subjects.len()).map(|own| scope.spawn(move || work(own))).collect();
+        let threads: Vec<_> = (0..threads).map(|own| scope.spawn(move || work(own))).collect();
         threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
     });
     let mut sorted: Vec<Vec<(usize, R)>> = subjects.iter().map(|_| Vec::with_capacity(cases)).collect();

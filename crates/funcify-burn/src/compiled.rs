@@ -27,7 +27,7 @@ impl Compiled<Tensor> for Loop {
         let engine = &self.engine;
         let given = operands.iter().enumerate().map(|(index, tensor)| match (engine.reads(index), engine.dtype()) {
             (None, _) => Ok(Some(Elements::NONE)),
-            (Some(own), dtype) if !own.is_float() => Ok(Elements::of_host(&download(&self.burn, tensor, own)?, dtype)),
+            (Some(own), dtype) if own != dtype => Ok(engine.elements(&download(&self.burn, tensor, own)?)),
             (Some(_), DType::F64) => Ok(Some(Elements::F64(numbers(tensor)?))),
             (Some(_), _) => Ok(Some(Elements::F32(numbers(tensor)?))),
         });
@@ -37,7 +37,7 @@ impl Compiled<Tensor> for Loop {
         engine.call(&given, stop)?.try_map(|results| {
             let typed = results.into_iter().zip(engine.results());
             let tensors = typed.map(|(elements, (dtype, shape))| match elements {
-                others if !dtype.is_float() => Ok(upload(&self.burn, &others.into_host(*dtype, shape)?)),
+                others if others.dtype() != *dtype => Ok(upload(&self.burn, &engine.tensor(others, *dtype, shape)?)),
                 Elements::F32(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),
                 Elements::F64(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),
             });

@@ -21,7 +21,7 @@ impl Compiled<Tensor> for Loop {
     fn run(&self, operands: &[Tensor], stop: &(dyn Fn() -> bool + Sync)) -> Result<Outcome<Tensor>, BackendError> {
         let Loop(engine) = self;
         let in_order = operands.iter().enumerate().map(|(index, tensor)| match engine.reads(index) {
-            Some(own) if own.is_float() => Ok(Some(tensor.contiguous().map_err(plain)?)),
+            Some(own) if own == engine.dtype() => Ok(Some(tensor.contiguous().map_err(plain)?)),
             _ => Ok(None),
         });
         let in_order = in_order.collect::<Result<Vec<Option<Tensor>>, BackendError>>()?;
@@ -46,7 +46,7 @@ impl Compiled<Tensor> for Loop {
                     }
                 }
                 None => match engine.reads(index) {
-                    Some(own) => match Elements::of_host(&download(tensor, own)?, engine.dtype()) {
+                    Some(own) => match engine.elements(&download(tensor, own)?) {
                         Some(numbers) => numbers,
                         None => return Ok(Outcome::Refused),
                     },
@@ -56,7 +56,7 @@ impl Compiled<Tensor> for Loop {
         }
         engine.call(&given, stop)?.try_map(|results| {
             let typed = results.into_iter().zip(engine.results());
-            typed.map(|(elements, (dtype, shape))| tensor(elements, *dtype, shape)).collect()
+            typed.map(|(elements, (dtype, shape))| tensor(engine, elements, *dtype, shape)).collect()
         })
     }
 }
@@ -75,9 +75,9 @@ fn slice<'s, E: WithDType>(storage: &'s Storage, tensor: &Tensor) -> Result<&'s 
     }
 }
 
-fn tensor(elements: Elements<'static>, dtype: DType, shape: &[usize]) -> Result<Tensor, BackendError> {
+fn tensor(engine: &Engine, elements: Elements<'static>, dtype: DType, shape: &[usize]) -> Result<Tensor, BackendError> {
     let tensor = match elements {
-        others if !dtype.is_float() => return upload(&others.into_host(dtype, shape)?, &Device::Cpu),
+        others if others.dtype() != dtype => return upload(&engine.tensor(others, dtype, shape)?, &Device::Cpu),
         Elements::F32(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
         Elements::F64(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
     };

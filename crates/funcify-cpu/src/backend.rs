@@ -103,23 +103,22 @@ impl Compiled<Arc<HostTensor>> for OnHost {
     ) -> Result<Outcome<Arc<HostTensor>>, BackendError> {
         let OnHost(engine) = self;
         let elements = operands.iter().enumerate().map(|(index, tensor)| match engine.reads(index) {
-            Some(_) => elements(tensor, engine.dtype()),
+            Some(_) => lying(tensor, engine.dtype()).or_else(|| engine.elements(tensor)),
             None => Some(Elements::NONE),
         });
         let Some(elements) = elements.collect::<Option<Vec<Elements<'_>>>>() else { return Ok(Outcome::Refused) };
         engine.call(&elements, stop)?.try_map(|results| {
             let typed = results.into_iter().zip(engine.results());
-            let tensors = typed.map(|(elements, (dtype, shape))| elements.into_host(*dtype, shape).map(Arc::new));
+            let tensors = typed.map(|(elements, (dtype, shape))| engine.tensor(elements, *dtype, shape).map(Arc::new));
             tensors.collect()
         })
     }
 }
 
-/// The elements of a tensor: where they are, if they are of that float type, else as numbers of it, if it holds them.
-fn elements(tensor: &HostTensor, dtype: DType) -> Option<Elements<'_>> {
+/// The elements of a tensor where they are, if they are of that float type.
+fn lying(tensor: &HostTensor, dtype: DType) -> Option<Elements<'_>> {
     match dtype {
         DType::F64 => tensor.as_slice().map(|numbers| Elements::F64(Cow::Borrowed(numbers))),
         _ => tensor.as_slice().map(|numbers| Elements::F32(Cow::Borrowed(numbers))),
     }
-    .or_else(|| Elements::of_host(tensor, dtype))
 }

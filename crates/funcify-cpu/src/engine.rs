@@ -9,14 +9,15 @@ use funcify::error::BackendError;
 use funcify::{DType, HostTensor, Scalar};
 use smallvec::SmallVec;
 
+use crate::float::Float;
 use crate::machine::Machine;
 use crate::planner::{Division, GraphPlan, greatest_integer, plan_graph};
 use crate::run::{Element, Executor};
 
 /// A program or a loop, compiled for the sizes of one call. It may be called by several threads at once.
 ///
-/// All floats have one element type, [`dtype`](Engine::dtype). Booleans are numbers of it, 1 and 0, and so are integers, which
-/// it holds exactly.
+/// All numbers have one element type, [`dtype`](Engine::dtype), the widest float of the program. Narrower floats are numbers of
+/// it, and so are booleans, 1 and 0, and integers, which it holds exactly.
 pub struct Engine {
     plan: GraphPlan,
     executors: AnyExecutors,
@@ -43,23 +44,20 @@ impl Elements<'static> {
         }
     }
 
-    /// Those of a tensor of any type, for an engine of that type; if its elements hold them: not all integers.
-    pub fn of_host(tensor: &HostTensor, dtype: DType) -> Option<Self> {
-        // Half of them, so that something can be added.
-        let greatest = greatest_integer(dtype) / 2;
-        let is_held = |scalar: Scalar| (-greatest..=greatest).contains(&scalar.as_i64());
-        let are_held = !tensor.dtype().is_int() || tensor.scalars().all(is_held);
-        are_held.then(|| Elements::of_numbers(tensor.scalars().map(Scalar::as_f64), dtype))
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Elements::F32(_) => DType::F32,
+            Elements::F64(_) => DType::F64,
+        }
     }
 
-    /// A tensor of that type.
-    pub fn into_host(self, dtype: DType, shape: &[usize]) -> Result<HostTensor, BackendError> {
-        let tensor = match self {
-            Elements::F32(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
-            Elements::F64(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
-        };
-        let tensor = tensor.ok_or("a result of another size")?;
-        Ok(if tensor.dtype() == dtype { tensor } else { tensor.cast(dtype) })
+    /// The words that the elements have as their bits.
+    fn words(&self) -> Vec<u32> {
+        match self {
+            Elements::F32(numbers) => numbers.iter().map(|number| number.to_word()).collect(),
+            Elements::F64(numbers) => numbers.iter().map(|number| number.to_word()).collect(),
+        }
     }
 }
 
@@ -81,8 +79,6 @@ pub trait Number: Element + Default {
     const DTYPE: DType;
 
     #[doc(hidden)]
-    fn numbers(tensor: &HostTensor) -> Vec<Self>;
-    #[doc(hidden)]
     fn slice<'e>(elements: &'e Elements<'_>) -> &'e [Self];
     #[doc(hidden)]
     fn wrapped(numbers: Vec<Self>) -> Elements<'static>;
@@ -92,10 +88,6 @@ pub trait Number: Element + Default {
 
 impl Number for f32 {
     const DTYPE: DType = DType::F32;
-
-    fn numbers(tensor: &HostTensor) -> Vec<f32> {
-        tensor.scalars().map(|number| number.as_f64() as f32).collect()
-    }
 
     fn slice<'e>(elements: &'e Elements<'_>) -> &'e [f32] {
         if let Elements::F32(numbers) = elements { numbers } else { &[] }
@@ -112,10 +104,6 @@ impl Number for f32 {
 
 impl Number for f64 {
     const DTYPE: DType = DType::F64;
-
-    fn numbers(tensor: &HostTensor) -> Vec<f64> {
-        tensor.to_f64_vec()
-    }
 
     fn slice<'e>(elements: &'e Elements<'_>) -> &'e [f64] {
         if let Elements::F64(numbers) = elements { numbers } else { &[] }
@@ -145,7 +133,7 @@ impl Engine {
         Ok(Engine { plan, executors })
     }
 
-    /// The element type of all floats: f32 or f64.
+    /// The element type of all numbers: f32 or f64.
     pub fn dtype(&self) -> DType {
         self.plan.dtype
     }
@@ -158,6 +146,39 @@ impl Engine {
     /// The types and sizes of the results.
     pub fn results(&self) -> &[(DType, Vec<usize>)] {
         &self.plan.results
+    }
+
+    /// The elements of a tensor of another type than its own, if it holds them: not all integers.
+    pub fn elements(&self, tensor: &HostTensor) -> Option<Elements<'static>> {
+        let dtype = self.dtype();
+        if self.is_words(tensor.dtype()) {
+            let words = tensor.scalars().map(|word| word.as_i64() as u32);
+            return Some(match dtype {
+                DType::F64 => Elements::F64(words.map(f64::from_word).collect()),
+                _ => Elements::F32(words.map(f32::from_word).collect()),
+            });
+        }
+        // Half of them, so that something can be added.
+        let greatest = greatest_integer(dtype) / 2;
+        let is_held = |scalar: Scalar| (-greatest..=greatest).contains(&scalar.as_i64());
+        let are_held = !tensor.dtype().is_int() || tensor.scalars().all(is_held);
+        are_held.then(|| Elements::of_numbers(tensor.scalars().map(Scalar::as_f64), dtype))
+    }
+
+    /// A result as a tensor of its type.
+    pub fn tensor(&self, result: Elements<'static>, dtype: DType, shape: &[usize]) -> Result<HostTensor, BackendError> {
+        let tensor = match result {
+            words if self.is_words(dtype) => HostTensor::from_vec(words.words(), shape),
+            Elements::F32(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
+            Elements::F64(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
+        };
+        let tensor = tensor.ok_or("a result of another size")?;
+        Ok(if tensor.dtype() == dtype { tensor } else { tensor.cast(dtype) })
+    }
+
+    /// Whether elements of a type are words, the bits of its own.
+    pub(crate) fn is_words(&self, dtype: DType) -> bool {
+        self.plan.has_words && dtype == DType::U32
     }
 
     /// Runs it. It asks `stop` between steps, every so often. It refuses where a loop without a bound runs too often for its
@@ -184,7 +205,11 @@ impl Engine {
 
 impl<T: Number> Executors<T> {
     fn new(plan: &GraphPlan) -> Result<Self, Declined> {
-        let constants = plan.constants.iter().map(T::numbers).collect();
+        let element = |constant: Scalar| match constant {
+            Scalar::Int(word) => T::from_word(word as u32),
+            number => T::from_f64(number.as_f64()),
+        };
+        let constants = plan.constants.iter().map(|constant| constant.scalars().map(element).collect()).collect();
         Ok(Executors { constants, free: Mutex::new(vec![executor(plan)?]) })
     }
 

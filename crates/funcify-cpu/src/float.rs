@@ -22,6 +22,11 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// The same number in f64.
     fn to_f64(self) -> f64;
 
+    /// The lower 32 of its bits.
+    fn to_word(self) -> u32;
+    /// The element whose bits are these.
+    fn from_word(word: u32) -> Self;
+
     /// The sum of two elements.
     fn plus(self, other: Self) -> Self;
     /// The difference of two elements.
@@ -205,6 +210,15 @@ macro_rules! float {
             #[inline(always)]
             fn to_f64(self) -> f64 {
                 self as f64
+            }
+
+            #[inline(always)]
+            fn to_word(self) -> u32 {
+                self.to_bits() as u32
+            }
+            #[inline(always)]
+            fn from_word(word: u32) -> Self {
+                Self::from_bits(word.into())
             }
 
             #[inline(always)]

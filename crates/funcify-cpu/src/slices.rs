@@ -73,7 +73,17 @@ impl OnSlices {
             fix: "call it on tensors: `Function::call`".into(),
         };
         let program = whole.downcast::<OnHost>().map_err(|_| declined("it is not compiled"))?;
-        let results = program.0.results().iter().zip(graph.outputs());
+        let engine = &program.0;
+        let given = types.iter().map(|ty| ty.dtype).chain(engine.results().iter().map(|(dtype, _)| *dtype));
+        for dtype in given {
+            if engine.is_words(dtype) || (dtype.is_float() && dtype != engine.dtype()) {
+                return Err(declined(&format!(
+                    "{dtype} beside {}, or random bits, are no numbers of a slice",
+                    engine.dtype()
+                )));
+            }
+        }
+        let results = engine.results().iter().zip(graph.outputs());
         let outputs = results.map(|((dtype, shape), output)| Slot::new(&output.name, *dtype, shape)).collect();
         Ok(OnSlices { program, name: graph.name().to_string(), inputs, outputs })
     }

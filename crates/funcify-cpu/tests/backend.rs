@@ -6,6 +6,7 @@ mod numbers;
 use std::time::{Duration, Instant};
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Outcome, Whole};
+use funcify::ops::ScatterMode;
 use funcify::types::{Sizes, Symbol};
 use funcify::{
     Cancellation, CheckpointPolicy, DType, Error, Graph, HostTensor, ScanOptions, Value, cond, constant, fori_loop,
@@ -190,6 +191,33 @@ fn positions_are_computed_and_taken() {
 }
 
 /// Integers that a plan cannot hold are left to the reference evaluation: they would be rounded, or not wrap.
+/// A histogram that is its own state, elements by position of each lane, and what lies outside: clamped by one, left out by the
+/// other.
+#[test]
+fn elements_are_gathered_and_scattered() {
+    for (axis, mode) in (0..2).flat_map(|axis| ScatterMode::ALL.map(|mode| (axis, mode))) {
+        let graph = Graph::build("histogram", |g| {
+            let (counts, xs) = (g.input("counts", "f32[4,4]"), g.input("xs", "f32[T,4,4]"));
+            scan(counts, xs, |counts, x| {
+                let is_above = |limit: f64| x.gt(limit).cast(DType::I64);
+                let places = is_above(-0.6) * 3 + is_above(-0.2) - is_above(0.2) * 3 + is_above(0.6) * 4 - 1;
+                let next = counts.scatter(axis, places, x, mode);
+                (next, next.gather(axis, places))
+            })
+        });
+        compiled(&graph.unwrap(), &[numbers(&[4, 4], 3), numbers(&[6, 4, 4], 4)]);
+    }
+    let one = Graph::build("one", |g| {
+        let (counts, xs) = (g.input("counts", "f32[8]"), g.input("xs", "f32[9,3]"));
+        let positions = iota(9, DType::I64);
+        scan(counts, (xs, positions), |counts, (x, t)| {
+            let places = (stack(&[t, t - 1, t], 0) * 3).maximum(-2) - t;
+            (counts.scatter(0, places, x, ScatterMode::Set), counts.gather(0, places))
+        })
+    });
+    compiled(&one.unwrap(), &[numbers(&[8], 5), numbers(&[9, 3], 6)]);
+}
+
 #[test]
 fn integers_beyond_the_floats_are_not_compiled() {
     let doubled = |dtype: DType| {

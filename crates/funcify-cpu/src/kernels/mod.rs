@@ -10,9 +10,11 @@ pub(crate) mod recurrence;
 pub(crate) mod sink;
 pub(crate) mod source;
 pub(crate) mod unary;
+pub(crate) mod words;
 
 pub use binary::{Binary, Ternary};
 pub use fold::Fold;
 pub use product::packed_len;
 pub use recurrence::Recurrence;
 pub use unary::Unary;
+pub use words::Word;

@@ -1,5 +1,6 @@
 //! Kernels that only move elements. Copies and broadcasts are the elementwise op `Copy`.
 
+use super::fold::Fold;
 use super::map::Target;
 use super::source::Source;
 use crate::float::Float;
@@ -79,6 +80,28 @@ pub(crate) fn put<T: Float>(
             Source::Lanes { data, stride } => to.copy_from_slice(&data[row * stride..][..target.lanes]),
             Source::Element { data, stride } => to.fill(data[row * stride]),
             Source::Same => {}
+        }
+    }
+}
+
+/// The element that lies `i * step` after the target's row r, lane l becomes that of x, or what both fold to, where i is the index
+/// there; none if it is not in `0..count`. Rows are folded in their order.
+pub(crate) fn scatter<T: Float>(
+    target: &mut Target<'_, T>,
+    x: Source<'_, T>,
+    index: Source<'_, T>,
+    (count, step): (usize, usize),
+    fold: Option<Fold>,
+) {
+    for row in 0..target.rows {
+        for lane in 0..target.lanes {
+            let place = index.element(row, lane, T::default()).to_f64();
+            if !(0.0..count as f64).contains(&place) {
+                continue;
+            }
+            let to = &mut target.data[row * target.stride + lane + place as usize * step];
+            let x = x.element(row, lane, *to);
+            *to = fold.map_or(x, |fold| fold.combine_elements(*to, x));
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::marker::PhantomData;
 
+use funcify::ops::special;
+use half::{bf16, f16};
 use pulp::Simd;
 
 use super::map::{Function1, Map1, One, OneVector, Target};
@@ -112,6 +114,17 @@ unary_table! {
     Sinh, "The hyperbolic sine, element by element.", |x| x.sinh();
     Cosh, "The hyperbolic cosine, element by element.", |x| x.cosh();
     Cbrt, "The cube root, element by element.", |x| x.cbrt();
+    Asinh, "The inverse hyperbolic sine, element by element.", |x| special::asinh(x);
+    Acosh, "The inverse hyperbolic cosine, element by element.", |x| special::acosh(x);
+    Atanh, "The inverse hyperbolic tangent, element by element.", |x| special::atanh(x);
+    Erf, "The error function, element by element.", |x| special::erf(x);
+    Erfc, "1 - erf(x), element by element.", |x| special::erfc(x);
+    ErfInv, "The inverse of the error function, element by element.", |x| special::erf_inv(x);
+    Lgamma, "log|gamma(x)|, element by element.", |x| special::lgamma(x);
+    Digamma, "The derivative of lgamma, element by element.", |x| special::digamma(x);
+    ToF16, "The nearest number of f16; of two, the even one.", |x| f16::from_f64(x).to_f64();
+    ToBf16, "The nearest number of bf16; of two, the even one.", |x| bf16::from_f64(x).to_f64();
+    ToF32, "The nearest number of f32; of two, the even one.", |x| f64::from(x as f32);
     }
 }
 

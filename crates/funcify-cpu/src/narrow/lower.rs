@@ -278,6 +278,9 @@ impl<'r, T: Float> Lowering<'r, T> {
             | Op::Transpose
             | Op::Take { .. }
             | Op::Put { .. }
+            | Op::Scatter { .. }
+            | Op::Word(_)
+            | Op::Threefry(_)
             | Op::Recur { .. } => {
                 return None;
             }

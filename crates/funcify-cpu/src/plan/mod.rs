@@ -93,7 +93,9 @@ mod span;
 pub use build::repeat;
 pub use check::PlanError;
 
-use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary};
+use funcify::ops::Words;
+
+use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary, Word};
 
 /// Nanoseconds that an instruction takes before its first element, on one core of a server.
 pub(crate) const OF_AN_INSTRUCTION: f64 = 20.0;
@@ -230,6 +232,13 @@ pub enum Op {
     Binary(Binary),
     /// `to[r][l] = op(x[r][l], y[r][l], z[r][l])`. From x, y, z.
     Ternary(Ternary),
+    /// `to[r][l] = op(x[r][l], y[r][l])` of words, which elements have as their bits. From x, and y if the op has two operands.
+    Word(Word),
+    /// `to[r]` = random words of a key from a counter on: element i of the sequence that [`Threefry`] says. From keys and counters, of
+    /// each two words a row.
+    ///
+    /// [`Threefry`]: funcify::ops::Threefry
+    Threefry(Words),
     /// `to[0][l]` = the fold over r of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). From x, or x and y; x has lanes.
     /// `rows` are those that are folded. With `accumulate`, from what `to` holds.
     FoldRows {
@@ -290,6 +299,16 @@ pub enum Op {
         count: usize,
         /// Elements from one to the next.
         step: usize,
+    },
+    /// The element that lies `i * step` after `to[r][l]` = `x[r][l]`, or the fold of both, where i is `index[r][l]`; nothing where i is
+    /// not in `0..count`. Row by row, and rows of `to` may lie over each other. From x and index, whose elements are whole numbers.
+    Scatter {
+        /// How many positions there are.
+        count: usize,
+        /// Elements from one to the next.
+        step: usize,
+        /// How an element and what is there become one.
+        fold: Option<Fold>,
     },
     /// `to[r][l] = step(to[r-1][l], x[r][l], a[r][l])` for all rows, where `to[-1]` is the initial row. From the initial
     /// row, x and, for [`Recurrence::Linear`], a. Rows are steps: a whole loop in one instruction.

@@ -35,7 +35,9 @@ impl Instruction {
         if one_element == (to.across == Across::Lanes) {
             return Err("what is written has lanes, but for a fold of lanes an element a row".to_string());
         }
-        if to.row < lanes && rows > 1 && !matches!(op, Op::FoldRows { .. } | Op::FoldLanes { .. } | Op::Pack { .. }) {
+        let may_overlap =
+            matches!(op, Op::FoldRows { .. } | Op::FoldLanes { .. } | Op::Pack { .. } | Op::Scatter { .. });
+        if to.row < lanes && rows > 1 && !may_overlap {
             return Err("rows to write overlap".to_string());
         }
         // What is written, and the first operands as rows and lanes.
@@ -48,6 +50,16 @@ impl Instruction {
             Op::Unary(_) => Ok(all(1)),
             Op::Binary(_) => Ok(all(2)),
             Op::Ternary(_) => Ok(all(3)),
+            Op::Word(word) => Ok(all(word.operands())),
+            Op::Threefry(_) => {
+                let pairs = |index: usize| span(from.get(index), rows, 2);
+                let mut spans = all(0);
+                for index in 0..2 {
+                    must_have_lanes(from.get(index))?;
+                    spans.push(pairs(index));
+                }
+                Ok(spans)
+            }
             Op::FoldRows { fold, .. } | Op::FoldLanes { fold, .. } => {
                 must_have_lanes(from.first())?;
                 if from.len() == 2 && *fold != Fold::Sum {
@@ -94,7 +106,7 @@ impl Instruction {
                 spans.push(span(from.first(), lanes, rows));
                 Ok(spans)
             }
-            Op::Take { count, step } | Op::Put { count, step } => {
+            Op::Take { count, step } | Op::Put { count, step } | Op::Scatter { count, step, .. } => {
                 let Some(last) = count.checked_sub(1) else { return Err("no positions".to_string()) };
                 let mut spans = all(2);
                 spans[usize::from(matches!(op, Op::Take { .. }))] += last * step;

@@ -7,6 +7,7 @@
 
 mod folds;
 mod positions;
+mod words;
 
 use funcify::dispatch::Declined;
 

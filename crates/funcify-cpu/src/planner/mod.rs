@@ -33,7 +33,7 @@ use funcify::graph::ValueId;
 use funcify::types::{Sizes, Symbol};
 use funcify::{DType, Graph, HostTensor};
 
-use crate::kernels::Binary;
+use crate::kernels::{Binary, Unary};
 use crate::plan::{Op, Place, Plan, Split};
 use emit::Emitter;
 use ops::{Argument, Scope};
@@ -50,14 +50,17 @@ const MOST_ELEMENTS: usize = 1 << 40;
 pub struct GraphPlan {
     /// The plan. Its inputs are the graph's, and then the constants; its outputs are the graph's.
     pub plan: Plan,
-    /// The element type of the plan. Booleans are numbers of it, 1 and 0, and so are integers that it holds exactly.
+    /// The element type of the plan: the widest float of the graph, and at least f32. Other floats are numbers of it, and so are
+    /// booleans, 1 and 0, and integers that it holds exactly.
     pub dtype: DType,
     /// The element types of the inputs that it reads. The others have no region.
     pub reads: Vec<Option<DType>>,
-    /// Tensors that are part of the graph.
+    /// Tensors that are part of the graph: numbers of the plan, and words.
     pub constants: Vec<HostTensor>,
     /// The types of the results.
     pub results: Vec<(DType, Vec<usize>)>,
+    /// Whether `u32` are words, the bits of elements, and not numbers.
+    pub has_words: bool,
     /// Whether it has one more output: an element that is not 0 if the results are not those of the graph, because a loop
     /// has a bound that was too low.
     pub refuses: bool,
@@ -125,6 +128,7 @@ fn plan_parts(
         sizes: sizes.clone(),
         dtype,
         ranges: ranges.clone(),
+        has_words: ranges.has_words(),
         refusal: None,
         counts: Vec::new(),
         constants: Vec::new(),
@@ -173,9 +177,9 @@ fn plan_parts(
         let place = planner.region(Place::Output(results.len()), &[], Label::None);
         planner.emitter.copy(&place, refusal)?;
     }
-    let Planner { emitter, constants, part, .. } = planner;
+    let Planner { emitter, constants, part, has_words, .. } = planner;
     let plan = emitter.finish(parts, part.max(1))?;
-    Ok(GraphPlan { plan, dtype, reads, constants, results, refuses: refusal.is_some() })
+    Ok(GraphPlan { plan, dtype, reads, constants, results, has_words, refuses: refusal.is_some() })
 }
 
 /// What a graph or a body is known by while a plan is made.
@@ -183,24 +187,20 @@ fn address(graph: &Graph) -> usize {
     std::ptr::from_ref(graph) as usize
 }
 
-/// The one float type of a graph and its bodies.
+/// The element type of a plan: the widest float of the graph and its bodies, and at least f32.
 fn element_type(graph: &Graph) -> Result<DType, Declined> {
     let mut element = None;
     let mut graphs = vec![graph];
     while let Some(graph) = graphs.pop() {
-        for value in graph.values() {
-            let dtype = graph.ty(value).dtype;
-            if dtype.is_float() && *element.get_or_insert(dtype) != dtype {
-                return Err(Declined::new("cast", "floats of two types"));
-            }
+        for dtype in graph.values().map(|value| graph.ty(value).dtype).filter(|dtype| dtype.is_float()) {
+            element = match (element, dtype) {
+                (Some(DType::F64), _) | (_, DType::F64) => Some(DType::F64),
+                _ => Some(DType::F32),
+            };
         }
         graphs.extend(graph.nodes().iter().flat_map(|node| node.op.bodies()).map(|body| &**body));
     }
-    match element {
-        Some(dtype @ (DType::F32 | DType::F64)) => Ok(dtype),
-        Some(dtype) => Err(Declined::new("input", format!("elements of {dtype}"))),
-        None => Err(Declined::new("input", "no floats")),
-    }
+    element.ok_or_else(|| Declined::new("input", "no floats"))
 }
 
 /// A plan in the making.
@@ -211,6 +211,8 @@ struct Planner {
     dtype: DType,
     /// What integers can be.
     ranges: Rc<Ranges>,
+    /// Whether the program has random bits, and its `u32` are words.
+    has_words: bool,
     /// An element that is not 0 if a loop ended at a bound that it does not have.
     refusal: Option<View>,
     /// How many steps ran of the loops that end early, by the symbol of that number.
@@ -332,21 +334,40 @@ impl Planner {
 
     /// A tensor that is part of the program.
     fn constant(&mut self, tensor: &HostTensor, label: Label) -> Result<View, Declined> {
-        if tensor.len() == 1 {
+        let is_words = self.is_words(tensor.dtype());
+        if tensor.len() == 1 && !is_words {
             let view = self.emitter.number(tensor.get(0).as_f64())?;
             return Ok(View { shape: tensor.shape().to_vec(), strides: vec![0; tensor.shape().len()], ..view });
         }
-        self.constants.push(tensor.cast(self.dtype));
+        self.constants.push(if is_words { tensor.clone() } else { tensor.cast(self.dtype) });
         Ok(self.region(Place::Input(self.inputs + self.constants.len() - 1), tensor.shape(), label))
     }
 
-    /// Whether the plan can have a value: a float, a boolean, or an integer that is surely one that its numbers hold.
+    /// Whether the plan can have a value: a float, a boolean, a word, or an integer that is surely one that its numbers hold.
     fn takes(&self, graph: &Graph, value: ValueId) -> bool {
-        self.is_number(graph.ty(value).dtype) || self.ranges.hold(graph, value)
+        let dtype = graph.ty(value).dtype;
+        self.is_number(dtype) || self.is_words(dtype) || self.ranges.hold(graph, value)
+    }
+
+    /// Whether values of a dtype are words.
+    fn is_words(&self, dtype: DType) -> bool {
+        self.has_words && dtype == DType::U32
     }
 
     /// Whether all values of a dtype are numbers of the plan.
     fn is_number(&self, dtype: DType) -> bool {
-        dtype == self.dtype || dtype == DType::Bool
+        dtype.is_float() || dtype == DType::Bool
+    }
+
+    /// What makes a number of the plan one of a narrower float type. The result of each op of that type is rounded so, which
+    /// is what the op itself would give: the plan's type has more than twice its digits (Figueroa, When is double rounding
+    /// innocuous?, 1995).
+    fn rounding(&self, dtype: DType) -> Option<Unary> {
+        match dtype {
+            DType::F16 => Some(Unary::ToF16),
+            DType::BF16 => Some(Unary::ToBf16),
+            DType::F32 if self.dtype == DType::F64 => Some(Unary::ToF32),
+            _ => None,
+        }
     }
 }

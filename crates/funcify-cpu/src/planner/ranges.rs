@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use funcify::graph::{Node, ValueId};
 use funcify::ops::scan::{Scan, Start};
-use funcify::ops::{self, Op, ReduceKind, Switch, While};
+use funcify::ops::{self, Op, ReduceKind, ScatterMode, Switch, While};
 use funcify::types::{Sizes, Symbol};
 use funcify::{DType, Graph, HostTensor, Scalar};
 
@@ -105,6 +105,7 @@ pub(super) struct Ranges {
     /// The greatest number of a plan up to which it holds every integer, and its negative.
     greatest: i128,
     are_checked: bool,
+    has_words: bool,
 }
 
 impl Ranges {
@@ -112,19 +113,26 @@ impl Ranges {
     /// holds.
     pub(super) fn find(graph: &Graph, sizes: &Sizes, element: DType, are_checked: bool) -> Ranges {
         let greatest = i128::from(greatest_integer(element));
-        let mut ranges = Ranges { greatest, are_checked, ..Ranges::default() };
+        let has_words = has_random_bits(graph);
+        let mut ranges = Ranges { greatest, are_checked, has_words, ..Ranges::default() };
         if !has_integers(graph) {
             return ranges;
         }
-        let of_type = |(low, high): (i128, i128)| match are_checked {
-            true => Within(low.max(-greatest / 2), high.min(greatest / 2)),
-            false => Within(low, high),
+        let of_type = |dtype: DType| match limits(dtype) {
+            Some((low, high)) if are_checked && !(has_words && dtype == DType::U32) => {
+                Within(low.max(-greatest / 2), high.min(greatest / 2))
+            }
+            Some((low, high)) => Within(low, high),
+            None => Anything,
         };
-        let inputs =
-            (0..graph.inputs().len()).map(|input| limits(graph.input_type(input).dtype).map_or(Anything, of_type));
-        let inputs = inputs.map(Fact::from).collect();
+        let inputs = (0..graph.inputs().len()).map(|input| of_type(graph.input_type(input).dtype).into()).collect();
         ranges.graph(graph, inputs, sizes);
         ranges
+    }
+
+    /// Whether the program has random bits.
+    pub(super) fn has_words(&self) -> bool {
+        self.has_words
     }
 
     /// Whether who runs the plan checks what only a running loop knows: integers that are given, how many rows there are.
@@ -203,6 +211,13 @@ impl Ranges {
             },
             Op::Compare(_) | Op::Predicate(_) => Within(0, 1).into(),
             Op::Unary(op) => unary(*op, first),
+            Op::Binary(ops::Binary::And) => {
+                let both = [0, 1].map(|operand| self.of_any(graph, node, operands, operand));
+                bits_of_both(both[0], both[1]).into()
+            }
+            Op::Bits(ops::Bits::ShiftRightLogical) => {
+                shifted_right(self.of_any(graph, node, operands, 0), operands[1].possible).into()
+            }
             Op::Binary(op) => binary(*op, first, operands[1]),
             Op::Select(_) => either(operands[1], operands[2]),
             Op::DynamicUpdate(_) => either(first, operands[1]),
@@ -216,7 +231,8 @@ impl Ranges {
             Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Slice(_) | Op::Reverse(_) => {
                 first.possible.into()
             }
-            Op::Take(_) | Op::DynamicSlice(_) => first.possible.into(),
+            Op::Take(_) | Op::DynamicSlice(_) | Op::Gather(_) => first.possible.into(),
+            Op::Scatter(op) if op.mode == ScatterMode::Set => either(first, operands[2]),
             Op::ArgMax(op) => match count(&graph.ty(node.inputs[0]).shape[op.axis]) {
                 Within(size, _) if size > 0 => Within(0, size - 1).into(),
                 _ => Anything.into(),
@@ -224,6 +240,14 @@ impl Ranges {
             Op::Concat(_) | Op::Pad(_) => operands.iter().fold(Nothing, |all, operand| all.or(operand.possible)).into(),
             _ => Anything.into(),
         }]
+    }
+
+    /// What an operand can be, if anything then what its type has.
+    fn of_any(&self, graph: &Graph, node: &Node, operands: &[Fact], operand: usize) -> Possible {
+        match (operands[operand].possible, limits(graph.ty(node.inputs[operand]).dtype)) {
+            (Anything, Some((low, high))) => Within(low, high),
+            (possible, _) => possible,
+        }
     }
 
     /// A loop: its states are what they can be before some step.
@@ -354,6 +378,24 @@ fn unary(op: ops::Unary, x: Fact) -> Fact {
     }
 }
 
+/// What the bits can be that two integers have in common.
+fn bits_of_both(a: Possible, b: Possible) -> Possible {
+    match (a, b) {
+        (Within(0.., high), Within(0.., other)) => Within(0, high.min(other)),
+        (Within(0.., high), _) | (_, Within(0.., high)) => Within(0, high),
+        _ => Anything,
+    }
+}
+
+/// What an integer that is not negative can be, its bits shifted by a number of places.
+fn shifted_right(a: Possible, places: Possible) -> Possible {
+    match (a, places) {
+        (Within(0.., high), Within(least @ 0..=63, _)) => Within(0, high >> least),
+        (Within(0.., high), _) => Within(0, high),
+        _ => Anything,
+    }
+}
+
 fn binary(op: ops::Binary, x: Fact, y: Fact) -> Fact {
     let (a, b) = (x.possible, y.possible);
     let possible = match op {
@@ -422,6 +464,12 @@ fn elements(tensor: &HostTensor) -> Possible {
 }
 
 /// Whether a graph or one of its bodies has integers.
+fn has_random_bits(graph: &Graph) -> bool {
+    graph.nodes().iter().any(|node| {
+        matches!(node.op, Op::Threefry(_)) || node.op.bodies().into_iter().any(|body| has_random_bits(body))
+    })
+}
+
 fn has_integers(graph: &Graph) -> bool {
     graph.values().any(|value| graph.ty(value).dtype.is_int())
         || graph.nodes().iter().flat_map(|node| node.op.bodies()).any(|body| has_integers(body))

@@ -50,11 +50,13 @@ impl Planner {
             Source::Node(node, _) => Some(body.node(node)),
             Source::Input(_) => None,
         };
+        // Sums of a narrower type are rounded in each step.
+        let is_rounded = self.rounding(body.ty(next).dtype).is_some();
         let add = node(next).filter(|add| matches!(add.op, Op::Binary(Binary::Add)) && add.inputs.contains(&state))?;
         let product =
             add.inputs.iter().filter_map(|input| node(*input)).find(|node| matches!(node.op, Op::MatMul(_)))?;
         let shape = self.shape(body, product.inputs[0]).ok()?;
-        (shape.len() == 2).then(|| shape[1])
+        (shape.len() == 2 && !is_rounded).then(|| shape[1])
     }
 
     /// Opens the loop over strips. `full` are the full buffers of the loop.

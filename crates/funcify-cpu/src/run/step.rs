@@ -11,7 +11,7 @@ use crate::kernels::product::{Factor, pack, product};
 use crate::kernels::recurrence::Recur;
 use crate::kernels::sink::{Side, sink};
 use crate::kernels::source::Source;
-use crate::kernels::{binary, movement, unary};
+use crate::kernels::{binary, movement, unary, words};
 use crate::plan::{Across, BLOCKS, FACTORS, Instruction, Op};
 
 /// What an operand reads or writes now, and how far it moves with each iteration of the innermost loop: of columns in
@@ -82,7 +82,7 @@ pub(crate) fn step<T: MathTable, S: Simd>(
     let (data, others) = borrow(views, to.region, cursors[0].next(), &mut columns);
     let mut access = Access { instruction, cursors, others };
     let mut target = Target { data, rows, lanes, stride: to.row };
-    let elementwise = matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Ternary(_));
+    let elementwise = matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_));
     if !elementwise {
         return heavy_step(simd, &mut access, target);
     }
@@ -96,6 +96,7 @@ pub(crate) fn step<T: MathTable, S: Simd>(
         Op::Unary(op) => unary::run(simd, *op, &mut target, &sources),
         Op::Binary(op) => binary::run2(simd, *op, &mut target, &sources),
         Op::Ternary(op) => binary::run3(simd, *op, &mut target, &sources),
+        Op::Word(op) => words::run(*op, &mut target, &sources),
         _ => {}
     }
 }
@@ -159,7 +160,15 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &mut Access<'_, 'v, '_
             let (x, index) = (access.source(0), access.source(1));
             movement::put(&mut target, x, index, *count, *step);
         }
-        Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) => {}
+        Op::Scatter { count, step, fold } => {
+            let (x, index) = (access.source(0), access.source(1));
+            movement::scatter(&mut target, x, index, (*count, *step), *fold);
+        }
+        Op::Threefry(of) => {
+            let sides = [0, 1].map(|side| (access.slice(side), from[side].row));
+            words::threefry(&mut target, sides[0], sides[1], *of);
+        }
+        Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_) => {}
     }
 }
 

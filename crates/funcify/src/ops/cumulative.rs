@@ -12,7 +12,7 @@ use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::graph::{emit, trace_body};
 use crate::host::{HostTensor, element_count};
-use crate::types::{Dim, TensorType};
+use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
 
@@ -111,11 +111,13 @@ impl OpRules for Cumulative {
 }
 
 impl Cumulative {
-    /// Adds the loop of one combination a step that it is to the open trace. There must be an element.
+    /// Adds the loop of one combination a step that it is to the open trace. There must be an element. Sums and products of f16
+    /// and bf16 run in f32, and are rounded once, as by the op.
     pub(crate) fn emit_loop(&self, x: Value) -> Result<Vec<Value>, Failed> {
-        let rows = x.move_axis(self.axis as i64, 0);
-        let running = self.as_scan(x)?.emit_loop(&[rows])?;
-        Ok(running.into_iter().map(|running| running.move_axis(0, self.axis as i64)).collect())
+        let is_half = matches!(x.dtype(), DType::F16 | DType::BF16);
+        let wide = if is_half { x.cast(DType::F32) } else { x };
+        let running = self.as_scan(wide)?.emit_loop(&[wide.move_axis(self.axis as i64, 0)])?;
+        Ok(running.into_iter().map(|running| running.move_axis(0, self.axis as i64).cast(x.dtype())).collect())
     }
 
     /// The associative scan along axis 0 that it is.

@@ -4,6 +4,7 @@ use funcify::dispatch::Declined;
 
 use super::super::view::View;
 use super::{Emitter, across, is_side_by_side, longest, merged, others};
+use crate::kernels::Fold;
 use crate::plan::{Across, Op};
 
 impl Emitter {
@@ -17,6 +18,17 @@ impl Emitter {
     /// `0..count`. All three are of one shape.
     pub(in super::super) fn put(&mut self, views: [&View; 3], (count, step): (usize, usize)) -> Result<(), Declined> {
         self.at_position(&Op::Put { count, step }, views, (count, views[0]))
+    }
+
+    /// The second view to where elements lie `index * step` after those of the first one, or their folds with what is there, if the
+    /// index is in `0..count`. All three are of one shape; the first has all elements of an axis at one place.
+    pub(in super::super) fn scatter(
+        &mut self,
+        views: [&View; 3],
+        (count, step): (usize, usize),
+        fold: Option<Fold>,
+    ) -> Result<(), Declined> {
+        self.at_position(&Op::Scatter { count, step, fold }, views, (count, views[0]))
     }
 
     /// An op that has one of so many positions of a tensor.

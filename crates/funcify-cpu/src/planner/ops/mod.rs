@@ -1,9 +1,11 @@
 //! What each op means on views.
 
+mod elementwise;
 mod joins;
 mod positions;
 mod products;
 mod statics;
+mod words;
 
 use funcify::dispatch::Declined;
 use funcify::graph::{Node, ValueId};
@@ -185,7 +187,9 @@ impl<'p, 'g> Scope<'p, 'g> {
                 to
             }
             // It stays static for what asks for its numbers.
-            Some(Value::Static(tensor)) if self.planner.ranges.hold_all(tensor) => {
+            Some(Value::Static(tensor))
+                if self.planner.is_words(tensor.dtype()) || self.planner.ranges.hold_all(tensor) =>
+            {
                 let (tensor, label) = (tensor.clone(), self.planner.label(self.graph, value));
                 return self.planner.constant(&tensor, label);
             }
@@ -238,11 +242,15 @@ impl<'p, 'g> Scope<'p, 'g> {
         if !self.planner.takes(self.graph, *value) {
             return Err(Declined::new(name, format!("a result of {}", self.graph.ty(*value).dtype)));
         }
+        if self.has_words(node) {
+            return Ok(vec![Some(self.on_words(node, *value)?)]);
+        }
         let is_taken = |input: &ValueId| self.planner.takes(self.graph, *input) || matches!(node.op, GraphOp::Take(_));
         if let Some(input) = node.inputs.iter().find(|input| !is_taken(input)) {
             return Err(Declined::new(name, format!("an operand of {}", self.graph.ty(*input).dtype)));
         }
-        Ok(vec![Some(self.single(node, *value, name)?)])
+        let result = self.single(node, *value, name)?;
+        Ok(vec![Some(self.rounded(node, *value, result)?)])
     }
 
     /// A loop or a choice; gives those of its results that are used.
@@ -326,9 +334,18 @@ impl<'p, 'g> Scope<'p, 'g> {
                 } else if from.is_int() && cast.dtype.is_float() {
                     // The zero of an integer may have a sign here.
                     let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
-                    self.mapped(Op::Binary(Binary::Add), &[x, zero], value)?
-                } else {
+                    let x = self.mapped(Op::Binary(Binary::Add), &[x, zero], value)?;
+                    if let Some(rounding) = self.planner.rounding(cast.dtype) {
+                        self.planner.emitter.map(Op::Unary(rounding), &x, &[&x])?;
+                    }
                     x
+                } else {
+                    let is_narrower = from.is_float() && from != cast.dtype;
+                    let is_rounded = is_narrower && self.planner.label(self.graph, value) != Label::Share;
+                    match self.planner.rounding(cast.dtype).filter(|_| is_rounded) {
+                        Some(rounding) => self.mapped(Op::Unary(rounding), &[x], value)?,
+                        None => x,
+                    }
                 }
             }
             GraphOp::Take(op) => match self.static_tensor(node.inputs[1]) {
@@ -343,6 +360,8 @@ impl<'p, 'g> Scope<'p, 'g> {
                 self.taken(value, [table, start.broadcast(&shape)], (places, x.strides[op.axis]))?
             }
             GraphOp::DynamicUpdate(op) => self.updated(op.axis, node, value)?,
+            GraphOp::Gather(op) => self.gather(op.axis, node, value)?,
+            GraphOp::Scatter(op) => self.scatter(op, node, value)?,
             GraphOp::ArgMax(op) => self.argmax(op.axis, node, value)?,
             GraphOp::Reduce(reduce) => self.reduce(reduce, node, value)?,
             GraphOp::Broadcast(_) => self.tensor(node.inputs[0])?.broadcast(&shape),
@@ -409,70 +428,6 @@ impl<'p, 'g> Scope<'p, 'g> {
         self.uses[value.index()] == 1
     }
 
-    fn unary(&mut self, op: ops::Unary, node: &Node, value: ValueId) -> Result<Value, Declined> {
-        let input = node.inputs[0];
-        let Some(op) = unary_kernel(op) else {
-            return Err(Declined::new(op.name(), "it is not an instruction yet"));
-        };
-        if op == Unary::Copy {
-            return Ok(Value::Tensor(self.tensor(input)?));
-        }
-        if let (Some(Value::Products(products)), true) = (&self.values[input.index()], self.is_used_once(input)) {
-            let products = products.clone();
-            return Ok(Value::Tensor(self.finish(products, Some(op), value)?));
-        }
-        if let (Unary::Exp, Some(Value::Times(x, y)), true) =
-            (op, &self.values[input.index()], self.is_used_once(input))
-        {
-            let operands = [x.clone(), y.clone()];
-            return Ok(Value::Tensor(self.mapped(Op::Binary(Binary::ExpOfProduct), &operands, value)?));
-        }
-        let x = self.tensor(input)?;
-        Ok(Value::Tensor(self.mapped(Op::Unary(op), &[x], value)?))
-    }
-
-    fn binary(&mut self, op: ops::Binary, node: &Node, value: ValueId) -> Result<Value, Declined> {
-        let [left, right] = [node.inputs[0], node.inputs[1]];
-        let is_bool = self.graph.ty(value).dtype == DType::Bool;
-        let kernel = match op {
-            ops::Binary::Add => {
-                if let Some(value) = self.sum(left, right, value)? {
-                    return Ok(value);
-                }
-                Binary::Add
-            }
-            ops::Binary::Sub => Binary::Sub,
-            ops::Binary::Mul => {
-                let [x, y] = self.two(node)?;
-                if self.is_used_once(value) && !self.is_output(value) {
-                    return Ok(Value::Times(x, y));
-                }
-                Binary::Mul
-            }
-            // The quotient of numbers that the element type holds exactly is not rounded up to the next integer.
-            ops::Binary::Div if self.graph.ty(value).dtype.is_int() => {
-                let operands = self.two(node)?;
-                let quotient = self.planner.emitter.reserve(&self.shape_of(value)?, level_of(&operands));
-                let views: Vec<&View> = operands.iter().collect();
-                self.planner.emitter.map(Op::Binary(Binary::Div), &quotient, &views)?;
-                return Ok(Value::Tensor(self.mapped(Op::Unary(Unary::Trunc), &[quotient], value)?));
-            }
-            ops::Binary::Div => Binary::Div,
-            ops::Binary::Rem => Binary::Rem,
-            ops::Binary::Max => Binary::Max,
-            ops::Binary::Min => Binary::Min,
-            ops::Binary::Pow => Binary::Pow,
-            ops::Binary::Atan2 => Binary::Atan2,
-            ops::Binary::Copysign => Binary::Copysign,
-            ops::Binary::And if is_bool => Binary::Mul,
-            ops::Binary::Or if is_bool => Binary::Max,
-            ops::Binary::Xor if is_bool => Binary::NotEqual,
-            _ => return Err(Declined::new(op.name(), "it is not an instruction yet")),
-        };
-        let operands = self.two(node)?;
-        Ok(Value::Tensor(self.mapped(Op::Binary(kernel), &operands, value)?))
-    }
-
     fn is_output(&self, value: ValueId) -> bool {
         self.graph.outputs().iter().any(|output| output.value == value)
     }
@@ -518,41 +473,6 @@ impl<'p, 'g> Scope<'p, 'g> {
         };
         Ok(Value::Tensor(view))
     }
-}
-
-/// The kernel of an op; a copy of one that changes nothing.
-fn unary_kernel(op: ops::Unary) -> Option<Unary> {
-    Some(match op {
-        ops::Unary::Neg => Unary::Neg,
-        ops::Unary::Abs => Unary::Abs,
-        ops::Unary::Sign => Unary::Sign,
-        ops::Unary::Square => Unary::Square,
-        ops::Unary::Exp => Unary::Exp,
-        ops::Unary::Expm1 => Unary::Expm1,
-        ops::Unary::Log => Unary::Log,
-        ops::Unary::Log1p => Unary::Log1p,
-        ops::Unary::Tanh => Unary::Tanh,
-        ops::Unary::Sigmoid => Unary::Sigmoid,
-        ops::Unary::Sin => Unary::Sin,
-        ops::Unary::Cos => Unary::Cos,
-        ops::Unary::Sqrt => Unary::Sqrt,
-        ops::Unary::Rsqrt => Unary::Rsqrt,
-        ops::Unary::Recip => Unary::Recip,
-        ops::Unary::Tan => Unary::Tan,
-        ops::Unary::Asin => Unary::Asin,
-        ops::Unary::Acos => Unary::Acos,
-        ops::Unary::Atan => Unary::Atan,
-        ops::Unary::Sinh => Unary::Sinh,
-        ops::Unary::Cosh => Unary::Cosh,
-        ops::Unary::Cbrt => Unary::Cbrt,
-        ops::Unary::Floor => Unary::Floor,
-        ops::Unary::Ceil => Unary::Ceil,
-        ops::Unary::Round => Unary::Round,
-        ops::Unary::Trunc => Unary::Trunc,
-        ops::Unary::Not => Unary::Not,
-        ops::Unary::StopGradient => Unary::Copy,
-        _ => return None,
-    })
 }
 
 /// The innermost loop that something of these depends on.

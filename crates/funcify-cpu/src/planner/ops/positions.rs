@@ -2,11 +2,12 @@
 
 use funcify::dispatch::Declined;
 use funcify::graph::{Node, ValueId};
+use funcify::ops::{Scatter, ScatterMode};
 use funcify::{DType, HostTensor, Scalar};
 
 use super::super::parallel::Label;
 use super::super::view::View;
-use super::{Scope, level_of};
+use super::Scope;
 use crate::kernels::{Binary, Fold, Ternary};
 use crate::plan::Op;
 
@@ -50,15 +51,54 @@ impl Scope<'_, '_> {
         let places = (x.shape[axis] + 1).checked_sub(part.shape[axis]);
         let places = places.filter(|_| start.len() == 1);
         let places = places.ok_or_else(|| Declined::new("dynamic_update", "a position for each lane"))?;
-        let own = self.states[value.index()].clone().filter(|state| x.is(state));
-        let level = level_of(&[x.clone(), part.clone(), start.clone()]);
-        let to = own.unwrap_or_else(|| self.target(value, &x.shape, level));
-        if !to.is(&x) {
-            self.planner.emitter.copy(&to, &x)?;
-        }
+        let to = self.copied_for(value, &x, &[&part, &start])?;
         let start = View { shape: part.shape.clone(), strides: vec![0; part.shape.len()], ..start };
         let first = to.part(axis, 0, part.shape[axis], 1);
         self.planner.emitter.put([&first, &part, &start], (places, to.strides[axis]))?;
+        Ok(to)
+    }
+
+    /// Elements of an axis by an index for each.
+    pub(super) fn gather(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
+        let ([x, index], shape) = (self.two(node)?, self.shape_of(value)?);
+        let mut table = View { shape, ..x.clone() };
+        table.strides[axis] = 0;
+        self.taken(value, [table, index], (x.shape[axis], x.strides[axis]))
+    }
+
+    /// A tensor with elements of an axis changed by an index for each update: in its own place if that is a state's.
+    pub(super) fn scatter(&mut self, op: &Scatter, node: &Node, value: ValueId) -> Result<View, Declined> {
+        let [x, index, updates] = [0, 1, 2].map(|operand| self.tensor(node.inputs[operand]));
+        let (x, index, updates) = (x?, index?, updates?);
+        let fold = match op.mode {
+            ScatterMode::Set => None,
+            ScatterMode::Add => Some(Fold::Sum),
+            ScatterMode::Mul => Some(Fold::Product),
+            ScatterMode::Max => Some(Fold::Max),
+            ScatterMode::Min => Some(Fold::Min),
+        };
+        let dtype = self.graph.ty(value).dtype;
+        if matches!(fold, Some(Fold::Sum | Fold::Product)) && self.planner.rounding(dtype).is_some() {
+            return Err(Declined::new("scatter", format!("sums or products of {dtype}")));
+        }
+        let to = self.copied_for(value, &x, &[&index, &updates])?;
+        if updates.len() > 0 && to.len() > 0 {
+            let mut first = View { shape: updates.shape.clone(), ..to.clone() };
+            first.strides[op.axis] = 0;
+            let places = (to.shape[op.axis], to.strides[op.axis]);
+            self.planner.emitter.scatter([&first, &updates, &index], places, fold)?;
+        }
+        Ok(to)
+    }
+
+    /// Where a tensor is changed by what follows from these: its own place if that is a state's, else a copy.
+    fn copied_for(&mut self, value: ValueId, x: &View, others: &[&View]) -> Result<View, Declined> {
+        let own = self.states[value.index()].clone().filter(|state| x.is(state));
+        let level = others.iter().map(|view| view.level).fold(x.level, usize::max);
+        let to = own.unwrap_or_else(|| self.target(value, &x.shape, level));
+        if !to.is(x) {
+            self.planner.emitter.copy(&to, x)?;
+        }
         Ok(to)
     }
 

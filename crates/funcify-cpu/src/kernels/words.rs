@@ -1,0 +1,116 @@
+//! Kernels on words: 32-bit integers as the bits of elements, the lower ones of an f64.
+//!
+//! Random bits are words, and so is what is made of them until it becomes a number. Kernels that move elements move words, too.
+
+use funcify::ops::{Words, threefry_blocks};
+
+use super::map::Target;
+use super::source::Source;
+use crate::float::Float;
+
+/// An elementwise op on words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Word {
+    /// x & y.
+    And,
+    /// x | y.
+    Or,
+    /// x ^ y.
+    Xor,
+    /// x + y, wrapping.
+    Add,
+    /// x - y, wrapping.
+    Sub,
+    /// x * y, wrapping.
+    Mul,
+    /// x shifted y bits to the left; 0 from 32 bits on.
+    ShiftLeft,
+    /// x shifted y bits to the right; 0 from 32 bits on.
+    ShiftRight,
+    /// The lower 32 bits of a whole number.
+    OfNumber,
+    /// The number nearest to x.
+    ToNumber,
+}
+
+impl Word {
+    /// All of them.
+    pub const ALL: [Word; 10] = [
+        Word::And,
+        Word::Or,
+        Word::Xor,
+        Word::Add,
+        Word::Sub,
+        Word::Mul,
+        Word::ShiftLeft,
+        Word::ShiftRight,
+        Word::OfNumber,
+        Word::ToNumber,
+    ];
+
+    /// How many operands it has.
+    pub fn operands(self) -> usize {
+        if matches!(self, Word::OfNumber | Word::ToNumber) { 1 } else { 2 }
+    }
+}
+
+/// Runs an op over a target.
+pub(crate) fn run<'a, T: Float>(op: Word, target: &mut Target<'a, T>, [a, b, _]: &[Source<'a, T>; 3]) {
+    match op {
+        Word::And => each(target, a, b, |x, y| x & y),
+        Word::Or => each(target, a, b, |x, y| x | y),
+        Word::Xor => each(target, a, b, |x, y| x ^ y),
+        Word::Add => each(target, a, b, u32::wrapping_add),
+        Word::Sub => each(target, a, b, u32::wrapping_sub),
+        Word::Mul => each(target, a, b, u32::wrapping_mul),
+        Word::ShiftLeft => each(target, a, b, |x, y| x.checked_shl(y).unwrap_or(0)),
+        Word::ShiftRight => each(target, a, b, |x, y| x.checked_shr(y).unwrap_or(0)),
+        Word::OfNumber => of_elements(target, a, |x| T::from_word(x.to_f64() as i64 as u32)),
+        Word::ToNumber => of_elements(target, a, |x| T::from_f64(f64::from(x.to_word()))),
+    }
+}
+
+fn each<'a, T: Float>(target: &mut Target<'a, T>, a: &Source<'a, T>, b: &Source<'a, T>, op: impl Fn(u32, u32) -> u32) {
+    for row in 0..target.rows {
+        for (lane, to) in target.row(row).iter_mut().enumerate() {
+            let (x, y) = (a.element(row, lane, *to), b.element(row, lane, *to));
+            *to = T::from_word(op(x.to_word(), y.to_word()));
+        }
+    }
+}
+
+fn of_elements<'a, T: Float>(target: &mut Target<'a, T>, a: &Source<'a, T>, op: impl Fn(T) -> T) {
+    for row in 0..target.rows {
+        for (lane, to) in target.row(row).iter_mut().enumerate() {
+            *to = op(a.element(row, lane, *to));
+        }
+    }
+}
+
+/// How many blocks are made at once.
+const BLOCKS: usize = 16;
+
+/// Each row of the target: the random words of a key from a counter on, which are pairs of words so many elements apart.
+pub(crate) fn threefry<T: Float>(
+    target: &mut Target<'_, T>,
+    (keys, key_stride): (&[T], usize),
+    (counters, counter_stride): (&[T], usize),
+    words: Words,
+) {
+    let pair = |words: &[T], at: usize| [words[at].to_word(), words[at + 1].to_word()];
+    for row in 0..target.rows {
+        let (key, counter) = (pair(keys, row * key_stride), pair(counters, row * counter_stride));
+        let first = (u64::from(counter[0]) << 32) | u64::from(counter[1]);
+        let of_a_block = if words == Words::Both { 2 } else { 1 };
+        for (index, to) in target.row(row).chunks_mut(BLOCKS * of_a_block).enumerate() {
+            let [x, y] = threefry_blocks::<BLOCKS>(key, first.wrapping_add((index * BLOCKS) as u64));
+            let blocks = x.into_iter().zip(y);
+            match words {
+                Words::Mixed => to.iter_mut().zip(blocks).for_each(|(to, (x, y))| *to = T::from_word(x ^ y)),
+                Words::Both => to.chunks_mut(2).zip(blocks).for_each(|(to, (x, y))| {
+                    to.iter_mut().zip([x, y]).for_each(|(to, word)| *to = T::from_word(word));
+                }),
+            }
+        }
+    }
+}

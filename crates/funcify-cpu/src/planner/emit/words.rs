@@ -1,0 +1,18 @@
+//! The instruction that makes random words.
+
+use funcify::dispatch::Declined;
+use funcify::ops::Words;
+
+use super::super::view::View;
+use super::Emitter;
+use crate::plan::{Across, Op};
+
+impl Emitter {
+    /// Rows of random words, side by side, from a key and a counter each: two words side by side.
+    pub(in super::super) fn threefry(&mut self, words: Words, to: &View, pairs: [&View; 2]) -> Result<(), Declined> {
+        let views = [to, pairs[0], pairs[1]];
+        let row = views.map(|view| view.strides[0]);
+        let size = [to.shape[0], to.shape[1]];
+        self.push(to.level, &Op::Threefry(words), size, &views, (&row, &[Across::Lanes; 3]), &[])
+    }
+}

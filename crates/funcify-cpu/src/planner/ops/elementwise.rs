@@ -1,0 +1,152 @@
+//! Elementwise arithmetic: what waits for what is done with it, and what is rounded to a narrower type.
+
+use funcify::DType;
+use funcify::dispatch::Declined;
+use funcify::graph::{Node, ValueId};
+use funcify::ops::{self, Op as GraphOp, OpRules, ReduceKind};
+
+use super::super::parallel::Label;
+use super::super::view::View;
+use super::{Scope, Value, level_of};
+use crate::kernels::{Binary, Unary};
+use crate::plan::Op;
+
+impl Scope<'_, '_> {
+    pub(super) fn unary(&mut self, op: ops::Unary, node: &Node, value: ValueId) -> Result<Value, Declined> {
+        let input = node.inputs[0];
+        let op = unary_kernel(op);
+        if op == Unary::Copy {
+            return Ok(Value::Tensor(self.tensor(input)?));
+        }
+        if let (Some(Value::Products(products)), true) = (&self.values[input.index()], self.is_used_once(input)) {
+            let products = products.clone();
+            return Ok(Value::Tensor(self.finish(products, Some(op), value)?));
+        }
+        if let (Unary::Exp, Some(Value::Times(x, y)), true) =
+            (op, &self.values[input.index()], self.is_used_once(input))
+        {
+            let operands = [x.clone(), y.clone()];
+            return Ok(Value::Tensor(self.mapped(Op::Binary(Binary::ExpOfProduct), &operands, value)?));
+        }
+        let x = self.tensor(input)?;
+        Ok(Value::Tensor(self.mapped(Op::Unary(op), &[x], value)?))
+    }
+
+    pub(super) fn binary(&mut self, op: ops::Binary, node: &Node, value: ValueId) -> Result<Value, Declined> {
+        let [left, right] = [node.inputs[0], node.inputs[1]];
+        let is_bool = self.graph.ty(value).dtype == DType::Bool;
+        let kernel = match op {
+            ops::Binary::Add => {
+                if let Some(value) = self.sum(left, right, value)? {
+                    return Ok(value);
+                }
+                Binary::Add
+            }
+            ops::Binary::Sub => Binary::Sub,
+            ops::Binary::Mul => {
+                let [x, y] = self.two(node)?;
+                if self.is_used_once(value) && !self.is_output(value) {
+                    return Ok(Value::Times(x, y));
+                }
+                Binary::Mul
+            }
+            // The quotient of numbers that the element type holds exactly is not rounded up to the next integer.
+            ops::Binary::Div if self.graph.ty(value).dtype.is_int() => {
+                let operands = self.two(node)?;
+                let quotient = self.planner.emitter.reserve(&self.shape_of(value)?, level_of(&operands));
+                let views: Vec<&View> = operands.iter().collect();
+                self.planner.emitter.map(Op::Binary(Binary::Div), &quotient, &views)?;
+                return Ok(Value::Tensor(self.mapped(Op::Unary(Unary::Trunc), &[quotient], value)?));
+            }
+            ops::Binary::Div => Binary::Div,
+            ops::Binary::Rem => Binary::Rem,
+            ops::Binary::Max => Binary::Max,
+            ops::Binary::Min => Binary::Min,
+            ops::Binary::Pow => Binary::Pow,
+            ops::Binary::Atan2 => Binary::Atan2,
+            ops::Binary::Copysign => Binary::Copysign,
+            ops::Binary::And if is_bool => Binary::Mul,
+            ops::Binary::Or if is_bool => Binary::Max,
+            ops::Binary::Xor if is_bool => Binary::NotEqual,
+            _ => return Err(Declined::new(op.name(), "it is not an instruction yet")),
+        };
+        let operands = self.two(node)?;
+        Ok(Value::Tensor(self.mapped(Op::Binary(kernel), &operands, value)?))
+    }
+
+    /// What an op gives, as numbers of its type, if that is narrower than the plan's.
+    pub(super) fn rounded(&mut self, node: &Node, value: ValueId, result: Value) -> Result<Value, Declined> {
+        // The total of shares is rounded where it is given.
+        let is_rounded = may_round(&node.op) && self.planner.label(self.graph, value) != Label::Share;
+        let rounding = self.planner.rounding(self.graph.ty(value).dtype);
+        let Some(rounding) = rounding.filter(|_| is_rounded) else { return Ok(result) };
+        self.values[value.index()] = Some(result);
+        let view = self.tensor(value)?;
+        self.planner.emitter.map(Op::Unary(rounding), &view, &[&view])?;
+        Ok(Value::Tensor(view))
+    }
+}
+
+/// Whether what an op computes of numbers of its type may not be one. Casts round by themselves.
+fn may_round(op: &GraphOp) -> bool {
+    use ops::{Binary, Unary};
+    match op {
+        GraphOp::Unary(op) => !matches!(
+            op,
+            Unary::Neg
+                | Unary::Abs
+                | Unary::Sign
+                | Unary::Floor
+                | Unary::Ceil
+                | Unary::Round
+                | Unary::Trunc
+                | Unary::StopGradient
+        ),
+        GraphOp::Binary(op) => !matches!(op, Binary::Max | Binary::Min | Binary::Rem | Binary::Copysign),
+        GraphOp::MatMul(_) => true,
+        GraphOp::Reduce(reduce) => matches!(reduce.kind, ReduceKind::Sum | ReduceKind::Prod),
+        _ => false,
+    }
+}
+
+/// The kernel of an op; a copy of one that changes nothing.
+fn unary_kernel(op: ops::Unary) -> Unary {
+    match op {
+        ops::Unary::Neg => Unary::Neg,
+        ops::Unary::Abs => Unary::Abs,
+        ops::Unary::Sign => Unary::Sign,
+        ops::Unary::Square => Unary::Square,
+        ops::Unary::Exp => Unary::Exp,
+        ops::Unary::Expm1 => Unary::Expm1,
+        ops::Unary::Log => Unary::Log,
+        ops::Unary::Log1p => Unary::Log1p,
+        ops::Unary::Tanh => Unary::Tanh,
+        ops::Unary::Sigmoid => Unary::Sigmoid,
+        ops::Unary::Sin => Unary::Sin,
+        ops::Unary::Cos => Unary::Cos,
+        ops::Unary::Sqrt => Unary::Sqrt,
+        ops::Unary::Rsqrt => Unary::Rsqrt,
+        ops::Unary::Recip => Unary::Recip,
+        ops::Unary::Tan => Unary::Tan,
+        ops::Unary::Asin => Unary::Asin,
+        ops::Unary::Acos => Unary::Acos,
+        ops::Unary::Atan => Unary::Atan,
+        ops::Unary::Sinh => Unary::Sinh,
+        ops::Unary::Cosh => Unary::Cosh,
+        ops::Unary::Cbrt => Unary::Cbrt,
+        ops::Unary::Asinh => Unary::Asinh,
+        ops::Unary::Acosh => Unary::Acosh,
+        ops::Unary::Atanh => Unary::Atanh,
+        ops::Unary::Erf => Unary::Erf,
+        ops::Unary::Erfc => Unary::Erfc,
+        ops::Unary::ErfInv => Unary::ErfInv,
+        ops::Unary::Lgamma => Unary::Lgamma,
+        ops::Unary::Digamma => Unary::Digamma,
+        ops::Unary::Floor => Unary::Floor,
+        ops::Unary::Ceil => Unary::Ceil,
+        ops::Unary::Round => Unary::Round,
+        ops::Unary::Trunc => Unary::Trunc,
+        ops::Unary::Not => Unary::Not,
+        ops::Unary::StopGradient => Unary::Copy,
+    }
+}

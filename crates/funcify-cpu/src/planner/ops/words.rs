@@ -1,0 +1,116 @@
+//! Words: the 32-bit integers of programs with random bits, which a plan has as the bits of its elements.
+//!
+//! All `u32` of such a program are words. What moves elements moves them, and a few ops compute with them; what asks for the
+//! numbers gets them by a cast.
+
+use funcify::DType;
+use funcify::dispatch::Declined;
+use funcify::graph::{Node, ValueId};
+use funcify::ops::{self, Op as GraphOp, OpRules, ScatterMode, Threefry};
+
+use super::super::view::View;
+use super::{Scope, Value, level_of};
+use crate::kernels::Word;
+use crate::plan::Op;
+
+impl Scope<'_, '_> {
+    /// Whether an operand or the result of a node are words.
+    pub(super) fn has_words(&self, node: &Node) -> bool {
+        let is_words = |value: &ValueId| self.planner.is_words(self.graph.ty(*value).dtype);
+        node.inputs.iter().chain(&node.outputs).any(is_words)
+    }
+
+    /// An op on words, or one that makes words of numbers or numbers of words.
+    pub(super) fn on_words(&mut self, node: &Node, value: ValueId) -> Result<Value, Declined> {
+        let declined = || Declined::new(node.op.name(), "on random bits it is not an instruction yet");
+        let is_words = |input: usize| self.planner.is_words(self.graph.ty(node.inputs[input]).dtype);
+        let word = match &node.op {
+            GraphOp::Threefry(op) => return Ok(Value::Tensor(self.threefry(op, node, value)?)),
+            GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && is_words(0) => {
+                return Ok(Value::Tensor(self.tensor(node.inputs[0])?));
+            }
+            GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) => {
+                match self.graph.ty(node.inputs[0]).dtype.is_float() {
+                    true => return Err(declined()),
+                    false => Word::OfNumber,
+                }
+            }
+            // A number that is rounded twice is not the nearest one.
+            GraphOp::Cast(cast) => {
+                let is_exact = self.planner.ranges.hold(self.graph, node.inputs[0]);
+                match cast.dtype == DType::Bool || (self.planner.rounding(cast.dtype).is_some() && !is_exact) {
+                    true => return Err(declined()),
+                    false => Word::ToNumber,
+                }
+            }
+            GraphOp::Bits(ops::Bits::ShiftLeft) => Word::ShiftLeft,
+            GraphOp::Bits(ops::Bits::ShiftRightLogical) => Word::ShiftRight,
+            GraphOp::Binary(ops::Binary::And) => Word::And,
+            GraphOp::Binary(ops::Binary::Or) => Word::Or,
+            GraphOp::Binary(ops::Binary::Xor) => Word::Xor,
+            GraphOp::Binary(ops::Binary::Add) => Word::Add,
+            GraphOp::Binary(ops::Binary::Sub) => Word::Sub,
+            GraphOp::Binary(ops::Binary::Mul) => Word::Mul,
+            GraphOp::Broadcast(_)
+            | GraphOp::Transpose(_)
+            | GraphOp::Reshape(_)
+            | GraphOp::Slice(_)
+            | GraphOp::Reverse(_)
+            | GraphOp::Concat(_)
+            | GraphOp::Pad(_)
+            | GraphOp::Select(_) => return self.single(node, value, node.op.name()),
+            GraphOp::Take(_) | GraphOp::Gather(_) | GraphOp::DynamicSlice(_) if !is_words(1) => {
+                return self.single(node, value, node.op.name());
+            }
+            GraphOp::DynamicUpdate(_) if !is_words(2) => return self.single(node, value, node.op.name()),
+            GraphOp::Scatter(op) if op.mode == ScatterMode::Set && !is_words(1) => {
+                return self.single(node, value, node.op.name());
+            }
+            _ => return Err(declined()),
+        };
+        let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
+        let result = self.mapped(Op::Word(word), &operands, value)?;
+        if let (GraphOp::Cast(cast), Some(rounding)) = (&node.op, self.planner.rounding(self.graph.ty(value).dtype))
+            && cast.dtype.is_float()
+        {
+            self.planner.emitter.map(Op::Unary(rounding), &result, &[&result])?;
+        }
+        Ok(Value::Tensor(result))
+    }
+
+    /// Random words of each key, from its counter on.
+    fn threefry(&mut self, op: &Threefry, node: &Node, value: ValueId) -> Result<View, Declined> {
+        let [key, counter] = self.two(node)?;
+        let shape = self.shape_of(value)?;
+        let to = self.target(value, &shape, level_of(&[key.clone(), counter.clone()]));
+        let keys: usize = key.shape[..key.shape.len() - 1].iter().product();
+        let lanes = to.len().checked_div(keys).unwrap_or(0);
+        if lanes == 0 {
+            return Ok(to);
+        }
+        let [key, counter] = [key, counter].map(|pairs| self.pairs(&pairs, keys));
+        let (key, counter) = (key?, counter?);
+        let place = to.reshaped(&[keys, lanes]).filter(|place| lanes == 1 || place.strides[1] == 1);
+        let matrix = match &place {
+            Some(place) => place.clone(),
+            None => self.planner.emitter.reserve(&[keys, lanes], to.level),
+        };
+        self.planner.emitter.threefry(op.words, &matrix, [&key, &counter])?;
+        if place.is_none() {
+            let made = matrix.reshaped(&shape).ok_or_else(|| Declined::new(op.name(), "its result is not in order"))?;
+            self.planner.emitter.copy(&to, &made)?;
+        }
+        Ok(to)
+    }
+
+    /// So many pairs of words, those of a pair side by side.
+    fn pairs(&mut self, words: &View, count: usize) -> Result<View, Declined> {
+        match words.reshaped(&[count, 2]).filter(|pairs| pairs.strides[1] == 1) {
+            Some(pairs) => Ok(pairs),
+            None => {
+                let copy = self.planner.emitter.copied(words)?;
+                copy.reshaped(&[count, 2]).ok_or_else(|| Declined::new("threefry", "keys that are not in order"))
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Programs with other types than the floats of a plan: narrower floats, floats of two types, random bits.
+
+mod numbers;
+
+use funcify::dispatch::{Function, LoopStrategy};
+use funcify::{DType, Graph, HostTensor, Value, random, scan};
+use funcify_cpu::{Cpu, OnSlices};
+use numbers::numbers;
+
+/// A program whose loops are compiled gives the bits of the reference evaluation.
+fn compiled(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
+    let function = Function::compile(graph, &Cpu::default()).unwrap();
+    let found = function.call_host(inputs).unwrap();
+    let report = function.report();
+    assert!(!report.loops.is_empty());
+    assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
+    found
+}
+
+fn same_bits(graph: &Graph, inputs: &[HostTensor]) {
+    let expected = funcify::evaluate(graph, inputs).unwrap();
+    for (found, expected) in compiled(graph, inputs).iter().zip(&expected) {
+        assert_eq!(found.ty(), expected.ty());
+        assert_eq!(found.storage().to_le_bytes(), expected.storage().to_le_bytes(), "{found:?}, not {expected:?}");
+    }
+}
+
+/// Each step rounds: a running sum of ones in f16 ends at 2,048, in bf16 at 256.
+#[test]
+fn narrower_floats_are_rounded_by_each_op() {
+    for (dtype, end) in [(DType::F16, 2048.0), (DType::BF16, 256.0)] {
+        let sums = Graph::build("sums", |g| {
+            let (start, xs) =
+                (g.input("start", format!("{dtype}[]").as_str()), g.input("xs", format!("{dtype}[T]").as_str()));
+            scan(start, xs, |sum, x| (sum + x, sum + x)).0
+        });
+        let ones = HostTensor::from([1f32; 3000]).cast(dtype);
+        let found = compiled(&sums.unwrap(), &[HostTensor::from(0f32).cast(dtype), ones]);
+        assert_eq!(found[0].to_f64_vec(), [end]);
+    }
+}
+
+#[test]
+fn narrower_floats_have_the_bits_of_the_reference() {
+    for dtype in [DType::F16, DType::BF16] {
+        let network = Graph::build("network", |g| {
+            let ty = |shape: &str| format!("{dtype}[{shape}]");
+            let (h, xs) = (g.input("h", ty("4").as_str()), g.input("xs", ty("T,4").as_str()));
+            let w = g.input("w", ty("4").as_str());
+            let step = |h: Value, x: Value| {
+                let next = h * w + x * x - (h.abs() / (x.abs() + 1.5)).sqrt().maximum(-h);
+                let wide = next.cast(DType::F32) * 1.0001;
+                (wide.cast(next.dtype()), (next, wide))
+            };
+            scan(h.abs(), xs, step)
+        });
+        let inputs = [numbers(&[4], 1), numbers(&[9, 4], 2), numbers(&[4], 3)].map(|x| x.cast(dtype));
+        same_bits(&network.unwrap(), &inputs);
+    }
+}
+
+#[test]
+fn floats_of_two_types_are_one_plan() {
+    let mixed = Graph::build("mixed", |g| {
+        let (total, xs) = (g.input("total", "f64[3]"), g.input("xs", "f32[T,3]"));
+        scan(total, xs, |total, x| {
+            let y = x * x + x / 3.0;
+            (total + y.cast(DType::F64), (y, total.cast(DType::F32)))
+        })
+    });
+    same_bits(&mixed.unwrap(), &[numbers(&[3], 1).cast(DType::F64), numbers(&[7, 3], 2)]);
+}
+
+#[test]
+fn random_walks_are_compiled() {
+    for dtype in [DType::F32, DType::F64, DType::F16] {
+        let walk = Graph::build("walk", |g| {
+            let (key, x) = (g.input("key", "u32[2]"), g.input("x", format!("{dtype}[5]").as_str()));
+            let times = funcify::iota(20, DType::I64);
+            scan((key, x), times, |(key, x), t| {
+                let [next, own] = random::split(key, 2).unstack(0);
+                let own = random::fold_in(own, t);
+                let step = random::uniform(own, [5], dtype, -1.0, 1.0);
+                ((next, x + step), (x, next, random::bits(own, [3])))
+            })
+        });
+        for seed in [0, 42, -1] {
+            same_bits(&walk.as_ref().unwrap().clone(), &[random::host_key(seed), numbers(&[5], 1).cast(dtype)]);
+        }
+    }
+}
+
+/// Keys of their own, more blocks than are made at once, a counter that carries.
+#[test]
+fn random_bits_of_several_keys_are_those_of_the_reference() {
+    let bits = Graph::build("bits", |g| {
+        let (keys, x) = (g.input("keys", "u32[3,2]"), g.input("x", "f32[3,37]"));
+        scan((keys, x), funcify::iota(6, DType::I64), |(keys, x), _| {
+            let low = keys.index(-1, 1);
+            let next = keys ^ random::fold_in(keys, (low * 5 - (low << 3)) & 0xffff);
+            let drawn = random::uniform(next, [37], DType::F32, 0.0, 1.0);
+            ((next, x * 0.5 + drawn), random::split(next, 2))
+        })
+    });
+    let keys = HostTensor::from([[0u32, 1], [u32::MAX, 7], [0x7fc0_0001, 0xff80_0001]]);
+    same_bits(&bits.unwrap(), &[keys, numbers(&[3, 37], 1)]);
+}
+
+#[test]
+fn slices_have_floats_of_one_type() {
+    let half = Graph::build("half", |g| scan(g.input("h", "f16[2]"), g.input("xs", "f16[T,2]"), |h, x| (h + x, h)).1);
+    let error = OnSlices::compile(&half.unwrap(), &[&[2], &[3, 2]]).unwrap_err();
+    assert!(error.to_string().contains("f16 beside f32"), "{error}");
+}

@@ -3,7 +3,8 @@
 mod numbers;
 
 use funcify::dispatch::{Function, LoopStrategy};
-use funcify::{DType, Graph, HostTensor, Value, random, scan};
+use funcify::ops::{Threefry, Words};
+use funcify::{DType, Graph, HostTensor, Value, apply, constant, iota, random, scan};
 use funcify_cpu::{Cpu, OnSlices};
 use numbers::numbers;
 
@@ -76,7 +77,7 @@ fn random_walks_are_compiled() {
     for dtype in [DType::F32, DType::F64, DType::F16] {
         let walk = Graph::build("walk", |g| {
             let (key, x) = (g.input("key", "u32[2]"), g.input("x", format!("{dtype}[5]").as_str()));
-            let times = funcify::iota(20, DType::I64);
+            let times = iota(20, DType::I64);
             scan((key, x), times, |(key, x), t| {
                 let [next, own] = random::split(key, 2).unstack(0);
                 let own = random::fold_in(own, t);
@@ -95,7 +96,7 @@ fn random_walks_are_compiled() {
 fn random_bits_of_several_keys_are_those_of_the_reference() {
     let bits = Graph::build("bits", |g| {
         let (keys, x) = (g.input("keys", "u32[3,2]"), g.input("x", "f32[3,37]"));
-        scan((keys, x), funcify::iota(6, DType::I64), |(keys, x), _| {
+        scan((keys, x), iota(6, DType::I64), |(keys, x), _| {
             let low = keys.index(-1, 1);
             let next = keys ^ random::fold_in(keys, (low * 5 - (low << 3)) & 0xffff);
             let drawn = random::uniform(next, [37], DType::F32, 0.0, 1.0);
@@ -104,6 +105,38 @@ fn random_bits_of_several_keys_are_those_of_the_reference() {
     });
     let keys = HostTensor::from([[0u32, 1], [u32::MAX, 7], [0x7fc0_0001, 0xff80_0001]]);
     same_bits(&bits.unwrap(), &[keys, numbers(&[3, 37], 1)]);
+}
+
+/// Both words of a counter count, and so do shifts by all bits and more.
+#[test]
+fn words_have_all_their_bits() {
+    let bits = Graph::build("bits", |g| {
+        let (key, x) = (g.input("key", "u32[2]"), g.input("x", "f32[3]"));
+        let counter = constant(HostTensor::from([3u32, u32::MAX]));
+        scan((counter, x), iota(5, DType::I64), |(counter, x), t| {
+            let op = Threefry { shape: [3].into(), words: Words::Mixed };
+            let drawn = apply(op, &[key, counter])[0];
+            let places = (t * 11).cast(DType::U32).broadcast_to([3]);
+            let [left, right] = [drawn << places, drawn >> places];
+            ((counter + 1, x + (right >> 8).cast(DType::F32)), (left, right, drawn))
+        })
+    });
+    same_bits(&bits.unwrap(), &[random::host_key(7), numbers(&[3], 1)]);
+}
+
+/// The number of a word is no integer that floats hold: what uses it is not compiled.
+#[test]
+fn numbers_of_words_are_not_rounded() {
+    let graph = Graph::build("numbers", |g| {
+        let (key, x) = (g.input("key", "u32[2]"), g.input("x", "f32[T]"));
+        scan(x.sum(0), x, |sum, x| {
+            let odd = (key.cast(DType::I64) % 2).cast(DType::F32).sum(0);
+            (sum + x, (sum * odd, random::bits(key, [2])))
+        })
+    });
+    let (graph, inputs) = (graph.unwrap(), [HostTensor::from([u32::MAX, 33_554_433]), HostTensor::from([0.5f32, 2.0])]);
+    let found = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
+    assert_eq!(found, funcify::evaluate(&graph, &inputs).unwrap());
 }
 
 #[test]

@@ -66,6 +66,11 @@ pub const RULES: &[Rule] = &[
     exact("last_rows", "a buffer of which only the last row is returned is a carry", loops::last_rows),
     exact("invariant_work", "what is the same in each step is computed once, before the loop", loops::invariants),
     exact(
+        "invariant_work_of_branches",
+        "what is the same in each step in a branch of a choice is computed once, before the loop",
+        loops::branches,
+    ),
+    exact(
         "hoisting",
         "work that depends on sequences only is done for all steps at once, before the loop",
         loops::hoist,

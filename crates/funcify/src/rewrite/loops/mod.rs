@@ -4,6 +4,7 @@
 //! bounded by what the loop reads and writes anyway: [`cost`]. Loops that end early keep what depends on their steps, and
 //! loops that are truncated (scan-c8) are left as they are.
 
+mod branches;
 mod constants;
 mod cost;
 mod cumulative;
@@ -18,6 +19,7 @@ mod steps;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+pub(super) use branches::branches;
 pub(super) use constants::constants;
 pub(super) use cumulative::cumulative;
 pub(super) use hoist::hoist;

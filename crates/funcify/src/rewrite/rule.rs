@@ -75,6 +75,12 @@ pub const RULES: &[Rule] = &[
         "work that depends on sequences only is done for all steps at once, before the loop",
         loops::hoist,
     ),
+    exact(
+        "interchanged_loops",
+        "a loop in a loop that depends on none of its states is one loop for all its steps",
+        loops::interchange,
+    ),
+    exact("flattened_loops", "a loop whose step is a loop that goes on is one loop", loops::flatten),
     reordering(
         "cumulative",
         "a running sum, product or extreme is one op, and what reads it reads its rows",

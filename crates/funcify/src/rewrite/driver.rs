@@ -27,7 +27,7 @@ const DEEPEST_PATCH: usize = 32;
 
 /// Rewrites a graph until nothing changes.
 pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
-    let is_on = |rule: &&Rule| options.has(rule.name);
+    let is_on = |rule: &&Rule| options.has(rule);
     let mut driver = Driver {
         rules: RULES.iter().filter(is_on).collect(),
         left: options.stop_after.unwrap_or(usize::MAX),

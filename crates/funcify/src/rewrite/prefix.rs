@@ -88,6 +88,9 @@ fn needed_steps(graph: &Graph) -> BTreeMap<usize, Dim> {
     let is_loop = |(_, node): &(usize, &Node)| matches!(&node.op, Op::Scan(scan) if may_be_shorter(scan));
     let loops = graph.nodes().iter().enumerate().filter(is_loop);
     let mut needed: BTreeMap<usize, Needed> = loops.map(|(index, _)| (index, Needed::default())).collect();
+    if needed.is_empty() {
+        return BTreeMap::new();
+    }
     let uses = graph.live().flat_map(|node| node.inputs.iter().map(move |input| (*input, Some(node))));
     for (value, user) in uses.chain(graph.outputs().iter().map(|output| (output.value, None))) {
         let Source::Node(node, result) = graph.source(value) else { continue };

@@ -37,6 +37,9 @@ pub(super) fn trimmed(graph: &Graph) -> Option<(Graph, Site)> {
 /// The traces of which only last rows are read, and how many.
 fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     let mut last: BTreeMap<ValueId, Option<usize>> = BTreeMap::new();
+    if !graph.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
+        return BTreeMap::new();
+    }
     for node in graph.live() {
         for input in &node.inputs {
             if let Some(scan) = loop_of(graph, *input) {

@@ -1,10 +1,10 @@
 //! Loops that are affine in their states are associative scans: `h[t] = a[t] * h[t-1] + b[t]` (Blelloch, Prefix Sums and Their
 //! Applications, 1990, §1.4; Martin, Cundy, Parallelizing Linear Recurrent Neural Nets Over Sequence Length, 2018; S5).
 //!
-//! The maps of two steps after one another are the map of both, `(a2 a1, a2 b1 + b2)`, so those of all steps are one associative
-//! scan, in logarithmic depth: over the initial value, as a map that forgets what came before, and the maps of the steps. All
-//! factors are taken element by element. Two states that a step mixes, as the parts of a complex number, are one map with four
-//! factors an element. Traces of a state are rows of it; what else a step does with it reads them as a sequence.
+//! The maps of two steps after one another are the map of both, `(a2 a1, a2 b1 + b2)`, so all states are one associative scan, in
+//! logarithmic depth, over the initial value and the maps of the steps. All factors are taken element by element. Two states that a
+//! step mixes, as the parts of a complex number, are one map with four factors an element. Traces of a state are rows of it; what else
+//! a step does with it reads them as a sequence.
 //!
 //! Precondition: the loop is certain and runs all its steps; the states are floats; a step makes their next values of them by sums,
 //! differences, and products with and quotients by what depends on sequences and invariants only, and of no other state; factors
@@ -273,7 +273,7 @@ impl Maps {
         let mut leaves = Vec::new();
         for (number, sum) in self.sums.iter().enumerate() {
             for (other, factor) in sum[..count].iter().enumerate() {
-                // What the initial value was made of is not asked for; the map that stands for it is any that is no NaN.
+                // No result depends on the factors of the initial value.
                 let one = full(self.row.shape.clone(), self.row.dtype, f64::from(u8::from(number == other)));
                 let (one, factors) = (one.unsqueeze(0), rows(*factor));
                 leaves.push(concat(&if scan.reverse { [factors, one] } else { [one, factors] }, 0));

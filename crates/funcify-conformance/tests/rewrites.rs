@@ -86,13 +86,22 @@ fn check_values(what: &str, raw: &Outcome, rewritten: &Rewritten, inputs: &[Host
 const OF_OPS: [&str; 6] =
     ["dead_code", "common_subexpression", "constant_folding", "identity", "known_choice", "movement"];
 
-/// Rewrites a program with all rules, and with each alone that was used; gives how often each was.
+/// Rewrites a program with all rules, with each alone that was used, and with those that are tried on request; gives how often
+/// each was.
 fn check(what: &str, number: usize, graph: &Graph, inputs: &[HostTensor]) -> BTreeMap<&'static str, usize> {
     let raw = outcome(graph, inputs);
     let all = rewritten(what, graph, &RewriteOptions::new());
     check_values(what, &raw, &all, inputs);
-    let mut used = BTreeMap::new();
-    all.patches.iter().for_each(|patch| *used.entry(patch.rule).or_default() += 1);
+    let mut used = all.counts();
+    let on_request = RULES.iter().filter(|rule| rule.on_request);
+    let options = on_request.fold(RewriteOptions::new(), |options, rule| options.with(rule.name));
+    let what_more = format!("{what}, with rules on request");
+    let has_loops = graph.nodes().iter().any(|node| !node.op.bodies().is_empty());
+    let more = if has_loops { rewritten(&what_more, graph, &options) } else { all.clone() };
+    if more.patches.iter().any(|patch| RULES.iter().any(|rule| rule.on_request && rule.name == patch.rule)) {
+        check_values(&what_more, &raw, &more, inputs);
+        add(&mut used, more.counts());
+    }
     if used.len() > 1 {
         for rule in used.keys().filter(|rule| number.is_multiple_of(8) || !OF_OPS.contains(rule)) {
             let what = format!("{what}, {rule} alone");

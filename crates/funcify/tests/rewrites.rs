@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use funcify::rewrite::{RULES, RewriteOptions};
-use funcify::{Error, Graph};
+use funcify::rewrite::{Patched, RULES, RewriteOptions};
+use funcify::{DType, Error, Graph, HostTensor, Scalar, Sizes, TensorType, evaluate};
 
 /// A file of `rewrites`.
 struct Case {
@@ -75,6 +75,62 @@ fn programs_become_what_they_should() {
     }
 }
 
+/// Arguments of a program whose sizes are these in turn, by the symbols' names. `None` if one cannot be.
+fn arguments(graph: &Graph, sizes: &[usize]) -> Option<Vec<HostTensor>> {
+    let types: Vec<_> = (0..graph.inputs().len()).map(|index| graph.input_type(index)).collect();
+    let mut symbols: Vec<_> = types.iter().flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols()).collect();
+    symbols.sort();
+    symbols.dedup();
+    let mut bound = Sizes::new();
+    symbols.into_iter().zip(sizes.iter().cycle()).for_each(|(symbol, size)| bound.set(symbol, *size));
+    let mut number = 0;
+    let mut element = |dtype: DType| {
+        number += 1;
+        match dtype {
+            DType::Bool => Scalar::Bool(number % 3 == 0),
+            dtype if dtype.is_int() => Scalar::Int(number % 4),
+            _ => Scalar::Float(((number * 37) % 41) as f64 / 20.0 - 1.0),
+        }
+    };
+    let tensor =
+        |ty: &TensorType| Some(HostTensor::from_fn(ty.dtype, &ty.shape.value(&bound).ok()?, |_| element(ty.dtype)));
+    types.into_iter().map(tensor).collect()
+}
+
+/// What a program becomes gives what it gave: to the bit, unless sums are reordered, and the same kind of error.
+#[test]
+fn programs_give_what_they_gave() {
+    for case in cases() {
+        let rules: Vec<&str> = case.rules.iter().map(String::as_str).collect();
+        let rewritten = case.before.rewritten_with(&RewriteOptions::new().only(&rules)).unwrap();
+        let reorders = |patch: &Patched| RULES.iter().any(|rule| rule.name == patch.rule && rule.reorders_sums);
+        let tolerance = if rewritten.patches.iter().any(reorders) { 1e-4 } else { 0.0 };
+        for sizes in [[0, 0], [1, 1], [2, 3], [3, 1], [7, 4]] {
+            let Some(arguments) = arguments(&case.before, &sizes) else { continue };
+            let what = format!("{} of {sizes:?}", case.path.display());
+            let (before, after) = (evaluate(&case.before, &arguments), evaluate(&rewritten.graph, &arguments));
+            let (before, after) = match (before, after) {
+                (Ok(before), Ok(after)) => (before, after),
+                (before, after) => {
+                    let kinds = [before, after].map(|outcome| outcome.err().map(|error| error.kind()));
+                    assert_eq!(kinds[0], kinds[1], "{what}");
+                    continue;
+                }
+            };
+            for (before, after) in before.iter().zip(&after) {
+                assert_eq!(before.ty(), after.ty(), "{what}");
+                let (left, right) = (before.to_f64_vec(), after.to_f64_vec());
+                let is_near = |(a, b): (&f64, &f64)| {
+                    a.to_bits() == b.to_bits()
+                        || (a.is_nan() && b.is_nan())
+                        || (a - b).abs() <= tolerance * (1.0 + a.abs())
+                };
+                assert!(left.iter().zip(&right).all(is_near), "{what}: {after:?}\nnot\n{before:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_rule_that_is_left_out_makes_no_patch() {
     for case in cases().iter().filter(|case| case.after.is_some()) {
@@ -90,10 +146,24 @@ fn a_rule_that_is_left_out_makes_no_patch() {
     }
 }
 
+/// A rule that may change more than the order of sums is tried only where it is asked for.
+#[test]
+fn rules_on_request_are_asked_for_by_name() {
+    let case = cases().into_iter().find(|case| case.path.ends_with("affine.fir")).unwrap();
+    let count = |options: RewriteOptions| {
+        let rewritten = case.before.rewritten_with(&options).unwrap();
+        rewritten.counts().get("affine_recurrence").copied().unwrap_or(0)
+    };
+    assert_eq!(count(RewriteOptions::new()), 0);
+    assert_eq!(count(RewriteOptions::new().with("affine_recurrence")), 3);
+    assert_eq!(count(RewriteOptions::new().with("affine_recurrence").without("affine_recurrence")), 0);
+}
+
 #[test]
 fn unknown_rules_are_named() {
     let graph = Graph::build("same", |g| g.input("x", "f32[]")).unwrap();
-    for options in [RewriteOptions::new().without("unrolling"), RewriteOptions::new().only(&["unrolling"])] {
+    let new = RewriteOptions::new;
+    for options in [new().with("unrolling"), new().without("unrolling"), new().only(&["unrolling"])] {
         match graph.rewritten_with(&options) {
             Err(Error::Type { found, expected, .. }) => {
                 assert_eq!(found, "`unrolling`");

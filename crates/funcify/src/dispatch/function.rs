@@ -79,7 +79,7 @@ impl CompileOptions {
 }
 
 /// The rules whose work compiled loops do themselves.
-const OF_COMPILED_LOOPS: &[&str] = &["hoisting", "sums_over_steps", "cumulative"];
+const OF_COMPILED_LOOPS: &[&str] = &["hoisting", "interchanged_loops", "sums_over_steps", "cumulative"];
 
 /// What a function has compiled so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

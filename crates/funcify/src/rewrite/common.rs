@@ -23,7 +23,6 @@ const PRINTED_ELEMENTS: usize = 64;
 pub(super) struct Key(&'static str, SmallVec<[u32; 4]>);
 
 /// The available expressions: the ops of a body so far.
-#[derive(Default)]
 pub(super) struct Available(HashMap<Key, Placed>);
 
 /// The ops of a key: the only one so far, or all by their texts, which are made once there are two.
@@ -33,6 +32,11 @@ enum Placed {
 }
 
 impl Available {
+    /// None yet, of a body of so many ops.
+    pub(super) fn of(ops: usize) -> Self {
+        Available(HashMap::with_capacity(ops))
+    }
+
     /// The results of an op that was placed and computes the same.
     pub(super) fn find(&mut self, key: &Key, here: &Here<'_>) -> Option<Vec<ValueId>> {
         let placed = self.0.get_mut(key)?;

@@ -27,7 +27,7 @@ const DEEPEST_PATCH: usize = 32;
 
 /// Rewrites a graph until nothing changes.
 pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
-    let is_on = |rule: &&Rule| options.has(rule.name);
+    let is_on = |rule: &&Rule| options.has(rule);
     let mut driver = Driver {
         rules: RULES.iter().filter(is_on).collect(),
         left: options.stop_after.unwrap_or(usize::MAX),
@@ -115,7 +115,7 @@ impl Driver {
 
     fn place_all(&mut self, graph: &Graph) -> Option<Graph> {
         let certain = vec![true; graph.inputs().len()];
-        let mut to = Placing { graph: Copy::of(graph).graph, available: Available::default(), certain };
+        let mut to = Placing { graph: Copy::of(graph).graph, available: Available::of(graph.nodes().len()), certain };
         let inputs: Vec<ValueId> = to.graph.inputs().iter().map(|input| input.value).collect();
         let results = self.place_nodes(&mut to, graph, &inputs, 0, Driver::with_bodies)?;
         graph.outputs().iter().zip(results).for_each(|(output, id)| to.graph.push_output(&output.name, id));

@@ -7,7 +7,8 @@
 //!
 //! - **rewrite-c1** types, names of inputs and outputs, and the lines of ops stay.
 //! - **rewrite-c2** no rule changes a value, a NaN, an infinity or the sign of a zero. The rules that add in another order
-//!   than a loop does ([`RULES`] says which) give sums within rounding.
+//!   than a loop does ([`RULES`] says which) give sums within rounding. One that may do more is tried only where it is asked for
+//!   by name.
 //! - **rewrite-c3** an error stays an error, and none is added: what may be refused when it runs is neither left out nor run
 //!   where it would not have run.
 //! - **rewrite-c4** it ends, and rewriting what was rewritten changes nothing.
@@ -43,6 +44,7 @@ use crate::graph::Graph;
 /// How a graph is rewritten.
 #[derive(Clone, Debug, Default)]
 pub struct RewriteOptions {
+    with: Vec<String>,
     without: Vec<String>,
     only: Option<Vec<String>>,
     stop_after: Option<usize>,
@@ -53,7 +55,7 @@ pub struct RewriteOptions {
 pub const STOP_AFTER_VARIABLE: &str = "FUNCIFY_STOP_AFTER";
 
 impl RewriteOptions {
-    /// All rules, to the end, without texts.
+    /// All rules that need not be asked for by name, to the end, without texts.
     pub fn new() -> Self {
         RewriteOptions::default()
     }
@@ -63,6 +65,12 @@ impl RewriteOptions {
         static STOP_AFTER: OnceLock<Option<usize>> = OnceLock::new();
         let read = || std::env::var(STOP_AFTER_VARIABLE).ok().and_then(|text| text.parse().ok());
         RewriteOptions { stop_after: *STOP_AFTER.get_or_init(read), ..RewriteOptions::default() }
+    }
+
+    /// With the rule of that name, too, which is tried only where it is asked for ([`Rule::on_request`]).
+    pub fn with(mut self, rule: &str) -> Self {
+        self.with.push(rule.to_string());
+        self
     }
 
     /// Without the rule of that name.
@@ -77,9 +85,13 @@ impl RewriteOptions {
         self
     }
 
-    fn has(&self, rule: &str) -> bool {
-        let is_it = |name: &String| name == rule;
-        !self.without.iter().any(is_it) && self.only.as_ref().is_none_or(|only| only.iter().any(is_it))
+    fn has(&self, rule: &Rule) -> bool {
+        let is_it = |name: &String| name == rule.name;
+        let is_among = match &self.only {
+            Some(only) => only.iter().any(is_it),
+            None => !rule.on_request,
+        };
+        !self.without.iter().any(is_it) && (is_among || self.with.iter().any(is_it))
     }
 
     /// Only the first patches, so many.
@@ -169,7 +181,7 @@ impl Graph {
     /// [`rewritten_with`](Graph::rewritten_with), of a graph that is sound.
     pub(crate) fn rewritten_as(&self, at: &Place, options: &RewriteOptions) -> Result<Rewritten> {
         let is_rule = |name: &&String| RULES.iter().any(|rule| rule.name == name.as_str());
-        let mut named = options.without.iter().chain(options.only.iter().flatten());
+        let mut named = options.with.iter().chain(&options.without).chain(options.only.iter().flatten());
         let Some(unknown) = named.find(|name| !is_rule(name)) else { return Ok(driver::rewrite(self, options)) };
         let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
         let (expected, found) = (format!("one of {}", names.join(", ")), format!("`{unknown}`"));

@@ -18,20 +18,26 @@ pub struct Rule {
     pub reason: &'static str,
     /// Whether what it makes of floats adds in another order, so that sums differ by rounding.
     pub reorders_sums: bool,
+    /// Whether it is tried only where [`RewriteOptions::with`](super::RewriteOptions::with) asks for it.
+    pub on_request: bool,
     /// What it does to an op; none for those that are about a whole graph, which the driver does.
     pub(super) apply: Option<fn(&Here<'_>) -> Option<Patch>>,
 }
 
 const fn exact(name: &'static str, reason: &'static str, apply: fn(&Here<'_>) -> Option<Patch>) -> Rule {
-    Rule { name, reason, reorders_sums: false, apply: Some(apply) }
+    Rule { name, reason, reorders_sums: false, on_request: false, apply: Some(apply) }
 }
 
 const fn reordering(name: &'static str, reason: &'static str, apply: fn(&Here<'_>) -> Option<Patch>) -> Rule {
-    Rule { name, reason, reorders_sums: true, apply: Some(apply) }
+    Rule { name, reason, reorders_sums: true, on_request: false, apply: Some(apply) }
+}
+
+const fn on_request(name: &'static str, reason: &'static str, apply: fn(&Here<'_>) -> Option<Patch>) -> Rule {
+    Rule { name, reason, reorders_sums: true, on_request: true, apply: Some(apply) }
 }
 
 const fn of_graph(name: &'static str, reason: &'static str) -> Rule {
-    Rule { name, reason, reorders_sums: false, apply: None }
+    Rule { name, reason, reorders_sums: false, on_request: false, apply: None }
 }
 
 /// The rule that leaves out what no output needs.
@@ -66,10 +72,21 @@ pub const RULES: &[Rule] = &[
     exact("last_rows", "a buffer of which only the last row is returned is a carry", loops::last_rows),
     exact("invariant_work", "what is the same in each step is computed once, before the loop", loops::invariants),
     exact(
+        "invariant_work_of_branches",
+        "what is the same in each step in a branch of a choice is computed once, before the loop",
+        loops::branches,
+    ),
+    exact(
         "hoisting",
         "work that depends on sequences only is done for all steps at once, before the loop",
         loops::hoist,
     ),
+    exact(
+        "interchanged_loops",
+        "a loop in a loop that depends on none of its states is one loop for all its steps",
+        loops::interchange,
+    ),
+    exact("flattened_loops", "a loop whose step is a loop that goes on is one loop", loops::flatten),
     reordering(
         "cumulative",
         "a running sum, product or extreme is one op, and what reads it reads its rows",
@@ -79,6 +96,11 @@ pub const RULES: &[Rule] = &[
         "sums_over_steps",
         "a sum over steps is taken after the loop: a sum of products is one product",
         loops::sink,
+    ),
+    on_request(
+        "affine_recurrence",
+        "a state that a step scales and adds to is an associative scan, of logarithmic depth",
+        loops::affine,
     ),
 ];
 

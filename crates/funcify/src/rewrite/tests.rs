@@ -1,6 +1,8 @@
 //! How much work rewriting is, and that a rule cannot change a type.
 
+use super::RewriteOptions;
 use crate::graph::work;
+use crate::nn::S5;
 use crate::{CheckpointPolicy, GradOptions, Graph, HostTensor, ScanOptions, Value, evaluate, scan, scan_with};
 
 /// A chain of ops, with what each rule for single ops has something to say about.
@@ -96,5 +98,18 @@ fn running_extremes_and_integers_are_exact() {
                 assert_eq!(shown(&graph), shown(&rewritten), "{number}, {count} rows");
             }
         }
+    }
+}
+
+/// The loop of a state space layer, whose state is complex, is an associative scan where that is asked for, in its gradient too.
+#[test]
+fn a_state_space_layer_is_an_associative_scan() {
+    let scans = |graph: &Graph| graph.nodes().iter().filter(|node| matches!(node.op, crate::ops::Op::Scan(_))).count();
+    let graph = S5 { associative: false, ..S5::new(3, 4) }.layer().unwrap().graph;
+    let gradient = graph.vjp(.., GradOptions::new()).unwrap();
+    for graph in [graph, gradient] {
+        let rewritten = graph.rewritten_with(&RewriteOptions::new().with("affine_recurrence")).unwrap().graph;
+        assert_eq!(scans(&rewritten), 0, "{rewritten}");
+        assert!(scans(&graph.rewritten()) > 0);
     }
 }

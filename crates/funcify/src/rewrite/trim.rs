@@ -37,6 +37,9 @@ pub(super) fn trimmed(graph: &Graph) -> Option<(Graph, Site)> {
 /// The traces of which only last rows are read, and how many.
 fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     let mut last: BTreeMap<ValueId, Option<usize>> = BTreeMap::new();
+    if !graph.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
+        return BTreeMap::new();
+    }
     for node in graph.live() {
         for input in &node.inputs {
             if let Some(scan) = loop_of(graph, *input) {
@@ -85,7 +88,7 @@ fn moved(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Slice {
 }
 
 /// A graph with other ops in the places of its nodes.
-pub(super) fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
+fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
     let mut copy = Copy::of(graph);
     graph.nodes().iter().enumerate().try_for_each(|(index, node)| copy.node(node, op(index, node)))?;
     copy.finished()

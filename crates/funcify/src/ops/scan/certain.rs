@@ -19,8 +19,9 @@ impl Scan {
         };
         let mut sequences = self.sequences.iter().zip(places.sequences);
         let mut buffers = self.buffers.iter().zip(places.buffers);
+        let is_size = || operands.iter().any(|ty| ty.shape.dims().contains(&self.steps));
         !self.steps_operand
-            && known.is_natural(&self.steps)
+            && (known.is_natural(&self.steps) || is_size())
             && sequences.all(|(sequence, operand)| reach_is_there(operand, sequence.reach()))
             && buffers.all(|(buffer, operand)| {
                 let given = operand.map(|operand| &operands[operand].shape[0]);

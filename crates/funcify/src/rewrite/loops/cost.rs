@@ -4,7 +4,7 @@
 
 use crate::graph::{Graph, ValueId};
 use crate::ops::scan::Scan;
-use crate::types::{Dim, TensorType};
+use crate::types::{Dim, Replacements, TensorType};
 
 /// How many times what a loop reads and writes may be held for products, and for sums over steps.
 pub(super) const FACTOR: i64 = 8;
@@ -35,6 +35,14 @@ fn sum<'a>(types: impl Iterator<Item = &'a TensorType>) -> Dim {
 pub(super) fn is_bounded(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
     let is_small = (new.clone() * steps).constant().is_some_and(|bytes| bytes <= SMALL);
     is_small || (present.clone() * factor).is_at_least(new) == Some(true)
+}
+
+/// [`is_bounded`] where no size is 0: of what is empty nothing is held.
+pub(super) fn is_bounded_of_some(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
+    let symbols = new.symbols().into_iter().chain(present.symbols()).chain(steps.symbols());
+    let one_more: Replacements = symbols.map(|symbol| (symbol.clone(), Dim::symbol(symbol) + 1)).collect();
+    let [new, present, steps] = [new, present, steps].map(|dim| dim.replaced(&one_more));
+    is_bounded(&new, &present, factor, &steps)
 }
 
 /// Those of these values that are bounded, together with those before them.

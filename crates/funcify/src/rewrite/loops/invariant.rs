@@ -23,7 +23,8 @@ pub(in crate::rewrite) fn invariants(here: &Here<'_>) -> Option<Patch> {
     match here.op {
         Op::Scan(scan) if scan.truncate.is_none() => {
             let own: Vec<&Symbol> = scan.binds().collect();
-            let moved = moved(&scan.body, scan.params().invariants.start, &own);
+            let given = scan.body.inputs()[scan.params().invariants.start..].iter().map(|input| input.value);
+            let moved = moved(&scan.body, &shared(&scan.body, given, &own));
             if moved.is_empty() {
                 return None;
             }
@@ -31,7 +32,10 @@ pub(in crate::rewrite) fn invariants(here: &Here<'_>) -> Option<Patch> {
         }
         Op::While(op) => {
             let carries = op.operands().carries.len();
-            let moved = [&op.condition, &op.body].map(|body| moved(body, carries, &[]));
+            let moved = [&op.condition, &op.body].map(|body| {
+                let given = body.inputs()[carries..].iter().map(|input| input.value);
+                moved(body, &shared(body, given, &[]))
+            });
             if moved.iter().all(Vec::is_empty) {
                 return None;
             }
@@ -41,22 +45,26 @@ pub(in crate::rewrite) fn invariants(here: &Here<'_>) -> Option<Patch> {
     }
 }
 
-/// The values that a body computes from its inputs from `first` on, and that its other ops read. `own` are the sizes that the
-/// loop binds.
-fn moved(body: &Graph, first: usize, own: &[&Symbol]) -> Vec<ValueId> {
+/// Which values of a body are made of these alone. `own` are the sizes that the loop binds.
+pub(super) fn shared(body: &Graph, given: impl Iterator<Item = ValueId>, own: &[&Symbol]) -> Vec<bool> {
     let mut is_shared = vec![false; body.values().count()];
-    body.inputs()[first..].iter().for_each(|input| is_shared[input.value.index()] = true);
+    given.for_each(|value| is_shared[value.index()] = true);
     let mut stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
     stepwise.extend(own);
-    let mut is_work = false;
     for node in body.nodes() {
         let is_so = node.inputs.iter().all(|input| is_shared[input.index()])
             && !stays(&node.op)
             && !uses_any(body, node, &stepwise)
             && is_certain(body, node, &Sizes::new());
         node.outputs.iter().for_each(|output| is_shared[output.index()] = is_so);
-        is_work |= is_so && !is_movement(&node.op);
     }
+    is_shared
+}
+
+/// The values of those that are shared that other ops of a body read, if there is work among them.
+pub(super) fn moved(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
+    let is_made = |output: &ValueId| is_shared[output.index()];
+    let is_work = body.nodes().iter().any(|node| !is_movement(&node.op) && node.outputs.iter().any(is_made));
     if !is_work {
         return Vec::new();
     }
@@ -112,7 +120,7 @@ fn of_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Option
 }
 
 /// The body with these values as parameters, after those that it has.
-fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
+pub(super) fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
     let (mut graph, mut copied) = (Graph::new(body.name()), Copied::new(body));
     for value in body.inputs().iter().map(|input| input.value).chain(values.iter().copied()) {
         copied.input(&mut graph, value, "moved");

@@ -4,12 +4,17 @@
 //! bounded by what the loop reads and writes anyway: [`cost`]. Loops that end early keep what depends on their steps, and
 //! loops that are truncated (scan-c8) are left as they are.
 
+mod affine;
+mod branches;
 mod constants;
 mod cost;
 mod cumulative;
 mod cut;
+mod flatten;
 mod hoist;
+mod interchange;
 mod invariant;
+mod known;
 mod last_rows;
 mod sink;
 mod states;
@@ -18,9 +23,13 @@ mod steps;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+pub(super) use affine::affine;
+pub(super) use branches::branches;
 pub(super) use constants::constants;
 pub(super) use cumulative::cumulative;
+pub(super) use flatten::flatten;
 pub(super) use hoist::hoist;
+pub(super) use interchange::interchange;
 pub(super) use invariant::invariants;
 pub(super) use last_rows::last_rows;
 pub(super) use sink::sink;
@@ -150,16 +159,30 @@ impl<V: Copy> Loop<V> {
         self.buffers.len() - 1
     }
 
-    /// The body with the parameters and results of the parts, and what these need.
-    fn body(&self) -> Option<Graph> {
+    /// What a step gives.
+    fn outputs(&self) -> Vec<ValueId> {
         let written = self.buffers.iter().flat_map(|part| part.written.iter().copied());
-        let outputs: Vec<ValueId> =
-            written.chain(self.carries.iter().map(|part| part.next)).chain(self.until).collect();
-        // A loop inside may be needed for the size that it binds.
+        written.chain(self.carries.iter().map(|part| part.next)).chain(self.until).collect()
+    }
+
+    /// The nodes that a step needs for the size that they bind.
+    fn binding(&self) -> Vec<usize> {
         let live = self.body.live_nodes();
         let is_binding = |(index, node): &(usize, &Node)| live[*index] && node.op.binds().next().is_some();
-        let binding = self.body.nodes().iter().enumerate().filter(is_binding).flat_map(|(_, node)| &node.inputs);
-        let needed = needed(&self.body, outputs.iter().chain(binding), |value| self.replacements.contains_key(&value));
+        self.body.nodes().iter().enumerate().filter(is_binding).map(|(index, _)| index).collect()
+    }
+
+    /// What a step needs to give these values, down to those that are there.
+    fn needed(&self, outputs: &[ValueId], is_there: impl Fn(ValueId) -> bool) -> Vec<bool> {
+        let nodes = self.body.nodes();
+        let binding = self.binding().into_iter().flat_map(|index| &nodes[index].inputs);
+        needed(&self.body, outputs.iter().chain(binding), is_there)
+    }
+
+    /// The body with the parameters and results of the parts, and what these need.
+    fn body(&self) -> Option<Graph> {
+        let outputs = self.outputs();
+        let needed = self.needed(&outputs, |value| self.replacements.contains_key(&value));
         let (mut graph, mut copied) = (Graph::new(self.body.name()), Copied::new(&self.body));
         let sequences = self.sequences.iter().flat_map(|part| part.reads.iter().map(|(_, param)| *param));
         let buffers = self.buffers.iter().flat_map(|part| part.reads.iter().copied());
@@ -180,9 +203,10 @@ impl<V: Copy> Loop<V> {
         for (value, other) in &self.replacements {
             copied.set(*value, copied.get(*other)?);
         }
-        for node in self.body.nodes().iter().enumerate() {
-            if is_binding(&node) || gives(node.1, &needed, &copied) {
-                copied.node(&mut graph, node.1, node.1.op.clone())?;
+        let binding = self.binding();
+        for (index, node) in self.body.nodes().iter().enumerate() {
+            if binding.contains(&index) || gives(node, &needed, &copied) {
+                copied.node(&mut graph, node, node.op.clone())?;
             }
         }
         for (index, output) in outputs.into_iter().enumerate() {

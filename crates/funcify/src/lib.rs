@@ -54,6 +54,7 @@ pub mod nn;
 pub mod ops;
 pub mod random;
 pub mod rewrite;
+pub mod stepped;
 mod straight;
 mod text;
 pub mod tree;

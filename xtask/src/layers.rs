@@ -28,6 +28,7 @@ const CRATES: [Layered; 3] = [
             &["eval"],
             &["straight"],
             &["random"],
+            &["stepped"],
             &["nn"],
             &["dispatch"],
         ],

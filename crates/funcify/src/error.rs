@@ -225,6 +225,19 @@ pub enum Error {
         fix: String,
     },
 
+    /// A part of a program needs more than the steps so far, so the program is not one step at a time.
+    #[error("{}", report(at, format!("{component} cannot be computed one step at a time"), &[("reason", reason)], fix))]
+    NotSteppable {
+        /// The op and its place.
+        at: Box<Place>,
+        /// Which result, operand, input or output.
+        component: String,
+        /// What it needs.
+        reason: String,
+        /// What to change.
+        fix: String,
+    },
+
     /// No crate that is linked has a lowering rule of the op for the backend.
     #[error("{}", report(at, format!("backend `{backend}` has no lowering rule for `{}`", at.op), &[], fix))]
     NoLoweringRule {
@@ -430,8 +443,8 @@ macro_rules! of_each_variant {
 }
 
 of_each_variant! {
-    Type, Tap, StepCount, Rows, Escaped, Name, Parse, Invalid, NoDerivative, Disconnected, NoLoweringRule,
-    StepCountNotStatic, ProgramTooLarge, OverBudget, Unsupported, Registry, Absent, Call, Execution, Cancelled, File,
+    Type, Tap, StepCount, Rows, Escaped, Name, Parse, Invalid, NoDerivative, Disconnected, NotSteppable,
+    NoLoweringRule, StepCountNotStatic, ProgramTooLarge, OverBudget, Unsupported, Registry, Absent, Call, Execution, Cancelled, File,
 }
 
 impl Error {

@@ -27,6 +27,7 @@
 //! - [`prelude`]: what most programs need. [`recurrence`]: the handles of loops with taps. [`graph`]: what a graph is made of.
 //! - [`ops`]: every op with its type rule and its meaning; [`ops::scan`]: the loop and its invariants.
 //! - [`nn`]: layers with loops, with the parameters that PyTorch's have.
+//! - [`stepped`]: programs over sequences one step at a time, [`Graph::stepped`], which [`dispatch::Stepper`] serves.
 //! - [`rewrite`]: programs arranged anew, [`Graph::rewritten`].
 //! - [`dispatch`]: backends, how ops are lowered for them, and [`Function`](dispatch::Function).
 //! - [`evaluate`]: the reference evaluation, slow and obvious. [`files`]: tensors in files. [`memory`]: the memory budget.
@@ -54,6 +55,7 @@ pub mod nn;
 pub mod ops;
 pub mod random;
 pub mod rewrite;
+pub mod stepped;
 mod straight;
 mod text;
 pub mod tree;

@@ -190,6 +190,11 @@ impl<B: Backend> Function<B> {
         &self.backend
     }
 
+    /// How it is compiled.
+    pub fn options(&self) -> &CompileOptions {
+        &self.options
+    }
+
     /// How often this function was compiled, and how often a cached program was used.
     pub fn counts(&self) -> CompileCounts {
         CompileCounts { compiled: self.compiled.load(Ordering::Relaxed), reused: self.reused.load(Ordering::Relaxed) }

@@ -1,7 +1,7 @@
 //! Gated linear attention.
 
-use super::{Init, Inputs, Layer, at_least_one, layer, linear};
-use crate::error::{Place, Result, Site};
+use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer, linear};
+use crate::error::{Result, Site};
 use crate::ops::scan::scan;
 use crate::types::{DType, Dim};
 use crate::value::Value;
@@ -45,12 +45,7 @@ impl GatedLinearAttention {
         let (name, site) = ("gated_linear_attention", Site::caller());
         let sizes = [("features", self.features), ("heads", self.heads), ("key", self.key), ("value", self.value)];
         at_least_one(name, site, &[sizes.as_slice(), &[("rank", self.rank)]].concat())?;
-        for (component, size) in [("`key`", self.key), ("`value`", self.value)] {
-            if size % self.heads != 0 {
-                let expected = format!("a multiple of the {} heads", self.heads);
-                return Err(Place::new(name, site).mismatch(component, expected, size, "choose sizes that divide"));
-            }
-        }
+        divided_by_heads(name, site, self.heads, &[("key", self.key), ("value", self.value)])?;
         layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 

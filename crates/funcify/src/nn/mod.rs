@@ -1,4 +1,5 @@
-//! Layers with loops: recurrent networks, state space models and linear attention, as graphs with named parameters.
+//! Layers with loops: recurrent networks, linear recurrences, state space models and linear attention, as graphs with named
+//! parameters.
 //!
 //! A [`Layer`] names no tensor library. `funcify-candle` and `funcify-burn` make layers of their frameworks of it, which hold
 //! its parameters; it also stands on its own: [`Layer::graph`] is differentiated, batched and run as any other graph.
@@ -7,17 +8,34 @@
 //! takes the states that it starts from and gives those that it ends with, so that a long sequence is worked off in
 //! parts, and a model generates step by step.
 
+mod affine;
 mod attention;
+mod delta;
+#[cfg(test)]
+mod linear_tests;
+mod lru;
+mod mamba2;
+mod minimal;
 mod recurrent;
+mod rg_lru;
+mod rwkv;
 mod selective;
 mod state_space;
 #[cfg(test)]
 mod tests;
+mod xlstm;
 
 pub use attention::GatedLinearAttention;
+pub use delta::DeltaNet;
+pub use lru::Lru;
+pub use mamba2::Mamba2;
+pub use minimal::{Minimal, MinimalCell};
 pub use recurrent::{Cell, Recurrent};
+pub use rg_lru::RgLru;
+pub use rwkv::{Rwkv, RwkvVersion};
 pub use selective::SelectiveScan;
 pub use state_space::S5;
+pub use xlstm::{Xlstm, XlstmCell};
 
 use std::cell::RefCell;
 
@@ -97,7 +115,12 @@ struct Inputs<'a> {
 impl Inputs<'_> {
     /// The input sequence, as `[T,B,features]`.
     fn sequence(&self, features: usize) -> Value {
-        let [batch, time, features] = [Dim::from("B"), Dim::from("T"), features.into()];
+        self.sequence_of(features, Dim::from("T"))
+    }
+
+    /// The input sequence of so many steps, as `[time,B,features]`.
+    fn sequence_of(&self, features: usize, time: Dim) -> Value {
+        let (batch, features) = (Dim::from("B"), Dim::from(features));
         let dims = if self.batch_first { [batch, time, features] } else { [time, batch, features] };
         self.steps_first(self.builder.input("xs", TensorType::new(self.dtype, dims)))
     }
@@ -157,6 +180,13 @@ fn at_least_one(layer: &str, site: Site, options: &[(&str, usize)]) -> Result<()
     let Some((name, _)) = options.iter().find(|(_, size)| *size == 0) else { return Ok(()) };
     let fix = format!("set `{name}` to the size that you need");
     Err(Place::new(layer, site).mismatch(format!("`{name}`"), "1 or more", 0, fix))
+}
+
+/// Options of a layer that are divided among its heads, or groups of them.
+fn divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&str, usize)]) -> Result<()> {
+    let Some((name, size)) = options.iter().find(|(_, size)| size % heads != 0) else { return Ok(()) };
+    let expected = format!("a multiple of the {heads} heads");
+    Err(Place::new(layer, site).mismatch(format!("`{name}`"), expected, size, "choose sizes that divide"))
 }
 
 /// The map of the last axis by weights of `[to, from]`.

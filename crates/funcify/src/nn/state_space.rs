@@ -10,7 +10,7 @@ use crate::types::{DType, Dim};
 use crate::value::{Value, concat};
 
 /// A complex number, as its real and its imaginary part.
-type Complex = (Value, Value);
+pub(super) type Complex = (Value, Value);
 
 /// A diagonal state space layer, S5 (Smith, Warrington and Linderman 2023).
 ///
@@ -79,7 +79,7 @@ impl S5 {
 }
 
 /// The last state and all states, one step after the other.
-fn in_steps(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
+pub(super) fn in_steps(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     scan(init, driven, |x, u| {
         let moved = multiply(rate, x);
         let next = (moved.0 + u.0, moved.1 + u.1);
@@ -88,7 +88,7 @@ fn in_steps(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex)
 }
 
 /// The last state and all states, by an associative scan: row 0 is the state before the first step.
-fn in_parallel(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
+pub(super) fn in_parallel(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     let rows = |init: Value, driven: Value| concat(&[init.unsqueeze(0), driven], 0);
     let steps = (rows(init.0, driven.0), rows(init.1, driven.1));
     let rates = (rate.0.broadcast_to(steps.0.shape()), rate.1.broadcast_to(steps.1.shape()));

@@ -1,0 +1,477 @@
+//! A program that is served one step at a time: its states are the backend's tensors, and stay there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::backend::Backend;
+use super::eager::execution_error;
+use super::function::{CompileOptions, Function};
+use crate::error::{Error, Place, Result, Site};
+use crate::files::{read_safetensors, write_safetensors};
+use crate::graph::{Graph, call_error, tracer};
+use crate::host::HostTensor;
+use crate::stepped::Stepped;
+use crate::tree::Named;
+use crate::types::{DType, Dim, Symbol, TensorType};
+use crate::value::{Value, concat};
+
+/// A program over a sequence, run one step at a time: a filter, a controller, a model that generates.
+///
+/// [`Graph::stepped`] says which programs can be; the states, and what all steps share, are made once and stay with the
+/// backend. A step is one call of one program, which is compiled once for the sizes of its rows. On backends that run loops
+/// natively, steps give the bits that the whole sequence gives, where the ops around the loop do for one row as for many.
+///
+/// ```
+/// use funcify::dispatch::{Reference, Stepper};
+/// use funcify::{Graph, HostTensor, scan};
+///
+/// let average = Graph::build("average", |g| {
+///     let [xs, start, decay] = [g.input("xs", "f32[T]"), g.input("start", "f32[]"), g.input("decay", "f32[]")];
+///     scan(start, xs, |mean, x| {
+///         let next = mean * decay + x * (1.0 - decay);
+///         (next, next)
+///     }).1
+/// })?;
+/// let fixed = [HostTensor::scalar(0f32), HostTensor::scalar(0.5f32)];
+/// let mut stepper = Stepper::with_host(&average, &Reference, &fixed)?;
+/// assert_eq!(stepper.step_host(&[HostTensor::scalar(4f32)])?, [HostTensor::scalar(2f32)]);
+/// assert_eq!(stepper.step_host(&[HostTensor::scalar(4f32)])?, [HostTensor::scalar(3f32)]);
+/// assert_eq!(stepper.state()?["start"], HostTensor::scalar(3f32));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+///
+/// # Many streams
+///
+/// A program whose states have an axis of a symbol, `B` say, steps so many streams at once. [`streams`](Stepper::streams) says
+/// which streams are there from now on: it gathers the rows of the states along that axis.
+///
+/// ```
+/// use funcify::dispatch::{Reference, Stepper};
+/// use funcify::{Graph, HostTensor, scan};
+///
+/// let sums = Graph::build("sums", |g| {
+///     let [xs, start] = [g.input("xs", "f32[T,B]"), g.input("start", "f32[B]")];
+///     scan(start, xs, |sum, x| (sum + x, sum + x)).1
+/// })?;
+/// let mut stepper = Stepper::with_host(&sums, &Reference, &[HostTensor::from([0f32, 0.0])])?;
+/// stepper.step_host(&[HostTensor::from([1f32, 2.0])])?;
+/// // Stream 0 leaves, stream 1 stays, and two begin.
+/// stepper.streams("B", &[Some(1), None, None])?;
+/// assert_eq!(stepper.step_host(&[HostTensor::from([10f32, 20.0, 30.0])])?[0], HostTensor::from([12f32, 20.0, 30.0]));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+pub struct Stepper<B: Backend> {
+    stepped: Stepped,
+    step: Function<B>,
+    /// The states, and what all steps share: as they were made, and as they are for the streams that are there.
+    made: Vec<B::Tensor>,
+    initial: Vec<B::Tensor>,
+    /// The states now, then what all steps share.
+    now: Vec<B::Tensor>,
+    /// The program that gathers streams, and the symbol that counts them.
+    gather: Option<(Symbol, Function<B>)>,
+}
+
+impl<B: Backend> Stepper<B> {
+    /// The program one step at a time. `fixed` are the inputs of [`Stepped::start`], in their order: those that are no
+    /// sequences.
+    ///
+    /// # Errors
+    /// `NotSteppable` of a program that needs more than the steps so far; what [`Function::compile`] and
+    /// [`Function::call`] refuse.
+    #[track_caller]
+    pub fn new(graph: &Graph, backend: &B, fixed: &[B::Tensor]) -> Result<Self> {
+        Self::with_options(graph, backend, CompileOptions::default(), fixed)
+    }
+
+    /// [`new`](Stepper::new), with options for both programs.
+    #[track_caller]
+    pub fn with_options(graph: &Graph, backend: &B, options: CompileOptions, fixed: &[B::Tensor]) -> Result<Self> {
+        let stepped = graph.stepped()?;
+        let step = Function::compile_with(&stepped.step, backend, options.clone())?;
+        let made = Function::compile_with(&stepped.start, backend, options)?.call(fixed)?;
+        Ok(Stepper { stepped, step, initial: made.clone(), now: made.clone(), made, gather: None })
+    }
+
+    /// [`new`](Stepper::new) of tensors in host memory.
+    #[track_caller]
+    pub fn with_host(graph: &Graph, backend: &B, fixed: &[HostTensor]) -> Result<Self> {
+        let at = Place::new("stepper", Site::caller());
+        let uploaded = fixed.iter().map(|tensor| upload(backend, &at, tensor)).collect::<Result<Vec<_>>>()?;
+        Self::new(graph, backend, &uploaded)
+    }
+
+    /// The step of a function's graph, on its backend and with its options.
+    #[track_caller]
+    pub fn of(function: &Function<B>, fixed: &[B::Tensor]) -> Result<Self> {
+        Self::with_options(function.graph(), function.backend(), function.options().clone(), fixed)
+    }
+
+    /// One step: takes a row of each sequence, in the order of the program's inputs and without the axis of the steps, and
+    /// gives the outputs. After an error the states are those before the step.
+    #[track_caller]
+    pub fn step(&mut self, rows: &[B::Tensor]) -> Result<Vec<B::Tensor>> {
+        let at = Place::new(self.stepped.step.name(), Site::caller());
+        if rows.len() != self.stepped.rows {
+            let names: Vec<&str> = self.row_inputs().map(|input| self.stepped.step.input_name(input)).collect();
+            let expected = format!("a row of each of {} sequences ({})", names.len(), names.join(", "));
+            let fix = "pass one tensor a sequence, in the order of the program's inputs";
+            return Err(call_error(&at, "the argument list", expected, format!("{} tensors", rows.len()), fix));
+        }
+        let (states, shared) = self.now.split_at(self.stepped.states);
+        let mut arguments = Vec::with_capacity(self.now.len() + rows.len());
+        arguments.extend_from_slice(states);
+        arguments.extend_from_slice(rows);
+        arguments.extend_from_slice(shared);
+        let mut results = self.step.call(&arguments)?;
+        let outputs = results.split_off(self.stepped.states);
+        self.now.iter_mut().zip(results).for_each(|(state, next)| *state = next);
+        Ok(outputs)
+    }
+
+    /// [`step`](Stepper::step) of tensors in host memory.
+    #[track_caller]
+    pub fn step_host(&mut self, rows: &[HostTensor]) -> Result<Vec<HostTensor>> {
+        let at = Place::new(self.stepped.step.name(), Site::caller());
+        let backend = self.step.backend();
+        let uploaded = rows.iter().map(|row| upload(backend, &at, row)).collect::<Result<Vec<_>>>()?;
+        let outputs = self.step(&uploaded)?;
+        let graph = &self.stepped.step;
+        let types = (self.stepped.states..).map(|output| graph.output_type(output));
+        outputs.iter().zip(types).map(|(tensor, ty)| download(self.step.backend(), &at, tensor, ty)).collect()
+    }
+
+    /// Goes back to the states before the first step.
+    pub fn reset(&mut self) {
+        self.now.clone_from(&self.initial);
+    }
+
+    /// The graphs, whose docs say which input is what.
+    pub fn stepped(&self) -> &Stepped {
+        &self.stepped
+    }
+
+    /// The program of a step.
+    pub fn function(&self) -> &Function<B> {
+        &self.step
+    }
+
+    /// The states as the backend's tensors, in the order of the inputs of [`Stepped::step`].
+    pub fn tensors(&self) -> &[B::Tensor] {
+        &self.now[..self.stepped.states]
+    }
+
+    /// The states by name.
+    #[track_caller]
+    pub fn state(&self) -> Result<BTreeMap<String, HostTensor>> {
+        let at = Place::new("state", Site::caller());
+        let graph = &self.stepped.step;
+        let named = self.tensors().iter().enumerate().map(|(index, tensor)| {
+            let tensor = download(self.step.backend(), &at, tensor, graph.input_type(index))?;
+            Ok((graph.input_name(index).to_string(), tensor))
+        });
+        named.collect()
+    }
+
+    /// Goes on from these states, which are all that the program has. A name that is missing or of another program, and a
+    /// type that does not fit, are errors, after which the states are as they were.
+    #[track_caller]
+    pub fn set_state(&mut self, states: &BTreeMap<String, HostTensor>) -> Result<()> {
+        self.put(&Place::new("set_state", Site::caller()), states)
+    }
+
+    /// Writes the states to a safetensors file.
+    #[track_caller]
+    pub fn save_state(&self, path: impl AsRef<Path>) -> Result<()> {
+        write_safetensors(path, &self.state()?)
+    }
+
+    /// Goes on from the states in a safetensors file.
+    #[track_caller]
+    pub fn load_state(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        let at = Place::new("load_state", Site::caller());
+        let states = read_safetensors(path)?;
+        self.put(&at, &states)
+    }
+
+    /// Says which streams are there from now on, along the axis of the symbol `streams` of the states: for each place the stream that
+    /// is there now, or none for a stream that begins. One that begins has the states that the stepper was made with, and what is
+    /// shared by its steps: those of its place, or of place 0 if there were fewer. A stream may go on in two places.
+    ///
+    /// # Errors
+    /// A stream that is not there; a symbol that no state has, or that is more than the size of one axis of it.
+    #[track_caller]
+    pub fn streams(&mut self, streams: &str, from: &[Option<usize>]) -> Result<()> {
+        let at = Place::new("streams", Site::caller());
+        let symbol = Symbol::new(streams);
+        if self.gather.as_ref().is_none_or(|(of, _)| *of != symbol) {
+            let graph = self.gathering(&at, &symbol)?;
+            self.gather = Some((symbol.clone(), Function::compile(&graph, self.step.backend())?));
+        }
+        let axes = self.axes(&at, &symbol)?;
+        let backend = self.step.backend();
+        let count = |tensors: &[B::Tensor]| {
+            let counted = axes.iter().zip(tensors).find_map(|(axis, tensor)| Some(backend.shape(tensor)[(*axis)?]));
+            counted.unwrap_or(0)
+        };
+        let (there, made) = (count(&self.now), count(&self.made));
+        let mut rows = Vec::with_capacity(from.len());
+        for (place, stream) in from.iter().enumerate() {
+            rows.push(match stream {
+                Some(stream) if *stream < there => *stream as i64,
+                None if made > 0 => (there + if place < made { place } else { 0 }) as i64,
+                _ => {
+                    let found =
+                        stream.map_or("a stepper that was made without streams".into(), |it| format!("stream {it}"));
+                    let fix = "name a stream that is there, or `None` for one that begins";
+                    return Err(call_error(
+                        &at,
+                        &format!("place {place}"),
+                        format!("one of {there} streams"),
+                        found,
+                        fix,
+                    ));
+                }
+            });
+        }
+        let Some(rows) = HostTensor::from_vec(rows, [from.len()]) else { return Ok(()) };
+        let mut arguments = vec![upload(backend, &at, &rows)?];
+        for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
+            arguments.extend([&self.now[index], &self.initial[index], &self.made[index]].map(Clone::clone));
+        }
+        let Some((_, gather)) = &self.gather else { return Ok(()) };
+        let mut gathered = gather.call(&arguments)?.into_iter();
+        for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
+            if let (Some(now), Some(initial)) = (gathered.next(), gathered.next()) {
+                (self.now[index], self.initial[index]) = (now, initial);
+            }
+        }
+        Ok(())
+    }
+
+    /// The inputs of the step that are rows of sequences.
+    fn row_inputs(&self) -> std::ops::Range<usize> {
+        self.stepped.states..self.stepped.states + self.stepped.rows
+    }
+
+    /// The type of a state, or of what is shared by all steps.
+    fn kept_type(&self, index: usize) -> &TensorType {
+        let is_state = index < self.stepped.states;
+        self.stepped.step.input_type(if is_state { index } else { index + self.stepped.rows })
+    }
+
+    fn put(&mut self, at: &Place, states: &BTreeMap<String, HostTensor>) -> Result<()> {
+        let graph = &self.stepped.step;
+        let names: Vec<&str> = (0..self.stepped.states).map(|index| graph.input_name(index)).collect();
+        if let Some(name) = states.keys().find(|name| !names.contains(&name.as_str())) {
+            let fix = "give the states that `state` gave, of the same program";
+            return Err(call_error(at, &format!("state `{name}`"), names.join(", "), name.clone(), fix));
+        }
+        let mut tensors = Vec::with_capacity(names.len());
+        for (index, name) in names.iter().enumerate() {
+            let ty = graph.input_type(index);
+            let shown = |tensor: &HostTensor| tensor.ty().to_string();
+            let found = states.get(*name);
+            let fits = |tensor: &&HostTensor| fits(ty, &tensor.ty());
+            let Some(tensor) = found.filter(fits) else {
+                let found = found.map_or_else(|| "nothing".to_string(), shown);
+                let fix = "give the states that `state` gave, of the same program";
+                return Err(call_error(at, &format!("state `{name}`"), ty.to_string(), found, fix));
+            };
+            tensors.push(upload(self.step.backend(), at, tensor)?);
+        }
+        self.now.iter_mut().zip(tensors).for_each(|(state, tensor)| *state = tensor);
+        Ok(())
+    }
+
+    /// The axis of the streams of each state, and of what is shared by all steps.
+    fn axes(&self, at: &Place, symbol: &Symbol) -> Result<Vec<Option<usize>>> {
+        let streams = Dim::symbol(symbol);
+        let mut axes = Vec::with_capacity(self.now.len());
+        for index in 0..self.now.len() {
+            let ty = self.kept_type(index);
+            let mut counted = (0..ty.rank()).filter(|axis| ty.shape[*axis].symbols().contains(&symbol));
+            let axis = counted.next();
+            if counted.next().is_some() || axis.is_some_and(|axis| ty.shape[axis] != streams) {
+                let component = format!("state {index}");
+                return Err(at.mismatch(
+                    component,
+                    format!("one axis of {symbol} streams"),
+                    ty,
+                    "give the streams one axis",
+                ));
+            }
+            axes.push(axis);
+        }
+        if axes[..self.stepped.states].iter().all(Option::is_none) {
+            let types: Vec<String> = (0..self.stepped.states).map(|index| self.kept_type(index).to_string()).collect();
+            let (expected, fix) =
+                (format!("an axis of {symbol} streams"), "name the symbol of the batch in their types");
+            return Err(at.mismatch("the states", expected, types.join(", "), fix));
+        }
+        Ok(axes)
+    }
+
+    /// The program that gathers what has an axis of streams: of the streams that are there, then of those that were made.
+    fn gathering(&self, at: &Place, symbol: &Symbol) -> Result<Graph> {
+        let axes = self.axes(at, symbol)?;
+        let input = |name: String, ty: TensorType| tracer::input(&name, ty, false, at.site);
+        tracer::build("streams", at.site, |_| {
+            tracer::reserve_symbols(&self.stepped.step);
+            let [there, made, places] = [(); 3].map(|()| Dim::symbol(&tracer::fresh_symbol()));
+            let rows = input("rows".into(), TensorType::new(DType::I64, [places]));
+            let mut outputs = Vec::new();
+            for (index, axis) in axes.iter().enumerate() {
+                let Some(axis) = *axis else { continue };
+                let ty = self.kept_type(index);
+                let of = |streams: &Dim| ty.with_shape(ty.shape.with_dim(axis, streams.clone()));
+                let now = input(format!("now_{index}"), of(&there));
+                let initial = input(format!("initial_{index}"), of(&there));
+                let made = input(format!("made_{index}"), of(&made));
+                let gathered = |kept: Value| concat(&[kept, made], axis as i64).take(axis as i64, rows);
+                outputs.push((format!("now_{index}"), gathered(now)));
+                outputs.push((format!("initial_{index}"), gathered(initial)));
+            }
+            Ok(Named(outputs))
+        })
+    }
+}
+
+/// Whether a tensor has the type and the fixed sizes of a state.
+fn fits(expected: &TensorType, found: &TensorType) -> bool {
+    let sizes = expected.shape.dims().iter().zip(found.shape.dims());
+    let mut sizes = sizes.filter(|(expected, _)| expected.constant().is_some());
+    expected.dtype == found.dtype && expected.rank() == found.rank() && sizes.all(|(expected, found)| expected == found)
+}
+
+fn upload<B: Backend>(backend: &B, at: &Place, tensor: &HostTensor) -> Result<B::Tensor> {
+    backend.upload(tensor).map_err(|error| execution_error(at, backend.name(), error))
+}
+
+fn download<B: Backend>(backend: &B, at: &Place, tensor: &B::Tensor, ty: &TensorType) -> Result<HostTensor, Error> {
+    backend.download(tensor, ty.dtype).map_err(|error| execution_error(at, backend.name(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::Reference;
+    use crate::ops::scan::scan;
+    use crate::types::Shape;
+
+    /// `h <- tanh(x w + h a)`, of which the rows are read out by `v`.
+    fn network() -> Graph {
+        let network = Graph::build("network", |g| {
+            let [xs, h] = [g.input("xs", "f64[T,B,3]"), g.input("h", "f64[B,2]")];
+            let [w, a, v] = [g.input("w", "f64[3,2]"), g.input("a", "f64[B,2]"), g.input("v", "f64[2,2]")];
+            let hs = scan(h, xs.dot_general(w, &[(2, 0)], &[]), |h, x| {
+                let next = (x + h * a).tanh();
+                (next, next)
+            });
+            hs.1.dot_general(v, &[(2, 0)], &[])
+        });
+        network.unwrap()
+    }
+
+    fn numbers(shape: &[usize], seed: u64) -> HostTensor {
+        let mut next = seed;
+        HostTensor::from_fn(DType::F64, shape, |_| {
+            next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            crate::host::Scalar::Float((next >> 40) as f64 / (1 << 24) as f64 - 0.5)
+        })
+    }
+
+    fn fixed() -> Vec<HostTensor> {
+        [[2, 2], [3, 2], [2, 2], [2, 2]].iter().zip(1..).map(|(shape, seed)| numbers(shape, seed)).collect()
+    }
+
+    /// The rows that a whole sequence gives, and its rows.
+    fn whole(steps: usize) -> (Vec<HostTensor>, Vec<HostTensor>) {
+        let xs = numbers(&[steps, 2, 3], 9);
+        let function = Function::compile(&network(), &Reference).unwrap();
+        let ys = function.call_host(&[[xs.clone()].as_slice(), &fixed()].concat()).unwrap();
+        let rows = |tensor: &HostTensor| (0..steps).map(|step| tensor.row(step)).collect();
+        (rows(&xs), rows(&ys[0]))
+    }
+
+    fn stepper() -> Stepper<Reference> {
+        Stepper::with_host(&network(), &Reference, &fixed()).unwrap()
+    }
+
+    #[test]
+    fn steps_are_the_rows_of_the_sequence_and_one_program() {
+        let (xs, ys) = whole(6);
+        let function = Function::compile(&network(), &Reference).unwrap();
+        let uploaded: Vec<_> = fixed().into_iter().map(std::sync::Arc::new).collect();
+        let mut stepper = Stepper::of(&function, &uploaded).unwrap();
+        for _ in 0..2 {
+            for (x, y) in xs.iter().zip(&ys) {
+                assert_eq!(stepper.step_host(std::slice::from_ref(x)).unwrap(), std::slice::from_ref(y));
+            }
+            stepper.reset();
+        }
+        assert_eq!(stepper.function().counts().compiled, 1);
+    }
+
+    #[test]
+    fn states_are_kept_in_files() {
+        let (xs, ys) = whole(4);
+        let path = std::env::temp_dir().join(format!("funcify-stepper-{}.safetensors", std::process::id()));
+        let mut first = stepper();
+        xs[..2].iter().for_each(|x| _ = first.step_host(std::slice::from_ref(x)).unwrap());
+        first.save_state(&path).unwrap();
+        let mut second = stepper();
+        second.load_state(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(second.step_host(&xs[2..3]).unwrap(), ys[2..3]);
+        // What does not fit leaves the states as they are.
+        let wrong = [("h", numbers(&[2, 3], 1)), ("g", numbers(&[2, 2], 1))];
+        for (name, tensor) in wrong {
+            let error = second.set_state(&[(name.to_string(), tensor)].into()).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("state `{name}`")) && error.contains("f64[2,3]") == (name == "h"),
+                "{error}"
+            );
+        }
+        assert!(second.set_state(&BTreeMap::new()).is_err());
+        assert!(second.step_host(&[]).unwrap_err().to_string().contains("a row of each of 1 sequences (xs)"));
+        assert!(second.step_host(&[numbers(&[2, 4], 1)]).is_err());
+        assert_eq!(second.step_host(&xs[3..]).unwrap(), ys[3..]);
+    }
+
+    /// Streams 0 and 1, then 1 and two that begin, then the last of these twice, with what is shared by the steps of each.
+    #[test]
+    fn streams_come_and_go() {
+        let one = |of: usize, tensor: &HostTensor| tensor.row(of);
+        let alone = |of: usize| {
+            let [h, w, a, v] = <[HostTensor; 4]>::try_from(fixed()).unwrap();
+            let row = |tensor: &HostTensor| HostTensor::from_fn(DType::F64, &[1, 2], |at| tensor.at(&[of, at[1]]));
+            Stepper::with_host(&network(), &Reference, &[row(&h), w, row(&a), v]).unwrap()
+        };
+        let mut together = stepper();
+        let mut apart = vec![alone(0), alone(1)];
+        let step = |together: &mut Stepper<Reference>, apart: &mut [Stepper<Reference>], seed: u64| {
+            let xs = numbers(&[apart.len(), 3], seed);
+            let ys = together.step_host(std::slice::from_ref(&xs)).unwrap();
+            for (place, stream) in apart.iter_mut().enumerate() {
+                let x = HostTensor::from_fn(DType::F64, &[1, 3], |at| xs.at(&[place, at[1]]));
+                assert_eq!(one(0, &stream.step_host(&[x]).unwrap()[0]), one(place, &ys[0]));
+            }
+        };
+        (0..3).for_each(|seed| step(&mut together, &mut apart, seed));
+        together.streams("B", &[Some(1), None, None]).unwrap();
+        // One that begins in place 1 has what stream 1 began with, one in place 2 what stream 0 did.
+        apart = vec![apart.remove(1), alone(1), alone(0)];
+        (3..6).for_each(|seed| step(&mut together, &mut apart, seed));
+        together.reset();
+        apart.iter_mut().for_each(Stepper::reset);
+        step(&mut together, &mut apart, 6);
+        assert!(together.streams("B", &[Some(3)]).unwrap_err().to_string().contains("one of 3 streams"));
+        assert!(together.streams("T", &[Some(0)]).unwrap_err().to_string().contains("an axis of T streams"));
+        together.streams("B", &[]).unwrap();
+        assert_eq!(together.step_host(&[numbers(&[0, 3], 1)]).unwrap()[0].ty().shape, Shape::from([0, 2]));
+        together.streams("B", &[None]).unwrap();
+        apart = vec![alone(0)];
+        step(&mut together, &mut apart, 7);
+    }
+}

@@ -57,6 +57,12 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
             return self.single(simd);
         }
         let mut first = 0;
+        if size_of::<T::Vector<S>>() == WIDE {
+            while first + 2 * MOST_VECTORS * width <= lanes {
+                self.columns::<S, { 2 * MOST_VECTORS }>(simd, first);
+                first += 2 * MOST_VECTORS * width;
+            }
+        }
         while first + MOST_VECTORS * width <= lanes {
             self.columns::<S, MOST_VECTORS>(simd, first);
             first += MOST_VECTORS * width;
@@ -77,8 +83,10 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
     }
 }
 
-/// Registers of lanes that go through all rows together: a row's lie side by side, which memory is read by.
+/// Registers of lanes that go through all rows together: a row's lie side by side, which memory is read by. Processors with
+/// registers of [`WIDE`] bytes have twice as many of them.
 const MOST_VECTORS: usize = 8;
+const WIDE: usize = 64;
 
 impl<T: Float> Recur<'_, T> {
     /// `WIDTH` registers of lanes from lane `first` on.

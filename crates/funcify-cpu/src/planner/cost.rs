@@ -28,6 +28,8 @@ const PARTS: usize = 32;
 #[derive(Clone, Copy, Default)]
 struct Cost {
     nanoseconds: f64,
+    /// How many ops compute something.
+    ops: usize,
     has_products: bool,
     /// The largest number of elements that a value of a loop has for each index of the axis.
     width: usize,
@@ -37,7 +39,8 @@ struct Cost {
 pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &Labels) -> usize {
     let mut cost = Cost::default();
     add(&mut cost, graph, sizes, labels, 1.0, false);
-    if cost.nanoseconds < WORTH_THREADS {
+    // A loop of one op waits for memory alone, which is read faster in whole rows than by two threads in halves of them.
+    if cost.nanoseconds < WORTH_THREADS || cost.ops <= 1 {
         return 1;
     }
     let divisors = (2..=PARTS.min(labels.size)).filter(|parts| labels.size.is_multiple_of(*parts));
@@ -74,6 +77,7 @@ fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &Labels, times: f6
             }
         };
         cost.nanoseconds += times * (OF_AN_INSTRUCTION + own);
+        cost.ops += 1;
         if let (true, Label::Axis(axis)) = (is_loop, labels.of(graph, result)) {
             let shape = shape(result);
             cost.width = cost.width.max(shape.iter().product::<usize>() / shape[axis].max(1));

@@ -42,7 +42,12 @@ impl Scope<'_, '_> {
                 }
                 Binary::Add
             }
-            ops::Binary::Sub => Binary::Sub,
+            ops::Binary::Sub => {
+                if let Some(view) = self.difference(left, right, value)? {
+                    return Ok(Value::Tensor(view));
+                }
+                Binary::Sub
+            }
             ops::Binary::Mul => {
                 let [x, y] = self.two(node)?;
                 if self.is_used_once(value) && !self.is_output(value) {

@@ -76,6 +76,23 @@ impl Scope<'_, '_> {
         Ok(None)
     }
 
+    /// A difference one side of which is a product of elements that waits: both are one instruction.
+    pub(super) fn difference(
+        &mut self,
+        left: ValueId,
+        right: ValueId,
+        value: ValueId,
+    ) -> Result<Option<View>, Declined> {
+        for (waiting, other, op) in [(right, left, Ternary::NegMulAdd), (left, right, Ternary::MulSub)] {
+            if let (Some(Value::Times(x, y)), true) = (&self.values[waiting.index()], self.is_used_once(waiting)) {
+                let (x, y) = (x.clone(), y.clone());
+                let z = self.tensor(other)?;
+                return Ok(Some(self.mapped(Op::Ternary(op), &[x, y, z], value)?));
+            }
+        }
+        Ok(None)
+    }
+
     /// Products as a tensor, which `value` is.
     pub(super) fn finish(&mut self, products: Products, then: Option<Unary>, value: ValueId) -> Result<View, Declined> {
         let Products { shape, rows, lanes, init, factors } = products;

@@ -258,6 +258,10 @@ impl Labels {
                 self.demand(graph, inputs[1], Label::None)?;
                 self.not_along(graph, result, op.axis)?;
             }
+            Op::Gather(ops::Gather { axis }) | Op::Scatter(ops::Scatter { axis, .. }) => {
+                self.elementwise(graph, node)?;
+                self.not_along(graph, result, *axis)?;
+            }
             Op::Slice(ops::Slice { axis, .. }) | Op::Reverse(ops::Reverse { axis }) => {
                 self.unify(graph, inputs[0], result)?;
                 self.not_along(graph, result, *axis)?;

@@ -98,7 +98,7 @@ impl Backend for Burn {
     fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
         match self.in_host_memory() {
             true => {
-                let engine = Engine::compile(whole, Division::default())?;
+                let engine = Engine::compile(whole, Division::BesideLibrary)?;
                 Ok(Arc::new(Loop { engine, burn: self.clone() }))
             }
             false => Err(Declined::new(self.backend_name(), "its tensors do not lie in host memory")),

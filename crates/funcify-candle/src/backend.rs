@@ -91,7 +91,7 @@ impl Backend for Candle {
 
     fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
         match self.device().is_cpu() {
-            true => Ok(Arc::new(Loop(Engine::compile(whole, Division::default())?))),
+            true => Ok(Arc::new(Loop(Engine::compile(whole, Division::BesideLibrary)?))),
             false => Err(Declined::new(self.name(), "the device is not the CPU")),
         }
     }

@@ -72,6 +72,9 @@ pub enum Division {
     /// Where parts are worth threads, or fit into a cache better.
     #[default]
     Worthwhile,
+    /// Where it is worthwhile, in the place of a tensor library, to which is left what it does with less memory: losses over large
+    /// vocabularies, whose weights it does not pack, nor has each part a gradient of them.
+    BesideLibrary,
     /// Wherever there is such an axis; what is done for large programs alone is done for all. For tests.
     Always,
 }
@@ -80,7 +83,7 @@ impl Division {
     /// How long an axis is at least to lie innermost in loops.
     fn least_lanes(self) -> usize {
         match self {
-            Division::Worthwhile => 8,
+            Division::Worthwhile | Division::BesideLibrary => 8,
             Division::Always => 2,
         }
     }
@@ -88,7 +91,7 @@ impl Division {
     /// How many rows the products of a strip of steps have.
     fn rows_of_strip(self) -> usize {
         match self {
-            Division::Worthwhile => 256,
+            Division::Worthwhile | Division::BesideLibrary => 256,
             Division::Always => 6,
         }
     }
@@ -101,7 +104,7 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
     if let Some(mut labels) = Labels::find(graph, sizes) {
         labels.lay_out(graph, sizes, division.least_lanes());
         let parts = match division {
-            Division::Worthwhile => cost::parts(graph, sizes, &labels),
+            Division::Worthwhile | Division::BesideLibrary => cost::parts(graph, sizes, &labels),
             Division::Always => (2..=labels.size).find(|parts| labels.size.is_multiple_of(*parts)).unwrap_or(1),
         };
         if (parts > 1 || labels.is_innermost)

@@ -5,11 +5,15 @@ use funcify::graph::{Node, ValueId};
 use funcify::ops::{Scatter, ScatterMode};
 use funcify::{DType, HostTensor, Scalar};
 
+use super::super::Division;
 use super::super::parallel::Label;
 use super::super::view::View;
 use super::Scope;
 use crate::kernels::{Binary, Fold, Ternary};
 use crate::plan::Op;
+
+/// How many elements are so many that what chooses of them is left to a library.
+const LARGE_VOCABULARY: usize = 256;
 
 impl Scope<'_, '_> {
     /// Slices of an axis by indices that follow from values.
@@ -61,6 +65,7 @@ impl Scope<'_, '_> {
     /// Elements of an axis by an index for each.
     pub(super) fn gather(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
         let ([x, index], shape) = (self.two(node)?, self.shape_of(value)?);
+        self.is_ours("gather", x.shape[axis])?;
         let mut table = View { shape, ..x.clone() };
         table.strides[axis] = 0;
         self.taken(value, [table, index], (x.shape[axis], x.strides[axis]))
@@ -70,6 +75,7 @@ impl Scope<'_, '_> {
     pub(super) fn scatter(&mut self, op: &Scatter, node: &Node, value: ValueId) -> Result<View, Declined> {
         let [x, index, updates] = [0, 1, 2].map(|operand| self.tensor(node.inputs[operand]));
         let (x, index, updates) = (x?, index?, updates?);
+        self.is_ours("scatter", x.shape[op.axis])?;
         let fold = match op.mode {
             ScatterMode::Set => None,
             ScatterMode::Add => Some(Fold::Sum),
@@ -89,6 +95,16 @@ impl Scope<'_, '_> {
             self.planner.emitter.scatter([&first, &updates, &index], places, fold)?;
         }
         Ok(to)
+    }
+
+    /// Declines elements of a large vocabulary where a library is at hand.
+    fn is_ours(&self, name: &str, size: usize) -> Result<(), Declined> {
+        match self.planner.division {
+            Division::BesideLibrary if size >= LARGE_VOCABULARY => {
+                Err(Declined::new(name, format!("of {size} elements, for which the library needs less memory")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Where a tensor is changed by what follows from these: its own place if that is a state's, else a copy.

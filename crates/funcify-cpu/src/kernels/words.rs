@@ -2,7 +2,7 @@
 //!
 //! Random bits are words, and so is what is made of them until it becomes a number. Kernels that move elements move words, too.
 
-use funcify::ops::{Words, threefry_blocks};
+use funcify::ops::{Words, threefry_words};
 
 use super::map::Target;
 use super::source::Source;
@@ -87,9 +87,6 @@ fn of_elements<'a, T: Float>(target: &mut Target<'a, T>, a: &Source<'a, T>, op: 
     }
 }
 
-/// How many blocks are made at once.
-const BLOCKS: usize = 16;
-
 /// Each row of the target: the random words of a key from a counter on, which are pairs of words so many elements apart.
 pub(crate) fn threefry<T: Float>(
     target: &mut Target<'_, T>,
@@ -100,17 +97,8 @@ pub(crate) fn threefry<T: Float>(
     let pair = |words: &[T], at: usize| [words[at].to_word(), words[at + 1].to_word()];
     for row in 0..target.rows {
         let (key, counter) = (pair(keys, row * key_stride), pair(counters, row * counter_stride));
-        let first = (u64::from(counter[0]) << 32) | u64::from(counter[1]);
-        let of_a_block = if words == Words::Both { 2 } else { 1 };
-        for (index, to) in target.row(row).chunks_mut(BLOCKS * of_a_block).enumerate() {
-            let [x, y] = threefry_blocks::<BLOCKS>(key, first.wrapping_add((index * BLOCKS) as u64));
-            let blocks = x.into_iter().zip(y);
-            match words {
-                Words::Mixed => to.iter_mut().zip(blocks).for_each(|(to, (x, y))| *to = T::from_word(x ^ y)),
-                Words::Both => to.chunks_mut(2).zip(blocks).for_each(|(to, (x, y))| {
-                    to.iter_mut().zip([x, y]).for_each(|(to, word)| *to = T::from_word(word));
-                }),
-            }
-        }
+        let blocks = target.lanes / if words == Words::Both { 2 } else { 1 };
+        let made = threefry_words(key, counter, blocks, words);
+        target.row(row).iter_mut().zip(made).for_each(|(to, word)| *to = T::from_word(word));
     }
 }

@@ -131,7 +131,6 @@ fn plan_parts(
         sizes: sizes.clone(),
         dtype,
         ranges: ranges.clone(),
-        has_words: ranges.has_words(),
         refusal: None,
         counts: Vec::new(),
         constants: Vec::new(),
@@ -180,9 +179,9 @@ fn plan_parts(
         let place = planner.region(Place::Output(results.len()), &[], Label::None);
         planner.emitter.copy(&place, refusal)?;
     }
-    let Planner { emitter, constants, part, has_words, .. } = planner;
+    let Planner { emitter, constants, part, .. } = planner;
     let plan = emitter.finish(parts, part.max(1))?;
-    Ok(GraphPlan { plan, dtype, reads, constants, results, has_words, refuses: refusal.is_some() })
+    Ok(GraphPlan { plan, dtype, reads, constants, results, has_words: ranges.has_words(), refuses: refusal.is_some() })
 }
 
 /// What a graph or a body is known by while a plan is made.
@@ -214,8 +213,6 @@ struct Planner {
     dtype: DType,
     /// What integers can be.
     ranges: Rc<Ranges>,
-    /// Whether the program has random bits, and its `u32` are words.
-    has_words: bool,
     /// An element that is not 0 if a loop ended at a bound that it does not have.
     refusal: Option<View>,
     /// How many steps ran of the loops that end early, by the symbol of that number.
@@ -354,7 +351,7 @@ impl Planner {
 
     /// Whether values of a dtype are words.
     fn is_words(&self, dtype: DType) -> bool {
-        self.has_words && dtype == DType::U32
+        self.ranges.has_words() && dtype == DType::U32
     }
 
     /// Whether all values of a dtype are numbers of the plan.

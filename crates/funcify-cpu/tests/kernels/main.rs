@@ -3,6 +3,7 @@
 mod accuracy;
 mod shapes;
 mod special;
+mod words;
 
 use funcify_cpu::kernels::{Binary, Ternary, Unary};
 use funcify_cpu::plan::{Node, Op, Operand, Place, Plan, Split};

@@ -4,6 +4,7 @@
 use super::{Init, Inputs};
 use crate::ops::associative::associative_scan;
 use crate::ops::scan::scan;
+use crate::types::Dim;
 use crate::value::{Value, concat};
 
 /// The last state and all states of `h' = a h + b`, element by element, over rows of `a` and `b`.
@@ -27,7 +28,7 @@ pub(super) fn short_convolution(xs: Value, before: Value, kernel: Value, width: 
     let rows = concat(&[before, xs], 0);
     let steps = xs.dim(0);
     let tap = |offset: usize| {
-        let from = crate::types::Dim::from(offset);
+        let from = Dim::from(offset);
         rows.slice(0, from.clone()..steps.clone() + from) * kernel.index(0, offset as i64)
     };
     let sum = (1..width).fold(tap(0), |sum, offset| sum + tap(offset));
@@ -37,7 +38,7 @@ pub(super) fn short_convolution(xs: Value, before: Value, kernel: Value, width: 
 impl Inputs<'_> {
     /// The rows before the first step of a short convolution, a state `[B, width - 1, features]`, as `[width - 1, B, features]`.
     pub(super) fn rows_before(&self, name: &str, width: usize, features: usize) -> Value {
-        let dims = [crate::types::Dim::from("B"), (width - 1).into(), features.into()];
+        let dims = [Dim::from("B"), (width - 1).into(), features.into()];
         self.state(name, dims).move_axis(1, 0)
     }
 

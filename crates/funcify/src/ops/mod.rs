@@ -99,7 +99,7 @@ pub use slice::Slice;
 pub use sort::Sort;
 pub use switch::Switch;
 pub use take::Take;
-pub use threefry::{Threefry, Words, threefry_bits, threefry_blocks};
+pub use threefry::{Threefry, Words, threefry_bits, threefry_words};
 pub use transpose::Transpose;
 pub use unary::*;
 pub use while_loop::While;

@@ -5,6 +5,8 @@
 //! the bits are those of JAX with `jax_threefry_partitionable`, its default. [`random`](crate::random) is what
 //! programs are written with.
 
+use std::iter;
+
 use super::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
@@ -113,15 +115,7 @@ pub fn threefry_bits(keys: &[u32], counters: &[u32], size: usize, words: Words) 
     let (counters, _) = counters.as_chunks::<2>();
     let mut bits = Vec::with_capacity(keys.len() * size * 2);
     for (key, counter) in keys.iter().zip(counters) {
-        let first = (u64::from(counter[0]) << 32) | u64::from(counter[1]);
-        for index in (0..size).step_by(BLOCKS) {
-            let [x, y] = threefry_blocks::<BLOCKS>(*key, first.wrapping_add(index as u64));
-            let blocks = x.into_iter().zip(y).take(size - index);
-            match words {
-                Words::Mixed => bits.extend(blocks.map(|(x, y)| x ^ y)),
-                Words::Both => bits.extend(blocks.flat_map(|(x, y)| [x, y])),
-            }
-        }
+        bits.extend(threefry_words(*key, *counter, size, words));
     }
     bits
 }
@@ -129,9 +123,22 @@ pub fn threefry_bits(keys: &[u32], counters: &[u32], size: usize, words: Words) 
 /// How many blocks are made at once.
 const BLOCKS: usize = 8;
 
+/// The words of so many blocks of one key, from a counter on.
+pub fn threefry_words(key: [u32; 2], counter: [u32; 2], blocks: usize, words: Words) -> impl Iterator<Item = u32> {
+    let first = (u64::from(counter[0]) << 32) | u64::from(counter[1]);
+    (0..blocks).step_by(BLOCKS).flat_map(move |index| {
+        let [x, y] = threefry_blocks::<BLOCKS>(key, first.wrapping_add(index as u64));
+        let made = x.into_iter().zip(y).take(blocks - index);
+        made.flat_map(move |(x, y)| {
+            let (one, other) = if words == Words::Both { (x, Some(y)) } else { (x ^ y, None) };
+            iter::once(one).chain(other)
+        })
+    })
+}
+
 /// Blocks of a key at the counter `first` and those after it: the first words of all, and the second ones. A block is the two
 /// words of a counter, encrypted with the key.
-pub fn threefry_blocks<const N: usize>(key: [u32; 2], first: u64) -> [[u32; N]; 2] {
+fn threefry_blocks<const N: usize>(key: [u32; 2], first: u64) -> [[u32; N]; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     const PARITY: u32 = 0x1bd1_1bda;
     let schedule = [key[0], key[1], key[0] ^ key[1] ^ PARITY];

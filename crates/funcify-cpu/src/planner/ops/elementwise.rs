@@ -87,12 +87,16 @@ impl Scope<'_, '_> {
         let Some(rounding) = rounding.filter(|_| is_rounded) else { return Ok(result) };
         self.values[value.index()] = Some(result);
         let view = self.tensor(value)?;
+        // What is cast may be the operand itself.
+        if let GraphOp::Cast(_) = node.op {
+            return Ok(Value::Tensor(self.mapped(Op::Unary(rounding), &[view], value)?));
+        }
         self.planner.emitter.map(Op::Unary(rounding), &view, &[&view])?;
         Ok(Value::Tensor(view))
     }
 }
 
-/// Whether what an op computes of numbers of its type may not be one. Casts round by themselves.
+/// Whether what an op computes of numbers may not be one of its type.
 fn may_round(op: &GraphOp) -> bool {
     use ops::{Binary, Unary};
     match op {
@@ -108,7 +112,7 @@ fn may_round(op: &GraphOp) -> bool {
                 | Unary::StopGradient
         ),
         GraphOp::Binary(op) => !matches!(op, Binary::Max | Binary::Min | Binary::Rem | Binary::Copysign),
-        GraphOp::MatMul(_) => true,
+        GraphOp::MatMul(_) | GraphOp::Cast(_) => true,
         GraphOp::Reduce(reduce) => matches!(reduce.kind, ReduceKind::Sum | ReduceKind::Prod),
         _ => false,
     }

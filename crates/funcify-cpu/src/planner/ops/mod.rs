@@ -242,14 +242,11 @@ impl<'p, 'g> Scope<'p, 'g> {
         if !self.planner.takes(self.graph, *value) {
             return Err(Declined::new(name, format!("a result of {}", self.graph.ty(*value).dtype)));
         }
-        if self.has_words(node) {
-            return Ok(vec![Some(self.on_words(node, *value)?)]);
-        }
         let is_taken = |input: &ValueId| self.planner.takes(self.graph, *input) || matches!(node.op, GraphOp::Take(_));
         if let Some(input) = node.inputs.iter().find(|input| !is_taken(input)) {
             return Err(Declined::new(name, format!("an operand of {}", self.graph.ty(*input).dtype)));
         }
-        let result = self.single(node, *value, name)?;
+        let result = if self.has_words(node) { self.on_words(node, *value)? } else { self.single(node, *value, name)? };
         Ok(vec![Some(self.rounded(node, *value, result)?)])
     }
 
@@ -334,18 +331,9 @@ impl<'p, 'g> Scope<'p, 'g> {
                 } else if from.is_int() && cast.dtype.is_float() {
                     // The zero of an integer may have a sign here.
                     let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
-                    let x = self.mapped(Op::Binary(Binary::Add), &[x, zero], value)?;
-                    if let Some(rounding) = self.planner.rounding(cast.dtype) {
-                        self.planner.emitter.map(Op::Unary(rounding), &x, &[&x])?;
-                    }
-                    x
+                    self.mapped(Op::Binary(Binary::Add), &[x, zero], value)?
                 } else {
-                    let is_narrower = from.is_float() && from != cast.dtype;
-                    let is_rounded = is_narrower && self.planner.label(self.graph, value) != Label::Share;
-                    match self.planner.rounding(cast.dtype).filter(|_| is_rounded) {
-                        Some(rounding) => self.mapped(Op::Unary(rounding), &[x], value)?,
-                        None => x,
-                    }
+                    x
                 }
             }
             GraphOp::Take(op) => match self.static_tensor(node.inputs[1]) {

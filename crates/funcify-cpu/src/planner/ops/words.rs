@@ -69,13 +69,7 @@ impl Scope<'_, '_> {
             _ => return Err(declined()),
         };
         let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
-        let result = self.mapped(Op::Word(word), &operands, value)?;
-        if let (GraphOp::Cast(cast), Some(rounding)) = (&node.op, self.planner.rounding(self.graph.ty(value).dtype))
-            && cast.dtype.is_float()
-        {
-            self.planner.emitter.map(Op::Unary(rounding), &result, &[&result])?;
-        }
-        Ok(Value::Tensor(result))
+        Ok(Value::Tensor(self.mapped(Op::Word(word), &operands, value)?))
     }
 
     /// Random words of each key, from its counter on.

@@ -9,7 +9,7 @@ use funcify::dispatch::{Backend, Compiled, Compiles, Declined, Kernel, KernelCal
 use funcify::error::BackendError;
 use funcify::ops::Op;
 use funcify::{DType, HostTensor, TensorType};
-use funcify_cpu::{Division, Engine};
+use funcify_cpu::{Division, Engine, Machine};
 use half::{bf16, f16};
 
 use crate::compiled::Loop;
@@ -98,7 +98,7 @@ impl Backend for Burn {
     fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
         match self.in_host_memory() {
             true => {
-                let engine = Engine::compile(whole, Division::BesideLibrary)?;
+                let engine = Engine::compile(whole, Division::BesideLibrary, Machine::detect())?;
                 Ok(Arc::new(Loop { engine, burn: self.clone() }))
             }
             false => Err(Declined::new(self.backend_name(), "its tensors do not lie in host memory")),

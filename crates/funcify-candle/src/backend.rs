@@ -9,7 +9,7 @@ use funcify::dispatch::{
 use funcify::error::BackendError;
 use funcify::ops::Op;
 use funcify::{DType, HostTensor};
-use funcify_cpu::{Division, Engine};
+use funcify_cpu::{Division, Engine, Machine};
 
 use crate::compiled::Loop;
 use crate::device::{Candle, MAX_RANK, download, rank_reason, stored, upload};
@@ -91,7 +91,7 @@ impl Backend for Candle {
 
     fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
         match self.device().is_cpu() {
-            true => Ok(Arc::new(Loop(Engine::compile(whole, Division::BesideLibrary)?))),
+            true => Ok(Arc::new(Loop(Engine::compile(whole, Division::BesideLibrary, Machine::detect())?))),
             false => Err(Declined::new(self.name(), "the device is not the CPU")),
         }
     }

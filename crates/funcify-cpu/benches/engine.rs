@@ -11,11 +11,14 @@ mod kernels;
 #[path = "../tests/plans/mod.rs"]
 mod plans;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
-use funcify::dispatch::Function;
-use funcify_cpu::{Cpu, Machine};
+use funcify::dispatch::{Function, Whole};
+use funcify::error::{Place, Site};
+use funcify::graph::bind_sizes;
+use funcify::{HostTensor, TensorType};
+use funcify_cpu::{Cpu, Division, Engine, Machine};
 use plans::{Channels, Sizes, Workload};
 
 /// Low and median of many runs, in milliseconds.
@@ -77,23 +80,43 @@ fn loops(machine: Machine) {
     }
 }
 
-/// How long the programs of the conformance suite take to be laid out and planned.
+/// How long the programs of the conformance suite take to be made for sizes: in all, and to be planned once they are
+/// rewritten.
 fn planning() {
-    let mut times = Vec::new();
+    let (mut in_all, mut planned) = (Vec::new(), Vec::new());
     for case in funcify_conformance::all_cases().unwrap_or_default() {
-        let least = (0..3).filter_map(|_| {
+        let compiled = || {
             let function = Function::compile(&case.graph, &Cpu::default()).ok()?;
             function.call_host(&case.inputs).ok()?;
             Some(function.report().compile_time)
-        });
-        times.extend(least.min().map(|time| (time.as_secs_f64() * 1e3, case.name)));
+        };
+        in_all.extend(least(compiled).map(|time| (time, case.name.clone())));
+        let rewritten = case.graph.rewritten();
+        let types: Vec<TensorType> = case.inputs.iter().map(HostTensor::ty).collect();
+        let Ok(sizes) = bind_sizes(&Place::new("planning", Site::caller()), &rewritten, &types) else { continue };
+        let whole =
+            Whole { graph: &rewritten, sizes: &sizes, is_program: true, memory_budget: u64::MAX, may_refuse: true };
+        let plan = || {
+            let start = Instant::now();
+            let engine = Engine::compile(whole, Division::Worthwhile, Machine::detect()).ok();
+            let time = start.elapsed();
+            engine.map(|_| time)
+        };
+        planned.extend(least(plan).map(|time| (time, case.name)));
     }
-    times.sort_by(|(left, _), (right, _)| right.total_cmp(left));
-    let slow = times.iter().filter(|(time, _)| *time >= 2.0).count();
-    println!("ms to plan a program of the suite, low of three; {slow} of {} take 2 ms or more", times.len());
-    for (time, name) in times.iter().take(12) {
-        println!("{time:8.3} {name}");
+    for (what, mut times) in [("make", in_all), ("plan", planned)] {
+        times.sort_by(|(left, _), (right, _)| right.cmp(left));
+        let slow = times.iter().filter(|(time, _)| time.as_millis() >= 2).count();
+        println!("ms to {what} a program of the suite, low of three; {slow} of {} take 2 ms or more", times.len());
+        for (time, name) in times.iter().take(12) {
+            println!("{:8.3} {name}", time.as_secs_f64() * 1e3);
+        }
     }
+}
+
+/// The least of three times, if there are any.
+fn least(time: impl Fn() -> Option<Duration>) -> Option<Duration> {
+    (0..3).filter_map(|_| time()).min()
 }
 
 fn main() {

@@ -11,18 +11,25 @@ use funcify::ops::{EvalContext, OpRules, Scan};
 use funcify::{DType, HostTensor, funcify};
 
 use crate::engine::{Elements, Engine};
+use crate::machine::{Machine, Translation};
 use crate::planner::Division;
 
 /// The processor, without a tensor library. What is not compiled as a whole runs op for op by the reference evaluation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cpu {
     division: Division,
+    translation: Translation,
 }
 
 impl Cpu {
     /// The processor, which divides programs however small they are, and makes strips of few steps. For tests.
     pub fn dividing_all() -> Self {
-        Cpu { division: Division::Always }
+        Cpu { division: Division::Always, ..Cpu::default() }
+    }
+
+    /// The processor, which makes machine code of every loop that it can. For tests.
+    pub fn translating_all() -> Self {
+        Cpu { translation: Translation::Always, ..Cpu::default() }
     }
 }
 
@@ -77,7 +84,8 @@ impl Backend for Cpu {
     }
 
     fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
-        Ok(Arc::new(OnHost(Engine::compile(whole, self.division)?)))
+        let machine = Machine::detect().translating(self.translation);
+        Ok(Arc::new(OnHost(Engine::compile(whole, self.division, machine)?)))
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {

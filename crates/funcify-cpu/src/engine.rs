@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::float::Float;
 use crate::machine::Machine;
 use crate::planner::{Division, GraphPlan, greatest_integer, plan_graph};
-use crate::run::{Element, Executor};
+use crate::run::{Element, Executor, Programs};
 
 /// A program or a loop, compiled for the sizes of one call. It may be called by several threads at once.
 ///
@@ -70,6 +70,7 @@ pub enum AnyExecutors {
 /// Constants, and executors for as many calls at once as there were.
 pub struct Executors<T> {
     constants: Vec<Vec<T>>,
+    programs: Programs<T>,
     free: Mutex<Vec<Executor<T>>>,
 }
 
@@ -119,16 +120,16 @@ impl Number for f64 {
 }
 
 impl Engine {
-    /// Compiles a program, or a loop of one; or says which op stands in the way.
-    pub fn compile(whole: Whole<'_>, division: Division) -> Result<Self, Declined> {
+    /// Compiles a program, or a loop of one, for a processor; or says which op stands in the way.
+    pub fn compile(whole: Whole<'_>, division: Division, machine: Machine) -> Result<Self, Declined> {
         let plan = plan_graph(whole.graph, whole.sizes, division, whole.may_refuse)?;
         let bytes = plan.plan.scratch_elements() as u64 * plan.dtype.size() as u64;
         if bytes > whole.memory_budget {
             return Err(Declined::new("scan", format!("{bytes} bytes between steps, beyond the memory budget")));
         }
         let executors = match plan.dtype {
-            DType::F64 => AnyExecutors::F64(Executors::new(&plan)?),
-            _ => AnyExecutors::F32(Executors::new(&plan)?),
+            DType::F64 => AnyExecutors::F64(Executors::new(&plan, machine)?),
+            _ => AnyExecutors::F32(Executors::new(&plan, machine)?),
         };
         Ok(Engine { plan, executors })
     }
@@ -204,13 +205,16 @@ impl Engine {
 }
 
 impl<T: Number> Executors<T> {
-    fn new(plan: &GraphPlan) -> Result<Self, Declined> {
+    fn new(plan: &GraphPlan, machine: Machine) -> Result<Self, Declined> {
         let element = |constant: Scalar| match constant {
             Scalar::Int(word) => T::from_word(word as u32),
             number => T::from_f64(number.as_f64()),
         };
         let constants = plan.constants.iter().map(|constant| constant.scalars().map(element).collect()).collect();
-        Ok(Executors { constants, free: Mutex::new(vec![executor(plan)?]) })
+        // That a plan does not pass its check is a fault of the planner, which tests look for.
+        let fault = |error| Declined::new("plan", format!("a fault of the planner: {error}"));
+        let first = Executor::new(plan.plan.clone(), machine).map_err(fault)?;
+        Ok(Executors { constants, programs: first.programs(), free: Mutex::new(vec![first]) })
     }
 
     fn call(
@@ -243,7 +247,7 @@ impl<T: Number> Executors<T> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut executor = match free {
             Some(executor) => executor,
-            None => executor(plan)?,
+            None => Executor::of(plan.plan.clone(), self.programs.clone()),
         };
         let inputs: SmallVec<[&[T]; 16]> = operands.chain(self.constants.iter().map(Vec::as_slice)).collect();
         let is_done = executor.call_until(&inputs, outputs, stop)?;
@@ -256,10 +260,4 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("plan", &self.plan).finish_non_exhaustive()
     }
-}
-
-/// An executor of a plan. That a plan does not pass its check is a fault of the planner, which tests look for.
-fn executor<T: Element>(plan: &GraphPlan) -> Result<Executor<T>, Declined> {
-    Executor::new(plan.plan.clone(), Machine::detect())
-        .map_err(|error| Declined::new("plan", format!("a fault of the planner: {error}")))
 }

@@ -24,7 +24,7 @@ mod slices;
 pub use backend::Cpu;
 pub use engine::{Elements, Engine, Number};
 pub use float::Float;
-pub use machine::Machine;
+pub use machine::{Machine, Translation};
 pub use planner::{Division, GraphPlan, plan_graph};
 pub use run::{CallError, Element, Executor};
 pub use slices::OnSlices;

@@ -6,26 +6,41 @@ use pulp::{Arch, Scalar, Simd};
 
 use crate::float::Float;
 
-/// An instruction set that this processor has.
+/// An instruction set that this processor has, and whether loops become machine code of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Machine(Arch);
+pub struct Machine {
+    arch: Arch,
+    translation: Translation,
+}
+
+/// When loops over a few vectors become machine code, if the crate is built with its feature `jit`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Translation {
+    /// Never.
+    Never,
+    /// Where one call is expected to gain some tens of microseconds: making it takes a millisecond or so.
+    #[default]
+    Worthwhile,
+    /// Wherever a loop can be. For tests.
+    Always,
+}
 
 impl Machine {
     /// The widest vectors that the processor has.
     pub fn detect() -> Self {
-        Machine(Arch::new())
+        Machine::of(Arch::new())
     }
 
     /// No vectors at all: what processors without AVX2 or NEON run.
     pub fn plain() -> Self {
-        Machine(Arch::Scalar)
+        Machine::of(Arch::Scalar)
     }
 
     /// Every instruction set that the engine has kernels for and this processor runs, the plain one first.
     pub fn all() -> Vec<Self> {
         let mut all = vec![Machine::plain()];
         #[cfg(target_arch = "x86_64")]
-        all.extend(pulp::x86::V3::try_new().map(|token| Machine(Arch::V3(token))));
+        all.extend(pulp::x86::V3::try_new().map(|token| Machine::of(Arch::V3(token))));
         if !matches!(Arch::new(), Arch::Scalar) && !all.iter().any(|machine| machine.name() == Machine::detect().name())
         {
             all.push(Machine::detect());
@@ -33,9 +48,24 @@ impl Machine {
         all
     }
 
+    fn of(arch: Arch) -> Self {
+        Machine { arch, translation: Translation::default() }
+    }
+
+    /// The same, with another rule for machine code.
+    pub fn translating(self, translation: Translation) -> Self {
+        Machine { translation, ..self }
+    }
+
+    /// When loops become machine code: on vectors, which all round products and sums once.
+    #[cfg(feature = "jit")]
+    pub(crate) fn translation(self) -> Translation {
+        if matches!(self.arch, Arch::Scalar) { Translation::Never } else { self.translation }
+    }
+
     /// What people call it.
     pub fn name(self) -> &'static str {
-        match self.0 {
+        match self.arch {
             Arch::Scalar => "plain",
             #[cfg(target_arch = "x86_64")]
             Arch::V3(_) => "AVX2",
@@ -63,7 +93,7 @@ impl Machine {
     /// Runs `work` with the token of the instruction set. `work` itself is compiled without it: what it passes to
     /// `Simd::vectorize` is compiled with it.
     pub(crate) fn run<W: Work>(self, work: W) -> W::Output {
-        match self.0 {
+        match self.arch {
             #[cfg(target_arch = "x86_64")]
             Arch::V3(token) => work.run(token),
             #[cfg(target_arch = "x86_64")]

@@ -13,7 +13,7 @@ use funcify::{
     iota, scan, scan_until, scan_with, select, stack, while_loop, while_loop_bounded,
 };
 use funcify_cpu::plan::{Instruction, Node, Op};
-use funcify_cpu::{Cpu, Division, Elements, Engine, plan_graph};
+use funcify_cpu::{Cpu, Division, Elements, Engine, Machine, plan_graph};
 use numbers::numbers;
 
 /// `h <- tanh(x W + h U + b)` over T rows of B by H, and the gradients of a loss.
@@ -484,8 +484,8 @@ fn endless_counting_is_refused() {
     let (graph, sizes) = (graph.unwrap(), Sizes::new());
     let whole =
         |may_refuse| Whole { graph: &graph, sizes: &sizes, is_program: false, memory_budget: 1 << 20, may_refuse };
-    assert!(Engine::compile(whole(false), Division::Worthwhile).is_err());
-    let engine = Engine::compile(whole(true), Division::Worthwhile).unwrap();
+    assert!(Engine::compile(whole(false), Division::Worthwhile, Machine::detect()).is_err());
+    let engine = Engine::compile(whole(true), Division::Worthwhile, Machine::detect()).unwrap();
     for (x, is_refused) in [(1f64, true), (f64::INFINITY, false)] {
         let called = engine.call(&[Elements::of_numbers([x].into_iter(), DType::F32)], &|| false).unwrap();
         assert_eq!(matches!(called, Outcome::Refused), is_refused);

@@ -17,6 +17,12 @@ fn random_programs_in_parts_agree_with_the_reference_evaluation() {
     agree(Cpu::dividing_all());
 }
 
+#[cfg(feature = "jit")]
+#[test]
+fn random_programs_as_machine_code_agree_with_the_reference_evaluation() {
+    agree(Cpu::translating_all());
+}
+
 fn agree(cpu: Cpu) {
     let (mut tally, mut wrong) = (Tally::default(), Vec::new());
     for seed in SEEDS {

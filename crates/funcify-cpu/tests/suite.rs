@@ -13,6 +13,12 @@ fn every_case_passes_compiled() {
     passes(Cpu::default());
 }
 
+#[cfg(feature = "jit")]
+#[test]
+fn every_case_passes_as_machine_code() {
+    passes(Cpu::translating_all());
+}
+
 #[test]
 fn every_case_passes_in_parts() {
     passes(Cpu::dividing_all());

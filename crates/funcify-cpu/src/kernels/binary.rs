@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 use pulp::Simd;
 
+use super::arithmetic::Registers;
 use super::map::{Function2, Function3, Map2, Map3, One, OneVector, Target};
 use super::math::{self, MathTable};
 use super::source::Source;
@@ -104,7 +105,7 @@ binary_table! {
     NotEqual, "1 where x and y differ, or either is NaN.",
         |simd, x, y| T::sub(simd, T::splat(simd, T::ONE), mask::<T, S>(simd, T::equal(simd, x, y)));
     Copysign, "|x| with the sign of y.", |simd, x, y| T::with_sign(simd, T::abs(simd, x), y);
-    ExpOfProduct, "exp(x * y).", |simd, x, y| math::exp::<T, S>(simd, T::mul(simd, x, y));
+    ExpOfProduct, "exp(x * y).", |simd, x, y| math::exp::<T, _>(Registers(simd), T::mul(simd, x, y));
     TanhAdjoint, "x * (1 - y * y): what a cotangent x becomes at y = tanh(u).",
         |simd, x, y| T::mul(simd, x, T::mul_add(simd, T::neg(simd, y), y, T::splat(simd, T::ONE)));
     SigmoidAdjoint, "x * y * (1 - y): what a cotangent x becomes at y = sigmoid(u).",

@@ -1,4 +1,4 @@
-//! Exponentials, logarithms and what follows from them, on registers.
+//! Exponentials, logarithms and what follows from them, on whatever has [`Arithmetic`]: registers, and code that is told.
 //!
 //! Errors are the largest that the tests see against f64 (for f64 against the standard library), in units in the last
 //! place of the result:
@@ -16,8 +16,7 @@
 //! Special values follow the core's table: NaN gives NaN, signed zeros are kept where the function is odd at 0, results
 //! that are too large are infinite.
 
-use pulp::Simd;
-
+use super::arithmetic::Arithmetic;
 use crate::float::Float;
 
 /// Numbers of the methods, for one element type.
@@ -117,195 +116,193 @@ impl MathTable for f64 {
 
 /// c0 + c1 x + c2 x^2 + …
 #[inline(always)]
-fn polynomial<T: Float, S: Simd>(simd: S, x: T::Vector<S>, coefficients: &[T]) -> T::Vector<S> {
-    let mut sum = T::splat(simd, T::ZERO);
+fn polynomial<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, coefficients: &[T]) -> M::Vector {
+    let mut sum = m.splat(T::ZERO);
     for (index, coefficient) in coefficients.iter().rev().enumerate() {
-        let coefficient = T::splat(simd, *coefficient);
-        sum = if index == 0 { coefficient } else { T::mul_add(simd, sum, x, coefficient) };
+        let coefficient = m.splat(*coefficient);
+        sum = if index == 0 { coefficient } else { m.mul_add(sum, x, coefficient) };
     }
     sum
 }
 
 /// The nearest whole number, for small ones.
 #[inline(always)]
-pub(crate) fn nearest<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let rounder = T::splat(simd, T::ROUNDER);
-    T::sub(simd, T::add(simd, x, rounder), rounder)
+pub(crate) fn nearest<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+    let rounder = m.splat(T::ROUNDER);
+    m.sub(m.add(x, rounder), rounder)
 }
 
 /// x as n ln 2 + r, and exp(r) - 1.
 #[inline(always)]
-fn reduced_expm1<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> (T::Vector<S>, T::Vector<S>) {
-    let rounder = T::splat(simd, T::ROUNDER);
-    let n = T::sub(simd, T::mul_add(simd, x, T::splat(simd, T::LOG2_E), rounder), rounder);
-    let r = T::mul_add(simd, n, T::neg(simd, T::splat(simd, T::LN_2[0])), x);
-    let r = T::mul_add(simd, n, T::neg(simd, T::splat(simd, T::LN_2[1])), r);
-    let series = polynomial::<T, S>(simd, r, T::EXP_SERIES);
-    (n, T::mul_add(simd, T::mul(simd, r, r), series, r))
+fn reduced_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> (M::Vector, M::Vector) {
+    let rounder = m.splat(T::ROUNDER);
+    let n = m.sub(m.mul_add(x, m.splat(T::LOG2_E), rounder), rounder);
+    let r = m.mul_add(n, m.neg(m.splat(T::LN_2[0])), x);
+    let r = m.mul_add(n, m.neg(m.splat(T::LN_2[1])), r);
+    let series = polynomial(m, r, T::EXP_SERIES);
+    (n, m.mul_add(m.mul(r, r), series, r))
 }
 
 /// 2^n for whole n that give a normal number.
 #[inline(always)]
-fn power_of_two<T: MathTable, S: Simd>(simd: S, n: T::Vector<S>) -> T::Vector<S> {
-    let bias = T::splat(simd, T::from_f64(T::EXPONENT_BIAS as f64));
-    T::of_bits(simd, T::to_exponent(simd, T::add(simd, n, bias)))
+fn power_of_two<T: MathTable, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
+    let bias = m.splat(T::from_f64(T::EXPONENT_BIAS as f64));
+    m.of_bits(m.to_exponent(m.add(n, bias)))
 }
 
 /// exp(x). 2^n is the product of two powers, so that subnormal and infinite results are rounded once.
 #[inline(always)]
-pub(crate) fn exp<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
+pub(crate) fn exp<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let [low, high] = T::EXP_RANGE;
-    let x = T::at_most(simd, T::splat(simd, high), T::at_least(simd, T::splat(simd, low), x));
-    let (n, fraction) = reduced_expm1::<T, S>(simd, x);
-    let (first, second) = T::powers_of_two(simd, n);
-    T::mul(simd, T::mul_add(simd, first, fraction, first), second)
+    let x = m.at_most(m.splat(high), m.at_least(m.splat(low), x));
+    let (n, fraction) = reduced_expm1(m, x);
+    let (first, second) = m.powers_of_two(n);
+    m.mul(m.mul_add(first, fraction, first), second)
 }
 
 /// exp(x) - 1 for x between -50 and 40.
 #[inline(always)]
-fn middle_expm1<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let (n, fraction) = reduced_expm1::<T, S>(simd, x);
-    let power = power_of_two::<T, S>(simd, n);
-    T::mul_add(simd, power, fraction, T::sub(simd, power, T::splat(simd, T::ONE)))
+fn middle_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+    let (n, fraction) = reduced_expm1(m, x);
+    let power = power_of_two(m, n);
+    m.mul_add(power, fraction, m.sub(power, m.splat(T::ONE)))
 }
 
 /// exp(x) - 1.
 #[inline(always)]
-pub(crate) fn expm1<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let bounded = T::at_least(simd, T::splat(simd, T::from_f64(-50.0)), x);
-    let y = middle_expm1::<T, S>(simd, bounded);
-    let y = T::select(simd, T::less(simd, T::splat(simd, T::from_f64(40.0)), x), exp::<T, S>(simd, x), y);
-    T::select(simd, T::equal(simd, x, T::splat(simd, T::ZERO)), x, y)
+pub(crate) fn expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+    let bounded = m.at_least(m.splat(T::from_f64(-50.0)), x);
+    let y = middle_expm1(m, bounded);
+    let y = m.select(m.less(m.splat(T::from_f64(40.0)), x), exp(m, x), y);
+    m.select(m.equal(x, m.splat(T::ZERO)), x, y)
 }
 
 /// The hyperbolic tangent.
 #[inline(always)]
-pub(crate) fn tanh<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let magnitude = T::abs(simd, x);
-    let doubled = T::mul(simd, magnitude, T::splat(simd, T::from_f64(-2.0)));
-    let t = middle_expm1::<T, S>(simd, T::at_least(simd, T::splat(simd, T::from_f64(-50.0)), doubled));
-    let y = T::div(simd, T::sub(simd, T::splat(simd, T::ZERO), t), T::add(simd, t, T::splat(simd, T::from_f64(2.0))));
-    T::with_sign(simd, y, x)
+pub(crate) fn tanh<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+    let magnitude = m.abs(x);
+    let doubled = m.mul(magnitude, m.splat(T::from_f64(-2.0)));
+    let t = middle_expm1(m, m.at_least(m.splat(T::from_f64(-50.0)), doubled));
+    let y = m.div(m.sub(m.splat(T::ZERO), t), m.add(t, m.splat(T::from_f64(2.0))));
+    m.with_sign(y, x)
 }
 
 /// 1 / (1 + exp(-x)).
 #[inline(always)]
-pub(crate) fn sigmoid<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let one = T::splat(simd, T::ONE);
-    let decay = exp::<T, S>(simd, T::neg(simd, T::abs(simd, x)));
-    let numerator = T::select(simd, T::less(simd, x, T::splat(simd, T::ZERO)), decay, one);
-    T::div(simd, numerator, T::add(simd, one, decay))
+pub(crate) fn sigmoid<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+    let one = m.splat(T::ONE);
+    let decay = exp(m, m.neg(m.abs(x)));
+    let numerator = m.select(m.less(x, m.splat(T::ZERO)), decay, one);
+    m.div(numerator, m.add(one, decay))
 }
 
 /// The natural logarithm of a positive, finite number.
 #[inline(always)]
-fn positive_log<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
+fn positive_log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let bias = T::from_f64(T::EXPONENT_BIAS as f64);
     // A subnormal number becomes a normal one.
     let lift = 2 + T::FRACTION_BITS as i32;
-    let small = T::less(simd, x, T::splat(simd, T::MIN_NORMAL));
-    let x = T::select(simd, small, T::mul(simd, x, T::splat(simd, T::from_f64(2f64.powi(lift)))), x);
-    let bias =
-        T::select(simd, small, T::splat(simd, T::from_f64(bias.to_f64() + f64::from(lift))), T::splat(simd, bias));
-    // x = 2^e m with m between sqrt(1/2) and sqrt(2).
+    let small = m.less(x, m.splat(T::MIN_NORMAL));
+    let x = m.select(small, m.mul(x, m.splat(T::from_f64(2f64.powi(lift)))), x);
+    let bias = m.select(small, m.splat(T::from_f64(bias.to_f64() + f64::from(lift))), m.splat(bias));
+    // x = 2^e c with c between sqrt(1/2) and sqrt(2).
     let one = T::EXPONENT_BIAS << T::FRACTION_BITS;
-    let bits = T::add_words(simd, T::bits(simd, x), T::splat_word(simd, one - T::ROOT_HALF));
-    let e = T::sub(simd, T::exponent_field(simd, bits), bias);
-    let fraction = T::and(simd, bits, T::splat_word(simd, (1 << T::FRACTION_BITS) - 1));
-    let m = T::of_bits(simd, T::add_words(simd, fraction, T::splat_word(simd, T::ROOT_HALF)));
-    let f = T::sub(simd, m, T::splat(simd, T::ONE));
-    let s = T::div(simd, f, T::add(simd, f, T::splat(simd, T::from_f64(2.0))));
-    let z = T::mul(simd, s, s);
-    let series = T::mul(simd, z, polynomial::<T, S>(simd, z, T::LOG_SERIES));
-    let half_square = T::mul(simd, T::mul(simd, f, f), T::splat(simd, T::from_f64(0.5)));
-    let small_terms =
-        T::mul_add(simd, s, T::add(simd, half_square, series), T::mul(simd, e, T::splat(simd, T::LOG_LN_2[1])));
-    let rest = T::sub(simd, T::sub(simd, half_square, small_terms), f);
-    T::sub(simd, T::mul(simd, e, T::splat(simd, T::LOG_LN_2[0])), rest)
+    let bits = m.add_words(m.bits(x), m.splat_word(one - T::ROOT_HALF));
+    let e = m.sub(m.exponent_field(bits), bias);
+    let fraction = m.and(bits, m.splat_word((1 << T::FRACTION_BITS) - 1));
+    let c = m.of_bits(m.add_words(fraction, m.splat_word(T::ROOT_HALF)));
+    let f = m.sub(c, m.splat(T::ONE));
+    let s = m.div(f, m.add(f, m.splat(T::from_f64(2.0))));
+    let z = m.mul(s, s);
+    let series = m.mul(z, polynomial(m, z, T::LOG_SERIES));
+    let half_square = m.mul(m.mul(f, f), m.splat(T::from_f64(0.5)));
+    let small_terms = m.mul_add(s, m.add(half_square, series), m.mul(e, m.splat(T::LOG_LN_2[1])));
+    let rest = m.sub(m.sub(half_square, small_terms), f);
+    m.sub(m.mul(e, m.splat(T::LOG_LN_2[0])), rest)
 }
 
 /// The natural logarithm.
 #[inline(always)]
-pub(crate) fn log<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let y = positive_log::<T, S>(simd, x);
+pub(crate) fn log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+    let y = positive_log(m, x);
     // Infinity and NaN are their own logarithms.
-    let y = T::select(simd, T::less(simd, x, T::splat(simd, T::INFINITY)), y, x);
-    let y = T::select(simd, T::equal(simd, x, T::splat(simd, T::ZERO)), T::neg(simd, T::splat(simd, T::INFINITY)), y);
-    T::select(simd, T::less(simd, x, T::splat(simd, T::ZERO)), T::splat(simd, T::NAN), y)
+    let y = m.select(m.less(x, m.splat(T::INFINITY)), y, x);
+    let y = m.select(m.equal(x, m.splat(T::ZERO)), m.neg(m.splat(T::INFINITY)), y);
+    m.select(m.less(x, m.splat(T::ZERO)), m.splat(T::NAN), y)
 }
 
 /// log(1 + x).
 #[inline(always)]
-pub(crate) fn log1p<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let one = T::splat(simd, T::ONE);
-    let sum = T::add(simd, x, one);
-    let lost = T::div(simd, T::sub(simd, x, T::sub(simd, sum, one)), sum);
-    let y = T::add(simd, positive_log::<T, S>(simd, sum), lost);
-    let y = T::select(simd, T::less(simd, x, T::splat(simd, T::INFINITY)), y, x);
-    let y = T::select(simd, T::equal(simd, x, T::splat(simd, T::ZERO)), x, y);
-    let minus_one = T::neg(simd, one);
-    let y = T::select(simd, T::equal(simd, x, minus_one), T::neg(simd, T::splat(simd, T::INFINITY)), y);
-    T::select(simd, T::less(simd, x, minus_one), T::splat(simd, T::NAN), y)
+pub(crate) fn log1p<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+    let one = m.splat(T::ONE);
+    let sum = m.add(x, one);
+    let lost = m.div(m.sub(x, m.sub(sum, one)), sum);
+    let y = m.add(positive_log(m, sum), lost);
+    let y = m.select(m.less(x, m.splat(T::INFINITY)), y, x);
+    let y = m.select(m.equal(x, m.splat(T::ZERO)), x, y);
+    let minus_one = m.neg(one);
+    let y = m.select(m.equal(x, minus_one), m.neg(m.splat(T::INFINITY)), y);
+    m.select(m.less(x, minus_one), m.splat(T::NAN), y)
 }
 
 /// What is left of a whole number when the nearest even one is taken away: 0, 1 or -1.
 #[inline(always)]
-fn oddness<T: Float, S: Simd>(simd: S, n: T::Vector<S>) -> T::Vector<S> {
-    let pairs = nearest::<T, S>(simd, T::mul(simd, n, T::splat(simd, T::from_f64(0.5))));
-    T::sub(simd, n, T::add(simd, pairs, pairs))
+fn oddness<T: Float, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
+    let pairs = nearest(m, m.mul(n, m.splat(T::from_f64(0.5))));
+    m.sub(n, m.add(pairs, pairs))
 }
 
 /// The sine (`quarter` 0) or the cosine (`quarter` 1) of x, for abs(x) up to [`FEW_TURNS`](MathTable::FEW_TURNS).
 #[inline(always)]
-pub(crate) fn sin_of_few_turns<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, quarter: f64) -> T::Vector<S> {
-    let zero = T::splat(simd, T::ZERO);
-    let half = T::splat(simd, T::from_f64(0.5));
-    let n = nearest::<T, S>(simd, T::mul(simd, x, T::splat(simd, T::from_f64(std::f64::consts::FRAC_2_PI))));
+pub(crate) fn sin_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector, quarter: f64) -> M::Vector {
+    let zero = m.splat(T::ZERO);
+    let half = m.splat(T::from_f64(0.5));
+    let n = nearest(m, m.mul(x, m.splat(T::from_f64(std::f64::consts::FRAC_2_PI))));
     let mut r = x;
     for part in T::HALF_PI {
-        r = T::mul_add(simd, n, T::neg(simd, T::splat(simd, part)), r);
+        r = m.mul_add(n, m.neg(m.splat(part)), r);
     }
-    let square = T::mul(simd, r, r);
-    let sine = T::mul(simd, square, polynomial::<T, S>(simd, square, T::SIN_SERIES));
+    let square = m.mul(r, r);
+    let sine = m.mul(square, polynomial(m, square, T::SIN_SERIES));
     // At 0 the series would lose the sign.
-    let sine = T::select(simd, T::equal(simd, r, T::splat(simd, T::ZERO)), r, T::mul_add(simd, sine, r, r));
-    let cosine = T::mul(simd, T::mul(simd, square, square), polynomial::<T, S>(simd, square, T::COS_SERIES));
-    let cosine = T::add(simd, T::sub(simd, T::splat(simd, T::ONE), T::mul(simd, square, half)), cosine);
-    let quadrant = T::add(simd, n, T::splat(simd, T::from_f64(quarter)));
-    let odd = T::abs(simd, oddness::<T, S>(simd, quadrant));
-    let y = T::select(simd, T::equal(simd, odd, zero), sine, cosine);
-    let half_turns = T::mul(simd, T::sub(simd, quadrant, odd), half);
-    T::select(simd, T::equal(simd, oddness::<T, S>(simd, half_turns), zero), y, T::neg(simd, y))
+    let sine = m.select(m.equal(r, m.splat(T::ZERO)), r, m.mul_add(sine, r, r));
+    let cosine = m.mul(m.mul(square, square), polynomial(m, square, T::COS_SERIES));
+    let cosine = m.add(m.sub(m.splat(T::ONE), m.mul(square, half)), cosine);
+    let quadrant = m.add(n, m.splat(T::from_f64(quarter)));
+    let odd = m.abs(oddness(m, quadrant));
+    let y = m.select(m.equal(odd, zero), sine, cosine);
+    let half_turns = m.mul(m.sub(quadrant, odd), half);
+    m.select(m.equal(oddness(m, half_turns), zero), y, m.neg(y))
 }
 
 /// The nearest whole number, the even one of two.
 #[inline(always)]
-pub(crate) fn round<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let whole = T::splat(simd, T::WHOLE);
-    let magnitude = T::abs(simd, x);
-    let rounded = T::sub(simd, T::add(simd, magnitude, whole), whole);
-    T::select(simd, T::less(simd, magnitude, whole), T::with_sign(simd, rounded, x), x)
+pub(crate) fn round<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+    let whole = m.splat(T::WHOLE);
+    let magnitude = m.abs(x);
+    let rounded = m.sub(m.add(magnitude, whole), whole);
+    m.select(m.less(magnitude, whole), m.with_sign(rounded, x), x)
 }
 
 /// The whole number next to x toward zero.
 #[inline(always)]
-pub(crate) fn trunc<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let magnitude = T::abs(simd, x);
-    let rounded = round::<T, S>(simd, magnitude);
-    let less = T::sub(simd, rounded, T::splat(simd, T::ONE));
-    T::with_sign(simd, T::select(simd, T::less(simd, magnitude, rounded), less, rounded), x)
+pub(crate) fn trunc<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+    let magnitude = m.abs(x);
+    let rounded = round(m, magnitude);
+    let less = m.sub(rounded, m.splat(T::ONE));
+    m.with_sign(m.select(m.less(magnitude, rounded), less, rounded), x)
 }
 
 /// The largest whole number that is not above x.
 #[inline(always)]
-pub(crate) fn floor<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    let rounded = round::<T, S>(simd, x);
-    let less = T::sub(simd, rounded, T::splat(simd, T::ONE));
-    T::select(simd, T::less(simd, x, rounded), less, rounded)
+pub(crate) fn floor<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+    let rounded = round(m, x);
+    let less = m.sub(rounded, m.splat(T::ONE));
+    m.select(m.less(x, rounded), less, rounded)
 }
 
 /// The smallest whole number that is not below x.
 #[inline(always)]
-pub(crate) fn ceil<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
-    T::neg(simd, floor::<T, S>(simd, T::neg(simd, x)))
+pub(crate) fn ceil<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
+    m.neg(floor(m, m.neg(x)))
 }

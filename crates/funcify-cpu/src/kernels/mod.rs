@@ -1,5 +1,6 @@
 //! The kernels: what runs on registers, once for all instruction sets and both element types.
 
+pub(crate) mod arithmetic;
 pub(crate) mod binary;
 pub(crate) mod fold;
 pub(crate) mod map;

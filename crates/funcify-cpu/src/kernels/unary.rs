@@ -6,6 +6,7 @@ use funcify::ops::special;
 use half::{bf16, f16};
 use pulp::Simd;
 
+use super::arithmetic::Registers;
 use super::map::{Function1, Map1, One, OneVector, Target};
 use super::math::{self, MathTable};
 use super::source::Source;
@@ -92,16 +93,16 @@ unary_table! {
     Recip, "1 / x.", |simd, x| T::div(simd, T::splat(simd, T::ONE), x);
     Sqrt, "The square root; NaN below zero.", |simd, x| T::sqrt(simd, x);
     Rsqrt, "1 / sqrt(x), both rounded.", |simd, x| T::div(simd, T::splat(simd, T::ONE), T::sqrt(simd, x));
-    Exp, "e to the power x.", |simd, x| math::exp::<T, S>(simd, x);
-    Expm1, "exp(x) - 1, exact near zero.", |simd, x| math::expm1::<T, S>(simd, x);
-    Log, "The natural logarithm.", |simd, x| math::log::<T, S>(simd, x);
-    Log1p, "log(1 + x), exact near zero.", |simd, x| math::log1p::<T, S>(simd, x);
-    Tanh, "The hyperbolic tangent.", |simd, x| math::tanh::<T, S>(simd, x);
-    Sigmoid, "1 / (1 + exp(-x)).", |simd, x| math::sigmoid::<T, S>(simd, x);
-    Floor, "The largest whole number that is not above x.", |simd, x| math::floor::<T, S>(simd, x);
-    Ceil, "The smallest whole number that is not below x.", |simd, x| math::ceil::<T, S>(simd, x);
-    Round, "The nearest whole number; the even one of two.", |simd, x| math::round::<T, S>(simd, x);
-    Trunc, "The whole number next to x toward zero.", |simd, x| math::trunc::<T, S>(simd, x);
+    Exp, "e to the power x.", |simd, x| math::exp::<T, _>(Registers(simd), x);
+    Expm1, "exp(x) - 1, exact near zero.", |simd, x| math::expm1::<T, _>(Registers(simd), x);
+    Log, "The natural logarithm.", |simd, x| math::log::<T, _>(Registers(simd), x);
+    Log1p, "log(1 + x), exact near zero.", |simd, x| math::log1p::<T, _>(Registers(simd), x);
+    Tanh, "The hyperbolic tangent.", |simd, x| math::tanh::<T, _>(Registers(simd), x);
+    Sigmoid, "1 / (1 + exp(-x)).", |simd, x| math::sigmoid::<T, _>(Registers(simd), x);
+    Floor, "The largest whole number that is not above x.", |simd, x| math::floor::<T, _>(Registers(simd), x);
+    Ceil, "The smallest whole number that is not below x.", |simd, x| math::ceil::<T, _>(Registers(simd), x);
+    Round, "The nearest whole number; the even one of two.", |simd, x| math::round::<T, _>(Registers(simd), x);
+    Trunc, "The whole number next to x toward zero.", |simd, x| math::trunc::<T, _>(Registers(simd), x);
     Sin, "The sine of x radians.", |simd, x| turns::<T, S>(simd, x, 0.0, f64::sin);
     Cos, "The cosine of x radians.", |simd, x| turns::<T, S>(simd, x, 1.0, f64::cos);
     Not, "1 for 0 and 0 for every other number: not, of a mask.", |simd, x| not::<T, S>(simd, x);
@@ -148,7 +149,7 @@ fn turns<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, quarter: f64, function
     let few = T::less_equal(simd, T::abs(simd, x), T::splat(simd, T::FEW_TURNS));
     let outside = T::select(simd, few, T::splat(simd, T::ZERO), T::splat(simd, T::ONE));
     if T::sum(simd, outside) == T::ZERO {
-        return math::sin_of_few_turns::<T, S>(simd, x, quarter);
+        return math::sin_of_few_turns::<T, _>(Registers(simd), x, quarter);
     }
     let mut elements = [x];
     let lanes: &mut [T] = T::elements::<S>(&mut elements);

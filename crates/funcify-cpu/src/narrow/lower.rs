@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 
 use super::chain::chain;
-use super::{Code, Piece, REGISTERS, Verb, Word};
+use super::{Code, Narrow, Piece, REGISTERS, Verb, Word};
 use crate::float::Float;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
+use crate::machine::Machine;
 use crate::plan::{Across, Instruction, OF_AN_INSTRUCTION, Op, Operand, Region};
+use crate::run::Element;
 
 /// How many words a loop may have.
 const MOST_WORDS: usize = 512;
@@ -24,16 +26,49 @@ pub(crate) enum Step<'p> {
     EndUnless(&'p Operand),
 }
 
-/// The steps of a loop as code for vectors of `width` elements, if it is faster so. `times` are the iterations of the
-/// loops around, and of this one last.
-pub(crate) fn code<T: Float>(regions: &[Region], steps: &[Step<'_>], times: &[usize], width: usize) -> Option<Code<T>> {
+impl Step<'_> {
+    /// How many vectors of `width` elements it is about.
+    fn vectors(&self, width: usize) -> usize {
+        match self {
+            Step::Do(instruction) => instruction.rows * instruction.lanes.div_ceil(width),
+            Step::EndUnless(_) => 1,
+        }
+    }
+}
+
+/// A loop for registers, if it is faster so than as instructions over rows and lanes. `times` are the iterations of the loops
+/// around, and of this one last.
+pub(crate) fn narrow<T: Element>(
+    regions: &[Region],
+    steps: &[Step<'_>],
+    times: &[usize],
+    machine: Machine,
+) -> Option<Narrow<T>> {
+    let width = machine.lanes::<T>();
+    let vectors: usize = steps.iter().map(|step| step.vectors(width)).sum();
+    let tiles = OF_AN_INSTRUCTION * steps.len() as f64 + OF_A_VECTOR * vectors as f64;
+    let words = code::<T>(regions, steps, times, width).map(|code| (code.cost(OF_A_WORD, OF_A_FUNCTION), code));
+    let words = words.filter(|(cost, _)| *cost < tiles);
+    #[cfg(feature = "jit")]
+    {
+        let least = words.as_ref().map_or(tiles, |(cost, _)| *cost);
+        if let Some(routine) = super::routine::worthwhile(regions, steps, times, least, machine) {
+            return Some(Narrow::Routine(routine));
+        }
+    }
+    words.map(|(_, mut code)| {
+        if code.is_single() {
+            chain(&mut code.words);
+        }
+        Narrow::Words(code)
+    })
+}
+
+/// The steps of a loop as code for vectors of `width` elements.
+pub(super) fn code<T: Float>(regions: &[Region], steps: &[Step<'_>], times: &[usize], width: usize) -> Option<Code<T>> {
     let (own, level) = (*times.last()?, times.len() - 1);
-    let vectors = |step: &Step<'_>| match step {
-        Step::Do(instruction) => instruction.rows * instruction.lanes.div_ceil(width),
-        Step::EndUnless(_) => 1,
-    };
-    let all: usize = steps.iter().map(vectors).sum();
-    if own < LEAST_TIMES || all > MOST_WORDS {
+    let vectors: usize = steps.iter().map(|step| step.vectors(width)).sum();
+    if own < LEAST_TIMES || vectors > MOST_WORDS {
         return None;
     }
     let slicer = Slicer { regions, width };
@@ -44,16 +79,7 @@ pub(crate) fn code<T: Float>(regions: &[Region], steps: &[Step<'_>], times: &[us
             Step::EndUnless(holds) => lowering.end_unless(holds)?,
         }
     }
-    let cost =
-        |word: &Word| if matches!(word.verb, Verb::Unary(_) | Verb::Binary(_)) { OF_A_FUNCTION } else { OF_A_WORD };
-    let own: f64 = lowering.code.words.iter().map(cost).sum();
-    let tiles = OF_AN_INSTRUCTION * steps.len() as f64 + OF_A_VECTOR * all as f64;
-    (own < tiles).then(|| {
-        if lowering.code.is_single() {
-            chain(&mut lowering.code.words);
-        }
-        lowering.code
-    })
+    Some(lowering.code)
 }
 
 /// Cuts operands into pieces.

@@ -11,14 +11,23 @@
 //!
 //! A loop that a condition ends is left in the middle of an iteration.
 //!
+//! With the feature `jit`, code that runs long enough becomes machine code (`routine.rs`): 0.3 ns a word.
+//!
 //! **Invariant:** the code computes what the instructions do, element for element; sums are made in the order of the lanes.
 
 mod chain;
 mod lower;
+#[cfg(feature = "jit")]
+mod routine;
 mod run;
 
-pub(crate) use lower::{Step, code};
+pub(crate) use lower::{Step, narrow};
+#[cfg(feature = "jit")]
+pub(crate) use routine::Routine;
 pub(crate) use run::{Address, run};
+
+#[cfg(feature = "jit")]
+use std::sync::Arc;
 
 use crate::kernels::{Binary, Unary};
 use crate::plan::DEPTH;
@@ -26,9 +35,33 @@ use crate::plan::DEPTH;
 /// How many registers there are: as many as a byte names.
 const REGISTERS: usize = 256;
 
+/// A loop's body for registers.
+#[derive(Clone, Debug)]
+pub(crate) enum Narrow<T> {
+    /// As code that is read word by word.
+    Words(Code<T>),
+    /// As machine code.
+    #[cfg(feature = "jit")]
+    Routine(Arc<Routine<T>>),
+}
+
+impl<T> Narrow<T> {
+    /// The pieces whose addresses it is run with.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        let (code, routine) = match self {
+            Narrow::Words(code) => (Some(code.pieces()), None),
+            #[cfg(feature = "jit")]
+            Narrow::Routine(routine) => (None, Some(routine.pieces())),
+        };
+        #[cfg(not(feature = "jit"))]
+        let routine = routine.or(None::<std::iter::Empty<&Piece>>);
+        code.into_iter().flatten().chain(routine.into_iter().flatten())
+    }
+}
+
 /// A loop's body as code.
 #[derive(Clone, Debug)]
-pub(crate) struct Code<T> {
+pub struct Code<T> {
     /// What runs in each iteration.
     words: Vec<Word>,
     /// What is loaded before the first iteration.
@@ -46,6 +79,12 @@ impl<T> Code<T> {
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
         let outside = self.loads.iter().chain(&self.stores).map(|(_, piece)| piece);
         outside.chain(&self.streams)
+    }
+
+    /// Nanoseconds of an iteration, if a word takes so many, and one with a function in it.
+    fn cost(&self, of_a_word: f64, of_a_function: f64) -> f64 {
+        let is_function = |word: &Word| matches!(word.verb, Verb::Unary(_) | Verb::Binary(_));
+        self.words.iter().map(|word| if is_function(word) { of_a_function } else { of_a_word }).sum()
     }
 
     /// Whether no piece has more than one element.

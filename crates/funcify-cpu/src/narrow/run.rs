@@ -35,7 +35,7 @@ pub(crate) fn run<T: MathTable, S: Simd>(
 }
 
 /// What a register holds, and what words do with it.
-trait Register<T: MathTable, S: Simd>: Copy {
+pub(super) trait Register<T: MathTable, S: Simd>: Copy {
     /// Whether it is one element: words may take what the word before has given.
     const IS_SINGLE: bool;
     /// A number, in all lanes.
@@ -67,7 +67,7 @@ trait Register<T: MathTable, S: Simd>: Copy {
 
 /// A vector.
 #[derive(Clone, Copy)]
-struct Vector<T: Float, S: Simd>(T::Vector<S>);
+pub(super) struct Vector<T: Float, S: Simd>(T::Vector<S>);
 
 impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
     const IS_SINGLE: bool = false;

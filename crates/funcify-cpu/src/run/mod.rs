@@ -6,6 +6,7 @@ mod step;
 pub(crate) mod view;
 
 use std::fmt;
+use std::sync::Arc;
 
 use ndarray::ArrayViewMut2;
 use pulp::Simd;
@@ -25,10 +26,15 @@ type Regions<'a, T> = SmallVec<[Wide<'a, T>; 32]>;
 #[derive(Debug)]
 pub struct Executor<T> {
     plan: Plan,
-    /// The programs of each stage as they run.
-    programs: Vec<Vec<Prepared<T>>>,
-    machine: Machine,
+    programs: Programs<T>,
     arena: Arena<T>,
+}
+
+/// The programs of a plan's stages as they run on a machine. Cloning shares them.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs<T> {
+    stages: Arc<[Vec<Prepared<T>>]>,
+    machine: Machine,
 }
 
 /// A slice that does not fit its region.
@@ -54,19 +60,28 @@ impl<T: Element> Executor<T> {
     /// Checks the plan and allocates its scratch memory.
     pub fn new(plan: Plan, machine: Machine) -> Result<Self, PlanError> {
         plan.check::<T>()?;
+        let prepare = |stage: &Stage| {
+            let prepared = |program: &Program| program::prepared(&plan.regions, program, &mut Vec::new(), machine);
+            stage.programs.iter().map(prepared).collect()
+        };
+        let stages = plan.stages.iter().map(prepare).collect();
+        Ok(Executor::of(plan, Programs { stages, machine }))
+    }
+
+    /// A further executor of the same plan, with scratch memory of its own.
+    pub(crate) fn of(plan: Plan, programs: Programs<T>) -> Self {
         let sizes = plan.regions.iter().map(|region| match (region.place, region.split) {
             (Place::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
             (Place::Scratch, _) => region.units * region.pitch,
             _ => 0,
         });
         let arena = Arena::new(sizes);
-        let width = machine.lanes::<T>();
-        let prepare = |stage: &Stage| {
-            let prepared = |program: &Program| program::prepared(&plan.regions, program, &mut Vec::new(), width);
-            stage.programs.iter().map(prepared).collect()
-        };
-        let programs = plan.stages.iter().map(prepare).collect();
-        Ok(Executor { plan, programs, machine, arena })
+        Executor { plan, programs, arena }
+    }
+
+    /// The programs, for further executors of the plan.
+    pub(crate) fn programs(&self) -> Programs<T> {
+        self.programs.clone()
     }
 
     /// The plan.
@@ -102,8 +117,8 @@ impl<T: Element> Executor<T> {
                 return Err(CallError { place: region.place, expected, found });
             }
         }
-        let Executor { plan, programs, machine, arena } = self;
-        for (stage, programs) in plan.stages.iter().zip(programs) {
+        let Executor { plan, programs: Programs { stages, machine }, arena } = self;
+        for (stage, programs) in plan.stages.iter().zip(stages.iter()) {
             let regions = regions_of(plan, stage, arena, inputs, outputs);
             let threads = stage.concurrent && stage.parts.len() > 1 && rayon::current_num_threads() > 1;
             T::run_parts(*machine, RunParts { plan, programs, parts: &stage.parts, regions, threads, stop });
@@ -123,22 +138,40 @@ impl Element for f64 {}
 
 mod sealed {
     use super::{Machine, RunParts};
+    #[cfg(feature = "jit")]
+    use crate::narrow::{Code, Routine};
+    #[cfg(feature = "jit")]
+    use crate::plan::Region;
 
     /// What an element type brings along for the executor.
     pub trait Sealed: Sized {
         /// Runs the parts of a stage.
         fn run_parts(machine: Machine, parts: RunParts<'_, '_, Self>);
+
+        /// Code for registers as machine code.
+        #[cfg(feature = "jit")]
+        fn routine(code: &Code<Self>, regions: &[Region]) -> Option<Routine<Self>>;
     }
 
     impl Sealed for f32 {
         fn run_parts(machine: Machine, parts: RunParts<'_, '_, f32>) {
             machine.run(parts);
         }
+
+        #[cfg(feature = "jit")]
+        fn routine(code: &Code<f32>, regions: &[Region]) -> Option<Routine<f32>> {
+            Routine::of(code, regions)
+        }
     }
 
     impl Sealed for f64 {
         fn run_parts(machine: Machine, parts: RunParts<'_, '_, f64>) {
             machine.run(parts);
+        }
+
+        #[cfg(feature = "jit")]
+        fn routine(code: &Code<f64>, regions: &[Region]) -> Option<Routine<f64>> {
+            Routine::of(code, regions)
         }
     }
 }

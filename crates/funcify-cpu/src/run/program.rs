@@ -3,10 +3,12 @@
 use pulp::Simd;
 use smallvec::SmallVec;
 
+use super::Element;
 use super::step::{Cursor, step};
 use super::view::{Range, View};
 use crate::kernels::math::MathTable;
-use crate::narrow::{self, Address, Code, Step};
+use crate::machine::Machine;
+use crate::narrow::{self, Address, Narrow, Step};
 use crate::plan::{DEPTH, ENDLESS, Instruction, Node, Op, Operand, Plan, Region};
 
 /// Whether a call is to end early.
@@ -24,7 +26,7 @@ pub(crate) enum Run<T> {
     /// Instructions over rows and lanes.
     Tiles(usize, Vec<Instruction>),
     /// Code for registers.
-    Narrow(usize, Code<T>),
+    Narrow(usize, Narrow<T>),
     /// A loop with loops in it.
     Nest(usize, Vec<Run<T>>),
     /// A loop that a condition ends.
@@ -42,12 +44,12 @@ pub(crate) struct While<T> {
     most: Option<usize>,
 }
 
-/// Nodes inside loops with these numbers of iterations, as they run on vectors of `width` elements.
-pub(crate) fn prepared<T: MathTable>(
+/// Nodes inside loops with these numbers of iterations, as they run on a machine.
+pub(crate) fn prepared<T: Element>(
     regions: &[Region],
     nodes: &[Node],
     times: &mut Vec<usize>,
-    width: usize,
+    machine: Machine,
 ) -> Prepared<T> {
     let mut runs = Vec::new();
     for node in nodes {
@@ -60,11 +62,11 @@ pub(crate) fn prepared<T: MathTable>(
             Node::Loop { times: own, body } => {
                 times.push(*own);
                 runs.push(match instructions(body) {
-                    None => Run::Nest(*own, prepared(regions, body, times, width)),
+                    None => Run::Nest(*own, prepared(regions, body, times, machine)),
                     Some(body) => {
                         let steps: Vec<Step<'_>> = body.iter().map(Step::Do).collect();
-                        match narrow::code(regions, &steps, times, width) {
-                            Some(code) => Run::Narrow(*own, code),
+                        match narrow::narrow(regions, &steps, times, machine) {
+                            Some(narrow) => Run::Narrow(*own, narrow),
                             None => Run::Tiles(*own, body),
                         }
                     }
@@ -72,23 +74,23 @@ pub(crate) fn prepared<T: MathTable>(
                 times.pop();
             }
             Node::Choice { holds, branches } => {
-                let branches = branches.each_ref().map(|nodes| prepared(regions, nodes, times, width));
+                let branches = branches.each_ref().map(|nodes| prepared(regions, nodes, times, machine));
                 runs.push(Run::Choice(*holds, Box::new(branches)));
             }
             Node::While { test, holds, body, most } => {
                 times.push(most.unwrap_or(ENDLESS));
-                let code = match (instructions(test), instructions(body)) {
+                let narrow = match (instructions(test), instructions(body)) {
                     (Some(test), Some(body)) => {
                         let before = test.iter().map(Step::Do).chain([Step::EndUnless(holds)]);
                         let steps: Vec<Step<'_>> = before.chain(body.iter().map(Step::Do)).collect();
-                        narrow::code(regions, &steps, times, width)
+                        narrow::narrow(regions, &steps, times, machine)
                     }
                     _ => None,
                 };
-                runs.push(match code {
-                    Some(code) => Run::Narrow(most.unwrap_or(usize::MAX), code),
+                runs.push(match narrow {
+                    Some(narrow) => Run::Narrow(most.unwrap_or(usize::MAX), narrow),
                     None => {
-                        let [test, body] = [test, body].map(|nodes| prepared(regions, nodes, times, width));
+                        let [test, body] = [test, body].map(|nodes| prepared(regions, nodes, times, machine));
                         Run::While(Box::new(While { test, holds: *holds, body, most: *most }))
                     }
                 });
@@ -162,7 +164,7 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
             }
             match run {
                 Run::Tiles(times, body) => self.tiles(body, *times, counters, level),
-                Run::Narrow(times, code) => self.narrow(code, *times, counters, level),
+                Run::Narrow(times, body) => self.narrow(body, *times, counters, level),
                 Run::Nest(times, body) => {
                     for counter in 0..*times {
                         self.asked.count(1);
@@ -231,9 +233,9 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
     }
 
     /// Runs a loop of code for registers.
-    fn narrow(&mut self, code: &Code<T>, times: usize, counters: [isize; DEPTH], level: usize) {
+    fn narrow(&mut self, body: &Narrow<T>, times: usize, counters: [isize; DEPTH], level: usize) {
         self.addresses.clear();
-        for piece in code.pieces() {
+        for piece in body.pieces() {
             let pitch = self.plan.regions[piece.region].pitch;
             let is_columns = matches!(self.views[piece.region], View::Columns(_));
             let (unit, offset) = if is_columns { (piece.at / pitch, piece.at % pitch) } else { (0, piece.at) };
@@ -242,14 +244,19 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
             self.addresses.push(Address { region: piece.region, range, step });
         }
         let (asked, mut left, mut ran) = (&mut self.asked, times, 0);
-        narrow::run(self.simd, code, &mut self.views, &mut self.addresses, || {
+        let more = || {
             if ran > 0 {
                 asked.count(ran);
             }
             ran = asked.some_of(left);
             left -= ran;
             ran
-        });
+        };
+        match body {
+            Narrow::Words(code) => narrow::run(self.simd, code, &mut self.views, &mut self.addresses, more),
+            #[cfg(feature = "jit")]
+            Narrow::Routine(routine) => routine.run(&mut self.views, &mut self.addresses, more),
+        }
     }
 
     /// Adds the cursors of an instruction in the first iteration of the loop at `level`.

@@ -1,0 +1,510 @@
+//! Code for registers as machine code.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use funcify_jit::{Bits, Buffer, Builder, Comparison, Functions, Mask, Number, Register, Span, Stream, Value};
+use pulp::{Simd, WithSimd};
+use smallvec::SmallVec;
+
+use super::lower::{Step, code};
+use super::run::{Register as _, Vector};
+use super::{Address, Code, Piece, Verb, Word};
+use crate::float::Constants;
+use crate::kernels::arithmetic::Arithmetic;
+use crate::kernels::math::{self, MathTable};
+use crate::kernels::{Binary, Fold, Unary, binary, unary};
+use crate::machine::{Machine, Translation, Work};
+use crate::plan::Region;
+use crate::run::Element;
+use crate::run::view::{Range, View};
+
+/// Nanoseconds of a word, of one with a function in it, and of calling it.
+const OF_A_WORD: f64 = 0.4;
+const OF_A_FUNCTION: f64 = 9.0;
+const OF_A_CALL: f64 = 300.0;
+/// Nanoseconds that a call gains at least. Making machine code takes a millisecond or so.
+const LEAST_GAIN: f64 = 20_000.0;
+/// How often a loop without a bound is expected to run.
+const EXPECTED: usize = 1000;
+
+/// A loop's body as machine code.
+#[derive(Debug)]
+pub struct Routine<T> {
+    code: funcify_jit::Routine<T>,
+    /// Where its streams are.
+    streams: Vec<Piece>,
+}
+
+/// A loop as machine code, if it gains enough over what an iteration takes otherwise, in nanoseconds.
+pub(super) fn worthwhile<T: Element>(
+    regions: &[Region],
+    steps: &[Step<'_>],
+    times: &[usize],
+    otherwise: f64,
+    machine: Machine,
+) -> Option<Arc<Routine<T>>> {
+    let is_asked = match machine.translation() {
+        Translation::Never => return None,
+        Translation::Worthwhile => false,
+        Translation::Always => true,
+    };
+    let times_of = |times: &usize| if *times == crate::plan::ENDLESS { EXPECTED } else { *times } as f64;
+    let (own, outer) = times.split_last()?;
+    let (own, calls): (f64, f64) = (times_of(own), outer.iter().map(times_of).product());
+    if !is_asked && own * calls * otherwise < LEAST_GAIN {
+        return None;
+    }
+    let code = code::<T>(regions, steps, times, 16 / size_of::<T>())?;
+    let gain = calls * (own * (otherwise - code.cost(OF_A_WORD, OF_A_FUNCTION)) - OF_A_CALL);
+    if !is_asked && gain < LEAST_GAIN {
+        return None;
+    }
+    T::routine(&code, regions).map(Arc::new)
+}
+
+impl<T: Number + Element> Routine<T> {
+    /// Machine code of code for vectors of 16 bytes, or for single elements.
+    pub(crate) fn of(code: &Code<T>, regions: &[Region]) -> Option<Self> {
+        let lanes = if code.is_single() { 1 } else { T::LANES };
+        let functions = Functions { one: one::<T>, two: two::<T>, vector: vector::<T>, vectors: vectors::<T> };
+        let streams = Streams::of(code, regions);
+        let routine = funcify_jit::Routine::new(lanes, functions, |builder| {
+            Telling::new(builder, code, &streams).tell(code);
+        });
+        Some(Routine { code: routine.ok()?, streams: streams.bases })
+    }
+}
+
+impl<T> Routine<T> {
+    /// Where its streams are.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        self.streams.iter()
+    }
+
+    /// Runs until it ends itself or `more` gives 0: it says for how many iterations to go on. `addresses` are those of
+    /// [`pieces`](Routine::pieces).
+    pub(crate) fn run(&self, views: &mut [View<'_, T>], addresses: &mut [Address], mut more: impl FnMut() -> usize) {
+        let mut buffers: SmallVec<[Buffer<'_, T>; 32]> = views.iter_mut().map(buffer).collect();
+        let span = |address: &Address| {
+            let Address { region: buffer, range: Range { at, offset, .. }, step } = *address;
+            match buffers[buffer] {
+                Buffer::Columns(_) => Span { buffer, unit: at, at: offset, step },
+                Buffer::Read(_) | Buffer::Write(_) => Span { buffer, unit: 0, at, step },
+            }
+        };
+        let mut spans: SmallVec<[Span; 32]> = addresses.iter().map(span).collect();
+        loop {
+            let times = more();
+            if times == 0 {
+                return;
+            }
+            // The plan was checked: everything lies in its region.
+            match self.code.run(&mut buffers, &spans, times) {
+                Ok(ran) if ran == times => {}
+                Ok(_) => return,
+                Err(error) => unreachable!("a checked plan: {error}"),
+            }
+            for span in &mut spans {
+                let moved = span.step.wrapping_mul(times as isize);
+                match buffers[span.buffer] {
+                    Buffer::Columns(_) => span.unit = span.unit.wrapping_add_signed(moved),
+                    Buffer::Read(_) | Buffer::Write(_) => span.at = span.at.wrapping_add_signed(moved),
+                }
+            }
+        }
+    }
+}
+
+/// A region as one part sees it, for machine code.
+fn buffer<'b, T>(view: &'b mut View<'_, T>) -> Buffer<'b, T> {
+    match view {
+        View::None => Buffer::Read(&[]),
+        View::Read(data) => Buffer::Read(data),
+        View::Own(data) => Buffer::Write(data),
+        View::Columns(array) => Buffer::Columns(array.view_mut()),
+    }
+}
+
+/// Pieces that move together are one stream.
+struct Streams<'r> {
+    regions: &'r [Region],
+    /// The first piece of each.
+    bases: Vec<Piece>,
+}
+
+impl<'r> Streams<'r> {
+    fn of<T>(code: &Code<T>, regions: &'r [Region]) -> Self {
+        let mut streams = Streams { regions, bases: Vec::new() };
+        for piece in code.pieces() {
+            match streams.index(piece) {
+                Some(index) if streams.bases[index].at <= piece.at => {}
+                Some(index) => streams.bases[index] = *piece,
+                None => streams.bases.push(*piece),
+            }
+        }
+        streams
+    }
+
+    /// The stream of a piece.
+    fn index(&self, piece: &Piece) -> Option<usize> {
+        let unit = |piece: &Piece| piece.at / self.regions[piece.region].pitch.max(1);
+        self.bases
+            .iter()
+            .position(|base| base.region == piece.region && base.steps == piece.steps && unit(base) == unit(piece))
+    }
+}
+
+/// What is in a register of the code.
+#[derive(Clone, Copy)]
+enum Slot {
+    /// The same in all iterations, or from where it was made in this one.
+    Now(Value),
+    /// What stays from one iteration to the next.
+    Kept(Register),
+}
+
+/// Code as it is told to the builder.
+struct Telling<'b, 'f, T: Number> {
+    builder: &'b mut Builder<'f, T>,
+    /// The stream of each piece that moves, and how far behind its place it is.
+    moving: Vec<(Stream, usize, usize)>,
+    slots: Vec<Option<Slot>>,
+}
+
+impl<'b, 'f, T: Number + Element> Telling<'b, 'f, T> {
+    /// Tells what is there before the loop.
+    fn new(builder: &'b mut Builder<'f, T>, code: &Code<T>, streams: &Streams<'_>) -> Self {
+        let told: Vec<Stream> = streams.bases.iter().map(|_| builder.stream()).collect();
+        let place = |piece: &Piece| {
+            let index = streams.index(piece).unwrap_or_default();
+            (told[index], piece.at - streams.bases[index].at, piece.len)
+        };
+        let mut slots = vec![None; super::REGISTERS];
+        for (register, piece) in &code.loads {
+            let (stream, at, len) = place(piece);
+            let value = builder.load(stream, at, len);
+            slots[usize::from(*register)] = Some(Slot::Now(value));
+        }
+        for (register, number) in &code.numbers {
+            slots[usize::from(*register)] = Some(Slot::Now(builder.number(*number)));
+        }
+        for (register, piece) in &code.stores {
+            let slot = &mut slots[usize::from(*register)];
+            if let Some(Slot::Now(first)) = *slot {
+                let kept = builder.register(first);
+                let (stream, at, len) = place(piece);
+                builder.keep(kept, stream, at, len);
+                *slot = Some(Slot::Kept(kept));
+            }
+        }
+        let moving = code.streams.iter().map(place).collect();
+        Telling { builder, moving, slots }
+    }
+
+    /// Tells what an iteration does.
+    fn tell(mut self, code: &Code<T>) {
+        self.builder.begin();
+        // What no word stores to is loaded first: a load waits for stores in flight whose addresses look alike.
+        let stored: Vec<usize> =
+            words(code, Verb::Store).map(|word| code.streams[usize::from(word.to)].region).collect();
+        let is_early =
+            |word: &Word| word.verb == Verb::Load && !stored.contains(&code.streams[usize::from(word.from[0])].region);
+        for word in code.words.iter().filter(|word| is_early(word)) {
+            let (stream, at, len) = self.moving[usize::from(word.from[0])];
+            self.slots[usize::from(word.to)] = Some(Slot::Now(self.builder.load(stream, at, len)));
+        }
+        for word in code.words.iter().filter(|word| !is_early(word)) {
+            let [first, second, third] = word.from;
+            let (a, b, c) = (self.get(first), self.get(second), self.get(third));
+            let builder = &mut *self.builder;
+            let value = match word.verb {
+                Verb::Load => {
+                    let (stream, at, len) = self.moving[usize::from(first)];
+                    builder.load(stream, at, len)
+                }
+                Verb::Store => {
+                    let (stream, at, len) = self.moving[usize::from(word.to)];
+                    builder.store(a, stream, at, len);
+                    continue;
+                }
+                Verb::EndUnless => {
+                    builder.end_unless(a);
+                    continue;
+                }
+                Verb::Copy => a,
+                Verb::Neg => builder.neg(a),
+                Verb::Square => builder.mul(a, a),
+                Verb::Add => builder.add(a, b),
+                Verb::Sub => builder.sub(a, b),
+                Verb::Mul => builder.mul(a, b),
+                Verb::Div => builder.div(a, b),
+                Verb::Less => builder.compare(Comparison::Less, a, b),
+                Verb::LessEqual => builder.compare(Comparison::LessEqual, a, b),
+                Verb::MulAdd => builder.mul_add(a, b, c),
+                Verb::MulSub => {
+                    let c = builder.neg(c);
+                    builder.mul_add(a, b, c)
+                }
+                Verb::NegMulAdd => {
+                    let a = builder.neg(a);
+                    builder.mul_add(a, b, c)
+                }
+                Verb::Select => builder.select(a, b, c),
+                Verb::FoldLanes(fold) => fold_lanes(builder, fold, a, usize::from(second)),
+                Verb::Unary(op) => apply(builder, op, a),
+                Verb::Binary(op) => apply2(builder, op, a, b),
+                // Those are of words that are read.
+                _ => continue,
+            };
+            match &mut self.slots[usize::from(word.to)] {
+                Some(Slot::Kept(register)) => self.builder.set(*register, value),
+                slot => *slot = Some(Slot::Now(value)),
+            }
+        }
+    }
+
+    /// What a register has now; of one that nothing has set, 0.
+    fn get(&mut self, register: u8) -> Value {
+        match self.slots[usize::from(register)] {
+            Some(Slot::Now(value)) => value,
+            Some(Slot::Kept(register)) => self.builder.get(register),
+            None => self.builder.number(Constants::ZERO),
+        }
+    }
+}
+
+/// The words that do this.
+fn words<T>(code: &Code<T>, verb: Verb) -> impl Iterator<Item = &Word> {
+    code.words.iter().filter(move |word| word.verb == verb)
+}
+
+/// The fold of the first lanes, in order.
+fn fold_lanes<T: Number>(builder: &mut Builder<'_, T>, fold: Fold, value: Value, lanes: usize) -> Value {
+    let mut all = builder.lane(value, 0);
+    for index in 1..lanes {
+        let lane = builder.lane(value, index);
+        all = match fold {
+            Fold::Sum => builder.add(all, lane),
+            Fold::Product => builder.mul(all, lane),
+            Fold::Max => builder.max(all, lane),
+            Fold::Min => builder.min(all, lane),
+        };
+    }
+    all
+}
+
+/// An op of one operand: some instructions, or a call of the kernel.
+fn apply<T: Number + Element>(builder: &mut Builder<'_, T>, op: Unary, x: Value) -> Value {
+    let one = builder.number(Constants::ONE);
+    match op {
+        Unary::Abs => builder.abs(x),
+        Unary::Recip => builder.div(one, x),
+        Unary::Sqrt => builder.sqrt(x),
+        Unary::Rsqrt => {
+            let root = builder.sqrt(x);
+            builder.div(one, root)
+        }
+        Unary::Not => {
+            let zero = builder.number(Constants::ZERO);
+            builder.compare(Comparison::Equal, x, zero)
+        }
+        Unary::Exp => told(builder, |told| math::exp(told, x)),
+        Unary::Expm1 => told(builder, |told| math::expm1(told, x)),
+        Unary::Log => told(builder, |told| math::log(told, x)),
+        Unary::Log1p => told(builder, |told| math::log1p(told, x)),
+        Unary::Tanh => told(builder, |told| math::tanh(told, x)),
+        Unary::Sigmoid => told(builder, |told| math::sigmoid(told, x)),
+        op => builder.call(place_of(Unary::ALL, op), x),
+    }
+}
+
+/// An op of two operands: some instructions, or a call of the kernel.
+fn apply2<T: Number + Element>(builder: &mut Builder<'_, T>, op: Binary, x: Value, y: Value) -> Value {
+    let one = builder.number(Constants::ONE);
+    match op {
+        Binary::Max => builder.max(x, y),
+        Binary::Min => builder.min(x, y),
+        Binary::Equal => builder.compare(Comparison::Equal, x, y),
+        Binary::NotEqual => builder.compare(Comparison::NotEqual, x, y),
+        Binary::TanhAdjoint => {
+            let negative = builder.neg(y);
+            let slope = builder.mul_add(negative, y, one);
+            builder.mul(x, slope)
+        }
+        Binary::SigmoidAdjoint => {
+            let (product, rest) = (builder.mul(x, y), builder.sub(one, y));
+            builder.mul(product, rest)
+        }
+        Binary::ExpOfProduct => {
+            let product = builder.mul(x, y);
+            told(builder, |told| math::exp(told, product))
+        }
+        op => builder.call2(place_of(Binary::ALL, op), x, y),
+    }
+}
+
+/// Tells a function of numbers, as the kernels have it.
+fn told<'b, 'f, T: Number + Element>(
+    builder: &'b mut Builder<'f, T>,
+    function: impl FnOnce(Told<'_, 'b, 'f, T>) -> Value,
+) -> Value {
+    function(Told(&RefCell::new(builder)))
+}
+
+/// A builder, for functions that are written for any arithmetic.
+struct Told<'c, 'b, 'f, T: Number>(&'c RefCell<&'b mut Builder<'f, T>>);
+
+impl<T: Number> Clone for Told<'_, '_, '_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Number> Copy for Told<'_, '_, '_, T> {}
+
+macro_rules! told {
+    ($($name:ident($($operand:ident: $ty:ty),*) -> $result:ty = |$builder:ident| $value:expr;)*) => {
+        impl<T: Number + Element> Arithmetic<T> for Told<'_, '_, '_, T> {
+            type Vector = Value;
+            type Mask = Mask;
+            type Bits = Bits;
+
+            $(
+                fn $name(self, $($operand: $ty),*) -> $result {
+                    let $builder = &mut **self.0.borrow_mut();
+                    $value
+                }
+            )*
+        }
+    };
+}
+
+told! {
+    splat(value: T) -> Value = |builder| builder.number(value);
+    add(a: Value, b: Value) -> Value = |builder| builder.add(a, b);
+    sub(a: Value, b: Value) -> Value = |builder| builder.sub(a, b);
+    mul(a: Value, b: Value) -> Value = |builder| builder.mul(a, b);
+    div(a: Value, b: Value) -> Value = |builder| builder.div(a, b);
+    mul_add(a: Value, b: Value, c: Value) -> Value = |builder| builder.mul_add(a, b, c);
+    neg(a: Value) -> Value = |builder| builder.neg(a);
+    abs(a: Value) -> Value = |builder| builder.abs(a);
+    with_sign(magnitude: Value, sign: Value) -> Value = |builder| {
+        let (bits, mask) = (builder.bits(sign), builder.word(T::SIGN));
+        let (sign, magnitude) = (builder.and(bits, mask), builder.bits(magnitude));
+        let bits = builder.or(magnitude, sign);
+        builder.of_bits(bits)
+    };
+    less(a: Value, b: Value) -> Mask = |builder| builder.mask(Comparison::Less, a, b);
+    equal(a: Value, b: Value) -> Mask = |builder| builder.mask(Comparison::Equal, a, b);
+    select(mask: Mask, a: Value, b: Value) -> Value = |builder| builder.choose(mask, a, b);
+    at_least(low: Value, x: Value) -> Value = |builder| {
+        let mask = builder.mask(Comparison::Less, x, low);
+        builder.choose(mask, low, x)
+    };
+    at_most(high: Value, x: Value) -> Value = |builder| {
+        let mask = builder.mask(Comparison::Less, high, x);
+        builder.choose(mask, high, x)
+    };
+    bits(a: Value) -> Bits = |builder| builder.bits(a);
+    of_bits(a: Bits) -> Value = |builder| builder.of_bits(a);
+    splat_word(value: u64) -> Bits = |builder| builder.word(value);
+    and(a: Bits, b: Bits) -> Bits = |builder| builder.and(a, b);
+    add_words(a: Bits, b: Bits) -> Bits = |builder| builder.add_words(a, b);
+    to_exponent(n: Value) -> Bits = |builder| exponent(builder, n);
+    powers_of_two(n: Value) -> (Value, Value) = |builder| {
+        let (rounder, half) = (builder.number(T::ROUNDER), builder.number(T::from_f64(0.5)));
+        let bias = builder.number(T::from_f64(T::EXPONENT_BIAS as f64));
+        let rounded = builder.mul_add(n, half, rounder);
+        let first = builder.sub(rounded, rounder);
+        let second = builder.sub(n, first);
+        let mut power = |n| {
+            let stored = builder.add(n, bias);
+            let exponent = exponent(builder, stored);
+            builder.of_bits(exponent)
+        };
+        (power(first), power(second))
+    };
+    exponent_field(bits: Bits) -> Value = |builder| {
+        // A small whole number becomes the fraction of one whose lowest bit is 1.
+        let field = builder.shift_down(bits, T::FRACTION_BITS as u32);
+        let whole = builder.number(T::WHOLE);
+        let bits = builder.bits(whole);
+        let number = builder.or(field, bits);
+        let number = builder.of_bits(number);
+        builder.sub(number, whole)
+    };
+}
+
+/// n where a number has its exponent: the low bits of its sum with the rounder, moved there.
+fn exponent<T: Number + Element>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
+    let rounder = builder.number(T::ROUNDER);
+    let sum = builder.add(n, rounder);
+    let bits = builder.bits(sum);
+    builder.shift_up(bits, T::FRACTION_BITS as u32)
+}
+
+/// Where an op stands among all.
+fn place_of<O: Copy + PartialEq>(all: &[O], op: O) -> u32 {
+    all.iter().position(|other| *other == op).unwrap_or_default() as u32
+}
+
+extern "C" fn one<T: MathTable>(op: u32, x: T) -> T {
+    Machine::detect().run(OfElements(op, x, None))
+}
+
+extern "C" fn two<T: MathTable>(op: u32, x: T, y: T) -> T {
+    Machine::detect().run(OfElements(op, x, Some(y)))
+}
+
+extern "C" fn vector<T: Number + MathTable>(op: u32, x: &mut <T as Number>::Vector) {
+    Machine::detect().run(OfVectors(op, x.as_mut(), None));
+}
+
+extern "C" fn vectors<T: Number + MathTable>(op: u32, x: &mut <T as Number>::Vector, y: &<T as Number>::Vector) {
+    Machine::detect().run(OfVectors(op, x.as_mut(), Some(y.as_ref())));
+}
+
+/// A kernel on one element or two.
+struct OfElements<T>(u32, T, Option<T>);
+
+impl<T: MathTable> Work for OfElements<T> {
+    type Output = T;
+
+    fn run<S: Simd>(self, simd: S) -> T {
+        let OfElements(op, x, y) = self;
+        match y {
+            None => unary::of_element(simd, Unary::ALL[op as usize], x),
+            Some(y) => binary::of_elements(simd, Binary::ALL[op as usize], x, y),
+        }
+    }
+}
+
+/// A kernel on the elements of a vector or of two, into the first.
+struct OfVectors<'v, T>(u32, &'v mut [T], Option<&'v [T]>);
+
+impl<T: MathTable> Work for OfVectors<'_, T> {
+    type Output = ();
+
+    fn run<S: Simd>(self, simd: S) {
+        simd.vectorize(On(simd, self));
+    }
+}
+
+/// Work inside a function that has the instruction set.
+struct On<S, W>(S, W);
+
+impl<T: MathTable, S: Simd> WithSimd for On<S, OfVectors<'_, T>> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<A: Simd>(self, _: A) {
+        let On(simd, OfVectors(op, x, y)) = self;
+        let a = Vector::<T, S>::load(simd, x);
+        let value = match y {
+            None => a.unary(simd, Unary::ALL[op as usize]),
+            Some(y) => a.binary(simd, Binary::ALL[op as usize], Vector::load(simd, y)),
+        };
+        value.store(simd, x);
+    }
+}

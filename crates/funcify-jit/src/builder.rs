@@ -1,0 +1,225 @@
+//! A loop, told operation by operation: what is there before it, what each iteration does, what is left behind it.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, AbiParam, Block, InstBuilder, MemFlagsData, StackSlot, Type, types};
+use cranelift_frontend::{FunctionBuilder, Variable};
+use cranelift_module::Module;
+
+use crate::routine::{Functions, Number, Reach};
+
+/// A vector of numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Value(pub(crate) ir::Value);
+
+/// A vector that stays from one iteration to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Register(Variable);
+
+/// A place in a buffer, which may move with the iterations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stream(usize);
+
+/// A loop as it is told: streams and what is loaded before it, then [`begin`](Builder::begin), then what each iteration does.
+///
+/// All vectors have the routine's lanes. What is loaded of fewer elements has zeros behind them, and one element is in all lanes.
+pub struct Builder<'f, T: Number> {
+    pub(crate) function: FunctionBuilder<'f>,
+    /// The type of an address.
+    pub(crate) pointer: Type,
+    /// The type of a vector.
+    pub(crate) ty: Type,
+    pub(crate) lanes: usize,
+    pub(crate) functions: Functions<T>,
+    /// The signatures of functions of one and of two operands.
+    pub(crate) signatures: [ir::SigRef; 2],
+    /// Where functions take their operands from, if they are vectors.
+    pub(crate) slots: Option<[StackSlot; 2]>,
+    /// Where the places are, how far they move, and how many iterations run.
+    arguments: [ir::Value; 3],
+    places: Vec<Variable>,
+    reaches: Vec<Reach>,
+    ran: Variable,
+    body: Option<Block>,
+    behind: Block,
+    /// What is stored behind the last iteration.
+    kept: Vec<(Register, Stream, usize, usize)>,
+}
+
+/// Memory is there, as is checked before the routine runs; it need not be aligned.
+pub(crate) fn memory() -> MemFlagsData {
+    MemFlagsData::new().with_notrap()
+}
+
+impl<'f, T: Number> Builder<'f, T> {
+    pub(crate) fn new(
+        mut function: FunctionBuilder<'f>,
+        module: &impl Module,
+        lanes: usize,
+        functions: Functions<T>,
+    ) -> Self {
+        let pointer = module.target_config().pointer_type();
+        let ty = T::TYPE.by(lanes as u32).unwrap_or(T::TYPE);
+        let signatures = [1, 2].map(|operands| {
+            let mut signature = module.make_signature();
+            signature.params.push(AbiParam::new(types::I32));
+            let operand = AbiParam::new(if lanes == 1 { ty } else { pointer });
+            signature.params.extend(vec![operand; operands]);
+            if lanes == 1 {
+                signature.returns.push(operand);
+            }
+            function.import_signature(signature)
+        });
+        let start = function.create_block();
+        function.append_block_params_for_function_params(start);
+        function.switch_to_block(start);
+        function.seal_block(start);
+        let arguments = [0, 1, 2].map(|index| function.block_params(start)[index]);
+        let ran = function.declare_var(pointer);
+        let none = function.ins().iconst(pointer, 0);
+        function.def_var(ran, none);
+        let behind = function.create_block();
+        Builder {
+            function,
+            pointer,
+            ty,
+            lanes,
+            functions,
+            signatures,
+            slots: None,
+            arguments,
+            places: Vec::new(),
+            reaches: Vec::new(),
+            ran,
+            body: None,
+            behind,
+            kept: Vec::new(),
+        }
+    }
+
+    /// A place in a buffer. Before the loop.
+    pub fn stream(&mut self) -> Stream {
+        let index = self.places.len();
+        let place = self.function.declare_var(self.pointer);
+        let first = self.function.ins().load(self.pointer, memory(), self.arguments[0], entry(index));
+        self.function.def_var(place, first);
+        self.places.push(place);
+        self.reaches.push(Reach::default());
+        Stream(index)
+    }
+
+    /// A register that has this value first. Before the loop.
+    pub fn register(&mut self, value: Value) -> Register {
+        let register = Register(self.function.declare_var(self.ty));
+        self.set(register, value);
+        register
+    }
+
+    /// What follows is what each iteration does.
+    pub fn begin(&mut self) {
+        let body = self.function.create_block();
+        self.function.ins().jump(body, &[]);
+        self.function.switch_to_block(body);
+        self.body = Some(body);
+    }
+
+    /// What a register has now.
+    pub fn get(&mut self, register: Register) -> Value {
+        Value(self.function.use_var(register.0))
+    }
+
+    /// Gives a register another value.
+    pub fn set(&mut self, register: Register, value: Value) {
+        self.function.def_var(register.0, value.0);
+    }
+
+    /// The `len` elements that lie `at` elements behind the place of a stream, at most a vector of them.
+    pub fn load(&mut self, stream: Stream, at: usize, len: usize) -> Value {
+        let place = self.place(stream, at + len, false);
+        let element = |index: usize| ((at + index) * size_of::<T>()) as i32;
+        if len == self.lanes {
+            return Value(self.function.ins().load(self.ty, memory(), place, element(0)));
+        }
+        if len == 1 {
+            let one = self.function.ins().load(T::TYPE, memory(), place, element(0));
+            return Value(self.function.ins().splat(self.ty, one));
+        }
+        let mut vector = self.number(T::ZERO).0;
+        for index in 0..len {
+            let one = self.function.ins().load(T::TYPE, memory(), place, element(index));
+            vector = self.function.ins().insertlane(vector, one, index as u8);
+        }
+        Value(vector)
+    }
+
+    /// Stores the first `len` elements of a value.
+    pub fn store(&mut self, value: Value, stream: Stream, at: usize, len: usize) {
+        let place = self.place(stream, at + len, true);
+        let element = |index: usize| ((at + index) * size_of::<T>()) as i32;
+        if len == self.lanes {
+            self.function.ins().store(memory(), value.0, place, element(0));
+            return;
+        }
+        for index in 0..len {
+            let one = self.function.ins().extractlane(value.0, index as u8);
+            self.function.ins().store(memory(), one, place, element(index));
+        }
+    }
+
+    /// Stores the first `len` elements of a register behind the last iteration.
+    pub fn keep(&mut self, register: Register, stream: Stream, at: usize, len: usize) {
+        self.kept.push((register, stream, at, len));
+    }
+
+    /// The loop ends here where the first lane of a value is 0.
+    pub fn end_unless(&mut self, value: Value) {
+        let holds = self.is_not_zero(value);
+        let further = self.function.create_block();
+        self.function.ins().brif(holds, further, &[], self.behind, &[]);
+        self.function.switch_to_block(further);
+        self.function.seal_block(further);
+    }
+
+    /// Where a stream is now. Of what lies behind it, `end` elements are touched.
+    fn place(&mut self, stream: Stream, end: usize, is_written: bool) -> ir::Value {
+        let reach = &mut self.reaches[stream.0];
+        reach.elements = reach.elements.max(end);
+        reach.is_written |= is_written;
+        self.function.use_var(self.places[stream.0])
+    }
+
+    /// Ends the iteration and the routine. What each stream reaches.
+    pub(crate) fn end(mut self, module: &impl Module) -> Vec<Reach> {
+        let [_, steps, times] = self.arguments;
+        if let Some(body) = self.body {
+            for index in 0..self.places.len() {
+                let place = self.function.use_var(self.places[index]);
+                let step = self.function.ins().load(self.pointer, memory(), steps, entry(index));
+                let next = self.function.ins().iadd(place, step);
+                self.function.def_var(self.places[index], next);
+            }
+            let ran = self.function.use_var(self.ran);
+            let ran = self.function.ins().iadd_imm_u(ran, 1);
+            self.function.def_var(self.ran, ran);
+            let goes_on = self.function.ins().icmp(IntCC::UnsignedLessThan, ran, times);
+            self.function.ins().brif(goes_on, body, &[], self.behind, &[]);
+            self.function.seal_block(body);
+        } else {
+            self.function.ins().jump(self.behind, &[]);
+        }
+        self.function.switch_to_block(self.behind);
+        self.function.seal_block(self.behind);
+        for (register, stream, at, len) in std::mem::take(&mut self.kept) {
+            let value = self.get(register);
+            self.store(value, stream, at, len);
+        }
+        let ran = self.function.use_var(self.ran);
+        self.function.ins().return_(&[ran]);
+        self.function.finalize(module.target_config());
+        self.reaches
+    }
+}
+
+/// Where the entry of a stream lies in a list of addresses or steps, in bytes.
+fn entry(index: usize) -> i32 {
+    (index * size_of::<usize>()) as i32
+}

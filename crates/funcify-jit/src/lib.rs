@@ -1,0 +1,59 @@
+//! Loops over a few vectors as machine code of the processor that they run on.
+//!
+//! A loop whose body is some dozens of operations on numbers costs an interpreter one to three nanoseconds an operation, most
+//! of it waiting for registers that lie in memory. As machine code the values stay in the processor's registers from one
+//! iteration to the next. [Cranelift](https://cranelift.dev) makes the code, in some microseconds an operation.
+//!
+//! A [`Builder`] is told what one iteration does. The [`Routine`] runs on slices:
+//!
+//! ```
+//! use funcify_jit::{Buffer, Functions, Routine, Span};
+//!
+//! // y[t] = y[t - 1] / 2 + x[t], for vectors of four.
+//! let routine = Routine::new(4, Functions::NONE, |builder| {
+//!     let [state, xs, ys] = [builder.stream(), builder.stream(), builder.stream()];
+//!     let half = builder.number(0.5);
+//!     let y = builder.load(state, 0, 4);
+//!     let y = builder.register(y);
+//!     builder.begin();
+//!     let (last, x) = (builder.get(y), builder.load(xs, 0, 4));
+//!     let next = builder.mul_add(half, last, x);
+//!     builder.store(next, ys, 0, 4);
+//!     builder.set(y, next);
+//!     builder.keep(y, state, 0, 4);
+//! })?;
+//!
+//! let (mut state, xs, mut ys) = ([8.0f32; 4], [1.0f32; 12], [0.0f32; 12]);
+//! let mut buffers = [Buffer::Write(&mut state), Buffer::Read(&xs), Buffer::Write(&mut ys)];
+//! let stays = Span { buffer: 0, unit: 0, at: 0, step: 0 };
+//! let spans = [stays, Span { buffer: 1, step: 4, ..stays }, Span { buffer: 2, step: 4, ..stays }];
+//! assert_eq!(routine.run(&mut buffers, &spans, 3)?, 3);
+//! assert_eq!(ys, [5.0, 5.0, 5.0, 5.0, 3.5, 3.5, 3.5, 3.5, 2.75, 2.75, 2.75, 2.75]);
+//! assert_eq!(state, [2.75; 4]);
+//! # Ok::<(), funcify_jit::Error>(())
+//! ```
+//!
+//! The way through it: `builder` (a loop, told), `operations` (what it may do), `routine` (memory, and the only place that is
+//! not safe Rust). **Invariant:** a routine touches nothing but what its streams reach, which is checked before it runs.
+
+mod builder;
+mod operations;
+mod routine;
+
+pub use builder::{Builder, Register, Stream, Value};
+pub use operations::{Bits, Comparison, Mask};
+pub use routine::{Buffer, Functions, Number, Routine, Span};
+
+/// Why there is no routine, or why it does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Cranelift has no code for this processor, or for what the loop asks of it.
+    #[error("no machine code for this processor: {0}")]
+    Processor(String),
+    /// A vector of so many elements.
+    #[error("a vector of {0} elements: machine code has vectors of one element or of 16 bytes")]
+    Lanes(usize),
+    /// What a stream reaches is not in its buffer, or is written though the buffer is only read.
+    #[error("stream {0} leaves its buffer")]
+    Bounds(usize),
+}

@@ -1,0 +1,225 @@
+//! What an iteration may do with vectors, lane by lane.
+
+use cranelift_codegen::ir::condcodes::FloatCC;
+use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types};
+
+use crate::builder::{Builder, Value, memory};
+use crate::routine::Number;
+
+/// Truth values, lane by lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Mask(ir::Value);
+
+/// The bits of numbers, lane by lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Bits(ir::Value);
+
+/// A comparison. All but `NotEqual` are false for NaN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Comparison {
+    /// x < y.
+    Less,
+    /// x <= y.
+    LessEqual,
+    /// x = y.
+    Equal,
+    /// Whether they differ, or either is NaN.
+    NotEqual,
+}
+
+macro_rules! operations {
+    ($($(#[$doc:meta])* $name:ident($($operand:ident),*) = $instruction:ident;)*) => {
+        impl<T: Number> Builder<'_, T> {
+            $(
+                $(#[$doc])*
+                pub fn $name(&mut self, $($operand: Value),*) -> Value {
+                    Value(self.function.ins().$instruction($($operand.0),*))
+                }
+            )*
+        }
+    };
+}
+
+operations! {
+    /// -x, NaN included.
+    neg(x) = fneg;
+    /// |x|, NaN included.
+    abs(x) = fabs;
+    /// The square root; NaN below zero.
+    sqrt(x) = sqrt;
+    /// x + y.
+    add(x, y) = fadd;
+    /// x - y.
+    sub(x, y) = fsub;
+    /// x * y.
+    mul(x, y) = fmul;
+    /// x / y.
+    div(x, y) = fdiv;
+    /// x * y + z, rounded once.
+    mul_add(x, y, z) = fma;
+}
+
+impl<T: Number> Builder<'_, T> {
+    /// A number, in all lanes.
+    pub fn number(&mut self, number: T) -> Value {
+        let one = number.constant(&mut self.function);
+        Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) })
+    }
+
+    /// 1 where a comparison holds, and 0 elsewhere.
+    pub fn compare(&mut self, comparison: Comparison, x: Value, y: Value) -> Value {
+        let (one, zero) = (self.number(T::ONE), self.number(T::ZERO));
+        let mask = self.mask(comparison, x, y);
+        self.choose(mask, one, zero)
+    }
+
+    /// `yes` where a value is not 0, else `no`.
+    pub fn select(&mut self, value: Value, yes: Value, no: Value) -> Value {
+        let zero = self.number(T::ZERO);
+        let mask = self.mask(Comparison::NotEqual, value, zero);
+        self.choose(mask, yes, no)
+    }
+
+    /// The larger; NaN if either is. Of two zeros, y.
+    pub fn max(&mut self, x: Value, y: Value) -> Value {
+        let is_less = self.mask(Comparison::Less, y, x);
+        let larger = self.choose(is_less, x, y);
+        let is_number = self.mask(Comparison::Equal, x, x);
+        self.choose(is_number, larger, x)
+    }
+
+    /// The smaller; NaN if either is. Of two zeros, y.
+    pub fn min(&mut self, x: Value, y: Value) -> Value {
+        let is_less = self.mask(Comparison::Less, x, y);
+        let smaller = self.choose(is_less, x, y);
+        let is_number = self.mask(Comparison::Equal, x, x);
+        self.choose(is_number, smaller, x)
+    }
+
+    /// Lane `lane` of a value, in all lanes.
+    pub fn lane(&mut self, value: Value, lane: usize) -> Value {
+        if self.lanes == 1 {
+            return value;
+        }
+        let one = self.function.ins().extractlane(value.0, lane as u8);
+        Value(self.function.ins().splat(self.ty, one))
+    }
+
+    /// What the routine's function of one operand gives.
+    pub fn call(&mut self, which: u32, x: Value) -> Value {
+        let address = self.functions.one_address(self.lanes);
+        self.call_at(address, which, &[x])
+    }
+
+    /// What the routine's function of two operands gives.
+    pub fn call2(&mut self, which: u32, x: Value, y: Value) -> Value {
+        let address = self.functions.two_address(self.lanes);
+        self.call_at(address, which, &[x, y])
+    }
+
+    fn call_at(&mut self, address: usize, which: u32, operands: &[Value]) -> Value {
+        let which = self.function.ins().iconst(types::I32, i64::from(which));
+        let address = self.function.ins().iconst(self.pointer, address as i64);
+        let signature = self.signatures[operands.len() - 1];
+        let mut arguments = vec![which];
+        if self.lanes == 1 {
+            arguments.extend(operands.iter().map(|operand| operand.0));
+            let call = self.function.ins().call_indirect(signature, address, &arguments);
+            return Value(self.function.inst_results(call)[0]);
+        }
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 16, 4);
+        let function = &mut self.function;
+        let slots = *self.slots.get_or_insert_with(|| [0, 1].map(|_| function.create_sized_stack_slot(slot.clone())));
+        for (operand, slot) in operands.iter().zip(slots) {
+            let place = self.function.ins().stack_addr(self.pointer, slot, 0);
+            self.function.ins().store(memory(), operand.0, place, 0);
+            arguments.push(place);
+        }
+        self.function.ins().call_indirect(signature, address, &arguments);
+        Value(self.function.ins().load(self.ty, memory(), arguments[1], 0))
+    }
+
+    /// Whether the first lane is not 0.
+    pub(crate) fn is_not_zero(&mut self, value: Value) -> ir::Value {
+        let first = if self.lanes == 1 { value.0 } else { self.function.ins().extractlane(value.0, 0) };
+        let zero = T::ZERO.constant(&mut self.function);
+        self.function.ins().fcmp(FloatCC::NotEqual, first, zero)
+    }
+
+    /// Where a comparison holds.
+    pub fn mask(&mut self, comparison: Comparison, x: Value, y: Value) -> Mask {
+        let condition = match comparison {
+            Comparison::Less => FloatCC::LessThan,
+            Comparison::LessEqual => FloatCC::LessThanOrEqual,
+            Comparison::Equal => FloatCC::Equal,
+            Comparison::NotEqual => FloatCC::NotEqual,
+        };
+        Mask(self.function.ins().fcmp(condition, x.0, y.0))
+    }
+
+    /// `yes` where a mask is true, else `no`.
+    pub fn choose(&mut self, Mask(mask): Mask, yes: Value, no: Value) -> Value {
+        if self.lanes == 1 {
+            return Value(self.function.ins().select(mask, yes.0, no.0));
+        }
+        let mask = self.cast(self.ty, mask);
+        Value(self.function.ins().bitselect(mask, yes.0, no.0))
+    }
+
+    /// The bits of numbers.
+    pub fn bits(&mut self, x: Value) -> Bits {
+        let words = self.words();
+        Bits(self.cast(words, x.0))
+    }
+
+    /// The numbers with these bits.
+    pub fn of_bits(&mut self, bits: Bits) -> Value {
+        Value(self.cast(self.ty, bits.0))
+    }
+
+    /// An integer in all lanes, of the numbers' width.
+    pub fn word(&mut self, word: u64) -> Bits {
+        let words = self.words();
+        // Of 32 bits, the constant is that of the lower half.
+        let word = if words.lane_bits() == 32 { i64::from(word as u32) } else { word as i64 };
+        let one = self.function.ins().iconst(words.lane_type(), word);
+        Bits(if self.lanes == 1 { one } else { self.function.ins().splat(words, one) })
+    }
+
+    /// a & b.
+    pub fn and(&mut self, a: Bits, b: Bits) -> Bits {
+        Bits(self.function.ins().band(a.0, b.0))
+    }
+
+    /// a | b.
+    pub fn or(&mut self, a: Bits, b: Bits) -> Bits {
+        Bits(self.function.ins().bor(a.0, b.0))
+    }
+
+    /// a + b, wrapping.
+    pub fn add_words(&mut self, a: Bits, b: Bits) -> Bits {
+        Bits(self.function.ins().iadd(a.0, b.0))
+    }
+
+    /// The bits moved up by so many places, fewer than a word has.
+    pub fn shift_up(&mut self, a: Bits, places: u32) -> Bits {
+        let places = self.function.ins().iconst(types::I32, i64::from(places));
+        Bits(self.function.ins().ishl(a.0, places))
+    }
+
+    /// The bits moved down by so many places, fewer than a word has.
+    pub fn shift_down(&mut self, a: Bits, places: u32) -> Bits {
+        let places = self.function.ins().iconst(types::I32, i64::from(places));
+        Bits(self.function.ins().ushr(a.0, places))
+    }
+
+    /// The type of bits.
+    fn words(&self) -> ir::Type {
+        self.ty.as_int()
+    }
+
+    fn cast(&mut self, ty: ir::Type, value: ir::Value) -> ir::Value {
+        let flags = MemFlagsData::new().with_endianness(Endianness::Little);
+        self.function.ins().bitcast(ty, flags, value)
+    }
+}

@@ -1,0 +1,283 @@
+//! Machine code with its memory, and what it runs on.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+
+use cranelift_codegen::ir::{self, AbiParam, InstBuilder, Type, UserFuncName, types};
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
+use ndarray::ArrayViewMut2;
+use smallvec::SmallVec;
+
+use crate::Error;
+use crate::builder::Builder;
+
+/// A loop as machine code. It may run in several threads at once.
+pub struct Routine<T> {
+    module: ManuallyDrop<JITModule>,
+    code: Code,
+    reaches: Vec<Reach>,
+    number: PhantomData<fn(T)>,
+}
+
+/// Addresses of places, bytes that they move with each iteration, and how many iterations run. How many ran.
+type Code = unsafe extern "C" fn(*const *mut u8, *const isize, usize) -> usize;
+
+/// What a routine runs on.
+pub enum Buffer<'b, T> {
+    /// Elements that it may read.
+    Read(&'b [T]),
+    /// Elements that it may read and write.
+    Write(&'b mut [T]),
+    /// Units, some columns of each of which it may read and write. Of each unit they lie side by side.
+    Columns(ArrayViewMut2<'b, T>),
+}
+
+/// Where a stream is in the first iteration, and how it moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// Which buffer.
+    pub buffer: usize,
+    /// Of columns the unit; else 0.
+    pub unit: usize,
+    /// The first element, of columns in its unit.
+    pub at: usize,
+    /// How far it moves with each iteration: of columns in units, else in elements.
+    pub step: isize,
+}
+
+/// What a stream touches in each iteration.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Reach {
+    /// Up to how many elements behind its place.
+    pub(crate) elements: usize,
+    pub(crate) is_written: bool,
+}
+
+/// Functions of numbers that a routine may call. The first argument says which. Those on vectors leave the result in the first
+/// one.
+#[derive(Clone, Copy, Debug)]
+pub struct Functions<T: Number> {
+    /// Of one operand, for routines of one lane.
+    pub one: extern "C" fn(u32, T) -> T,
+    /// Of two.
+    pub two: extern "C" fn(u32, T, T) -> T,
+    /// Of one operand, for routines of vectors.
+    pub vector: extern "C" fn(u32, &mut T::Vector),
+    /// Of two.
+    pub vectors: extern "C" fn(u32, &mut T::Vector, &T::Vector),
+}
+
+/// The elements of routines: f32 and f64.
+pub trait Number: Copy + 'static {
+    /// 16 bytes of them.
+    type Vector: AsRef<[Self]> + AsMut<[Self]>;
+    /// How many these are.
+    const LANES: usize;
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+    #[doc(hidden)]
+    const TYPE: Type;
+    #[doc(hidden)]
+    fn constant(self, function: &mut FunctionBuilder<'_>) -> ir::Value;
+}
+
+impl Number for f32 {
+    type Vector = [f32; 4];
+    const LANES: usize = 4;
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+    const TYPE: Type = types::F32;
+
+    fn constant(self, function: &mut FunctionBuilder<'_>) -> ir::Value {
+        function.ins().f32const(self)
+    }
+}
+
+impl Number for f64 {
+    type Vector = [f64; 2];
+    const LANES: usize = 2;
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+    const TYPE: Type = types::F64;
+
+    fn constant(self, function: &mut FunctionBuilder<'_>) -> ir::Value {
+        function.ins().f64const(self)
+    }
+}
+
+impl<T: Number> Functions<T> {
+    /// For routines that call none: each leaves its first operand as it is.
+    pub const NONE: Self = {
+        extern "C" fn one<T>(_: u32, x: T) -> T {
+            x
+        }
+        extern "C" fn two<T>(_: u32, x: T, _: T) -> T {
+            x
+        }
+        extern "C" fn vector<V>(_: u32, _: &mut V) {}
+        extern "C" fn vectors<V>(_: u32, _: &mut V, _: &V) {}
+        Functions { one, two, vector, vectors }
+    };
+
+    pub(crate) fn one_address(&self, lanes: usize) -> usize {
+        if lanes == 1 { self.one as usize } else { self.vector as usize }
+    }
+
+    pub(crate) fn two_address(&self, lanes: usize) -> usize {
+        if lanes == 1 { self.two as usize } else { self.vectors as usize }
+    }
+}
+
+impl<T: Number> Routine<T> {
+    /// A loop as machine code, on vectors of one lane or of [`Number::LANES`].
+    pub fn new(lanes: usize, functions: Functions<T>, tell: impl FnOnce(&mut Builder<'_, T>)) -> Result<Self, Error> {
+        if lanes != 1 && lanes != T::LANES {
+            return Err(Error::Lanes(lanes));
+        }
+        let mut module = module()?;
+        let mut context = module.make_context();
+        let signature = &mut context.func.signature;
+        let pointer = module.target_config().pointer_type();
+        signature.params.extend(vec![AbiParam::new(pointer); 3]);
+        signature.returns.push(AbiParam::new(pointer));
+        let id = module.declare_function("routine", Linkage::Local, signature).map_err(refused)?;
+        context.func.name = UserFuncName::user(0, id.as_u32());
+        let mut builders = FunctionBuilderContext::new();
+        let function = FunctionBuilder::new(&mut context.func, &mut builders);
+        let mut builder = Builder::new(function, &module, lanes, functions);
+        tell(&mut builder);
+        let reaches = builder.end(&module);
+        module.define_function(id, &mut context).map_err(refused)?;
+        module.finalize_definitions().map_err(refused)?;
+        let code = code(&module, id);
+        Ok(Routine { module: ManuallyDrop::new(module), code, reaches, number: PhantomData })
+    }
+}
+
+impl<T> Routine<T> {
+    /// Runs so many iterations, one at least. `spans` are those of the streams, in order. How many ran, fewer if the loop ended
+    /// itself.
+    pub fn run(&self, buffers: &mut [Buffer<'_, T>], spans: &[Span], times: usize) -> Result<usize, Error> {
+        if spans.len() != self.reaches.len() {
+            return Err(Error::Bounds(spans.len().min(self.reaches.len())));
+        }
+        if times == 0 {
+            return Ok(0);
+        }
+        let mut raw: SmallVec<[Raw; 16]> = buffers.iter_mut().map(Raw::of).collect();
+        let (mut places, mut steps) = (SmallVec::<[*mut u8; 32]>::new(), SmallVec::<[isize; 32]>::new());
+        for (index, (span, reach)) in spans.iter().zip(&self.reaches).enumerate() {
+            let raw = raw.get_mut(span.buffer).ok_or(Error::Bounds(index))?;
+            let (place, step) = raw.place::<T>(span, reach, times).ok_or(Error::Bounds(index))?;
+            places.push(place);
+            steps.push(step);
+        }
+        // SAFETY: the code reads and writes, in iteration i of at most `times`, up to `reach.elements` elements behind each
+        // place moved i times by its step, and writes only where `reach.is_written`. `Raw::place` has checked that all of
+        // these lie in the buffers, whose borrows last until the code returns, and that written buffers are borrowed to be
+        // written. The addresses come from those borrows, and none of the buffers is touched here in the meantime. Places
+        // are bytes of elements that any bits are numbers of.
+        #[allow(unsafe_code, reason = "machine code is called")]
+        let ran = unsafe { (self.code)(places.as_ptr(), steps.as_ptr(), times) };
+        Ok(ran)
+    }
+}
+
+/// The memory of a buffer, as addresses.
+struct Raw {
+    start: *mut u8,
+    /// Units, columns of each, and elements from one unit to the next. Elements are one unit.
+    units: usize,
+    columns: usize,
+    pitch: isize,
+    is_columns: bool,
+    may_be_written: bool,
+}
+
+impl Raw {
+    fn of<T>(buffer: &mut Buffer<'_, T>) -> Self {
+        let (start, columns, may_be_written) = match buffer {
+            Buffer::Read(data) => (data.as_ptr().cast_mut(), data.len(), false),
+            Buffer::Write(data) => (data.as_mut_ptr(), data.len(), true),
+            Buffer::Columns(array) => {
+                let (units, columns) = array.dim();
+                let [pitch, side] = [array.strides()[0], array.strides()[1]];
+                // Columns that do not lie side by side are none.
+                let columns = if side == 1 || columns <= 1 { columns } else { 0 };
+                let start = array.as_mut_ptr().cast();
+                return Raw { start, units, columns, pitch, is_columns: true, may_be_written: true };
+            }
+        };
+        Raw { start: start.cast(), units: 1, columns, pitch: 0, is_columns: false, may_be_written }
+    }
+
+    /// The address of a span's place and the bytes that it moves, if all that it reaches is in the buffer.
+    fn place<T>(&mut self, span: &Span, reach: &Reach, times: usize) -> Option<(*mut u8, isize)> {
+        let size = size_of::<T>() as isize;
+        let further = span.step.checked_mul(isize::try_from(times - 1).ok()?)?;
+        let last = |first: usize| first.checked_add_signed(further);
+        let (unit, at, step) = if self.is_columns {
+            (span.unit, span.at, span.step.checked_mul(self.pitch)?)
+        } else {
+            (0, span.at, span.step)
+        };
+        let [units, ats] = if self.is_columns { [[unit, last(unit)?], [at, at]] } else { [[0, 0], [at, last(at)?]] };
+        let is_within = units.iter().all(|unit| *unit < self.units)
+            && ats.iter().all(|at| at.checked_add(reach.elements).is_some_and(|end| end <= self.columns));
+        if !is_within || (reach.is_written && !self.may_be_written) {
+            return None;
+        }
+        let first = isize::try_from(unit).ok()?.checked_mul(self.pitch)?.checked_add_unsigned(at)?;
+        Some((self.start.wrapping_offset(first.checked_mul(size)?), step.checked_mul(size)?))
+    }
+}
+
+/// A module for this processor.
+fn module() -> Result<JITModule, Error> {
+    let mut flags = settings::builder();
+    for (flag, value) in [("use_colocated_libcalls", "false"), ("is_pic", "false"), ("opt_level", "speed")] {
+        flags.set(flag, value).map_err(refused)?;
+    }
+    let isa = cranelift_native::builder().map_err(refused)?.finish(settings::Flags::new(flags)).map_err(refused)?;
+    Ok(JITModule::new(JITBuilder::with_isa(isa, default_libcall_names())))
+}
+
+fn refused(error: impl fmt::Display) -> Error {
+    Error::Processor(error.to_string())
+}
+
+/// The code of a finished function.
+fn code(module: &JITModule, id: FuncId) -> Code {
+    let address = module.get_finalized_function(id);
+    // SAFETY: the function has this signature, and lies there until the module's memory is freed, where the routine is dropped.
+    #[allow(unsafe_code, reason = "an address becomes a function")]
+    unsafe {
+        std::mem::transmute::<*const u8, Code>(address)
+    }
+}
+
+impl<T> Drop for Routine<T> {
+    fn drop(&mut self) {
+        // SAFETY: nobody runs a routine that is dropped, nor has its code's address; the module is not used again.
+        #[allow(unsafe_code, reason = "machine code is freed")]
+        unsafe {
+            ManuallyDrop::take(&mut self.module).free_memory();
+        }
+    }
+}
+
+// SAFETY: the module is not touched until it is dropped, and its code has no state of its own.
+#[allow(unsafe_code, reason = "the module only keeps the code's memory")]
+unsafe impl<T> Sync for Routine<T> {}
+
+impl<T> fmt::Debug for Routine<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Routine").field("reaches", &self.reaches).finish_non_exhaustive()
+    }
+}

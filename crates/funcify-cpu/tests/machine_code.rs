@@ -1,0 +1,158 @@
+//! Loops as machine code give the bits of loops that are interpreted.
+#![cfg(feature = "jit")]
+
+mod numbers;
+
+use funcify::dispatch::{Outcome, Whole};
+use funcify::types::Sizes;
+use funcify::{DType, GradOptions, Graph, HostTensor, Value, constant, full, scan, scan_until, select, while_loop};
+use funcify_cpu::{Division, Elements, Engine, Executor, Machine, Translation, plan_graph};
+use numbers::numbers;
+
+/// A graph's results, and whether a loop of it became machine code.
+fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Translation) -> (Vec<Vec<f64>>, bool) {
+    let (machine, sizes) = (Machine::detect().translating(translation), Sizes::new());
+    let whole = Whole { graph, sizes: &sizes, is_program: true, memory_budget: 1 << 30, may_refuse: true };
+    let engine = Engine::compile(whole, division, machine).unwrap();
+    let elements = |tensor: &HostTensor| Elements::of_numbers(tensor.to_f64_vec().into_iter(), engine.dtype());
+    let operands: Vec<Elements<'_>> = inputs.iter().map(elements).collect();
+    let Outcome::Done(results) = engine.call(&operands, &|| false).unwrap() else { panic!("it is refused") };
+    let numbers = |result: Elements<'_>| match result {
+        Elements::F32(numbers) => numbers.iter().map(|number| f64::from(*number)).collect(),
+        Elements::F64(numbers) => numbers.to_vec(),
+    };
+    let plan = plan_graph(graph, &sizes, division, true).unwrap().plan;
+    let programs = match engine.dtype() {
+        DType::F64 => format!("{:?}", Executor::<f64>::new(plan, machine).unwrap()),
+        _ => format!("{:?}", Executor::<f32>::new(plan, machine).unwrap()),
+    };
+    (results.into_iter().map(numbers).collect(), programs.contains("Routine {"))
+}
+
+/// Each way to divide a program gives the same bits, interpreted and as machine code.
+fn agrees(graph: Graph, shapes: &[&[usize]]) {
+    let graph = graph.rewritten();
+    let inputs: Vec<HostTensor> = shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
+    let inputs: Vec<HostTensor> =
+        inputs.iter().zip(graph.inputs()).map(|(tensor, input)| tensor.cast(graph.ty(input.value).dtype)).collect();
+    for division in [Division::Worthwhile, Division::Always] {
+        let (interpreted, is_code) = run(&graph, &inputs, division, Translation::Never);
+        assert!(!is_code, "{} is machine code", graph.name());
+        let (translated, is_code) = run(&graph, &inputs, division, Translation::Always);
+        assert!(is_code, "{}, {division:?}, {shapes:?} is not machine code", graph.name());
+        for (x, y) in interpreted.iter().flatten().zip(translated.iter().flatten()) {
+            assert_eq!(x.to_bits(), y.to_bits(), "{}, {division:?}: {x} and {y}", graph.name());
+        }
+    }
+}
+
+/// Scalars, more steps than run between two looks whether to stop, and their gradient.
+#[test]
+fn a_filter_and_its_gradient() {
+    for ty in ["f32", "f64"] {
+        let graph = Graph::build("filter", |g| {
+            let ys = g.input("ys", format!("{ty}[2500]").as_str());
+            let (q, r) =
+                (g.input("q", format!("{ty}[]").as_str()).exp(), g.input("r", format!("{ty}[]").as_str()).exp());
+            let start = (r * 0.0, r * 100.0, r * 0.0);
+            let ((_, _, cost), means) = scan(start, ys, |(m, p, cost), y: Value| {
+                let (f, v) = (p + r, y - m);
+                let m = m + p / f * v;
+                ((m, p * r / f + q, cost + f.log() + v * v / f), m)
+            });
+            (cost, means)
+        });
+        let graph = graph.unwrap();
+        agrees(graph.clone(), &[&[2500], &[], &[]]);
+        let cost = Graph::build("cost", |g| {
+            let inputs = [0, 1, 2].map(|index| g.input(["ys", "q", "r"][index], graph.input_type(index).clone()));
+            graph.apply(&inputs)[0]
+        });
+        let gradient = cost.unwrap().value_and_grad(&["q", "r"][..], GradOptions::new()).unwrap();
+        agrees(gradient, &[&[2500], &[], &[]]);
+    }
+}
+
+/// Vectors whose last one is not full, states that are read where they were written, backward in time.
+#[test]
+fn coupled_states_and_their_gradient() {
+    for ty in ["f32", "f64"] {
+        let graph = Graph::build("coupled", |g| {
+            let [re, im] = ["re", "im"].map(|name| g.input(name, format!("{ty}[7]").as_str()).tanh());
+            let [x, y] = ["x", "y"].map(|name| g.input(name, format!("{ty}[40,7]").as_str()));
+            let zeros = re * 0.0;
+            let (_, (x, y)) = scan((zeros, zeros), (x, y), |(a, b), (x, y): (Value, Value)| {
+                let (a, b) = (re * a - im * b + x, re * b + im * a + y);
+                ((a, b), (a, b))
+            });
+            (x * 2.0 + y).square().sum(..)
+        });
+        let gradient = graph.unwrap().value_and_grad(&["re", "im", "x"][..], GradOptions::new()).unwrap();
+        agrees(gradient, &[&[7], &[7], &[40, 7], &[40, 7]]);
+    }
+}
+
+/// Functions that are told to the compiler, functions that are called, folds, comparisons.
+#[test]
+fn functions_of_numbers() {
+    let told = |x: Value, h: Value| {
+        let (large, small) = (x * 30.0, x * 1e-3);
+        vec![large.exp(), small.expm1(), large.log(), small.log1p(), (large + h).tanh(), large.expm1(), small.sigmoid()]
+    };
+    let called =
+        |x: Value, h: Value| vec![(x * 30.0).sin(), x.cos(), (x * 0.5).asin(), x.abs().pow(h), x.floor(), x.sign()];
+    let simple = |x: Value, h: Value| {
+        vec![x.abs().sqrt(), x.maximum(h), x.minimum(h), x.recip(), select(x.lt(h), x, h), x.sum(..) + h, x.max(..)]
+    };
+    let groups: [(&str, &dyn Fn(Value, Value) -> Vec<Value>); 3] =
+        [("told", &told), ("called", &called), ("simple", &simple)];
+    for (ty, lanes) in [("f32", 1), ("f32", 6), ("f64", 1), ("f64", 3)] {
+        for (name, functions) in groups {
+            let graph = Graph::build(name, |g| {
+                let start = g.input("start", format!("{ty}[{lanes}]").as_str());
+                let xs = g.input("xs", format!("{ty}[60,{lanes}]").as_str());
+                scan(start, xs, |h, x: Value| {
+                    let values = functions(x, h);
+                    let sum = values.iter().fold(h * 0.25, |sum, value| sum * 0.5 + *value * 1e-3);
+                    (select(sum.lt(1.0), sum, x), values)
+                })
+            });
+            agrees(graph.unwrap(), &[&[lanes], &[60, lanes]]);
+        }
+    }
+}
+
+/// Loops that end themselves: what they leave is that of the step that ended them.
+#[test]
+fn loops_that_end_early() {
+    let search = Graph::build("search", |g| {
+        let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[3000]"));
+        scan_until(start, xs, |sum, x: Value| {
+            let sum = sum + x.abs();
+            (sum, (), sum.gt(1200.0))
+        })
+        .0
+    });
+    agrees(search.unwrap(), &[&[], &[3000]]);
+    let root = Graph::build("root", |g| {
+        let (a, x) = (g.input("a", "f64[]").abs() + 2.0, g.input("x", "f64[]").abs() + 1.0);
+        while_loop((x, constant(0f64)), |(x, _)| (x * x - a).abs().gt(1e-9), |(x, n)| ((x + a / x) * 0.5, n + 1.0))
+    });
+    agrees(root.unwrap(), &[&[], &[]]);
+}
+
+/// Rows of a state that later steps overwrite: what was stored in a step is loaded in it.
+#[test]
+fn rows_that_are_read_where_they_were_written() {
+    let graph = Graph::build("lags", |g| {
+        let xs = g.input("xs", "f32[200,3]");
+        let zeros = full([3], DType::F32, 0.0);
+        let (_, ys) = scan((zeros, zeros, zeros), xs, |(a, b, c), x: Value| {
+            let next = x + a * 0.5 - b * 0.25 + c * 0.125;
+            ((next, a, b), (next, a * c))
+        });
+        (ys.0 + ys.1).square().sum(..)
+    });
+    let gradient = graph.unwrap().value_and_grad(&["xs"][..], GradOptions::new()).unwrap();
+    agrees(gradient, &[&[200, 3]]);
+}

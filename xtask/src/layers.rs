@@ -65,6 +65,7 @@ const CRATES: [Layered; 3] = [
             &["backend"],
             &["rnn"],
             &["nn"],
+            &["models"],
         ],
     },
 ];

@@ -81,6 +81,7 @@ mod cpu;
 mod device;
 mod differentiable;
 mod errors;
+pub mod models;
 pub mod nn;
 mod ops;
 mod rnn;

@@ -47,6 +47,7 @@ const CRATES: [Layered; 3] = [
             &["backend"],
             &["plugin"],
             &["capture"],
+            &["rnn"],
             &["nn"],
         ],
     },

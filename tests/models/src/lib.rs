@@ -36,10 +36,16 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// The weights that `model` asks a `VarBuilder` for, of numbers that look random.
-    pub fn of<M>(dtype: DType, model: impl Fn(VarBuilder<'_>) -> Result<M>) -> Self {
+    /// The weights that `model` asks a `VarBuilder` for, as they are before training.
+    pub fn new<M>(dtype: DType, model: impl Fn(VarBuilder<'_>) -> Result<M>) -> Self {
         let weights = Weights { map: VarMap::new(), dtype };
         model(weights.builder()).unwrap();
+        weights
+    }
+
+    /// The weights that `model` asks a `VarBuilder` for, of numbers that look random, the same in every run.
+    pub fn of<M>(dtype: DType, model: impl Fn(VarBuilder<'_>) -> Result<M>) -> Self {
+        let weights = Weights::new(dtype, model);
         for (seed, (_, var)) in (1..).zip(weights.vars()) {
             var.set(&(tensor(seed, var.dims(), dtype) * 0.5).unwrap()).unwrap();
         }

@@ -61,14 +61,13 @@ impl State {
     /// With it `State { hs: state.hs.clone(), prev_xs: state.prev_xs()?, pos: state.pos }` is the library's.
     pub fn prev_xs(&self) -> Result<Vec<[Tensor; WIDTH]>> {
         let slots = |before: &Tensor| {
-            let row = |age: usize| before.narrow(1, WIDTH - 1 - age, 1)?.squeeze(1)?.contiguous();
-            // The slot of the next step is written before it is read.
-            let next = row(WIDTH - 1)?;
-            let mut slots = [next.clone(), next.clone(), next.clone(), next];
-            for age in 1..WIDTH {
-                slots[(self.pos + WIDTH - age) % WIDTH] = row(age)?;
-            }
-            Ok(slots)
+            let slot = |number: usize| {
+                let age = (self.pos + WIDTH - number) % WIDTH;
+                // The slot of the next step is written before it is read: any row will do.
+                let row = WIDTH - 1 - if age == 0 { 1 } else { age };
+                before.narrow(1, row, 1)?.squeeze(1)?.contiguous()
+            };
+            Ok([slot(0)?, slot(1)?, slot(2)?, slot(3)?])
         };
         self.before.iter().map(slots).collect()
     }
@@ -195,7 +194,7 @@ impl Block {
         let projected = self.in_proj.forward(&rms_norm(&self.norm, xs)?)?.chunk(2, 2)?;
         let (us, before) = short_convolution(&projected[0], before, &self.conv_weight, &self.conv_bias)?;
         let arguments = [&[us.silu()?, h.clone()], self.parameters.as_slice()].concat();
-        let (ys, h) = scanned(&self.scan, &arguments)?;
+        let [ys, h] = scanned(&self.scan, &arguments)?;
         let ys = self.out_proj.forward(&(ys * projected[1].silu()?)?)?;
         Ok((ys, h, before))
     }

@@ -1,5 +1,5 @@
-//! Models of `candle-transformers` whose loops over a sequence are one compiled scan: Mamba, RWKV 5 and 6, RecurrentGemma and
-//! the recurrent part of EnCodec.
+//! Models of `candle-transformers` whose loops over a sequence are one compiled scan: Mamba, Mamba-2, RWKV 5 and 6,
+//! RecurrentGemma and the recurrent part of EnCodec.
 //!
 //! Their own models walk a prompt token by token, or record every step. Those here read a prompt at once and give the logits of
 //! all its positions; the state that is left goes on token by token. Options and parameters are the library's, under the same names in
@@ -31,6 +31,7 @@
 
 pub mod encodec;
 pub mod mamba;
+pub mod mamba2;
 pub mod recurrent_gemma;
 pub mod rwkv;
 
@@ -69,13 +70,11 @@ fn check_state(model: &str, blocks: usize, parts: usize) -> Result<()> {
     }
 }
 
-/// The sequence and the last state that a scan gives for these arguments.
-fn scanned(scan: &Differentiable, arguments: &[Tensor]) -> Result<(Tensor, Tensor)> {
-    let results: [Tensor; 2] = scan.call(arguments)?.try_into().map_err(|results: Vec<Tensor>| {
-        candle_core::Error::Msg(format!("`{}` gives {} results, not 2", scan.graph().name(), results.len()))
-    })?;
-    let [ys, last] = results;
-    Ok((ys, last))
+/// The sequence and the last states that a compiled loop gives for these arguments.
+fn scanned<const N: usize>(scan: &Differentiable, arguments: &[Tensor]) -> Result<[Tensor; N]> {
+    scan.call(arguments)?.try_into().map_err(|results: Vec<Tensor>| {
+        candle_core::Error::Msg(format!("`{}` gives {} results, not {N}", scan.graph().name(), results.len()))
+    })
 }
 
 /// The rows of the last step, `[batch, features]` of `[batch, steps, features]`.
@@ -122,10 +121,4 @@ fn layer_norm(norm: &LayerNorm, xs: &Tensor) -> Result<Tensor> {
         }
         _ => norm.forward(xs),
     }
-}
-
-/// The product of `[batch, steps, from]` and `[from, to]`.
-fn product(xs: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let (batch, steps, from) = xs.dims3()?;
-    xs.reshape((batch * steps, from))?.matmul(weight)?.reshape((batch, steps, ()))
 }

@@ -407,7 +407,7 @@ impl Recurrent {
             _ => scaled,
         };
         let wide = |tensor: Tensor| tensor.to_dtype(h.dtype());
-        let (hs, h) = scanned(&self.recurrence, &[wide(log_a.exp()?)?, wide(scaled)?, h.clone()])?;
+        let [hs, h] = scanned(&self.recurrence, &[wide(log_a.exp()?)?, wide(scaled)?, h.clone()])?;
         let ys = self.linear_out.forward(&(hs.to_dtype(xs.dtype())? * gate)?)?;
         Ok((ys, BlockState::Recurrent { h, before }))
     }

@@ -10,7 +10,7 @@ use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::{Embedding, GroupNorm, Init, LayerNorm, Linear, VarBuilder, linear_no_bias, ops};
 use funcify::{Dim, Graph, TensorType, Value, scan};
 
-use super::{after, check_state, last_row, layer_norm, mismatch, product, scanned, sizes_of};
+use super::{after, check_state, last_row, layer_norm, mismatch, scanned, sizes_of};
 use crate::device::Candle;
 use crate::differentiable::Differentiable;
 use crate::errors;
@@ -197,6 +197,12 @@ fn mixed(x: &Tensor, change: &Tensor, share: &Tensor) -> Result<Tensor> {
     x + change.broadcast_mul(share)?
 }
 
+/// The product of `[batch, steps, from]` and `[from, to]`.
+fn product(xs: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    let (batch, steps, from) = xs.dims3()?;
+    xs.reshape((batch * steps, from))?.matmul(weight)?.reshape((batch, steps, ()))
+}
+
 #[derive(Clone)]
 struct Block {
     ln1: LayerNorm,
@@ -356,7 +362,7 @@ impl TimeMix {
             self.time_faaaa.clone(),
             memory.clone(),
         ];
-        let (os, memory) = scanned(&self.memory, &arguments)?;
+        let [os, memory] = scanned(&self.memory, &arguments)?;
         let os = self.ln_x.forward(&os.reshape((batch * steps, features, 1))?)?.reshape((batch, steps, features))?;
         let ys = self.output.forward(&(os * self.gate.forward(&gate)?.silu()?)?)?;
         Ok((ys, memory))

@@ -51,6 +51,8 @@ fn a_prompt_is_the_librarys_walk() {
         let mut state = ours.zero_state(1).unwrap();
         assert_close(&ours.forward(&first, &mut state).unwrap(), &expected, "prompt");
         assert_eq!(state.pos, prompt);
+        let last = ours.forward_last(&first, &mut ours.zero_state(1).unwrap()).unwrap();
+        assert_close(&last, &expected.i((.., prompt - 1)).unwrap(), "the last of the prompt");
 
         // Both models go on from either's state.
         let mut handed = library::State { hs: state.hs.clone(), prev_xs: state.prev_xs().unwrap(), pos: state.pos };

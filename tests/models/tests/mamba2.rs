@@ -61,6 +61,8 @@ fn a_prompt_is_the_librarys_walk() {
         let by_chunks = theirs.forward_prefill(&first, &mut library_state(), 4).unwrap();
         assert_close(&by_chunks, &expected, "the library's chunks");
         assert_eq!(state.pos, prompt);
+        let last = ours.forward_last(&first, &mut ours.zero_state(BATCH).unwrap()).unwrap();
+        assert_close(&last, &expected.i((.., prompt - 1)).unwrap(), "the last of the prompt");
 
         // Both models go on from either's state.
         let mut handed =

@@ -108,6 +108,9 @@ fn a_prompt_is_the_librarys_walk() {
             let expected = theirs.walk(&first, &mut their_state);
             assert_close(&ours.forward(&first, &mut state).unwrap(), &expected, "prompt");
             assert_eq!(state.pos, prompt);
+            let last = ours.forward_last(&first, &mut ours.zero_state(1).unwrap()).unwrap();
+            let of_last = expected.narrow(1, prompt - 1, 1).unwrap().squeeze(1).unwrap();
+            assert_close(&last, &of_last, "the last of the prompt");
 
             // Both models go on from either's state.
             let (mut handed, mut taken) = (handed(&state), taken(&their_state));

@@ -1,13 +1,14 @@
 //! Mamba (Gu and Dao 2023), with the options and parameters of `candle_transformers::models::mamba`.
 //!
 //! The library's model takes one token a call, so that a prompt is as many calls as it has tokens. Here projections, convolution and
-//! norms are over the whole prompt, and the selective scan ([`funcify::nn::SelectiveScan`]) is one compiled loop.
+//! norms are over the whole prompt, and the selective scan is one compiled loop.
 
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::{Embedding, Init, Linear, RmsNorm, VarBuilder};
 use funcify::nn::{Parameter, SelectiveScan};
+use funcify::{Dim, Graph, TensorType, Value, scan};
 
 use super::{check_state, last_row, mismatch, rms_norm, scanned, short_convolution, sizes_of};
 use crate::device::Candle;
@@ -41,6 +42,11 @@ impl Config {
     /// The features inside a block.
     fn inner(&self) -> usize {
         2 * self.d_model
+    }
+
+    /// The features that step sizes are made of.
+    fn rank(&self) -> usize {
+        self.d_model.div_ceil(16)
     }
 }
 
@@ -99,9 +105,12 @@ struct Block {
     in_proj: Linear,
     conv_weight: Tensor,
     conv_bias: Tensor,
-    /// The selective scan, one program for all blocks, and this one's parameters in the order of its inputs.
+    x_proj: Linear,
+    dt_proj: Linear,
+    a_log: Tensor,
+    d: Tensor,
+    /// The selective scan, one program for all blocks.
     scan: Arc<Differentiable>,
-    parameters: Vec<Tensor>,
     out_proj: Linear,
 }
 
@@ -114,11 +123,12 @@ impl Model {
             let fix = "set it to 1 to have no padding";
             return Err(mismatch("mamba", "`pad_vocab_size_multiple`", "1 or more", 0, fix));
         }
-        let rank = config.d_model.div_ceil(16);
-        let core = SelectiveScan { rank, states: STATES, dtype: nn::dtype(&vb)?, ..SelectiveScan::new(config.inner()) };
-        let core = core.layer().map_err(errors::candle)?;
-        let scan = Differentiable::compile(&core.graph, &Candle::new(vb.device().clone())).map_err(errors::candle)?;
+        let scan = selective_scan(config.inner(), nn::dtype(&vb)?).map_err(errors::candle)?;
+        let scan = Differentiable::compile(&scan, &Candle::new(vb.device().clone())).map_err(errors::candle)?;
         let scan = Arc::new(scan);
+        // The core that has these parameters, for their values before training.
+        let core = SelectiveScan { rank: config.rank(), states: STATES, ..SelectiveScan::new(config.inner()) };
+        let core = core.layer().map_err(errors::candle)?;
         let embedding = candle_nn::embedding(config.vocabulary(), config.d_model, vb.pp("embedding"))?;
         let block = |index| Block::new(config, &scan, &core.parameters, vb.pp("layers").pp(index));
         let blocks = (0..config.n_layer).map(block).collect::<Result<_>>()?;
@@ -172,19 +182,45 @@ impl Model {
     }
 }
 
+/// The recurrence of each feature's states, `h' = exp(Δ A) h + Δ b u`, `y = c·h`, over `u` and `Δ` of `[B,T,features]` and `b` and `c` of
+/// `[B,T,states]`.
+fn selective_scan(features: usize, dtype: funcify::DType) -> funcify::Result<Graph> {
+    Graph::build("selective_scan", |g| {
+        let rows = |name: &str, size: usize| {
+            g.input(name, TensorType::new(dtype, [Dim::from("B"), "T".into(), size.into()])).move_axis(1, 0)
+        };
+        let rows = (rows("u", features), rows("delta", features), rows("b", STATES), rows("c", STATES));
+        let rates = g.input("rates", TensorType::new(dtype, [features, STATES]));
+        let init = g.input("h", TensorType::new(dtype, [Dim::from("B"), features.into(), STATES.into()]));
+        let (last, ys) = scan(init, rows, |h: Value, (u, delta, b, c): (Value, Value, Value, Value)| {
+            let decay = (delta.unsqueeze(2) * rates).exp();
+            let h = decay * h + (delta * u).unsqueeze(2) * b.unsqueeze(1);
+            (h, (h * c.unsqueeze(1)).sum(2))
+        });
+        (ys.move_axis(0, 1), last)
+    })
+}
+
 impl Block {
     fn new(config: &Config, scan: &Arc<Differentiable>, core: &[Parameter], vb: VarBuilder<'_>) -> Result<Self> {
         let (features, inner) = (config.d_model, config.inner());
         let mixer = vb.pp("mixer");
         let bound = (WIDTH as f64).recip().sqrt();
         let uniform = Init::Uniform { lo: -bound, up: bound };
+        let of_core = |name: &str| match core.iter().find(|parameter| parameter.name == name) {
+            Some(parameter) => nn::parameter(parameter, &mixer),
+            None => errors::bail!("the selective scan has no `{name}`"),
+        };
         Ok(Block {
             norm: candle_nn::rms_norm(features, 1e-5, vb.pp("norm"))?,
             in_proj: candle_nn::linear_no_bias(features, 2 * inner, mixer.pp("in_proj"))?,
             conv_weight: mixer.get_with_hints((inner, 1, WIDTH), "conv1d.weight", uniform)?,
             conv_bias: mixer.get_with_hints(inner, "conv1d.bias", uniform)?,
+            x_proj: Linear::new(of_core("x_proj.weight")?, None),
+            dt_proj: Linear::new(of_core("dt_proj.weight")?, Some(of_core("dt_proj.bias")?)),
+            a_log: of_core("A_log")?,
+            d: of_core("D")?,
             scan: scan.clone(),
-            parameters: core.iter().map(|parameter| nn::parameter(parameter, &mixer)).collect::<Result<_>>()?,
             out_proj: candle_nn::linear_no_bias(inner, features, mixer.pp("out_proj"))?,
         })
     }
@@ -193,8 +229,15 @@ impl Block {
     fn forward(&self, xs: &Tensor, h: &Tensor, before: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
         let projected = self.in_proj.forward(&rms_norm(&self.norm, xs)?)?.chunk(2, 2)?;
         let (us, before) = short_convolution(&projected[0], before, &self.conv_weight, &self.conv_bias)?;
-        let arguments = [&[us.silu()?, h.clone()], self.parameters.as_slice()].concat();
+        let us = us.silu()?;
+        let read = self.x_proj.forward(&us)?;
+        let rank = read.dim(2)? - 2 * STATES;
+        let part = |start: usize, count: usize| read.narrow(2, start, count)?.contiguous();
+        let delta = (self.dt_proj.forward(&part(0, rank)?)?.exp()? + 1.0)?.log()?;
+        let rates = self.a_log.exp()?.neg()?;
+        let arguments = [us.clone(), delta, part(rank, STATES)?, part(rank + STATES, STATES)?, rates, h.clone()];
         let [ys, h] = scanned(&self.scan, &arguments)?;
+        let ys = (ys + us.broadcast_mul(&self.d)?)?;
         let ys = self.out_proj.forward(&(ys * projected[1].silu()?)?)?;
         Ok((ys, h, before))
     }

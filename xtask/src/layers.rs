@@ -47,6 +47,7 @@ const CRATES: [Layered; 3] = [
             &["backend"],
             &["plugin"],
             &["capture"],
+            &["rnn"],
             &["nn"],
         ],
     },
@@ -65,6 +66,7 @@ const CRATES: [Layered; 3] = [
             &["backend"],
             &["rnn"],
             &["nn"],
+            &["models"],
         ],
     },
 ];

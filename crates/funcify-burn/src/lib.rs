@@ -2,6 +2,7 @@
 //!
 //! # In a Burn model
 //! * [`scan`]: a loop whose body is a closure over Burn tensors and modules, as one op of Burn's autodiff.
+//! * [`RnnExt`]: Burn's own recurrent modules, as one op each.
 //! * [`nn`]: recurrent layers, state space models and linear attention as Burn modules.
 //! * [`Differentiable`]: any graph of funcify as one op of Burn's autodiff.
 //! * [`trace()`]: a closure over Burn tensors and modules as a graph of funcify, which runs on every backend.
@@ -57,7 +58,9 @@ mod capture;
 mod compiled;
 mod ops;
 mod plugin;
+mod rnn;
 
 pub use capture::{Scan, Sequences, Stacked, Trace, Weights, scan, trace};
 pub use device::Burn;
 pub use plugin::{AnyTensor, Differentiable, DifferentiableOptions, Leaves, TensorKind, Tensors};
+pub use rnn::RnnExt;

@@ -116,7 +116,7 @@ impl Module for Layer {
 }
 
 /// A parameter under its name, with its initial values if it is new.
-fn parameter(parameter: &funcify::nn::Parameter, vb: &VarBuilder<'_>) -> Result<Tensor> {
+pub(crate) fn parameter(parameter: &funcify::nn::Parameter, vb: &VarBuilder<'_>) -> Result<Tensor> {
     use funcify::nn::Init as Of;
     let name = parameter.name.as_str();
     let init = match &parameter.init {
@@ -139,7 +139,7 @@ fn parameter(parameter: &funcify::nn::Parameter, vb: &VarBuilder<'_>) -> Result<
 }
 
 /// The dtype of a `VarBuilder` as funcify's.
-fn dtype(vb: &VarBuilder<'_>) -> Result<funcify::DType> {
+pub(crate) fn dtype(vb: &VarBuilder<'_>) -> Result<funcify::DType> {
     match vb.dtype() {
         DType::F16 => Ok(funcify::DType::F16),
         DType::BF16 => Ok(funcify::DType::BF16),

@@ -92,6 +92,19 @@ fn coupled_states_and_their_gradient() {
     }
 }
 
+/// Many steps in parts of an axis, whose rows lie apart; later elements of a row are read first.
+#[test]
+fn parts_of_an_axis() {
+    let graph = Graph::build("parts", |g| {
+        let (start, xs) = (g.input("start", "f32[6]"), g.input("xs", "f32[2500,2,6]"));
+        scan(start, xs, |h, x: Value| {
+            let h = (x.index(0, 1) - x.index(0, 0) * h) * 0.5;
+            (h, h)
+        })
+    });
+    agrees(graph.unwrap(), &[&[6], &[2500, 2, 6]]);
+}
+
 /// Functions that are told to the compiler, functions that are called, folds, comparisons.
 #[test]
 fn functions_of_numbers() {

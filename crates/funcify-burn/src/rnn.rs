@@ -1,0 +1,269 @@
+//! Burn's own recurrent modules over whole sequences, as one op of Burn's autodiff.
+
+use burn::module::Module;
+use burn::nn::{BiGru, BiLstm, BiRnn, Gru, Lstm, LstmState, Rnn, RnnState};
+use burn::tensor::{Tensor, s};
+use funcify::error::{Place, Result, Site};
+
+use crate::capture::Scan;
+use crate::plugin::Tensors;
+
+/// `forward` of Burn's recurrent modules as one compiled loop: [`Lstm`], [`BiLstm`], [`Gru`], [`BiGru`], [`Rnn`] and [`BiRnn`].
+///
+/// `forward` records every step on Burn's tape: its backward takes time that grows with the square of the number of steps. Here the
+/// module's own `forward` of one step is recorded, and becomes the body of a loop ([`scan`](crate::scan())): so the parameters stay the
+/// module's, and every option of its config, activations included, is what it is there. Arguments and results are those of
+/// `forward`.
+///
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::nn::LstmConfig;
+/// use burn::tensor::{Device, Distribution, Tensor};
+/// use funcify_burn::RnnExt;
+///
+/// let device = Device::flex().autodiff();
+/// let lstm = LstmConfig::new(3, 8, true).init(&device);
+/// let xs = Tensor::<3>::random([4, 100, 3], Distribution::Default, &device);
+/// // was: let (ys, state) = lstm.forward(xs, None);
+/// let (ys, state) = lstm.scan(xs, None)?;
+/// assert_eq!((ys.dims(), state.cell.dims()), ([4, 100, 8], [4, 8]));
+/// let gradients = ys.sum().backward();
+/// assert!(lstm.cell_gate.hidden_transform.weight.grad(&gradients).is_some());
+/// # }
+/// # Ok::<(), funcify::Error>(())
+/// ```
+pub trait RnnExt {
+    /// The state that `forward` takes.
+    type State;
+    /// What `forward` gives.
+    type Output;
+
+    /// As `forward`: the outputs for a sequence, from a state, or from zeros if none is given.
+    ///
+    /// # Errors
+    /// `Type` for a sequence or a state of other sizes, and those of [`scan`](crate::scan()): `Call` for tensors on another device,
+    /// `Unsupported` for an activation with an op that has no translation, which is named.
+    #[track_caller]
+    fn scan(&self, batched_input: Tensor<3>, state: Option<Self::State>) -> Result<Self::Output>;
+}
+
+/// A module that goes from state to state.
+trait Cell: Module {
+    /// Its state.
+    type State: Tensors;
+
+    /// The features of its input and of its state.
+    fn sizes(&self) -> [usize; 2];
+
+    /// The state whose tensors are all these zeros.
+    fn zero_state(zeros: Tensor<2>) -> Self::State;
+
+    /// The tensors of a state.
+    fn parts(state: &Self::State) -> Vec<&Tensor<2>>;
+
+    /// The next state and the output, for the `[batch, features]` of a step: `forward` of a sequence of one step.
+    fn step(&self, x: Tensor<2>, state: Self::State) -> (Self::State, Tensor<2>);
+}
+
+impl Cell for Lstm {
+    type State = LstmState<2>;
+
+    fn sizes(&self) -> [usize; 2] {
+        [self.input_gate.input_transform.weight.dims()[0], self.d_hidden]
+    }
+
+    fn zero_state(zeros: Tensor<2>) -> LstmState<2> {
+        LstmState::new(zeros.clone(), zeros)
+    }
+
+    fn parts(state: &LstmState<2>) -> Vec<&Tensor<2>> {
+        vec![&state.hidden, &state.cell]
+    }
+
+    fn step(&self, x: Tensor<2>, state: LstmState<2>) -> (LstmState<2>, Tensor<2>) {
+        let (_, next) = self.forward(one_step(x, self.batch_first), Some(state));
+        let y = next.hidden.clone();
+        (next, y)
+    }
+}
+
+impl Cell for Gru {
+    type State = Tensor<2>;
+
+    fn sizes(&self) -> [usize; 2] {
+        [self.update_gate.input_transform.weight.dims()[0], self.d_hidden]
+    }
+
+    fn zero_state(zeros: Tensor<2>) -> Tensor<2> {
+        zeros
+    }
+
+    fn parts(state: &Tensor<2>) -> Vec<&Tensor<2>> {
+        vec![state]
+    }
+
+    fn step(&self, x: Tensor<2>, state: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
+        let next: Tensor<2> = self.forward(one_step(x, true), Some(state)).squeeze_dim(1);
+        (next.clone(), next)
+    }
+}
+
+impl Cell for Rnn {
+    type State = Tensor<2>;
+
+    fn sizes(&self) -> [usize; 2] {
+        [self.gate.input_transform.weight.dims()[0], self.d_hidden]
+    }
+
+    fn zero_state(zeros: Tensor<2>) -> Tensor<2> {
+        zeros
+    }
+
+    fn parts(state: &Tensor<2>) -> Vec<&Tensor<2>> {
+        vec![state]
+    }
+
+    fn step(&self, x: Tensor<2>, state: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
+        let (_, next) = self.forward(one_step(x, self.batch_first), Some(RnnState::new(state)));
+        (next.hidden.clone(), next.hidden)
+    }
+}
+
+/// The sequence of one step.
+fn one_step(x: Tensor<2>, batch_first: bool) -> Tensor<3> {
+    x.unsqueeze_dim(if batch_first { 1 } else { 0 })
+}
+
+/// A sequence with its steps along axis 0, or such a one as it was.
+fn steps_first(sequence: Tensor<3>, batch_first: bool) -> Tensor<3> {
+    if batch_first { sequence.swap_dims(0, 1) } else { sequence }
+}
+
+/// The outputs `[steps, batch, hidden]` for `[steps, batch, features]`, and the state after the last step that is taken.
+#[track_caller]
+fn over_rows<M: Cell>(
+    cell: &M,
+    rows: Tensor<3>,
+    state: Option<M::State>,
+    is_reversed: bool,
+) -> Result<(Tensor<3>, M::State)> {
+    let [steps, batch, _] = rows.dims();
+    let [input, hidden] = cell.sizes();
+    expect("the sequence, steps first", &rows, [steps, batch, input])?;
+    let zeros = || M::zero_state(Tensor::zeros([batch, hidden], (&rows.device(), rows.dtype())));
+    let state = state.unwrap_or_else(zeros);
+    for part in M::parts(&state) {
+        expect("the state", part, [batch, hidden])?;
+    }
+    let options = if is_reversed { Scan::new().reverse() } else { Scan::new() };
+    let (last, ys) = options.run(cell, state, rows, |cell, state, x| cell.step(x, state))?;
+    Ok((ys, last))
+}
+
+/// The outputs of two cells beside each other, of which the second goes from the last step to the first, and their last states.
+#[track_caller]
+fn both_ways<M: Cell>(
+    cells: [&M; 2],
+    batched_input: Tensor<3>,
+    batch_first: bool,
+    states: [Option<M::State>; 2],
+) -> Result<(Tensor<3>, [M::State; 2])> {
+    let rows = steps_first(batched_input, batch_first);
+    let [of_forward, of_reverse] = states;
+    let (forward, last_of_forward) = over_rows(cells[0], rows.clone(), of_forward, false)?;
+    let (reverse, last_of_reverse) = over_rows(cells[1], rows, of_reverse, true)?;
+    let ys = Tensor::cat(vec![forward, reverse], 2);
+    Ok((steps_first(ys, batch_first), [last_of_forward, last_of_reverse]))
+}
+
+/// The states of two directions, which lie one above the other.
+#[track_caller]
+fn halves(state: Option<Tensor<3>>) -> Result<[Option<Tensor<2>>; 2]> {
+    if let Some(state) = &state {
+        let [_, batch, hidden] = state.dims();
+        expect("the state", state, [2, batch, hidden])?;
+    }
+    Ok([0, 1].map(|direction| state.clone().map(|state| state.slice(s![direction]).squeeze_dim(0))))
+}
+
+/// Refuses a tensor of other sizes.
+#[track_caller]
+fn expect<const D: usize>(component: &str, tensor: &Tensor<D>, sizes: [usize; D]) -> Result<()> {
+    if tensor.dims() == sizes {
+        return Ok(());
+    }
+    let fix = "give the sizes that the module's `forward` takes";
+    let at = Place::new("scan", Site::caller());
+    Err(at.mismatch(component, format!("{sizes:?}"), format!("{:?}", tensor.dims()), fix))
+}
+
+impl RnnExt for Lstm {
+    type State = LstmState<2>;
+    type Output = (Tensor<3>, LstmState<2>);
+
+    fn scan(&self, batched_input: Tensor<3>, state: Option<LstmState<2>>) -> Result<Self::Output> {
+        let rows = steps_first(batched_input, self.batch_first);
+        let (ys, last) = over_rows(self, rows, state, self.reverse)?;
+        Ok((steps_first(ys, self.batch_first), last))
+    }
+}
+
+impl RnnExt for Gru {
+    type State = Tensor<2>;
+    type Output = Tensor<3>;
+
+    fn scan(&self, batched_input: Tensor<3>, state: Option<Tensor<2>>) -> Result<Tensor<3>> {
+        let (ys, _) = over_rows(self, steps_first(batched_input, true), state, false)?;
+        Ok(steps_first(ys, true))
+    }
+}
+
+impl RnnExt for Rnn {
+    type State = RnnState<2>;
+    type Output = (Tensor<3>, RnnState<2>);
+
+    fn scan(&self, batched_input: Tensor<3>, state: Option<RnnState<2>>) -> Result<Self::Output> {
+        let rows = steps_first(batched_input, self.batch_first);
+        let (ys, last) = over_rows(self, rows, state.map(|state| state.hidden), self.reverse)?;
+        Ok((steps_first(ys, self.batch_first), RnnState::new(last)))
+    }
+}
+
+impl RnnExt for BiLstm {
+    type State = LstmState<3>;
+    type Output = (Tensor<3>, LstmState<3>);
+
+    fn scan(&self, batched_input: Tensor<3>, state: Option<LstmState<3>>) -> Result<Self::Output> {
+        let (cell, hidden) = state.map(LstmState::unpack).unzip();
+        let [cells, hiddens] = [halves(cell)?, halves(hidden)?];
+        let states = [0, 1].map(|direction: usize| {
+            let parts = cells[direction].clone().zip(hiddens[direction].clone());
+            parts.map(|(cell, hidden)| LstmState::new(cell, hidden))
+        });
+        let cells = [&self.forward, &self.reverse];
+        let (ys, last) = both_ways(cells, batched_input, self.batch_first, states)?;
+        Ok((ys, LstmState::stack(last.into(), 0)))
+    }
+}
+
+impl RnnExt for BiGru {
+    type State = Tensor<3>;
+    type Output = (Tensor<3>, Tensor<3>);
+
+    fn scan(&self, batched_input: Tensor<3>, state: Option<Tensor<3>>) -> Result<Self::Output> {
+        let cells = [&self.forward, &self.reverse];
+        let (ys, last) = both_ways(cells, batched_input, self.batch_first, halves(state)?)?;
+        Ok((ys, Tensor::stack(last.into(), 0)))
+    }
+}
+
+impl RnnExt for BiRnn {
+    type State = RnnState<3>;
+    type Output = (Tensor<3>, RnnState<3>);
+
+    fn scan(&self, batched_input: Tensor<3>, state: Option<RnnState<3>>) -> Result<Self::Output> {
+        let (cells, states) = ([&self.forward, &self.reverse], halves(state.map(|state| state.hidden))?);
+        let (ys, last) = both_ways(cells, batched_input, self.batch_first, states)?;
+        Ok((ys, RnnState::new(Tensor::stack(last.into(), 0))))
+    }
+}

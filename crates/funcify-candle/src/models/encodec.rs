@@ -1,0 +1,43 @@
+//! The recurrent part of EnCodec (Défossez et al. 2022), with the parameters of
+//! `candle_transformers::models::encodec::EncodecLSTM`.
+//!
+//! The library's runs each layer step by step over `candle_nn::LSTM`, and its backward recurses through all steps. Here all layers
+//! are one compiled program.
+
+use candle_core::{Module, Result, Tensor};
+use candle_nn::VarBuilder;
+
+use crate::nn::{Lstm, RecurrentConfig};
+
+/// Stacked LSTMs whose output is added to their input, over the frames `[batch, features, steps]` of a codec.
+#[derive(Clone)]
+pub struct EncodecLstm(Lstm);
+
+impl EncodecLstm {
+    /// So many layers of as many features, with the parameters `lstm.weight_ih_l0`, `lstm.weight_hh_l0`, `lstm.bias_ih_l0`,
+    /// `lstm.bias_hh_l0`, `lstm.weight_ih_l1` ...
+    #[track_caller]
+    pub fn new(features: usize, layers: usize, vb: VarBuilder<'_>) -> Result<Self> {
+        let config = RecurrentConfig { layers, ..RecurrentConfig::default() };
+        Lstm::new(features, features, config, vb.pp("lstm")).map(EncodecLstm)
+    }
+
+    /// The states before the first frame: hidden states and cells, each `[layers, batch, features]`.
+    pub fn zero_state(&self, batch: usize) -> Result<Vec<Tensor>> {
+        self.0.zero_state(batch)
+    }
+
+    /// The output for frames that follow on a state, and the state after them: for audio that comes in parts.
+    #[track_caller]
+    pub fn forward_init(&self, xs: &Tensor, states: &[Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
+        let frames = xs.transpose(1, 2)?;
+        let (ys, states) = self.0.seq_init(&frames, states)?;
+        Ok(((ys + frames)?.transpose(1, 2)?, states))
+    }
+}
+
+impl Module for EncodecLstm {
+    fn forward(&self, xs: &Tensor) -> Result<Tensor> {
+        Ok(self.forward_init(xs, &self.zero_state(xs.dim(0)?)?)?.0)
+    }
+}

@@ -1,0 +1,124 @@
+//! Models of `candle-transformers` whose loops over a sequence are one compiled scan: Mamba, Mamba-2, RWKV 5 and 6,
+//! RecurrentGemma and the recurrent part of EnCodec.
+//!
+//! Their own models walk a prompt token by token, or record every step. Those here read a prompt at once and give the logits of
+//! all its positions; the state that is left goes on token by token. Options and parameters are the library's, under the same names in
+//! a `VarBuilder`, so that one file of weights makes both models; states have the library's layout, so that its model can go on
+//! where it has public states. Their outputs are equal but for rounding.
+//!
+//! They are trained, too: `backward()` reaches every parameter. (The library's norms and its `softmax_last_dim` have no
+//! gradients, and end those of what is below them in silence.)
+//!
+//! ```
+//! use candle_core::{DType, Device, Tensor};
+//! use candle_nn::{VarBuilder, VarMap};
+//! use funcify_candle::models::mamba::{Config, Model};
+//!
+//! # fn main() -> candle_core::Result<()> {
+//! let config = Config { d_model: 8, n_layer: 2, vocab_size: 16, pad_vocab_size_multiple: 8 };
+//! let weights = VarMap::new(); // or a file: `VarBuilder::from_mmaped_safetensors`
+//! let model = Model::new(&config, VarBuilder::from_varmap(&weights, DType::F32, &Device::Cpu))?;
+//!
+//! let mut state = model.zero_state(1)?;
+//! let prompt = Tensor::new(&[[3u32, 1, 4, 1, 5]], &Device::Cpu)?;
+//! assert_eq!(model.forward(&prompt, &mut state)?.dims(), [1, 5, 16]);
+//! let next = Tensor::new(&[[9u32]], &Device::Cpu)?;
+//! assert_eq!(model.forward_last(&next, &mut state)?.dims(), [1, 16]);
+//! assert_eq!(state.pos, 6);
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod encodec;
+pub mod mamba;
+pub mod mamba2;
+pub mod recurrent_gemma;
+pub mod rwkv;
+
+use candle_core::{Module, Result, Tensor};
+use candle_nn::{LayerNorm, RmsNorm, ops};
+use funcify::error::{Place, Site};
+
+use crate::differentiable::Differentiable;
+use crate::errors;
+
+/// The error of a model that is given something else than it expects.
+#[track_caller]
+fn mismatch(model: &str, component: &str, expected: &str, found: impl ToString, fix: &str) -> candle_core::Error {
+    let at = Place::new(model, Site::caller());
+    errors::candle(at.mismatch(component, expected.to_string(), found.to_string(), fix))
+}
+
+/// The sizes of `ids`, `[batch, steps]`, of which there is one step at least.
+#[track_caller]
+fn sizes_of(model: &str, ids: &Tensor) -> Result<(usize, usize)> {
+    match *ids.dims() {
+        [batch, steps] if steps > 0 => Ok((batch, steps)),
+        _ => {
+            let (found, fix) = (errors::type_of(ids), "give a prompt of `[1, steps]`, and one token as `[1, 1]`");
+            Err(mismatch(model, "the ids", "[batch, steps] with one step or more", found, fix))
+        }
+    }
+}
+
+/// A state has a part for each block of a model.
+#[track_caller]
+fn check_state(model: &str, blocks: usize, parts: usize) -> Result<()> {
+    match blocks == parts {
+        true => Ok(()),
+        false => Err(mismatch(model, "the blocks of the state", &blocks.to_string(), parts, "begin with `zero_state`")),
+    }
+}
+
+/// The sequence and the last states that a compiled loop gives for these arguments.
+fn scanned<const N: usize>(scan: &Differentiable, arguments: &[Tensor]) -> Result<[Tensor; N]> {
+    scan.call(arguments)?.try_into().map_err(|results: Vec<Tensor>| {
+        candle_core::Error::Msg(format!("`{}` gives {} results, not {N}", scan.graph().name(), results.len()))
+    })
+}
+
+/// The rows of the last step, `[batch, features]` of `[batch, steps, features]`.
+fn last_row(xs: &Tensor) -> Result<Tensor> {
+    xs.narrow(1, xs.dim(1)? - 1, 1)?.squeeze(1)?.contiguous()
+}
+
+/// The rows of `[batch, steps, features]` with the rows before the first step, `[batch, earlier, features]`, in front.
+fn after(before: &Tensor, xs: &Tensor) -> Result<Tensor> {
+    Tensor::cat(&[before, xs], 1)
+}
+
+/// A depthwise causal convolution over `[batch, steps, features]` with PyTorch's parameters, `[features, 1, width]` and
+/// `[features]`. `before` has the `width - 1` rows before the first step; the last so many come back.
+fn short_convolution(xs: &Tensor, before: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<(Tensor, Tensor)> {
+    let (rows, steps) = (after(before, xs)?, xs.dim(1)?);
+    let taps = weight.squeeze(1)?.t()?;
+    let width = taps.dim(0)?;
+    let mut sum = None;
+    for offset in 0..width {
+        let part = rows.narrow(1, offset, steps)?.broadcast_mul(&taps.narrow(0, offset, 1)?.unsqueeze(0)?)?;
+        sum = Some(match sum {
+            None => part.broadcast_add(bias)?,
+            Some(sum) => (sum + part)?,
+        });
+    }
+    let Some(sum) = sum else { errors::bail!("a convolution of width 0") };
+    Ok((sum, rows.narrow(1, steps, width - 1)?.contiguous()?))
+}
+
+/// The norm, with gradients where something is tracked: Candle's kernel has none.
+fn rms_norm(norm: &RmsNorm, xs: &Tensor) -> Result<Tensor> {
+    match xs.track_op() || norm.weight().track_op() {
+        true => norm.forward_diff(xs),
+        false => norm.forward(xs),
+    }
+}
+
+/// The norm, with gradients where something is tracked: Candle's kernel has none.
+fn layer_norm(norm: &LayerNorm, xs: &Tensor) -> Result<Tensor> {
+    match norm.bias() {
+        Some(bias) if xs.track_op() || norm.weight().track_op() || bias.track_op() => {
+            ops::layer_norm_slow(xs, norm.weight(), bias, norm.eps() as f32)
+        }
+        _ => norm.forward(xs),
+    }
+}

@@ -1,0 +1,528 @@
+//! RecurrentGemma (De et al. 2024, Griffin), with the options and parameters of `candle_transformers::models::recurrent_gemma`.
+//!
+//! The library's model runs the recurrence of its RG-LRU step by step; here it is one compiled loop. The library takes a prompt in
+//! one call only, and then single tokens; here parts of any length may follow. As in the library, attention sees all positions:
+//! `attention_window_size` is not looked at.
+
+use std::sync::Arc;
+
+use candle_core::{D, DType, Device, Module, Result, Tensor};
+use candle_nn::{Activation, Embedding, Init, Linear, VarBuilder, linear, linear_b, ops};
+use funcify::{Dim, Graph, TensorType, scan};
+
+use super::{check_state, last_row, mismatch, scanned, short_convolution, sizes_of};
+use crate::device::Candle;
+use crate::differentiable::Differentiable;
+use crate::errors;
+use crate::nn;
+
+/// What a block mixes steps by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TemporalBlockType {
+    /// Attention over all steps so far.
+    Attention,
+    /// A short convolution, then the gated linear recurrence.
+    Recurrent,
+}
+
+/// The sizes of a model: the fields of the library's `Config` that it reads.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The number of blocks.
+    pub num_hidden_layers: usize,
+    /// The number of tokens.
+    pub vocab_size: usize,
+    /// The features between blocks.
+    pub hidden_size: usize,
+    /// Twice the features inside the layer after the mixing of steps.
+    pub intermediate_size: usize,
+    /// The heads of queries, and those of the recurrence's gates.
+    pub num_attention_heads: usize,
+    /// The heads of keys and values.
+    pub num_key_value_heads: usize,
+    /// The features of a head of attention.
+    pub head_dim: usize,
+    /// The features of the recurrence; as many as between blocks if not given.
+    pub lru_width: Option<usize>,
+    /// How many steps the convolution sees.
+    pub conv1d_width: usize,
+    /// Logits lie between minus this and this.
+    pub logits_soft_cap: f64,
+    /// The activation of gates.
+    pub hidden_activation: Activation,
+    /// The share of a head that is rotated by its position: 0.5.
+    pub partial_rotary_factor: f64,
+    /// What norms add to the mean square.
+    pub rms_norm_eps: f64,
+    /// The slowest rotation's base.
+    pub rope_theta: f64,
+    /// The kinds of blocks, in turn.
+    pub block_types: Vec<TemporalBlockType>,
+    /// Whether queries, keys and values have biases.
+    pub attention_bias: bool,
+    /// The largest number of steps.
+    pub max_seq_len: usize,
+}
+
+impl Config {
+    fn width(&self) -> usize {
+        self.lru_width.unwrap_or(self.hidden_size)
+    }
+
+    fn check(&self) -> Result<()> {
+        let refuse = |option: &str, expected: String, found: String, fix: &str| {
+            Err(mismatch("recurrent_gemma", option, &expected, found, fix))
+        };
+        let heads = self.num_attention_heads;
+        let divide = "choose sizes that divide";
+        if heads == 0 || !self.width().is_multiple_of(heads) {
+            let expected = format!("a divisor of the width of the recurrence, {}", self.width());
+            return refuse("`num_attention_heads`", expected, heads.to_string(), divide);
+        }
+        if self.block_types.is_empty() {
+            return refuse("`block_types`", "a type or more".into(), "none".into(), "name the kinds of blocks");
+        }
+        if self.conv1d_width == 0 {
+            return refuse("`conv1d_width`", "1 or more".into(), "0".into(), "set it to the steps it should see");
+        }
+        if !self.block_types.contains(&TemporalBlockType::Attention) {
+            return Ok(());
+        }
+        if self.num_key_value_heads == 0 || !heads.is_multiple_of(self.num_key_value_heads) {
+            let found = self.num_key_value_heads.to_string();
+            return refuse("`num_key_value_heads`", format!("a divisor of the {heads} heads"), found, divide);
+        }
+        if heads * self.head_dim != self.hidden_size || !self.head_dim.is_multiple_of(4) {
+            let expected = format!("a multiple of 4 that is `hidden_size` / heads, {} / {heads}", self.hidden_size);
+            return refuse("`head_dim`", expected, self.head_dim.to_string(), divide);
+        }
+        if self.partial_rotary_factor != 0.5 {
+            let found = self.partial_rotary_factor.to_string();
+            return refuse("`partial_rotary_factor`", "0.5".into(), found, "set it to 0.5");
+        }
+        Ok(())
+    }
+}
+
+/// What a model remembers of the steps that it has read.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// What each block remembers.
+    pub blocks: Vec<BlockState>,
+    /// The number of steps.
+    pub pos: usize,
+}
+
+/// What a block remembers.
+#[derive(Clone, Debug)]
+pub enum BlockState {
+    /// Of a recurrence: its state `h`, `[batch, width]`, in f32 at least, and the last inputs of its convolution, `[batch, conv1d_width
+    /// - 1, width]`.
+    Recurrent {
+        /// The state.
+        h: Tensor,
+        /// The inputs.
+        before: Tensor,
+    },
+    /// Of attention: the keys and values of all steps, `[batch, heads, steps, head_dim]`.
+    Attention {
+        /// The keys, rotated.
+        keys: Tensor,
+        /// The values.
+        values: Tensor,
+    },
+}
+
+/// A RecurrentGemma language model. Cloning shares its parameters.
+#[derive(Clone)]
+pub struct Model {
+    embed_tokens: Embedding,
+    blocks: Vec<Block>,
+    final_norm: Norm,
+    config: Config,
+    dtype: DType,
+    device: Device,
+}
+
+impl Model {
+    /// The model with the parameters of a `VarBuilder` under the library's names: `embed_tokens.weight`,
+    /// `layers.0.temporal_block.rg_lru.recurrent_param` ... Those that a `VarMap` does not have yet are made, ready to be trained.
+    #[track_caller]
+    pub fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
+        config.check()?;
+        let recurrence = recurrence(config.width(), accumulated(nn::dtype(&vb)?)).map_err(errors::candle)?;
+        let recurrence = Differentiable::compile(&recurrence, &Candle::new(vb.device().clone()));
+        let shared = Shared {
+            recurrence: Arc::new(recurrence.map_err(errors::candle)?),
+            rotation: Rotation::new(config, vb.dtype(), vb.device())?,
+        };
+        let block = |index: usize| {
+            let kind = config.block_types[index % config.block_types.len()];
+            Block::new(kind, config, &shared, vb.pp("layers").pp(index))
+        };
+        Ok(Model {
+            embed_tokens: candle_nn::embedding(config.vocab_size, config.hidden_size, vb.pp("embed_tokens"))?,
+            blocks: (0..config.num_hidden_layers).map(block).collect::<Result<_>>()?,
+            final_norm: Norm::new(config, vb.pp("final_norm"))?,
+            config: config.clone(),
+            dtype: vb.dtype(),
+            device: vb.device().clone(),
+        })
+    }
+
+    /// The state before the first step of so many sequences.
+    pub fn zero_state(&self, batch: usize) -> Result<State> {
+        let config = &self.config;
+        let zeros = |dims: &[usize]| Tensor::zeros(dims, self.dtype, &self.device);
+        let state = |block: &Block| match &block.temporal {
+            Temporal::Recurrent(_) => Ok(BlockState::Recurrent {
+                h: zeros(&[batch, config.width()])?.to_dtype(in_f32_at_least(self.dtype))?,
+                before: zeros(&[batch, config.conv1d_width - 1, config.width()])?,
+            }),
+            Temporal::Attention(_) => {
+                let none = zeros(&[batch, config.num_key_value_heads, 0, config.head_dim])?;
+                Ok(BlockState::Attention { keys: none.clone(), values: none })
+            }
+        };
+        Ok(State { blocks: self.blocks.iter().map(state).collect::<Result<_>>()?, pos: 0 })
+    }
+
+    /// Reads `ids`, `[batch, steps]`, and gives the logits of the next token at each position, `[batch, steps, vocabulary]`. The
+    /// state is that after the last one; if there is an error, it is left as it was.
+    #[track_caller]
+    pub fn forward(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
+        let xs = self.features(ids, state)?;
+        self.logits(&xs)
+    }
+
+    /// As [`forward`](Model::forward), but the logits of the last position alone, `[batch, vocabulary]`: for generation.
+    #[track_caller]
+    pub fn forward_last(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
+        let xs = self.features(ids, state)?;
+        self.logits(&last_row(&xs)?)
+    }
+
+    #[track_caller]
+    fn features(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
+        let (_, steps) = sizes_of("recurrent_gemma", ids)?;
+        check_state("recurrent_gemma", self.blocks.len(), state.blocks.len())?;
+        let mut next = State { blocks: Vec::new(), pos: state.pos + steps };
+        if next.pos > self.config.max_seq_len {
+            let (expected, fix) = (self.config.max_seq_len.to_string(), "set `max_seq_len` to what you need");
+            return Err(mismatch("recurrent_gemma", "the number of steps", &expected, next.pos, fix));
+        }
+        let mut xs = (self.embed_tokens.forward(ids)? * (self.config.hidden_size as f64).sqrt())?;
+        for (block, before) in self.blocks.iter().zip(&state.blocks) {
+            let (ys, after) = block.forward(&xs, before, state.pos)?;
+            xs = ys;
+            next.blocks.push(after);
+        }
+        *state = next;
+        Ok(xs)
+    }
+
+    /// The rows of the embedding are the weights of the head.
+    fn logits(&self, xs: &Tensor) -> Result<Tensor> {
+        let head = Linear::new(self.embed_tokens.embeddings().clone(), None);
+        let logits = head.forward(&self.final_norm.forward(xs)?)?;
+        (logits / self.config.logits_soft_cap)?.tanh()? * self.config.logits_soft_cap
+    }
+}
+
+/// The type that the recurrence is accumulated in.
+fn accumulated(dtype: funcify::DType) -> funcify::DType {
+    if dtype == funcify::DType::F64 { dtype } else { funcify::DType::F32 }
+}
+
+fn in_f32_at_least(dtype: DType) -> DType {
+    if dtype == DType::F64 { dtype } else { DType::F32 }
+}
+
+/// `h' = a h + b` over `[B,T,width]`, from a state of `[B,width]`.
+fn recurrence(width: usize, dtype: funcify::DType) -> funcify::Result<Graph> {
+    Graph::build("rg_lru", |g| {
+        let rows = |name: &str| {
+            g.input(name, TensorType::new(dtype, [Dim::from("B"), "T".into(), width.into()])).move_axis(1, 0)
+        };
+        let [a, b] = ["a", "b"].map(rows);
+        let init = g.input("h", TensorType::new(dtype, [Dim::from("B"), width.into()]));
+        let (last, hs) = scan(init, (a, b), |h, (a, b)| {
+            let next = a * h + b;
+            (next, next)
+        });
+        (hs.move_axis(0, 1), last)
+    })
+}
+
+/// What blocks share.
+struct Shared {
+    recurrence: Arc<Differentiable>,
+    rotation: Rotation,
+}
+
+/// A norm by the root mean square, scaled by one more than its weight.
+#[derive(Clone)]
+struct Norm {
+    weight: Tensor,
+    epsilon: f64,
+}
+
+impl Norm {
+    fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
+        let weight = vb.get_with_hints(config.hidden_size, "weight", Init::Const(0.0))?;
+        Ok(Norm { weight, epsilon: config.rms_norm_eps })
+    }
+}
+
+impl Module for Norm {
+    fn forward(&self, xs: &Tensor) -> Result<Tensor> {
+        let wide = xs.to_dtype(in_f32_at_least(xs.dtype()))?;
+        let size = (wide.sqr()?.mean_keepdim(D::Minus1)? + self.epsilon)?.sqrt()?;
+        wide.broadcast_div(&size)?.to_dtype(xs.dtype())?.broadcast_mul(&(&self.weight + 1.0)?)
+    }
+}
+
+#[derive(Clone)]
+struct Block {
+    temporal_pre_norm: Norm,
+    temporal: Temporal,
+    channel_pre_norm: Norm,
+    mlp: Mlp,
+}
+
+#[derive(Clone)]
+enum Temporal {
+    Recurrent(Recurrent),
+    Attention(Attention),
+}
+
+impl Block {
+    fn new(kind: TemporalBlockType, config: &Config, shared: &Shared, vb: VarBuilder<'_>) -> Result<Self> {
+        let inside = vb.pp("temporal_block");
+        Ok(Block {
+            temporal_pre_norm: Norm::new(config, vb.pp("temporal_pre_norm"))?,
+            temporal: match kind {
+                TemporalBlockType::Recurrent => Temporal::Recurrent(Recurrent::new(config, shared, inside)?),
+                TemporalBlockType::Attention => Temporal::Attention(Attention::new(config, shared, inside)?),
+            },
+            channel_pre_norm: Norm::new(config, vb.pp("channel_pre_norm"))?,
+            mlp: Mlp::new(config, vb.pp("mlp_block"))?,
+        })
+    }
+
+    fn forward(&self, xs: &Tensor, state: &BlockState, pos: usize) -> Result<(Tensor, BlockState)> {
+        let normal = self.temporal_pre_norm.forward(xs)?;
+        let (ys, state) = match (&self.temporal, state) {
+            (Temporal::Recurrent(block), BlockState::Recurrent { h, before }) => {
+                block.forward(&normal, h, before, pos)?
+            }
+            (Temporal::Attention(block), BlockState::Attention { keys, values }) => {
+                block.forward(&normal, keys, values, pos)?
+            }
+            _ => {
+                let (found, fix) = ("one of another kind", "begin with `zero_state`");
+                return Err(mismatch("recurrent_gemma", "the state of a block", "one of its kind", found, fix));
+            }
+        };
+        let xs = (xs + ys)?;
+        let ys = self.mlp.forward(&self.channel_pre_norm.forward(&xs)?)?;
+        Ok(((xs + ys)?, state))
+    }
+}
+
+#[derive(Clone)]
+struct Mlp {
+    gate_proj: Linear,
+    up_proj: Linear,
+    down_proj: Linear,
+    activation: Activation,
+}
+
+impl Mlp {
+    fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
+        let (outer, inner) = (config.hidden_size, config.intermediate_size / 2);
+        Ok(Mlp {
+            gate_proj: linear(outer, inner, vb.pp("gate_proj"))?,
+            up_proj: linear(outer, inner, vb.pp("up_proj"))?,
+            down_proj: linear(inner, outer, vb.pp("down_proj"))?,
+            activation: config.hidden_activation,
+        })
+    }
+
+    fn forward(&self, xs: &Tensor) -> Result<Tensor> {
+        let gate = self.gate_proj.forward(xs)?.apply(&self.activation)?;
+        self.down_proj.forward(&(gate * self.up_proj.forward(xs)?)?)
+    }
+}
+
+/// A short convolution, then RG-LRU, beside a gate.
+#[derive(Clone)]
+struct Recurrent {
+    linear_y: Linear,
+    linear_x: Linear,
+    linear_out: Linear,
+    conv_weight: Tensor,
+    conv_bias: Tensor,
+    recurrent_param: Tensor,
+    input_gate: Gate,
+    recurrent_gate: Gate,
+    activation: Activation,
+    recurrence: Arc<Differentiable>,
+}
+
+impl Recurrent {
+    fn new(config: &Config, shared: &Shared, vb: VarBuilder<'_>) -> Result<Self> {
+        let (outer, width) = (config.hidden_size, config.width());
+        let (conv, unit) = (vb.pp("conv_1d"), vb.pp("rg_lru"));
+        let bound = (config.conv1d_width as f64).recip().sqrt();
+        let uniform = Init::Uniform { lo: -bound, up: bound };
+        // Decays of 0.9 to 0.999 a step where the gate is open.
+        let slow = Init::Uniform { lo: -9.0, up: -4.3 };
+        Ok(Recurrent {
+            linear_y: linear(outer, width, vb.pp("linear_y"))?,
+            linear_x: linear(outer, width, vb.pp("linear_x"))?,
+            linear_out: linear(width, outer, vb.pp("linear_out"))?,
+            conv_weight: conv.get_with_hints((width, 1, config.conv1d_width), "weight", uniform)?,
+            conv_bias: conv.get_with_hints(width, "bias", uniform)?,
+            recurrent_param: unit.get_with_hints(width, "recurrent_param", slow)?,
+            input_gate: Gate::new("input_gate", config, &unit)?,
+            recurrent_gate: Gate::new("recurrent_gate", config, &unit)?,
+            activation: config.hidden_activation,
+            recurrence: shared.recurrence.clone(),
+        })
+    }
+
+    fn forward(&self, xs: &Tensor, h: &Tensor, before: &Tensor, pos: usize) -> Result<(Tensor, BlockState)> {
+        let gate = self.linear_y.forward(xs)?.apply(&self.activation)?;
+        let us = self.linear_x.forward(xs)?;
+        let (us, before) = short_convolution(&us, before, &self.conv_weight, &self.conv_bias)?;
+        let rate = (self.recurrent_param.exp()? + 1.0)?.log()?;
+        let log_a = (self.recurrent_gate.forward(&us)? * -8.0)?.broadcast_mul(&rate)?;
+        let inputs = (&us * self.input_gate.forward(&us)?)?;
+        let scaled = (&inputs * (1.0 - (&log_a * 2.0)?.exp()?)?.sqrt()?)?;
+        // The first step of a sequence takes its input as it is.
+        let scaled = match (pos, us.dim(1)?) {
+            (0, 1) => inputs,
+            (0, steps) => Tensor::cat(&[inputs.narrow(1, 0, 1)?, scaled.narrow(1, 1, steps - 1)?], 1)?,
+            _ => scaled,
+        };
+        let wide = |tensor: Tensor| tensor.to_dtype(h.dtype());
+        let [hs, h] = scanned(&self.recurrence, &[wide(log_a.exp()?)?, wide(scaled)?, h.clone()])?;
+        let ys = self.linear_out.forward(&(hs.to_dtype(xs.dtype())? * gate)?)?;
+        Ok((ys, BlockState::Recurrent { h, before }))
+    }
+}
+
+/// A gate between 0 and 1 of each feature, which sees the features of its head.
+#[derive(Clone)]
+struct Gate {
+    weight: Tensor,
+    bias: Tensor,
+}
+
+impl Gate {
+    fn new(name: &str, config: &Config, vb: &VarBuilder<'_>) -> Result<Self> {
+        let (heads, size) = (config.num_attention_heads, config.width() / config.num_attention_heads);
+        let normal = Init::Randn { mean: 0.0, stdev: (size as f64).recip().sqrt() };
+        Ok(Gate {
+            weight: vb.get_with_hints((heads, size, size), &format!("{name}_weight"), normal)?,
+            bias: vb.get_with_hints((heads, size), &format!("{name}_bias"), Init::Const(0.0))?,
+        })
+    }
+
+    fn forward(&self, xs: &Tensor) -> Result<Tensor> {
+        let (batch, steps, width) = xs.dims3()?;
+        let (heads, size) = self.bias.dims2()?;
+        let by_head = xs.reshape((batch * steps, heads, size))?.transpose(0, 1)?.contiguous()?;
+        let gate = by_head.matmul(&self.weight)?.broadcast_add(&self.bias.unsqueeze(1)?)?;
+        ops::sigmoid(&gate.transpose(0, 1)?.reshape((batch, steps, width))?)
+    }
+}
+
+/// The rotations of the first half of each head's features by position.
+#[derive(Clone)]
+struct Rotation {
+    cos: Tensor,
+    sin: Tensor,
+}
+
+impl Rotation {
+    fn new(config: &Config, dtype: DType, device: &Device) -> Result<Self> {
+        let rotated = config.head_dim / 2;
+        let speed = |index: usize| config.rope_theta.powf(index as f64 / rotated as f64).recip() as f32;
+        let speeds: Vec<f32> = (0..rotated).step_by(2).map(speed).collect();
+        let speeds = Tensor::new(speeds, device)?.to_dtype(dtype)?.unsqueeze(0)?;
+        let positions = Tensor::arange(0u32, config.max_seq_len as u32, device)?.to_dtype(dtype)?.unsqueeze(1)?;
+        let angles = positions.matmul(&speeds)?;
+        let angles = Tensor::cat(&[&angles, &angles], 1)?;
+        Ok(Rotation { cos: angles.cos()?, sin: angles.sin()? })
+    }
+
+    /// `[batch, heads, steps, head_dim]` from a position on.
+    fn forward(&self, xs: &Tensor, pos: usize) -> Result<Tensor> {
+        let (steps, half) = (xs.dim(2)?, xs.dim(3)? / 2);
+        let (turned, kept) = (xs.narrow(3, 0, half)?, xs.narrow(3, half, half)?);
+        let (cos, sin) = (self.cos.narrow(0, pos, steps)?, self.sin.narrow(0, pos, steps)?);
+        let (left, right) = (turned.narrow(3, 0, half / 2)?, turned.narrow(3, half / 2, half / 2)?);
+        let across = Tensor::cat(&[&right.neg()?, &left], 3)?;
+        let turned = (turned.broadcast_mul(&cos)? + across.broadcast_mul(&sin)?)?;
+        Tensor::cat(&[&turned, &kept], 3)
+    }
+}
+
+/// Attention of grouped queries over all steps so far.
+#[derive(Clone)]
+struct Attention {
+    q_proj: Linear,
+    k_proj: Linear,
+    v_proj: Linear,
+    o_proj: Linear,
+    heads: usize,
+    key_heads: usize,
+    size: usize,
+    rotation: Rotation,
+}
+
+impl Attention {
+    fn new(config: &Config, shared: &Shared, vb: VarBuilder<'_>) -> Result<Self> {
+        let (outer, size, bias) = (config.hidden_size, config.head_dim, config.attention_bias);
+        let (heads, key_heads) = (config.num_attention_heads, config.num_key_value_heads);
+        Ok(Attention {
+            q_proj: linear_b(outer, heads * size, bias, vb.pp("q_proj"))?,
+            k_proj: linear_b(outer, key_heads * size, bias, vb.pp("k_proj"))?,
+            v_proj: linear_b(outer, key_heads * size, bias, vb.pp("v_proj"))?,
+            o_proj: linear(heads * size, outer, vb.pp("o_proj"))?,
+            heads,
+            key_heads,
+            size,
+            rotation: shared.rotation.clone(),
+        })
+    }
+
+    fn forward(&self, xs: &Tensor, keys: &Tensor, values: &Tensor, pos: usize) -> Result<(Tensor, BlockState)> {
+        let (batch, steps, features) = xs.dims3()?;
+        let by_head = |linear: &Linear, heads: usize| {
+            linear.forward(xs)?.reshape((batch, steps, heads, self.size))?.transpose(1, 2)?.contiguous()
+        };
+        let queries = self.rotation.forward(&by_head(&self.q_proj, self.heads)?, pos)?;
+        let new = self.rotation.forward(&by_head(&self.k_proj, self.key_heads)?, pos)?;
+        let keys = Tensor::cat(&[keys, &new], 2)?;
+        let values = Tensor::cat(&[values, &by_head(&self.v_proj, self.key_heads)?], 2)?;
+        // The queries of a group stand below each other: they share keys and values.
+        let group = self.heads / self.key_heads;
+        let queries = queries.reshape((batch, self.key_heads, group * steps, self.size))?;
+        let scores = (queries.matmul(&keys.t()?)? / (self.size as f64).sqrt())?;
+        let scores = scores.reshape((batch, self.heads, steps, pos + steps))?.broadcast_add(&mask(pos, steps, xs)?)?;
+        let shares = ops::softmax(&scores, D::Minus1)?.reshape((batch, self.key_heads, group * steps, pos + steps))?;
+        let ys = shares.matmul(&values)?.reshape((batch, self.heads, steps, self.size))?;
+        let ys = self.o_proj.forward(&ys.transpose(1, 2)?.reshape((batch, steps, features))?)?;
+        Ok((ys, BlockState::Attention { keys, values }))
+    }
+}
+
+/// Minus infinity where a step would see a later one.
+fn mask(pos: usize, steps: usize, like: &Tensor) -> Result<Tensor> {
+    let row = |step: usize| (0..pos + steps).map(move |seen| if seen > pos + step { f32::NEG_INFINITY } else { 0.0 });
+    let mask: Vec<f32> = (0..steps).flat_map(row).collect();
+    Tensor::from_vec(mask, (steps, pos + steps), like.device())?.to_dtype(like.dtype())
+}

@@ -1,0 +1,408 @@
+//! RWKV, versions 5 and 6 (Peng et al. 2024, Eagle and Finch), with the options and parameters of
+//! `candle_transformers::models::{rwkv_v5, rwkv_v6}`.
+//!
+//! The library's models take one token of one sequence a call. Here a prompt, and any batch of them, is one call: a step's token
+//! shift is a shift of rows, and the recurrence of each block's memory one compiled loop.
+
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Module, Result, Tensor};
+use candle_nn::{Embedding, GroupNorm, Init, LayerNorm, Linear, VarBuilder, linear_no_bias, ops};
+use funcify::{Dim, Graph, TensorType, Value, scan};
+
+use super::{after, check_state, last_row, layer_norm, mismatch, scanned, sizes_of};
+use crate::device::Candle;
+use crate::differentiable::Differentiable;
+use crate::errors;
+use crate::nn;
+
+/// Which RWKV.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Version {
+    /// Eagle, `rwkv_v5`: decays and mixtures are parameters.
+    Five,
+    /// Finch, `rwkv_v6`: decays and mixtures depend on the input.
+    Six,
+}
+
+/// The sizes of a model: the fields of the library's `Config` that it reads.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The number of tokens.
+    pub vocab_size: usize,
+    /// The features between blocks.
+    pub hidden_size: usize,
+    /// The number of blocks.
+    pub num_hidden_layers: usize,
+    /// The features inside the time mix: as many as between blocks.
+    pub attention_hidden_size: usize,
+    /// The features of a head. (The library's state has it from `num_attention_heads`, which must be the same.)
+    pub head_size: usize,
+    /// The features inside the channel mix; three and a half times `hidden_size`, to a multiple of 32, if none is given.
+    pub intermediate_size: Option<usize>,
+    /// What the norms of blocks add to variances.
+    pub layer_norm_epsilon: f64,
+}
+
+impl Config {
+    fn heads(&self) -> usize {
+        self.hidden_size / self.head_size
+    }
+
+    fn intermediate(&self) -> usize {
+        self.intermediate_size.unwrap_or((self.hidden_size as f64 * 3.5) as usize / 32 * 32)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.head_size == 0 || !self.hidden_size.is_multiple_of(self.head_size) {
+            let expected = format!("a divisor of `hidden_size`, {}", self.hidden_size);
+            return Err(mismatch("rwkv", "`head_size`", &expected, self.head_size, "choose sizes that divide"));
+        }
+        if self.attention_hidden_size != self.hidden_size {
+            let (expected, fix) = (self.hidden_size.to_string(), "set it to `hidden_size`");
+            return Err(mismatch("rwkv", "`attention_hidden_size`", &expected, self.attention_hidden_size, fix));
+        }
+        Ok(())
+    }
+}
+
+/// What a model remembers of the steps that it has read.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// What each block remembers.
+    pub per_layer: Vec<StatePerLayer>,
+    /// The number of steps. (The library counts calls.)
+    pub pos: usize,
+}
+
+/// What a block remembers, as `StatePerLayer` of the library has it.
+#[derive(Clone, Debug)]
+pub struct StatePerLayer {
+    /// The last input of the time mix, `[batch, features]`.
+    pub extract_key_value: Tensor,
+    /// The memory, `[batch, heads, head_size, head_size]`: a row a feature of keys, a column a feature of values.
+    pub linear_attention: Tensor,
+    /// The last input of the channel mix, `[batch, features]`.
+    pub feed_forward: Tensor,
+}
+
+/// An RWKV language model. Cloning shares its parameters.
+#[derive(Clone)]
+pub struct Model {
+    embeddings: Embedding,
+    pre_ln: LayerNorm,
+    blocks: Vec<Block>,
+    ln_out: LayerNorm,
+    head: Linear,
+    config: Config,
+    dtype: DType,
+    device: Device,
+}
+
+impl Model {
+    /// The model with the parameters of a `VarBuilder` under the library's names: `rwkv.embeddings.weight`,
+    /// `rwkv.blocks.0.attention.time_decay` ... Those that a `VarMap` does not have yet are made, ready to be trained.
+    #[track_caller]
+    pub fn new(version: Version, config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
+        config.check()?;
+        let memory = memory(config, nn::dtype(&vb)?).map_err(errors::candle)?;
+        let memory = Differentiable::compile(&memory, &Candle::new(vb.device().clone())).map_err(errors::candle)?;
+        let memory = Arc::new(memory);
+        let (features, inside) = (config.hidden_size, vb.pp("rwkv"));
+        let blocks = inside.pp("blocks");
+        let block = |index| Block::new(version, config, &memory, blocks.pp(index));
+        Ok(Model {
+            embeddings: candle_nn::embedding(config.vocab_size, features, inside.pp("embeddings"))?,
+            pre_ln: candle_nn::layer_norm(features, config.layer_norm_epsilon, blocks.pp(0).pp("pre_ln"))?,
+            blocks: (0..config.num_hidden_layers).map(block).collect::<Result<_>>()?,
+            ln_out: candle_nn::layer_norm(features, 1e-5, inside.pp("ln_out"))?,
+            head: linear_no_bias(features, config.vocab_size, vb.pp("head"))?,
+            config: config.clone(),
+            dtype: vb.dtype(),
+            device: vb.device().clone(),
+        })
+    }
+
+    /// The state before the first step of so many sequences.
+    pub fn zero_state(&self, batch: usize) -> Result<State> {
+        let (heads, size) = (self.config.heads(), self.config.head_size);
+        let row = Tensor::zeros((batch, self.config.hidden_size), self.dtype, &self.device)?;
+        let block = StatePerLayer {
+            extract_key_value: row.clone(),
+            linear_attention: Tensor::zeros((batch, heads, size, size), self.dtype, &self.device)?,
+            feed_forward: row,
+        };
+        Ok(State { per_layer: vec![block; self.blocks.len()], pos: 0 })
+    }
+
+    /// Reads `ids`, `[batch, steps]`, and gives the logits of the next token at each position, `[batch, steps, vocabulary]`. The
+    /// state is that after the last one; if there is an error, it is left as it was.
+    #[track_caller]
+    pub fn forward(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
+        let xs = self.features(ids, state)?;
+        self.head.forward(&layer_norm(&self.ln_out, &xs)?)
+    }
+
+    /// As [`forward`](Model::forward), but the logits of the last position alone, `[batch, vocabulary]`: for generation.
+    #[track_caller]
+    pub fn forward_last(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
+        let xs = self.features(ids, state)?;
+        self.head.forward(&layer_norm(&self.ln_out, &last_row(&xs)?)?)
+    }
+
+    #[track_caller]
+    fn features(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
+        let (_, steps) = sizes_of("rwkv", ids)?;
+        check_state("rwkv", self.blocks.len(), state.per_layer.len())?;
+        let mut next = State { per_layer: Vec::new(), pos: state.pos + steps };
+        let mut xs = layer_norm(&self.pre_ln, &self.embeddings.forward(ids)?)?;
+        for (block, state) in self.blocks.iter().zip(&state.per_layer) {
+            let (ys, after) = block.forward(&xs, state)?;
+            xs = ys;
+            next.per_layer.push(after);
+        }
+        *state = next;
+        Ok(xs)
+    }
+}
+
+/// The recurrence of the memory over `[B,T,heads,size]`, for each head `o = r (S + diag(u) kᵀ v)`, `S' = diag(w) S + kᵀ v`.
+fn memory(config: &Config, dtype: funcify::DType) -> funcify::Result<Graph> {
+    let (heads, size) = (Dim::from(config.heads()), Dim::from(config.head_size));
+    Graph::build("rwkv_memory", |g| {
+        let rows = |name: &str| {
+            let dims = [Dim::from("B"), Dim::from("T"), heads.clone(), size.clone()];
+            g.input(name, TensorType::new(dtype, dims)).move_axis(1, 0)
+        };
+        let [r, k, v, w] = ["r", "k", "v", "w"].map(rows);
+        let bonus = g.input("u", TensorType::new(dtype, [heads.clone(), size.clone()])).unsqueeze(2);
+        let dims = [Dim::from("B"), heads.clone(), size.clone(), size.clone()];
+        let memory = g.input("memory", TensorType::new(dtype, dims));
+        let step = |s: Value, (r, k, v, w): (Value, Value, Value, Value)| {
+            let written = k.unsqueeze(3) * v.unsqueeze(2);
+            (w.unsqueeze(3) * s + written, (r.unsqueeze(3) * (s + bonus * written)).sum(2))
+        };
+        let (last, os) = scan(memory, (r, k, v, w), step);
+        (os.move_axis(0, 1), last)
+    })
+}
+
+/// The rows before each row: the last of what was read before, then all rows but the last.
+fn shifted(xs: &Tensor, last: &Tensor) -> Result<Tensor> {
+    after(&last.unsqueeze(1)?, &xs.narrow(1, 0, xs.dim(1)? - 1)?)
+}
+
+/// `x + share (y - x)`, for shares of features, or of each number.
+fn mixed(x: &Tensor, change: &Tensor, share: &Tensor) -> Result<Tensor> {
+    x + change.broadcast_mul(share)?
+}
+
+/// The product of `[batch, steps, from]` and `[from, to]`.
+fn product(xs: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    let (batch, steps, from) = xs.dims3()?;
+    xs.reshape((batch * steps, from))?.matmul(weight)?.reshape((batch, steps, ()))
+}
+
+#[derive(Clone)]
+struct Block {
+    ln1: LayerNorm,
+    ln2: LayerNorm,
+    attention: TimeMix,
+    feed_forward: ChannelMix,
+}
+
+impl Block {
+    fn new(version: Version, config: &Config, memory: &Arc<Differentiable>, vb: VarBuilder<'_>) -> Result<Self> {
+        let norm = |name: &str| candle_nn::layer_norm(config.hidden_size, config.layer_norm_epsilon, vb.pp(name));
+        Ok(Block {
+            ln1: norm("ln1")?,
+            ln2: norm("ln2")?,
+            attention: TimeMix::new(version, config, memory.clone(), vb.pp("attention"))?,
+            feed_forward: ChannelMix::new(version, config, vb.pp("feed_forward"))?,
+        })
+    }
+
+    fn forward(&self, xs: &Tensor, state: &StatePerLayer) -> Result<(Tensor, StatePerLayer)> {
+        let normal = layer_norm(&self.ln1, xs)?;
+        let (ys, linear_attention) =
+            self.attention.forward(&normal, &state.extract_key_value, &state.linear_attention)?;
+        let (xs, extract_key_value) = ((xs + ys)?, last_row(&normal)?);
+        let normal = layer_norm(&self.ln2, &xs)?;
+        let ys = self.feed_forward.forward(&normal, &state.feed_forward)?;
+        let feed_forward = last_row(&normal)?;
+        Ok(((xs + ys)?, StatePerLayer { extract_key_value, linear_attention, feed_forward }))
+    }
+}
+
+/// Linear attention over inputs that are mixed with those of the step before.
+#[derive(Clone)]
+struct TimeMix {
+    receptance: Linear,
+    key: Linear,
+    value: Linear,
+    gate: Linear,
+    output: Linear,
+    ln_x: GroupNorm,
+    time_faaaa: Tensor,
+    shares: Shares,
+    memory: Arc<Differentiable>,
+    heads: usize,
+    size: usize,
+}
+
+/// How inputs are mixed with those before, and memories decay.
+#[derive(Clone)]
+enum Shares {
+    /// By parameters: the shares of x in receptance, key, value and gate, `[1, 1, features]`, and the decay, `[heads, size]`.
+    Parameters { mix: [Tensor; 4], decay: Tensor },
+    /// By the input: the shares of the x before, to which maps of low rank add; that of the decay is the first.
+    Input { mix_x: Tensor, mix: [Tensor; 5], narrow: Tensor, wide: Tensor, decay: Tensor, decay_maps: [Tensor; 2] },
+}
+
+/// What the projections read, `[batch, steps, features]`, and the decays, which may have one row for all steps.
+struct Mixed {
+    receptance: Tensor,
+    key: Tensor,
+    value: Tensor,
+    gate: Tensor,
+    decay: Tensor,
+}
+
+impl Shares {
+    fn new(version: Version, config: &Config, vb: &VarBuilder<'_>) -> Result<Self> {
+        let (features, heads, size) = (config.hidden_size, config.heads(), config.head_size);
+        let half = Init::Const(0.5);
+        let share = |name: &str| vb.get_with_hints((1, 1, features), &format!("time_mix_{name}"), half);
+        let small = Init::Uniform { lo: -1e-2, up: 1e-2 };
+        let slow = Init::Uniform { lo: -6.0, up: -1.0 };
+        Ok(match version {
+            Version::Five => Shares::Parameters {
+                mix: [share("receptance")?, share("key")?, share("value")?, share("gate")?],
+                decay: vb.get_with_hints((heads, size), "time_decay", slow)?,
+            },
+            Version::Six => Shares::Input {
+                mix_x: share("x")?,
+                mix: [share("w")?, share("key")?, share("value")?, share("receptance")?, share("gate")?],
+                narrow: vb.get_with_hints((features, 5 * heads), "time_mix_w1", small)?,
+                wide: vb.get_with_hints((5, heads, features), "time_mix_w2", small)?,
+                decay: vb.get_with_hints((1, 1, features), "time_decay", slow)?,
+                decay_maps: [
+                    vb.get_with_hints((features, 2 * heads), "time_decay_w1", small)?,
+                    vb.get_with_hints((2 * heads, features), "time_decay_w2", small)?,
+                ],
+            },
+        })
+    }
+
+    /// The mixtures of `xs` with the rows `before` each row.
+    fn mixed(&self, xs: &Tensor, before: &Tensor) -> Result<Mixed> {
+        match self {
+            Shares::Parameters { mix, decay } => {
+                let change = (xs - before)?;
+                let of = |share: &Tensor| mixed(before, &change, share);
+                let [receptance, key, value, gate] = mix;
+                Ok(Mixed {
+                    receptance: of(receptance)?,
+                    key: of(key)?,
+                    value: of(value)?,
+                    gate: of(gate)?,
+                    decay: decay.flatten_all()?.reshape((1, 1, ()))?,
+                })
+            }
+            Shares::Input { mix_x, mix, narrow, wide, decay, decay_maps } => {
+                let change = (before - xs)?;
+                let (batch, steps, _) = xs.dims3()?;
+                let narrow = product(&mixed(xs, &change, mix_x)?, narrow)?.tanh()?;
+                let parts = narrow.reshape((batch * steps, 5, ()))?.transpose(0, 1)?.contiguous()?;
+                let more = parts.matmul(wide)?.reshape((5, batch, steps, ()))?;
+                let of = |index: usize| mixed(xs, &change, &mix[index].broadcast_add(&more.get(index)?)?);
+                let [first, second] = decay_maps;
+                Ok(Mixed {
+                    decay: product(&product(&of(0)?, first)?.tanh()?, second)?.broadcast_add(decay)?,
+                    key: of(1)?,
+                    value: of(2)?,
+                    receptance: of(3)?,
+                    gate: of(4)?,
+                })
+            }
+        }
+    }
+}
+
+impl TimeMix {
+    fn new(version: Version, config: &Config, memory: Arc<Differentiable>, vb: VarBuilder<'_>) -> Result<Self> {
+        let (features, heads, size) = (config.hidden_size, config.heads(), config.head_size);
+        let linear = |name: &str| linear_no_bias(features, features, vb.pp(name));
+        Ok(TimeMix {
+            receptance: linear("receptance")?,
+            key: linear("key")?,
+            value: linear("value")?,
+            gate: linear("gate")?,
+            output: linear("output")?,
+            ln_x: candle_nn::group_norm(heads, features, 1e-5, vb.pp("ln_x"))?,
+            time_faaaa: vb.get_with_hints((heads, size), "time_faaaa", Init::Uniform { lo: -1.0, up: 1.0 })?,
+            shares: Shares::new(version, config, &vb)?,
+            memory,
+            heads,
+            size,
+        })
+    }
+
+    /// The output for `xs`, `[batch, steps, features]`, after a row and a memory, and the memory after it.
+    fn forward(&self, xs: &Tensor, last: &Tensor, memory: &Tensor) -> Result<(Tensor, Tensor)> {
+        let (batch, steps, features) = xs.dims3()?;
+        let Mixed { receptance, key, value, gate, decay } = self.shares.mixed(xs, &shifted(xs, last)?)?;
+        let by_head = |xs: Tensor| xs.reshape((batch, steps, self.heads, self.size));
+        let decay = decay.exp()?.neg()?.exp()?.broadcast_as((batch, steps, features))?.contiguous()?;
+        let arguments = [
+            by_head(self.receptance.forward(&receptance)?)?,
+            by_head(self.key.forward(&key)?)?,
+            by_head(self.value.forward(&value)?)?,
+            by_head(decay)?,
+            self.time_faaaa.clone(),
+            memory.clone(),
+        ];
+        let [os, memory] = scanned(&self.memory, &arguments)?;
+        let os = self.ln_x.forward(&os.reshape((batch * steps, features, 1))?)?.reshape((batch, steps, features))?;
+        let ys = self.output.forward(&(os * self.gate.forward(&gate)?.silu()?)?)?;
+        Ok((ys, memory))
+    }
+}
+
+/// The layer after the time mix: squares of rectified features, with a gate.
+#[derive(Clone)]
+struct ChannelMix {
+    version: Version,
+    time_mix_key: Tensor,
+    time_mix_receptance: Tensor,
+    key: Linear,
+    receptance: Linear,
+    value: Linear,
+}
+
+impl ChannelMix {
+    fn new(version: Version, config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
+        let (features, inner) = (config.hidden_size, config.intermediate());
+        let share = |name: &str| vb.get_with_hints((1, 1, features), name, Init::Const(0.5));
+        Ok(ChannelMix {
+            version,
+            time_mix_key: share("time_mix_key")?,
+            time_mix_receptance: share("time_mix_receptance")?,
+            key: linear_no_bias(features, inner, vb.pp("key"))?,
+            receptance: linear_no_bias(features, features, vb.pp("receptance"))?,
+            value: linear_no_bias(inner, features, vb.pp("value"))?,
+        })
+    }
+
+    fn forward(&self, xs: &Tensor, last: &Tensor) -> Result<Tensor> {
+        let before = shifted(xs, last)?;
+        // The share is that of x in version 5, and that of the row before in version 6.
+        let (from, change) = match self.version {
+            Version::Five => (&before, (xs - &before)?),
+            Version::Six => (xs, (&before - xs)?),
+        };
+        let key = self.key.forward(&mixed(from, &change, &self.time_mix_key)?)?.relu()?.sqr()?;
+        let receptance = self.receptance.forward(&mixed(from, &change, &self.time_mix_receptance)?)?;
+        ops::sigmoid(&receptance)? * self.value.forward(&key)?
+    }
+}

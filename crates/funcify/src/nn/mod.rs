@@ -11,31 +11,41 @@
 mod affine;
 mod attention;
 mod delta;
+mod griffin;
 #[cfg(test)]
 mod linear_tests;
 mod lru;
+mod mamba;
 mod mamba2;
 mod minimal;
+#[cfg(test)]
+mod mixer_tests;
 mod recurrent;
 mod rg_lru;
 mod rwkv;
+mod rwkv4;
 mod selective;
 mod state_space;
 #[cfg(test)]
 mod tests;
 mod xlstm;
+mod xlstm_large;
 
 pub use attention::GatedLinearAttention;
 pub use delta::DeltaNet;
+pub use griffin::Griffin;
 pub use lru::Lru;
+pub use mamba::Mamba;
 pub use mamba2::Mamba2;
 pub use minimal::{Minimal, MinimalCell};
 pub use recurrent::{Cell, Recurrent};
 pub use rg_lru::RgLru;
 pub use rwkv::{Rwkv, RwkvVersion};
+pub use rwkv4::Rwkv4;
 pub use selective::SelectiveScan;
 pub use state_space::S5;
 pub use xlstm::{Xlstm, XlstmCell};
+pub use xlstm_large::XlstmLarge;
 
 use std::cell::RefCell;
 

@@ -155,7 +155,8 @@ fn every_layer_is_its_graph() {
         let xs = var(1, &[BATCH, STEPS, 4], DType::F64);
         let (ys, last) = (made.seq)(&xs, None).unwrap();
         let found: Vec<&Tensor> = std::iter::once(&ys).chain(&last).collect();
-        let inputs: Vec<&Tensor> = std::iter::once(xs.as_tensor()).chain(&made.zeros).chain(&made.parameters).collect();
+        let zeros: Vec<Tensor> = made.zeros.iter().map(|state| state.zeros_like().unwrap()).collect();
+        let inputs: Vec<&Tensor> = std::iter::once(xs.as_tensor()).chain(&zeros).chain(&made.parameters).collect();
         let mut arguments: Vec<HostTensor> = inputs.iter().map(|input| host(input)).collect();
         let expected = evaluate(&made.graph, &arguments).unwrap();
         assert_eq!(found.len(), expected.len(), "{name}");

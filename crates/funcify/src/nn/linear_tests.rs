@@ -268,9 +268,9 @@ fn mamba2_in_steps_and_in_chunks() {
 #[test]
 fn delta_nets() {
     let (features, heads, key, value) = (4, 2, 4, 6);
-    for gated in [false, true] {
-        let layer =
-            DeltaNet { dtype: F64, key, value, gated, width: 3, ..DeltaNet::new(features, heads) }.layer().unwrap();
+    for (gated, negative) in [(false, false), (false, true), (true, false), (true, true)] {
+        let options = DeltaNet { dtype: F64, key, value, gated, negative, width: 3, ..DeltaNet::new(features, heads) };
+        let layer = options.layer().unwrap();
         let of = numbers(&layer, 5);
         let (dk, dv) = (key / heads, value / heads);
         let xs = of.rows();
@@ -294,7 +294,7 @@ fn delta_nets() {
                     x.iter().map(|x| x / norm).collect()
                 };
                 let (q, k) = (unit(&q[t]), unit(&k[t]));
-                let beta = sigmoid(of.product("b_proj_weight", x)[head]);
+                let beta = sigmoid(of.product("b_proj_weight", x)[head]) * if negative { 2.0 } else { 1.0 };
                 let s = &mut memory[head * dk * dv..(head + 1) * dk * dv];
                 if gated {
                     let delta = softplus(of.product("a_proj_weight", x)[head] + of.of("dt_bias")[head]);

@@ -83,16 +83,22 @@ fn weights_of_candle_nn() {
     std::fs::remove_file(&file).unwrap();
 }
 
+/// Runs a layer over a sequence, from states or from zeros.
+type Seq = dyn Fn(&Tensor, Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)>;
+
 /// A layer as the walk over all layers takes it.
 struct Made {
     graph: Graph,
     parameters: Vec<Tensor>,
     zeros: Vec<Tensor>,
-    seq: Box<dyn Fn(&Tensor, Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)>>,
+    seq: Box<Seq>,
 }
 
+/// Makes a layer with new parameters.
+type Make = fn(VarBuilder<'_>) -> Made;
+
 /// Every layer, of 4 features.
-fn all_layers() -> Vec<(&'static str, fn(VarBuilder<'_>) -> Made)> {
+fn all_layers() -> Vec<(&'static str, Make)> {
     macro_rules! table {
         ($($name:literal => $layer:ident($($argument:expr),*);)*) => {
             vec![$(($name, |vb| {

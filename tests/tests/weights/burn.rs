@@ -297,6 +297,7 @@ struct GemmaBlock {
 }
 
 #[derive(Module, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a model has three of them")]
 enum TemporalBlock {
     Recurrent(Griffin),
     Attention(LocalAttention),

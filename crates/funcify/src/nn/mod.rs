@@ -7,6 +7,20 @@
 //! Sequences are `[B,T,F]`, as in Candle's and Burn's layers, or `[T,B,F]` where a layer's `batch_first` is false. Every layer
 //! takes the states that it starts from and gives those that it ends with, so that a long sequence is worked off in
 //! parts, and a model generates step by step.
+//!
+//! Parameters have the names and the shapes that they have in files of weights:
+//!
+//! | layer | its weights are those of |
+//! |---|---|
+//! | [`Recurrent`] | `RNN`, `GRU` and `LSTM` of `torch.nn`; candle_nn's |
+//! | [`Mamba`] and its core [`SelectiveScan`], [`Mamba2`] | the authors' code, and the `mixer` of `transformers` |
+//! | [`Griffin`] | the recurrent `temporal_block` of RecurrentGemma in `transformers` |
+//! | [`XlstmLarge`] | the `mlstm_layer` of xLSTM 7B in `transformers` |
+//! | [`Rwkv4`] | the `attention` of RWKV in `transformers` |
+//! | [`DeltaNet`] | flash-linear-attention, and the `linear_attn` in files of OLMo Hybrid |
+//! | [`GatedLinearAttention`], [`RgLru`], [`S5`] | the authors' code |
+//! | [`Rwkv`] | the authors' code, without axes of 1 |
+//! | [`Lru`], [`Minimal`], [`Xlstm`] | papers, whose symbols they have |
 
 mod affine;
 mod attention;

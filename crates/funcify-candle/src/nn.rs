@@ -1,4 +1,5 @@
-//! Layers with loops, with parameters from a `VarBuilder`: recurrent networks, linear recurrences, state space models, linear attention.
+//! Layers with loops, with parameters from a `VarBuilder`: recurrent networks, linear recurrences, state space models, linear
+//! attention.
 //!
 //! They are the layers of [`funcify::nn`], whose parameters have the names and shapes that PyTorch, candle_nn and the authors
 //! of the models use, so that files of weights fit. Each is one node of Candle's graph for a whole sequence.
@@ -252,16 +253,18 @@ layers! {
     /// The mixer of Mamba-2 ([`funcify::nn::Mamba2`]). Its states are `ssm [batch, heads, head, states]` and
     /// `conv [batch, width - 1, inner + 2 groups states]`.
     Mamba2(config: funcify::nn::Mamba2) => |dtype| funcify::nn::Mamba2 { dtype, ..config };
-    /// DeltaNet, and gated DeltaNet ([`funcify::nn::DeltaNet`]). Its states are `memory [batch, heads, key / heads, value / heads]` and
-    /// `conv_q`, `conv_k` and `conv_v`, each `[batch, width - 1, ..]`.
+    /// DeltaNet, and gated DeltaNet ([`funcify::nn::DeltaNet`]). Its states are
+    /// `memory [batch, heads, key / heads, value / heads]` and `conv_q`, `conv_k` and `conv_v`, each
+    /// `[batch, width - 1, ..]`.
     DeltaNet(config: funcify::nn::DeltaNet) => |dtype| funcify::nn::DeltaNet { dtype, ..config };
-    /// The time mix of RWKV-4 ([`funcify::nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`, `den` and `max`, each
-    /// `[batch, inner]`.
+    /// The time mix of RWKV-4 ([`funcify::nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`, `den` and `max`,
+    /// each `[batch, inner]`.
     Rwkv4(config: funcify::nn::Rwkv4) => |dtype| funcify::nn::Rwkv4 { dtype, ..config };
     /// The time mix of RWKV-5 and RWKV-6 ([`funcify::nn::Rwkv`]). Its states are `shift [batch, features]` and
     /// `memory [batch, heads, features / heads, features / heads]`.
     Rwkv(config: funcify::nn::Rwkv) => |dtype| funcify::nn::Rwkv { dtype, ..config };
-    /// The sLSTM of xLSTM ([`funcify::nn::Xlstm`], whose `cell` is set). Its states are `h`, `c`, `n` and `m`, each `[batch, hidden]`.
+    /// The sLSTM of xLSTM ([`funcify::nn::Xlstm`], whose `cell` is set). Its states are `h`, `c`, `n` and `m`, each
+    /// `[batch, hidden]`.
     Slstm(config: funcify::nn::Xlstm) =>
         |dtype| funcify::nn::Xlstm { cell: XlstmCell::Slstm, dtype, ..config };
     /// The mLSTM of xLSTM ([`funcify::nn::Xlstm`], whose `cell` is set). Its states are

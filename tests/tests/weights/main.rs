@@ -1,7 +1,7 @@
 //! Weights of torch and transformers, loaded by name in Candle and in Burn: outputs and gradients are theirs.
 //!
-//! `FUNCIFY_BLESS=1 cargo test --workspace --test weights` writes the table of the largest differences, `tests/weights/DIFFERENCES.md`,
-//! anew; `tests/weights/README.md` says where the weights come from.
+//! `FUNCIFY_BLESS=1 cargo test --workspace --test weights` writes the table of the largest differences,
+//! `tests/weights/DIFFERENCES.md`, anew; `tests/weights/README.md` says where the weights come from.
 
 mod burn;
 mod candle;

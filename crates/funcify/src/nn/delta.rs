@@ -11,16 +11,16 @@ use crate::value::Value;
 /// gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).
 ///
 /// Queries, keys and values are linear maps of x behind short causal convolutions and `silu`; queries and keys have norm 1 in
-/// each head. With `β = sigmoid(x W_bᵀ)`, or twice that where `negative`, a number a head: `S' = α S + k β (v - α Sᵀ k)ᵀ` and `o = S'ᵀ q / √(key / heads)`, where α is 1, or
-/// `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))` if it is gated. The heads' outputs are normalised by their root mean square, scaled,
-/// gated by `silu(x W_gᵀ)` if it is gated, and mapped back.
+/// each head. With `β = sigmoid(x W_bᵀ)`, or twice that where `negative`, a number a head: `S' = α S + k β (v - α Sᵀ k)ᵀ` and
+/// `o = S'ᵀ q / √(key / heads)`, where α is 1, or `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))` if it is gated. The heads'
+/// outputs are normalised by their root mean square, scaled, gated by `silu(x W_gᵀ)` if it is gated, and mapped back.
 ///
-/// The states are `memory [B, heads, key / heads, value / heads]` and `conv_q`, `conv_k`, `conv_v`, `[B, width - 1, ..]`, the inputs of the
-/// convolutions before the first step. Parameters have the names and shapes of the authors' code (flash-linear-attention) and of the files of
-/// OLMo Hybrid:
-/// `q_proj.weight`, `k_proj.weight`, `v_proj.weight`, `q_conv1d.weight [key, 1, width]`, `k_conv1d.weight`, `v_conv1d.weight`,
-/// `b_proj.weight [heads, features]`, `o_norm.weight [value / heads]`, `o_proj.weight`; gated also `a_proj.weight`, `A_log [heads]`,
-/// `dt_bias [heads]`, `g_proj.weight`.
+/// The states are `memory [B, heads, key / heads, value / heads]` and `conv_q`, `conv_k`, `conv_v`, `[B, width - 1, ..]`, the
+/// inputs of the convolutions before the first step. Parameters have the names and shapes of the authors' code
+/// (flash-linear-attention) and of the files of OLMo Hybrid: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`,
+/// `q_conv1d.weight [key, 1, width]`, `k_conv1d.weight`, `v_conv1d.weight`, `b_proj.weight [heads, features]`,
+/// `o_norm.weight [value / heads]`, `o_proj.weight`; gated also `a_proj.weight`, `A_log [heads]`, `dt_bias [heads]`,
+/// `g_proj.weight`.
 #[derive(Clone, Debug)]
 pub struct DeltaNet {
     /// The features of the input and of the output.

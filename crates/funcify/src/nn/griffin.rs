@@ -9,17 +9,17 @@ use crate::value::{Value, concat};
 
 /// The recurrent block of Griffin (De et al. 2024) as RecurrentGemma has it (Botev et al. 2024).
 ///
-/// `linear_x` of the input goes through a short causal convolution and the recurrence of [`RgLru`](super::RgLru); what that gives is
-/// multiplied by `gelu` (with `tanh`) of `linear_y` of the input, and mapped back by `linear_out`. The first step of a sequence takes
-/// its input whole, without the factor `sqrt(1 - a²)`, and nothing of `h`. The states are `h [B, inner]`, `conv [B, width - 1, inner]`,
-/// the inputs of the convolution before the first step, and `started [B]`, which is 0 before the first step of a sequence and 1
-/// after it.
+/// `linear_x` of the input goes through a short causal convolution and the recurrence of [`RgLru`](super::RgLru); what that
+/// gives is multiplied by `gelu` (with `tanh`) of `linear_y` of the input, and mapped back by `linear_out`. The first step of
+/// a sequence takes its input whole, without the factor `sqrt(1 - a²)`, and nothing of `h`. The states are `h [B, inner]`,
+/// `conv [B, width - 1, inner]`, the inputs of the convolution before the first step, and `started [B]`, which is 0 before
+/// the first step of a sequence and 1 after it.
 ///
-/// Parameters have the names and shapes of `transformers`: `linear_x.weight [inner, features]`, `linear_x.bias`, so `linear_y`,
-/// `linear_out.weight [features, inner]`, `linear_out.bias`, `conv_1d.weight [inner, 1, width]`, `conv_1d.bias`,
+/// Parameters have the names and shapes of `transformers`: `linear_x.weight [inner, features]`, `linear_x.bias`, so
+/// `linear_y`, `linear_out.weight [features, inner]`, `linear_out.bias`, `conv_1d.weight [inner, 1, width]`, `conv_1d.bias`,
 /// `rg_lru.recurrent_param [inner]`, `rg_lru.recurrent_gate_weight [heads, inner / heads, inner / heads]`,
-/// `rg_lru.recurrent_gate_bias [heads, inner / heads]`, `rg_lru.input_gate_weight`, `rg_lru.input_gate_bias`. Its gradient is that of
-/// `sqrt(1 - a²)` itself, which their code bounds where `1 - a²` is below 2.5e-7.
+/// `rg_lru.recurrent_gate_bias [heads, inner / heads]`, `rg_lru.input_gate_weight`, `rg_lru.input_gate_bias`. Its gradient is
+/// that of `sqrt(1 - a²)` itself, which their code bounds where `1 - a²` is below 2.5e-7.
 #[derive(Clone, Debug)]
 pub struct Griffin {
     /// The features of the input and of the output.
@@ -84,8 +84,8 @@ impl Griffin {
     }
 }
 
-/// `x Φ(x)` with the normal distribution's function by `tanh` (Hendrycks and Gimpel 2016), which is a logistic function of twice the
-/// argument.
+/// `x Φ(x)` with the normal distribution's function by `tanh` (Hendrycks and Gimpel 2016), which is a logistic function of
+/// twice the argument.
 fn gelu_by_tanh(x: Value) -> Value {
     let twice = (8.0 / std::f64::consts::PI).sqrt();
     x * ((x + x.square() * x * 0.044715) * twice).sigmoid()

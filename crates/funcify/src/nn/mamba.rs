@@ -8,11 +8,12 @@ use crate::value::Value;
 
 /// The mixer of Mamba (Gu and Dao 2023), whose loop is the [`SelectiveScan`].
 ///
-/// `[x, z] = u W_inᵀ`; x goes through a causal depthwise convolution, `silu` and the selective scan; what that gives is multiplied by
-/// `silu(z)` and mapped back by `W_out`. The states are `ssm [B, inner, states]` and `conv [B, width - 1, inner]`, the inputs of the
-/// convolution before the first step. Parameters have the names and shapes of the authors' code and of `transformers`:
-/// `in_proj.weight [2 inner, features]`, `conv1d.weight [inner, 1, width]`, `conv1d.bias`, `x_proj.weight [rank + 2 states, inner]`,
-/// `dt_proj.weight [inner, rank]`, `dt_proj.bias`, `A_log [inner, states]`, `D [inner]`, `out_proj.weight [features, inner]`.
+/// `[x, z] = u W_inᵀ`; x goes through a causal depthwise convolution, `silu` and the selective scan; what that gives is
+/// multiplied by `silu(z)` and mapped back by `W_out`. The states are `ssm [B, inner, states]` and
+/// `conv [B, width - 1, inner]`, the inputs of the convolution before the first step. Parameters have the names and shapes of
+/// the authors' code and of `transformers`: `in_proj.weight [2 inner, features]`, `conv1d.weight [inner, 1, width]`,
+/// `conv1d.bias`, `x_proj.weight [rank + 2 states, inner]`, `dt_proj.weight [inner, rank]`, `dt_proj.bias`,
+/// `A_log [inner, states]`, `D [inner]`, `out_proj.weight [features, inner]`.
 #[derive(Clone, Debug)]
 pub struct Mamba {
     /// The features of the input and of the output.
@@ -32,8 +33,8 @@ pub struct Mamba {
 }
 
 impl Mamba {
-    /// The authors' sizes: twice the features inside, 16 states, a rank of a sixteenth of the features and a convolution of 4 steps,
-    /// over `[B,T,F]` of f32.
+    /// The authors' sizes: twice the features inside, 16 states, a rank of a sixteenth of the features and a convolution of 4
+    /// steps, over `[B,T,F]` of f32.
     pub fn new(features: usize) -> Self {
         let (inner, rank, dtype) = (2 * features, features.div_ceil(16), DType::F32);
         Mamba { features, inner, states: 16, rank, width: 4, batch_first: true, dtype }

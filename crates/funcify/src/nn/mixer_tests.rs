@@ -1,5 +1,5 @@
-//! The mixers of models whose weights others have trained: each layer against plain loops over numbers, one step at a time, and its
-//! gradients against differences.
+//! The mixers of models whose weights others have trained: each layer against plain loops over numbers, one step at a time,
+//! and its gradients against differences.
 
 use super::linear_tests::{F64, Numbers, agrees, numbers, sigmoid, silu, softplus};
 use super::*;

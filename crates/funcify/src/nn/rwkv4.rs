@@ -6,18 +6,18 @@ use crate::ops::scan::scan;
 use crate::types::{DType, Dim};
 use crate::value::{Value, concat};
 
-/// The time mix of RWKV-4 (Peng et al. 2023, RWKV: Reinventing RNNs for the Transformer Era): a running mean of values, weighted by
-/// exponentials of keys that decay with the steps.
+/// The time mix of RWKV-4 (Peng et al. 2023, RWKV: Reinventing RNNs for the Transformer Era): a running mean of values,
+/// weighted by exponentials of keys that decay with the steps.
 ///
-/// For each of receptance r, key k and value v the input is a mixture of x and the x before it. With `w = exp(time_decay)`, the sums
-/// `num' = exp(-w) num + exp(k) v` and `den' = exp(-w) den + exp(k)` are the memory; a step gives
-/// `sigmoid(r) (num + exp(time_first + k) v) / (den + exp(time_first + k))`, mapped back. Both sums are held as `exp(-max)` times what they
-/// are, so that no exponential is out of range. The states are `shift [B, features]`, the x before the first step, and `num`, `den` and `max`
-/// of `[B, inner]`. Those of a sequence that begins are zeros.
+/// For each of receptance r, key k and value v the input is a mixture of x and the x before it. With `w = exp(time_decay)`,
+/// the sums `num' = exp(-w) num + exp(k) v` and `den' = exp(-w) den + exp(k)` are the memory; a step gives
+/// `sigmoid(r) (num + exp(time_first + k) v) / (den + exp(time_first + k))`, mapped back. Both sums are held as `exp(-max)`
+/// times what they are, so that no exponential is out of range. The states are `shift [B, features]`, the x before the first
+/// step, and `num`, `den` and `max` of `[B, inner]`. Those of a sequence that begins are zeros.
 ///
-/// Parameters have the names and shapes of `transformers`: `time_decay [inner]`, `time_first [inner]`, `time_mix_key [1, 1, features]`,
-/// the share of x, so `time_mix_value` and `time_mix_receptance`; `key.weight [inner, features]`, `value.weight`, `receptance.weight`,
-/// `output.weight [features, inner]`.
+/// Parameters have the names and shapes of `transformers`: `time_decay [inner]`, `time_first [inner]`,
+/// `time_mix_key [1, 1, features]`, the share of x, so `time_mix_value` and `time_mix_receptance`;
+/// `key.weight [inner, features]`, `value.weight`, `receptance.weight`, `output.weight [features, inner]`.
 #[derive(Clone, Debug)]
 pub struct Rwkv4 {
     /// The features of the input and of the output.

@@ -9,8 +9,8 @@ use crate::value::Value;
 /// The mLSTM layer of xLSTM 7B (Beck et al. 2025), "xLSTM large".
 ///
 /// The recurrence is that of the mLSTM of [`Xlstm`](super::Xlstm), with these differences: q, and not k, is divided by
-/// `√(key / heads)`; the preactivations x of both gates are `cap tanh(x / cap)`; 1e-6 is added to the denominator; the heads' outputs are
-/// normalised to mean 0 and variance 1 and scaled before the output gate; and a last map gives the output.
+/// `√(key / heads)`; the preactivations x of both gates are `cap tanh(x / cap)`; 1e-6 is added to the denominator; the heads'
+/// outputs are normalised to mean 0 and variance 1 and scaled before the output gate; and a last map gives the output.
 /// States: `memory [B, heads, key / heads, value / heads]`, `n [B, heads, key / heads]`, `m [B, heads]`.
 ///
 /// Parameters have the names and shapes of the authors' code and of `transformers`: `q.weight [key, features]`, `k.weight`,

@@ -28,7 +28,7 @@ pub(crate) fn lint() -> Outcome {
             "-D",
             "warnings",
         ])?
-        && cargo(&["doc", "--workspace", "--no-deps"])?)
+        && cargo_with(&[("RUSTDOCFLAGS", "-D warnings")], &["doc", "--workspace", "--no-deps"])?)
 }
 
 /// The program of the examples, with these arguments. What is compared is built as users build it.
@@ -47,15 +47,22 @@ pub(crate) fn bench(arguments: &[String]) -> Outcome {
     build::program("funcify-bench", &["--release"], arguments)
 }
 
+/// Writes the table of differences to weights that others trained, `tests/weights/DIFFERENCES.md`, anew.
+pub(crate) fn weights() -> Outcome {
+    cargo_with(&[("FUNCIFY_BLESS", "1")], &["test", "--workspace", "--test", "weights", "--", "--nocapture"])
+}
+
 /// Runs cargo in the workspace, and says so.
 pub(crate) fn cargo(arguments: &[&str]) -> Outcome {
+    cargo_with(&[], arguments)
+}
+
+/// Runs cargo with variables of the environment.
+fn cargo_with(variables: &[(&str, &str)], arguments: &[&str]) -> Outcome {
     eprintln!("\n== cargo {}", arguments.join(" "));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(arguments).current_dir(root());
-    if arguments.first() == Some(&"doc") {
-        command.env("RUSTDOCFLAGS", "-D warnings");
-    }
+    command.args(arguments).current_dir(root()).envs(variables.iter().copied());
     Ok(command.status().map_err(|error| format!("cargo: {error}"))?.success())
 }
 

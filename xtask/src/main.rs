@@ -25,6 +25,7 @@ Usage: cargo xtask COMMAND [ARGUMENTS]; each of the first eight says more with `
   examples     Run the examples
   bench        Time and memory of each backend and strategy, against loops by hand and other projects
   fuzz-text    Look at mutated programs
+  weights      Compare layers with torch and transformers, and write the table of differences
   test         Everything that a change must pass: tests, conformance, examples, STATUS.md, tidiness
   lint         Format, lints, documentation
   ci           What `lint` and `test` run
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         "examples" => check::examples(arguments),
         "bench" => check::bench(arguments),
         "fuzz-text" => check::fuzz_text(arguments),
+        "weights" => check::weights(),
         "test" => check::test(),
         "lint" => check::lint(),
         "ci" => check::lint().and_then(|clean| Ok(clean && check::test()?)),

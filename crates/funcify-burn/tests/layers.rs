@@ -7,9 +7,12 @@ use burn::store::ModuleRecord;
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
 use common::{assert_close, devices};
 use funcify::derivative::Wrt;
-use funcify::nn::{self, Cell, Recurrent};
+use funcify::nn::{self, Cell, MinimalCell, Recurrent, RwkvVersion, Xlstm, XlstmCell};
 use funcify::{GradOptions, HostTensor, evaluate};
-use funcify_burn::nn::{GatedLinearAttention, Gru, Lstm, Rnn, S5, SelectiveScan};
+use funcify_burn::nn::{
+    DeltaNet, GatedLinearAttention, Griffin, Gru, Lru, Lstm, Mamba, Mamba2, Minimal, Mlstm, RgLru, Rnn, Rwkv, Rwkv4,
+    S5, SelectiveScan, Slstm, XlstmLarge,
+};
 use funcify_burn::{AnyTensor, Tensors};
 
 const FEATURES: usize = 4;
@@ -75,7 +78,7 @@ fn check<M: Module, S: Tensors + Clone>(
         let mut inputs = vec![AnyTensor::from(xs.clone()).into_host().unwrap()];
         inputs.extend(zeros.chain(parameters(&module, None).values));
         let expected = evaluate(&layer.graph, &inputs).unwrap();
-        let what = |part: &str| format!("{part} on {device:?}");
+        let what = |part: &str| format!("{part} of {} on {device:?}", layer.graph.name());
         assert_close(&data(&AnyTensor::from(ys.clone()).into_host().unwrap()), &data(&expected[0]), 2e-5, &what("ys"));
         let mut last = Vec::new();
         state.clone().into_leaves(&mut last);
@@ -120,74 +123,62 @@ fn check<M: Module, S: Tensors + Clone>(
     }
 }
 
-fn recurrent(cell: Cell) -> [Recurrent; 2] {
-    let one = Recurrent::new(cell, FEATURES, 5);
-    [one.clone(), Recurrent { layers: 2, bidirectional: true, ..one }]
+/// Checks layers: modules, and the options of which they and their graphs are made.
+macro_rules! check_all {
+    ($($module:ident: $options:expr;)*) => {$({
+        let options = $options;
+        check(
+            options.layer().unwrap(),
+            |device| $module::new(&options, device).unwrap(),
+            |layer, xs, state| layer.forward(xs, state).unwrap(),
+        );
+    })*};
 }
 
 #[test]
-fn rnn() {
-    for options in recurrent(Cell::Rnn) {
-        check(
-            options.layer().unwrap(),
-            |device| Rnn::new(&options, device).unwrap(),
-            |rnn, xs, state| rnn.forward(xs, state).unwrap(),
-        );
+fn recurrent_layers() {
+    let one = |cell| Recurrent::new(cell, FEATURES, 5);
+    let stacked = |cell| Recurrent { layers: 2, bidirectional: true, ..one(cell) };
+    check_all! {
+        Rnn: one(Cell::Rnn);
+        Rnn: stacked(Cell::Rnn);
+        Gru: one(Cell::Gru);
+        Gru: stacked(Cell::Gru);
+        Lstm: one(Cell::Lstm);
+        Lstm: stacked(Cell::Lstm);
+        Slstm: Xlstm { heads: 2, ..Xlstm::new(XlstmCell::Slstm, FEATURES, 6) };
     }
 }
 
 #[test]
-fn gru() {
-    for options in recurrent(Cell::Gru) {
-        check(
-            options.layer().unwrap(),
-            |device| Gru::new(&options, device).unwrap(),
-            |gru, xs, state| gru.forward(xs, state).unwrap(),
-        );
+fn linear_recurrences() {
+    check_all! {
+        S5: nn::S5::new(FEATURES, 3);
+        S5: nn::S5 { associative: false, ..nn::S5::new(FEATURES, 3) };
+        Minimal: nn::Minimal::new(MinimalCell::Gru, FEATURES, 5);
+        Minimal: nn::Minimal { associative: false, ..nn::Minimal::new(MinimalCell::Lstm, FEATURES, 5) };
+        Lru: nn::Lru::new(FEATURES, 3);
+        RgLru: nn::RgLru::new(FEATURES, 2);
+        Griffin: nn::Griffin { inner: 6, ..nn::Griffin::new(FEATURES, 2) };
+        SelectiveScan: nn::SelectiveScan { states: 3, rank: 2, ..nn::SelectiveScan::new(FEATURES) };
+        Mamba: nn::Mamba { states: 3, rank: 2, ..nn::Mamba::new(FEATURES) };
+        Mamba2: nn::Mamba2 { heads: 4, head: 2, states: 3, groups: 2, ..nn::Mamba2::new(FEATURES) };
     }
 }
 
 #[test]
-fn lstm() {
-    for options in recurrent(Cell::Lstm) {
-        check(
-            options.layer().unwrap(),
-            |device| Lstm::new(&options, device).unwrap(),
-            |lstm, xs, state| lstm.forward(xs, state).unwrap(),
-        );
+fn linear_attention() {
+    let six = RwkvVersion::Six { mix_rank: 2, decay_rank: 3 };
+    check_all! {
+        GatedLinearAttention: nn::GatedLinearAttention { rank: 2, ..nn::GatedLinearAttention::new(FEATURES, 2) };
+        DeltaNet: nn::DeltaNet { value: 6, ..nn::DeltaNet::new(FEATURES, 2) };
+        DeltaNet: nn::DeltaNet { gated: true, ..nn::DeltaNet::new(FEATURES, 2) };
+        Rwkv4: nn::Rwkv4 { inner: 6, ..nn::Rwkv4::new(FEATURES) };
+        Rwkv: nn::Rwkv { version: RwkvVersion::Five, ..nn::Rwkv::new(FEATURES, 2) };
+        Rwkv: nn::Rwkv { version: six, ..nn::Rwkv::new(FEATURES, 2) };
+        Mlstm: Xlstm { heads: 2, ..Xlstm::new(XlstmCell::Mlstm, FEATURES, 6) };
+        XlstmLarge: nn::XlstmLarge::new(FEATURES, 2);
     }
-}
-
-#[test]
-fn s5() {
-    for associative in [true, false] {
-        let options = nn::S5 { associative, ..nn::S5::new(FEATURES, 3) };
-        check(
-            options.layer().unwrap(),
-            |device| S5::new(&options, device).unwrap(),
-            |s5, xs, state| s5.forward(xs, state).unwrap(),
-        );
-    }
-}
-
-#[test]
-fn selective_scan() {
-    let options = nn::SelectiveScan { states: 3, rank: 2, ..nn::SelectiveScan::new(FEATURES) };
-    check(
-        options.layer().unwrap(),
-        |device| SelectiveScan::new(&options, device).unwrap(),
-        |layer, xs, state| layer.forward(xs, state).unwrap(),
-    );
-}
-
-#[test]
-fn gated_linear_attention() {
-    let options = nn::GatedLinearAttention { rank: 2, ..nn::GatedLinearAttention::new(FEATURES, 2) };
-    check(
-        options.layer().unwrap(),
-        |device| GatedLinearAttention::new(&options, device).unwrap(),
-        |layer, xs, state| layer.forward(xs, state).unwrap(),
-    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Layers with loops, with parameters from a `VarBuilder`: recurrent networks, S5, selective scan, gated linear attention.
+//! Layers with loops, with parameters from a `VarBuilder`: recurrent networks, linear recurrences, state space models, linear
+//! attention.
 //!
 //! They are the layers of [`funcify::nn`], whose parameters have the names and shapes that PyTorch, candle_nn and the authors
 //! of the models use, so that files of weights fit. Each is one node of Candle's graph for a whole sequence.
@@ -27,7 +28,7 @@ use std::sync::Arc;
 
 use candle_core::{DType, Module, Result, Tensor, Var};
 use candle_nn::{Init, VarBuilder};
-use funcify::nn::{Cell, Recurrent};
+use funcify::nn::{Cell, Recurrent, XlstmCell};
 use funcify::{Dim, Graph, Storage, TensorType};
 
 use crate::autodiff::node::place;
@@ -235,6 +236,44 @@ layers! {
     /// `[batch, heads, key / heads, value / heads]`.
     GatedLinearAttention(config: funcify::nn::GatedLinearAttention) =>
         |dtype| funcify::nn::GatedLinearAttention { dtype, ..config };
+    /// minGRU and minLSTM ([`funcify::nn::Minimal`]). Its state is `h [batch, hidden]`.
+    Minimal(config: funcify::nn::Minimal) => |dtype| funcify::nn::Minimal { dtype, ..config };
+    /// A linear recurrent unit ([`funcify::nn::Lru`]). Its states are the real and the imaginary part, each
+    /// `[batch, states]`.
+    Lru(config: funcify::nn::Lru) => |dtype| funcify::nn::Lru { dtype, ..config };
+    /// The recurrence of Griffin behind its convolution ([`funcify::nn::RgLru`]). Its states are `h [batch, features]` and
+    /// `conv [batch, width - 1, features]`.
+    RgLru(config: funcify::nn::RgLru) => |dtype| funcify::nn::RgLru { dtype, ..config };
+    /// The recurrent block of RecurrentGemma ([`funcify::nn::Griffin`]). Its states are `h [batch, inner]`,
+    /// `conv [batch, width - 1, inner]` and `started [batch]`.
+    Griffin(config: funcify::nn::Griffin) => |dtype| funcify::nn::Griffin { dtype, ..config };
+    /// The mixer of Mamba ([`funcify::nn::Mamba`]). Its states are `ssm [batch, inner, states]` and
+    /// `conv [batch, width - 1, inner]`.
+    Mamba(config: funcify::nn::Mamba) => |dtype| funcify::nn::Mamba { dtype, ..config };
+    /// The mixer of Mamba-2 ([`funcify::nn::Mamba2`]). Its states are `ssm [batch, heads, head, states]` and
+    /// `conv [batch, width - 1, inner + 2 groups states]`.
+    Mamba2(config: funcify::nn::Mamba2) => |dtype| funcify::nn::Mamba2 { dtype, ..config };
+    /// DeltaNet, and gated DeltaNet ([`funcify::nn::DeltaNet`]). Its states are
+    /// `memory [batch, heads, key / heads, value / heads]` and `conv_q`, `conv_k` and `conv_v`, each
+    /// `[batch, width - 1, ..]`.
+    DeltaNet(config: funcify::nn::DeltaNet) => |dtype| funcify::nn::DeltaNet { dtype, ..config };
+    /// The time mix of RWKV-4 ([`funcify::nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`, `den` and `max`,
+    /// each `[batch, inner]`.
+    Rwkv4(config: funcify::nn::Rwkv4) => |dtype| funcify::nn::Rwkv4 { dtype, ..config };
+    /// The time mix of RWKV-5 and RWKV-6 ([`funcify::nn::Rwkv`]). Its states are `shift [batch, features]` and
+    /// `memory [batch, heads, features / heads, features / heads]`.
+    Rwkv(config: funcify::nn::Rwkv) => |dtype| funcify::nn::Rwkv { dtype, ..config };
+    /// The sLSTM of xLSTM ([`funcify::nn::Xlstm`], whose `cell` is set). Its states are `h`, `c`, `n` and `m`, each
+    /// `[batch, hidden]`.
+    Slstm(config: funcify::nn::Xlstm) =>
+        |dtype| funcify::nn::Xlstm { cell: XlstmCell::Slstm, dtype, ..config };
+    /// The mLSTM of xLSTM ([`funcify::nn::Xlstm`], whose `cell` is set). Its states are
+    /// `memory [batch, heads, hidden / heads, hidden / heads]`, `n [batch, heads, hidden / heads]` and `m [batch, heads]`.
+    Mlstm(config: funcify::nn::Xlstm) =>
+        |dtype| funcify::nn::Xlstm { cell: XlstmCell::Mlstm, dtype, ..config };
+    /// The layer of xLSTM 7B ([`funcify::nn::XlstmLarge`]). Its states are `memory [batch, heads, key / heads, value / heads]`,
+    /// `n [batch, heads, key / heads]` and `m [batch, heads]`.
+    XlstmLarge(config: funcify::nn::XlstmLarge) => |dtype| funcify::nn::XlstmLarge { dtype, ..config };
 }
 
 fn recurrent(cell: Cell, input: usize, hidden: usize, config: RecurrentConfig, dtype: funcify::DType) -> Recurrent {

@@ -8,7 +8,13 @@ use candle_core::{DType, Device, Module, Result, Tensor, Var};
 use candle_nn::rnn::RNN;
 use candle_nn::{GRUConfig, LSTMConfig, Optimizer, VarBuilder, VarMap};
 use common::{assert_close, assert_gradients, loss, tensor, var};
-use funcify_candle::nn::{GatedLinearAttention, Gru, Lstm, RecurrentConfig, Rnn, S5, SelectiveScan};
+use funcify::derivative::Wrt;
+use funcify::nn::{self, MinimalCell, RwkvVersion, XlstmCell};
+use funcify::{GradOptions, Graph, HostTensor, evaluate};
+use funcify_candle::nn::{
+    DeltaNet, GatedLinearAttention, Griffin, Gru, Lru, Lstm, Mamba, Mamba2, Minimal, Mlstm, RecurrentConfig, RgLru,
+    Rnn, Rwkv, Rwkv4, S5, SelectiveScan, Slstm, XlstmLarge,
+};
 
 const BATCH: usize = 3;
 const STEPS: usize = 6;
@@ -77,38 +83,114 @@ fn weights_of_candle_nn() {
     std::fs::remove_file(&file).unwrap();
 }
 
+/// Runs a layer over a sequence, from states or from zeros.
+type Seq = dyn Fn(&Tensor, Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)>;
+
+/// A layer as the walk over all layers takes it.
+struct Made {
+    graph: Graph,
+    parameters: Vec<Tensor>,
+    zeros: Vec<Tensor>,
+    seq: Box<Seq>,
+}
+
+/// Makes a layer with new parameters.
+type Make = fn(VarBuilder<'_>) -> Made;
+
+/// Every layer, of 4 features.
+fn all_layers() -> Vec<(&'static str, Make)> {
+    macro_rules! table {
+        ($($name:literal => $layer:ident($($argument:expr),*);)*) => {
+            vec![$(($name, |vb| {
+                let layer = $layer::new($($argument,)* vb).unwrap();
+                let (graph, parameters) = (layer.graph().clone(), layer.parameters().to_vec());
+                let zeros = layer.zero_state(BATCH).unwrap();
+                let seq = move |xs: &Tensor, states: Option<&[Tensor]>| match states {
+                    Some(states) => layer.seq_init(xs, states),
+                    None => layer.seq(xs),
+                };
+                Made { graph, parameters, zeros, seq: Box::new(seq) }
+            })),*]
+        };
+    }
+    table! {
+        "rnn" => Rnn(4, 4, RecurrentConfig { layers: 2, ..RecurrentConfig::default() });
+        "gru" => Gru(4, 4, RecurrentConfig { layers: 2, ..RecurrentConfig::default() });
+        "lstm" => Lstm(4, 4, RecurrentConfig { layers: 2, ..RecurrentConfig::default() });
+        "s5" => S5(nn::S5::new(4, 3));
+        "s5 in steps" => S5(nn::S5 { associative: false, ..nn::S5::new(4, 3) });
+        "selective scan" => SelectiveScan(nn::SelectiveScan::new(4));
+        "gated linear attention" => GatedLinearAttention(nn::GatedLinearAttention::new(4, 2));
+        "minGRU" => Minimal(nn::Minimal::new(MinimalCell::Gru, 4, 4));
+        "minLSTM" => Minimal(nn::Minimal::new(MinimalCell::Lstm, 4, 4));
+        "minLSTM in steps" => Minimal(nn::Minimal { associative: false, ..nn::Minimal::new(MinimalCell::Lstm, 4, 4) });
+        "lru" => Lru(nn::Lru::new(4, 3));
+        "rg-lru" => RgLru(nn::RgLru::new(4, 2));
+        "griffin" => Griffin(nn::Griffin { inner: 6, ..nn::Griffin::new(4, 2) });
+        "mamba" => Mamba(nn::Mamba { states: 3, rank: 2, ..nn::Mamba::new(4) });
+        "mamba-2" => Mamba2(nn::Mamba2 { heads: 4, head: 2, states: 3, groups: 2, ..nn::Mamba2::new(4) });
+        "mamba-2 in chunks" => Mamba2(nn::Mamba2 { heads: 4, head: 2, states: 3, chunk: Some(2), ..nn::Mamba2::new(4) });
+        "delta net" => DeltaNet(nn::DeltaNet { value: 6, ..nn::DeltaNet::new(4, 2) });
+        "gated delta net" => DeltaNet(nn::DeltaNet { gated: true, ..nn::DeltaNet::new(4, 2) });
+        "rwkv-4" => Rwkv4(nn::Rwkv4 { inner: 6, ..nn::Rwkv4::new(4) });
+        "rwkv-5" => Rwkv(nn::Rwkv { version: RwkvVersion::Five, ..nn::Rwkv::new(4, 2) });
+        "rwkv-6" => Rwkv(nn::Rwkv { version: RwkvVersion::Six { mix_rank: 2, decay_rank: 3 }, ..nn::Rwkv::new(4, 2) });
+        "slstm" => Slstm(nn::Xlstm { heads: 2, ..nn::Xlstm::new(XlstmCell::Slstm, 4, 4) });
+        "mlstm" => Mlstm(nn::Xlstm { heads: 2, ..nn::Xlstm::new(XlstmCell::Mlstm, 4, 4) });
+        "xlstm large" => XlstmLarge(nn::XlstmLarge::new(4, 2));
+    }
+}
+
+/// Numbers as the reference evaluation takes them.
+fn host(tensor: &Tensor) -> HostTensor {
+    let numbers = tensor.flatten_all().unwrap().to_vec1::<f64>().unwrap();
+    HostTensor::from_vec(numbers, tensor.dims()).unwrap()
+}
+
+fn tensor_of(host: &HostTensor) -> Tensor {
+    Tensor::from_vec(host.to_f64_vec(), host.shape(), &Device::Cpu).unwrap()
+}
+
+/// Outputs, last states and gradients of each layer are those of the reference evaluation of its graph.
+#[test]
+fn every_layer_is_its_graph() {
+    for (name, make) in all_layers() {
+        let map = VarMap::new();
+        let made = make(VarBuilder::from_varmap(&map, DType::F64, &Device::Cpu));
+        let vars = shuffled(&map);
+        let xs = var(1, &[BATCH, STEPS, 4], DType::F64);
+        let (ys, last) = (made.seq)(&xs, None).unwrap();
+        let found: Vec<&Tensor> = std::iter::once(&ys).chain(&last).collect();
+        let zeros: Vec<Tensor> = made.zeros.iter().map(|state| state.zeros_like().unwrap()).collect();
+        let inputs: Vec<&Tensor> = std::iter::once(xs.as_tensor()).chain(&zeros).chain(&made.parameters).collect();
+        let mut arguments: Vec<HostTensor> = inputs.iter().map(|input| host(input)).collect();
+        let expected = evaluate(&made.graph, &arguments).unwrap();
+        assert_eq!(found.len(), expected.len(), "{name}");
+        found.iter().zip(&expected).for_each(|(found, expected)| assert_close(found, &tensor_of(expected), name));
+
+        let cotangents: Vec<Tensor> =
+            (0..).zip(&found).map(|(seed, found)| tensor(500 + seed, found.dims(), DType::F64)).collect();
+        let parts = found.iter().zip(&cotangents).map(|(found, ct)| (*found * ct).unwrap().sum_all().unwrap());
+        let gradients = parts.reduce(|sum, part| (sum + part).unwrap()).unwrap().backward().unwrap();
+        arguments.extend(cotangents.iter().map(host));
+        let vjp = made.graph.vjp(Wrt::Floats, GradOptions::new()).unwrap();
+        let expected = evaluate(&vjp, &arguments).unwrap().split_off(expected.len());
+        assert_eq!(vars.len(), made.parameters.len(), "{name}");
+        for (input, expected) in inputs.iter().zip(&expected).filter(|(input, _)| input.is_variable()) {
+            let gradient = gradients.get(input).unwrap_or_else(|| panic!("{name}: a gradient is missing"));
+            assert_close(gradient, &tensor_of(expected), name);
+            assert!(expected.to_f64_vec().iter().any(|number| *number != 0.0), "{name}");
+        }
+    }
+}
+
 /// Every layer: a sequence in two parts is the sequence, with the states between; gradients reach all parameters, the
 /// input and the states; training learns.
 #[test]
-fn every_layer() {
-    type Seq = Box<dyn Fn(&Tensor, Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)>>;
-    macro_rules! seq {
-        ($layer:expr) => {{
-            let layer = $layer.unwrap();
-            let seq: Seq = Box::new(move |xs, states| match states {
-                Some(states) => layer.seq_init(xs, states),
-                None => layer.seq(xs),
-            });
-            seq
-        }};
-    }
-    let config = RecurrentConfig { layers: 2, ..RecurrentConfig::default() };
-    type Make = fn(RecurrentConfig, VarBuilder<'_>) -> Seq;
-    let layers: [(&str, Make); 7] = [
-        ("rnn", |config, vb| seq!(Rnn::new(4, 4, config, vb))),
-        ("gru", |config, vb| seq!(Gru::new(4, 4, config, vb))),
-        ("lstm", |config, vb| seq!(Lstm::new(4, 4, config, vb))),
-        ("s5", |_, vb| seq!(S5::new(funcify::nn::S5::new(4, 3), vb))),
-        ("s5 in steps", |_, vb| {
-            seq!(S5::new(funcify::nn::S5 { associative: false, ..funcify::nn::S5::new(4, 3) }, vb))
-        }),
-        ("selective scan", |_, vb| seq!(SelectiveScan::new(funcify::nn::SelectiveScan::new(4), vb))),
-        ("gla", |_, vb| seq!(GatedLinearAttention::new(funcify::nn::GatedLinearAttention::new(4, 2), vb))),
-    ];
-    for (name, make) in layers {
+fn every_layer_goes_on_and_learns() {
+    for (name, make) in all_layers() {
         let map = VarMap::new();
-        let vb = VarBuilder::from_varmap(&map, DType::F64, &Device::Cpu);
-        let seq = make(config, vb);
+        let seq = make(VarBuilder::from_varmap(&map, DType::F64, &Device::Cpu)).seq;
         let xs = var(1, &[BATCH, STEPS, 4], DType::F64);
         let (ys, last) = seq(&xs, None).unwrap();
         assert_eq!(ys.dims(), [BATCH, STEPS, 4], "{name}");
@@ -143,7 +225,7 @@ fn every_layer() {
 fn initial_values() {
     let map = VarMap::new();
     let vb = VarBuilder::from_varmap(&map, DType::F32, &Device::Cpu);
-    let config = funcify::nn::SelectiveScan { rank: 2, ..funcify::nn::SelectiveScan::new(4) };
+    let config = nn::SelectiveScan { rank: 2, ..nn::SelectiveScan::new(4) };
     SelectiveScan::new(config.clone(), vb.clone()).unwrap();
     let get = |name: &str| map.data().lock().unwrap()[name].clone();
     let a_log = get("A_log").to_vec2::<f32>().unwrap();

@@ -30,7 +30,7 @@ use burn::module::{Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault
 use burn::nn::LstmState;
 use burn::tensor::{Device, Tensor};
 use funcify::error::{Error, Place, Result, Site};
-use funcify::nn::{self, Cell};
+use funcify::nn::{self, Cell, XlstmCell};
 use funcify::{DType, TensorType};
 
 use self::parameters::Parameters;
@@ -179,6 +179,48 @@ layers! {
         |options| options.clone();
     /// Gated linear attention: see [`nn::GatedLinearAttention`].
     GatedLinearAttention: nn::GatedLinearAttention => Tensor<4>, "`[B, heads, key / heads, value / heads]`",
+        |options| options.clone();
+    /// minGRU and minLSTM: see [`nn::Minimal`].
+    Minimal: nn::Minimal => Tensor<2>, "`[B, hidden]`",
+        |options| options.clone();
+    /// A linear recurrent unit: see [`nn::Lru`].
+    Lru: nn::Lru => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`",
+        |options| options.clone();
+    /// The recurrence of Griffin behind its convolution: see [`nn::RgLru`].
+    RgLru: nn::RgLru => (Tensor<2>, Tensor<3>), "h `[B, features]`, and `[B, width - 1, features]` of the convolution",
+        |options| options.clone();
+    /// The recurrent block of RecurrentGemma: see [`nn::Griffin`].
+    Griffin: nn::Griffin => (Tensor<2>, Tensor<3>, Tensor<1>),
+        "h `[B, inner]`, `[B, width - 1, inner]` of the convolution, and whether it started, `[B]`",
+        |options| options.clone();
+    /// The mixer of Mamba: see [`nn::Mamba`].
+    Mamba: nn::Mamba => (Tensor<3>, Tensor<3>), "`[B, inner, states]`, and `[B, width - 1, inner]` of the convolution",
+        |options| options.clone();
+    /// The mixer of Mamba-2: see [`nn::Mamba2`].
+    Mamba2: nn::Mamba2 => (Tensor<4>, Tensor<3>),
+        "`[B, heads, head, states]`, and `[B, width - 1, inner + 2 groups states]` of the convolution",
+        |options| options.clone();
+    /// DeltaNet, and gated DeltaNet: see [`nn::DeltaNet`].
+    DeltaNet: nn::DeltaNet => (Tensor<4>, [Tensor<3>; 3]),
+        "`[B, heads, key / heads, value / heads]`, and `[B, width - 1, ..]` of the convolutions of queries, keys and values",
+        |options| options.clone();
+    /// The time mix of RWKV-4: see [`nn::Rwkv4`].
+    Rwkv4: nn::Rwkv4 => [Tensor<2>; 4], "the input before, `[B, features]`, and num, den and max, each `[B, inner]`",
+        |options| options.clone();
+    /// The time mix of RWKV-5 and RWKV-6: see [`nn::Rwkv`].
+    Rwkv: nn::Rwkv => (Tensor<2>, Tensor<4>),
+        "the input before, `[B, features]`, and `[B, heads, features / heads, features / heads]`",
+        |options| options.clone();
+    /// The sLSTM of xLSTM: see [`nn::Xlstm`], whose `cell` is set.
+    Slstm: nn::Xlstm => [Tensor<2>; 4], "h, c, n and m, each `[B, hidden]`",
+        |options| nn::Xlstm { cell: XlstmCell::Slstm, ..options.clone() };
+    /// The mLSTM of xLSTM: see [`nn::Xlstm`], whose `cell` is set.
+    Mlstm: nn::Xlstm => (Tensor<4>, Tensor<3>, Tensor<2>),
+        "`[B, heads, hidden / heads, hidden / heads]`, n `[B, heads, hidden / heads]` and m `[B, heads]`",
+        |options| nn::Xlstm { cell: XlstmCell::Mlstm, ..options.clone() };
+    /// The layer of xLSTM 7B: see [`nn::XlstmLarge`].
+    XlstmLarge: nn::XlstmLarge => (Tensor<4>, Tensor<3>, Tensor<2>),
+        "`[B, heads, key / heads, value / heads]`, n `[B, heads, key / heads]` and m `[B, heads]`",
         |options| options.clone();
     /// A long short-term memory, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
     Lstm: nn::Recurrent => LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`",

@@ -11,15 +11,16 @@ use crate::value::Value;
 /// gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).
 ///
 /// Queries, keys and values are linear maps of x behind short causal convolutions and `silu`; queries and keys have norm 1 in
-/// each head. With `β = sigmoid(x W_bᵀ)`, a number a head: `S' = α S + k β (v - α Sᵀ k)ᵀ` and `o = S'ᵀ q / √(key / heads)`, where α is 1, or
-/// `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))` if it is gated. The heads' outputs are normalised by their root mean square, scaled,
-/// gated by `silu(x W_gᵀ)` if it is gated, and mapped back.
+/// each head. With `β = sigmoid(x W_bᵀ)`, or twice that where `negative`, a number a head: `S' = α S + k β (v - α Sᵀ k)ᵀ` and
+/// `o = S'ᵀ q / √(key / heads)`, where α is 1, or `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))` if it is gated. The heads'
+/// outputs are normalised by their root mean square, scaled, gated by `silu(x W_gᵀ)` if it is gated, and mapped back.
 ///
-/// The states are `memory [B, heads, key / heads, value / heads]` and `conv_q`, `conv_k`, `conv_v`, `[B, width - 1, ..]`, the inputs of the
-/// convolutions before the first step. Parameters have the names and shapes of the authors' code (flash-linear-attention):
-/// `q_proj.weight`, `k_proj.weight`, `v_proj.weight`, `q_conv1d.weight [key, 1, width]`, `k_conv1d.weight`, `v_conv1d.weight`,
-/// `b_proj.weight [heads, features]`, `o_norm.weight [value / heads]`, `o_proj.weight`; gated also `a_proj.weight`, `A_log [heads]`,
-/// `dt_bias [heads]`, `g_proj.weight`.
+/// The states are `memory [B, heads, key / heads, value / heads]` and `conv_q`, `conv_k`, `conv_v`, `[B, width - 1, ..]`, the
+/// inputs of the convolutions before the first step. Parameters have the names and shapes of the authors' code
+/// (flash-linear-attention) and of the files of OLMo Hybrid: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`,
+/// `q_conv1d.weight [key, 1, width]`, `k_conv1d.weight`, `v_conv1d.weight`, `b_proj.weight [heads, features]`,
+/// `o_norm.weight [value / heads]`, `o_proj.weight`; gated also `a_proj.weight`, `A_log [heads]`, `dt_bias [heads]`,
+/// `g_proj.weight`.
 #[derive(Clone, Debug)]
 pub struct DeltaNet {
     /// The features of the input and of the output.
@@ -34,6 +35,9 @@ pub struct DeltaNet {
     pub width: usize,
     /// Whether the memory decays, and the outputs have gates.
     pub gated: bool,
+    /// Whether β is between 0 and 2, so that what the memory has for a key may change its sign (Grazzi et al. 2024, Unlocking
+    /// State-Tracking in Linear RNNs Through Negative Eigenvalues).
+    pub negative: bool,
     /// Whether sequences are `[B,T,F]`.
     pub batch_first: bool,
     /// The float type of everything.
@@ -41,10 +45,10 @@ pub struct DeltaNet {
 }
 
 impl DeltaNet {
-    /// Keys and values of all features, convolutions of 4 steps, without gates, over `[B,T,F]` of f32.
+    /// Keys and values of all features, convolutions of 4 steps, without gates, β below 1, over `[B,T,F]` of f32.
     pub fn new(features: usize, heads: usize) -> Self {
-        let (key, value, width, gated) = (features, features, 4, false);
-        DeltaNet { features, heads, key, value, width, gated, batch_first: true, dtype: DType::F32 }
+        let (key, value, width, dtype) = (features, features, 4, DType::F32);
+        DeltaNet { features, heads, key, value, width, gated: false, negative: false, batch_first: true, dtype }
     }
 
     /// The graph and its parameters. Sizes of 0, heads that do not divide keys and values, and a dtype that is no float
@@ -78,6 +82,7 @@ impl DeltaNet {
         let k = unit(convolved("k", befores[1], key));
         let v = convolved("v", befores[2], value);
         let beta = linear(xs, inputs.linear("b_proj", features, heads)).sigmoid();
+        let beta = if self.negative { beta * 2.0 } else { beta };
 
         // The memory has a row a feature of the keys.
         let write = |s: Value, (k, v, beta): (Value, Value, Value)| {

@@ -7,16 +7,16 @@ use super::*;
 use crate::stepped::tests::{check, noise};
 use crate::{GradOptions, evaluate};
 
-const F64: DType = DType::F64;
+pub(super) const F64: DType = DType::F64;
 
 /// Numbers for a layer, by the names of its inputs.
-struct Numbers {
+pub(super) struct Numbers {
     named: HashMap<String, HostTensor>,
     arguments: Vec<HostTensor>,
 }
 
 /// A sequence of `[1, steps, features]`, states and parameters.
-fn numbers(layer: &Layer, steps: usize) -> Numbers {
+pub(super) fn numbers(layer: &Layer, steps: usize) -> Numbers {
     let graph = &layer.graph;
     let mut arguments = Vec::new();
     for index in 0..graph.inputs().len() {
@@ -32,27 +32,32 @@ fn numbers(layer: &Layer, steps: usize) -> Numbers {
 }
 
 impl Numbers {
-    fn of(&self, name: &str) -> Vec<f64> {
+    pub(super) fn of(&self, name: &str) -> Vec<f64> {
         self.named[name].to_f64_vec()
     }
 
     /// `W x`, of weights `[to, from]`.
-    fn product(&self, name: &str, x: &[f64]) -> Vec<f64> {
+    pub(super) fn product(&self, name: &str, x: &[f64]) -> Vec<f64> {
         self.of(name).chunks(x.len()).map(|row| row.iter().zip(x).map(|(w, x)| w * x).sum()).collect()
     }
 
-    fn affine(&self, name: &str, x: &[f64]) -> Vec<f64> {
+    pub(super) fn affine(&self, name: &str, x: &[f64]) -> Vec<f64> {
         let product = self.product(&format!("{name}_weight"), x);
         product.iter().zip(self.of(&format!("{name}_bias"))).map(|(x, bias)| x + bias).collect()
     }
 
-    fn rows(&self) -> Vec<Vec<f64>> {
+    pub(super) fn rows(&self) -> Vec<Vec<f64>> {
         let xs = &self.named["xs"];
         xs.to_f64_vec().chunks(xs.shape()[2]).map(<[f64]>::to_vec).collect()
     }
 
     /// A causal convolution with rows before the first step, of a kernel by `[feature][tap]`.
-    fn convolved(&self, before: &str, rows: &[Vec<f64>], kernel: impl Fn(usize, usize) -> f64) -> Vec<Vec<f64>> {
+    pub(super) fn convolved(
+        &self,
+        before: &str,
+        rows: &[Vec<f64>],
+        kernel: impl Fn(usize, usize) -> f64,
+    ) -> Vec<Vec<f64>> {
         let size = rows[0].len();
         let mut all: Vec<Vec<f64>> = self.of(before).chunks(size).map(<[f64]>::to_vec).collect();
         let width = all.len() + 1;
@@ -62,15 +67,15 @@ impl Numbers {
     }
 }
 
-fn sigmoid(x: f64) -> f64 {
+pub(super) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-fn silu(x: f64) -> f64 {
+pub(super) fn silu(x: f64) -> f64 {
     x * sigmoid(x)
 }
 
-fn softplus(x: f64) -> f64 {
+pub(super) fn softplus(x: f64) -> f64 {
     x.exp().ln_1p()
 }
 
@@ -88,7 +93,7 @@ fn close(found: &HostTensor, expected: &[f64]) {
 }
 
 /// Checks outputs and last states, which are given in order, and the gradients; where it can be stepped, also that.
-fn agrees(layer: &Layer, steps: usize, expected: &[Vec<f64>]) {
+pub(super) fn agrees(layer: &Layer, steps: usize, expected: &[Vec<f64>]) {
     let numbers = numbers(layer, steps);
     let results = evaluate(&layer.graph, &numbers.arguments).unwrap();
     assert_eq!(results.len(), expected.len());
@@ -263,9 +268,9 @@ fn mamba2_in_steps_and_in_chunks() {
 #[test]
 fn delta_nets() {
     let (features, heads, key, value) = (4, 2, 4, 6);
-    for gated in [false, true] {
-        let layer =
-            DeltaNet { dtype: F64, key, value, gated, width: 3, ..DeltaNet::new(features, heads) }.layer().unwrap();
+    for (gated, negative) in [(false, false), (false, true), (true, false), (true, true)] {
+        let options = DeltaNet { dtype: F64, key, value, gated, negative, width: 3, ..DeltaNet::new(features, heads) };
+        let layer = options.layer().unwrap();
         let of = numbers(&layer, 5);
         let (dk, dv) = (key / heads, value / heads);
         let xs = of.rows();
@@ -289,7 +294,7 @@ fn delta_nets() {
                     x.iter().map(|x| x / norm).collect()
                 };
                 let (q, k) = (unit(&q[t]), unit(&k[t]));
-                let beta = sigmoid(of.product("b_proj_weight", x)[head]);
+                let beta = sigmoid(of.product("b_proj_weight", x)[head]) * if negative { 2.0 } else { 1.0 };
                 let s = &mut memory[head * dk * dv..(head + 1) * dk * dv];
                 if gated {
                     let delta = softplus(of.product("a_proj_weight", x)[head] + of.of("dt_bias")[head]);

@@ -7,35 +7,59 @@
 //! Sequences are `[B,T,F]`, as in Candle's and Burn's layers, or `[T,B,F]` where a layer's `batch_first` is false. Every layer
 //! takes the states that it starts from and gives those that it ends with, so that a long sequence is worked off in
 //! parts, and a model generates step by step.
+//!
+//! Parameters have the names and the shapes that they have in files of weights:
+//!
+//! | layer | its weights are those of |
+//! |---|---|
+//! | [`Recurrent`] | `RNN`, `GRU` and `LSTM` of `torch.nn`; candle_nn's |
+//! | [`Mamba`] and its core [`SelectiveScan`], [`Mamba2`] | the authors' code, and the `mixer` of `transformers` |
+//! | [`Griffin`] | the recurrent `temporal_block` of RecurrentGemma in `transformers` |
+//! | [`XlstmLarge`] | the `mlstm_layer` of xLSTM 7B in `transformers` |
+//! | [`Rwkv4`] | the `attention` of RWKV in `transformers` |
+//! | [`DeltaNet`] | flash-linear-attention, and the `linear_attn` in files of OLMo Hybrid |
+//! | [`GatedLinearAttention`], [`RgLru`], [`S5`] | the authors' code |
+//! | [`Rwkv`] | the authors' code, without axes of 1 |
+//! | [`Lru`], [`Minimal`], [`Xlstm`] | papers, whose symbols they have |
 
 mod affine;
 mod attention;
 mod delta;
+mod griffin;
 #[cfg(test)]
 mod linear_tests;
 mod lru;
+mod mamba;
 mod mamba2;
 mod minimal;
+#[cfg(test)]
+mod mixer_tests;
 mod recurrent;
 mod rg_lru;
 mod rwkv;
+mod rwkv4;
 mod selective;
 mod state_space;
 #[cfg(test)]
 mod tests;
 mod xlstm;
+mod xlstm_large;
 
 pub use attention::GatedLinearAttention;
 pub use delta::DeltaNet;
+pub use griffin::Griffin;
 pub use lru::Lru;
+pub use mamba::Mamba;
 pub use mamba2::Mamba2;
 pub use minimal::{Minimal, MinimalCell};
 pub use recurrent::{Cell, Recurrent};
 pub use rg_lru::RgLru;
 pub use rwkv::{Rwkv, RwkvVersion};
+pub use rwkv4::Rwkv4;
 pub use selective::SelectiveScan;
 pub use state_space::S5;
 pub use xlstm::{Xlstm, XlstmCell};
+pub use xlstm_large::XlstmLarge;
 
 use std::cell::RefCell;
 

@@ -48,7 +48,7 @@ impl RgLru {
     }
 
     fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
-        let (features, heads, width) = (self.features, self.heads, self.width);
+        let (features, width) = (self.features, self.width);
         let xs = inputs.sequence(features);
         let h = inputs.state("h", [Dim::from("B"), features.into()]);
         let before = inputs.rows_before("conv", width, features);
@@ -56,22 +56,42 @@ impl RgLru {
         let (us, last_before) = short_convolution(xs, before, kernel, width);
         let us = us + inputs.parameter("conv_1d.b", &[features], Init::Constant(0.0));
 
-        // Magnitudes whose squares are spread evenly between 0.9² and 0.999², where the gate is fully open.
-        let squared = |feature: usize| 0.81 + (0.998_001 - 0.81) * (feature as f64 + 0.5) / features as f64;
-        let a_param = Init::from_fn(&[features], |index| ((-0.5 / 8.0 * squared(index[0]).ln()).exp_m1()).ln());
-        let rate = inputs.parameter("rg_lru.a_param", &[features], a_param).softplus() * -8.0;
-        let size = features / heads;
-        let us_by_head = us.reshape([us.dim(0), us.dim(1), heads.into(), size.into()]);
-        let gate = |name: &str| {
-            let init = Init::Normal((size as f64).recip().sqrt());
-            let weight = inputs.parameter(&format!("rg_lru.{name}.w"), &[heads, size, size], init);
-            let bias = inputs.parameter(&format!("rg_lru.{name}.b"), &[heads, size], Init::Constant(0.0));
-            let product = us_by_head.dot_general(weight, &[(3, 1)], &[(2, 0)]).transpose([1, 2, 0, 3]);
-            (product + bias).sigmoid().reshape(us.shape())
+        let names = GateNames {
+            rate: "rg_lru.a_param",
+            recurrent: ["rg_lru.a_gate.w", "rg_lru.a_gate.b"],
+            input: ["rg_lru.input_gate.w", "rg_lru.input_gate.b"],
         };
-        let log_a = gate("a_gate") * rate;
-        let added = (-(log_a * 2.0).expm1()).sqrt() * gate("input_gate") * us;
+        let (log_a, input) = gates(inputs, us, self.heads, &names);
+        let added = (-(log_a * 2.0).expm1()).sqrt() * input * us;
         let (last, hs) = affine_scan(h, log_a.exp(), added, self.associative);
         (hs, vec![last, last_before.move_axis(0, 1)])
     }
+}
+
+/// What the parameters of the gates are called.
+pub(super) struct GateNames {
+    pub(super) rate: &'static str,
+    /// The weights of the recurrent gate, and its bias.
+    pub(super) recurrent: [&'static str; 2],
+    /// The weights of the input gate, and its bias.
+    pub(super) input: [&'static str; 2],
+}
+
+/// The logarithm of `a`, and the input gate, of each step of `us [T,B,F]`.
+pub(super) fn gates(inputs: &Inputs<'_>, us: Value, heads: usize, names: &GateNames) -> (Value, Value) {
+    let features = us.shape()[2].constant().map_or(0, |features| features as usize);
+    // Magnitudes whose squares are spread evenly between 0.9² and 0.999², where the gate is fully open.
+    let squared = move |feature: usize| 0.81 + (0.998_001 - 0.81) * (feature as f64 + 0.5) / features as f64;
+    let rates = Init::from_fn(&[features], move |index| ((-0.5 / 8.0 * squared(index[0]).ln()).exp_m1()).ln());
+    let rate = inputs.parameter(names.rate, &[features], rates).softplus() * -8.0;
+    let size = features / heads;
+    let us_by_head = us.reshape([us.dim(0), us.dim(1), heads.into(), size.into()]);
+    let gate = |[weight, bias]: [&str; 2]| {
+        let init = Init::Normal((size as f64).recip().sqrt());
+        let weight = inputs.parameter(weight, &[heads, size, size], init);
+        let bias = inputs.parameter(bias, &[heads, size], Init::Constant(0.0));
+        let product = us_by_head.dot_general(weight, &[(3, 1)], &[(2, 0)]).transpose([1, 2, 0, 3]);
+        (product + bias).sigmoid().reshape(us.shape())
+    };
+    (gate(names.recurrent) * rate, gate(names.input))
 }

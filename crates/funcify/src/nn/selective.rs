@@ -42,9 +42,15 @@ impl SelectiveScan {
     }
 
     fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let us = inputs.sequence(self.features);
+        let init = inputs.state("state", [Dim::from("B"), self.features.into(), self.states.into()]);
+        let (ys, last) = self.run(inputs, us, init);
+        (ys, vec![last])
+    }
+
+    /// The outputs for `us [T,B,F]` and the last state, with parameters of the layer's inputs.
+    pub(super) fn run(&self, inputs: &Inputs<'_>, us: Value, init: Value) -> (Value, Value) {
         let (features, states, rank) = (self.features, self.states, self.rank);
-        let us = inputs.sequence(features);
-        let init = inputs.state("state", [Dim::from("B"), features.into(), states.into()]);
         let x_proj = inputs.linear("x_proj", features, rank + 2 * states);
         let dt_proj = inputs.linear("dt_proj", rank, features);
         // Step sizes between 0.001 and 0.1 where the input is 0: the inverse of softplus.
@@ -64,6 +70,6 @@ impl SelectiveScan {
             let h = decay * h + (delta * u).unsqueeze(2) * b.unsqueeze(1);
             (h, (h * c.unsqueeze(1)).sum(2))
         });
-        (ys + d * us, vec![last])
+        (ys + d * us, last)
     }
 }

@@ -50,6 +50,28 @@ fn stabilised(i: Value, f: Value, m: Value) -> (Value, Value, Value) {
     ((i - next).exp(), (kept - next).exp(), next)
 }
 
+/// Queries, keys and values of `[T,B,heads,..]`, and the gates i and f of `[T,B,heads]`.
+type MatrixRows = ((Value, Value, Value), (Value, Value));
+
+/// The loop of the mLSTM: the last memory, n and m, and the outputs `[T,B,heads,..]` before their gate, with `epsilon` added to the
+/// denominator.
+pub(super) fn matrix_memory(
+    init: (Value, Value, Value),
+    rows: MatrixRows,
+    epsilon: Option<f64>,
+) -> ((Value, Value, Value), Value) {
+    scan(init, rows, |(memory, n, m), ((q, k, v), (i, f))| {
+        let (i, f, m) = stabilised(i, f, m);
+        let (i, f) = (i.unsqueeze(2), f.unsqueeze(2));
+        let memory = f.unsqueeze(3) * memory + (i * k).unsqueeze(3) * v.unsqueeze(2);
+        let n = f * n + i * k;
+        let norm = (n * q).sum(2).abs().maximum((-m).exp());
+        let norm = epsilon.map_or(norm, |epsilon| norm + epsilon);
+        let h = (q.unsqueeze(3) * memory).sum(2) / norm.unsqueeze(2);
+        ((memory, n, m), h)
+    })
+}
+
 impl Xlstm {
     /// One head over `[B,T,F]` of f32.
     pub fn new(cell: XlstmCell, input: usize, hidden: usize) -> Self {
@@ -109,15 +131,7 @@ impl Xlstm {
         let [q, k, v, o] = ["q", "k", "v", "o"].map(by_head);
         let [i, f] = ["i", "f"].map(|name| inputs.affine(xs, name, self.input, heads));
         let k = k * (size as f64).sqrt().recip();
-        let (last, hs) = scan((memory, n, m), ((q, k, v), (i, f)), |(memory, n, m), ((q, k, v), (i, f))| {
-            let (i, f, m) = stabilised(i, f, m);
-            let (i, f) = (i.unsqueeze(2), f.unsqueeze(2));
-            let memory = f.unsqueeze(3) * memory + (i * k).unsqueeze(3) * v.unsqueeze(2);
-            let n = f * n + i * k;
-            let norm = (n * q).sum(2).abs().maximum((-m).exp());
-            let h = (q.unsqueeze(3) * memory).sum(2) / norm.unsqueeze(2);
-            ((memory, n, m), h)
-        });
+        let (last, hs) = matrix_memory((memory, n, m), ((q, k, v), (i, f)), None);
         let hs = (hs * o.sigmoid()).reshape([xs.dim(0), xs.dim(1), hidden.into()]);
         (hs, vec![last.0, last.1, last.2])
     }

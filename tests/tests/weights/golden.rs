@@ -1,0 +1,70 @@
+//! Files of weights, what the models gave, and how far something else is from that.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use funcify::HostTensor;
+use funcify::files::read_safetensors;
+
+/// Tensors by name: weights, outputs, or gradients as `grad.NAME`.
+pub(crate) type Tensors = BTreeMap<String, HostTensor>;
+
+/// A model in its file's weights, and what it was given and gave.
+pub(crate) struct Golden {
+    pub(crate) weights: Tensors,
+    pub(crate) expected: Tensors,
+}
+
+pub(crate) fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("weights")
+}
+
+impl Golden {
+    pub(crate) fn read(name: &str) -> Golden {
+        let read = |file: String| read_safetensors(folder().join(file)).unwrap();
+        Golden { weights: read(format!("{name}.safetensors")), expected: read(format!("{name}.expected.safetensors")) }
+    }
+
+    /// The tensors below a name.
+    pub(crate) fn part(&self, name: &str) -> Golden {
+        let below = |tensors: &Tensors| {
+            let named = tensors.iter().filter_map(|(key, tensor)| Some((key.strip_prefix(name)?, tensor)));
+            named.filter_map(|(key, tensor)| Some((key.strip_prefix('.')?.to_string(), tensor.clone()))).collect()
+        };
+        Golden { weights: below(&self.weights), expected: below(&self.expected) }
+    }
+
+    pub(crate) fn input(&self, name: &str) -> &HostTensor {
+        &self.expected[name]
+    }
+}
+
+/// The largest differences, each in parts of the largest number of its tensor.
+#[derive(Default)]
+pub(crate) struct Differences {
+    pub(crate) outputs: f64,
+    pub(crate) gradients: f64,
+    /// How many numbers were compared.
+    pub(crate) count: usize,
+}
+
+/// How far outputs and gradients are from those of the file. Every gradient of the file has to be among them.
+pub(crate) fn differences(found: &Tensors, golden: &Golden) -> Differences {
+    for name in golden.expected.keys().filter(|name| name.starts_with("grad.")) {
+        assert!(found.contains_key(name), "`{name}` is missing");
+    }
+    let mut all = Differences::default();
+    for (name, found) in found {
+        let expected = &golden.expected[name];
+        assert_eq!(found.shape(), expected.shape(), "{name}");
+        let (found, expected) = (found.to_f64_vec(), expected.to_f64_vec());
+        let largest = expected.iter().fold(0.0, |largest: f64, number| largest.max(number.abs()));
+        assert!(largest > 0.0 && found.iter().all(|number| number.is_finite()), "{name}: {found:?}");
+        let off =
+            found.iter().zip(&expected).fold(0.0, |off: f64, (found, expected)| off.max((found - expected).abs()));
+        let worst = if name.starts_with("grad.") { &mut all.gradients } else { &mut all.outputs };
+        *worst = worst.max(off / largest);
+        all.count += found.len();
+    }
+    all
+}

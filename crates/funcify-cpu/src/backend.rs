@@ -52,6 +52,10 @@ impl Backend for Cpu {
         tensor.shape().to_vec()
     }
 
+    fn has_shape(&self, tensor: &Self::Tensor, sizes: &[usize]) -> bool {
+        tensor.shape() == sizes
+    }
+
     fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
         tensor.dtype() == dtype
     }

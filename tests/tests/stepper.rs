@@ -162,8 +162,8 @@ fn states_are_taken_put_and_kept_in_files() {
         let path = std::env::temp_dir().join(format!("funcify-{}-{}.safetensors", backend.name(), std::process::id()));
         first.reset();
         assert_eq!(first.state().unwrap(), begun);
-        for step in 0..3 {
-            assert_eq!(first.step_host(&row(step)).unwrap(), outputs[step]);
+        for (step, expected) in outputs.iter().enumerate().take(3) {
+            assert_eq!(&first.step_host(&row(step)).unwrap(), expected);
         }
         first.save_state(&path).unwrap();
         let mut second = stepper();
@@ -172,9 +172,9 @@ fn states_are_taken_put_and_kept_in_files() {
         let mut third = stepper();
         third.step_host(&row(5)).unwrap();
         third.set_state(&first.state().unwrap()).unwrap();
-        for step in 3..6 {
-            assert_eq!(second.step_host(&row(step)).unwrap(), outputs[step], "{}", backend.name());
-            assert_eq!(third.step_host(&row(step)).unwrap(), outputs[step], "{}", backend.name());
+        for (step, expected) in outputs.iter().enumerate().skip(3) {
+            assert_eq!(&second.step_host(&row(step)).unwrap(), expected, "{}", backend.name());
+            assert_eq!(&third.step_host(&row(step)).unwrap(), expected, "{}", backend.name());
         }
         // The step of a function, with its options.
         let function = Function::compile(&graph, backend).unwrap();
@@ -235,7 +235,10 @@ fn streams_come_and_go() {
     on_every_backend!(check);
 }
 
-/// What a step on tensors holds at once beyond what it gives does not grow, and the states of the step before are free again.
+/// What the libraries' tensors take beside their elements, and lists of them, for two results and a row.
+const BESIDE_RESULTS: usize = 3 << 10;
+
+/// A step holds what it gives and little else, each step the same, and the states of the step before are free again.
 #[test]
 fn a_step_on_tensors_holds_its_results_and_little_else() {
     let _alone = alone();
@@ -244,18 +247,21 @@ fn a_step_on_tensors_holds_its_results_and_little_else() {
         let inputs = inputs(&graph, 1, 3);
         let mut stepper = stepper(&graph, backend, CompileOptions::default(), &inputs);
         let row = [backend.upload(&inputs[0].row(0)).unwrap()];
-        let mut held = Vec::with_capacity(40);
-        let mut beyond = 0;
+        let (mut held, mut peaks) = (Vec::with_capacity(40), Vec::with_capacity(40));
         for _ in 0..40 {
             let before = HEAP.current_usage();
             HEAP.reset_peak_usage();
-            let outputs = stepper.step(&row).unwrap();
-            beyond = HEAP.peak_usage() - before;
-            drop(outputs);
+            drop(stepper.step(&row).unwrap());
+            peaks.push(HEAP.peak_usage() - before);
             held.push(HEAP.current_usage());
         }
-        println!("{}: {beyond} bytes at most in a step, of which results are {}", backend.name(), 4 * (3 * 32 + 3 * 5));
+        let results = 4 * (3 * 32 + 3 * 5);
+        println!("{}: {} bytes at most in a step, of which results are {results}", backend.name(), peaks[39]);
         assert!(held[39] <= held[4], "{}: {held:?}", backend.name());
+        // The reference evaluation is op for op, and what it holds is not looked at.
+        if backend.name() != Reference.name() {
+            assert!(peaks[4..].iter().all(|peak| *peak <= results + BESIDE_RESULTS), "{}: {peaks:?}", backend.name());
+        }
     }
     on_every_backend!(check);
 }

@@ -12,6 +12,8 @@ use crate::{MEMORY, Model};
 
 /// How many steps of each are measured.
 const ROUNDS: usize = 5;
+/// How many in Python, where a step takes its time.
+const PEER_ROUNDS: usize = 2;
 /// The same model in Python.
 const PEER: &str = include_str!("transformers_peer.py");
 
@@ -66,7 +68,7 @@ fn median(costs: &[(f64, usize)]) -> (f64, usize) {
 /// A row of the table, or why there is none.
 fn transformers(model: &Model, python: &Path) -> Result<String, String> {
     let sizes = model.sizes();
-    let numbers = [sizes.layers, sizes.width, sizes.batch, sizes.bytes, ROUNDS].map(|number| number.to_string());
+    let numbers = [sizes.layers, sizes.width, sizes.batch, sizes.bytes, PEER_ROUNDS].map(|number| number.to_string());
     let output = Command::new(python).arg("-c").arg(PEER).args(numbers).output();
     let output = output.map_err(|error| format!("{}: {error}", python.display()))?;
     let lines = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().lines().last().unwrap_or_default().to_string();

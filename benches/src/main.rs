@@ -14,6 +14,7 @@ mod profile;
 mod protocol;
 mod report;
 mod rows;
+mod steps;
 mod subjects;
 mod worker;
 mod workloads;
@@ -58,6 +59,9 @@ struct Arguments {
     /// Nothing is compared: what one call of each of funcify's programs spends, by op.
     #[arg(long)]
     profile: bool,
+    /// Only this: what a step of `Stepper` costs, beside one inside the scan, for layers of `funcify::nn`.
+    #[arg(long)]
+    steps: bool,
     /// Nothing is timed: whether all subjects compute the same. Fails if one of this project does not.
     #[arg(long)]
     values: bool,
@@ -103,6 +107,9 @@ fn main() -> ExitCode {
 }
 
 fn bench(arguments: &Arguments) -> Result<bool> {
+    if arguments.steps {
+        return steps::print(arguments.quick).map(|()| true);
+    }
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;
     let rows = folder.join("rows.json");

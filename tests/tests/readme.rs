@@ -88,3 +88,13 @@ fn the_changes_of_existing_models_are_those_that_are_tested() {
         assert!(!lines.is_empty() && example.contains(&lines.join("\n")), "{sign}{lines:?}");
     }
 }
+
+/// The example is a test of its package, too, which runs it.
+#[test]
+fn the_served_layer_is_the_example() {
+    let readme = read("README.md");
+    let (_, section) = readme.split_once("\n## From a model to a served stream\n").unwrap();
+    let example = read("examples/served.rs");
+    let (_, program) = example.split_once("\n\n").unwrap();
+    assert_eq!(block(section, "```rust"), program.trim_end());
+}

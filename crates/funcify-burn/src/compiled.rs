@@ -10,6 +10,7 @@ use funcify::DType;
 use funcify::dispatch::{Compiled, Outcome};
 use funcify::error::BackendError;
 use funcify_cpu::{Elements, Engine};
+use smallvec::SmallVec;
 
 use crate::data::{download, elements, from_elements, upload};
 use crate::device::Burn;
@@ -31,7 +32,7 @@ impl Compiled<Tensor> for Loop {
             (Some(_), DType::F64) => Ok(Some(Elements::F64(numbers(tensor)?))),
             (Some(_), _) => Ok(Some(Elements::F32(numbers(tensor)?))),
         });
-        let Some(given) = given.collect::<Result<Option<Vec<Elements<'_>>>, BackendError>>()? else {
+        let Some(given) = given.collect::<Result<Option<SmallVec<[Elements<'_>; 16]>>, BackendError>>()? else {
             return Ok(Outcome::Refused);
         };
         engine.call(&given, stop)?.try_map(|results| {

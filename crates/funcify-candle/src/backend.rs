@@ -41,6 +41,10 @@ impl Backend for Candle {
         tensor.dims().to_vec()
     }
 
+    fn has_shape(&self, tensor: &Tensor, sizes: &[usize]) -> bool {
+        tensor.dims() == sizes
+    }
+
     fn has_dtype(&self, tensor: &Tensor, dtype: DType) -> bool {
         tensor.dtype() == stored(dtype)
     }
@@ -94,6 +98,10 @@ impl Backend for Candle {
             true => Ok(Arc::new(Loop(Engine::compile(whole, Division::BesideLibrary, Machine::detect())?))),
             false => Err(Declined::new(self.name(), "the device is not the CPU")),
         }
+    }
+
+    fn is_tracked(&self, tensor: &Tensor) -> bool {
+        is_tracked(tensor)
     }
 
     fn call_tracked(&self, call: &TrackedCall<'_>, arguments: &[Tensor]) -> Option<funcify::Result<Vec<Tensor>>> {

@@ -9,6 +9,7 @@ use funcify::DType;
 use funcify::dispatch::{Compiled, Outcome};
 use funcify::error::BackendError;
 use funcify_cpu::{Elements, Engine};
+use smallvec::SmallVec;
 
 use crate::device::{download, upload};
 use crate::errors::plain;
@@ -24,17 +25,17 @@ impl Compiled<Tensor> for Loop {
             Some(own) if own == engine.dtype() => Ok(Some(tensor.contiguous().map_err(plain)?)),
             _ => Ok(None),
         });
-        let in_order = in_order.collect::<Result<Vec<Option<Tensor>>, BackendError>>()?;
-        let storages: Vec<usize> = in_order.iter().flatten().map(storage).collect();
+        let in_order = in_order.collect::<Result<SmallVec<[Option<Tensor>; 16]>, BackendError>>()?;
+        let storages: SmallVec<[usize; 16]> = in_order.iter().flatten().map(storage).collect();
         // A lock that is held is not taken again: a writer that waits for it would wait for ever.
-        let mut held: Vec<(usize, StorageRef<'_>)> = Vec::with_capacity(storages.len());
+        let mut held: SmallVec<[(usize, StorageRef<'_>); 16]> = SmallVec::new();
         for (tensor, storage) in in_order.iter().flatten().zip(&storages) {
             if held.iter().all(|(other, _)| other != storage) {
                 held.push((*storage, tensor.storage_and_layout().0));
             }
         }
         let mut storages = storages.iter();
-        let mut given = Vec::with_capacity(operands.len());
+        let mut given: SmallVec<[Elements<'_>; 16]> = SmallVec::new();
         for (index, tensor) in operands.iter().enumerate() {
             given.push(match &in_order[index] {
                 Some(tensor) => {

@@ -9,6 +9,7 @@ use funcify::dispatch::{
 use funcify::error::BackendError;
 use funcify::ops::{EvalContext, OpRules, Scan};
 use funcify::{DType, HostTensor, funcify};
+use smallvec::SmallVec;
 
 use crate::engine::{Elements, Engine};
 use crate::machine::{Machine, Translation};
@@ -57,6 +58,10 @@ impl Backend for Cpu {
 
     fn shape(&self, tensor: &Self::Tensor) -> Vec<usize> {
         tensor.shape().to_vec()
+    }
+
+    fn has_shape(&self, tensor: &Self::Tensor, sizes: &[usize]) -> bool {
+        tensor.shape() == sizes
     }
 
     fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
@@ -114,7 +119,9 @@ impl Compiled<Arc<HostTensor>> for OnHost {
             Some(_) => lying(tensor, engine.dtype()).or_else(|| engine.elements(tensor)),
             None => Some(Elements::NONE),
         });
-        let Some(elements) = elements.collect::<Option<Vec<Elements<'_>>>>() else { return Ok(Outcome::Refused) };
+        let Some(elements) = elements.collect::<Option<SmallVec<[Elements<'_>; 16]>>>() else {
+            return Ok(Outcome::Refused);
+        };
         engine.call(&elements, stop)?.try_map(|results| {
             let typed = results.into_iter().zip(engine.results());
             let tensors = typed.map(|(elements, (dtype, shape))| engine.tensor(elements, *dtype, shape).map(Arc::new));

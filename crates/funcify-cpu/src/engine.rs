@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use funcify::dispatch::{Declined, Outcome, Whole};
+use funcify::dispatch::{Declined, Outcome, Tensors, Whole};
 use funcify::error::BackendError;
 use funcify::{DType, HostTensor, Scalar};
 use smallvec::SmallVec;
@@ -224,15 +224,17 @@ impl<T: Number> Executors<T> {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Outcome<Elements<'static>>, BackendError> {
         let len = |shape: &[usize]| shape.iter().product();
-        let mut results: Vec<Vec<T>> = plan.results.iter().map(|(_, shape)| vec![T::default(); len(shape)]).collect();
-        let mut refusal = vec![T::default(); usize::from(plan.refuses)];
-        let mut outputs: Vec<&mut [T]> = results.iter_mut().map(Vec::as_mut_slice).collect();
-        outputs.extend(refusal.chunks_mut(1));
+        let mut results: Tensors<Vec<T>> =
+            plan.results.iter().map(|(_, shape)| vec![T::default(); len(shape)]).collect();
+        let mut refusal = [T::default()];
+        let mut outputs: SmallVec<[&mut [T]; 8]> = results.iter_mut().map(Vec::as_mut_slice).collect();
+        outputs.extend(refusal.chunks_mut(1).filter(|_| plan.refuses));
         let is_done = self.run(plan, operands.iter().map(T::slice), &mut outputs, stop)?;
-        Ok(match (is_done, refusal.first()) {
-            (false, _) => Outcome::Stopped,
-            (true, Some(refusal)) if *refusal != T::default() => Outcome::Refused,
-            (true, _) => Outcome::Done(results.into_iter().map(T::wrapped).collect()),
+        drop(outputs);
+        Ok(match is_done {
+            false => Outcome::Stopped,
+            true if refusal != [T::default()] => Outcome::Refused,
+            true => Outcome::Done(results.into_iter().map(T::wrapped).collect()),
         })
     }
 

@@ -1,18 +1,11 @@
-//! Programs one step at a time on `cpu`: the bits of the whole sequence, and a step on slices allocates nothing.
+//! A step on slices allocates nothing. The package of tests across the crates has what holds on every backend.
 
-use std::sync::Mutex;
-
-use funcify::dispatch::{Function, Stepper};
-use funcify::nn::{Cell, Mamba2, Recurrent, RgLru, SelectiveScan};
 use funcify::{DType, Graph, HostTensor, Scalar, scan};
-use funcify_cpu::{Cpu, OnSlices};
+use funcify_cpu::OnSlices;
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
-
-/// One test at a time: the heap is that of all.
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn numbers(shape: &[usize], seed: u64) -> HostTensor {
     let mut next = seed;
@@ -36,49 +29,19 @@ fn network() -> Graph {
     network.unwrap()
 }
 
-/// Sizes of an input for so many steps of 3 streams.
-fn shape(graph: &Graph, input: usize, steps: usize) -> Vec<usize> {
+/// Sizes of an input of a step of 3 streams.
+fn shape(graph: &Graph, input: usize) -> Vec<usize> {
     let mut sizes = funcify::Sizes::new();
-    for (name, size) in [("T", steps), ("B", 3)] {
-        sizes.set(&funcify::Symbol::new(name), size);
-    }
+    sizes.set(&funcify::Symbol::new("B"), 3);
     graph.input_type(input).shape.value(&sizes).unwrap()
 }
 
 #[test]
-fn steps_have_the_bits_of_the_sequence() {
-    let _alone = ALONE.lock();
-    let steps = 40;
-    let graphs = [
-        network(),
-        Recurrent { batch_first: false, ..Recurrent::new(Cell::Lstm, 6, 20) }.layer().unwrap().graph,
-        SelectiveScan { batch_first: false, ..SelectiveScan::new(24) }.layer().unwrap().graph,
-        RgLru { batch_first: false, associative: false, ..RgLru::new(16, 2) }.layer().unwrap().graph,
-        Mamba2 { batch_first: false, states: 8, ..Mamba2::new(8) }.layer().unwrap().graph,
-    ];
-    for graph in graphs {
-        let inputs: Vec<HostTensor> =
-            (0..graph.inputs().len()).map(|input| numbers(&shape(&graph, input, steps), input as u64)).collect();
-        let whole = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
-        let mut stepper = Stepper::with_host(&graph, &Cpu::default(), &inputs[1..]).unwrap();
-        for step in 0..steps {
-            let outputs = stepper.step_host(&[inputs[0].row(step)]).unwrap();
-            assert_eq!(outputs[0], whole[0].row(step), "step {step} of {}", graph.name());
-            if step + 1 == steps {
-                assert_eq!(outputs[1..], whole[1..], "{}", graph.name());
-            }
-        }
-        assert_eq!(stepper.function().counts().compiled, 1, "{}", graph.name());
-    }
-}
-
-#[test]
 fn a_step_on_slices_allocates_nothing_after_the_first() {
-    let _alone = ALONE.lock();
     let stepped = network().stepped().unwrap();
     let names: Vec<&str> = (0..5).map(|input| stepped.step.input_name(input)).collect();
     assert_eq!(names, ["h", "xs", "w", "u", "v"]);
-    let shapes: Vec<Vec<usize>> = (0..5).map(|input| shape(&stepped.step, input, 1)).collect();
+    let shapes: Vec<Vec<usize>> = (0..5).map(|input| shape(&stepped.step, input)).collect();
     let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
     let step = OnSlices::compile(&stepped.step, &shapes).unwrap();
     let slice = |shape: &[usize], seed| numbers(shape, seed).as_slice::<f32>().unwrap().to_vec();
@@ -97,19 +60,4 @@ fn a_step_on_slices_allocates_nothing_after_the_first() {
     });
     assert_eq!(peaks[1..], [0; 7]);
     assert!(y.iter().all(|y| *y != 0.0));
-}
-
-/// The memory of steps on tensors is that of one step: the states of the step before are free again.
-#[test]
-fn steps_on_tensors_hold_the_memory_of_one() {
-    let _alone = ALONE.lock();
-    let fixed: Vec<HostTensor> = (1..5).map(|input| numbers(&shape(&network(), input, 1), input as u64)).collect();
-    let mut stepper = Stepper::with_host(&network(), &Cpu::default(), &fixed).unwrap();
-    let row = numbers(&[3, 24], 9);
-    let held = [(); 20].map(|()| {
-        stepper.step_host(std::slice::from_ref(&row)).unwrap();
-        HEAP.current_usage()
-    });
-    // Other threads of the tests may give back a little meanwhile.
-    assert!(held[19] <= held[4], "{held:?}");
 }

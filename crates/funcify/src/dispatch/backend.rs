@@ -39,6 +39,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// The sizes of a tensor.
     fn shape(&self, tensor: &Self::Tensor) -> Vec<usize>;
 
+    /// Whether a tensor has these sizes. For calls that are repeated, which do not need a list of them.
+    fn has_shape(&self, tensor: &Self::Tensor, sizes: &[usize]) -> bool {
+        self.shape(tensor) == sizes
+    }
+
     /// Whether a tensor stores elements of `dtype`, as this backend stores them.
     fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool;
 
@@ -83,6 +88,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// dtype does not have: bytes beyond 0 and 1 for booleans, which are true. Here they become elements of `dtype`.
     fn admit(&self, tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
         self.normalize(tensor, dtype)
+    }
+
+    /// Whether the library's autodiff tracks a tensor, and [`call_tracked`](Backend::call_tracked) is to be asked.
+    fn is_tracked(&self, tensor: &Self::Tensor) -> bool {
+        let _ = tensor;
+        false
     }
 
     /// A call of a function with arguments that the library's autodiff tracks, as one op of it: the results, tracked.

@@ -44,6 +44,10 @@ pub struct CompileOptions {
     /// whole, `hoisting`, `sums_over_steps` and `cumulative` are left out: that does their work for some steps at a time, which
     /// stay in the processor's caches. `None` compiles the graph as it is.
     pub rewrites: Option<RewriteOptions>,
+    /// Whether a backend that compiles loops as a whole is to compile all of the program, if it can: products of matrices
+    /// outside of loops, which are the library's otherwise, and what has no loop. For programs that are small and called
+    /// often, as a step that is served.
+    pub whole: bool,
 }
 
 impl Default for CompileOptions {
@@ -54,6 +58,7 @@ impl Default for CompileOptions {
             max_programs: 32,
             memory_budget: None,
             rewrites: Some(RewriteOptions::from_environment()),
+            whole: false,
         }
     }
 }
@@ -129,6 +134,13 @@ struct Compiled<B: Backend> {
     time: Duration,
     /// The most that its plan holds at once with the sizes of the last call, if the plan gives it.
     peak: Mutex<Option<(Sizes, Option<u64>)>>,
+}
+
+impl<B: Backend> Compiled<B> {
+    /// What it is, if the backend compiled all of it.
+    fn whole(&self) -> Option<&Arc<dyn backend::Compiled<B::Tensor>>> {
+        self.program.whole().filter(|_| self.notes.declined.is_none())
+    }
 }
 
 impl<B: Backend> Function<B> {
@@ -223,15 +235,24 @@ impl<B: Backend> Function<B> {
     /// than their tensors. The error says which op stands in the way.
     pub fn whole(&self, at: &Place, sizes: &Sizes) -> Result<Arc<dyn backend::Compiled<B::Tensor>>> {
         let compiled = self.compiled(&mut self.lock(), sizes.clone(), &[])?;
-        let whole = compiled.program.whole().filter(|_| compiled.notes.declined.is_none());
         let declined = || compiled.notes.declined.as_ref().map(Declined::to_string);
-        whole.cloned().ok_or_else(|| Error::Unsupported {
+        compiled.whole().cloned().ok_or_else(|| Error::Unsupported {
             at: at.boxed(),
             backend: self.backend.name().to_string(),
             what: "this program as a whole".into(),
             reason: declined().unwrap_or_else(|| "it compiles loops alone".into()),
             fix: "call the function on tensors, which runs what is not compiled in another way".into(),
         })
+    }
+
+    /// The program of the last call, if it is compiled as a whole and calls of the same sizes need nothing else: they read no
+    /// static input, and stay within the memory budget.
+    pub(super) fn again(&self) -> Option<Arc<dyn backend::Compiled<B::Tensor>>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let (compiled, sizes) = last.as_ref()?;
+        let reads_statics = self.graph.inputs().iter().any(|input| input.is_static);
+        let needs_nothing = !reads_statics && self.checked_memory(compiled, sizes).is_none();
+        compiled.whole().filter(|_| needs_nothing).cloned()
     }
 
     /// Checks the arguments, makes them the backend's own, and runs the function on them.

@@ -43,6 +43,8 @@ pub(super) struct Settings<'a, B: Backend> {
     pub(super) backend: &'a B,
     /// The strategy that the user forces on all loops.
     pub(super) strategy: Option<LoopStrategy>,
+    /// Whether a backend that compiles loops is asked for all of the program.
+    whole: bool,
     pub(super) max_kernels: usize,
     pub(super) memory_budget: u64,
 }
@@ -50,7 +52,7 @@ pub(super) struct Settings<'a, B: Backend> {
 impl<'a, B: Backend> Settings<'a, B> {
     pub(super) fn new(backend: &'a B, options: &CompileOptions) -> Self {
         let (strategy, max_kernels) = (options.strategy.forced(), options.max_kernels);
-        Settings { backend, strategy, max_kernels, memory_budget: options.budget() }
+        Settings { backend, strategy, whole: options.whole, max_kernels, memory_budget: options.budget() }
     }
 
     /// Refuses what a program would take more memory for than the budget.
@@ -66,7 +68,10 @@ impl<'a, B: Backend> Settings<'a, B> {
         match (self.strategy, self.backend.compiles()) {
             // It is asked, and says why not.
             (Some(LoopStrategy::Compiled), Compiles::Nothing) => Compiles::Loops,
-            (strategy, own) => strategy.unwrap_or_default().compiled(own),
+            (strategy, own) => match strategy.unwrap_or_default().compiled(own) {
+                Compiles::Loops if self.whole => Compiles::Programs,
+                asked => asked,
+            },
         }
     }
 
@@ -309,6 +314,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let mut types = node.inputs.iter().chain(&node.outputs);
         let most = types.try_fold(0, |most, ty| Some(elements(ty)?.max(most)));
         self.settings.compiles() == Compiles::Programs
+            && self.settings.backend.compiles() == Compiles::Programs
             && !matches!(node.op, Op::Reshape(_))
             && most.is_some_and(|most| WORTH_COMPILING.contains(&most))
     }

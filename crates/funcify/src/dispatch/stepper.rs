@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use super::backend::Backend;
+use super::backend::{Backend, Compiled, Tensors};
 use super::eager::execution_error;
 use super::function::{CompileOptions, Function};
+use super::whole::run_watched;
+use crate::cancel::Watch;
 use crate::error::{Error, Place, Result, Site};
 use crate::files::{read_safetensors, write_safetensors};
 use crate::graph::{Graph, call_error, tracer};
@@ -18,8 +21,10 @@ use crate::value::{Value, concat};
 /// A program over a sequence, run one step at a time: a filter, a controller, a model that generates.
 ///
 /// [`Graph::stepped`] says which programs can be; the states, and what all steps share, are made once and stay with the
-/// backend. A step is one call of one program, which is compiled once for the sizes of its rows. On backends that run loops
-/// natively, steps give the bits that the whole sequence gives, where the ops around the loop do for one row as for many.
+/// backend. A step is one call of one program, which is compiled once for the sizes of its rows:
+/// [as a whole](CompileOptions::whole) where the backend compiles loops, and then a step whose rows have the types of those
+/// before is that call alone. On backends that run loops natively or compile the whole program, steps give the bits that the
+/// whole sequence gives, where the ops around the loop do for one row as for many.
 ///
 /// ```
 /// use funcify::dispatch::{Reference, Stepper};
@@ -68,6 +73,8 @@ pub struct Stepper<B: Backend> {
     initial: Vec<B::Tensor>,
     /// The states now, then what all steps share.
     now: Vec<B::Tensor>,
+    /// What a step after the first is, for rows of the same types.
+    again: Option<Again<B::Tensor>>,
     /// The program that gathers streams, and the symbol that counts them.
     gather: Option<(Symbol, Function<B>)>,
 }
@@ -88,9 +95,9 @@ impl<B: Backend> Stepper<B> {
     #[track_caller]
     pub fn with_options(graph: &Graph, backend: &B, options: CompileOptions, fixed: &[B::Tensor]) -> Result<Self> {
         let stepped = graph.stepped()?;
-        let step = Function::compile_with(&stepped.step, backend, options.clone())?;
+        let step = Function::compile_with(&stepped.step, backend, CompileOptions { whole: true, ..options.clone() })?;
         let made = Function::compile_with(&stepped.start, backend, options)?.call(fixed)?;
-        Ok(Stepper { stepped, step, initial: made.clone(), now: made.clone(), made, gather: None })
+        Ok(Stepper { stepped, step, initial: made.clone(), now: made.clone(), made, again: None, gather: None })
     }
 
     /// [`new`](Stepper::new) of tensors in host memory.
@@ -111,22 +118,46 @@ impl<B: Backend> Stepper<B> {
     /// gives the outputs. After an error the states are those before the step.
     #[track_caller]
     pub fn step(&mut self, rows: &[B::Tensor]) -> Result<Vec<B::Tensor>> {
-        let at = Place::new(self.stepped.step.name(), Site::caller());
         if rows.len() != self.stepped.rows {
+            let at = Place::new(self.stepped.step.name(), Site::caller());
             let names: Vec<&str> = self.row_inputs().map(|input| self.stepped.step.input_name(input)).collect();
             let expected = format!("a row of each of {} sequences ({})", names.len(), names.join(", "));
             let fix = "pass one tensor a sequence, in the order of the program's inputs";
             return Err(call_error(&at, "the argument list", expected, format!("{} tensors", rows.len()), fix));
         }
-        let (states, shared) = self.now.split_at(self.stepped.states);
-        let mut arguments = Vec::with_capacity(self.now.len() + rows.len());
-        arguments.extend_from_slice(states);
-        arguments.extend_from_slice(rows);
-        arguments.extend_from_slice(shared);
-        let mut results = self.step.call(&arguments)?;
-        let outputs = results.split_off(self.stepped.states);
-        self.now.iter_mut().zip(results).for_each(|(state, next)| *state = next);
-        Ok(outputs)
+        let inputs = self.row_inputs();
+        self.now.splice(inputs.start..inputs.start, rows.iter().cloned());
+        let results = self.run();
+        self.now.drain(inputs);
+        let mut results = results?.into_iter();
+        self.now.iter_mut().zip(results.by_ref().take(self.stepped.states)).for_each(|(state, next)| *state = next);
+        Ok(results.collect())
+    }
+
+    /// Calls the step on the states, the rows and what is shared: what the first call compiled, if that was all of it and the
+    /// rows are of the types that they were.
+    #[track_caller]
+    fn run(&mut self) -> Result<Tensors<B::Tensor>> {
+        let (site, backend) = (Site::caller(), self.step.backend());
+        let at = || Place::new(self.stepped.step.name(), site);
+        let rows = self.row_inputs();
+        let is_tracked = self.now.iter().any(|tensor| backend.is_tracked(tensor));
+        let fits = |again: &&Again<B::Tensor>| !is_tracked && again.fits(backend, &self.now[rows.clone()]);
+        if let Some(again) = self.again.as_ref().filter(fits) {
+            let _span = super::span::call(self.stepped.step.name(), backend.name());
+            for (row, (dtype, _)) in self.now[rows].iter_mut().zip(&again.rows) {
+                let admitted = backend.admit(row.clone(), *dtype);
+                *row = admitted.map_err(|error| execution_error(&at(), backend.name(), error))?;
+            }
+            let results = run_watched(&*again.program, &Watch::current(), at, backend.name(), &self.now)?;
+            let refused = || execution_error(&at(), backend.name(), "it refused its operands".into());
+            return results.ok_or_else(refused);
+        }
+        let results = self.step.call(&self.now)?;
+        let row = |input: usize| (self.stepped.step.input_type(input).dtype, backend.shape(&self.now[input]));
+        let rows = rows.map(row).collect();
+        self.again = self.step.again().filter(|_| !is_tracked).map(|program| Again { program, rows });
+        Ok(results.into())
     }
 
     /// [`step`](Stepper::step) of tensors in host memory.
@@ -240,6 +271,7 @@ impl<B: Backend> Stepper<B> {
             arguments.extend([&self.now[index], &self.initial[index], &self.made[index]].map(Clone::clone));
         }
         let Some((_, gather)) = &self.gather else { return Ok(()) };
+        self.again = None;
         let mut gathered = gather.call(&arguments)?.into_iter();
         for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
             if let (Some(now), Some(initial)) = (gathered.next(), gathered.next()) {
@@ -280,6 +312,7 @@ impl<B: Backend> Stepper<B> {
             };
             tensors.push(upload(self.step.backend(), at, tensor)?);
         }
+        self.again = None;
         self.now.iter_mut().zip(tensors).for_each(|(state, tensor)| *state = tensor);
         Ok(())
     }
@@ -337,6 +370,19 @@ impl<B: Backend> Stepper<B> {
     }
 }
 
+/// A step after the first: what it was compiled to, and the rows that that takes.
+struct Again<T> {
+    program: Arc<dyn Compiled<T>>,
+    rows: Vec<(DType, Vec<usize>)>,
+}
+
+impl<T> Again<T> {
+    fn fits<B: Backend<Tensor = T>>(&self, backend: &B, rows: &[T]) -> bool {
+        let mut pairs = rows.iter().zip(&self.rows);
+        pairs.all(|(row, (dtype, sizes))| backend.has_dtype(row, *dtype) && backend.has_shape(row, sizes))
+    }
+}
+
 /// Whether a tensor has the type and the fixed sizes of a state.
 fn fits(expected: &TensorType, found: &TensorType) -> bool {
     let sizes = expected.shape.dims().iter().zip(found.shape.dims());
@@ -350,128 +396,4 @@ fn upload<B: Backend>(backend: &B, at: &Place, tensor: &HostTensor) -> Result<B:
 
 fn download<B: Backend>(backend: &B, at: &Place, tensor: &B::Tensor, ty: &TensorType) -> Result<HostTensor, Error> {
     backend.download(tensor, ty.dtype).map_err(|error| execution_error(at, backend.name(), error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dispatch::Reference;
-    use crate::ops::scan::scan;
-    use crate::types::Shape;
-
-    /// `h <- tanh(x w + h a)`, of which the rows are read out by `v`.
-    fn network() -> Graph {
-        let network = Graph::build("network", |g| {
-            let [xs, h] = [g.input("xs", "f64[T,B,3]"), g.input("h", "f64[B,2]")];
-            let [w, a, v] = [g.input("w", "f64[3,2]"), g.input("a", "f64[B,2]"), g.input("v", "f64[2,2]")];
-            let hs = scan(h, xs.dot_general(w, &[(2, 0)], &[]), |h, x| {
-                let next = (x + h * a).tanh();
-                (next, next)
-            });
-            hs.1.dot_general(v, &[(2, 0)], &[])
-        });
-        network.unwrap()
-    }
-
-    fn numbers(shape: &[usize], seed: u64) -> HostTensor {
-        let mut next = seed;
-        HostTensor::from_fn(DType::F64, shape, |_| {
-            next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            crate::host::Scalar::Float((next >> 40) as f64 / (1 << 24) as f64 - 0.5)
-        })
-    }
-
-    fn fixed() -> Vec<HostTensor> {
-        [[2, 2], [3, 2], [2, 2], [2, 2]].iter().zip(1..).map(|(shape, seed)| numbers(shape, seed)).collect()
-    }
-
-    /// The rows that a whole sequence gives, and its rows.
-    fn whole(steps: usize) -> (Vec<HostTensor>, Vec<HostTensor>) {
-        let xs = numbers(&[steps, 2, 3], 9);
-        let function = Function::compile(&network(), &Reference).unwrap();
-        let ys = function.call_host(&[[xs.clone()].as_slice(), &fixed()].concat()).unwrap();
-        let rows = |tensor: &HostTensor| (0..steps).map(|step| tensor.row(step)).collect();
-        (rows(&xs), rows(&ys[0]))
-    }
-
-    fn stepper() -> Stepper<Reference> {
-        Stepper::with_host(&network(), &Reference, &fixed()).unwrap()
-    }
-
-    #[test]
-    fn steps_are_the_rows_of_the_sequence_and_one_program() {
-        let (xs, ys) = whole(6);
-        let function = Function::compile(&network(), &Reference).unwrap();
-        let uploaded: Vec<_> = fixed().into_iter().map(std::sync::Arc::new).collect();
-        let mut stepper = Stepper::of(&function, &uploaded).unwrap();
-        for _ in 0..2 {
-            for (x, y) in xs.iter().zip(&ys) {
-                assert_eq!(stepper.step_host(std::slice::from_ref(x)).unwrap(), std::slice::from_ref(y));
-            }
-            stepper.reset();
-        }
-        assert_eq!(stepper.function().counts().compiled, 1);
-    }
-
-    #[test]
-    fn states_are_kept_in_files() {
-        let (xs, ys) = whole(4);
-        let path = std::env::temp_dir().join(format!("funcify-stepper-{}.safetensors", std::process::id()));
-        let mut first = stepper();
-        xs[..2].iter().for_each(|x| _ = first.step_host(std::slice::from_ref(x)).unwrap());
-        first.save_state(&path).unwrap();
-        let mut second = stepper();
-        second.load_state(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        assert_eq!(second.step_host(&xs[2..3]).unwrap(), ys[2..3]);
-        // What does not fit leaves the states as they are.
-        let wrong = [("h", numbers(&[2, 3], 1)), ("g", numbers(&[2, 2], 1))];
-        for (name, tensor) in wrong {
-            let error = second.set_state(&[(name.to_string(), tensor)].into()).unwrap_err().to_string();
-            assert!(
-                error.contains(&format!("state `{name}`")) && error.contains("f64[2,3]") == (name == "h"),
-                "{error}"
-            );
-        }
-        assert!(second.set_state(&BTreeMap::new()).is_err());
-        assert!(second.step_host(&[]).unwrap_err().to_string().contains("a row of each of 1 sequences (xs)"));
-        assert!(second.step_host(&[numbers(&[2, 4], 1)]).is_err());
-        assert_eq!(second.step_host(&xs[3..]).unwrap(), ys[3..]);
-    }
-
-    /// Streams 0 and 1, then 1 and two that begin, then the last of these twice, with what is shared by the steps of each.
-    #[test]
-    fn streams_come_and_go() {
-        let one = |of: usize, tensor: &HostTensor| tensor.row(of);
-        let alone = |of: usize| {
-            let [h, w, a, v] = <[HostTensor; 4]>::try_from(fixed()).unwrap();
-            let row = |tensor: &HostTensor| HostTensor::from_fn(DType::F64, &[1, 2], |at| tensor.at(&[of, at[1]]));
-            Stepper::with_host(&network(), &Reference, &[row(&h), w, row(&a), v]).unwrap()
-        };
-        let mut together = stepper();
-        let mut apart = vec![alone(0), alone(1)];
-        let step = |together: &mut Stepper<Reference>, apart: &mut [Stepper<Reference>], seed: u64| {
-            let xs = numbers(&[apart.len(), 3], seed);
-            let ys = together.step_host(std::slice::from_ref(&xs)).unwrap();
-            for (place, stream) in apart.iter_mut().enumerate() {
-                let x = HostTensor::from_fn(DType::F64, &[1, 3], |at| xs.at(&[place, at[1]]));
-                assert_eq!(one(0, &stream.step_host(&[x]).unwrap()[0]), one(place, &ys[0]));
-            }
-        };
-        (0..3).for_each(|seed| step(&mut together, &mut apart, seed));
-        together.streams("B", &[Some(1), None, None]).unwrap();
-        // One that begins in place 1 has what stream 1 began with, one in place 2 what stream 0 did.
-        apart = vec![apart.remove(1), alone(1), alone(0)];
-        (3..6).for_each(|seed| step(&mut together, &mut apart, seed));
-        together.reset();
-        apart.iter_mut().for_each(Stepper::reset);
-        step(&mut together, &mut apart, 6);
-        assert!(together.streams("B", &[Some(3)]).unwrap_err().to_string().contains("one of 3 streams"));
-        assert!(together.streams("T", &[Some(0)]).unwrap_err().to_string().contains("an axis of T streams"));
-        together.streams("B", &[]).unwrap();
-        assert_eq!(together.step_host(&[numbers(&[0, 3], 1)]).unwrap()[0].ty().shape, Shape::from([0, 2]));
-        together.streams("B", &[None]).unwrap();
-        apart = vec![alone(0)];
-        step(&mut together, &mut apart, 7);
-    }
 }

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy, Outcome, Tensors, Whole};
+use super::eager::execution_error;
 use super::lower::{self, Lowering};
 use super::program::{Action, Run, Slot, WholeNode};
 use super::report::{LoopReport, Steps};
 use super::stepwise::stepwise;
-use crate::cancel::Ran;
+use crate::cancel::{Ran, Watch};
 use crate::error::{Place, Result, Site};
 use crate::graph::{Copied, Graph, Node, Output, ValueId};
 use crate::ops::{Op, OpRules, StepCount};
@@ -169,9 +170,20 @@ pub(super) fn run_compiled<B: Backend>(
     at: &Place,
     operands: &[B::Tensor],
 ) -> Result<Option<Tensors<B::Tensor>>> {
-    let ran = || run.watch.check(at, Ran::Part);
+    run_watched(compiled, &run.watch, || at.clone(), run.backend.name(), operands)
+}
+
+/// [`run_compiled`], with a place that is made only for an error.
+pub(super) fn run_watched<T: 'static>(
+    compiled: &dyn Compiled<T>,
+    watch: &Watch,
+    at: impl Fn() -> Place + Sync,
+    backend: &str,
+    operands: &[T],
+) -> Result<Option<Tensors<T>>> {
+    let ran = || watch.check_at(&at, Ran::Part);
     loop {
-        match run.fail(at, compiled.run(operands, &|| ran().is_err()))? {
+        match compiled.run(operands, &|| ran().is_err()).map_err(|error| execution_error(&at(), backend, error))? {
             Outcome::Done(results) => return Ok(Some(results)),
             Outcome::Refused => return Ok(None),
             Outcome::Stopped => ran()?,

@@ -1,0 +1,149 @@
+//! What a step costs that is served on its own, by `Stepper` and `OnSlices`, beside what it costs inside the scan: `--steps`.
+//!
+//! The three take turns, and the lowest of all turns counts. Before that, their outputs are compared.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use funcify::dispatch::{Backend, CompileOptions, Function, Stepper};
+use funcify::nn::{Cell, Minimal, MinimalCell, Recurrent, SelectiveScan};
+use funcify::{DType, Graph, HostTensor, Scalar, Sizes, Symbol};
+use funcify_burn::Burn;
+use funcify_candle::Candle;
+use funcify_cpu::{Cpu, OnSlices};
+
+/// The features of a layer, in and out.
+const FEATURES: usize = 128;
+
+/// Prints a table: a row for each layer, batch and backend.
+pub(crate) fn print(is_quick: bool) -> Result<()> {
+    let (steps, turns) = if is_quick { (64, 3) } else { (1024, 15) };
+    println!("| layer of {FEATURES} features | batch | backend | in the scan | `Stepper` | | `OnSlices` | |");
+    println!("|---|--:|---|--:|--:|--:|--:|--:|");
+    for (name, graph) in layers()? {
+        for batch in [1, 32] {
+            let case = Case { name, graph: &graph, inputs: inputs(&graph, steps, batch)?, batch, steps, turns };
+            case.row(&Cpu::default(), Some(case.on_slices()?))?;
+            case.row(&Candle::cpu(), None)?;
+            case.row(&Burn::flex(), None)?;
+        }
+    }
+    Ok(())
+}
+
+/// Layers over `[T,B,F]`.
+fn layers() -> Result<[(&'static str, Graph); 4]> {
+    let recurrent = |cell| Recurrent { batch_first: false, ..Recurrent::new(cell, FEATURES, FEATURES) }.layer();
+    let minimal =
+        Minimal { batch_first: false, associative: false, ..Minimal::new(MinimalCell::Gru, FEATURES, FEATURES) };
+    let selective = SelectiveScan { batch_first: false, ..SelectiveScan::new(FEATURES) };
+    Ok([
+        ("RNN", recurrent(Cell::Rnn)?.graph),
+        ("GRU", recurrent(Cell::Gru)?.graph),
+        ("minGRU", minimal.layer()?.graph),
+        ("selective scan", selective.layer()?.graph),
+    ])
+}
+
+/// Numbers for the inputs of a layer.
+fn inputs(graph: &Graph, steps: usize, batch: usize) -> Result<Vec<HostTensor>> {
+    let mut sizes = Sizes::new();
+    [("T", steps), ("B", batch)].into_iter().for_each(|(name, size)| sizes.set(&Symbol::new(name), size));
+    let types = (0..graph.inputs().len()).map(|input| graph.input_type(input));
+    let numbers = types.map(|ty| {
+        let mut index = 0f64;
+        let next = |_: &[usize]| {
+            index += 1.0;
+            Scalar::Float(0.1 * (index * 0.7).sin())
+        };
+        Ok(HostTensor::from_fn(DType::F32, &ty.shape.value(&sizes)?, next))
+    });
+    numbers.collect()
+}
+
+/// A layer with inputs.
+struct Case<'a> {
+    name: &'static str,
+    graph: &'a Graph,
+    inputs: Vec<HostTensor>,
+    batch: usize,
+    steps: usize,
+    turns: usize,
+}
+
+impl Case<'_> {
+    fn row<B: Backend>(&self, backend: &B, on_slices: Option<f64>) -> Result<()> {
+        let Case { name, graph, inputs, batch, steps, turns } = self;
+        let tensors = inputs.iter().map(|input| backend.upload(input)).collect::<Result<Vec<_>, _>>();
+        let tensors = tensors.map_err(anyhow::Error::from_boxed)?;
+        let rows = (0..*steps).map(|step| backend.upload(&inputs[0].row(step))).collect::<Result<Vec<_>, _>>();
+        let rows = rows.map_err(anyhow::Error::from_boxed)?;
+        let whole =
+            Function::compile_with(graph, backend, CompileOptions { whole: true, ..CompileOptions::default() })?;
+        let mut stepper = Stepper::new(graph, backend, &tensors[1..])?;
+
+        let expected = backend.download(&whole.call(&tensors)?[0], DType::F32).map_err(anyhow::Error::from_boxed)?;
+        for (step, row) in rows.iter().enumerate() {
+            let found = backend.download(&stepper.step(std::slice::from_ref(row))?[0], DType::F32);
+            let found = found.map_err(anyhow::Error::from_boxed)?;
+            ensure!(found == expected.row(step), "{name} on {}: step {step} is another", backend.name());
+        }
+
+        let (mut in_scan, mut alone) = (f64::INFINITY, f64::INFINITY);
+        for _ in 0..*turns {
+            let start = Instant::now();
+            black_box(whole.call(&tensors)?);
+            in_scan = in_scan.min(start.elapsed().as_secs_f64());
+            stepper.reset();
+            let start = Instant::now();
+            for row in &rows {
+                black_box(stepper.step(std::slice::from_ref(row))?);
+            }
+            alone = alone.min(start.elapsed().as_secs_f64());
+        }
+        let [in_scan, alone] = [in_scan, alone].map(|seconds| seconds * 1e6 / *steps as f64);
+        let on_slices = on_slices.map_or("| ".into(), |slices| format!("{slices:.2} µs | {:.2} ×", slices / in_scan));
+        let ratio = alone / in_scan;
+        println!(
+            "| {name} | {batch} | {} | {in_scan:.2} µs | {alone:.2} µs | {ratio:.2} × | {on_slices} |",
+            backend.name()
+        );
+        Ok(())
+    }
+
+    /// Microseconds of a step from slices into slices.
+    fn on_slices(&self) -> Result<f64> {
+        let stepped = self.graph.stepped()?;
+        let start = Function::compile(&stepped.start, &Cpu::default())?.call_host(&self.inputs[1..])?;
+        let (states, shared) = start.split_at(stepped.states);
+        let row = self.inputs[0].row(0);
+        let arguments: Vec<&HostTensor> = states.iter().chain([&row]).chain(shared).collect();
+        let shapes: Vec<&[usize]> = arguments.iter().map(|tensor| tensor.shape()).collect();
+        let step = OnSlices::compile(&stepped.step, &shapes)?;
+        let mut slices: Vec<Vec<f32>> =
+            arguments.iter().filter_map(|tensor| tensor.as_slice::<f32>().map(<[f32]>::to_vec)).collect();
+        let mut results: Vec<Vec<f32>> = step.outputs().map(|(_, ty)| vec![0.0; elements(ty)]).collect();
+        let mut lowest = f64::INFINITY;
+        for _ in 0..self.turns {
+            let start = Instant::now();
+            for _ in 0..self.steps {
+                let given: Vec<&[f32]> = slices.iter().map(Vec::as_slice).collect();
+                let mut into: Vec<&mut [f32]> = results.iter_mut().map(Vec::as_mut_slice).collect();
+                step.call(&given, &mut into)?;
+                slices
+                    .iter_mut()
+                    .zip(&mut results)
+                    .take(stepped.states)
+                    .for_each(|(now, next)| std::mem::swap(now, next));
+            }
+            lowest = lowest.min(start.elapsed().as_secs_f64());
+        }
+        black_box(&results);
+        Ok(lowest * 1e6 / self.steps as f64)
+    }
+}
+
+fn elements(ty: &funcify::TensorType) -> usize {
+    ty.shape.dims().iter().filter_map(|dim| dim.constant()).product::<i64>() as usize
+}

@@ -1,0 +1,69 @@
+//! The model as a graph, for any backend: what is served.
+
+use std::collections::BTreeMap;
+
+use funcify::nn::SelectiveScan;
+use funcify::prelude::*;
+
+use crate::learner::{EPSILON, Sizes, TOKENS, WINDOW, Weights};
+
+/// The model over a sequence: from the features of bytes, `xs [T,B,width]`, states before the first byte,
+/// `state_0 [B,inner,states]` and so on, and the weights in the order of their names, to logits `[T,B,256]`.
+pub(crate) fn language_model(sizes: Sizes, weights: &Weights) -> funcify::Result<Graph> {
+    let core = SelectiveScan { batch_first: false, ..sizes.scan() }.layer()?;
+    Graph::build("language_model", |g| {
+        let dims = [Dim::from("T"), Dim::from("B"), Dim::from(sizes.width)];
+        let mut xs = g.input("xs", TensorType::new(DType::F32, dims));
+        let states: Vec<Value> =
+            (0..sizes.layers).map(|layer| g.input(&format!("state_{layer}"), core.states[0].clone())).collect();
+        let of_names = weights.iter().map(|(name, tensor)| {
+            (name.as_str(), g.input(&name.replace('.', "_"), TensorType::new(DType::F32, tensor.shape())))
+        });
+        let weights: BTreeMap<&str, Value> = of_names.collect();
+        for (layer, state) in states.into_iter().enumerate() {
+            let of = |name: &str| weights[format!("layers.{layer}.{name}").as_str()];
+            let parts = linear(normed(xs, of("norm.weight")), of("in_proj.weight"));
+            let (us, gate) = (parts.slice(2, ..sizes.inner() as i64), parts.slice(2, sizes.inner() as i64..));
+            let us = convolved(us, of("conv.weight"), of("conv.bias")).silu();
+            let parameters = core.parameters.iter().map(|parameter| of(&format!("scan.{}", parameter.name)));
+            let arguments: Vec<Value> = [us, state].into_iter().chain(parameters).collect();
+            let ys = core.graph.apply(&arguments)[0];
+            xs = xs + linear(ys * gate.silu(), of("out_proj.weight"));
+        }
+        linear(normed(xs, weights["norm.weight"]), weights["embedding.weight"])
+    })
+}
+
+fn linear(xs: Value, weight: Value) -> Value {
+    xs.dot_general(weight, &[(-1, 1)], &[])
+}
+
+fn normed(xs: Value, weight: Value) -> Value {
+    xs / (xs.square().mean(2).unsqueeze(2) + EPSILON).sqrt() * weight
+}
+
+fn convolved(us: Value, weight: Value, bias: Value) -> Value {
+    let padded = us.pad(0, WINDOW - 1, 0, 0.0);
+    let last = WINDOW as i64 - 1;
+    let shifted = |back: i64| match back {
+        _ if back == last => padded.slice(0, last..),
+        _ => padded.slice(0, back..back - last),
+    };
+    (0..=last).fold(us.zeros_like() + bias, |sum, back| sum + shifted(back) * weight.index(0, back))
+}
+
+/// What the graph takes beside the sequence, for so many streams that begin.
+pub(crate) fn fixed(sizes: Sizes, weights: &Weights, streams: usize) -> Vec<HostTensor> {
+    let shape = [streams, sizes.inner(), sizes.scan().states];
+    let zeros = HostTensor::from_fn(DType::F32, &shape, |_| funcify::Scalar::Float(0.0));
+    std::iter::repeat_n(zeros, sizes.layers).chain(weights.values().cloned()).collect()
+}
+
+/// The features of bytes, `[count,width]` for each list.
+pub(crate) fn features(weights: &Weights, bytes: &[u8]) -> Option<HostTensor> {
+    let table = weights.get("embedding.weight")?;
+    let [TOKENS, width] = *table.shape() else { return None };
+    let rows = table.as_slice::<f32>()?;
+    let features = bytes.iter().flat_map(|byte| &rows[usize::from(*byte) * width..][..width]);
+    HostTensor::from_vec(features.copied().collect(), [bytes.len(), width])
+}

@@ -1,0 +1,111 @@
+//! What the model is in either framework: its sizes, its weights by name, and what can be asked of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
+use funcify::nn::{Init, SelectiveScan};
+use funcify::{DType, HostTensor, Scalar};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::text::Batch;
+
+/// Weights by name, in the layout of PyTorch: linear maps are `[to, from]`. Files have them so, whatever framework they are of.
+pub(crate) type Weights = BTreeMap<String, HostTensor>;
+
+/// Bytes are the tokens.
+pub(crate) const TOKENS: usize = 256;
+/// How many bytes a convolution reads.
+pub(crate) const WINDOW: usize = 4;
+pub(crate) const EPSILON: f64 = 1e-5;
+
+/// Whose loop a model runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Loop {
+    /// funcify's layer: one op of the framework's autodiff.
+    Plugin,
+    /// The framework's own: an op of its autodiff for each op of each step.
+    Own,
+}
+
+/// The sizes of a model and of its batches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) layers: usize,
+    /// The features of a byte.
+    pub(crate) width: usize,
+    pub(crate) batch: usize,
+    /// The bytes of a window.
+    pub(crate) bytes: usize,
+}
+
+impl Sizes {
+    /// About a million parameters.
+    pub(crate) const MILLION: Sizes = Sizes { layers: 8, width: 128, batch: 8, bytes: 128 };
+    pub(crate) const TINY: Sizes = Sizes { layers: 2, width: 16, batch: 4, bytes: 24 };
+
+    /// The features inside a block.
+    pub(crate) fn inner(self) -> usize {
+        2 * self.width
+    }
+
+    /// The core of a block.
+    pub(crate) fn scan(self) -> SelectiveScan {
+        SelectiveScan::new(self.inner())
+    }
+
+    /// Weights before training, which follow from a seed alone.
+    pub(crate) fn weights(self, seed: u64) -> Result<Weights> {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut uniform = |shape: &[usize], bound: f64| {
+            HostTensor::from_fn(DType::F32, shape, |_| Scalar::Float(random.random_range(-bound..bound)))
+        };
+        let ones = |size: usize| HostTensor::from_fn(DType::F32, &[size], |_| Scalar::Float(1.0));
+        let (width, inner) = (self.width, self.inner());
+        let bound = |from: usize| (from as f64).sqrt().recip();
+        let mut weights = Weights::new();
+        weights.insert("embedding.weight".into(), uniform(&[TOKENS, width], 0.05));
+        weights.insert("norm.weight".into(), ones(width));
+        for layer in 0..self.layers {
+            let mut add = |name: &str, tensor| _ = weights.insert(format!("layers.{layer}.{name}"), tensor);
+            add("norm.weight", ones(width));
+            add("in_proj.weight", uniform(&[2 * inner, width], bound(width)));
+            add("conv.weight", uniform(&[WINDOW, inner], bound(WINDOW)));
+            add("conv.bias", uniform(&[inner], bound(WINDOW)));
+            add("out_proj.weight", uniform(&[width, inner], bound(inner) / (2.0 * self.layers as f64).sqrt()));
+            for parameter in self.scan().layer()?.parameters {
+                let tensor = match parameter.init {
+                    Init::Uniform(bound) => uniform(&parameter.shape, bound),
+                    Init::Normal(deviation) => uniform(&parameter.shape, 3f64.sqrt() * deviation),
+                    Init::Constant(number) => {
+                        HostTensor::from_fn(DType::F32, &parameter.shape, |_| Scalar::Float(number))
+                    }
+                    Init::Values(values) => values.cast(DType::F32),
+                };
+                add(&format!("scan.{}", parameter.name), tensor);
+            }
+        }
+        Ok(weights)
+    }
+}
+
+/// A model in training by AdamW.
+pub(crate) trait Learner {
+    /// Trains on a batch, at a learning rate. Gives the loss before the update, in nats a byte.
+    fn step(&mut self, batch: &Batch, rate: f64) -> Result<f64>;
+
+    /// The loss of a batch, without training.
+    fn loss(&self, batch: &Batch) -> Result<f64>;
+
+    /// The logits `[batch, bytes, 256]` of a batch.
+    fn logits(&self, batch: &Batch) -> Result<HostTensor>;
+
+    fn weights(&self) -> Result<Weights>;
+
+    /// Writes what the optimizer knows.
+    fn save_optimizer(&self, path: &Path) -> Result<()>;
+
+    /// Goes on with what an optimizer knew.
+    fn load_optimizer(&mut self, path: &Path) -> Result<()>;
+}

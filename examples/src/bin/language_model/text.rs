@@ -1,0 +1,77 @@
+//! The text: what this repository says of itself, as windows of bytes that are prepared while the model learns.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::learner::Sizes;
+
+/// The bytes to learn, and those that validate.
+#[derive(Clone)]
+pub(crate) struct Text {
+    learnt: Arc<[u8]>,
+    held_out: Arc<[u8]>,
+}
+
+/// Windows of bytes, and the byte after each.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    /// `[batch, bytes]`
+    pub(crate) bytes: Vec<u32>,
+    /// The same, one byte later.
+    pub(crate) next: Vec<u32>,
+    /// `[batch, bytes]`
+    pub(crate) shape: [usize; 2],
+}
+
+impl Text {
+    /// The documentation. Every tenth kilobyte is held out.
+    pub(crate) fn of_this_repository() -> Self {
+        let documents = [
+            include_str!("../../../../README.md"),
+            include_str!("../../../../ARCHITECTURE.md"),
+            include_str!("../../../../CONTRIBUTING.md"),
+            include_str!("../../../../CHANGELOG.md"),
+            include_str!("../../../../crates/funcify/src/ops/numerics.md"),
+        ];
+        let (mut learnt, mut held_out) = (Vec::new(), Vec::new());
+        for (index, part) in documents.concat().as_bytes().chunks(1 << 10).enumerate() {
+            if index % 10 == 9 { held_out.extend(part) } else { learnt.extend(part) }
+        }
+        Text { learnt: learnt.into(), held_out: held_out.into() }
+    }
+
+    /// The batch of a step: the same in every run.
+    pub(crate) fn batch(&self, sizes: Sizes, step: usize) -> Batch {
+        windows(&self.learnt, sizes, step as u64)
+    }
+
+    /// The batches that validate.
+    pub(crate) fn validation(&self, sizes: Sizes) -> Vec<Batch> {
+        (0..4).map(|index| windows(&self.held_out, sizes, u64::MAX - index)).collect()
+    }
+
+    /// The batches of these steps, of which two are ready before they are asked for.
+    pub(crate) fn prepared(&self, sizes: Sizes, steps: std::ops::Range<usize>) -> Receiver<Batch> {
+        let (sender, receiver) = sync_channel(2);
+        let text = self.clone();
+        // It ends when nobody listens any more.
+        std::thread::spawn(move || steps.map(|step| text.batch(sizes, step)).try_for_each(|batch| sender.send(batch)));
+        receiver
+    }
+}
+
+fn windows(bytes: &[u8], sizes: Sizes, seed: u64) -> Batch {
+    let mut random = StdRng::seed_from_u64(seed);
+    let shape = [sizes.batch, sizes.bytes];
+    let mut batch = Batch { bytes: Vec::new(), next: Vec::new(), shape };
+    for _ in 0..sizes.batch {
+        let start = random.random_range(0..bytes.len() - sizes.bytes);
+        let window = |start: usize| bytes[start..start + sizes.bytes].iter().map(|byte| u32::from(*byte));
+        batch.bytes.extend(window(start));
+        batch.next.extend(window(start + 1));
+    }
+    batch
+}

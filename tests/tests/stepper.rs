@@ -1,0 +1,267 @@
+//! Programs one step at a time, on every backend in host memory: the numbers of the whole sequence, states in files, streams
+//! that come and go, and what a step holds.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy, Reference, Stepper};
+use funcify::nn::{Cell, Mamba2, Minimal, MinimalCell, Recurrent, RgLru, SelectiveScan};
+use funcify::{DType, Graph, HostTensor, Scalar, scan};
+use funcify_burn::Burn;
+use funcify_candle::Candle;
+use funcify_cpu::Cpu;
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
+
+/// One test at a time: the heap is that of all.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls a function that is generic over the backend with each that has its tensors in host memory.
+macro_rules! on_every_backend {
+    ($check:ident) => {
+        $check(&Reference);
+        $check(&Cpu::default());
+        $check(&Candle::cpu());
+        $check(&Burn::flex());
+        $check(&Burn::ndarray());
+    };
+}
+
+fn numbers(dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
+    let mut next = seed;
+    HostTensor::from_fn(dtype, shape, |_| {
+        next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Scalar::Float((next >> 40) as f64 / (1 << 24) as f64 - 0.5)
+    })
+}
+
+/// `h <- tanh(x w + h u)` with a product before the loop, and a readout by `v`.
+fn network() -> Graph {
+    let network = Graph::build("network", |g| {
+        let [xs, h] = [g.input("xs", "f32[T,B,24]"), g.input("h", "f32[B,32]")];
+        let [w, u, v] = [g.input("w", "f32[24,32]"), g.input("u", "f32[32,32]"), g.input("v", "f32[32,5]")];
+        let hs = scan(h, xs.dot_general(w, &[(2, 0)], &[]), |h, x| {
+            let next = (x + h.matmul(u)).tanh();
+            (next, next)
+        });
+        hs.1.dot_general(v, &[(2, 0)], &[])
+    });
+    network.unwrap()
+}
+
+/// `h <- tanh(x w + h a)`, with an `a` of each stream, read out by `v`.
+fn streams() -> Graph {
+    let streams = Graph::build("streams", |g| {
+        let [xs, h, a] = [g.input("xs", "f64[T,B,3]"), g.input("h", "f64[B,2]"), g.input("a", "f64[B,2]")];
+        let [w, v] = [g.input("w", "f64[3,2]"), g.input("v", "f64[2,2]")];
+        let hs = scan(h, xs.dot_general(w, &[(2, 0)], &[]), |h, x| {
+            let next = (x + h * a).tanh();
+            (next, next)
+        });
+        hs.1.dot_general(v, &[(2, 0)], &[])
+    });
+    streams.unwrap()
+}
+
+/// Networks by hand and layers.
+fn graphs() -> Vec<Graph> {
+    vec![
+        network(),
+        Recurrent { batch_first: false, ..Recurrent::new(Cell::Rnn, 6, 20) }.layer().unwrap().graph,
+        Recurrent { batch_first: false, ..Recurrent::new(Cell::Lstm, 6, 20) }.layer().unwrap().graph,
+        Recurrent { batch_first: false, ..Recurrent::new(Cell::Gru, 6, 20) }.layer().unwrap().graph,
+        Minimal { batch_first: false, associative: false, ..Minimal::new(MinimalCell::Gru, 6, 20) }
+            .layer()
+            .unwrap()
+            .graph,
+        SelectiveScan { batch_first: false, ..SelectiveScan::new(24) }.layer().unwrap().graph,
+        RgLru { batch_first: false, associative: false, ..RgLru::new(16, 2) }.layer().unwrap().graph,
+        Mamba2 { batch_first: false, states: 8, ..Mamba2::new(8) }.layer().unwrap().graph,
+    ]
+}
+
+/// The inputs of a graph for so many steps of so many streams.
+fn inputs(graph: &Graph, steps: usize, streams: usize) -> Vec<HostTensor> {
+    let mut sizes = funcify::Sizes::new();
+    for (name, size) in [("T", steps), ("B", streams)] {
+        sizes.set(&funcify::Symbol::new(name), size);
+    }
+    let types = (0..graph.inputs().len()).map(|input| graph.input_type(input));
+    types.zip(0..).map(|(ty, seed)| numbers(ty.dtype, &ty.shape.value(&sizes).unwrap(), seed)).collect()
+}
+
+/// How far a tensor is from another, over the larger of the two where that is more than 1.
+fn apart(found: &HostTensor, expected: &HostTensor) -> f64 {
+    assert_eq!(found.shape(), expected.shape());
+    let pairs = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());
+    pairs.map(|(found, expected)| (found - expected).abs() / expected.abs().max(1.0)).fold(0.0, f64::max)
+}
+
+fn stepper<B: Backend>(graph: &Graph, backend: &B, options: CompileOptions, inputs: &[HostTensor]) -> Stepper<B> {
+    let fixed: Vec<B::Tensor> = inputs[1..].iter().map(|input| backend.upload(input).unwrap()).collect();
+    Stepper::with_options(graph, backend, options, &fixed).unwrap()
+}
+
+/// Steps, and the whole sequence with the same options: how far they are apart at most.
+fn largest_difference<B: Backend>(graph: &Graph, backend: &B, options: CompileOptions) -> f64 {
+    let steps = 40;
+    let inputs = inputs(graph, steps, 3);
+    let whole = Function::compile_with(graph, backend, options.clone()).unwrap().call_host(&inputs).unwrap();
+    let mut stepper = stepper(graph, backend, options, &inputs);
+    let mut largest = 0f64;
+    for step in 0..steps {
+        let outputs = stepper.step_host(&[inputs[0].row(step)]).unwrap();
+        largest = largest.max(apart(&outputs[0], &whole[0].row(step)));
+        if step + 1 == steps {
+            let last = outputs[1..].iter().zip(&whole[1..]);
+            largest = last.map(|(found, expected)| apart(found, expected)).fold(largest, f64::max);
+        }
+    }
+    assert_eq!(stepper.function().counts().compiled, 1, "{}", graph.name());
+    largest
+}
+
+/// The bits of the sequence where that is compiled as a whole, too; beside the library's products and functions they differ.
+#[test]
+fn steps_have_the_numbers_of_the_sequence() {
+    let _alone = alone();
+    fn check<B: Backend>(backend: &B) {
+        let auto = CompileOptions::default();
+        let native = CompileOptions { strategy: LoopStrategy::Native, rewrites: None, ..auto.clone() };
+        let whole = CompileOptions { whole: true, ..auto.clone() };
+        for graph in graphs() {
+            let of = |options: &CompileOptions| largest_difference(&graph, backend, options.clone());
+            let [auto, native, whole] = [&auto, &native, &whole].map(of);
+            println!("{} {}: auto {auto:.1e}, native {native:.1e}, whole {whole:.1e}", backend.name(), graph.name());
+            let at = format!("{} {}", backend.name(), graph.name());
+            assert_eq!(whole, 0.0, "{at}");
+            assert!(auto < 1e-5 && native < 1e-5, "{at}: {auto} and {native}");
+        }
+    }
+    on_every_backend!(check);
+}
+
+#[test]
+fn states_are_taken_put_and_kept_in_files() {
+    let _alone = alone();
+    fn check<B: Backend>(backend: &B) {
+        let graph = network();
+        let inputs = inputs(&graph, 6, 3);
+        let row = |step: usize| [inputs[0].row(step)];
+        let stepper = || stepper(&graph, backend, CompileOptions::default(), &inputs);
+        let mut first = stepper();
+        let begun = first.state().unwrap();
+        assert_eq!(begun["h"], inputs[1], "{}", backend.name());
+        let outputs: Vec<_> = (0..6).map(|step| first.step_host(&row(step)).unwrap()).collect();
+
+        let path = std::env::temp_dir().join(format!("funcify-{}-{}.safetensors", backend.name(), std::process::id()));
+        first.reset();
+        assert_eq!(first.state().unwrap(), begun);
+        for (step, expected) in outputs.iter().enumerate().take(3) {
+            assert_eq!(&first.step_host(&row(step)).unwrap(), expected);
+        }
+        first.save_state(&path).unwrap();
+        let mut second = stepper();
+        second.load_state(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let mut third = stepper();
+        third.step_host(&row(5)).unwrap();
+        third.set_state(&first.state().unwrap()).unwrap();
+        for (step, expected) in outputs.iter().enumerate().skip(3) {
+            assert_eq!(&second.step_host(&row(step)).unwrap(), expected, "{}", backend.name());
+            assert_eq!(&third.step_host(&row(step)).unwrap(), expected, "{}", backend.name());
+        }
+        // The step of a function, with its options.
+        let function = Function::compile(&graph, backend).unwrap();
+        let fixed: Vec<B::Tensor> = inputs[1..].iter().map(|input| backend.upload(input).unwrap()).collect();
+        assert_eq!(Stepper::of(&function, &fixed).unwrap().step_host(&row(0)).unwrap(), outputs[0]);
+        // What does not fit leaves the states as they are.
+        let state = third.state().unwrap();
+        assert!(third.set_state(&[("h".to_string(), numbers(DType::F32, &[3, 31], 1))].into()).is_err());
+        assert!(third.step_host(&[numbers(DType::F32, &[3, 25], 1)]).is_err());
+        assert!(third.step_host(&[]).unwrap_err().to_string().contains("a row of each of 1 sequences (xs)"));
+        assert_eq!(third.state().unwrap(), state);
+    }
+    on_every_backend!(check);
+}
+
+/// Streams 0 and 1, then 1 and two that begin: each as if it were alone.
+#[test]
+fn streams_come_and_go() {
+    let _alone = alone();
+    fn check<B: Backend>(backend: &B) {
+        let graph = streams();
+        let inputs = inputs(&graph, 1, 2);
+        let one = |of: usize, tensor: &HostTensor| {
+            let row = tensor.row(of);
+            let sizes = [&[1], row.shape()].concat();
+            HostTensor::from_vec(row.to_f64_vec(), sizes).unwrap()
+        };
+        let begin = |of: usize| {
+            let [xs, h, a, w, v] = inputs.clone().try_into().unwrap();
+            stepper(&graph, backend, CompileOptions::default(), &[xs, one(of, &h), one(of, &a), w, v])
+        };
+        let mut together = stepper(&graph, backend, CompileOptions::default(), &inputs);
+        let mut apart_from_each_other = vec![begin(0), begin(1)];
+        let step = |together: &mut Stepper<B>, each: &mut [Stepper<B>], seed: u64| {
+            let xs = numbers(DType::F64, &[each.len(), 3], seed);
+            let ys = together.step_host(std::slice::from_ref(&xs)).unwrap();
+            for (place, stream) in each.iter_mut().enumerate() {
+                let y = stream.step_host(&[one(place, &xs)]).unwrap();
+                let difference = apart(&one(place, &ys[0]), &y[0]);
+                assert!(difference < 1e-14, "{} place {place}: {difference}", backend.name());
+            }
+        };
+        (0..3).for_each(|seed| step(&mut together, &mut apart_from_each_other, seed));
+        together.streams("B", &[Some(1), None, None]).unwrap();
+        // One that begins in place 1 has what stream 1 began with, one in place 2 what stream 0 did.
+        apart_from_each_other = vec![apart_from_each_other.remove(1), begin(1), begin(0)];
+        (3..6).for_each(|seed| step(&mut together, &mut apart_from_each_other, seed));
+        together.reset();
+        apart_from_each_other.iter_mut().for_each(Stepper::reset);
+        step(&mut together, &mut apart_from_each_other, 6);
+        assert!(together.streams("B", &[Some(3)]).unwrap_err().to_string().contains("one of 3 streams"));
+        assert!(together.streams("T", &[Some(0)]).unwrap_err().to_string().contains("an axis of T streams"));
+        together.streams("B", &[]).unwrap();
+        assert_eq!(together.step_host(&[numbers(DType::F64, &[0, 3], 1)]).unwrap()[0].shape(), [0, 2]);
+        together.streams("B", &[None]).unwrap();
+        step(&mut together, &mut [begin(0)], 7);
+    }
+    on_every_backend!(check);
+}
+
+/// What the libraries' tensors take beside their elements, and lists of them, for two results and a row.
+const BESIDE_RESULTS: usize = 3 << 10;
+
+/// A step holds what it gives and little else, each step the same, and the states of the step before are free again.
+#[test]
+fn a_step_on_tensors_holds_its_results_and_little_else() {
+    let _alone = alone();
+    fn check<B: Backend>(backend: &B) {
+        let graph = network();
+        let inputs = inputs(&graph, 1, 3);
+        let mut stepper = stepper(&graph, backend, CompileOptions::default(), &inputs);
+        let row = [backend.upload(&inputs[0].row(0)).unwrap()];
+        let (mut held, mut peaks) = (Vec::with_capacity(40), Vec::with_capacity(40));
+        for _ in 0..40 {
+            let before = HEAP.current_usage();
+            HEAP.reset_peak_usage();
+            drop(stepper.step(&row).unwrap());
+            peaks.push(HEAP.peak_usage() - before);
+            held.push(HEAP.current_usage());
+        }
+        let results = 4 * (3 * 32 + 3 * 5);
+        println!("{}: {} bytes at most in a step, of which results are {results}", backend.name(), peaks[39]);
+        assert!(held[39] <= held[4], "{}: {held:?}", backend.name());
+        // The reference evaluation is op for op, and what it holds is not looked at.
+        if backend.name() != Reference.name() {
+            assert!(peaks[4..].iter().all(|peak| *peak <= results + BESIDE_RESULTS), "{}: {peaks:?}", backend.name());
+        }
+    }
+    on_every_backend!(check);
+}

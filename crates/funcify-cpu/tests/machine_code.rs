@@ -117,8 +117,8 @@ fn functions_of_numbers() {
     let simple = |x: Value, h: Value| {
         vec![x.abs().sqrt(), x.maximum(h), x.minimum(h), x.recip(), select(x.lt(h), x, h), x.sum(..) + h, x.max(..)]
     };
-    let groups: [(&str, &dyn Fn(Value, Value) -> Vec<Value>); 3] =
-        [("told", &told), ("called", &called), ("simple", &simple)];
+    type Functions<'f> = &'f dyn Fn(Value, Value) -> Vec<Value>;
+    let groups: [(&str, Functions<'_>); 3] = [("told", &told), ("called", &called), ("simple", &simple)];
     for (ty, lanes) in [("f32", 1), ("f32", 6), ("f64", 1), ("f64", 3)] {
         for (name, functions) in groups {
             let graph = Graph::build(name, |g| {

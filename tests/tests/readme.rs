@@ -89,12 +89,15 @@ fn the_changes_of_existing_models_are_those_that_are_tested() {
     }
 }
 
-/// The example is a test of its package, too, which runs it.
+/// The examples are tests of their packages, too, which run them.
 #[test]
-fn the_served_layer_is_the_example() {
+fn what_is_served_is_in_the_examples() {
     let readme = read("README.md");
     let (_, section) = readme.split_once("\n## From a model to a served stream\n").unwrap();
-    let example = read("examples/served.rs");
-    let (_, program) = example.split_once("\n\n").unwrap();
-    assert_eq!(block(section, "```rust"), program.trim_end());
+    let (_, second) = section.split_once("\n```\n").unwrap();
+    for (section, example) in [(section, "examples/served.rs"), (second, "tests/models/examples/mamba.rs")] {
+        let example = read(example);
+        let (_, program) = example.split_once("\n\n").unwrap();
+        assert_eq!(block(section, "```rust"), program.trim_end());
+    }
 }

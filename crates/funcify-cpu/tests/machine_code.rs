@@ -105,6 +105,29 @@ fn parts_of_an_axis() {
     agrees(graph.unwrap(), &[&[6], &[2500, 2, 6]]);
 }
 
+/// Rows times matrices: of lanes that are no whole vectors, of terms that are no multiple of four, and those of a gradient.
+#[test]
+fn networks_of_one_row() {
+    for (ty, width) in [("f32", 3), ("f32", 10), ("f32", 32), ("f64", 5), ("f64", 18)] {
+        let graph = Graph::build("network", |g| {
+            let input = |name: &str, shape: &str| g.input(name, format!("{ty}[{shape}]").as_str());
+            let (h, xs) = (input("h", &format!("1,{width}")), input("xs", "50,1,2"));
+            let [w, v] = ["w", "v"].map(|name| input(name, &format!("{width},{width}")));
+            let u = input("u", &format!("2,{width}"));
+            let (_, ys) = scan((h, h), xs, |(a, b), x: Value| {
+                let next = ((a.matmul(w) + b.matmul(v)) * 0.2 + x.matmul(u)).tanh();
+                ((next, a), next)
+            });
+            ys.square().sum(..)
+        });
+        let shapes: [&[usize]; 5] = [&[1, width], &[50, 1, 2], &[width, width], &[width, width], &[2, width]];
+        let graph = graph.unwrap();
+        agrees(graph.clone(), &shapes);
+        let gradient = graph.value_and_grad(&["w", "v", "h"][..], GradOptions::new()).unwrap();
+        agrees(gradient, &shapes);
+    }
+}
+
 /// Functions that are told to the compiler, functions that are called, folds, comparisons.
 #[test]
 fn functions_of_numbers() {

@@ -96,6 +96,11 @@ impl<'f, T: Number> Builder<'f, T> {
         }
     }
 
+    /// How many lanes all vectors have.
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+
     /// A place in a buffer. Before the loop.
     pub fn stream(&mut self) -> Stream {
         let index = self.places.len();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::chain::chain;
-use super::{Code, Narrow, Piece, REGISTERS, Verb, Word};
+use super::{Code, Factor, Narrow, Piece, Product, REGISTERS, Verb, Word};
 use crate::float::Float;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::machine::Machine;
@@ -12,6 +12,8 @@ use crate::run::Element;
 
 /// How many words a loop may have.
 const MOST_WORDS: usize = 512;
+/// How many vectors it may compute, with those that a product adds up.
+const MOST_TERMS: usize = 1024;
 /// Nanoseconds of a word, of one with a function in it, and of a vector of an instruction over rows and lanes.
 const OF_A_WORD: f64 = 2.0;
 const OF_A_FUNCTION: f64 = 7.0;
@@ -27,11 +29,19 @@ pub(crate) enum Step<'p> {
 }
 
 impl Step<'_> {
-    /// How many vectors of `width` elements it is about.
+    /// How many vectors of `width` elements it makes.
     fn vectors(&self, width: usize) -> usize {
         match self {
             Step::Do(instruction) => instruction.rows * instruction.lanes.div_ceil(width),
             Step::EndUnless(_) => 1,
+        }
+    }
+
+    /// How many vectors it computes on the way to one that it makes.
+    fn terms(&self) -> usize {
+        match self {
+            Step::Do(Instruction { op: Op::Product { inner, .. }, .. }) => inner.iter().sum(),
+            _ => 1,
         }
     }
 }
@@ -45,9 +55,10 @@ pub(crate) fn narrow<T: Element>(
     machine: Machine,
 ) -> Option<Narrow<T>> {
     let width = machine.lanes::<T>();
-    let vectors: usize = steps.iter().map(|step| step.vectors(width)).sum();
+    let vectors: usize = steps.iter().map(|step| step.vectors(width) * step.terms()).sum();
     let tiles = OF_AN_INSTRUCTION * steps.len() as f64 + OF_A_VECTOR * vectors as f64;
-    let words = code::<T>(regions, steps, times, width).map(|code| (code.cost(OF_A_WORD, OF_A_FUNCTION), code));
+    let slicer = Slicer { regions, width, panel: None };
+    let words = code::<T>(slicer, steps, times).map(|code| (code.cost(OF_A_WORD, OF_A_FUNCTION), code));
     let words = words.filter(|(cost, _)| *cost < tiles);
     #[cfg(feature = "jit")]
     {
@@ -64,14 +75,14 @@ pub(crate) fn narrow<T: Element>(
     })
 }
 
-/// The steps of a loop as code for vectors of `width` elements.
-pub(super) fn code<T: Float>(regions: &[Region], steps: &[Step<'_>], times: &[usize], width: usize) -> Option<Code<T>> {
+/// The steps of a loop as code for vectors of a width.
+pub(super) fn code<T: Float>(slicer: Slicer<'_>, steps: &[Step<'_>], times: &[usize]) -> Option<Code<T>> {
     let (own, level) = (*times.last()?, times.len() - 1);
-    let vectors: usize = steps.iter().map(|step| step.vectors(width)).sum();
-    if own < LEAST_TIMES || vectors > MOST_WORDS {
+    let vectors = |step: &Step<'_>| step.vectors(slicer.width);
+    let terms = steps.iter().map(|step| vectors(step) * step.terms()).sum::<usize>();
+    if own < LEAST_TIMES || steps.iter().map(vectors).sum::<usize>() > MOST_WORDS || terms > MOST_TERMS {
         return None;
     }
-    let slicer = Slicer { regions, width };
     let mut lowering = Lowering::new(slicer, level, slicer.places(steps, times)?)?;
     for step in steps {
         match step {
@@ -84,9 +95,11 @@ pub(super) fn code<T: Float>(regions: &[Region], steps: &[Step<'_>], times: &[us
 
 /// Cuts operands into pieces.
 #[derive(Clone, Copy)]
-struct Slicer<'r> {
-    regions: &'r [Region],
-    width: usize,
+pub struct Slicer<'r> {
+    pub(super) regions: &'r [Region],
+    pub(super) width: usize,
+    /// How many columns lie side by side in a packed matrix; `None` leaves products to tiles.
+    pub(super) panel: Option<usize>,
 }
 
 impl Slicer<'_> {
@@ -107,12 +120,32 @@ impl Slicer<'_> {
         pieces
     }
 
+    /// All pieces that an instruction reads.
+    fn read(self, instruction: &Instruction) -> Vec<Piece> {
+        let Instruction { op, rows, lanes, from, .. } = instruction;
+        let whole = |operand: &Operand| self.pieces(operand, *rows, *lanes);
+        let Op::Product { inner, init, .. } = op else { return from.iter().flat_map(whole).collect() };
+        let (init, factors) = from.split_at(usize::from(*init));
+        let factors = factors.as_chunks::<2>().0.iter().zip(inner);
+        let factors = factors.flat_map(|([row, packed], inner)| {
+            self.pieces(row, *rows, *inner).into_iter().chain([self.packed(packed, *inner, *lanes)])
+        });
+        init.iter().flat_map(whole).chain(factors).collect()
+    }
+
+    /// A packed matrix, which is more than a vector.
+    fn packed(self, operand: &Operand, inner: usize, lanes: usize) -> Piece {
+        let len = inner * lanes.next_multiple_of(self.panel.unwrap_or(1));
+        let at = operand.unit * self.regions[operand.region].pitch + operand.offset;
+        Piece { region: operand.region, at, steps: operand.steps, len }
+    }
+
     /// Which pieces the loop touches, and whether it writes them; `None` if two of them may meet now and then.
     fn places(self, steps: &[Step<'_>], times: &[usize]) -> Option<HashMap<Piece, bool>> {
         let mut all: HashMap<Piece, bool> = HashMap::new();
         for step in steps {
-            let Instruction { op, rows, lanes, to, from } = match step {
-                Step::Do(instruction) => instruction,
+            let instruction = match step {
+                Step::Do(instruction) => *instruction,
                 Step::EndUnless(holds) => {
                     for piece in self.pieces(holds, 1, 1) {
                         all.entry(piece).or_insert(false);
@@ -120,6 +153,7 @@ impl Slicer<'_> {
                     continue;
                 }
             };
+            let Instruction { op, rows, lanes, to, .. } = instruction;
             let written = match op {
                 Op::FoldRows { .. } => self.pieces(to, 1, *lanes),
                 Op::FoldLanes { .. } => self.pieces(to, *rows, 1),
@@ -128,7 +162,7 @@ impl Slicer<'_> {
             for piece in written {
                 all.insert(piece, true);
             }
-            for piece in from.iter().flat_map(|operand| self.pieces(operand, *rows, *lanes)) {
+            for piece in self.read(instruction) {
                 all.entry(piece).or_insert(false);
             }
             if all.len() > 2 * MOST_WORDS {
@@ -189,6 +223,7 @@ impl<'r, T: Float> Lowering<'r, T> {
                 numbers: Vec::new(),
                 stores: Vec::new(),
                 streams: Vec::new(),
+                products: Vec::new(),
             },
             resident: HashMap::new(),
             loaded: HashMap::new(),
@@ -196,7 +231,8 @@ impl<'r, T: Float> Lowering<'r, T> {
             numbers: HashMap::new(),
             used: 0,
         };
-        let mut fixed: Vec<(Piece, bool)> = places.into_iter().filter(|(piece, _)| piece.steps[level] == 0).collect();
+        let is_resident = |piece: &Piece| piece.steps[level] == 0 && piece.len <= slicer.width;
+        let mut fixed: Vec<(Piece, bool)> = places.into_iter().filter(|(piece, _)| is_resident(piece)).collect();
         fixed.sort_unstable_by_key(|(piece, _)| (piece.region, piece.at, piece.len));
         for (piece, is_written) in fixed {
             let register = lowering.register()?;
@@ -283,10 +319,8 @@ impl<'r, T: Float> Lowering<'r, T> {
             }
             Op::FoldRows { fold, accumulate } => return self.fold_rows(instruction, *fold, *accumulate),
             Op::FoldLanes { fold, accumulate } => return self.fold_lanes(instruction, *fold, *accumulate),
-            Op::Unary(Unary::Copy) => Verb::Copy,
-            Op::Unary(Unary::Neg) => Verb::Neg,
-            Op::Unary(Unary::Square) => Verb::Square,
-            Op::Unary(op) => Verb::Unary(*op),
+            Op::Product { inner, init, then } => return self.product(instruction, inner, *init, *then),
+            Op::Unary(op) => verb_of_unary(*op),
             Op::Binary(Binary::Add) => Verb::Add,
             Op::Binary(Binary::Sub) => Verb::Sub,
             Op::Binary(Binary::Mul) => Verb::Mul,
@@ -298,8 +332,7 @@ impl<'r, T: Float> Lowering<'r, T> {
             Op::Ternary(Ternary::MulSub) => Verb::MulSub,
             Op::Ternary(Ternary::NegMulAdd) => Verb::NegMulAdd,
             Op::Ternary(Ternary::Select) => Verb::Select,
-            Op::Product { .. }
-            | Op::Sink { .. }
+            Op::Sink { .. }
             | Op::Pack { .. }
             | Op::Transpose
             | Op::Take { .. }
@@ -383,10 +416,49 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
+    /// A row times packed matrices, and what becomes of the sum.
+    fn product(&mut self, instruction: &Instruction, inner: &[usize], init: bool, then: Option<Unary>) -> Option<()> {
+        let Instruction { rows, lanes, to, from, .. } = instruction;
+        self.slicer.panel.filter(|_| *rows == 1)?;
+        let (init, factors) = from.split_at(usize::from(init));
+        let registers = |lowering: &mut Self, pieces: Vec<Piece>| -> Option<Vec<u8>> {
+            pieces.into_iter().map(|piece| lowering.read(piece)).collect()
+        };
+        let init = match init {
+            [init] => Some(registers(self, self.slicer.pieces(init, 1, *lanes))?),
+            _ => None,
+        };
+        let mut told = Vec::new();
+        for ([row, packed], inner) in factors.as_chunks::<2>().0.iter().zip(inner) {
+            let matrix = self.slicer.packed(packed, *inner, *lanes);
+            if row.across != Across::Lanes || matrix.steps[self.level] != 0 {
+                return None;
+            }
+            let row = registers(self, self.slicer.pieces(row, 1, *inner))?;
+            told.push(Factor { row, inner: *inner, packed: self.stream(matrix)? });
+        }
+        let to = self.slicer.pieces(to, 1, *lanes);
+        let sums = to.iter().map(|_| self.register()).collect::<Option<Vec<u8>>>()?;
+        let number = u8::try_from(self.code.products.len()).ok()?;
+        self.code.products.push(Product { factors: told, init, to: sums.clone() });
+        self.word(Verb::Product, 0, [number, 0, 0]);
+        let verb = then.map_or(Verb::Copy, verb_of_unary);
+        to.into_iter().zip(sums).try_for_each(|(to, sum)| self.write(verb, to, [sum, 0, 0]))
+    }
+
     fn combined(&mut self, verb: Verb, from: [u8; 3]) -> Option<u8> {
         let register = self.register()?;
         self.word(verb, register, from);
         Some(register)
+    }
+}
+
+fn verb_of_unary(op: Unary) -> Verb {
+    match op {
+        Unary::Copy => Verb::Copy,
+        Unary::Neg => Verb::Neg,
+        Unary::Square => Verb::Square,
+        op => Verb::Unary(op),
     }
 }
 

@@ -21,6 +21,8 @@ mod lower;
 mod routine;
 mod run;
 
+#[cfg(feature = "jit")]
+pub(crate) use lower::Slicer;
 pub(crate) use lower::{Step, narrow};
 #[cfg(feature = "jit")]
 pub(crate) use routine::Routine;
@@ -70,8 +72,31 @@ pub struct Code<T> {
     numbers: Vec<(u8, T)>,
     /// What is stored after the last iteration.
     stores: Vec<(u8, Piece)>,
-    /// What moves with the iterations.
+    /// What moves with the iterations, and matrices.
     streams: Vec<Piece>,
+    /// Products, for machine code.
+    products: Vec<Product>,
+}
+
+/// A row times packed matrices, added up.
+#[derive(Clone, Debug)]
+struct Product {
+    factors: Vec<Factor>,
+    /// The registers that the sums start from; without them, 0.
+    init: Option<Vec<u8>>,
+    /// The registers of the result.
+    to: Vec<u8>,
+}
+
+/// A row and the matrix that it is multiplied with.
+#[derive(Clone, Debug)]
+struct Factor {
+    /// The registers of the row.
+    row: Vec<u8>,
+    /// How many elements it has.
+    inner: usize,
+    /// The stream of the matrix, as it was packed.
+    packed: u8,
 }
 
 impl<T> Code<T> {
@@ -84,7 +109,10 @@ impl<T> Code<T> {
     /// Nanoseconds of an iteration, if a word takes so many, and one with a function in it.
     fn cost(&self, of_a_word: f64, of_a_function: f64) -> f64 {
         let is_function = |word: &Word| matches!(word.verb, Verb::Unary(_) | Verb::Binary(_));
-        self.words.iter().map(|word| if is_function(word) { of_a_function } else { of_a_word }).sum()
+        let words: f64 = self.words.iter().map(|word| if is_function(word) { of_a_function } else { of_a_word }).sum();
+        let terms =
+            |product: &Product| product.factors.iter().map(|factor| factor.inner).sum::<usize>() * product.to.len();
+        words + self.products.iter().map(terms).sum::<usize>() as f64 * of_a_word / 2.0
     }
 
     /// Whether no piece has more than one element.
@@ -103,7 +131,7 @@ struct Word {
 
 /// What a word does. `Load` reads the stream `from[0]`, `Store` writes register `from[0]` to the stream `to`. The folds give
 /// that of the first lanes of `from[0]`, as many as `from[1]` says, in all lanes. `EndUnless` ends the loop where the first lane
-/// of `from[0]` is 0.
+/// of `from[0]` is 0. `Product` is the product whose number is `from[0]`.
 ///
 /// Those with `Last` in their name are of code for single elements. They take one operand from the word before, as it was given:
 /// what is read from a register waits until it is there, which takes longer than an addition. The other operands are `from[0]`
@@ -127,6 +155,7 @@ enum Verb {
     NegMulAdd,
     Select,
     FoldLanes(crate::kernels::Fold),
+    Product,
     Unary(Unary),
     Binary(Binary),
     /// last + a.

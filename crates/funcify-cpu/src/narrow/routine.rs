@@ -7,9 +7,9 @@ use funcify_jit::{Bits, Buffer, Builder, Comparison, Functions, Mask, Number, Re
 use pulp::{Simd, WithSimd};
 use smallvec::SmallVec;
 
-use super::lower::{Step, code};
+use super::lower::{Slicer, Step, code};
 use super::run::{Register as _, Vector};
-use super::{Address, Code, Piece, Verb, Word};
+use super::{Address, Code, Piece, Product, Verb, Word};
 use crate::float::Constants;
 use crate::kernels::arithmetic::Arithmetic;
 use crate::kernels::math::{self, MathTable};
@@ -55,22 +55,23 @@ pub(super) fn worthwhile<T: Element>(
     if !is_asked && own * calls * otherwise < LEAST_GAIN {
         return None;
     }
-    let code = code::<T>(regions, steps, times, 16 / size_of::<T>())?;
+    let slicer = Slicer { regions, width: 16 / size_of::<T>(), panel: Some(2 * machine.lanes::<T>()) };
+    let code = code::<T>(slicer, steps, times)?;
     let gain = calls * (own * (otherwise - code.cost(OF_A_WORD, OF_A_FUNCTION)) - OF_A_CALL);
     if !is_asked && gain < LEAST_GAIN {
         return None;
     }
-    T::routine(&code, regions).map(Arc::new)
+    T::routine(&code, slicer).map(Arc::new)
 }
 
 impl<T: Number + Element> Routine<T> {
     /// Machine code of code for vectors of 16 bytes, or for single elements.
-    pub(crate) fn of(code: &Code<T>, regions: &[Region]) -> Option<Self> {
+    pub(crate) fn of(code: &Code<T>, slicer: Slicer<'_>) -> Option<Self> {
         let lanes = if code.is_single() { 1 } else { T::LANES };
         let functions = Functions { one: one::<T>, two: two::<T>, vector: vector::<T>, vectors: vectors::<T> };
-        let streams = Streams::of(code, regions);
+        let streams = Streams::of(code, slicer.regions);
         let routine = funcify_jit::Routine::new(lanes, functions, |builder| {
-            Telling::new(builder, code, &streams).tell(code);
+            Telling::new(builder, code, &streams).tell(code, slicer.panel.unwrap_or(1));
         });
         Some(Routine { code: routine.ok()?, streams: streams.bases })
     }
@@ -203,7 +204,7 @@ impl<'b, 'f, T: Number + Element> Telling<'b, 'f, T> {
     }
 
     /// Tells what an iteration does.
-    fn tell(mut self, code: &Code<T>) {
+    fn tell(mut self, code: &Code<T>, panel: usize) {
         self.builder.begin();
         // What no word stores to is loaded first: a load waits for stores in flight whose addresses look alike.
         let stored: Vec<usize> =
@@ -230,6 +231,10 @@ impl<'b, 'f, T: Number + Element> Telling<'b, 'f, T> {
                 }
                 Verb::EndUnless => {
                     builder.end_unless(a);
+                    continue;
+                }
+                Verb::Product => {
+                    self.product(&code.products[usize::from(first)], panel);
                     continue;
                 }
                 Verb::Copy => a,
@@ -260,6 +265,41 @@ impl<'b, 'f, T: Number + Element> Telling<'b, 'f, T> {
             match &mut self.slots[usize::from(word.to)] {
                 Some(Slot::Kept(register)) => self.builder.set(*register, value),
                 slot => *slot = Some(Slot::Now(value)),
+            }
+        }
+    }
+
+    /// A row times packed matrices, in the order of the kernel: of each column four sums, of every fourth term, then the sum of
+    /// these. So many columns at a time that their sums fit into the processor's registers.
+    fn product(&mut self, product: &Product, panel: usize) {
+        const VECTORS: usize = 3;
+        let lanes = self.builder.lanes();
+        let vectors: Vec<usize> = (0..product.to.len()).collect();
+        for vectors in vectors.chunks(VECTORS) {
+            let zero = self.builder.number(Constants::ZERO);
+            let mut sums = vec![[zero; 4]; vectors.len()];
+            if let Some(init) = &product.init {
+                for (sums, vector) in sums.iter_mut().zip(vectors) {
+                    sums[0] = self.get(init[*vector]);
+                }
+            }
+            for factor in &product.factors {
+                let (stream, at, _) = self.moving[usize::from(factor.packed)];
+                for k in 0..factor.inner {
+                    let row = self.get(factor.row[k / lanes]);
+                    let x = self.builder.lane(row, k % lanes);
+                    for (sums, vector) in sums.iter_mut().zip(vectors) {
+                        let column = vector * lanes;
+                        let at = at + (column / panel * factor.inner + k) * panel + column % panel;
+                        let y = self.builder.load(stream, at, lanes);
+                        sums[k % 4] = self.builder.mul_add(x, y, sums[k % 4]);
+                    }
+                }
+            }
+            for ([first, second, third, fourth], vector) in sums.into_iter().zip(vectors) {
+                let (left, right) = (self.builder.add(first, second), self.builder.add(third, fourth));
+                let sum = self.builder.add(left, right);
+                self.slots[usize::from(product.to[*vector])] = Some(Slot::Now(sum));
             }
         }
     }

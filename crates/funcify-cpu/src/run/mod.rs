@@ -139,9 +139,7 @@ impl Element for f64 {}
 mod sealed {
     use super::{Machine, RunParts};
     #[cfg(feature = "jit")]
-    use crate::narrow::{Code, Routine};
-    #[cfg(feature = "jit")]
-    use crate::plan::Region;
+    use crate::narrow::{Code, Routine, Slicer};
 
     /// What an element type brings along for the executor.
     pub trait Sealed: Sized {
@@ -150,7 +148,7 @@ mod sealed {
 
         /// Code for registers as machine code.
         #[cfg(feature = "jit")]
-        fn routine(code: &Code<Self>, regions: &[Region]) -> Option<Routine<Self>>;
+        fn routine(code: &Code<Self>, slicer: Slicer<'_>) -> Option<Routine<Self>>;
     }
 
     impl Sealed for f32 {
@@ -159,8 +157,8 @@ mod sealed {
         }
 
         #[cfg(feature = "jit")]
-        fn routine(code: &Code<f32>, regions: &[Region]) -> Option<Routine<f32>> {
-            Routine::of(code, regions)
+        fn routine(code: &Code<f32>, slicer: Slicer<'_>) -> Option<Routine<f32>> {
+            Routine::of(code, slicer)
         }
     }
 
@@ -170,8 +168,8 @@ mod sealed {
         }
 
         #[cfg(feature = "jit")]
-        fn routine(code: &Code<f64>, regions: &[Region]) -> Option<Routine<f64>> {
-            Routine::of(code, regions)
+        fn routine(code: &Code<f64>, slicer: Slicer<'_>) -> Option<Routine<f64>> {
+            Routine::of(code, slicer)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::{Outcome, build, root, tidy};
+use crate::{Outcome, build, differences, root, tidy};
 
 /// Tests, conformance, examples, STATUS.md, tidiness.
 pub(crate) fn test() -> Outcome {
@@ -47,9 +47,10 @@ pub(crate) fn bench(arguments: &[String]) -> Outcome {
     build::program("funcify-bench", &["--release"], arguments)
 }
 
-/// Writes the table of differences to weights that others trained, `tests/weights/DIFFERENCES.md`, anew.
+/// Writes the tables of differences to weights that others trained and to models of the libraries anew.
 pub(crate) fn weights() -> Outcome {
-    cargo_with(&[("FUNCIFY_BLESS", "1")], &["test", "--workspace", "--test", "weights", "--", "--nocapture"])
+    let bless = [("FUNCIFY_BLESS", "1")];
+    Ok(cargo_with(&bless, &["test", "--workspace", "--test", "weights", "--", "--nocapture"])? && differences::write()?)
 }
 
 /// Runs cargo in the workspace, and says so.
@@ -58,7 +59,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Outcome {
 }
 
 /// Runs cargo with variables of the environment.
-fn cargo_with(variables: &[(&str, &str)], arguments: &[&str]) -> Outcome {
+pub(crate) fn cargo_with(variables: &[(&str, &str)], arguments: &[&str]) -> Outcome {
     eprintln!("\n== cargo {}", arguments.join(" "));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new(cargo);

@@ -3,6 +3,7 @@
 
 mod build;
 mod check;
+mod differences;
 mod layers;
 mod tidy;
 
@@ -25,7 +26,7 @@ Usage: cargo xtask COMMAND [ARGUMENTS]; each of the first eight says more with `
   examples     Run the examples
   bench        Time and memory of each backend and strategy, against loops by hand and other projects
   fuzz-text    Look at mutated programs
-  weights      Compare layers with torch and transformers, and write the table of differences
+  weights      Compare layers and models with those of others, and write the tables of differences
   test         Everything that a change must pass: tests, conformance, examples, STATUS.md, tidiness
   lint         Format, lints, documentation
   ci           What `lint` and `test` run

@@ -14,6 +14,7 @@ use burn::nn::{
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use common::{assert_close, devices, values};
 use funcify_burn::RnnExt;
+use funcify_conformance::note_difference;
 
 const BATCH: usize = 2;
 const STEPS: usize = 5;
@@ -116,6 +117,12 @@ fn outcome<M: Case>(
     collect.1
 }
 
+/// How far tensors are from one another, in parts of the largest element of the second.
+fn distance(found: &TensorData, expected: &TensorData) -> f64 {
+    let largest = expected.iter::<f64>().map(f64::abs).fold(f64::MIN_POSITIVE, f64::max);
+    found.iter::<f64>().zip(expected.iter::<f64>()).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max) / largest
+}
+
 /// Asserts that `scan` is `forward`: outputs, states and gradients.
 #[track_caller]
 fn check<M: Case>(module: M, batch_first: bool, what: &str) {
@@ -127,6 +134,8 @@ fn check<M: Case>(module: M, batch_first: bool, what: &str) {
         assert_eq!(found.len(), expected.len());
         for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
             assert_close(found, expected, 1e-5, &format!("{what}, state {has_state}, part {index}"));
+            let module = std::any::type_name::<M>().rsplit("::").next().unwrap();
+            note_difference(module, if index == 0 { "outputs" } else { "gradients" }, distance(found, expected));
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod arbitrary;
 pub mod cases;
 mod compare;
 mod derivatives;
+mod differences;
 pub mod expectations;
 pub mod golden;
 mod harness;
@@ -21,6 +22,7 @@ pub mod singular;
 mod suite;
 
 pub use compare::compare;
+pub use differences::{DIFFERENCES, note_difference};
 pub use expectations::Expectations;
 pub use harness::{run_as_tests, trials, trials_of};
 pub use report::Report;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::{AdamW, Optimizer, VarBuilder, VarMap};
+use funcify_conformance::note_difference;
 
 /// Numbers between -1 and 1 that look random, the same in every run.
 fn numbers(seed: u64, count: usize) -> Vec<f64> {
@@ -135,10 +136,24 @@ pub fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     off / scale
 }
 
-/// Asserts that a tensor of f32 is another one, to 1e-5 of its largest number.
+/// Asserts that an output or a state, of f32, is another one, to 1e-5 of its largest number.
 #[track_caller]
 pub fn assert_close(found: &Tensor, expected: &Tensor, what: &str) {
+    assert_same("outputs", found, expected, what);
+}
+
+/// Asserts the same of the gradient of a weight.
+#[track_caller]
+pub fn assert_gradient(found: &Tensor, expected: &Tensor, weight: &str) {
+    assert_same("gradients", found, expected, weight);
+}
+
+/// The tests of a model are a program of its name, with a number behind it.
+#[track_caller]
+fn assert_same(kind: &str, found: &Tensor, expected: &Tensor, what: &str) {
     let off = distance(found, expected);
-    println!("{what}: off by {off:.1e}");
+    let program = std::env::current_exe().unwrap();
+    let name = program.file_stem().unwrap().to_string_lossy();
+    note_difference(name.split('-').next().unwrap_or(&name), kind, off);
     assert!(off <= 1e-5, "{what}: off by {off:e}\n{found}\n{expected}");
 }

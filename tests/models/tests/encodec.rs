@@ -3,7 +3,7 @@
 use candle_core::{DType, Module, Result, Tensor};
 use candle_transformers::models::encodec;
 use funcify_candle::models::encodec::EncodecLstm;
-use funcify_model_tests::{Weights, assert_close, tensor};
+use funcify_model_tests::{Weights, assert_close, assert_gradient, tensor};
 
 const FEATURES: usize = 6;
 
@@ -33,7 +33,7 @@ fn frames_and_gradients_are_the_librarys() {
     let (expected, found) = (gradients(&expected).unwrap(), gradients(&found).unwrap());
     let every = weights.vars().into_iter().chain([("xs".to_string(), xs)]);
     for (name, var) in every {
-        assert_close(found.get(&var).unwrap(), expected.get(&var).unwrap(), &name);
+        assert_gradient(found.get(&var).unwrap(), expected.get(&var).unwrap(), &name);
     }
 }
 

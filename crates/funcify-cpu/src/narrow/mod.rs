@@ -11,7 +11,8 @@
 //!
 //! A loop that a condition ends is left in the middle of an iteration.
 //!
-//! With the feature `jit`, code that runs long enough becomes machine code (`routine.rs`): 0.3 ns a word.
+//! With the feature `jit`, code that runs long enough becomes machine code (`routine.rs`): 0.3 ns a word. It may have products, of one
+//! row with matrices.
 //!
 //! **Invariant:** the code computes what the instructions do, element for element; sums are made in the order of the lanes.
 

@@ -21,7 +21,7 @@ use crate::run::view::{Range, View};
 
 /// Nanoseconds of a word, of one with a function in it, and of calling it.
 const OF_A_WORD: f64 = 0.4;
-const OF_A_FUNCTION: f64 = 9.0;
+const OF_A_FUNCTION: f64 = 3.0;
 const OF_A_CALL: f64 = 300.0;
 /// Nanoseconds that a call gains at least. Making machine code takes a millisecond or so.
 const LEAST_GAIN: f64 = 20_000.0;

@@ -51,43 +51,37 @@ fn truth<T: Number>(holds: bool) -> T {
     if holds { T::ONE } else { T::ZERO }
 }
 
-mod f32s {
-    use super::*;
-    operations! { f32:
-        neg(x, y) = |b, v, _w| b.neg(v), { let _ = y; -x };
-        abs(x, y) = |b, v, _w| b.abs(v), { let _ = y; x.abs() };
-        sqrt(x, y) = |b, v, _w| b.sqrt(v), { let _ = y; x.sqrt() };
-        add(x, y) = |b, v, w| b.add(v, w), x + y;
-        sub(x, y) = |b, v, w| b.sub(v, w), x - y;
-        mul(x, y) = |b, v, w| b.mul(v, w), x * y;
-        div(x, y) = |b, v, w| b.div(v, w), x / y;
-        mul_add(x, y) = |b, v, w| b.mul_add(v, w, v), x.mul_add(y, x);
-        less(x, y) = |b, v, w| b.compare(Comparison::Less, v, w), truth(x < y);
-        less_equal(x, y) = |b, v, w| b.compare(Comparison::LessEqual, v, w), truth(x <= y);
-        equal(x, y) = |b, v, w| b.compare(Comparison::Equal, v, w), truth(x == y);
-        not_equal(x, y) = |b, v, w| b.compare(Comparison::NotEqual, v, w), truth(x != y);
-        select(x, y) = |b, v, w| { let one = b.number(1.0); b.select(v, w, one) }, if x == 0.0 { 1.0 } else { y };
-        max(x, y) = |b, v, w| b.max(v, w), if x.is_nan() || x > y { x } else { y };
-        min(x, y) = |b, v, w| b.min(v, w), if x.is_nan() || x < y { x } else { y };
-    }
+/// The same of either element type.
+macro_rules! of_both_types {
+    ($($rows:tt)*) => {
+        mod f32s {
+            use super::*;
+            operations! { f32: $($rows)* }
+        }
+
+        mod f64s {
+            use super::*;
+            operations! { f64: $($rows)* }
+        }
+    };
 }
 
-mod f64s {
-    use super::*;
-    operations! { f64:
-        neg(x, y) = |b, v, _w| b.neg(v), { let _ = y; -x };
-        abs(x, y) = |b, v, _w| b.abs(v), { let _ = y; x.abs() };
-        sqrt(x, y) = |b, v, _w| b.sqrt(v), { let _ = y; x.sqrt() };
-        add(x, y) = |b, v, w| b.add(v, w), x + y;
-        sub(x, y) = |b, v, w| b.sub(v, w), x - y;
-        mul(x, y) = |b, v, w| b.mul(v, w), x * y;
-        div(x, y) = |b, v, w| b.div(v, w), x / y;
-        mul_add(x, y) = |b, v, w| b.mul_add(v, w, v), x.mul_add(y, x);
-        less(x, y) = |b, v, w| b.compare(Comparison::Less, v, w), truth(x < y);
-        select(x, y) = |b, v, w| { let one = b.number(1.0); b.select(v, w, one) }, if x == 0.0 { 1.0 } else { y };
-        max(x, y) = |b, v, w| b.max(v, w), if x.is_nan() || x > y { x } else { y };
-        min(x, y) = |b, v, w| b.min(v, w), if x.is_nan() || x < y { x } else { y };
-    }
+of_both_types! {
+    neg(x, y) = |b, v, _w| b.neg(v), { let _ = y; -x };
+    abs(x, y) = |b, v, _w| b.abs(v), { let _ = y; x.abs() };
+    sqrt(x, y) = |b, v, _w| b.sqrt(v), { let _ = y; x.sqrt() };
+    add(x, y) = |b, v, w| b.add(v, w), x + y;
+    sub(x, y) = |b, v, w| b.sub(v, w), x - y;
+    mul(x, y) = |b, v, w| b.mul(v, w), x * y;
+    div(x, y) = |b, v, w| b.div(v, w), x / y;
+    mul_add(x, y) = |b, v, w| b.mul_add(v, w, v), x.mul_add(y, x);
+    less(x, y) = |b, v, w| b.compare(Comparison::Less, v, w), truth(x < y);
+    less_equal(x, y) = |b, v, w| b.compare(Comparison::LessEqual, v, w), truth(x <= y);
+    equal(x, y) = |b, v, w| b.compare(Comparison::Equal, v, w), truth(x == y);
+    not_equal(x, y) = |b, v, w| b.compare(Comparison::NotEqual, v, w), truth(x != y);
+    select(x, y) = |b, v, w| { let one = b.number(1.0); b.select(v, w, one) }, if x == 0.0 { 1.0 } else { y };
+    max(x, y) = |b, v, w| b.max(v, w), if x.is_nan() || x > y { x } else { y };
+    min(x, y) = |b, v, w| b.min(v, w), if x.is_nan() || x < y { x } else { y };
 }
 
 extern "C" fn one(which: u32, x: f32) -> f32 {

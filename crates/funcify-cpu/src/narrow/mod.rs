@@ -48,20 +48,6 @@ pub(crate) enum Narrow<T> {
     Routine(Arc<Routine<T>>),
 }
 
-impl<T> Narrow<T> {
-    /// The pieces whose addresses it is run with.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
-        let (code, routine) = match self {
-            Narrow::Words(code) => (Some(code.pieces()), None),
-            #[cfg(feature = "jit")]
-            Narrow::Routine(routine) => (None, Some(routine.pieces())),
-        };
-        #[cfg(not(feature = "jit"))]
-        let routine = routine.or(None::<std::iter::Empty<&Piece>>);
-        code.into_iter().flatten().chain(routine.into_iter().flatten())
-    }
-}
-
 /// A loop's body as code.
 #[derive(Clone, Debug)]
 pub struct Code<T> {

@@ -137,11 +137,11 @@ struct Streams<'r> {
 impl<'r> Streams<'r> {
     fn of<T>(code: &Code<T>, regions: &'r [Region]) -> Self {
         let mut streams = Streams { regions, bases: Vec::new() };
-        for piece in code.pieces() {
-            match streams.index(piece) {
-                Some(index) if streams.bases[index].at <= piece.at => {}
-                Some(index) => streams.bases[index] = *piece,
-                None => streams.bases.push(*piece),
+        let mut pieces: Vec<&Piece> = code.pieces().collect();
+        pieces.sort_by_key(|piece| piece.at);
+        for piece in pieces {
+            if streams.index(piece).is_none() {
+                streams.bases.push(*piece);
             }
         }
         streams

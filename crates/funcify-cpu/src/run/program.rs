@@ -8,7 +8,7 @@ use super::step::{Cursor, step};
 use super::view::{Range, View};
 use crate::kernels::math::MathTable;
 use crate::machine::Machine;
-use crate::narrow::{self, Address, Narrow, Step};
+use crate::narrow::{self, Address, Narrow, Piece, Step};
 use crate::plan::{DEPTH, ENDLESS, Instruction, Node, Op, Operand, Plan, Region};
 
 /// Whether a call is to end early.
@@ -234,14 +234,10 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
 
     /// Runs a loop of code for registers.
     fn narrow(&mut self, body: &Narrow<T>, times: usize, counters: [isize; DEPTH], level: usize) {
-        self.addresses.clear();
-        for piece in body.pieces() {
-            let pitch = self.plan.regions[piece.region].pitch;
-            let is_columns = matches!(self.views[piece.region], View::Columns(_));
-            let (unit, offset) = if is_columns { (piece.at / pitch, piece.at % pitch) } else { (0, piece.at) };
-            let operand = Operand { steps: piece.steps, ..Operand::of(piece.region).at(unit).offset(offset) };
-            let Cursor { range, step, .. } = self.cursor(&operand, piece.len, counters, level, 0);
-            self.addresses.push(Address { region: piece.region, range, step });
+        match body {
+            Narrow::Words(code) => self.find_pieces(code.pieces(), counters, level),
+            #[cfg(feature = "jit")]
+            Narrow::Routine(routine) => self.find_pieces(routine.pieces(), counters, level),
         }
         let (asked, mut left, mut ran) = (&mut self.asked, times, 0);
         let more = || {
@@ -256,6 +252,19 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
             Narrow::Words(code) => narrow::run(self.simd, code, &mut self.views, &mut self.addresses, more),
             #[cfg(feature = "jit")]
             Narrow::Routine(routine) => routine.run(&mut self.views, &mut self.addresses, more),
+        }
+    }
+
+    /// Finds the addresses of pieces in the first iteration of the loop at `level`.
+    fn find_pieces<'c>(&mut self, pieces: impl Iterator<Item = &'c Piece>, counters: [isize; DEPTH], level: usize) {
+        self.addresses.clear();
+        for piece in pieces {
+            let pitch = self.plan.regions[piece.region].pitch;
+            let is_columns = matches!(self.views[piece.region], View::Columns(_));
+            let (unit, offset) = if is_columns { (piece.at / pitch, piece.at % pitch) } else { (0, piece.at) };
+            let operand = Operand { steps: piece.steps, ..Operand::of(piece.region).at(unit).offset(offset) };
+            let Cursor { range, step, .. } = self.cursor(&operand, piece.len, counters, level, 0);
+            self.addresses.push(Address { region: piece.region, range, step });
         }
     }
 

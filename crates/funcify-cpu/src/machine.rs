@@ -10,6 +10,7 @@ use crate::float::Float;
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
     arch: Arch,
+    #[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "machine code reads it"))]
     translation: Translation,
 }
 

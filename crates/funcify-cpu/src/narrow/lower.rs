@@ -94,6 +94,10 @@ pub(super) fn code<T: Float>(slicer: Slicer<'_>, steps: &[Step<'_>], times: &[us
 }
 
 /// Cuts operands into pieces.
+#[cfg_attr(
+    not(feature = "jit"),
+    expect(unreachable_pub, reason = "what makes machine code of it is public where types are sealed")
+)]
 #[derive(Clone, Copy)]
 pub struct Slicer<'r> {
     pub(super) regions: &'r [Region],

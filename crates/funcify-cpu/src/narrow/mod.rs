@@ -49,6 +49,10 @@ pub(crate) enum Narrow<T> {
 }
 
 /// A loop's body as code.
+#[cfg_attr(
+    not(feature = "jit"),
+    expect(unreachable_pub, reason = "what makes machine code of it is public where types are sealed")
+)]
 #[derive(Clone, Debug)]
 pub struct Code<T> {
     /// What runs in each iteration.
@@ -66,6 +70,7 @@ pub struct Code<T> {
 }
 
 /// A row times packed matrices, added up.
+#[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "machine code reads it"))]
 #[derive(Clone, Debug)]
 struct Product {
     factors: Vec<Factor>,
@@ -76,6 +81,7 @@ struct Product {
 }
 
 /// A row and the matrix that it is multiplied with.
+#[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "machine code reads it"))]
 #[derive(Clone, Debug)]
 struct Factor {
     /// The registers of the row.

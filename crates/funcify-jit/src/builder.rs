@@ -185,7 +185,7 @@ impl<'f, T: Number> Builder<'f, T> {
     }
 
     /// Where a stream is now. Of what lies behind it, `end` elements are touched.
-    fn place(&mut self, stream: Stream, end: usize, is_written: bool) -> ir::Value {
+    pub(crate) fn place(&mut self, stream: Stream, end: usize, is_written: bool) -> ir::Value {
         let reach = &mut self.reaches[stream.0];
         reach.elements = reach.elements.max(end);
         reach.is_written |= is_written;

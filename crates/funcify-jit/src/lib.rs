@@ -33,15 +33,18 @@
 //! # Ok::<(), funcify_jit::Error>(())
 //! ```
 //!
-//! The way through it: `builder` (a loop, told), `operations` (what it may do), `routine` (memory, and the only place that is
+//! The way through it: `builder` (a loop, told), `operations` (what it may do), `product` (a row times a
+//! matrix), `routine` (memory, and the only place that is
 //! not safe Rust). **Invariant:** a routine touches nothing but what its streams reach, which is checked before it runs.
 
 mod builder;
 mod operations;
+mod product;
 mod routine;
 
 pub use builder::{Builder, Register, Stream, Value};
 pub use operations::{Bits, Comparison, Mask};
+pub use product::{Matrix, Row};
 pub use routine::{Buffer, Functions, Number, Routine, Span};
 
 /// Why there is no routine, or why it does not run.

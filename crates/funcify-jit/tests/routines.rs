@@ -1,6 +1,6 @@
 //! Routines do what was told, on the memory that they may touch, and on no other.
 
-use funcify_jit::{Buffer, Builder, Comparison, Error, Functions, Number, Routine, Span, Value};
+use funcify_jit::{Buffer, Builder, Comparison, Error, Functions, Matrix, Number, Routine, Span, Value};
 use ndarray::{Array2, s};
 
 /// A span that does not move.
@@ -254,4 +254,48 @@ fn a_routine_runs_in_several_threads_at_once() {
             });
         }
     });
+}
+
+/// Columns of the matrix of [`product`].
+const WIDTH: usize = 12;
+
+/// Rows times the first and the last four columns of a matrix: the sum of the even terms less that of the odd ones.
+fn product(rows: usize) -> Routine<f32> {
+    let routine = Routine::new(4, Functions::NONE, |builder| {
+        let [xs, matrix, to] = [builder.stream(), builder.stream(), builder.stream()];
+        builder.begin();
+        let row = (0..rows).step_by(4).map(|first| builder.load(xs, first, 4.min(rows - first))).collect();
+        let (row, one) = (builder.row(row), builder.number(1.0));
+        let mut sums = [[one; 2]; 2];
+        let matrix = Matrix { stream: matrix, rows, pitch: WIDTH, columns: &[0, WIDTH - 4] };
+        builder.add_products(&mut sums, &row, matrix);
+        let sums = sums.map(|[even, odd]| builder.sub(even, odd));
+        builder.compute(&sums);
+        builder.store(sums[0], to, 0, 4);
+        builder.store(sums[1], to, 4, 4);
+    });
+    routine.unwrap()
+}
+
+#[test]
+fn products_add_rows_in_order() {
+    for rows in [1, 2, 4, 7, 8, 9, 11, 16, 21] {
+        let xs: Vec<f32> = (0..2 * rows).map(|x| x as f32 / 7.0 - 1.0).collect();
+        let matrix: Vec<f32> = (0..rows * WIDTH).map(|x| (x as f32 * 0.7).sin()).collect();
+        let mut to = [0.0; 16];
+        let mut buffers = [Buffer::Read(&xs), Buffer::Read(&matrix), Buffer::Write(&mut to)];
+        let spans = [Span { step: rows as isize, ..at(0, 0) }, at(1, 0), Span { step: 8, ..at(2, 0) }];
+        assert_eq!(product(rows).run(&mut buffers, &spans, 2).unwrap(), 2);
+        for (index, to) in to.into_iter().enumerate() {
+            let (row, column) = (index / 8 * rows, [0, WIDTH - 4][index % 8 / 4] + index % 4);
+            let mut sums = [1.0f32; 2];
+            for k in 0..rows {
+                sums[k % 2] = xs[row + k].mul_add(matrix[k * WIDTH + column], sums[k % 2]);
+            }
+            assert_eq!(to, sums[0] - sums[1], "{rows} rows, element {index}");
+        }
+        let (short, mut to) = (&matrix[..matrix.len() - 1], [0.0; 16]);
+        let mut buffers = [Buffer::Read(&xs), Buffer::Read(short), Buffer::Write(&mut to)];
+        assert!(matches!(product(rows).run(&mut buffers, &spans, 2), Err(Error::Bounds(1))));
+    }
 }

@@ -1,4 +1,4 @@
-//! Products with a right side that was packed in advance: target = init + Σ left · right.
+//! Products with a right side that was packed in advance: target = then(init + Σ left · right).
 //!
 //! A tile of up to 12 rows and two registers of columns (6 rows where there are 16 registers) stays in registers over
 //! the whole inner axis. The right side is packed as panels `[k][two registers]`, so that it is read in order; the left
@@ -8,8 +8,10 @@ use std::marker::PhantomData;
 
 use pulp::{Simd, WithSimd};
 
-use super::map::Target;
+use super::map::{Function1, Target};
+use super::math::MathTable;
 use super::source::Source;
+use super::unary::{self, Unary};
 use crate::float::Float;
 
 /// Elements of a packed right side with `k` rows and `n` columns, on any instruction set.
@@ -58,16 +60,39 @@ impl<S: Simd> Registers<S> {
     pub(crate) const FEW: bool = S::REGISTER_COUNT < 32;
 }
 
-/// The product; `init` is what the sums start from, 0 if there is none.
-pub(crate) fn product<T: Float, S: Simd>(
+/// The product; `init` is what the sums start from, 0 if there is none, `then` what is done with each.
+pub(crate) fn product<T: MathTable, S: Simd>(
+    simd: S,
+    target: &mut Target<'_, T>,
+    factors: &[Factor<'_, T>],
+    init: Option<Source<'_, T>>,
+    then: Option<Unary>,
+) {
+    let then = match (target.rows, then) {
+        // A step of a network of one row waits for this: what follows is done before the sums are stored.
+        (1, Some(Unary::Tanh)) => return one_row::<T, S, unary::Tanh>(simd, target, factors, init),
+        (1, Some(Unary::Sigmoid)) => return one_row::<T, S, unary::Sigmoid>(simd, target, factors, init),
+        (1, then) => {
+            one_row::<T, S, unary::Copy>(simd, target, factors, init);
+            then
+        }
+        (_, then) => {
+            rows(simd, target, factors, init);
+            then
+        }
+    };
+    if let Some(then) = then {
+        unary::run(simd, then, target, &[Source::Same; 3]);
+    }
+}
+
+/// A product of several rows.
+fn rows<T: Float, S: Simd>(
     simd: S,
     target: &mut Target<'_, T>,
     factors: &[Factor<'_, T>],
     init: Option<Source<'_, T>>,
 ) {
-    if target.rows == 1 {
-        return simd.vectorize(OneRow { to: target.row(0), factors, init });
-    }
     let tiles = target.rows.div_ceil(most_rows::<S>());
     for first_column in (0..target.lanes).step_by(2 * T::lanes::<S>()) {
         let mut first_row = 0;
@@ -166,14 +191,25 @@ impl<T: Float, const ROWS: usize> Tile<'_, '_, '_, T, ROWS> {
     }
 }
 
+/// A product of one row, and a function of each sum.
+fn one_row<T: Float, S: Simd, F: Function1<T>>(
+    simd: S,
+    target: &mut Target<'_, T>,
+    factors: &[Factor<'_, T>],
+    init: Option<Source<'_, T>>,
+) {
+    simd.vectorize(OneRow { to: target.row(0), factors, init, then: PhantomData::<F> });
+}
+
 /// A single row: four sums for each register of columns, so that no addition waits for the one before it.
-struct OneRow<'t, 'a, T> {
+struct OneRow<'t, 'a, T, F> {
     to: &'t mut [T],
     factors: &'t [Factor<'a, T>],
     init: Option<Source<'a, T>>,
+    then: PhantomData<F>,
 }
 
-impl<T: Float> WithSimd for OneRow<'_, '_, T> {
+impl<T: Float, F: Function1<T>> WithSimd for OneRow<'_, '_, T, F> {
     type Output = ();
 
     #[inline(always)]
@@ -205,7 +241,8 @@ impl<T: Float> WithSimd for OneRow<'_, '_, T> {
             }
             let [first, second, third, fourth] = sums;
             let (left, right) = (add_pairs::<T, S>(simd, first, second), add_pairs::<T, S>(simd, third, fourth));
-            store_pair::<T, S>(simd, to, add_pairs::<T, S>(simd, left, right));
+            let sums = add_pairs::<T, S>(simd, left, right);
+            store_pair::<T, S>(simd, to, [F::apply(simd, sums[0]), F::apply(simd, sums[1])]);
         }
     }
 }

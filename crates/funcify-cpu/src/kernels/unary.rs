@@ -30,7 +30,8 @@ macro_rules! unary_table {
         }
 
         $(
-            struct $op;
+            #[doc = $doc]
+            pub(crate) struct $op;
 
             impl<T: MathTable> Function1<T> for $op {
                 $(const LIGHT: bool = $light;)?

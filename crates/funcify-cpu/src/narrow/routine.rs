@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use funcify_jit::{Bits, Buffer, Builder, Comparison, Functions, Mask, Number, Register, Span, Stream, Value};
+use funcify_jit::{Bits, Buffer, Builder, Comparison, Functions, Mask, Matrix, Number, Register, Span, Stream, Value};
 use pulp::{Simd, WithSimd};
 use smallvec::SmallVec;
 
@@ -272,9 +272,14 @@ impl<'b, 'f, T: Number + Element> Telling<'b, 'f, T> {
     /// A row times packed matrices, in the order of the kernel: of each column four sums, of every fourth term, then the sum of
     /// these. So many columns at a time that their sums fit into the processor's registers.
     fn product(&mut self, product: &Product, panel: usize) {
-        const VECTORS: usize = 3;
+        const VECTORS: usize = 2;
         let lanes = self.builder.lanes();
         let vectors: Vec<usize> = (0..product.to.len()).collect();
+        let mut rows = Vec::new();
+        for factor in &product.factors {
+            let row = factor.row.iter().map(|register| self.get(*register)).collect();
+            rows.push(self.builder.row(row));
+        }
         for vectors in vectors.chunks(VECTORS) {
             let zero = self.builder.number(Constants::ZERO);
             let mut sums = vec![[zero; 4]; vectors.len()];
@@ -283,22 +288,22 @@ impl<'b, 'f, T: Number + Element> Telling<'b, 'f, T> {
                     sums[0] = self.get(init[*vector]);
                 }
             }
-            for factor in &product.factors {
+            for (factor, row) in product.factors.iter().zip(&rows) {
                 let (stream, at, _) = self.moving[usize::from(factor.packed)];
-                for k in 0..factor.inner {
-                    let row = self.get(factor.row[k / lanes]);
-                    let x = self.builder.lane(row, k % lanes);
-                    for (sums, vector) in sums.iter_mut().zip(vectors) {
-                        let column = vector * lanes;
-                        let at = at + (column / panel * factor.inner + k) * panel + column % panel;
-                        let y = self.builder.load(stream, at, lanes);
-                        sums[k % 4] = self.builder.mul_add(x, y, sums[k % 4]);
-                    }
-                }
+                let first = |column: usize| at + column / panel * factor.inner * panel + column % panel;
+                let columns: Vec<usize> = vectors.iter().map(|vector| first(vector * lanes)).collect();
+                let matrix = Matrix { stream, rows: factor.inner, pitch: panel, columns: &columns };
+                self.builder.add_products(&mut sums, row, matrix);
             }
-            for ([first, second, third, fourth], vector) in sums.into_iter().zip(vectors) {
-                let (left, right) = (self.builder.add(first, second), self.builder.add(third, fourth));
-                let sum = self.builder.add(left, right);
+            let sums: Vec<Value> = sums
+                .into_iter()
+                .map(|[first, second, third, fourth]| {
+                    let (left, right) = (self.builder.add(first, second), self.builder.add(third, fourth));
+                    self.builder.add(left, right)
+                })
+                .collect();
+            self.builder.compute(&sums);
+            for (sum, vector) in sums.into_iter().zip(vectors) {
                 self.slots[usize::from(product.to[*vector])] = Some(Slot::Now(sum));
             }
         }

@@ -120,10 +120,7 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &mut Access<'_, 'v, '_
                     packed: access.slice(left + 1),
                 });
             }
-            product(simd, &mut target, &factors, init);
-            if let Some(then) = then {
-                unary::run(simd, *then, &mut target, &[Source::Same; 3]);
-            }
+            product(simd, &mut target, &factors, init, *then);
         }
         Op::FoldRows { fold, accumulate } | Op::FoldLanes { fold, accumulate } => {
             let (fold, accumulate, a) = (*fold, *accumulate, access.source(0));

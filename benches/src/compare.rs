@@ -59,7 +59,7 @@ pub(crate) fn wrong(values: &Values) -> BTreeMap<&'static str, String> {
 
 /// The largest difference relative to the largest number. `None` if they do not have as many numbers. Not a number is as far
 /// as can be.
-fn largest_difference(expected: &HostTensor, found: &HostTensor) -> Option<f64> {
+pub(crate) fn largest_difference(expected: &HostTensor, found: &HostTensor) -> Option<f64> {
     if expected.len() != found.len() {
         return None;
     }

@@ -64,6 +64,7 @@ def gated_delta_net():
 FEATURES, HIDDEN = 3, 4
 LAYERS = {
     "rnn": lambda: torch.nn.RNN(FEATURES, HIDDEN, batch_first=True),
+    "relu_rnn": lambda: torch.nn.RNN(FEATURES, HIDDEN, nonlinearity="relu", batch_first=True),
     "gru": lambda: torch.nn.GRU(FEATURES, HIDDEN, batch_first=True),
     "lstm": lambda: torch.nn.LSTM(FEATURES, HIDDEN, batch_first=True),
     "lstm_without_bias": lambda: torch.nn.LSTM(FEATURES, HIDDEN, bias=False, batch_first=True),

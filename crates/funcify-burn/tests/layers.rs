@@ -10,8 +10,8 @@ use funcify::derivative::Wrt;
 use funcify::nn::{self, Cell, MinimalCell, Recurrent, RwkvVersion, Xlstm, XlstmCell};
 use funcify::{GradOptions, HostTensor, evaluate};
 use funcify_burn::nn::{
-    DeltaNet, GatedLinearAttention, Griffin, Gru, Lru, Lstm, Mamba, Mamba2, Minimal, Mlstm, RgLru, Rnn, Rwkv, Rwkv4,
-    S5, SelectiveScan, Slstm, XlstmLarge,
+    DeltaNet, GatedLinearAttention, Griffin, Gru, Lru, Lstm, Mamba, Mamba2, Minimal, Mlstm, ReluRnn, RgLru, Rnn, Rwkv,
+    Rwkv4, S5, SelectiveScan, Slstm, XlstmLarge,
 };
 use funcify_burn::{AnyTensor, Tensors};
 
@@ -142,6 +142,7 @@ fn recurrent_layers() {
     check_all! {
         Rnn: one(Cell::Rnn);
         Rnn: stacked(Cell::Rnn);
+        ReluRnn: one(Cell::ReluRnn);
         Gru: one(Cell::Gru);
         Gru: stacked(Cell::Gru);
         Lstm: one(Cell::Lstm);

@@ -223,6 +223,9 @@ macro_rules! layers {
 layers! {
     /// Elman's network. Its state is `h [layers * directions, batch, hidden]`.
     Rnn(input: usize, hidden: usize, config: RecurrentConfig) => |dtype| recurrent(Cell::Rnn, input, hidden, config, dtype);
+    /// A network of rectified sums, PyTorch's `RNN` with `relu`. Its state is `h [layers * directions, batch, hidden]`.
+    ReluRnn(input: usize, hidden: usize, config: RecurrentConfig) =>
+        |dtype| recurrent(Cell::ReluRnn, input, hidden, config, dtype);
     /// GRU, as PyTorch has it. Its state is `h [layers * directions, batch, hidden]`.
     Gru(input: usize, hidden: usize, config: RecurrentConfig) => |dtype| recurrent(Cell::Gru, input, hidden, config, dtype);
     /// LSTM. Its states are `h` and `c`, each `[layers * directions, batch, hidden]`.

@@ -12,8 +12,8 @@ use funcify::derivative::Wrt;
 use funcify::nn::{self, MinimalCell, RwkvVersion, XlstmCell};
 use funcify::{GradOptions, Graph, HostTensor, evaluate};
 use funcify_candle::nn::{
-    DeltaNet, GatedLinearAttention, Griffin, Gru, Lru, Lstm, Mamba, Mamba2, Minimal, Mlstm, RecurrentConfig, RgLru,
-    Rnn, Rwkv, Rwkv4, S5, SelectiveScan, Slstm, XlstmLarge,
+    DeltaNet, GatedLinearAttention, Griffin, Gru, Lru, Lstm, Mamba, Mamba2, Minimal, Mlstm, RecurrentConfig, ReluRnn,
+    RgLru, Rnn, Rwkv, Rwkv4, S5, SelectiveScan, Slstm, XlstmLarge,
 };
 
 const BATCH: usize = 3;
@@ -115,6 +115,7 @@ fn all_layers() -> Vec<(&'static str, Make)> {
     }
     table! {
         "rnn" => Rnn(4, 4, RecurrentConfig { layers: 2, ..RecurrentConfig::default() });
+        "relu rnn" => ReluRnn(4, 4, RecurrentConfig { bidirectional: true, ..RecurrentConfig::default() });
         "gru" => Gru(4, 4, RecurrentConfig { layers: 2, ..RecurrentConfig::default() });
         "lstm" => Lstm(4, 4, RecurrentConfig { layers: 2, ..RecurrentConfig::default() });
         "s5" => S5(nn::S5::new(4, 3));

@@ -9,7 +9,7 @@ use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use funcify::HostTensor;
 use funcify::nn::{Cell, Recurrent};
 use funcify_burn::AnyTensor;
-use funcify_burn::nn::{DeltaNet, Griffin, Gru, Lstm, Mamba, Mamba2, Rnn, Rwkv4, XlstmLarge};
+use funcify_burn::nn::{DeltaNet, Griffin, Gru, Lstm, Mamba, Mamba2, ReluRnn, Rnn, Rwkv4, XlstmLarge};
 
 use crate::golden::{Golden, Tensors};
 use crate::{
@@ -175,6 +175,7 @@ pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Tensors {
     }
     let (mut found, gradients) = match options.cell {
         Cell::Rnn => with_one_state!(Rnn),
+        Cell::ReluRnn => with_one_state!(ReluRnn),
         Cell::Gru => with_one_state!(Gru),
         Cell::Lstm => {
             let layer = load(Lstm::new(options, device).unwrap(), &golden.weights);

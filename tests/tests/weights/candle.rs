@@ -8,7 +8,9 @@ use candle_nn::rotary_emb::rope_slow;
 use candle_nn::{Embedding, Linear, VarBuilder};
 use funcify::HostTensor;
 use funcify::nn::{Cell, Recurrent};
-use funcify_candle::nn::{DeltaNet, Griffin, Gru, Lstm, Mamba, Mamba2, RecurrentConfig, Rnn, Rwkv4, XlstmLarge};
+use funcify_candle::nn::{
+    DeltaNet, Griffin, Gru, Lstm, Mamba, Mamba2, RecurrentConfig, ReluRnn, Rnn, Rwkv4, XlstmLarge,
+};
 
 use crate::golden::{Golden, Tensors};
 use crate::{
@@ -80,6 +82,7 @@ pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Result<Tensors> {
     let states: Vec<Tensor> = names[1..].iter().map(|name| vars[*name].as_tensor().clone()).collect();
     let (ys, last) = match cell {
         Cell::Rnn => Rnn::new(input, hidden, config, vb)?.seq_init(&vars["xs"], &states)?,
+        Cell::ReluRnn => ReluRnn::new(input, hidden, config, vb)?.seq_init(&vars["xs"], &states)?,
         Cell::Gru => Gru::new(input, hidden, config, vb)?.seq_init(&vars["xs"], &states)?,
         Cell::Lstm => Lstm::new(input, hidden, config, vb)?.seq_init(&vars["xs"], &states)?,
     };

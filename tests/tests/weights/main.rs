@@ -81,6 +81,7 @@ fn layers() -> Vec<(&'static str, &'static str, Recurrent)> {
     vec![
         ("rnn", "torch `nn.RNN`", one(Cell::Rnn)),
         ("rnn_stacked", "torch `nn.RNN`, 2 layers, both directions", stacked(Cell::Rnn)),
+        ("relu_rnn", "torch `nn.RNN` with `relu`", one(Cell::ReluRnn)),
         ("gru", "torch `nn.GRU`", one(Cell::Gru)),
         ("gru_stacked", "torch `nn.GRU`, 2 layers, both directions", stacked(Cell::Gru)),
         ("lstm", "torch `nn.LSTM`", one(Cell::Lstm)),

@@ -168,6 +168,9 @@ layers! {
     /// Elman's recurrent network, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
     Rnn: nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
         |options| nn::Recurrent { cell: Cell::Rnn, ..options.clone() };
+    /// A recurrent network of rectified sums, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
+    ReluRnn: nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
+        |options| nn::Recurrent { cell: Cell::ReluRnn, ..options.clone() };
     /// A gated recurrent unit, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
     Gru: nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
         |options| nn::Recurrent { cell: Cell::Gru, ..options.clone() };

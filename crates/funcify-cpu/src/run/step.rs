@@ -109,18 +109,14 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &mut Access<'_, 'v, '_
     match op {
         Op::Product { inner, init, then } => {
             let first = usize::from(*init);
-            let mut factors = SmallVec::<[Factor<'_, T>; FACTORS]>::new();
             let init = if *init { Some(access.source(0)) } else { None };
-            for (index, k) in inner.iter().enumerate() {
+            let mut factors = [Factor { left: &[], stride: 0, k: 0, packed: &[] }; FACTORS];
+            for (index, (k, factor)) in inner.iter().zip(&mut factors).enumerate() {
                 let left = first + 2 * index;
-                factors.push(Factor {
-                    left: access.slice(left),
-                    stride: from[left].row,
-                    k: *k,
-                    packed: access.slice(left + 1),
-                });
+                *factor =
+                    Factor { left: access.slice(left), stride: from[left].row, k: *k, packed: access.slice(left + 1) };
             }
-            product(simd, &mut target, &factors, init, *then);
+            product(simd, &mut target, &factors[..inner.len()], init, *then);
         }
         Op::FoldRows { fold, accumulate } | Op::FoldLanes { fold, accumulate } => {
             let (fold, accumulate, a) = (*fold, *accumulate, access.source(0));

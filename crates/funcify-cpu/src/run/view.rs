@@ -81,12 +81,13 @@ impl<T> View<'_, T> {
     /// The elements of a range.
     #[inline(always)]
     pub(crate) fn read(&self, range: Range) -> &[T] {
-        match self {
-            View::Read(data) => &data[range.at..][..range.span],
-            View::Own(data) => &data[range.at..][..range.span],
-            View::Columns(array) => unit_of(array.view(), range.at, range),
-            View::None => &[],
-        }
+        let data: &[T] = match self {
+            View::Read(data) => data,
+            View::Own(data) => data,
+            View::Columns(array) => return unit_of(array.view(), range.at, range),
+            View::None => return &[],
+        };
+        &data[range.at..][..range.span]
     }
 }
 

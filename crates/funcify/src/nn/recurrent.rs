@@ -11,6 +11,8 @@ use crate::value::{Value, concat, stack};
 pub enum Cell {
     /// `h' = tanh(x Wᵀ + b + h Uᵀ + c)` (Elman 1990).
     Rnn,
+    /// `h' = max(x Wᵀ + b + h Uᵀ + c, 0)`: PyTorch's `RNN` with `nonlinearity="relu"` (Le et al. 2015).
+    ReluRnn,
     /// Gates r and z; `n = tanh(x Wᵀ + b + r (h Uᵀ + c))`, `h' = (1 - z) n + z h` (Cho et al. 2014, as PyTorch has it).
     Gru,
     /// Gates i, f, g and o; `c' = f c + i g`, `h' = o tanh(c')` (Hochreiter and Schmidhuber 1997).
@@ -21,7 +23,7 @@ impl Cell {
     /// How many rows of H the weights have.
     fn gates(self) -> usize {
         match self {
-            Cell::Rnn => 1,
+            Cell::Rnn | Cell::ReluRnn => 1,
             Cell::Gru => 3,
             Cell::Lstm => 4,
         }
@@ -74,6 +76,7 @@ impl Recurrent {
     pub fn layer(&self) -> Result<Layer> {
         let name = match self.cell {
             Cell::Rnn => "rnn",
+            Cell::ReluRnn => "relu_rnn",
             Cell::Gru => "gru",
             Cell::Lstm => "lstm",
         };
@@ -136,6 +139,7 @@ impl Recurrent {
             let recurrent = add(state[0].matmul(of_state), bias_state);
             let next = match self.cell {
                 Cell::Rnn => vec![(x + recurrent).tanh()],
+                Cell::ReluRnn => vec![(x + recurrent).relu()],
                 Cell::Gru => {
                     let [r, z] = [0, 1].map(|number| (gate(x, number) + gate(recurrent, number)).sigmoid());
                     let n = (gate(x, 2) + r * gate(recurrent, 2)).tanh();

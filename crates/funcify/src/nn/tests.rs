@@ -52,6 +52,7 @@ fn recur(cell: Cell, xs: &[Vec<f64>], init: [Vec<f64>; 2], weights: &[HostTensor
         let sum = |gate: usize, i: usize| x[gate * size + i] + r[gate * size + i];
         h = match cell {
             Cell::Rnn => (0..size).map(|i| sum(0, i).tanh()).collect(),
+            Cell::ReluRnn => (0..size).map(|i| sum(0, i).max(0.0)).collect(),
             Cell::Gru => {
                 let next = |i: usize| {
                     let (reset, update) = (sigmoid(sum(0, i)), sigmoid(sum(1, i)));
@@ -77,7 +78,7 @@ struct Run {
 #[test]
 fn recurrent_layers_stacked_in_both_directions() {
     let (batch, time, input, hidden) = (2, 4, 3, 2);
-    for cell in [Cell::Rnn, Cell::Gru, Cell::Lstm] {
+    for cell in [Cell::Rnn, Cell::ReluRnn, Cell::Gru, Cell::Lstm] {
         let options =
             Recurrent { layers: 2, bidirectional: true, dtype: DType::F64, ..Recurrent::new(cell, input, hidden) };
         let layer = options.layer().unwrap();

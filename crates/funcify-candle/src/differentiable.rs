@@ -147,8 +147,8 @@ impl Differentiable {
         results.map_err(|error| errors::execution(at, error))
     }
 
-    /// The programs for a set of tracked inputs, made if it is met for the first time: between them tensors lie as is best for the
-    /// sizes of that call.
+    /// The programs for a set of tracked inputs, made if it is met for the first time: between them tensors lie as is best for
+    /// the sizes of that call.
     fn programs(&self, tracked: Vec<bool>, arguments: &[Tensor]) -> funcify::Result<Arc<Programs>> {
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, cached)) = programs.iter().find(|(of, _)| *of == tracked) {

@@ -9,8 +9,8 @@ use funcify::types::TensorType;
 use crate::planner::innermost_axes;
 
 /// The two programs of a framework's op, whose residuals lie as the loops of the forward plan have them for arguments of these
-/// sizes: nobody else looks at them, and so neither plan moves their elements. The graph has so many `outputs` of its own. For other
-/// sizes the programs give the same values.
+/// sizes: nobody else looks at them, and so neither plan moves their elements. The graph has so many `outputs` of its own. For
+/// other sizes the programs give the same values.
 pub fn with_residuals_as_planned(pullback: Pullback, outputs: usize, arguments: &[Vec<usize>]) -> Result<Pullback> {
     let at = Place::new(pullback.forward.name(), Site::Unknown);
     let inputs = pullback.forward.inputs().iter().map(|input| pullback.forward.ty(input.value));

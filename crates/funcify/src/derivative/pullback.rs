@@ -299,8 +299,8 @@ fn is_layout(op: &Op) -> bool {
     matches!(op, Op::Constant(_) | Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Iota(_) | Op::Size(_))
 }
 
-/// Whether a node joins the rows of a loop, the states say, and inputs: a backward loop finds each row where it is, and the states
-/// may be results of the forward pass anyway.
+/// Whether a node joins the rows of a loop, the states say, and inputs: a backward loop finds each row where it is, and the
+/// states may be results of the forward pass anyway.
 fn is_joined_from_given(joint: &Graph, node: &Node) -> bool {
     let is_given = |value: &ValueId| match joint.source(*value) {
         Source::Input(_) => true,

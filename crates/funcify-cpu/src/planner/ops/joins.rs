@@ -76,8 +76,8 @@ impl Scope<'_, '_> {
         Ok(())
     }
 
-    /// Whether a concatenation of rows is left as it is, for the steps of loops: nothing else reads it, no part was written where it
-    /// would lie, and few steps read another part than most.
+    /// Whether a concatenation of rows is left as it is, for the steps of loops: nothing else reads it, no part was written
+    /// where it would lie, and few steps read another part than most.
     pub(super) fn is_read_by_steps(&self, value: ValueId, parts: &[View]) -> bool {
         let is_sequence = |node: &Node, index: usize| match &node.op {
             GraphOp::Scan(scan) => scan.until.is_none() && scan.operands().sequences.contains(&index),

@@ -9,6 +9,7 @@ use funcify::error::Place;
 use funcify::graph::Node;
 use funcify::ops::Op;
 use funcify::{CheckpointPolicy, Disconnected, Graph};
+use funcify_cpu::with_residuals_as_planned;
 
 use crate::autodiff::node::{attach, place};
 use crate::autodiff::storage::Elements;
@@ -139,15 +140,16 @@ impl Differentiable {
         if !tracked.contains(&true) || arguments.len() != self.graph.inputs().len() {
             return self.primal.call(&values);
         }
-        let programs = self.programs(tracked)?;
+        let programs = self.programs(tracked, &values)?;
         let results = programs.forward.call(&values)?;
         let inputs: Vec<Tensor> = arguments.iter().filter(|tensor| is_tracked(tensor)).cloned().collect();
         let results = node(at, programs, &inputs, values, results, self.graph.outputs().len());
         results.map_err(|error| errors::execution(at, error))
     }
 
-    /// The programs for a set of tracked inputs, made if it is met for the first time.
-    fn programs(&self, tracked: Vec<bool>) -> funcify::Result<Arc<Programs>> {
+    /// The programs for a set of tracked inputs, made if it is met for the first time: between them tensors lie as is best for
+    /// the sizes of that call.
+    fn programs(&self, tracked: Vec<bool>, arguments: &[Tensor]) -> funcify::Result<Arc<Programs>> {
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, cached)) = programs.iter().find(|(of, _)| *of == tracked) {
             return Ok(cached.clone());
@@ -157,7 +159,11 @@ impl Differentiable {
         let names = (0..tracked.len()).filter(is_differentiable).map(|index| self.graph.input_name(index).to_string());
         let DifferentiableOptions { compile, policy } = &self.options;
         let options = compile.grad_options(&self.candle, policy.clone()).disconnected(Disconnected::Zeros);
-        let pullback = self.graph.pullback(Wrt::Names(names.collect()), options)?;
+        let mut pullback = self.graph.pullback(Wrt::Names(names.collect()), options)?;
+        if compile.compiles_loops_on(&self.candle) {
+            let sizes: Vec<Vec<usize>> = arguments.iter().map(|tensor| tensor.dims().to_vec()).collect();
+            pullback = with_residuals_as_planned(pullback, self.graph.outputs().len(), &sizes)?;
+        }
         let compile = |graph: &Graph| Function::compile_with(graph, &self.candle, self.options.compile.clone());
         let (forward, backward) = (compile(&pullback.forward)?, compile(&pullback.backward)?);
         let largest_constant = largest_constant(&pullback.forward).max(largest_constant(&pullback.backward));

@@ -18,6 +18,7 @@ mod machine;
 mod narrow;
 pub mod plan;
 mod planner;
+mod residuals;
 mod run;
 mod slices;
 
@@ -26,5 +27,6 @@ pub use engine::{Elements, Engine, Number};
 pub use float::Float;
 pub use machine::{Machine, Translation};
 pub use planner::{Division, GraphPlan, plan_graph};
+pub use residuals::with_residuals_as_planned;
 pub use run::{CallError, Element, Executor};
 pub use slices::OnSlices;

@@ -1,9 +1,12 @@
-//! Where plans write: traces where they are joined to other rows, and what comes next of a state over it.
+//! Where plans write: traces where they are joined to other rows, and what comes next of a state over it; and how what a
+//! framework's op saves lies between its two plans.
 
+use funcify::derivative::Pullback;
 use funcify::dispatch::Declined;
 use funcify::types::Sizes;
-use funcify::{Graph, concat, scan};
-use funcify_cpu::{Division, GraphPlan, plan_graph};
+use funcify::{CheckpointPolicy, GradOptions, Graph, concat, scan};
+use funcify_cpu::plan::{Node, Op};
+use funcify_cpu::{Division, GraphPlan, plan_graph, with_residuals_as_planned};
 
 fn plan(graph: &Graph) -> Result<GraphPlan, Declined> {
     plan_graph(graph, &Sizes::new(), Division::Worthwhile, false)
@@ -40,4 +43,61 @@ fn what_comes_next_of_a_state_that_nothing_reads_any_more_takes_its_place() {
         })
     });
     assert_eq!(copies(&plan(&graph.unwrap()).unwrap()), 2, "the first state and the last");
+}
+
+/// How many instructions in loops transpose.
+fn transposes_in_loops(plan: &GraphPlan) -> usize {
+    fn count(nodes: &[Node], is_in_loop: bool) -> usize {
+        let of = |node: &Node| match node {
+            Node::Do(instruction) => usize::from(is_in_loop && matches!(instruction.op, Op::Transpose)),
+            Node::Loop { body, .. } => count(body, true),
+            _ => 0,
+        };
+        nodes.iter().map(of).sum()
+    }
+    plan.plan.stages.iter().flat_map(|stage| &stage.programs).map(|program| count(program, false)).sum()
+}
+
+#[test]
+fn what_a_framework_saves_lies_as_both_plans_have_it() {
+    // A state of 64 x 16 numbers, whose 64 are the lanes.
+    let graph = Graph::build("selective", |g| {
+        let (first, a) = (g.input("first", "f32[64,16]"), g.input("a", "f32[64,16]"));
+        let (xs, bs) = (g.input("xs", "f32[50,64]"), g.input("bs", "f32[50,16]"));
+        let (_, ys) = scan(first, (xs, bs), |h, (x, b)| {
+            let next = (x.unsqueeze(1) * a).exp() * h + x.unsqueeze(1) * b.unsqueeze(0);
+            (next, next.sum(1))
+        });
+        ys
+    });
+    let options = GradOptions::new().policy(CheckpointPolicy::SaveCostly).stepwise(true);
+    let pullback = graph.unwrap().pullback(["a", "xs"], options).unwrap();
+    let sizes = [vec![64, 16], vec![64, 16], vec![50, 64], vec![50, 16]];
+    let laid_out = with_residuals_as_planned(pullback.clone(), 1, &sizes).unwrap();
+    assert_eq!(laid_out.forward.output_type(1).to_string(), "f32[50,16,64]");
+    let transposes = |programs: &Pullback| {
+        [&programs.forward, &programs.backward].map(|graph| transposes_in_loops(&plan(graph).unwrap()))
+    };
+    let ([forward, backward], as_saved) = (transposes(&laid_out), transposes(&pullback));
+    assert!(forward == 0 && as_saved[0] > 0, "each step transposes the state that it saves");
+    assert!(backward < as_saved[1], "each step transposes the state that was saved");
+}
+
+#[test]
+fn states_that_are_results_are_not_saved_again_nor_joined_to_the_first_one() {
+    let graph = Graph::build("rnn", |g| {
+        let (first, u, xs) =
+            (g.input("first", "f32[8,40]"), g.input("u", "f32[40,40]"), g.input("xs", "f32[100,8,40]"));
+        scan(first, xs, |h, x| {
+            let next = (h.matmul(u) + x).tanh();
+            (next, next)
+        })
+        .1
+    });
+    let options = GradOptions::new().policy(CheckpointPolicy::SaveCostly).stepwise(true);
+    let pullback = graph.unwrap().pullback(["first", "u"], options).unwrap();
+    assert_eq!(pullback.forward.outputs().len(), 1);
+    assert_eq!(copies(&plan(&pullback.forward).unwrap()), 0);
+    let backward = plan(&pullback.backward).unwrap();
+    assert!(backward.plan.scratch_elements() < 100 * 8 * 40, "{} elements", backward.plan.scratch_elements());
 }

@@ -4,6 +4,7 @@ use funcify::Graph;
 use funcify::derivative::{BackwardInput, Wrt};
 use funcify::dispatch::{self, Backend};
 use funcify::error::{Error, Place, Result};
+use funcify_cpu::with_residuals_as_planned;
 
 use super::options::DifferentiableOptions;
 use crate::device::Burn;
@@ -28,17 +29,22 @@ pub(crate) struct Saved {
 }
 
 impl Derivative {
-    /// Compiles the programs for the derivatives by the inputs that `by` marks.
+    /// Compiles the programs for the derivatives by the inputs that `by` marks. Between them tensors lie as is best for arguments of
+    /// these sizes.
     pub(crate) fn new(
         at: &Place,
         graph: &Graph,
         burn: &Burn,
         by: &[bool],
+        sizes: &[Vec<usize>],
         options: &DifferentiableOptions,
     ) -> Result<Self> {
         let names = by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| graph.input_name(index).to_string());
         let grad_options = options.compile.grad_options(burn, options.policy.clone());
-        let pullback = graph.pullback(Wrt::Names(names.collect()), grad_options)?;
+        let mut pullback = graph.pullback(Wrt::Names(names.collect()), grad_options)?;
+        if options.compile.compiles_loops_on(burn) {
+            pullback = with_residuals_as_planned(pullback, graph.outputs().len(), sizes)?;
+        }
         Ok(Derivative {
             at: at.clone(),
             forward: dispatch::Function::compile_with(&pullback.forward, burn, options.compile.clone())?,

@@ -118,7 +118,7 @@ impl Differentiable {
             let results = results.into_iter().map(|result| vector(at, burn, result)).collect::<Result<_>>()?;
             return self.lifted(at, burn, strategy, Vec::new(), results, Box::new(|_| Vec::new()));
         }
-        let derivative = self.derivative(at, &device, &tracked)?;
+        let derivative = self.derivative(at, &device, &tracked, &plain)?;
         let (results, saved) = derivative.forward(plain)?;
         let results = results.into_iter().map(|result| vector(at, burn, result)).collect::<Result<_>>()?;
         let operands: Vec<Tensor> = (taped.into_iter().zip(&tracked))
@@ -204,12 +204,19 @@ impl Differentiable {
         Ok(compiled)
     }
 
-    fn derivative(&self, at: &Place, device: &OnDevice, tracked: &[bool]) -> Result<Arc<Derivative>> {
+    fn derivative(
+        &self,
+        at: &Place,
+        device: &OnDevice,
+        tracked: &[bool],
+        arguments: &[Tensor],
+    ) -> Result<Arc<Derivative>> {
         let mut derivatives = lock(&device.derivatives);
         if let Some((_, derivative)) = derivatives.iter().find(|(by, _)| by == tracked) {
             return Ok(derivative.clone());
         }
-        let new = Arc::new(Derivative::new(at, &self.graph, &device.burn, tracked, &self.options)?);
+        let sizes: Vec<Vec<usize>> = arguments.iter().map(kinds::sizes).collect();
+        let new = Arc::new(Derivative::new(at, &self.graph, &device.burn, tracked, &sizes, &self.options)?);
         derivatives.push((tracked.to_vec(), new.clone()));
         Ok(new)
     }

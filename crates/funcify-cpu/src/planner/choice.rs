@@ -33,7 +33,7 @@ impl Planner {
             Argument::Tensor(_) if dtype != DType::Bool => {
                 return Err(declined(format!("an index of {dtype} that follows from values")));
             }
-            Argument::Tensor(holds) => self.emitter.condition(holds),
+            Argument::Tensor(_) | Argument::Rows(_) => self.emitter.condition(operands[0].view()?),
         };
         let level = self.emitter.blocks.depth();
         let mut results = Vec::with_capacity(used.len());

@@ -205,6 +205,12 @@ impl Emitter {
         if is_apart { Ok(sequence.clone()) } else { self.copied(sequence) }
     }
 
+    /// Whether one instruction may go over all axes of a view.
+    pub(super) fn lies_within_units(&self, view: &View) -> bool {
+        let moves = |axis: &usize| view.shape[*axis] > 1;
+        self.unit(view).is_none_or(|unit| (0..view.shape.len()).filter(moves).all(|axis| view.strides[axis] < unit))
+    }
+
     /// Whether an instruction may go over an axis.
     fn is_within_units(&self, axis: &Axis, views: &[&View]) -> bool {
         views.iter().zip(&axis.strides).all(|(view, stride)| self.unit(view).is_none_or(|unit| *stride < unit))

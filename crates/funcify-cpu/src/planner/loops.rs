@@ -87,17 +87,18 @@ impl Planner {
         let own = scan.operands();
         // Static integers are invariants alone.
         let invariants: Vec<Argument> = operands[own.invariants.clone()].to_vec();
-        let tensors = operands[..own.invariants.start].iter().map(|operand| operand.view().cloned());
-        let mut operands = tensors.collect::<Result<Vec<View>, _>>()?;
-        if scan.check_rows(&node.place(), steps, |operand| operands[operand].shape[0]).is_err() {
+        let tensors = operands[..own.invariants.start].iter().map(Argument::parts);
+        let mut operands = tensors.collect::<Result<Vec<Vec<View>>, _>>()?;
+        let rows = |operand: usize| operands[operand].iter().map(|part| part.shape[0]).sum();
+        if scan.check_rows(&node.place(), steps, rows).is_err() {
             return Err(declined("too few rows"));
         }
-        for sequence in own.sequences.clone().filter(|_| steps > 0) {
-            operands[sequence] = self.emitter.in_units(&operands[sequence])?;
+        for part in operands[own.sequences.clone()].iter_mut().flatten().filter(|_| steps > 0) {
+            *part = self.emitter.in_units(part)?;
         }
         let mut buffers = Vec::with_capacity(scan.buffers.len());
         for (index, (buffer, place)) in scan.buffers.iter().zip(places).enumerate() {
-            let given = own.buffers[index].map(|operand| &operands[operand]);
+            let given = own.buffers[index].map(|operand| &operands[operand][0]);
             let use_of = if used[index] { Use::Result(place) } else { Use::Steps };
             buffers.push(self.rows(scan, index, buffer, given, steps, use_of)?);
         }
@@ -108,7 +109,7 @@ impl Planner {
                 return Err(declined(&format!("a carry of {}", scan.body.ty(param).dtype)));
             }
             let is_share = shares[scan.buffers.len() + index];
-            carries.push(self.carry(scan, index, &operands[operand], &buffers, is_share)?);
+            carries.push(self.carry(scan, index, &operands[operand][0], &buffers, is_share)?);
         }
         if scan.until.is_some() {
             self.steps_until(scan, (&operands, &invariants), &buffers, &carries, steps)?;
@@ -122,7 +123,7 @@ impl Planner {
     fn all_steps(
         &mut self,
         scan: &Scan,
-        operands: (&[View], &[Argument]),
+        operands: (&[Vec<View>], &[Argument]),
         buffers: &[Rows],
         carries: &[Carry],
         steps: usize,
@@ -130,11 +131,31 @@ impl Planner {
         // What reads carries in traces has another place to read in the first step.
         let is_first_apart = carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
         let first = steps.min(usize::from(is_first_apart));
-        let all = steps;
-        self.steps(scan, operands, buffers, carries, Steps { all, from: 0, strip: None }, first)?;
-        let Some(strip) = self.strip_of(scan, steps - first) else {
-            let rest = Steps { all, from: first, strip: None };
-            return self.steps(scan, operands, buffers, carries, rest, steps - first);
+        self.steps(scan, operands, buffers, carries, Steps { all: steps, from: 0, strip: None }, first)?;
+        let mut from = first;
+        for end in ends_of_parts(scan, operands.0, steps) {
+            if end > from {
+                self.stretch(scan, operands, buffers, carries, steps, from..end)?;
+                from = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// The loop over steps of which each finds a row of a sequence in the same tensor.
+    fn stretch(
+        &mut self,
+        scan: &Scan,
+        operands: (&[Vec<View>], &[Argument]),
+        buffers: &[Rows],
+        carries: &[Carry],
+        all: usize,
+        stretch: Range<usize>,
+    ) -> Result<(), Declined> {
+        let first = stretch.start;
+        let Some(strip) = self.strip_of(scan, stretch.len()) else {
+            let steps = Steps { all, from: first, strip: None };
+            return self.steps(scan, operands, buffers, carries, steps, stretch.len());
         };
         let of_full = |(buffer, rows): (&Buffer, &Rows)| match rows {
             Rows::Trace { all, .. } if buffer.start == Start::Full => Some(all.clone()),
@@ -142,9 +163,9 @@ impl Planner {
         };
         let full: Vec<View> = scan.buffers.iter().zip(buffers).filter_map(of_full).collect();
         // The last strip is what the others leave.
-        let strips = (steps - first) / strip;
+        let strips = stretch.len() / strip;
         let from = first + strips * strip;
-        for (from, strip, times) in [(first, strip, strips), (from, steps - from, 1)] {
+        for (from, strip, times) in [(first, strip, strips), (from, stretch.end - from, 1)] {
             if strip > 0 {
                 self.open_strips(strip, full.clone())?;
                 self.steps(scan, operands, buffers, carries, Steps { all, from, strip: Some(strip) }, strip)?;
@@ -158,7 +179,7 @@ impl Planner {
     fn steps_until(
         &mut self,
         scan: &Scan,
-        operands: (&[View], &[Argument]),
+        operands: (&[Vec<View>], &[Argument]),
         buffers: &[Rows],
         carries: &[Carry],
         most: usize,
@@ -230,8 +251,10 @@ impl Planner {
             let writes = buffer.writes.iter().zip(results.buffers[number].clone());
             let same = writes.clone().find(|(_, output)| value(*output) == next);
             // Which row is the last of a loop that ends early only its values know.
-            if let (Some((offset, _)), Start::Empty, Rows::Trace { .. }, None) =
+            if let (Some((offset, _)), Start::Empty, Rows::Trace { all, .. }, None) =
                 (same, buffer.start, &buffers[number], &scan.until)
+                && all.shape[0] > 0
+                && self.emitter.lies_within_units(&all.at(0, 0))
             {
                 return Ok(Carry::InTrace { initial: initial.clone(), buffer: number, offset: *offset });
             }
@@ -317,7 +340,7 @@ impl Planner {
     fn steps(
         &mut self,
         scan: &Scan,
-        operands: (&[View], &[Argument]),
+        operands: (&[Vec<View>], &[Argument]),
         buffers: &[Rows],
         carries: &[Carry],
         steps: Steps,
@@ -335,7 +358,7 @@ impl Planner {
     fn step(
         &mut self,
         scan: &Scan,
-        (operands, invariants): (&[View], &[Argument]),
+        (operands, invariants): (&[Vec<View>], &[Argument]),
         buffers: &[Rows],
         carries: &[Carry],
         steps: Steps,
@@ -357,7 +380,10 @@ impl Planner {
         let inside = |view: &View| View { level, ..view.clone() };
         let mut parameters = Vec::with_capacity(scan.params().count);
         for (sequence, operand) in scan.sequences.iter().zip(places.sequences.clone()) {
-            parameters.extend(sequence.reads.iter().map(|offset| row_at(&operands[operand], *offset)));
+            parameters.extend(sequence.reads.iter().map(|offset| {
+                let (part, row) = part_with(&operands[operand], first + offset);
+                row_of(part, row)
+            }));
         }
         for (buffer, rows) in scan.buffers.iter().zip(buffers) {
             for offset in &buffer.reads {
@@ -396,7 +422,7 @@ impl Planner {
             for (offset, output) in buffer.writes.iter().zip(outputs.clone()) {
                 let Rows::Trace { all, .. } = rows else { continue };
                 let row = row_at(all, *offset);
-                if buffer.start != Start::Full {
+                if buffer.start != Start::Full && scope.planner.emitter.lies_within_units(&row) {
                     scope.place(scan.body.outputs()[output].value, row.clone());
                 }
                 written.push((row, output));
@@ -495,6 +521,33 @@ impl Planner {
             }
         })
     }
+}
+
+/// Of tensors whose rows follow each other, the one with a row, and which row that is of it.
+fn part_with(parts: &[View], mut row: usize) -> (&View, usize) {
+    let mut index = 0;
+    while index + 1 < parts.len() && row >= parts[index].shape[0] {
+        row -= parts[index].shape[0];
+        index += 1;
+    }
+    (&parts[index], row)
+}
+
+/// After how many steps of a loop one finds a row of a sequence in another tensor than the step before; the last are all steps.
+fn ends_of_parts(scan: &Scan, operands: &[Vec<View>], steps: usize) -> Vec<usize> {
+    let mut ends = vec![steps];
+    for (sequence, operand) in scan.sequences.iter().zip(scan.operands().sequences) {
+        let parts = &operands[operand];
+        let mut row = 0;
+        for part in parts.iter().take(parts.len() - 1) {
+            row += part.shape[0];
+            let up = sequence.reads.iter().map(|offset| row.saturating_sub(*offset).min(steps));
+            ends.extend(up.map(|end| if scan.reverse { steps - end } else { end }));
+        }
+    }
+    ends.sort_unstable();
+    ends.dedup();
+    ends
 }
 
 /// Whether two views of one region, which move alike or not at all, may have an element in common.

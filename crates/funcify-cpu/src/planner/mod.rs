@@ -29,7 +29,7 @@ mod while_loop;
 use std::rc::Rc;
 
 use funcify::dispatch::Declined;
-use funcify::graph::ValueId;
+use funcify::graph::{Output, ValueId};
 use funcify::types::{Sizes, Symbol};
 use funcify::{DType, Graph, HostTensor};
 
@@ -114,6 +114,18 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
         }
     }
     plan_parts(graph, sizes, &ranges, Labels::default(), 1, division)
+}
+
+/// For each output of a graph the axis that its plan has innermost in its loops, if that is not the output's last one: laid out
+/// so, it is written, and read by another plan, without moving elements.
+pub(crate) fn innermost_axes(graph: &Graph, sizes: &Sizes) -> Vec<Option<usize>> {
+    let Some(mut labels) = Labels::find(graph, sizes) else { return vec![None; graph.outputs().len()] };
+    labels.lay_out(graph, sizes, Division::default().least_lanes());
+    let innermost = |output: &Output| match labels.of(graph, output.value) {
+        Label::Axis(axis) if labels.is_innermost && axis + 1 < graph.ty(output.value).rank() => Some(axis),
+        _ => None,
+    };
+    graph.outputs().iter().map(innermost).collect()
 }
 
 /// Plans a graph in so many parts.

@@ -11,10 +11,10 @@ use super::build::GradOptions;
 use super::graphs::{Wrt, free_name};
 use crate::error::{Error, Result, Site};
 use crate::fixpoint::fixpoint;
-use crate::graph::{Graph, Output, Replay, Source, ValueId, uses_any};
+use crate::graph::{Graph, Node, Output, Replay, Source, ValueId, uses_any};
 use crate::host::HostTensor;
-use crate::ops::{Broadcast, Constant, Op};
-use crate::types::{Dim, Symbol};
+use crate::ops::{Broadcast, Constant, Op, Transpose};
+use crate::types::{Dim, Shape, Symbol};
 
 /// A graph's forward pass and its backward pass, as [`Graph::pullback`] makes them.
 #[derive(Clone, Debug)]
@@ -70,6 +70,62 @@ impl Graph {
     }
 }
 
+impl Pullback {
+    /// The same two programs, between which what is saved has another layout: `innermost` names for each output of the forward
+    /// pass the axis that becomes its last one, if any. Outputs that are the graph's own, the first `outputs`, keep theirs.
+    pub fn laid_out(&self, outputs: usize, innermost: &[Option<usize>]) -> Result<Pullback> {
+        let orders = self.forward.outputs().iter().zip(innermost).enumerate().map(|(index, (output, axis))| {
+            let rank = self.forward.ty(output.value).rank();
+            let axis = axis.filter(|_| index >= outputs)?;
+            Some((0..rank).filter(|other| *other != axis).chain([axis]).collect::<Vec<usize>>())
+        });
+        let orders: Vec<Option<Vec<usize>>> = orders.collect();
+        let mut forward = self.forward.clone();
+        let mut saved = forward.outputs().to_vec();
+        for (output, axes) in saved.iter_mut().zip(&orders) {
+            if let Some(axes) = axes.clone() {
+                output.value = forward.push_node(Transpose { axes }.into(), &[output.value], Site::Unknown)?[0];
+            }
+        }
+        let order = |taken: &BackwardInput| match taken {
+            BackwardInput::Output(index) => orders[*index].as_deref(),
+            BackwardInput::Input(_) | BackwardInput::Cotangent(_) => None,
+        };
+        let given: Vec<Option<&[usize]>> = self.takes.iter().map(order).collect();
+        let backward = with_transposed_inputs(&self.backward, &given)?;
+        Ok(Pullback { forward: forward.with_outputs(saved), backward, takes: self.takes.clone() })
+    }
+}
+
+/// A graph that takes some of its inputs with their axes in another order.
+fn with_transposed_inputs(graph: &Graph, orders: &[Option<&[usize]>]) -> Result<Graph> {
+    let mut transposed = Graph::new(graph.name());
+    let mut values = Replay::new(graph, []);
+    for (index, (input, order)) in graph.inputs().iter().zip(orders).enumerate() {
+        let ty = graph.ty(input.value);
+        let name = graph.input_name(index);
+        let value = match order {
+            None => transposed.push_input(name, ty.clone(), input.is_static),
+            Some(order) => {
+                let shape = Shape::new(order.iter().map(|axis| &ty.shape[*axis]));
+                let value = transposed.push_input(name, ty.with_shape(shape), input.is_static);
+                let axes = (0..order.len()).filter_map(|axis| order.iter().position(|from| *from == axis)).collect();
+                transposed.push_node(Transpose { axes }.into(), &[value], Site::Unknown)?[0]
+            }
+        };
+        values.set(input.value, value);
+    }
+    let values = values.live(|_, node, operands| {
+        let results = transposed.push_node(node.op.clone(), &operands, node.site)?;
+        transposed.keep_names(graph, node, &results);
+        Ok::<_, Error>(results)
+    })?;
+    for output in graph.outputs() {
+        transposed.push_output(&output.name, values.output(output)?);
+    }
+    Ok(transposed)
+}
+
 /// Adds, for each size that a loop of the graph gives, a tensor with so many rows: a program that takes it knows the size.
 fn add_sizes(joint: &mut Graph) -> Result<Vec<(Symbol, ValueId)>> {
     let symbols: Vec<Symbol> = joint.nodes().iter().flat_map(|node| node.op.binds()).cloned().collect();
@@ -105,7 +161,8 @@ impl<'a> Cut<'a> {
         let live = joint.live_nodes();
         for (index, node) in joint.nodes().iter().enumerate().rev() {
             let is_needed = node.outputs.iter().any(|output| needed[output.index()]);
-            in_backward[index] = if late[index] { live[index] } else { is_needed && is_layout(&node.op) };
+            let is_done_again = is_layout(&node.op) || is_joined_from_given(joint, node);
+            in_backward[index] = if late[index] { live[index] } else { is_needed && is_done_again };
             if in_backward[index] {
                 node.inputs.iter().for_each(|input| needed[input.index()] = true);
             } else {
@@ -242,10 +299,20 @@ fn is_layout(op: &Op) -> bool {
     matches!(op, Op::Constant(_) | Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Iota(_) | Op::Size(_))
 }
 
+/// Whether a node joins the rows of a loop, the states say, and inputs: a backward loop finds each row where it is, and the
+/// states may be results of the forward pass anyway.
+fn is_joined_from_given(joint: &Graph, node: &Node) -> bool {
+    let is_given = |value: &ValueId| match joint.source(*value) {
+        Source::Input(_) => true,
+        Source::Node(node, _) => matches!(joint.node(node).op, Op::Scan(_)) || is_layout(&joint.node(node).op),
+    };
+    matches!(&node.op, Op::Concat(concat) if concat.axis == 0) && node.inputs.iter().all(is_given)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Recurrence, Scalar, Value, evaluate, while_loop};
+    use crate::{Recurrence, Scalar, Value, evaluate, scan, while_loop};
 
     fn saved(pullback: &Pullback, outputs: usize) -> Vec<String> {
         pullback.forward.outputs()[outputs..]
@@ -316,6 +383,22 @@ mod tests {
         let gradient = |x: f64| (3. * x.sin()).exp() * 3. * x.cos();
         let expected = HostTensor::from([gradient(0.5), gradient(2.)]);
         assert_eq!(pull(&graph, &pullback, &[x, scale]), [expected]);
+    }
+
+    #[test]
+    fn what_is_saved_may_be_laid_out_in_another_way() {
+        let graph = Graph::build("sums", |g| {
+            let (xs, w) = (g.input("xs", "f64[T,2]"), g.input("w", "f64[2,3]"));
+            scan(w, xs, |h, x| ((h * x.unsqueeze(1)).sin(), ())).0
+        })
+        .unwrap();
+        let pullback = graph.pullback(["xs", "w"], GradOptions::new()).unwrap();
+        assert_eq!(saved(&pullback, 1), ["f64[T,2,3]"]);
+        let laid_out = pullback.laid_out(1, &[Some(0), Some(1)]).unwrap();
+        assert_eq!(saved(&laid_out, 1), ["f64[T,3,2]"]);
+        let xs = HostTensor::from([[0.5f64, 2.], [-1., 0.25], [0.75, -0.5]]);
+        let inputs = [xs, HostTensor::from([[0.3f64, -0.2, 0.9], [1.1, 0.4, -0.6]])];
+        assert_eq!(pull(&graph, &laid_out, &inputs), pull(&graph, &pullback, &inputs));
     }
 
     #[test]

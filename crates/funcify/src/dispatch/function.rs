@@ -73,7 +73,8 @@ impl CompileOptions {
         GradOptions::new().policy(policy.unwrap_or(own)).stepwise(is_compiled)
     }
 
-    fn compiles_loops_on<B: Backend>(&self, backend: &B) -> bool {
+    /// Whether what is compiled like this for a backend has compiled loops, where they can be.
+    pub fn compiles_loops_on<B: Backend>(&self, backend: &B) -> bool {
         self.strategy.compiled(backend.compiles()) != Compiles::Nothing
     }
 

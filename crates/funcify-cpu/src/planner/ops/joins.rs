@@ -1,16 +1,17 @@
-//! Concatenations of traces with other rows: the traces are written where they will lie, so that they are not copied.
+//! Concatenations of traces with other rows: the traces are written where they will lie, or read where they are, so that they
+//! are not copied.
 //!
 //! The states of a loop with the first one before them, which a backward loop reads, are a trace that was written behind a free
-//! row.
+//! row. If the trace is given, the backward loop reads it and the first state: they stay two tensors.
 
 use std::collections::HashMap;
 
 use funcify::Graph;
 use funcify::dispatch::Declined;
-use funcify::graph::{Source, ValueId};
+use funcify::graph::{Node, Source, ValueId};
 use funcify::ops::Op as GraphOp;
 
-use super::Scope;
+use super::{Scope, level_of};
 use crate::planner::Planner;
 use crate::planner::parallel::Label;
 use crate::planner::view::View;
@@ -55,21 +56,57 @@ impl Scope<'_, '_> {
     pub(super) fn place_part(&mut self, value: ValueId) -> Result<(), Declined> {
         let Some((whole, axis, start)) = self.joins.parts.get(&value).copied() else { return Ok(()) };
         let labels = [value, whole].map(|value| self.planner.label(self.graph, value));
-        let has_place = [value, whole].iter().any(|value| self.places[value.index()].is_some());
-        if has_place || labels.contains(&Label::Share) {
+        if self.places[value.index()].is_some() || labels.contains(&Label::Share) {
             return Ok(());
         }
         let level = self.planner.emitter.blocks.depth();
         let (shape, count) = (self.shape_of(whole)?, self.shape_of(value)?[axis]);
-        let memory = match self.joins.whole(whole) {
-            Some(memory) => memory,
-            None => {
-                let innermost = self.planner.innermost(self.graph, whole);
-                self.planner.emitter.reserve_as(&shape, level, innermost)
+        let innermost = self.planner.innermost(self.graph, whole);
+        let memory = match (self.joins.whole(whole), &self.places[whole.index()]) {
+            (Some(memory), _) => memory,
+            // Steps read it, too: it is to lie as they have it.
+            (None, Some(place)) if place.level == level && innermost.is_none_or(|axis| place.strides[axis] == 1) => {
+                place.clone()
             }
+            (None, Some(_)) => return Ok(()),
+            (None, None) => self.planner.emitter.reserve_as(&shape, level, innermost),
         };
         self.joins.wholes.insert(whole, memory.clone());
         self.place(value, memory.part(axis, start, count, 1));
         Ok(())
+    }
+
+    /// Whether a concatenation of rows is left as it is, for the steps of loops: nothing else reads it, no part was written
+    /// where it would lie, and few steps read another part than most.
+    pub(super) fn is_read_by_steps(&self, value: ValueId, parts: &[View]) -> bool {
+        let is_sequence = |node: &Node, index: usize| match &node.op {
+            GraphOp::Scan(scan) => scan.until.is_none() && scan.operands().sequences.contains(&index),
+            _ => false,
+        };
+        let all_read_rows = self.graph.nodes().iter().all(|node| {
+            node.inputs.iter().enumerate().all(|(index, input)| *input != value || is_sequence(node, index))
+        });
+        let is_apart = self.joins.whole(value).is_none() && self.places[value.index()].is_none();
+        let has_one_row = parts.iter().any(|part| part.shape[0] == 1);
+        is_apart && has_one_row && parts.len() == 2 && all_read_rows && !self.is_output(value)
+    }
+
+    /// A concatenation in memory of its own, in which traces may be already.
+    pub(super) fn joined(&mut self, axis: usize, parts: Vec<View>, value: ValueId) -> Result<View, Declined> {
+        let shape = self.shape_of(value)?;
+        let to = match self.joins.whole(value) {
+            Some(whole) => whole,
+            None => self.target(value, &shape, level_of(&parts)),
+        };
+        let mut start = 0;
+        for part in parts {
+            let count = part.shape[axis];
+            let place = to.part(axis, start, count, 1);
+            if !part.is(&place) {
+                self.planner.emitter.copy(&place, &part)?;
+            }
+            start += count;
+        }
+        Ok(to)
     }
 }

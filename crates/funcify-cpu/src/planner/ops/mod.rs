@@ -8,7 +8,7 @@ mod statics;
 mod words;
 
 use funcify::dispatch::Declined;
-use funcify::graph::{Node, ValueId};
+use funcify::graph::{Node, Source, ValueId};
 use funcify::ops::{self, Op as GraphOp, OpRules, ReduceKind};
 use funcify::{DType, Graph, HostTensor};
 
@@ -33,6 +33,8 @@ enum Value {
     Times(View, View),
     /// A product of the transpose of `[k, m]` with `[k, n]` that waits for a sum.
     Outer(View, View),
+    /// Rows of several tensors, one after the other, which the steps of loops read where they lie.
+    Rows(Vec<View>),
 }
 
 impl Value {
@@ -43,6 +45,7 @@ impl Value {
             Value::Static(_) => vec![],
             Value::Products(products) => products.views().collect(),
             Value::Times(x, y) | Value::Outer(x, y) => vec![x, y],
+            Value::Rows(parts) => parts.iter().collect(),
         };
         views.into_iter()
     }
@@ -55,13 +58,24 @@ pub(super) enum Argument {
     Tensor(View),
     /// A tensor of integers that is static: fixed when the plan is made.
     Static(HostTensor),
+    /// A sequence of a loop: rows of several tensors, one after the other.
+    Rows(Vec<View>),
 }
 
 impl Argument {
+    /// The tensors whose rows follow each other, of which there is at least one.
+    pub(super) fn parts(&self) -> Result<Vec<View>, Declined> {
+        match self {
+            Argument::Rows(parts) => Ok(parts.clone()),
+            other => Ok(vec![other.view()?.clone()]),
+        }
+    }
+
     /// The tensor, which it must be.
     pub(super) fn view(&self) -> Result<&View, Declined> {
         match self {
             Argument::Tensor(view) => Ok(view),
+            Argument::Rows(_) => Err(Declined::new("concat", "rows of several tensors")),
             Argument::Static(tensor) => Err(Declined::new("scan", format!("values of {}", tensor.dtype()))),
         }
     }
@@ -107,6 +121,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                     Value::Tensor(planner.constant(&tensor, Label::None)?)
                 }
                 Argument::Static(tensor) => Value::Static(tensor),
+                Argument::Rows(parts) => Value::Rows(parts),
             });
         }
         let joins = Joins::of(planner, graph);
@@ -114,8 +129,19 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(Scope { planner, graph, values, uses, places, states, next_of, joins })
     }
 
-    /// Says where a value is to be written, if an op computes it.
+    /// Says where a value is to be written, if an op computes it. The rows of a loop are written there as their transpose, too.
     pub(super) fn place(&mut self, value: ValueId, place: View) {
+        let node = |value: ValueId| match self.graph.source(value) {
+            Source::Node(node, _) => Some(self.graph.node(node)),
+            Source::Input(_) => None,
+        };
+        if let Some(Node { op: GraphOp::Transpose(op), inputs, .. }) = node(value)
+            && matches!(node(inputs[0]), Some(Node { op: GraphOp::Scan(_) | GraphOp::Concat(_), .. }))
+        {
+            let back = (0..op.axes.len()).filter_map(|axis| op.axes.iter().position(|from| *from == axis));
+            let place = place.transposed(&back.collect::<Vec<usize>>());
+            self.places[inputs[0].index()].get_or_insert(place);
+        }
         self.places[value.index()] = Some(place);
     }
 
@@ -185,6 +211,10 @@ impl<'p, 'g> Scope<'p, 'g> {
                 self.planner.emitter.fill(&to, 0.0)?;
                 self.planner.emitter.sink(&to, (&left, &right), (1, [0, 0]))?;
                 to
+            }
+            Some(Value::Rows(parts)) => {
+                let parts = parts.clone();
+                self.joined(0, parts, value)?
             }
             // It stays static for what asks for its numbers.
             Some(Value::Static(tensor))
@@ -261,9 +291,11 @@ impl<'p, 'g> Scope<'p, 'g> {
         };
         let mut operands = Vec::with_capacity(node.inputs.len());
         for (index, input) in node.inputs.iter().enumerate() {
-            operands.push(match self.static_tensor(*input).filter(|_| !tensors.contains(&index)) {
-                Some(tensor) => Argument::Static(tensor),
-                None => Argument::Tensor(self.tensor(*input)?),
+            let is_sequence = matches!(&node.op, GraphOp::Scan(scan) if scan.operands().sequences.contains(&index));
+            operands.push(match (self.static_tensor(*input), &self.values[input.index()]) {
+                (Some(tensor), _) if !tensors.contains(&index) => Argument::Static(tensor),
+                (_, Some(Value::Rows(parts))) if is_sequence => Argument::Rows(parts.clone()),
+                _ => Argument::Tensor(self.tensor(*input)?),
             });
         }
         match &node.op {
@@ -376,20 +408,10 @@ impl<'p, 'g> Scope<'p, 'g> {
             }
             GraphOp::Concat(op) => {
                 let parts = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
-                let to = match self.joins.whole(value) {
-                    Some(whole) => whole,
-                    None => self.target(value, &shape, level_of(&parts)),
-                };
-                let mut start = 0;
-                for part in parts {
-                    let count = part.shape[op.axis];
-                    let place = to.part(op.axis, start, count, 1);
-                    if !part.is(&place) {
-                        self.planner.emitter.copy(&place, &part)?;
-                    }
-                    start += count;
+                if op.axis == 0 && self.is_read_by_steps(value, &parts) {
+                    return Ok(Value::Rows(parts));
                 }
-                to
+                self.joined(op.axis, parts, value)?
             }
             GraphOp::Pad(op) => {
                 let [x, number] = self.two(node)?;

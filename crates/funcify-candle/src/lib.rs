@@ -29,8 +29,9 @@
 //! # Threads
 //!
 //! Set the environment variable `RAYON_NUM_THREADS` (or `CANDLE_CPU_MASK`) before the process starts. Without either,
-//! Candle reads `/proc/cpuinfo` in every product of matrices, which costs about 30 microseconds each: more than the
-//! whole step of a small recurrent network. This crate does not set it, because changing the environment of a running
+//! Candle reads `/proc/cpuinfo` in every product of matrices, which costs 30 to 60 microseconds each: more than the
+//! whole step of a small recurrent network. Programs take small products (a right matrix of at most 64 by 64, and at most 64 rows of
+//! it) from `ndarray`, which does not; larger ones, and closures over Candle's tensors, still pay it. This crate does not set it, because changing the environment of a running
 //! process is not safe when there are other threads.
 //!
 //! # Gradients

@@ -242,7 +242,7 @@ fn a_report_tells_what_became_of_a_graph() {
     assert_eq!(report.peak_bytes, Some(2 * 800 + 2 * 8 + 2 * 8), "{report}");
     assert_eq!(report.counts, CompileCounts { compiled: 1, reused: 1 });
     let text = report.to_string();
-    assert!(text.contains("native, steps known at run time (tests/tests/functions.rs:"), "{text}");
+    assert!(text.contains("native, steps known at run time, kernels a step: 3 (tests/tests/functions.rs:"), "{text}");
 
     let unrolled = compile(UNROLL).unwrap();
     let made = |count: usize| {
@@ -250,7 +250,7 @@ fn a_report_tells_what_became_of_a_graph() {
         unrolled.report()
     };
     let (two, three, twelve) = (made(2), made(3), made(12));
-    assert_eq!(twelve.loops[0].steps, Steps::Exactly(12));
+    assert_eq!((twelve.loops[0].steps, twelve.loops[0].kernels), (Steps::Exactly(12), Some(3)));
     assert_eq!(twelve.instructions - two.instructions, 10 * (three.instructions - two.instructions));
     assert_eq!(three.instructions - two.instructions, 4, "a row, two sums, a product");
     assert!(twelve.program_bytes > three.program_bytes);

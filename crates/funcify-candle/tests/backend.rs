@@ -106,6 +106,53 @@ fn large_tensors_run_in_parallel() {
     }
 }
 
+/// Operands that are transposed, narrowed, repeated, in batches of one and two axes, against Candle's product of contiguous
+/// copies: its bits where they are contiguous.
+#[test]
+fn products_read_operands_where_they_lie() {
+    let random = |shape: &[usize], dtype: candle_core::DType| {
+        Tensor::randn(0f64, 1.0, shape, &Device::Cpu).unwrap().to_dtype(dtype).unwrap()
+    };
+    for (dtype, own) in [(candle_core::DType::F32, DType::F32), (candle_core::DType::F64, DType::F64)] {
+        for [m, k, n] in
+            [[1, 1, 1], [1, 8, 5], [8, 8, 8], [3, 64, 64], [64, 64, 64], [65, 64, 64], [2, 65, 64], [5, 7, 1]]
+        {
+            let (left, right) = (random(&[m, k], dtype), random(&[k, n], dtype));
+            let transposed = random(&[k, m], dtype).t().unwrap();
+            let narrowed = random(&[m + 3, k + 2], dtype).narrow(0, 2, m).unwrap().narrow(1, 1, k).unwrap();
+            let repeated = random(&[1, k], dtype).broadcast_as((m, k)).unwrap();
+            let rows = random(&[4, k, n], dtype);
+            let lefts = random(&[4, k, m], dtype).transpose(1, 2).unwrap();
+            let apart = random(&[3, 2, m, k], dtype).transpose(0, 1).unwrap();
+            let shared = random(&[k, n], dtype).broadcast_as((2, 3, k, n)).unwrap();
+            let pairs = [
+                (&left, &right),
+                (&transposed, &right),
+                (&narrowed, &right),
+                (&repeated, &right),
+                (&lefts, &rows),
+                (&apart, &shared),
+            ];
+            for (index, (left, right)) in pairs.into_iter().enumerate() {
+                let graph = Graph::build("product", |builder| {
+                    let [l, r] = [("l", left), ("r", right)]
+                        .map(|(name, tensor)| builder.input(name, TensorType::new(own, tensor.dims())));
+                    l.matmul(r)
+                });
+                let function = Function::compile(&graph.unwrap(), &Candle::cpu()).unwrap();
+                let found = &function.call(&[left.clone(), right.clone()]).unwrap()[0];
+                let expected = left.contiguous().unwrap().matmul(&right.contiguous().unwrap()).unwrap();
+                assert_eq!((found.dims(), found.dtype()), (expected.dims(), dtype));
+                let numbers = |x: &Tensor| x.to_dtype(candle_core::DType::F64)?.flatten_all()?.to_vec1::<f64>();
+                let (found, expected) = (numbers(found).unwrap(), numbers(&expected).unwrap());
+                let off = found.iter().zip(&expected).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
+                let bound = if own == DType::F32 { 2e-5 } else { 4e-14 };
+                assert!(if index == 0 { found == expected } else { off <= bound }, "{m}x{k}x{n}, pair {index}: {off}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_op_has_a_lowering_rule() {
     let lowered = funcify::dispatch::lowered_ops::<Candle>();

@@ -17,6 +17,9 @@ pub(crate) struct Arguments {
     /// Rewrite it after that.
     #[arg(long)]
     rewrite: bool,
+    /// By these rules, too, which are tried only on request: `affine_recurrence`.
+    #[arg(long, value_name = "RULES", value_delimiter = ',', requires = "rewrite")]
+    with: Vec<String>,
     /// Print first what each rule changed: the op before, and what took its place.
     #[arg(long, requires = "rewrite")]
     log: bool,
@@ -41,7 +44,7 @@ fn text(arguments: &Arguments) -> Result<String> {
     if !arguments.rewrite {
         return Ok(shown(arguments, &graph));
     }
-    let options = RewriteOptions::from_environment();
+    let options = arguments.with.iter().fold(RewriteOptions::from_environment(), |options, rule| options.with(rule));
     let rewritten = graph.rewritten_with(&if arguments.log { options.texts() } else { options })?;
     let log: String = match arguments.log {
         true => rewritten
@@ -70,14 +73,46 @@ mod tests {
         arguments: Arguments,
     }
 
+    /// A file of this process, and what is printed of it with options.
+    fn printed(name: &str, program: &str, options: &[&str]) -> Result<String> {
+        let file = std::env::temp_dir().join(format!("funcify-print-{name}-{}.fir", std::process::id()));
+        std::fs::write(&file, program)?;
+        let words = ["print", file.to_str().unwrap()].into_iter().chain(options.iter().copied());
+        let text = text(&Line::try_parse_from(words)?.arguments);
+        std::fs::remove_file(file)?;
+        text
+    }
+
+    #[test]
+    fn rules_on_request_are_named() {
+        let program = "fn @f(%a: f64[T], %b: f64[T], %x: f64[]) {
+  %y: f64[] = scan @step for t in 0..T {
+    seq %p: f64[] = %a[t]
+    seq %q: f64[] = %b[t]
+    carry %c: f64[] = %y from %x
+    %0: f64[] = mul %c, %p
+    %1: f64[] = add %0, %q
+    %y = %1
+  }
+  return y=%y
+}
+";
+        let printed = |options: &[&str]| printed("with", program, options);
+        assert!(!printed(&["--rewrite"]).unwrap().contains("associative_scan"));
+        let with = printed(&["--rewrite", "--with", "affine_recurrence,identity"]).unwrap();
+        assert!(with.contains("associative_scan"), "{with}");
+        let error = printed(&["--rewrite", "--with", "affine"]).unwrap_err().to_string();
+        assert!(
+            error.contains("`affine`") && error.contains("identity, ") && error.contains("affine_recurrence"),
+            "{error}"
+        );
+        assert!(printed(&["--with", "affine_recurrence"]).unwrap_err().to_string().contains("--rewrite"));
+    }
+
     #[test]
     fn the_text_is_a_program_and_the_drawing_has_its_ops() {
-        let file = std::env::temp_dir().join(format!("funcify-print-{}.fir", std::process::id()));
-        std::fs::write(&file, "fn @f(%x: f64[]) {\n  %0: f64[] = sin %x\n  return y=%0\n}\n").unwrap();
-        let printed = |options: &[&str]| {
-            let words = ["print", file.to_str().unwrap()].into_iter().chain(options.iter().copied());
-            text(&Line::try_parse_from(words).unwrap().arguments).unwrap()
-        };
+        let program = "fn @f(%x: f64[]) {\n  %0: f64[] = sin %x\n  return y=%0\n}\n";
+        let printed = |options: &[&str]| printed("text", program, options).unwrap();
         let expected = "fn @f(%x: f64[]) {
   %0: f64[] = constant 1.0
   %1: f64[] = cos %x
@@ -93,6 +128,5 @@ mod tests {
         assert!(logged.starts_with("// identity (") && logged.ends_with(rewritten), "{logged}");
         let drawing = printed(&["--grad", "--dot"]);
         assert!(drawing.starts_with("digraph \"f\" {") && drawing.contains("label=\"cos\""), "{drawing}");
-        std::fs::remove_file(file).unwrap();
     }
 }

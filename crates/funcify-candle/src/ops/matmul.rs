@@ -1,14 +1,19 @@
-//! `matmul`: Candle's product, of the shapes and layouts for which it is right; of integers this crate's, since Candle has
-//! none.
+//! `matmul`: of floats on the CPU by the library that Candle calls there, on other devices by Candle, of the shapes and layouts for
+//! which it is right; of integers this crate's, since Candle has none.
+//!
+//! Candle asks in each product on the CPU how many cores there are. Unless `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK` is set, that
+//! reads files of the system and takes 50 microseconds, a hundred times what a small product takes. `product.rs` asks once.
 
-use candle_core::{CpuStorage, CustomOp2, DType, Layout, Shape, Tensor};
+use candle_core::{CpuStorage, CustomOp2, DType, Layout, Shape, Tensor, utils};
 use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
 use funcify::ops::{MatMul, integer_products};
+use ndarray::{ArrayView3, ShapeBuilder};
 
 use crate::cpu::{contiguous, require_cpu};
 use crate::device::{Candle, output_shape};
+use crate::product::products;
 
 funcify!(Candle, MatMul, |call, [left, right]| matmul(&call, &left, &right));
 
@@ -29,16 +34,59 @@ fn matmul(call: &KernelCall<'_, Candle, MatMul>, left: &Tensor, right: &Tensor) 
 }
 
 fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Result<Tensor, BackendError> {
-    let batch_axes = left.rank() - 2;
-    if batch_axes == 0 {
-        return Ok(readable(left)?.matmul(&readable(right)?)?);
-    }
     let [left, right] = [one_batch_axis(&readable(left)?)?, one_batch_axis(&readable(right)?)?];
-    // With a right operand that is the same for all batches, Candle takes the left matrices as one tall matrix
-    // without looking at their strides.
-    let left = if right.stride()[0] == 0 { left.contiguous()? } else { left };
-    let product = left.matmul(&right)?;
-    Ok(if batch_axes == 1 { product } else { product.reshape(shape)? })
+    // One right matrix for all batches of the left: one tall product. (Candle takes it for that without a look at strides.)
+    let is_shared = right.stride()[0] == 0;
+    let left = if is_shared { left.contiguous()? } else { left };
+    let own = left.device().is_cpu() && !utils::has_mkl() && !utils::has_accelerate();
+    let product = match left.dims3()? {
+        _ if !own => left.matmul(&right)?.reshape(shape)?,
+        (batch, rows, inner) if is_shared => {
+            let tall = left.reshape((1, batch * rows, inner))?;
+            tall.apply_op2_no_bwd(&right.narrow(0, 0, 1)?, &Floats { shape })?
+        }
+        _ => left.apply_op2_no_bwd(&right, &Floats { shape })?,
+    };
+    Ok(product)
+}
+
+/// Products of matrices of floats, none of them empty, of that shape. The operands have one batch axis and any strides.
+struct Floats {
+    shape: Vec<usize>,
+}
+
+impl CustomOp2 for Floats {
+    fn name(&self) -> &'static str {
+        "funcify-products"
+    }
+
+    fn cpu_fwd(
+        &self,
+        s1: &CpuStorage,
+        l1: &Layout,
+        s2: &CpuStorage,
+        l2: &Layout,
+    ) -> candle_core::Result<(CpuStorage, Shape)> {
+        macro_rules! products {
+            ($($kind:ident),*) => {
+                match s1 {
+                    $(CpuStorage::$kind(_) => {
+                        CpuStorage::$kind(products(view(s1.as_slice()?, l1)?, view(s2.as_slice()?, l2)?))
+                    })*
+                    _ => candle_core::bail!("no kernel for products of these numbers"),
+                }
+            };
+        }
+        Ok((products!(F16, F32, F64), Shape::from(self.shape.clone())))
+    }
+}
+
+/// The matrices of a tensor of rank 3 where they lie.
+fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayView3<'a, T>> {
+    let (dims, strides) = (layout.shape().dims3()?, layout.stride());
+    let elements = elements.get(layout.start_offset()..).unwrap_or_default();
+    ArrayView3::from_shape(dims.strides((strides[0], strides[1], strides[2])), elements)
+        .map_err(candle_core::Error::wrap)
 }
 
 fn integers(
@@ -94,8 +142,10 @@ fn readable(x: &Tensor) -> candle_core::Result<Tensor> {
 /// The tensor with all batch axes as one; a view if it is contiguous.
 fn one_batch_axis(x: &Tensor) -> candle_core::Result<Tensor> {
     let rank = x.rank();
-    if rank == 3 {
-        return Ok(x.clone());
+    match rank {
+        2 => return x.unsqueeze(0),
+        3 => return Ok(x.clone()),
+        _ => {}
     }
     let batch: usize = x.dims()[..rank - 2].iter().product();
     let (rows, columns) = (x.dims()[rank - 2], x.dims()[rank - 1]);

@@ -22,7 +22,7 @@ use crate::host::HostTensor;
 use crate::memory::memory_budget;
 use crate::ops::scan::CheckpointPolicy;
 use crate::ops::{Op, OpRules, While};
-use crate::rewrite::RewriteOptions;
+use crate::rewrite::{Patched, RewriteOptions, counts};
 use crate::types::{DType, Shape, Sizes, TensorType};
 
 /// How a graph is compiled.
@@ -105,8 +105,8 @@ pub struct Function<B: Backend> {
     graph: Arc<Graph>,
     /// What is compiled: the graph without derivative rules, rewritten.
     runnable: Arc<Graph>,
-    /// How often each rule rewrote it.
-    rewrites: BTreeMap<&'static str, usize>,
+    /// How it was rewritten.
+    patches: Vec<Patched>,
     backend: B,
     options: CompileOptions,
     /// Whether programs depend on the sizes of a call.
@@ -167,17 +167,17 @@ impl<B: Backend> Function<B> {
         let rewritten = rewritten.filter(|rewritten| !rewritten.patches.is_empty());
         // What a device cannot hold or has no lowering rule for is asked of the graph as it was written.
         let arranged = rewritten.and_then(|rewritten| Some((validate(&settings, &rewritten.graph).ok()?, rewritten)));
-        let (unrolls, runnable, rewrites) = match arranged {
-            Some((unrolls, rewritten)) => (unrolls, Arc::new(rewritten.graph.clone()), rewritten.counts()),
+        let (unrolls, runnable, patches) = match arranged {
+            Some((unrolls, rewritten)) => (unrolls, Arc::new(rewritten.graph), rewritten.patches),
             None => {
                 let unrolls = validate(&settings, &plain).map_err(|error| graph.explain(error))?;
-                (unrolls, plain, BTreeMap::new())
+                (unrolls, plain, Vec::new())
             }
         };
         let function = Function {
             graph: stored,
             runnable,
-            rewrites,
+            patches,
             backend: backend.clone(),
             options,
             unrolls,
@@ -410,7 +410,7 @@ impl<B: Backend> Function<B> {
     pub fn report(&self) -> Report {
         let mut report = Report {
             graph_ops: count_ops(&self.graph),
-            rewrites: self.rewrites.clone(),
+            rewrites: counts(&self.patches),
             counts: self.counts(),
             ..Report::default()
         };
@@ -419,6 +419,9 @@ impl<B: Backend> Function<B> {
         if let Some(compiled) = last.as_ref().map(|(compiled, _)| compiled.clone()).or(made) {
             report.instructions = compiled.program.len();
             report.loops = compiled.notes.loops.clone();
+            for each in report.loops.iter_mut().filter(|each| each.site != Site::Unknown) {
+                each.rewrites = counts(self.patches.iter().filter(|patch| patch.site == each.site));
+            }
             report.declined = compiled.notes.declined.clone();
             report.compile_time = compiled.time;
             report.program_bytes = compiled.program.bytes(&mut HashSet::new());

@@ -20,7 +20,7 @@ use super::eager::execution_error;
 use super::function::CompileOptions;
 use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, too_large};
 use super::registry::{kernel_of, rule_of};
-use super::report::{LoopReport, Steps};
+use super::report::{LoopReport, Steps, count_kernels};
 use super::switch::ChoiceNode;
 use super::while_loop::WhileNode;
 use super::whole::{Attempt, used_results};
@@ -137,9 +137,10 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn add_loop(&mut self, each: LoopReport) {
+    /// Adds a loop before those that were added since there were so many: a loop comes before those in it.
+    pub(super) fn add_loop(&mut self, place: usize, each: LoopReport) {
         if !self.loops.contains(&each) {
-            self.loops.push(each);
+            self.loops.insert(place, each);
         }
     }
 }
@@ -215,7 +216,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let inner = Lowering::new(self.settings.clone(), self.sizes.clone());
         let (program, notes) = inner.program_of(body, arguments, marked)?;
         self.notes.statics.extend(notes.statics);
-        notes.loops.into_iter().for_each(|each| self.notes.add_loop(each));
+        notes.loops.into_iter().for_each(|each| self.notes.add_loop(self.notes.loops.len(), each));
         let program = Arc::new(program);
         self.programs.insert(key, program.clone());
         Ok(program)
@@ -400,14 +401,18 @@ impl<'a, B: Backend> Lowering<'a, B> {
             Err(declined) => declined,
         };
         let compiled = if declined.is_some() { self.refusing(graph, node) } else { None };
-        match &compiled {
-            Some(_) => self.report_loop(graph, node, LoopStrategy::Compiled, None),
-            None => self.report_loop(graph, node, LoopStrategy::Native, declined),
-        }
+        let reported = self.notes.loops.len();
         let places = op.operands();
         let carries = places.carries.len();
         let condition = self.sub_program(&op.condition, carries, &operands[places.condition])?;
         let body = self.sub_program(&op.body, carries, &operands[places.body])?;
+        match &compiled {
+            Some(_) => self.report_loop(reported, graph, node, LoopStrategy::Compiled, None, None),
+            None => {
+                let kernels = count_kernels(&condition.instructions) + count_kernels(&body.instructions);
+                self.report_loop(reported, graph, node, LoopStrategy::Native, declined, Some(kernels));
+            }
+        }
         let outputs = graph.types(&node.outputs);
         let node = WhileNode { op: op.clone(), at: at.clone(), condition, body, outputs, compiled };
         self.push(&at, Action::While(Box::new(node)), operands, carries)
@@ -482,13 +487,24 @@ impl<'a, B: Backend> Lowering<'a, B> {
         };
         let kind = if scan.until.is_none() { Steps::Exactly } else { Steps::AtMost };
         let steps = steps.map_or(Steps::AtRunTime, kind);
-        let reported = if late.is_some() { LoopStrategy::Compiled } else { strategy };
-        self.notes.add_loop(LoopReport { op: "scan", site: at.site, strategy: reported, declined, steps });
+        let (is_late, place) = (late.is_some(), self.notes.loops.len());
         let body = self.lower_invariants(call)?;
-        match strategy {
-            LoopStrategy::Unroll => unroll::lower(self, call, body),
-            _ => native::lower(self, call, body, graph.types(&node.outputs), late),
-        }
+        let before = self.instructions.len();
+        let results = match strategy {
+            LoopStrategy::Unroll => unroll::lower(self, call, body)?,
+            _ => native::lower(self, call, body, graph.types(&node.outputs), late)?,
+        };
+        let laid_out = count_kernels(&self.instructions[before..]);
+        let kernels = match (strategy, steps) {
+            _ if is_late => None,
+            (LoopStrategy::Unroll, Steps::Exactly(steps) | Steps::AtMost(steps)) => laid_out.checked_div(steps),
+            (LoopStrategy::Unroll, Steps::AtRunTime) => None,
+            _ => Some(laid_out),
+        };
+        let strategy = if is_late { LoopStrategy::Compiled } else { strategy };
+        let (op, site, rewrites) = ("scan", at.site, Default::default());
+        self.notes.add_loop(place, LoopReport { op, site, strategy, declined, steps, kernels, rewrites });
+        Ok(results)
     }
 
     /// How a loop runs. What is forced is an error if it cannot be; what the backend's lowering rule names gives way.

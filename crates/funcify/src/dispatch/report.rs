@@ -25,7 +25,7 @@ pub struct Report {
     /// The instructions of the program. A body that a native loop runs counts once, one that is unrolled for each step;
     /// what steps share counts for each of them.
     pub instructions: usize,
-    /// The loops of the program, each once.
+    /// The loops of the program, each once; those of which all is the same, line and numbers, are one.
     pub loops: Vec<LoopReport>,
     /// Why the program is not compiled as a whole, if it was to be.
     pub declined: Option<Declined>,
@@ -56,6 +56,13 @@ pub struct LoopReport {
     pub declined: Option<Declined>,
     /// How many steps it runs.
     pub steps: Steps,
+    /// How many kernels a step runs, those of all loops and branches in it once each. What is compiled in it counts as one; what
+    /// no step changes runs before the loop, and does not count. `None` of a loop that is compiled itself, and of one that is laid
+    /// out for no step.
+    pub kernels: Option<usize>,
+    /// How often each rule rewrote the loop, by the rules' names: the patches at its line, which the loops of
+    /// its derivatives share. Those at the lines of its body are not among them, nor are those of a program without lines.
+    pub rewrites: BTreeMap<&'static str, usize>,
 }
 
 /// A loop's number of steps, as far as it is static.
@@ -95,8 +102,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "ops in the graph       {}", self.graph_ops)?;
         if !self.rewrites.is_empty() {
-            let rewrites: Vec<String> = self.rewrites.iter().map(|(rule, count)| format!("{rule} {count}")).collect();
-            writeln!(f, "rewrites               {}", rewrites.join(", "))?;
+            writeln!(f, "rewrites               {}", listed(&self.rewrites))?;
         }
         writeln!(f, "instructions           {}", self.instructions)?;
         writeln!(f, "program                {} bytes", self.program_bytes)?;
@@ -110,7 +116,14 @@ impl fmt::Display for Report {
             writeln!(f, "not compiled as a whole: {declined}")?;
         }
         for each in &self.loops {
-            write!(f, "{:<22} {}, {} ({})", each.op, each.strategy.name(), each.steps, each.site)?;
+            write!(f, "{:<22} {}, {}", each.op, each.strategy.name(), each.steps)?;
+            if let Some(kernels) = each.kernels {
+                write!(f, ", kernels a step: {kernels}")?;
+            }
+            write!(f, " ({})", each.site)?;
+            if !each.rewrites.is_empty() {
+                write!(f, "; rewrites: {}", listed(&each.rewrites))?;
+            }
             match &each.declined {
                 Some(declined) => writeln!(f, "; not compiled: {declined}")?,
                 None => writeln!(f)?,
@@ -118,6 +131,20 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
+}
+
+/// Rules, and how often each.
+fn listed(rewrites: &BTreeMap<&'static str, usize>) -> String {
+    rewrites.iter().map(|(rule, count)| format!("{rule} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// How many kernels instructions run, those of the programs in them once each.
+pub(super) fn count_kernels<B: Backend>(instructions: &[Instruction<B>]) -> usize {
+    let of_one = |action: &Action<B>| match action {
+        Action::Kernel(_) | Action::Whole(_) => 1,
+        action => action.programs().into_iter().map(|program| count_kernels(&program.instructions)).sum(),
+    };
+    instructions.iter().map(|instruction| of_one(&instruction.action)).sum()
 }
 
 /// How many ops a graph has, those of its bodies included.

@@ -67,22 +67,26 @@ impl<B: Backend> Lowering<'_, B> {
     /// Notes that the loops of a graph are compiled.
     fn report_loops(&mut self, graph: &Graph) {
         for node in graph.live() {
-            self.report_loop(graph, node, LoopStrategy::Compiled, None);
+            let place = self.notes.loops.len();
+            self.report_loop(place, graph, node, LoopStrategy::Compiled, None, None);
             node.op.bodies().into_iter().for_each(|body| self.report_loops(body));
         }
     }
 
-    /// Notes how a node runs, if it is a loop.
+    /// Notes how a node runs, if it is a loop, at this place among the loops.
     pub(super) fn report_loop(
         &mut self,
+        place: usize,
         graph: &Graph,
         node: &Node,
         strategy: LoopStrategy,
         declined: Option<Declined>,
+        kernels: Option<usize>,
     ) {
         if let Some(count) = steps(graph, node) {
             let steps = Steps::of(&count, &self.sizes);
-            self.notes.add_loop(LoopReport { op: node.op.name(), site: node.site, strategy, declined, steps });
+            let (op, site, rewrites) = (node.op.name(), node.site, Default::default());
+            self.notes.add_loop(place, LoopReport { op, site, strategy, declined, steps, kernels, rewrites });
         }
     }
 
@@ -106,7 +110,7 @@ impl<B: Backend> Lowering<'_, B> {
             Ok(compiled) => compiled,
             Err(declined) => return Ok(Attempt::Declined(Some(declined))),
         };
-        self.report_loop(graph, node, LoopStrategy::Compiled, None);
+        self.report_loop(self.notes.loops.len(), graph, node, LoopStrategy::Compiled, None, None);
         let results = self.push_whole(&alone, compiled, node.place(), operands)?;
         Ok(Attempt::Compiled(self.registers(results, used.into_iter())))
     }

@@ -144,10 +144,15 @@ pub struct Rewritten {
 impl Rewritten {
     /// How often each rule made a patch, by the rules' names.
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
-        let mut counts = BTreeMap::new();
-        self.patches.iter().for_each(|patch| *counts.entry(patch.rule).or_default() += 1);
-        counts
+        counts(&self.patches)
     }
+}
+
+/// How often each rule made one of these patches, by the rules' names.
+pub(crate) fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'static str, usize> {
+    let mut counts = BTreeMap::new();
+    patches.into_iter().for_each(|patch| *counts.entry(patch.rule).or_default() += 1);
+    counts
 }
 
 impl Graph {

@@ -487,7 +487,19 @@ fn what_is_the_same_for_all_steps_is_one_product() {
     let options = CompileOptions { rewrites: Some(RewriteOptions::new()), ..CompileOptions::default() };
     let function = Function::compile_with(&gradient, &Reference, options).unwrap();
     assert_eq!(function.report().rewrites["sums_over_steps"], 1);
-    assert!(function.report().to_string().contains("sums_over_steps 1"), "{}", function.report());
+    let report = function.report();
+    assert!(report.to_string().contains("sums_over_steps 1"), "{report}");
+    // Both directions are left with three kernels a step, a product among them, so that they are reported as one.
+    let [each] = report.loops.as_slice() else { panic!("{report}") };
+    assert_eq!(
+        (each.kernels, each.rewrites["hoisting"], each.rewrites["sums_over_steps"]),
+        (Some(3), 2, 1),
+        "{report}"
+    );
+    assert!(
+        report.rewrites.contains_key("constant_folding") && !each.rewrites.contains_key("constant_folding"),
+        "{report}"
+    );
     let plain = CompileOptions { rewrites: None, ..CompileOptions::default() };
     assert!(Function::compile_with(&gradient, &Reference, plain).unwrap().report().rewrites.is_empty());
 }

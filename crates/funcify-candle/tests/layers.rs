@@ -115,7 +115,7 @@ fn all_layers() -> Vec<(&'static str, Make)> {
     }
     table! {
         "rnn" => Rnn(4, 4, RecurrentConfig { layers: 2, ..RecurrentConfig::default() });
-        "relu rnn" => ReluRnn(4, 4, RecurrentConfig { bidirectional: true, ..RecurrentConfig::default() });
+        "relu rnn" => ReluRnn(4, 4, RecurrentConfig { layers: 2, ..RecurrentConfig::default() });
         "gru" => Gru(4, 4, RecurrentConfig { layers: 2, ..RecurrentConfig::default() });
         "lstm" => Lstm(4, 4, RecurrentConfig { layers: 2, ..RecurrentConfig::default() });
         "s5" => S5(nn::S5::new(4, 3));

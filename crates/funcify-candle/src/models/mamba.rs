@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::{Embedding, Init, Linear, RmsNorm, VarBuilder};
+use funcify::dispatch::{CompileOptions, LoopStrategy};
 use funcify::nn::{Parameter, SelectiveScan};
-use funcify::{Dim, Graph, TensorType, Value, scan};
+use funcify::{Dim, Graph, TensorType, Value, concat, scan};
 
-use super::{check_state, last_row, mismatch, rms_norm, scanned, short_convolution, sizes_of};
+use super::{check_state, last_row, mismatch, rms_norm, scanned, sizes_of};
 use crate::device::Candle;
-use crate::differentiable::Differentiable;
+use crate::differentiable::{Differentiable, DifferentiableOptions};
 use crate::errors;
 use crate::nn;
 
@@ -109,8 +110,7 @@ struct Block {
     dt_proj: Linear,
     a_log: Tensor,
     d: Tensor,
-    /// The selective scan, one program for all blocks.
-    scan: Arc<Differentiable>,
+    core: Arc<Core>,
     out_proj: Linear,
 }
 
@@ -123,14 +123,13 @@ impl Model {
             let fix = "set it to 1 to have no padding";
             return Err(mismatch("mamba", "`pad_vocab_size_multiple`", "1 or more", 0, fix));
         }
-        let scan = selective_scan(config.inner(), nn::dtype(&vb)?).map_err(errors::candle)?;
-        let scan = Differentiable::compile(&scan, &Candle::new(vb.device().clone())).map_err(errors::candle)?;
-        let scan = Arc::new(scan);
+        let programs = Core::new(config.inner(), nn::dtype(&vb)?, vb.device()).map_err(errors::candle)?;
+        let programs = Arc::new(programs);
         // The core that has these parameters, for their values before training.
         let core = SelectiveScan { rank: config.rank(), states: STATES, ..SelectiveScan::new(config.inner()) };
         let core = core.layer().map_err(errors::candle)?;
         let embedding = candle_nn::embedding(config.vocabulary(), config.d_model, vb.pp("embedding"))?;
-        let block = |index| Block::new(config, &scan, &core.parameters, vb.pp("layers").pp(index));
+        let block = |index| Block::new(config, &programs, &core.parameters, vb.pp("layers").pp(index));
         let blocks = (0..config.n_layer).map(block).collect::<Result<_>>()?;
         let norm_f = candle_nn::rms_norm(config.d_model, 1e-5, vb.pp("norm_f"))?;
         let (config, dtype, device) = (config.clone(), vb.dtype(), vb.device().clone());
@@ -182,27 +181,70 @@ impl Model {
     }
 }
 
-/// The recurrence of each feature's states, `h' = exp(Δ A) h + Δ b u`, `y = c·h`, over `u` and `Δ` of `[B,T,features]` and `b` and `c` of
-/// `[B,T,states]`.
+/// What all blocks compute between their products of matrices: one program each.
+struct Core {
+    convolution: Differentiable,
+    scan: Differentiable,
+}
+
+impl Core {
+    fn new(features: usize, dtype: funcify::DType, device: &Device) -> funcify::Result<Self> {
+        let candle = Candle::new(device.clone());
+        let whole = CompileOptions { strategy: LoopStrategy::Compiled, whole: true, ..CompileOptions::default() };
+        let options = DifferentiableOptions::new().compile(whole);
+        let compile = |graph: Graph| Differentiable::compile_with(&graph, &candle, options.clone());
+        Ok(Core {
+            convolution: compile(convolution(features, dtype)?)?,
+            scan: compile(selective_scan(features, dtype)?)?,
+        })
+    }
+}
+
+/// A depthwise causal convolution and `silu`: over `xs` of `[B,T,features]`, with the `WIDTH - 1` rows `before`, which it gives for what
+/// follows, and PyTorch's parameters, `weight [features,1,WIDTH]` and `bias [features]`.
+fn convolution(features: usize, dtype: funcify::DType) -> funcify::Result<Graph> {
+    Graph::build("short_convolution", |g| {
+        let rows =
+            |name: &str, steps: Dim| g.input(name, TensorType::new(dtype, [Dim::from("B"), steps, features.into()]));
+        let (xs, before) = (rows("xs", "T".into()), rows("before", (WIDTH - 1).into()));
+        let taps = g.input("weight", TensorType::new(dtype, [features, 1, WIDTH])).reshape([features, WIDTH]).t();
+        let bias = g.input("bias", TensorType::new(dtype, [features]));
+        let rows = concat(&[before, xs], 1);
+        let steps = Dim::from("T");
+        let part = |offset: usize| {
+            rows.slice(1, Dim::from(offset)..steps.clone() + offset as i64) * taps.index(0, offset as i64)
+        };
+        let sum = (1..WIDTH).map(part).fold(part(0) + bias, |sum, part| sum + part);
+        (sum.silu(), rows.slice(1, steps.clone()..steps.clone() + (WIDTH - 1) as i64))
+    })
+}
+
+/// The recurrence of each feature's states, `h' = exp(Δ A) h + Δ b u`, `y = (c·h + D u) silu(z)`, with `Δ = log(1 + exp(delta))`, over `u`,
+/// `delta` and `z` of `[B,T,features]` and `b` and `c` of `[B,T,states]`. What is elementwise is in it, as the engine's functions cost less
+/// than Candle's.
 fn selective_scan(features: usize, dtype: funcify::DType) -> funcify::Result<Graph> {
     Graph::build("selective_scan", |g| {
         let rows = |name: &str, size: usize| {
             g.input(name, TensorType::new(dtype, [Dim::from("B"), "T".into(), size.into()])).move_axis(1, 0)
         };
-        let rows = (rows("u", features), rows("delta", features), rows("b", STATES), rows("c", STATES));
-        let rates = g.input("rates", TensorType::new(dtype, [features, STATES]));
+        let [us, deltas, zs] = ["u", "delta", "z"].map(|name| rows(name, features));
+        let [bs, cs] = ["b", "c"].map(|name| rows(name, STATES));
+        let rates = -g.input("a_log", TensorType::new(dtype, [features, STATES])).exp();
+        let d = g.input("d", TensorType::new(dtype, [features]));
         let init = g.input("h", TensorType::new(dtype, [Dim::from("B"), features.into(), STATES.into()]));
-        let (last, ys) = scan(init, rows, |h: Value, (u, delta, b, c): (Value, Value, Value, Value)| {
-            let decay = (delta.unsqueeze(2) * rates).exp();
-            let h = decay * h + (delta * u).unsqueeze(2) * b.unsqueeze(1);
-            (h, (h * c.unsqueeze(1)).sum(2))
-        });
-        (ys.move_axis(0, 1), last)
+        let deltas = (deltas.exp() + 1.0).log();
+        let (last, ys) =
+            scan(init, (us, deltas, bs, cs), |h: Value, (u, delta, b, c): (Value, Value, Value, Value)| {
+                let decay = (delta.unsqueeze(2) * rates).exp();
+                let h = decay * h + (delta * u).unsqueeze(2) * b.unsqueeze(1);
+                (h, (h * c.unsqueeze(1)).sum(2))
+            });
+        (((ys + us * d) * zs.silu()).move_axis(0, 1), last)
     })
 }
 
 impl Block {
-    fn new(config: &Config, scan: &Arc<Differentiable>, core: &[Parameter], vb: VarBuilder<'_>) -> Result<Self> {
+    fn new(config: &Config, programs: &Arc<Core>, core: &[Parameter], vb: VarBuilder<'_>) -> Result<Self> {
         let (features, inner) = (config.d_model, config.inner());
         let mixer = vb.pp("mixer");
         let bound = (WIDTH as f64).recip().sqrt();
@@ -220,7 +262,7 @@ impl Block {
             dt_proj: Linear::new(of_core("dt_proj.weight")?, Some(of_core("dt_proj.bias")?)),
             a_log: of_core("A_log")?,
             d: of_core("D")?,
-            scan: scan.clone(),
+            core: programs.clone(),
             out_proj: candle_nn::linear_no_bias(inner, features, mixer.pp("out_proj"))?,
         })
     }
@@ -228,17 +270,15 @@ impl Block {
     /// What the block adds to `xs`, `[batch, steps, d_model]`, and its states after the last step.
     fn forward(&self, xs: &Tensor, h: &Tensor, before: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
         let projected = self.in_proj.forward(&rms_norm(&self.norm, xs)?)?.chunk(2, 2)?;
-        let (us, before) = short_convolution(&projected[0], before, &self.conv_weight, &self.conv_bias)?;
-        let us = us.silu()?;
+        let (weight, bias) = (self.conv_weight.clone(), self.conv_bias.clone());
+        let [us, before] = scanned(&self.core.convolution, &[projected[0].clone(), before.clone(), weight, bias])?;
         let read = self.x_proj.forward(&us)?;
         let rank = read.dim(2)? - 2 * STATES;
         let part = |start: usize, count: usize| read.narrow(2, start, count)?.contiguous();
-        let delta = (self.dt_proj.forward(&part(0, rank)?)?.exp()? + 1.0)?.log()?;
-        let rates = self.a_log.exp()?.neg()?;
-        let arguments = [us.clone(), delta, part(rank, STATES)?, part(rank + STATES, STATES)?, rates, h.clone()];
-        let [ys, h] = scanned(&self.scan, &arguments)?;
-        let ys = (ys + us.broadcast_mul(&self.d)?)?;
-        let ys = self.out_proj.forward(&(ys * projected[1].silu()?)?)?;
-        Ok((ys, h, before))
+        let delta = self.dt_proj.forward(&part(0, rank)?)?;
+        let (b, c, z) = (part(rank, STATES)?, part(rank + STATES, STATES)?, projected[1].clone());
+        let arguments = [us, delta, z, b, c, self.a_log.clone(), self.d.clone(), h.clone()];
+        let [ys, h] = scanned(&self.core.scan, &arguments)?;
+        Ok((self.out_proj.forward(&ys)?, h, before))
     }
 }

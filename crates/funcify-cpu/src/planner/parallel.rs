@@ -58,7 +58,7 @@ fn has_conditions(graph: &Graph) -> bool {
 
 impl Labels {
     /// An axis of this program that stays parallel: the first one of a carry, a buffer or a sequence of its outermost loops
-    /// for which the labels agree.
+    /// for which the labels agree. An axis of size 1, a batch of one sequence say, is passed over.
     pub(super) fn find(graph: &Graph, sizes: &Sizes) -> Option<Labels> {
         // A condition is for all indices of the axis.
         if has_conditions(graph) {
@@ -71,7 +71,8 @@ impl Labels {
             let rows = params.buffers.iter().chain(&params.sequences).cloned().flatten();
             for param in params.carries.clone().chain(rows) {
                 let shape = scan.body.input_type(param).shape.value(sizes).ok()?;
-                let Some(size) = shape.first().copied().filter(|size| *size > 1) else { continue };
+                let Some(axis) = shape.iter().position(|size| *size > 1) else { continue };
+                let size = shape[axis];
                 if tried.contains(&(param, size)) {
                     continue;
                 }
@@ -79,7 +80,7 @@ impl Labels {
                 let mut labels = Labels { size, ..Labels::default() };
                 labels.start(graph, sizes);
                 labels.start(&scan.body, sizes);
-                labels.set(&scan.body, scan.body.inputs()[param].value, Label::Axis(0));
+                labels.set(&scan.body, scan.body.inputs()[param].value, Label::Axis(axis));
                 if labels.propagate(graph, sizes).is_ok() {
                     return Some(labels);
                 }

@@ -95,7 +95,9 @@ impl<B: Backend> Stepper<B> {
     #[track_caller]
     pub fn with_options(graph: &Graph, backend: &B, options: CompileOptions, fixed: &[B::Tensor]) -> Result<Self> {
         let stepped = graph.stepped()?;
-        let step = Function::compile_with(&stepped.step, backend, CompileOptions { whole: true, ..options.clone() })?;
+        // What is shared is laid out as it is written, once, and not a view that each step reads against its grain.
+        let options = CompileOptions { whole: true, ..options };
+        let step = Function::compile_with(&stepped.step, backend, options.clone())?;
         let made = Function::compile_with(&stepped.start, backend, options)?.call(fixed)?;
         Ok(Stepper { stepped, step, initial: made.clone(), now: made.clone(), made, again: None, gather: None })
     }

@@ -28,7 +28,7 @@ fn path(root: &Path) -> PathBuf {
     root.join("benches/baseline.json")
 }
 
-/// Writes the ratios of a run down, for later runs.
+/// Writes the ratios of a run down, for later runs; those of what it did not run stay as they were.
 pub(crate) fn keep(run: &Run, root: &Path) -> Result<()> {
     let ratio = |row: &Row| {
         Some(Ratio {
@@ -39,17 +39,37 @@ pub(crate) fn keep(run: &Run, root: &Path) -> Result<()> {
             spread: row.spread?,
         })
     };
-    let ratios: Vec<Ratio> = run.rows.iter().filter_map(ratio).collect();
-    std::fs::write(path(root), serde_json::to_string_pretty(&ratios)? + "\n")?;
-    println!("{} ratios are kept in {}", ratios.len(), path(root).display());
+    let path = path(root);
+    let earlier = if path.exists() { read(&path)? } else { Vec::new() };
+    let ratios = renewed(earlier, run.rows.iter().filter_map(ratio).collect());
+    std::fs::write(&path, serde_json::to_string_pretty(&ratios)? + "\n")?;
+    println!("{} ratios are kept in {}", ratios.len(), path.display());
     Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<Ratio>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("{}: make it with `--keep`", path.display()))?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// The earlier ratios with new ones in the places of those of the same subjects, and behind them the rest of the new ones.
+fn renewed(mut earlier: Vec<Ratio>, new: Vec<Ratio>) -> Vec<Ratio> {
+    for new in new {
+        let is_same = |ratio: &&mut Ratio| {
+            (&ratio.workload, &ratio.phase, &ratio.subject) == (&new.workload, &new.phase, &new.subject)
+        };
+        match earlier.iter_mut().find(is_same) {
+            Some(ratio) => *ratio = new,
+            None => earlier.push(new),
+        }
+    }
+    earlier
 }
 
 /// Names what is worse than in the earlier run. Whether nothing is.
 pub(crate) fn check(run: &Run, root: &Path) -> Result<bool> {
     let path = path(root);
-    let text = std::fs::read_to_string(&path).with_context(|| format!("{}: make it with `--keep`", path.display()))?;
-    let earlier: Vec<Ratio> = serde_json::from_str(&text)?;
+    let earlier = read(&path)?;
     let worse = worse(&earlier, &run.rows);
     worse.iter().for_each(|line| println!("{line}"));
     let count = compared(&earlier, &run.rows).count();
@@ -91,6 +111,17 @@ mod tests {
     use super::*;
     use crate::rows::Samples;
     use crate::subjects::Phase;
+
+    #[test]
+    fn a_part_that_runs_again_leaves_the_other_ratios() {
+        let ratio = |subject: &str, ratio_to_hand_written| {
+            let (workload, phase, subject) = ("rnn T=1".into(), "forward".into(), subject.into());
+            Ratio { workload, phase, subject, ratio_to_hand_written, spread: 0.0 }
+        };
+        let kept = renewed(vec![ratio("cpu", 0.5), ratio("jax", 0.9)], vec![ratio("jax", 0.8), ratio("rlx", 2.0)]);
+        let kept: Vec<_> = kept.iter().map(|ratio| (ratio.subject.as_str(), ratio.ratio_to_hand_written)).collect();
+        assert_eq!(kept, [("cpu", 0.5), ("jax", 0.8), ("rlx", 2.0)]);
+    }
 
     #[test]
     fn a_ratio_that_is_worse_by_more_than_its_noise_is_named() {

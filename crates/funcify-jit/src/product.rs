@@ -23,25 +23,27 @@ pub struct Matrix<'m> {
 #[derive(Clone, Debug)]
 pub struct Row {
     vectors: Vec<Value>,
-    /// Where a copy lies in memory.
-    copy: Raw,
+    /// Where a copy lies in memory, if a product needed one.
+    copy: Option<Raw>,
+}
+
+impl Row {
+    /// The elements of vectors, one after the other.
+    pub fn new(vectors: Vec<Value>) -> Self {
+        Row { vectors, copy: None }
+    }
 }
 
 /// How often a round of a loop goes through the sums.
 const TURNS: usize = 2;
 
 impl<T: Number> Builder<'_, T> {
-    /// A row of at most so many elements, one vector after the other, for products.
-    pub fn row(&mut self, vectors: Vec<Value>) -> Row {
-        let copy = self.memory_of(vectors.len());
-        self.store_vectors(&vectors, copy);
-        Row { vectors, copy }
-    }
-
     /// Adds a row times a matrix: `sums[v][k % SUMS] += row[k] * matrix[k][v]` for each row k of the matrix, in order.
     ///
-    /// Sums and an element of the row should fit into the processor's registers, of which some have 16.
-    pub fn add_products<const SUMS: usize>(&mut self, sums: &mut [[Value; SUMS]], row: &Row, matrix: Matrix<'_>) {
+    /// Sums and an element of the row should fit into the processor's registers, of which some have 16. Panics if the row has fewer
+    /// elements than the matrix has rows.
+    pub fn add_products<const SUMS: usize>(&mut self, sums: &mut [[Value; SUMS]], row: &mut Row, matrix: Matrix<'_>) {
+        assert!(matrix.rows <= row.vectors.len() * self.lanes, "a row of {} vectors", row.vectors.len());
         let first = self.place(matrix.stream, self.end_of(matrix), false);
         let rounds = matrix.rows / (TURNS * SUMS);
         let behind = if rounds == 0 { first } else { self.rounds(sums, row, matrix, first, rounds) };
@@ -57,13 +59,16 @@ impl<T: Number> Builder<'_, T> {
     fn rounds<const SUMS: usize>(
         &mut self,
         sums: &mut [[Value; SUMS]],
-        row: &Row,
+        row: &mut Row,
         matrix: Matrix<'_>,
         first: Raw,
         rounds: usize,
     ) -> Raw {
         let bytes = |elements: usize| (elements * size_of::<T>()) as i64;
-        let elements = row.copy;
+        let elements = match row.copy {
+            Some(copy) => copy,
+            None => *row.copy.insert(self.stored(&row.vectors)),
+        };
         let end = self.function.ins().iadd_imm_u(elements, bytes(rounds * TURNS * SUMS));
 
         let (round, behind) = (self.function.create_block(), self.function.create_block());
@@ -117,23 +122,20 @@ impl<T: Number> Builder<'_, T> {
     /// Computes values here, and not where they are first used: so what they are made of is needed no longer. (What is stored is
     /// computed; nothing reads it.)
     pub fn compute(&mut self, values: &[Value]) {
-        let place = self.memory_of(values.len());
-        self.store_vectors(values, place);
+        self.stored(values);
     }
 
-    /// The address of memory for so many vectors, which the routine has for itself.
-    fn memory_of(&mut self, vectors: usize) -> Raw {
-        let bytes = vectors * self.lanes * size_of::<T>();
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes as u32, 4);
+    /// Stores vectors in memory that the routine has for itself. Where they lie, one after the other.
+    fn stored(&mut self, vectors: &[Value]) -> Raw {
+        let lanes = self.lanes;
+        let bytes = |vectors: usize| vectors * lanes * size_of::<T>();
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes(vectors.len()) as u32, 4);
         let slot = self.function.create_sized_stack_slot(slot);
-        self.function.ins().stack_addr(self.pointer, slot, 0)
-    }
-
-    fn store_vectors(&mut self, vectors: &[Value], place: Raw) {
+        let place = self.function.ins().stack_addr(self.pointer, slot, 0);
         for (index, vector) in vectors.iter().enumerate() {
-            let at = (index * self.lanes * size_of::<T>()) as i32;
-            self.function.ins().store(memory(), vector.0, place, at);
+            self.function.ins().store(memory(), vector.0, place, bytes(index) as i32);
         }
+        place
     }
 
     /// The element behind the last that is read.

@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use funcify_jit::{Bits, Buffer, Builder, Comparison, Functions, Mask, Matrix, Number, Register, Span, Stream, Value};
+use funcify_jit::{
+    Bits, Buffer, Builder, Comparison, Functions, Mask, Matrix, Number, Register, Row, Span, Stream, Value,
+};
 use pulp::{Simd, WithSimd};
 use smallvec::SmallVec;
 
 use super::lower::{Slicer, Step, code};
 use super::run::{Register as _, Vector};
-use super::{Address, Code, Piece, Product, Verb, Word};
+use super::{Address, Code, Factor, Piece, Product, Verb, Word};
 use crate::float::Constants;
 use crate::kernels::arithmetic::Arithmetic;
 use crate::kernels::math::{self, MathTable};
@@ -275,11 +277,8 @@ impl<'b, 'f, T: Number + Element> Telling<'b, 'f, T> {
         const VECTORS: usize = 2;
         let lanes = self.builder.lanes();
         let vectors: Vec<usize> = (0..product.to.len()).collect();
-        let mut rows = Vec::new();
-        for factor in &product.factors {
-            let row = factor.row.iter().map(|register| self.get(*register)).collect();
-            rows.push(self.builder.row(row));
-        }
+        let row = |factor: &Factor| Row::new(factor.row.iter().map(|register| self.get(*register)).collect());
+        let mut rows: Vec<Row> = product.factors.iter().map(row).collect();
         for vectors in vectors.chunks(VECTORS) {
             let zero = self.builder.number(Constants::ZERO);
             let mut sums = vec![[zero; 4]; vectors.len()];
@@ -288,7 +287,7 @@ impl<'b, 'f, T: Number + Element> Telling<'b, 'f, T> {
                     sums[0] = self.get(init[*vector]);
                 }
             }
-            for (factor, row) in product.factors.iter().zip(&rows) {
+            for (factor, row) in product.factors.iter().zip(&mut rows) {
                 let (stream, at, _) = self.moving[usize::from(factor.packed)];
                 let first = |column: usize| at + column / panel * factor.inner * panel + column % panel;
                 let columns: Vec<usize> = vectors.iter().map(|vector| first(vector * lanes)).collect();

@@ -43,19 +43,19 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Result<Tensor, B
         _ if !own => left.matmul(&right)?.reshape(shape)?,
         (batch, rows, inner) if is_shared => {
             let tall = left.reshape((1, batch * rows, inner))?;
-            tall.apply_op2_no_bwd(&right.narrow(0, 0, 1)?, &Floats { shape })?
+            tall.apply_op2_no_bwd(&right.narrow(0, 0, 1)?, &Products { shape })?
         }
-        _ => left.apply_op2_no_bwd(&right, &Floats { shape })?,
+        _ => left.apply_op2_no_bwd(&right, &Products { shape })?,
     };
     Ok(product)
 }
 
-/// Products of matrices of floats, none of them empty, of that shape. The operands have one batch axis and any strides.
-struct Floats {
+/// Products of matrices, none of them empty, of that shape: of floats with one batch axis and any strides, of integers contiguous.
+struct Products {
     shape: Vec<usize>,
 }
 
-impl CustomOp2 for Floats {
+impl CustomOp2 for Products {
     fn name(&self) -> &'static str {
         "funcify-products"
     }
@@ -67,17 +67,23 @@ impl CustomOp2 for Floats {
         s2: &CpuStorage,
         l2: &Layout,
     ) -> candle_core::Result<(CpuStorage, Shape)> {
+        let rank = l1.dims().len();
+        let sizes = [l1.dims()[rank - 2], l1.dims()[rank - 1], l2.dims()[rank - 1]];
         macro_rules! products {
-            ($($kind:ident),*) => {
+            (floats: $($float:ident),*; integers: $($integer:ident),*) => {
                 match s1 {
-                    $(CpuStorage::$kind(_) => {
-                        CpuStorage::$kind(products(view(s1.as_slice()?, l1)?, view(s2.as_slice()?, l2)?))
+                    $(CpuStorage::$float(_) => {
+                        CpuStorage::$float(products(view(s1.as_slice()?, l1)?, view(s2.as_slice()?, l2)?))
+                    })*
+                    $(CpuStorage::$integer(_) => {
+                        CpuStorage::$integer(integer_products(contiguous(s1, l1)?, contiguous(s2, l2)?, sizes))
                     })*
                     _ => candle_core::bail!("no kernel for products of these numbers"),
                 }
             };
         }
-        Ok((products!(F16, F32, F64), Shape::from(self.shape.clone())))
+        let products = products!(floats: F16, F32, F64; integers: U8, U32, I32, I64);
+        Ok((products, Shape::from(self.shape.clone())))
     }
 }
 
@@ -96,40 +102,7 @@ fn integers(
     shape: Vec<usize>,
 ) -> Result<Tensor, BackendError> {
     require_cpu(call)?;
-    Ok(left.contiguous()?.apply_op2_no_bwd(&right.contiguous()?, &Integers { shape })?)
-}
-
-/// Products of contiguous matrices of integers, none of them empty, of that shape.
-struct Integers {
-    shape: Vec<usize>,
-}
-
-impl CustomOp2 for Integers {
-    fn name(&self) -> &'static str {
-        "funcify-integer-products"
-    }
-
-    fn cpu_fwd(
-        &self,
-        s1: &CpuStorage,
-        l1: &Layout,
-        s2: &CpuStorage,
-        l2: &Layout,
-    ) -> candle_core::Result<(CpuStorage, Shape)> {
-        let rank = l1.dims().len();
-        let sizes = [l1.dims()[rank - 2], l1.dims()[rank - 1], l2.dims()[rank - 1]];
-        macro_rules! products {
-            ($($kind:ident),*) => {
-                match s1 {
-                    $(CpuStorage::$kind(_) => {
-                        CpuStorage::$kind(integer_products(contiguous(s1, l1)?, contiguous(s2, l2)?, sizes))
-                    })*
-                    _ => candle_core::bail!("no kernel for products of these numbers"),
-                }
-            };
-        }
-        Ok((products!(U8, U32, I32, I64), Shape::from(self.shape.clone())))
-    }
+    Ok(left.contiguous()?.apply_op2_no_bwd(&right.contiguous()?, &Products { shape })?)
 }
 
 /// The tensor with matrices that have strides: a matrix that repeats a row or a column is copied.

@@ -45,6 +45,21 @@ fn what_comes_next_of_a_state_that_nothing_reads_any_more_takes_its_place() {
     assert_eq!(copies(&plan(&graph.unwrap()).unwrap()), 2, "the first state and the last");
 }
 
+/// A batch of one sequence is divided along its features, as one without a batch is.
+#[test]
+fn an_axis_behind_one_of_size_one_is_divided() {
+    let graph = Graph::build("states", |g| {
+        let (first, xs) = (g.input("first", "f32[1,512,16]"), g.input("xs", "f32[512,1,512]"));
+        scan(first, xs, |h, x| {
+            let h = (h * x.unsqueeze(2)).exp();
+            (h, h.sum(2))
+        })
+    });
+    let plan = plan(&graph.unwrap()).unwrap();
+    let parts = plan.plan.stages.iter().map(|stage| stage.parts.len()).max();
+    assert!(parts > Some(1), "{parts:?} parts");
+}
+
 /// How many instructions in loops transpose.
 fn transposes_in_loops(plan: &GraphPlan) -> usize {
     fn count(nodes: &[Node], is_in_loop: bool) -> usize {

@@ -4,13 +4,13 @@ use std::process::Command;
 
 use crate::{Outcome, build, differences, root, tidy};
 
-/// Tests, conformance, examples, STATUS.md, tidiness.
+/// Tidiness, which takes a second, then tests, conformance, examples, STATUS.md.
 pub(crate) fn test() -> Outcome {
-    Ok(cargo(&["test", "--workspace"])?
+    Ok(tidy::run()?
+        && cargo(&["test", "--workspace"])?
         && build::funcify(&words("conformance"))?
         && examples(&words("--quick"))?
-        && build::funcify(&words("status --check"))?
-        && tidy::run()?)
+        && build::funcify(&words("status --check"))?)
 }
 
 /// Format, lints, documentation.

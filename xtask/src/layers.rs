@@ -57,7 +57,7 @@ const CRATES: [Layered; 3] = [
             &["errors"],
             &["device"],
             &["autodiff"],
-            &["cpu"],
+            &["cpu", "product"],
             &["compiled"],
             &["differentiable"],
             &["ops"],

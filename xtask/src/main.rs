@@ -27,7 +27,7 @@ Usage: cargo xtask COMMAND [ARGUMENTS]; each of the first eight says more with `
   bench        Time and memory of each backend and strategy, against loops by hand and other projects
   fuzz-text    Look at mutated programs
   weights      Compare layers and models with those of others, and write the tables of differences
-  test         Everything that a change must pass: tests, conformance, examples, STATUS.md, tidiness
+  test         Everything that a change must pass: tidiness, tests, conformance, examples, STATUS.md
   lint         Format, lints, documentation
   ci           What `lint` and `test` run
   tidy         Check what a person would forget: module docs, file lengths, layers, stubs

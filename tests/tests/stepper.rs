@@ -1,7 +1,7 @@
 //! Programs one step at a time, on every backend in host memory: the numbers of the whole sequence, states in files, streams
 //! that come and go, and what a step holds.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy, Reference, Stepper};
 use funcify::nn::{Cell, Mamba2, Minimal, MinimalCell, Recurrent, RgLru, SelectiveScan};
@@ -144,6 +144,30 @@ fn steps_have_the_numbers_of_the_sequence() {
         }
     }
     on_every_backend!(check);
+}
+
+/// An output that is the state is handed over as that tensor, and not computed again.
+#[test]
+fn outputs_that_are_one_value_are_one_tensor() {
+    let _alone = alone();
+    let graph = Graph::build("both", |g| {
+        let [xs, start] = [g.input("xs", "f32[T]"), g.input("start", "f32[]")];
+        let (last, sums) = scan(start, xs, |sum, x| (sum + x, sum + x));
+        (last, sums, xs * 2.0)
+    });
+    let graph = graph.unwrap();
+    let number = |value: f32| Arc::new(HostTensor::scalar(value));
+    let mut stepper = Stepper::new(&graph, &Reference, &[number(1.0)]).unwrap();
+    let (outputs, results) = (stepper.stepped().step.outputs().len(), stepper.function().graph().outputs().len());
+    assert_eq!((outputs, results), (4, 2), "{}", stepper.function().graph());
+    for expected in [[3f32, 3.0, 4.0], [5.0, 5.0, 4.0]] {
+        let given = stepper.step(&[number(2.0)]).unwrap();
+        assert_eq!(given.iter().map(|tensor| tensor.get(0).as_f64() as f32).collect::<Vec<_>>(), expected);
+        assert!(Arc::ptr_eq(&given[0], &given[1]) && Arc::ptr_eq(&given[0], &stepper.tensors()[0]));
+    }
+    let options = CompileOptions { rewrites: None, ..CompileOptions::default() };
+    let stepper = Stepper::with_options(&graph, &Reference, options, &[number(1.0)]).unwrap();
+    assert_eq!(stepper.function().graph().outputs().len(), 4);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use pulp::{Simd, WithSimd};
 
 use super::map::{Function1, Target};
 use super::math::MathTable;
+use super::movement::transpose;
 use super::source::Source;
 use super::unary::{self, Unary};
 use crate::float::Float;
@@ -32,17 +33,33 @@ pub(crate) struct Factor<'a, T> {
     pub(crate) packed: &'a [T],
 }
 
-/// Packs a matrix of `k` rows and `n` columns, whose element (i, j) is `from[i * rows + j * columns]`.
+/// Packs a matrix of `k` rows and `n` columns, whose element (i, j) is `from[i * rows + j * columns]`, and fills the last panel with
+/// zeros.
 pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [usize; 2], [rows, columns]: [usize; 2]) {
     let width = 2 * T::lanes::<S>();
+    let (whole, last) = (n / width, n % width);
+    if last > 0 {
+        to[whole * k * width..][..k * width].fill(T::ZERO);
+    }
+    if columns == 1 {
+        // In the order in which it lies, as it may be in no near cache.
+        for i in 0..k {
+            for (panel, part) in from[i * rows..][..n].chunks(width).enumerate() {
+                to[(panel * k + i) * width..][..part.len()].copy_from_slice(part);
+            }
+        }
+        return;
+    }
     for (panel, to) in to.chunks_exact_mut(k * width).take(n.div_ceil(width)).enumerate() {
-        let first = panel * width;
-        let used = width.min(n - first);
+        let (first, lanes) = (panel * width, if panel < whole { width } else { last });
+        if rows == 1 {
+            transpose(Target { data: to, rows: k, lanes, stride: width }, &from[first * columns..], columns);
+            continue;
+        }
         for (i, to) in to.chunks_exact_mut(width).enumerate() {
-            for (j, to) in to[..used].iter_mut().enumerate() {
+            for (j, to) in to[..lanes].iter_mut().enumerate() {
                 *to = from[i * rows + (first + j) * columns];
             }
-            to[used..].fill(T::ZERO);
         }
     }
 }

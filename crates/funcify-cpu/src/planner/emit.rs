@@ -14,7 +14,7 @@ use funcify::dispatch::Declined;
 use super::blocks::Blocks;
 use super::memory::Memory;
 use super::view::View;
-use crate::kernels::{Fold, Unary, packed_len};
+use crate::kernels::{Binary, Fold, Unary, packed_len};
 use crate::plan::{Across, DEPTH, Node, Op, Operand, Place, Plan, Split};
 
 /// How many instructions a plan may have.
@@ -23,6 +23,9 @@ const MOST_INSTRUCTIONS: usize = 1 << 14;
 /// From how many indices on an axis is a loop, and not instructions of their own: outside of loops, and in them, where a loop
 /// in a loop finds its addresses again each time.
 const LEAST_OF_A_LOOP: [usize; 2] = [4, 33];
+
+/// Up to how many lanes a kernel of some twenty instructions a register spends most of its time on the start of a row.
+const SHORT_ROW: usize = 64;
 
 /// A program in the making.
 pub(super) struct Emitter {
@@ -311,6 +314,11 @@ impl Emitter {
                 _ => Across::Lanes,
             })
             .collect();
+        if op == Op::Binary(Binary::ExpOfProduct) && across.contains(&Across::Element) && size(lanes) <= SHORT_ROW {
+            // The exponential by itself runs over rows side by side, as one.
+            self.map(Op::Binary(Binary::Mul), to, from)?;
+            return self.map(Op::Unary(Unary::Exp), to, &[to]);
+        }
         let rest: Vec<&Axis> = others(&axes, &[rows, lanes]);
         self.push(to.level, &op, [size(rows), size(lanes)], &views, (&row, &across), &rest)
     }

@@ -2,6 +2,7 @@
 
 mod arena;
 mod program;
+mod start;
 mod step;
 pub(crate) mod view;
 
@@ -16,8 +17,9 @@ use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
 use crate::plan::{Part, Place, Plan, PlanError, Program, Split, Stage};
 use arena::Arena;
-use program::{Prepared, Stop};
-use view::Wide;
+use program::{Preparation, Prepared, Stop};
+use start::Layout;
+use view::{View, Wide};
 
 /// All regions, on the stack unless a plan has many.
 type Regions<'a, T> = SmallVec<[Wide<'a, T>; 32]>;
@@ -61,8 +63,10 @@ impl<T: Element> Executor<T> {
     pub fn new(plan: Plan, machine: Machine) -> Result<Self, PlanError> {
         plan.check::<T>()?;
         let prepare = |stage: &Stage| {
-            let prepared = |program: &Program| program::prepared(&plan.regions, program, &mut Vec::new(), machine);
-            stage.programs.iter().map(prepared).collect()
+            let is_one_part = stage.parts.len() == 1;
+            let layouts = plan.regions.iter().map(|region| Layout::of(region, is_one_part)).collect();
+            let preparation = Preparation { regions: &plan.regions, layouts, machine };
+            stage.programs.iter().map(|program: &Program| preparation.prepared(program, &mut Vec::new())).collect()
         };
         let stages = plan.stages.iter().map(prepare).collect();
         Ok(Executor::of(plan, Programs { stages, machine }))
@@ -119,9 +123,10 @@ impl<T: Element> Executor<T> {
         }
         let Executor { plan, programs: Programs { stages, machine }, arena } = self;
         for (stage, programs) in plan.stages.iter().zip(stages.iter()) {
-            let regions = regions_of(plan, stage, arena, inputs, outputs);
+            let mut regions = regions_of(plan, stage, arena, inputs, outputs);
             let threads = stage.concurrent && stage.parts.len() > 1 && rayon::current_num_threads() > 1;
-            T::run_parts(*machine, RunParts { plan, programs, parts: &stage.parts, regions, threads, stop });
+            let regions = regions.as_mut_slice();
+            T::run_parts(*machine, RunParts { programs, parts: &stage.parts, regions, threads, stop });
             if stop() {
                 return Ok(false);
             }
@@ -215,12 +220,11 @@ fn regions_of<'a, T>(
     regions
 }
 
-/// The parts of a stage, halved until one is left.
+/// The parts of a stage, halved until one is left. The regions are taken.
 pub struct RunParts<'p, 'a, T> {
-    plan: &'p Plan,
     programs: &'p [Prepared<T>],
     parts: &'p [Part],
-    regions: Regions<'a, T>,
+    regions: &'p mut [Wide<'a, T>],
     threads: bool,
     stop: Stop<'p>,
 }
@@ -229,10 +233,12 @@ impl<T: MathTable> Work for RunParts<'_, '_, T> {
     type Output = ();
 
     fn run<S: Simd>(self, simd: S) {
-        let RunParts { plan, programs, parts, regions, threads, stop } = self;
+        let RunParts { programs, parts, regions, threads, stop } = self;
+        let regions = regions.iter_mut().map(std::mem::take);
         if let [part] = parts {
-            let views = regions.into_iter().map(Wide::into_view).collect::<SmallVec<[_; 32]>>();
-            return program::run(simd, plan, &programs[part.program], views, stop);
+            let mut views: SmallVec<[View<'_, T>; 32]> = SmallVec::new();
+            views.extend(regions.map(Wide::into_view));
+            return program::run(simd, &programs[part.program], &mut views, stop);
         }
         let (first, rest) = parts.split_at(parts.len() / 2);
         let indices = first.iter().map(|part| part.len).sum();
@@ -242,8 +248,8 @@ impl<T: MathTable> Work for RunParts<'_, '_, T> {
             first_regions.push(left);
             rest_regions.push(right);
         }
-        let first = RunParts { plan, programs, parts: first, regions: first_regions, threads, stop };
-        let rest = RunParts { plan, programs, parts: rest, regions: rest_regions, threads, stop };
+        let first = RunParts { programs, parts: first, regions: &mut first_regions, threads, stop };
+        let rest = RunParts { programs, parts: rest, regions: &mut rest_regions, threads, stop };
         if threads {
             rayon::join(|| first.run(simd), || rest.run(simd));
         } else {

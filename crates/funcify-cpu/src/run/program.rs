@@ -4,12 +4,13 @@ use pulp::Simd;
 use smallvec::SmallVec;
 
 use super::Element;
+use super::start::{Layout, Start};
 use super::step::{Cursor, step};
-use super::view::{Range, View};
+use super::view::View;
 use crate::kernels::math::MathTable;
 use crate::machine::Machine;
 use crate::narrow::{self, Address, Narrow, Piece, Step};
-use crate::plan::{DEPTH, ENDLESS, Instruction, Node, Op, Operand, Plan, Region};
+use crate::plan::{DEPTH, ENDLESS, Instruction, Node, Op, Operand, Region};
 
 /// Whether a call is to end early.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
@@ -24,81 +25,128 @@ pub(crate) type Prepared<T> = Vec<Run<T>>;
 #[derive(Clone, Debug)]
 pub(crate) enum Run<T> {
     /// Instructions over rows and lanes.
-    Tiles(usize, Vec<Instruction>),
-    /// Code for registers.
-    Narrow(usize, Narrow<T>),
+    Tiles(usize, Tiles),
+    /// Code for registers, and where its pieces start.
+    Narrow(usize, Narrow<T>, Vec<Start>),
     /// A loop with loops in it.
     Nest(usize, Vec<Run<T>>),
     /// A loop that a condition ends.
     While(Box<While<T>>),
     /// One of two programs.
-    Choice(Operand, Box<[Prepared<T>; 2]>),
+    Choice(Start, Box<[Prepared<T>; 2]>),
+}
+
+/// Instructions over rows and lanes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tiles {
+    instructions: Vec<Instruction>,
+    /// Where their operands start: what each writes, and then what it reads.
+    starts: Vec<Start>,
 }
 
 /// A loop that a condition ends, as it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct While<T> {
     test: Prepared<T>,
-    holds: Operand,
+    holds: Start,
     body: Prepared<T>,
     most: Option<usize>,
 }
 
-/// Nodes inside loops with these numbers of iterations, as they run on a machine.
-pub(crate) fn prepared<T: Element>(
-    regions: &[Region],
-    nodes: &[Node],
-    times: &mut Vec<usize>,
-    machine: Machine,
-) -> Prepared<T> {
-    let mut runs = Vec::new();
-    for node in nodes {
-        match node {
-            Node::Do(instruction) => match runs.last_mut() {
-                Some(Run::Tiles(1, instructions)) => instructions.push(instruction.clone()),
-                _ => runs.push(Run::Tiles(1, vec![instruction.clone()])),
-            },
-            Node::Loop { times: 0, .. } | Node::While { most: Some(0), .. } => {}
-            Node::Loop { times: own, body } => {
-                times.push(*own);
-                runs.push(match instructions(body) {
-                    None => Run::Nest(*own, prepared(regions, body, times, machine)),
-                    Some(body) => {
-                        let steps: Vec<Step<'_>> = body.iter().map(Step::Do).collect();
-                        match narrow::narrow(regions, &steps, times, machine) {
-                            Some(narrow) => Run::Narrow(*own, narrow),
-                            None => Run::Tiles(*own, body),
+/// What programs are prepared for: the regions as the parts of a stage see them, and a machine.
+pub(crate) struct Preparation<'p> {
+    pub(crate) regions: &'p [Region],
+    pub(crate) layouts: Vec<Layout>,
+    pub(crate) machine: Machine,
+}
+
+impl Preparation<'_> {
+    /// Nodes inside loops with these numbers of iterations, as they run.
+    pub(crate) fn prepared<T: Element>(&self, nodes: &[Node], times: &mut Vec<usize>) -> Prepared<T> {
+        let mut runs = Vec::new();
+        for node in nodes {
+            match node {
+                Node::Do(instruction) => match runs.last_mut() {
+                    Some(Run::Tiles(1, tiles)) => self.add::<T>(tiles, instruction),
+                    _ => runs.push(Run::Tiles(1, self.tiles::<T>(std::slice::from_ref(instruction)))),
+                },
+                Node::Loop { times: 0, .. } | Node::While { most: Some(0), .. } => {}
+                Node::Loop { times: own, body } => {
+                    times.push(*own);
+                    runs.push(match instructions(body) {
+                        None => Run::Nest(*own, self.prepared(body, times)),
+                        Some(body) => {
+                            let steps: Vec<Step<'_>> = body.iter().map(Step::Do).collect();
+                            match narrow::narrow(self.regions, &steps, times, self.machine) {
+                                Some(narrow) => self.narrow(*own, narrow),
+                                None => Run::Tiles(*own, self.tiles::<T>(&body)),
+                            }
                         }
-                    }
-                });
-                times.pop();
-            }
-            Node::Choice { holds, branches } => {
-                let branches = branches.each_ref().map(|nodes| prepared(regions, nodes, times, machine));
-                runs.push(Run::Choice(*holds, Box::new(branches)));
-            }
-            Node::While { test, holds, body, most } => {
-                times.push(most.unwrap_or(ENDLESS));
-                let narrow = match (instructions(test), instructions(body)) {
-                    (Some(test), Some(body)) => {
-                        let before = test.iter().map(Step::Do).chain([Step::EndUnless(holds)]);
-                        let steps: Vec<Step<'_>> = before.chain(body.iter().map(Step::Do)).collect();
-                        narrow::narrow(regions, &steps, times, machine)
-                    }
-                    _ => None,
-                };
-                runs.push(match narrow {
-                    Some(narrow) => Run::Narrow(most.unwrap_or(usize::MAX), narrow),
-                    None => {
-                        let [test, body] = [test, body].map(|nodes| prepared(regions, nodes, times, machine));
-                        Run::While(Box::new(While { test, holds: *holds, body, most: *most }))
-                    }
-                });
-                times.pop();
+                    });
+                    times.pop();
+                }
+                Node::Choice { holds, branches } => {
+                    let branches = branches.each_ref().map(|nodes| self.prepared(nodes, times));
+                    runs.push(Run::Choice(self.condition(holds), Box::new(branches)));
+                }
+                Node::While { test, holds, body, most } => {
+                    times.push(most.unwrap_or(ENDLESS));
+                    let narrow = match (instructions(test), instructions(body)) {
+                        (Some(test), Some(body)) => {
+                            let before = test.iter().map(Step::Do).chain([Step::EndUnless(holds)]);
+                            let steps: Vec<Step<'_>> = before.chain(body.iter().map(Step::Do)).collect();
+                            narrow::narrow(self.regions, &steps, times, self.machine)
+                        }
+                        _ => None,
+                    };
+                    runs.push(match narrow {
+                        Some(narrow) => self.narrow(most.unwrap_or(usize::MAX), narrow),
+                        None => {
+                            let [test, body] = [test, body].map(|nodes| self.prepared(nodes, times));
+                            Run::While(Box::new(While { test, holds: self.condition(holds), body, most: *most }))
+                        }
+                    });
+                    times.pop();
+                }
             }
         }
+        runs
     }
-    runs
+
+    fn tiles<T: Element>(&self, instructions: &[Instruction]) -> Tiles {
+        let mut tiles = Tiles::default();
+        instructions.iter().for_each(|instruction| self.add::<T>(&mut tiles, instruction));
+        tiles
+    }
+
+    fn add<T: Element>(&self, tiles: &mut Tiles, instruction: &Instruction) {
+        let blocks = match &instruction.op {
+            Op::Sink { block_steps: [left, right], .. } => [0, *left, *right],
+            _ => [0; 3],
+        };
+        // The plan was checked, so there is a span for each operand.
+        let spans = instruction.spans::<T>().unwrap_or_default();
+        let operands = std::iter::once(&instruction.to).chain(&instruction.from).zip(spans);
+        tiles.starts.extend(operands.enumerate().map(|(index, (operand, span))| {
+            let block = blocks.get(index).copied().unwrap_or_default();
+            Start::of(&self.layouts, operand, span, block)
+        }));
+        tiles.instructions.push(instruction.clone());
+    }
+
+    fn narrow<T>(&self, times: usize, narrow: Narrow<T>) -> Run<T> {
+        let start = |Piece { region, at, steps, len }: &Piece| Start::at(&self.layouts, *region, *at, *steps, *len);
+        let starts = match &narrow {
+            Narrow::Words(code) => code.pieces().map(start).collect(),
+            #[cfg(feature = "jit")]
+            Narrow::Routine(routine) => routine.pieces().map(start).collect(),
+        };
+        Run::Narrow(times, narrow, starts)
+    }
+
+    fn condition(&self, holds: &Operand) -> Start {
+        Start::of(&self.layouts, holds, 1, 0)
+    }
 }
 
 /// The instructions of a body without loops.
@@ -111,15 +159,9 @@ fn instructions(body: &[Node]) -> Option<Vec<Instruction>> {
 }
 
 /// Runs a program. Addresses are on the stack for up to some ten instructions a loop.
-pub(crate) fn run<T: MathTable, S: Simd>(
-    simd: S,
-    plan: &Plan,
-    program: &Prepared<T>,
-    views: SmallVec<[View<'_, T>; 32]>,
-    stop: Stop<'_>,
-) {
+pub(crate) fn run<T: MathTable, S: Simd>(simd: S, program: &Prepared<T>, views: &mut [View<'_, T>], stop: Stop<'_>) {
     let asked = Asked { stop, left: ASKED_AFTER, is_stopped: false };
-    let mut runner = Runner { simd, plan, views, cursors: SmallVec::new(), addresses: SmallVec::new(), asked };
+    let mut runner = Runner { simd, views, cursors: SmallVec::new(), addresses: SmallVec::new(), asked };
     runner.all(program, [0; DEPTH], 0);
 }
 
@@ -148,8 +190,7 @@ impl Asked<'_> {
 
 struct Runner<'p, 'a, T, S> {
     simd: S,
-    plan: &'p Plan,
-    views: SmallVec<[View<'a, T>; 32]>,
+    views: &'p mut [View<'a, T>],
     cursors: SmallVec<[Cursor; 64]>,
     addresses: SmallVec<[Address; 32]>,
     asked: Asked<'p>,
@@ -164,7 +205,7 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
             }
             match run {
                 Run::Tiles(times, body) => self.tiles(body, *times, counters, level),
-                Run::Narrow(times, body) => self.narrow(body, *times, counters, level),
+                Run::Narrow(times, body, starts) => self.narrow(body, starts, *times, counters, level),
                 Run::Nest(times, body) => {
                     for counter in 0..*times {
                         self.asked.count(1);
@@ -202,17 +243,15 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
     }
 
     /// Whether a condition holds now.
-    fn holds(&self, condition: &Operand, counters: [isize; DEPTH], level: usize) -> bool {
-        let Cursor { range, .. } = self.cursor(condition, 1, counters, level, 0);
+    fn holds(&self, condition: &Start, counters: [isize; DEPTH], level: usize) -> bool {
+        let range = condition.inside(&counters, level).range;
         self.views[condition.region].read(range).first().is_some_and(|holds| *holds != T::ZERO)
     }
 
     /// Runs a loop of instructions: finds their addresses, and then only adds to them.
-    fn tiles(&mut self, body: &[Instruction], times: usize, counters: [isize; DEPTH], level: usize) {
+    fn tiles(&mut self, tiles: &Tiles, times: usize, counters: [isize; DEPTH], level: usize) {
         self.cursors.clear();
-        for instruction in body {
-            self.find(instruction, counters, level);
-        }
+        self.cursors.extend(tiles.starts.iter().map(|start| start.inside(&counters, level)));
         let mut left = times;
         loop {
             let count = self.asked.some_of(left);
@@ -221,9 +260,9 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
             }
             for _ in 0..count {
                 let mut cursors = self.cursors.as_mut_slice();
-                for instruction in body {
+                for instruction in &tiles.instructions {
                     let (own, rest) = cursors.split_at_mut(1 + instruction.from.len());
-                    step(self.simd, instruction, own, &mut self.views);
+                    step(self.simd, instruction, own, self.views);
                     cursors = rest;
                 }
             }
@@ -232,13 +271,13 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
         }
     }
 
-    /// Runs a loop of code for registers.
-    fn narrow(&mut self, body: &Narrow<T>, times: usize, counters: [isize; DEPTH], level: usize) {
-        match body {
-            Narrow::Words(code) => self.find_pieces(code.pieces(), counters, level),
-            #[cfg(feature = "jit")]
-            Narrow::Routine(routine) => self.find_pieces(routine.pieces(), counters, level),
-        }
+    /// Runs a loop of code for registers, whose pieces start there.
+    fn narrow(&mut self, body: &Narrow<T>, starts: &[Start], times: usize, counters: [isize; DEPTH], level: usize) {
+        self.addresses.clear();
+        self.addresses.extend(starts.iter().map(|start| {
+            let Cursor { range, step, .. } = start.inside(&counters, level);
+            Address { region: start.region, range, step }
+        }));
         let (asked, mut left, mut ran) = (&mut self.asked, times, 0);
         let more = || {
             if ran > 0 {
@@ -249,53 +288,9 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
             ran
         };
         match body {
-            Narrow::Words(code) => narrow::run(self.simd, code, &mut self.views, &mut self.addresses, more),
+            Narrow::Words(code) => narrow::run(self.simd, code, self.views, &mut self.addresses, more),
             #[cfg(feature = "jit")]
-            Narrow::Routine(routine) => routine.run(&mut self.views, &mut self.addresses, more),
+            Narrow::Routine(routine) => routine.run(self.views, &mut self.addresses, more),
         }
-    }
-
-    /// Finds the addresses of pieces in the first iteration of the loop at `level`.
-    fn find_pieces<'c>(&mut self, pieces: impl Iterator<Item = &'c Piece>, counters: [isize; DEPTH], level: usize) {
-        self.addresses.clear();
-        for piece in pieces {
-            let pitch = self.plan.regions[piece.region].pitch;
-            let is_columns = matches!(self.views[piece.region], View::Columns(_));
-            let (unit, offset) = if is_columns { (piece.at / pitch, piece.at % pitch) } else { (0, piece.at) };
-            let operand = Operand { steps: piece.steps, ..Operand::of(piece.region).at(unit).offset(offset) };
-            let Cursor { range, step, .. } = self.cursor(&operand, piece.len, counters, level, 0);
-            self.addresses.push(Address { region: piece.region, range, step });
-        }
-    }
-
-    /// Adds the cursors of an instruction in the first iteration of the loop at `level`.
-    fn find(&mut self, instruction: &Instruction, counters: [isize; DEPTH], level: usize) {
-        let blocks = match &instruction.op {
-            Op::Sink { block_steps: [left, right], .. } => [0, *left, *right],
-            _ => [0; 3],
-        };
-        // The plan was checked, so there is a span for each operand.
-        let spans = instruction.spans::<T>().unwrap_or_default();
-        let operands = std::iter::once(&instruction.to).chain(&instruction.from);
-        for (index, (operand, span)) in operands.zip(spans).enumerate() {
-            let block = blocks.get(index).copied().unwrap_or_default();
-            let cursor = self.cursor(operand, span, counters, level, block);
-            self.cursors.push(cursor);
-        }
-    }
-
-    /// The cursor of an operand. Of columns it counts units, else elements.
-    fn cursor(&self, operand: &Operand, span: usize, counters: [isize; DEPTH], level: usize, block: isize) -> Cursor {
-        let mut unit = operand.unit as isize;
-        for (counter, step) in counters.iter().zip(operand.steps).take(level) {
-            unit += counter * step;
-        }
-        let step = operand.steps.get(level).copied().unwrap_or_default();
-        let range = |at: isize| Range { at: at as usize, offset: operand.offset, span };
-        if matches!(self.views[operand.region], View::Columns(_)) {
-            return Cursor { range: range(unit), step, block };
-        }
-        let pitch = self.plan.regions[operand.region].pitch as isize;
-        Cursor { range: range(unit * pitch + operand.offset as isize), step: step * pitch, block: block * pitch }
     }
 }

@@ -13,6 +13,7 @@ use crate::error::{Error, Place, Result, Site};
 use crate::files::{read_safetensors, write_safetensors};
 use crate::graph::{Graph, call_error, tracer};
 use crate::host::HostTensor;
+use crate::rewrite::RewriteOptions;
 use crate::stepped::Stepped;
 use crate::tree::Named;
 use crate::types::{DType, Dim, Symbol, TensorType};
@@ -67,7 +68,10 @@ use crate::value::{Value, concat};
 /// ```
 pub struct Stepper<B: Backend> {
     stepped: Stepped,
+    /// A step, without outputs that are the same value as one before.
     step: Function<B>,
+    /// For each output of a step which result of the function it is.
+    results: Vec<usize>,
     /// The states, and what all steps share: as they were made, and as they are for the streams that are there.
     made: Vec<B::Tensor>,
     initial: Vec<B::Tensor>,
@@ -97,9 +101,19 @@ impl<B: Backend> Stepper<B> {
         let stepped = graph.stepped()?;
         // What is shared is laid out as it is written, once, and not a view that each step reads against its grain.
         let options = CompileOptions { whole: true, ..options };
-        let step = Function::compile_with(&stepped.step, backend, options.clone())?;
+        let (distinct, results) = distinct_outputs(&stepped.step, options.rewrites.as_ref())?;
+        let step = Function::compile_with(&distinct, backend, options.clone())?;
         let made = Function::compile_with(&stepped.start, backend, options)?.call(fixed)?;
-        Ok(Stepper { stepped, step, initial: made.clone(), now: made.clone(), made, again: None, gather: None })
+        Ok(Stepper {
+            stepped,
+            step,
+            results,
+            initial: made.clone(),
+            now: made.clone(),
+            made,
+            again: None,
+            gather: None,
+        })
     }
 
     /// [`new`](Stepper::new) of tensors in host memory.
@@ -131,9 +145,10 @@ impl<B: Backend> Stepper<B> {
         self.now.splice(inputs.start..inputs.start, rows.iter().cloned());
         let results = self.run();
         self.now.drain(inputs);
-        let mut results = results?.into_iter();
-        self.now.iter_mut().zip(results.by_ref().take(self.stepped.states)).for_each(|(state, next)| *state = next);
-        Ok(results.collect())
+        let results = results?;
+        let (states, outputs) = self.results.split_at(self.stepped.states);
+        self.now.iter_mut().zip(states).for_each(|(state, next)| state.clone_from(&results[*next]));
+        Ok(outputs.iter().map(|output| results[*output].clone()).collect())
     }
 
     /// Calls the step on the states, the rows and what is shared: what the first call compiled, if that was all of it and the
@@ -184,7 +199,7 @@ impl<B: Backend> Stepper<B> {
         &self.stepped
     }
 
-    /// The program of a step.
+    /// The program of a step, without outputs that are the same value as one before.
     pub fn function(&self) -> &Function<B> {
         &self.step
     }
@@ -370,6 +385,23 @@ impl<B: Backend> Stepper<B> {
             Ok(Named(outputs))
         })
     }
+}
+
+/// The graph without outputs that are the same value as one before, as its rewrites show, and for each output which of those that are
+/// left it is.
+fn distinct_outputs(graph: &Graph, rewrites: Option<&RewriteOptions>) -> Result<(Graph, Vec<usize>)> {
+    let Some(rewrites) = rewrites else { return Ok((graph.clone(), (0..graph.outputs().len()).collect())) };
+    let rewritten = graph.rewritten_with(rewrites)?.graph;
+    let (mut values, mut outputs, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    for (rewritten, output) in rewritten.outputs().iter().zip(graph.outputs()) {
+        let before = values.iter().position(|value| *value == rewritten.value);
+        places.push(before.unwrap_or(values.len()));
+        if before.is_none() {
+            values.push(rewritten.value);
+            outputs.push(output.clone());
+        }
+    }
+    Ok((graph.with_outputs(outputs), places))
 }
 
 /// A step after the first: what it was compiled to, and the rows that that takes.

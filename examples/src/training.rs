@@ -12,7 +12,7 @@ const CURVE: usize = 20;
 /// How far they may be apart.
 const TOLERANCE: f64 = 1e-3;
 /// How many steps of each loop are measured at least, and for how long at least: steps of a few microseconds vary.
-const ROUNDS: (usize, Duration) = (7, Duration::from_secs(10));
+const ROUNDS: (usize, Duration) = (7, Duration::from_secs(1));
 
 /// Whose loop a model runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

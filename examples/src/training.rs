@@ -1,6 +1,6 @@
 //! Training a model whose loop is funcify's, beside the same model whose loop is the framework's own.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,8 +11,8 @@ use crate::{MEMORY, Run};
 const CURVE: usize = 20;
 /// How far they may be apart.
 const TOLERANCE: f64 = 1e-3;
-/// How many steps of each loop are measured.
-const ROUNDS: usize = 7;
+/// How many steps of each loop are measured at least, and for how long at least: steps of a few microseconds vary.
+const ROUNDS: (usize, Duration) = (7, Duration::from_secs(1));
 
 /// Whose loop a model runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,7 +97,9 @@ pub(crate) struct Comparison {
 impl Comparison {
     fn of(plugin: &mut impl Training, own: &mut impl Training) -> Result<Comparison> {
         let (mut of_plugin, mut of_own) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
+        let (least, long) = ROUNDS;
+        let start = Instant::now();
+        while of_own.len() < least || start.elapsed() < long {
             of_plugin.push(Cost::of(plugin)?);
             of_own.push(Cost::of(own)?);
         }

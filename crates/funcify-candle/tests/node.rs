@@ -224,3 +224,30 @@ fn a_node_goes_with_its_results() {
     drop((x, y));
     assert_eq!(counted.take().1, 0);
 }
+
+/// It is one op of Candle's, with the same rules: backward may be repeated, results used twice, and a gradient is no way to a second
+/// derivative.
+#[test]
+fn one_input_and_one_output_need_no_tokens() {
+    let xs = var(2, &[STEPS, 3], DType::F64);
+    let graph = Graph::build("sums", |g| {
+        let xs = g.input("xs", "f64[T,3]");
+        funcify::scan(xs.index(0, 0), xs, |sum, x| (sum.sin() + x, ())).0
+    });
+    let function = Differentiable::compile(&graph.unwrap(), &Candle::cpu()).unwrap();
+    let twice = |last: &Tensor| (last.sqr()? + last)?.sum_all();
+    let mut last = common::row(xs.as_tensor(), 0).unwrap();
+    for t in 0..STEPS {
+        last = (last.sin().unwrap() + common::row(xs.as_tensor(), t).unwrap()).unwrap();
+    }
+    let expected = twice(&last).unwrap().backward().unwrap();
+    let found = function.call(&[xs.as_tensor().clone()]).unwrap().remove(0);
+    assert_eq!(found.sorted_nodes().len(), 2, "the op and the variable");
+    let loss = twice(&found).unwrap();
+    for _ in 0..3 {
+        assert_gradients(&loss.backward().unwrap(), &expected, &[&xs], "one op");
+    }
+    let gradient = loss.backward().unwrap().get(&xs).unwrap().clone();
+    let error = gradient.sum_all().unwrap().backward().unwrap_err().to_string();
+    assert!(error.contains("has no derivative") && error.contains("Graph::grad"), "{error}");
+}

@@ -1,7 +1,7 @@
 //! One op with any number of operands and results on the tape of Burn's autodiff.
 //!
 //! A node of Burn's autodiff has a fixed number of operands and one result. A call is therefore a few nodes: *links*, each
-//! with up to [`WIDTH`] operands and the link before it, the last of which pulls the cotangents back; and above it one
+//! with up to [`WIDTH`] operands, one of them the link before it, the last of which pulls the cotangents back; and above it one
 //! node a result, which keeps the cotangent of that result. Burn runs nodes from the deepest in the tape to the
 //! shallowest, so the last link runs when all cotangents are there, and each operand's node when it has its share.
 
@@ -25,7 +25,7 @@ use crate::kinds::{Kind, Tensor, kind};
 /// From the cotangents of the results, `None` for those that the loss does not use, to those of the operands.
 pub(crate) type Pull = Box<dyn FnOnce(Vec<Option<Tensor>>) -> Vec<Tensor> + Send>;
 
-/// How many operands a link has; one of them is the link before it.
+/// How many operands a link has at most. It has as many as the next power of two: a node for each costs as much as an op of Burn's.
 const WIDTH: usize = 16;
 
 /// What the nodes of one call share.
@@ -43,6 +43,8 @@ struct Part {
     shared: Arc<Mutex<Shared>>,
     /// The number of the result, or of the first operand.
     first: usize,
+    /// How many operands the link has beside the link before it.
+    operands: usize,
 }
 
 impl Part {
@@ -68,21 +70,22 @@ struct Collect;
 /// A float tensor of a backend on the tape.
 type Taped<V> = <Autodiff<V> as BackendTypes>::FloatTensorPrimitive;
 
-impl<V: Backend> Backward<V, WIDTH> for Link
+impl<V: Backend, const N: usize> Backward<V, N> for Link
 where
     Tensor: DispatchKindConversion<V>,
 {
     type State = Part;
 
-    fn backward(self, ops: Ops<Part, WIDTH>, grads: &mut Gradients, _: &mut Checkpointer) {
+    fn backward(self, ops: Ops<Part, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let signal = grads.consume::<V>(&ops.node);
         let mut shared = ops.state.lock();
         if let Some(pull) = shared.pull.take() {
             let cotangents = std::mem::take(&mut shared.cotangents);
             shared.gradients = pull(cotangents).into_iter().map(Some).collect();
         }
-        let [operands @ .., before] = ops.parents;
-        for (index, operand) in operands.into_iter().enumerate() {
+        let count = ops.state.operands;
+        let before = ops.parents.get(count).cloned().flatten();
+        for (index, operand) in ops.parents.into_iter().take(count).enumerate() {
             let gradient = shared.gradients.get_mut(ops.state.first + index).and_then(Option::take);
             if let (Some(operand), Some(gradient)) = (operand, gradient) {
                 grads.register::<V>(operand.id, primitive::<V>(gradient));
@@ -210,15 +213,22 @@ where
     let shared = Arc::new(Mutex::new(shared));
     let mut last: Option<Taped<V>> = None;
     for (number, operands) in operands.chunks(WIDTH - 1).enumerate() {
-        let part = Part { shared: shared.clone(), first: number * (WIDTH - 1) };
-        last = Some(link::<V, C>(part, operands, last.as_ref()));
+        let part = Part { shared: shared.clone(), first: number * (WIDTH - 1), operands: operands.len() };
+        let link = match operands.len() + usize::from(last.is_some()) {
+            1 => link::<V, C, 1>,
+            2 => link::<V, C, 2>,
+            3..=4 => link::<V, C, 4>,
+            5..=8 => link::<V, C, 8>,
+            _ => link::<V, C, WIDTH>,
+        };
+        last = Some(link(part, operands, last.as_ref()));
     }
     let results = results.into_iter().enumerate().map(|(index, mut result)| {
         if kind(&result) != Kind::Float {
             result.autodiff = DispatchAutodiffContext::Enabled(strategy);
             return result;
         }
-        let part = Part { shared: shared.clone(), first: index };
+        let part = Part { shared: shared.clone(), first: index, operands: 0 };
         let result = primitive::<V>(result);
         let taped = match &last {
             None => Taped::<V>::new(result),
@@ -232,8 +242,12 @@ where
     results.collect()
 }
 
-/// A node of these operands and the link before it.
-fn link<V: Backend, C: CheckpointStrategy>(part: Part, operands: &[Tensor], before: Option<&Taped<V>>) -> Taped<V>
+/// A node of these operands and the link before it, of which there are up to `N` together.
+fn link<V: Backend, C: CheckpointStrategy, const N: usize>(
+    part: Part,
+    operands: &[Tensor],
+    before: Option<&Taped<V>>,
+) -> Taped<V>
 where
     Tensor: DispatchKindConversion<V> + DispatchKindConversion<Autodiff<V, C>>,
 {
@@ -245,9 +259,9 @@ where
     let mut operands: Vec<Taped<V>> = operands.iter().map(taped).collect();
     // A node needs a tensor, whatever its elements; those that fill it up are not tracked.
     let any = operands[0].primitive().clone();
-    operands.resize_with(WIDTH - 1, || Taped::<V>::new(any.clone()));
-    operands.push(before.cloned().unwrap_or_else(|| Taped::<V>::new(any.clone())));
-    let nodes = std::array::from_fn(|index| operands[index].node());
+    operands.extend(before.cloned());
+    operands.resize_with(N, || Taped::<V>::new(any.clone()));
+    let nodes: [_; N] = std::array::from_fn(|index| operands[index].node());
     match Link.prepare::<C>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(prepared) => prepared.finish(part, any),
         OpsKind::UnTracked(prepared) => prepared.finish(any),

@@ -8,7 +8,8 @@
 //! input 2 ──▶ Input ─┘                      └─▶ Output ──▶ output 2
 //! ```
 //!
-//! Edges without a name are tokens: small vectors of f32. An `Output` gives elements that are computed already.
+//! Edges without a name are tokens: small vectors of f32. An `Output` gives elements that are computed already. One input and one
+//! output need no tokens: they are one op, `Direct`.
 //!
 //! 1. Backward, Candle meets each `Output` that the loss depends on before the hub, and the hub before each `Input`.
 //!    An `Output` deposits its cotangent under a fresh ticket, and its token's gradient is the number of the ticket; the
@@ -44,6 +45,9 @@ pub(crate) fn attach(at: &Place, inputs: &[Tensor], outputs: &[Elements], pull: 
         next: AtomicU32::new(1),
         deposits: Mutex::default(),
     });
+    if let ([input], [output]) = (inputs, outputs) {
+        return Ok(vec![input.apply_op1(Direct { node, elements: Handover::of(output)? })?]);
+    }
     let from = |(index, input): (usize, &Tensor)| input.apply_op1(Input { node: node.clone(), index });
     let tokens = inputs.iter().enumerate().map(from).collect::<Result<Vec<_>>>()?;
     let hub = Tensor::cat(&tokens, 0)?.apply_op1(Hub(node.clone()))?;
@@ -92,16 +96,33 @@ impl Node {
         tickets.iter().map(cotangent).collect()
     }
 
-    /// Runs the node's own backward. Returns the ticket of the gradients.
-    fn pull(&self, tickets: &[f32]) -> Result<u32> {
-        let cotangents = self.cotangents(tickets)?;
+    /// Runs the node's own backward.
+    fn gradients(&self, cotangents: &[Option<Tensor>]) -> Result<Vec<Option<Elements>>> {
         if self.scope != Scope::current() {
             return Err(self.captured());
         }
-        let gradients = (self.pull)(&cotangents).map_err(errors::plain)?;
+        let gradients = (self.pull)(cotangents).map_err(errors::plain)?;
         if gradients.len() != self.inputs {
             bail!("{}: {} gradients for {} inputs", self.at.op, gradients.len(), self.inputs);
         }
+        Ok(gradients)
+    }
+
+    /// A gradient as Candle's backward is given it.
+    fn given(&self, input: &Tensor, gradient: Option<Elements>) -> Result<Tensor> {
+        match gradient {
+            Some(gradient) => {
+                let elements = Handover::of(&gradient)?;
+                input.apply_op1(FirstOrder { at: self.at.clone(), elements })
+            }
+            // Candle's backward wants a gradient for whatever it has visited.
+            None => input.detach().zeros_like(),
+        }
+    }
+
+    /// Runs the node's own backward on what was deposited. Returns the ticket of the gradients.
+    fn pull(&self, tickets: &[f32]) -> Result<u32> {
+        let gradients = self.gradients(&self.cotangents(tickets)?)?;
         let number = self.ticket();
         self.deposits().gradients.insert(number, gradients.into_iter().map(Some).collect());
         Ok(number)
@@ -151,14 +172,36 @@ impl CustomOp1 for Input {
             }
             gradient
         };
-        match gradient {
-            Some(gradient) => {
-                let elements = Handover::of(&gradient)?;
-                input.apply_op1(FirstOrder { at: self.node.at.clone(), elements }).map(Some)
-            }
-            // Candle's backward wants a gradient for whatever it has visited.
-            None => input.detach().zeros_like().map(Some),
-        }
+        self.node.given(input, gradient).map(Some)
+    }
+}
+
+/// All of a node of one input and one output.
+struct Direct {
+    node: Arc<Node>,
+    elements: Handover,
+}
+
+impl CustomOp1 for Direct {
+    fn name(&self) -> &'static str {
+        "funcify"
+    }
+
+    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        self.elements.cpu()
+    }
+
+    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
+        self.elements.cuda()
+    }
+
+    fn metal_fwd(&self, _: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
+        self.elements.metal()
+    }
+
+    fn bwd(&self, input: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
+        let gradient = self.node.gradients(&[Some(cotangent.detach())])?.pop().flatten();
+        self.node.given(input, gradient).map(Some)
     }
 }
 

@@ -15,8 +15,9 @@ use funcify::types::Sizes;
 
 use super::address;
 
-/// How many products of elements a product of matrices has at most for each index of an axis that lies innermost.
-const MOST_TERMS: usize = 64;
+/// How many products of elements a product of matrices has at most for each index of an axis that lies innermost, where each
+/// index has matrices of its own; and where one matrix serves all, whose columns are lanes otherwise.
+const MOST_TERMS: [usize; 2] = [64, 32];
 
 /// Where a value has the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,8 +114,10 @@ impl Labels {
             }
             if matches!(node.op, Op::MatMul(_)) {
                 let values = [node.inputs[0], node.inputs[1], node.outputs[0]];
-                let is_labelled = values.iter().any(|value| matches!(labels(value).0, Label::Axis(_)));
-                return !is_labelled || self.products(graph, node, sizes).is_some_and(|terms| terms <= MOST_TERMS);
+                let is_labelled = values.map(|value| matches!(labels(&value).0, Label::Axis(_)));
+                let most = MOST_TERMS[usize::from(is_labelled != [true; 3])];
+                return !is_labelled.contains(&true)
+                    || self.products(graph, node, sizes).is_some_and(|terms| terms <= most);
             }
             node.op.bodies().into_iter().all(|body| self.allows_innermost(body, sizes, true, moves))
         })

@@ -7,6 +7,6 @@ use crate::ops::scan::CheckpointPolicy;
 pub(crate) struct Choices {
     /// What loops keep for their backward loops, if they say nothing themselves.
     pub(crate) policy: CheckpointPolicy,
-    /// Whether associative scans are gone back over step by step.
+    /// Whether associative scans are gone back over step by step, and what is computed again costs little: where loops are compiled.
     pub(crate) stepwise: bool,
 }

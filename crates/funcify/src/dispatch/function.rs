@@ -457,6 +457,7 @@ fn validate<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<boo
                 if let Op::While(While { bound: Some(bound), .. }) = &node.op {
                     unrolls |= settings.strategy == Some(LoopStrategy::Unroll) && bound.constant().is_none();
                 }
+                unrolls |= settings.compiles() == Compiles::Loops && matches!(node.op, Op::Switch(_));
                 for body in node.op.bodies() {
                     unrolls |= validate(settings, body)?;
                 }

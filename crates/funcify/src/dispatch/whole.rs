@@ -195,11 +195,20 @@ pub(super) fn run_watched<T: 'static>(
     }
 }
 
-/// Whether a backend that compiles loops compiles all of a program: it has loops, and no products of matrices outside them,
-/// which are the library's.
+/// Whether a backend that compiles loops compiles all of a program: it has loops or choices, and no products of matrices outside of
+/// loops, which are the library's.
 fn is_made_of_loops(graph: &Graph) -> bool {
-    graph.live().any(|node| steps(graph, node).is_some())
-        && !graph.live().any(|node| matches!(node.op, Op::MatMul(_) | Op::Conv(_)))
+    let is_control = |node: &Node| steps(graph, node).is_some() || matches!(node.op, Op::Switch(_));
+    graph.live().any(is_control) && !has_products(graph)
+}
+
+/// Whether a graph has products of matrices outside of loops, in the branches of choices, too.
+fn has_products(graph: &Graph) -> bool {
+    graph.live().any(|node| match &node.op {
+        Op::MatMul(_) | Op::Conv(_) => true,
+        Op::Switch(switch) => switch.branches.iter().any(|branch| has_products(branch)),
+        _ => false,
+    })
 }
 
 /// The loop of a program that has one: where a run is that is stopped.

@@ -3,10 +3,9 @@
 use anyhow::Result;
 use burn::module::{Module, Param};
 use burn::tensor::{Bool, Device, Tensor};
-use funcify::prelude::*;
 use funcify_burn::Differentiable;
 
-use super::{BATCH, Curve, Guard, LARGEST, LENGTH, Readings, START};
+use super::{Curve, Guard, LARGEST, LENGTH, Readings, START, guarded};
 use crate::burn::Adam;
 use crate::training::{Loop, Training};
 
@@ -35,27 +34,6 @@ impl Model {
         let (guarded, adam) = (Differentiable::new(&guarded()?), Adam::new(weights));
         Ok(Model { guarded, adam, readings: Readings::new()?, clamped: 0, guard, whose, device })
     }
-}
-
-/// The loss, with values clamped if one is not finite, and whether it was.
-fn guarded() -> funcify::Result<Graph> {
-    Graph::build("guarded", |g| {
-        let weights = g.input("weights", TensorType::new(DType::F32, [4]));
-        let [times, readings] = ["times", "readings"].map(|name| g.input(name, TensorType::new(DType::F32, [BATCH])));
-        let residuals = |limit: fn(Value) -> Value| {
-            let [s, k, r, g] = [0, 1, 2, 3].map(|index| weights.index(0, index));
-            let (dying, resistant) = (limit(s - k * times).exp(), limit(r - g * (LENGTH - times)).exp());
-            limit((dying + resistant).log() - readings)
-        };
-        let loss = |residuals: Value| residuals.square().mean(0);
-        let clamp = |values: Value| select(values.is_nan(), 0.0, values).clamp(-LARGEST, LARGEST);
-        let are_finite = residuals(|values| values).is_finite().all(0);
-        cond(
-            are_finite,
-            || (loss(residuals(|values| values)), constant(false)),
-            || (loss(residuals(clamp)), constant(true)),
-        )
-    })
 }
 
 /// How far the curve is from the readings. `limit` is what happens to the exponents and to the result.

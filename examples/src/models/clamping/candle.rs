@@ -1,14 +1,15 @@
-//! In Candle: a `cond` over closures.
+//! In Candle: the loss is a graph with a `cond`, one op of Candle's autodiff.
 
 use anyhow::Result;
 use candle_core::{Device, Result as CandleResult, Tensor, Var};
-use funcify_candle::cond;
+use funcify_candle::{Candle, Differentiable};
 
-use super::{Curve, Guard, LARGEST, LENGTH, Readings, START};
+use super::{Curve, Guard, LARGEST, LENGTH, Readings, START, guarded};
 use crate::candle::Adam;
 use crate::training::{Loop, Training};
 
 pub(super) struct Model {
+    guarded: Differentiable,
     weights: Var,
     adam: Adam,
     readings: Readings,
@@ -23,9 +24,10 @@ type Operands = (Tensor, Tensor, Tensor);
 
 impl Model {
     pub(super) fn new(guard: Guard, whose: Loop, device: &Device) -> Result<Self> {
+        let guarded = Differentiable::compile(&guarded()?, &Candle::new(device.clone()))?;
         let weights = Var::new(&START, device)?;
         let (adam, readings) = (Adam::new(vec![weights.clone()])?, Readings::new()?);
-        Ok(Model { weights, adam, readings, clamped: 0, guard, whose, device: device.clone() })
+        Ok(Model { guarded, weights, adam, readings, clamped: 0, guard, whose, device: device.clone() })
     }
 }
 
@@ -56,19 +58,7 @@ fn loss(residuals: &Tensor) -> CandleResult<Tensor> {
     residuals.sqr()?.mean_all()
 }
 
-/// The loss, with values clamped if one is not finite: whether it was.
-fn guarded(operands: &Operands) -> CandleResult<(Tensor, bool)> {
-    let are_finite = is_finite(&residuals(operands, as_it_is)?)?.min(0)?;
-    let loss = cond(
-        &are_finite,
-        operands,
-        |operands| loss(&residuals(&operands, as_it_is)?),
-        |operands| loss(&residuals(&operands, clamp)?),
-    )?;
-    Ok((loss, are_finite.to_scalar::<u8>()? == 0))
-}
-
-/// The same with a number that is read, and an `if`.
+/// The loss, with values clamped if one is not finite, and whether it was: with a number that is read, and an `if`.
 fn own_guarded(operands: &Operands) -> CandleResult<(Tensor, bool)> {
     let plain = loss(&residuals(operands, as_it_is)?)?;
     match plain.to_scalar::<f32>()?.is_finite() {
@@ -88,7 +78,11 @@ impl Training for Model {
                 let (plain, clamped) = (residuals(&operands, as_it_is)?, residuals(&operands, clamp)?);
                 (loss(&is_finite(&plain)?.where_cond(&plain, &clamped)?)?, false)
             }
-            (Guard::Cond, Loop::Plugin) => guarded(&operands)?,
+            (Guard::Cond, Loop::Plugin) => {
+                let (weights, times, readings) = operands;
+                let results = self.guarded.call(&[weights, times, readings])?;
+                (results[0].clone(), results[1].to_scalar::<u8>()? != 0)
+            }
             (Guard::Cond, Loop::Own) => own_guarded(&operands)?,
         };
         self.clamped += usize::from(clamped);

@@ -18,6 +18,7 @@ mod burn;
 mod candle;
 
 use anyhow::{Result, anyhow, ensure};
+use funcify::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Normal};
@@ -80,6 +81,28 @@ impl Readings {
         self.invalid += usize::from(is_invalid);
         readings
     }
+}
+
+/// The loss of a batch, with values clamped if one is not finite, and whether it was: of the weights `[4]`, the times and the
+/// readings `[BATCH]`.
+fn guarded() -> funcify::Result<Graph> {
+    Graph::build("guarded", |g| {
+        let weights = g.input("weights", TensorType::new(DType::F32, [4]));
+        let [times, readings] = ["times", "readings"].map(|name| g.input(name, TensorType::new(DType::F32, [BATCH])));
+        let residuals = |limit: fn(Value) -> Value| {
+            let [s, k, r, g] = [0, 1, 2, 3].map(|index| weights.index(0, index));
+            let (dying, resistant) = (limit(s - k * times).exp(), limit(r - g * (LENGTH - times)).exp());
+            limit((dying + resistant).log() - readings)
+        };
+        let loss = |residuals: Value| residuals.square().mean(0);
+        let clamp = |values: Value| select(values.is_nan(), 0.0, values).clamp(-LARGEST, LARGEST);
+        let are_finite = residuals(|values| values).is_finite().all(0);
+        cond(
+            are_finite,
+            || (loss(residuals(|values| values)), constant(false)),
+            || (loss(residuals(clamp)), constant(true)),
+        )
+    })
 }
 
 /// What can be asked of the model in either framework.

@@ -60,10 +60,10 @@ impl Switch {
     }
 }
 
-/// The values that are saved of each branch. Choices run from the host, where it costs more to compute anything again.
+/// The values that are saved of each branch. Where choices run from the host, it costs more to compute anything again.
 fn saved(switch: &Switch, choices: &Choices) -> Vec<Vec<ValueId>> {
     let policy = match &choices.policy {
-        CheckpointPolicy::SaveCostly => &CheckpointPolicy::SaveAll,
+        CheckpointPolicy::SaveCostly if !choices.stepwise => &CheckpointPolicy::SaveAll,
         policy => policy,
     };
     let of = |branch: &Arc<Graph>| {

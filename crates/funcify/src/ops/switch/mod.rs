@@ -8,7 +8,7 @@
 //! Operands, in order: the index, what the first branch takes, what the second takes, and so on. A value that two
 //! branches use is an operand of each. Results: those of the branch.
 //!
-//! No backend converts it: programs of every backend read the index on the host and run the branch's program.
+//! No backend converts it: programs read the index on the host and run the branch's program, where they are not compiled as a whole.
 
 mod batch;
 mod build;

@@ -144,7 +144,7 @@ impl Backend for Burn {
     }
 
     fn rows(&self, tensor: &Tensor, start: usize, count: usize) -> Result<Tensor, BackendError> {
-        let sizes = kinds::sizes(tensor);
+        let sizes = tensor.shape();
         match sizes.first() {
             Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
             _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
@@ -155,7 +155,7 @@ impl Backend for Burn {
     }
 
     fn row(&self, tensor: &Tensor, row: usize) -> Result<Tensor, BackendError> {
-        let sizes = kinds::sizes(tensor);
+        let sizes = tensor.shape();
         let row = kinds::reshape(self.rows(tensor, row, 1)?, &sizes[1..])?;
         Ok(kinds::with_rank(row, sizes.len() - 1))
     }
@@ -183,18 +183,20 @@ impl Backend for Burn {
     }
 
     fn write_row(&self, trace: Tensor, row: usize, value: Tensor) -> Result<Tensor, BackendError> {
-        let sizes = kinds::sizes(&trace);
+        let sizes = trace.shape();
         match sizes.split_first() {
             Some((rows, _)) if row >= *rows => return Err(format!("a trace of {rows} rows has no row {row}").into()),
-            Some((_, tail)) if trace.dtype() == value.dtype() && kinds::sizes(&value) == tail => {}
+            Some((_, tail)) if trace.dtype() == value.dtype() && value.shape().as_slice() == tail => {}
             _ => return Err(misfit(&value, sizes.get(1..).unwrap_or_default())),
         }
         if sizes[1..].contains(&0) {
             // A row without elements: Flex panics at a range of nothing that does not begin at 0.
             return Ok(trace);
         }
-        let one_row = [&[1], &sizes[1..]].concat();
-        Ok(kinds::slice_assign(trace, &kinds::along(&sizes, 0, row, row + 1, 1), kinds::reshape(value, &one_row)?))
+        let slices = kinds::along(&sizes, 0, row, row + 1, 1);
+        let mut one_row = sizes;
+        one_row[0] = 1;
+        Ok(kinds::slice_assign(trace, &slices, kinds::reshape(value, &one_row)?))
     }
 }
 

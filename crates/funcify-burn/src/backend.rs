@@ -144,19 +144,12 @@ impl Backend for Burn {
     }
 
     fn rows(&self, tensor: &Tensor, start: usize, count: usize) -> Result<Tensor, BackendError> {
-        let sizes = tensor.shape();
-        match sizes.first() {
-            Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
-            _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
-        }
-        // Rows without elements are all alike: Flex panics at an offset into nothing.
-        let start = if sizes.contains(&0) { 0 } else { start };
-        Ok(kinds::slice(tensor.clone(), &kinds::along(&sizes, 0, start, start + count, 1)))
+        rows(tensor, &tensor.shape(), start, count)
     }
 
     fn row(&self, tensor: &Tensor, row: usize) -> Result<Tensor, BackendError> {
         let sizes = tensor.shape();
-        let row = kinds::reshape(self.rows(tensor, row, 1)?, &sizes[1..])?;
+        let row = kinds::reshape(rows(tensor, &sizes, row, 1)?, &sizes[1..])?;
         Ok(kinds::with_rank(row, sizes.len() - 1))
     }
 
@@ -198,6 +191,17 @@ impl Backend for Burn {
         one_row[0] = 1;
         Ok(kinds::slice_assign(trace, &slices, kinds::reshape(value, &one_row)?))
     }
+}
+
+/// Rows of a tensor of these sizes.
+fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Result<Tensor, BackendError> {
+    match sizes.first() {
+        Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
+        _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
+    }
+    // Rows without elements are all alike: Flex panics at an offset into nothing.
+    let start = if sizes.contains(&0) { 0 } else { start };
+    Ok(kinds::slice(tensor.clone(), &kinds::along(sizes, 0, start, start + count, 1)))
 }
 
 /// Whether an op loses digits where it is computed in f16. Every op is named, so that a new one is thought of.

@@ -59,7 +59,7 @@ fn is_on_gpu(tensor: &Tensor) -> bool {
 /// A tensor as kernels take it. Burn's GPU devices compute on rank 1 and more: a scalar there is a vector of one element
 /// to the kernels, and a tensor of rank 0 to everything else. Neither way moves an element.
 pub(crate) fn computable(tensor: Tensor) -> Tensor {
-    match tensor.shape().rank() == 0 && is_on_gpu(&tensor) {
+    match is_on_gpu(&tensor) && tensor.shape().rank() == 0 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([1]))),
         false => tensor,
     }
@@ -67,7 +67,7 @@ pub(crate) fn computable(tensor: Tensor) -> Tensor {
 
 /// What a kernel gave for a result of that rank, as everything else takes it: see [`computable`].
 pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
-    match rank == 0 && tensor.shape().rank() == 1 && is_on_gpu(&tensor) {
+    match rank == 0 && is_on_gpu(&tensor) && tensor.shape().rank() == 1 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([]))),
         false => tensor,
     }

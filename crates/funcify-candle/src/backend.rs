@@ -79,6 +79,19 @@ impl Backend for Candle {
         Ok(Tensor::cat(&blocks, 0).map_err(plain)?)
     }
 
+    fn allocate(&self, ty: &StackType) -> Result<Option<Tensor>, BackendError> {
+        self.zeros(&ty.shape(), ty.dtype).map(Some)
+    }
+
+    /// Into the trace's own storage, which nothing else has. Candle copies from contiguous tensors alone.
+    fn write_row(&self, trace: Tensor, row: usize, value: Tensor) -> Result<Tensor, BackendError> {
+        if value.elem_count() > 0 {
+            let row_of_trace = value.contiguous().and_then(|value| value.unsqueeze(0)).map_err(plain)?;
+            trace.slice_set(&row_of_trace, 0, row).map_err(plain)?;
+        }
+        Ok(trace)
+    }
+
     /// Apart from any graph of Candle's. A byte that is not 0 is true, as it is to Candle's own `where_cond`, and becomes 1,
     /// which costs a kernel for each boolean input; an error would have to read the elements back.
     fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {

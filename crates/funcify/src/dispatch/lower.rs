@@ -33,7 +33,7 @@ use crate::host::{HostTensor, element_count};
 use crate::memory::over_budget;
 use crate::ops::scan::Scan;
 use crate::ops::{AssociativeScan, Constant, EvalContext, Op, OpRules, Sweeps, Switch, While};
-use crate::types::{DType, Dim, Sizes, Symbol, TensorType};
+use crate::types::{DType, Dim, Sizes, TensorType};
 
 /// Of how many elements an op is compiled alone: fewer are not worth it, more are beyond what memory holds.
 const WORTH_COMPILING: Range<usize> = 64..1 << 36;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::{BoolDType, DType as BurnDType, FloatDType, IntDType, Scalar};
-use funcify::dispatch::{Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Part, StackType, Tensors, Whole};
+use funcify::dispatch::{
+    Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Parallel, Part, StackType, Tensors, Whole,
+};
 use funcify::error::BackendError;
 use funcify::ops::Op;
 use funcify::{DType, HostTensor, TensorType};
@@ -103,6 +105,10 @@ impl Backend for Burn {
             }
             false => Err(Declined::new(self.backend_name(), "its tensors do not lie in host memory")),
         }
+    }
+
+    fn parallel(&self) -> Parallel {
+        if self.in_host_memory() { Parallel::Avoid } else { Parallel::Prefer }
     }
 
     fn run_kernel(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 use funcify::dispatch::{
-    Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Part, StackType, Tensors, TrackedCall, Whole,
+    Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Parallel, Part, StackType, Tensors, TrackedCall, Whole,
 };
 use funcify::error::BackendError;
 use funcify::ops::Op;
@@ -111,6 +111,10 @@ impl Backend for Candle {
             true => Ok(Arc::new(Loop(Engine::compile(whole, Division::BesideLibrary, Machine::detect())?))),
             false => Err(Declined::new(self.name(), "the device is not the CPU")),
         }
+    }
+
+    fn parallel(&self) -> Parallel {
+        if self.device().is_cpu() { Parallel::Avoid } else { Parallel::Prefer }
     }
 
     fn is_tracked(&self, tensor: &Tensor) -> bool {

@@ -29,6 +29,7 @@ mod while_loop;
 mod whole;
 
 pub use crate::graph::bind_sizes;
+pub use crate::rewrite::Parallel;
 pub use backend::{
     Backend, Compiled, Compiles, Declined, IntoTensors, KernelCall, LoopStrategy, Outcome, Part, StackType, Tensors,
     TrackedCall, Whole,

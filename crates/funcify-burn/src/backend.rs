@@ -118,7 +118,10 @@ impl Backend for Burn {
         operands: Tensors<Tensor>,
     ) -> Result<Tensors<Tensor>, BackendError> {
         if self.in_host_memory() {
-            return call.normalize(kernel(call, operands)?);
+            return match call.outputs.iter().all(|ty| is_always_normal(ty.dtype)) {
+                true => kernel(call, operands),
+                false => call.normalize(kernel(call, operands)?),
+            };
         }
         let operands = operands.into_iter().map(kinds::computable);
         let results = match call.op {
@@ -197,6 +200,12 @@ impl Backend for Burn {
         one_row[0] = 1;
         Ok(kinds::slice_assign(trace, &slices, kinds::reshape(value, &one_row)?))
     }
+}
+
+/// Whether [`normalize`](Backend::normalize) leaves tensors of a dtype as they are on every device. They are large, and not moved
+/// for nothing.
+fn is_always_normal(dtype: DType) -> bool {
+    !matches!(dtype, DType::U8 | DType::F16 | DType::BF16)
 }
 
 /// Rows of a tensor of these sizes.

@@ -39,6 +39,6 @@ pub use executor::{BackendEntry, Executable, Executor, backend_names, open_backe
 pub use function::{CompileCounts, CompileOptions, Function, ordered_inputs};
 pub use profile::{Event, Profile, Share};
 pub use reference::Reference;
-pub use registry::{Entry, Kernel, LoweringRule, lowered_ops, operand_array, typed_call};
+pub use registry::{Entry, Kernel, LoweringRule, check_operands, lowered_ops, operand_array, typed_call};
 pub use report::{LoopReport, Report, Steps};
 pub use stepper::Stepper;

@@ -74,6 +74,15 @@ pub(super) struct KernelNode<B: Backend> {
     pub(super) at: Place,
 }
 
+impl<B: Backend> KernelNode<B> {
+    #[inline]
+    fn run(&self, run: &Run<'_, B>, operands: Tensors<B::Tensor>) -> Result<Tensors<B::Tensor>, BackendError> {
+        let (inputs, outputs) = (&self.inputs, &self.outputs);
+        let call = KernelCall { op: &self.op, backend: run.backend, inputs, outputs, sizes: &run.sizes, at: &self.at };
+        run.backend.run_kernel(self.kernel, &call, operands)
+    }
+}
+
 /// A program or a loop that the backend compiled as a whole.
 pub(super) struct WholeNode<T> {
     pub(super) compiled: Arc<dyn Compiled<T>>,
@@ -250,11 +259,15 @@ impl<B: Backend> Program<B> {
             }
             let _span = super::span::instruction(|| instruction.action.place());
             let operands = instruction.operands.iter().map(|operand| fetch(slots, *operand)).collect();
-            let results = match run.profiler {
-                None => instruction.action.run(run, operands, &instruction.results)?,
-                Some(_) => instruction.run_watched(run, operands)?,
+            let mut results = match (&run.profiler, &instruction.action) {
+                (None, Action::Kernel(node)) => match node.run(run, operands) {
+                    Ok(results) => results,
+                    Err(error) => return run.fail(&node.at, Err(error)),
+                },
+                (None, action) => action.run(run, operands, &instruction.results)?,
+                (Some(_), _) => instruction.run_watched(run, operands)?,
             };
-            for (slot, tensor) in with_slots(&instruction.results, results) {
+            for (slot, tensor) in with_slots(&instruction.results, results.drain(..)) {
                 slots[slot] = Some(tensor);
             }
             if let Some(ledger) = &mut ledger {
@@ -353,11 +366,7 @@ impl<B: Backend> Action<B> {
     ) -> Result<Tensors<B::Tensor>> {
         let backend = run.backend;
         match self {
-            Action::Kernel(node) => {
-                let (inputs, outputs) = (&node.inputs, &node.outputs);
-                let call = KernelCall { op: &node.op, backend, inputs, outputs, sizes: &run.sizes, at: &node.at };
-                run.fail(&node.at, backend.run_kernel(node.kernel, &call, operands))
-            }
+            Action::Kernel(node) => run.fail(&node.at, node.run(run, operands)),
             Action::Loop(native) => native.run(run, operands.into_vec(), results),
             Action::Choice(choice) => choice.run(run, operands.into_vec()),
             Action::While(node) => node.run(run, operands.into_vec()),

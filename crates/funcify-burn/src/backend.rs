@@ -5,7 +5,9 @@ use std::sync::Arc;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::{BoolDType, DType as BurnDType, FloatDType, IntDType, Scalar};
-use funcify::dispatch::{Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Part, StackType, Tensors, Whole};
+use funcify::dispatch::{
+    Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Parallel, Part, StackType, Tensors, Whole,
+};
 use funcify::error::BackendError;
 use funcify::ops::Op;
 use funcify::{DType, HostTensor, TensorType};
@@ -105,6 +107,10 @@ impl Backend for Burn {
         }
     }
 
+    fn parallel(&self) -> Parallel {
+        if self.in_host_memory() { Parallel::Avoid } else { Parallel::Prefer }
+    }
+
     fn run_kernel(
         &self,
         kernel: Kernel<Self>,
@@ -112,7 +118,10 @@ impl Backend for Burn {
         operands: Tensors<Tensor>,
     ) -> Result<Tensors<Tensor>, BackendError> {
         if self.in_host_memory() {
-            return call.normalize(kernel(call, operands)?);
+            return match call.outputs.iter().all(|ty| is_always_normal(ty.dtype)) {
+                true => kernel(call, operands),
+                false => call.normalize(kernel(call, operands)?),
+            };
         }
         let operands = operands.into_iter().map(kinds::computable);
         let results = match call.op {
@@ -144,19 +153,12 @@ impl Backend for Burn {
     }
 
     fn rows(&self, tensor: &Tensor, start: usize, count: usize) -> Result<Tensor, BackendError> {
-        let sizes = kinds::sizes(tensor);
-        match sizes.first() {
-            Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
-            _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
-        }
-        // Rows without elements are all alike: Flex panics at an offset into nothing.
-        let start = if sizes.contains(&0) { 0 } else { start };
-        Ok(kinds::slice(tensor.clone(), &kinds::along(&sizes, 0, start, start + count, 1)))
+        rows(tensor, &tensor.shape(), start, count)
     }
 
     fn row(&self, tensor: &Tensor, row: usize) -> Result<Tensor, BackendError> {
-        let sizes = kinds::sizes(tensor);
-        let row = kinds::reshape(self.rows(tensor, row, 1)?, &sizes[1..])?;
+        let sizes = tensor.shape();
+        let row = kinds::reshape(rows(tensor, &sizes, row, 1)?, &sizes[1..])?;
         Ok(kinds::with_rank(row, sizes.len() - 1))
     }
 
@@ -183,19 +185,38 @@ impl Backend for Burn {
     }
 
     fn write_row(&self, trace: Tensor, row: usize, value: Tensor) -> Result<Tensor, BackendError> {
-        let sizes = kinds::sizes(&trace);
+        let sizes = trace.shape();
         match sizes.split_first() {
             Some((rows, _)) if row >= *rows => return Err(format!("a trace of {rows} rows has no row {row}").into()),
-            Some((_, tail)) if trace.dtype() == value.dtype() && kinds::sizes(&value) == tail => {}
+            Some((_, tail)) if trace.dtype() == value.dtype() && value.shape().as_slice() == tail => {}
             _ => return Err(misfit(&value, sizes.get(1..).unwrap_or_default())),
         }
         if sizes[1..].contains(&0) {
             // A row without elements: Flex panics at a range of nothing that does not begin at 0.
             return Ok(trace);
         }
-        let one_row = [&[1], &sizes[1..]].concat();
-        Ok(kinds::slice_assign(trace, &kinds::along(&sizes, 0, row, row + 1, 1), kinds::reshape(value, &one_row)?))
+        let slices = kinds::along(&sizes, 0, row, row + 1, 1);
+        let mut one_row = sizes;
+        one_row[0] = 1;
+        Ok(kinds::slice_assign(trace, &slices, kinds::reshape(value, &one_row)?))
     }
+}
+
+/// Whether [`normalize`](Backend::normalize) leaves tensors of a dtype as they are on every device. They are large, and not moved
+/// for nothing.
+fn is_always_normal(dtype: DType) -> bool {
+    !matches!(dtype, DType::U8 | DType::F16 | DType::BF16)
+}
+
+/// Rows of a tensor of these sizes.
+fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Result<Tensor, BackendError> {
+    match sizes.first() {
+        Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
+        _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
+    }
+    // Rows without elements are all alike: Flex panics at an offset into nothing.
+    let start = if sizes.contains(&0) { 0 } else { start };
+    Ok(kinds::slice(tensor.clone(), &kinds::along(sizes, 0, start, start + count, 1)))
 }
 
 /// Whether an op loses digits where it is computed in f16. Every op is named, so that a new one is thought of.

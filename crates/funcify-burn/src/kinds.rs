@@ -4,6 +4,7 @@ use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::{Shape, Slice, TensorData, try_read_sync};
 use funcify::error::BackendError;
+use smallvec::SmallVec;
 
 /// A tensor of any device, dtype and rank.
 pub(crate) type Tensor = burn::backend::DispatchTensor;
@@ -58,16 +59,16 @@ fn is_on_gpu(tensor: &Tensor) -> bool {
 /// A tensor as kernels take it. Burn's GPU devices compute on rank 1 and more: a scalar there is a vector of one element
 /// to the kernels, and a tensor of rank 0 to everything else. Neither way moves an element.
 pub(crate) fn computable(tensor: Tensor) -> Tensor {
-    match tensor.shape().rank() == 0 && is_on_gpu(&tensor) {
-        true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::from(vec![1]))),
+    match is_on_gpu(&tensor) && tensor.shape().rank() == 0 {
+        true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([1]))),
         false => tensor,
     }
 }
 
 /// What a kernel gave for a result of that rank, as everything else takes it: see [`computable`].
 pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
-    match rank == 0 && tensor.shape().rank() == 1 && is_on_gpu(&tensor) {
-        true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::from(vec![0usize; 0]))),
+    match rank == 0 && is_on_gpu(&tensor) && tensor.shape().rank() == 1 {
+        true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([]))),
         false => tensor,
     }
 }
@@ -75,8 +76,8 @@ pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
 /// The shape that a kernel gives to what has `shape` to everything else: see [`computable`].
 fn computable_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
     match shape.is_empty() && is_on_gpu(tensor) {
-        true => Shape::from(vec![1]),
-        false => Shape::from(shape.to_vec()),
+        true => Shape::new([1]),
+        false => Shape::from(shape),
     }
 }
 
@@ -108,8 +109,11 @@ pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
     by_kind!(tensor, float_expand | int_expand | bool_expand, (tensor, shape))
 }
 
+/// What is taken of each axis. There is a list for each row that a loop reads or writes, so it lies on the stack.
+type Slices = SmallVec<[Slice; 6]>;
+
 /// All axes whole, except `start, start+step, ..` below `limit` in one.
-pub(crate) fn along(sizes: &[usize], axis: usize, start: usize, limit: usize, step: usize) -> Vec<Slice> {
+pub(crate) fn along(sizes: &[usize], axis: usize, start: usize, limit: usize, step: usize) -> Slices {
     let whole = |size: usize| Slice::new(0, Some(size as isize), 1);
     let part = Slice::new(start as isize, Some(limit as isize), step as isize);
     sizes.iter().enumerate().map(|(index, size)| if index == axis { part } else { whole(*size) }).collect()

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use burn::backend::TensorMetadata;
-use funcify::dispatch::{Backend, Part, StackType, run_op};
+use funcify::dispatch::{Backend, Parallel, Part, StackType, run_op};
 use funcify::ops::{Broadcast, Cast, Constant, Op};
 use funcify::{DType, HostTensor, Scalar};
 use funcify_burn::Burn;
@@ -38,6 +38,15 @@ fn wgpu() -> Option<Burn> {
         }
     }
     None
+}
+
+/// A step on a GPU is a launch, of which a loop has many.
+#[test]
+fn devices_outside_of_host_memory_prefer_depth() {
+    for device in devices() {
+        let expected = if device.name() == "burn-wgpu" { Parallel::Prefer } else { Parallel::Avoid };
+        assert_eq!(device.parallel(), expected, "{}", device.name());
+    }
 }
 
 /// A tensor of small numbers, exact in every dtype.

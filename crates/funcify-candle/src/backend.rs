@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 use funcify::dispatch::{
-    Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Part, StackType, Tensors, TrackedCall, Whole,
+    Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Parallel, Part, StackType, Tensors, TrackedCall, Whole,
 };
 use funcify::error::BackendError;
 use funcify::ops::Op;
@@ -79,6 +79,19 @@ impl Backend for Candle {
         Ok(Tensor::cat(&blocks, 0).map_err(plain)?)
     }
 
+    fn allocate(&self, ty: &StackType) -> Result<Option<Tensor>, BackendError> {
+        self.zeros(&ty.shape(), ty.dtype).map(Some)
+    }
+
+    /// Into the trace's own storage, which nothing else has. Candle copies from contiguous tensors alone.
+    fn write_row(&self, trace: Tensor, row: usize, value: Tensor) -> Result<Tensor, BackendError> {
+        if value.elem_count() > 0 {
+            let row_of_trace = value.contiguous().and_then(|value| value.unsqueeze(0)).map_err(plain)?;
+            trace.slice_set(&row_of_trace, 0, row).map_err(plain)?;
+        }
+        Ok(trace)
+    }
+
     /// Apart from any graph of Candle's. A byte that is not 0 is true, as it is to Candle's own `where_cond`, and becomes 1,
     /// which costs a kernel for each boolean input; an error would have to read the elements back.
     fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
@@ -98,6 +111,10 @@ impl Backend for Candle {
             true => Ok(Arc::new(Loop(Engine::compile(whole, Division::BesideLibrary, Machine::detect())?))),
             false => Err(Declined::new(self.name(), "the device is not the CPU")),
         }
+    }
+
+    fn parallel(&self) -> Parallel {
+        if self.device().is_cpu() { Parallel::Avoid } else { Parallel::Prefer }
     }
 
     fn is_tracked(&self, tensor: &Tensor) -> bool {

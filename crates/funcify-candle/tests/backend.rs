@@ -33,6 +33,42 @@ fn rows_are_taken_and_stacked() {
     }
 }
 
+/// Rows of all layouts, in any order; the tensors that they came from stay as they are.
+#[test]
+fn traces_are_written_in_place() {
+    let candle = Candle::cpu();
+    for dtype in DType::ALL {
+        for row in [&[][..], &[2], &[2, 3], &[0]] {
+            let ty = StackType { dtype, rows: 3, row: row.to_vec() };
+            let x =
+                HostTensor::from_fn(dtype, &ty.shape(), |index| Scalar::Int((index.iter().sum::<usize>() % 2) as i64));
+            let uploaded = candle.upload(&x).unwrap();
+            let mut trace = candle.allocate(&ty).unwrap().unwrap();
+            for index in [2, 0, 1] {
+                let value = candle.row(&uploaded, index).unwrap();
+                trace = candle.write_row(trace, index, value).unwrap();
+            }
+            assert_eq!(candle.download(&trace, dtype).unwrap(), x);
+            let over = Tensor::zeros(row, trace.dtype(), &Device::Cpu).unwrap();
+            trace = candle.write_row(trace, 0, over.clone()).unwrap();
+            assert_eq!(candle.download(&uploaded, dtype).unwrap(), x);
+            if !row.contains(&0) {
+                assert!(candle.write_row(trace.clone(), 3, over).is_err());
+                let other = Tensor::zeros(7, trace.dtype(), &Device::Cpu).unwrap();
+                assert!(candle.write_row(trace, 0, other).is_err());
+            }
+        }
+    }
+    let ty = StackType { dtype: DType::F32, rows: 2, row: vec![2, 3] };
+    let transposed = Tensor::arange(0f32, 6.0, &Device::Cpu).unwrap().reshape((3, 2)).unwrap().t().unwrap();
+    let repeated = Tensor::full(7f32, (1, 1), &Device::Cpu).unwrap().broadcast_as((2, 3)).unwrap();
+    let mut trace = candle.allocate(&ty).unwrap().unwrap();
+    trace = candle.write_row(trace, 0, transposed).unwrap();
+    trace = candle.write_row(trace, 1, repeated).unwrap();
+    let expected = [0f32, 2., 4., 1., 3., 5., 7., 7., 7., 7., 7., 7.];
+    assert_eq!(trace.flatten_all().unwrap().to_vec1::<f32>().unwrap(), expected);
+}
+
 #[test]
 fn tracked_tensors_stay_tracked() {
     let graph = Graph::build("tracked", |builder| {

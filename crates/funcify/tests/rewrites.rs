@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use funcify::rewrite::{Patched, RULES, RewriteOptions};
+use funcify::rewrite::{Parallel, Patched, RULES, RewriteOptions, Tolerance};
 use funcify::{DType, Error, Graph, HostTensor, Scalar, Sizes, TensorType, evaluate};
 
 /// A file of `rewrites`.
@@ -157,6 +157,27 @@ fn rules_on_request_are_asked_for_by_name() {
     assert_eq!(count(RewriteOptions::new()), 0);
     assert_eq!(count(RewriteOptions::new().with("affine_recurrence")), 3);
     assert_eq!(count(RewriteOptions::new().with("affine_recurrence").without("affine_recurrence")), 0);
+}
+
+/// Or where what it may change is tolerated and the device prefers depth, and then without being named.
+#[test]
+fn tolerance_and_a_device_ask_for_depth_together() {
+    let case = cases().into_iter().find(|case| case.path.ends_with("affine.fir")).unwrap();
+    let rewritten = |options: &RewriteOptions| case.before.rewritten_with(options).unwrap().graph.to_string();
+    let new = RewriteOptions::new;
+    let [exact, named] = [new(), new().with("affine_recurrence")].map(|options| rewritten(&options));
+    assert!(!exact.contains("associative_scan") && named.contains("associative_scan"), "{exact}\n{named}");
+    let tolerant = || new().tolerance(Tolerance::Reassociated);
+    for (options, expected) in [
+        (tolerant().parallel(Parallel::Prefer), &named),
+        (tolerant().parallel(Parallel::Avoid), &exact),
+        (tolerant(), &exact),
+        (new().parallel(Parallel::Prefer), &exact),
+        (new().parallel(Parallel::Prefer).tolerance(Tolerance::Exact), &exact),
+        (tolerant().parallel(Parallel::Prefer).without("affine_recurrence"), &exact),
+    ] {
+        assert_eq!(rewritten(&options), *expected, "{options:?}");
+    }
 }
 
 #[test]

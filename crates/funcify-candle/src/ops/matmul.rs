@@ -34,11 +34,14 @@ fn matmul(call: &KernelCall<'_, Candle, MatMul>, left: &Tensor, right: &Tensor) 
 }
 
 fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Result<Tensor, BackendError> {
+    let own = left.device().is_cpu() && !utils::has_mkl() && !utils::has_accelerate();
+    if own && left.rank() == 2 {
+        return Ok(readable(left)?.apply_op2_no_bwd(&readable(right)?, &Products { shape })?);
+    }
     let [left, right] = [one_batch_axis(&readable(left)?)?, one_batch_axis(&readable(right)?)?];
     // One right matrix for all batches of the left: one tall product. (Candle takes it for that without a look at strides.)
     let is_shared = right.stride()[0] == 0;
     let left = if is_shared { left.contiguous()? } else { left };
-    let own = left.device().is_cpu() && !utils::has_mkl() && !utils::has_accelerate();
     let product = match left.dims3()? {
         _ if !own => left.matmul(&right)?.reshape(shape)?,
         (batch, rows, inner) if is_shared => {
@@ -50,7 +53,7 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Result<Tensor, B
     Ok(product)
 }
 
-/// Products of matrices, none of them empty, of that shape: of floats with one batch axis and any strides, of integers contiguous.
+/// Products of matrices, none of them empty, of that shape: of floats with at most one batch axis and any strides, of integers contiguous.
 struct Products {
     shape: Vec<usize>,
 }
@@ -87,12 +90,14 @@ impl CustomOp2 for Products {
     }
 }
 
-/// The matrices of a tensor of rank 3 where they lie.
+/// The matrices of a tensor of rank 3, or the one of rank 2, where they lie.
 fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayView3<'a, T>> {
-    let (dims, strides) = (layout.shape().dims3()?, layout.stride());
+    let (dims, strides) = match (layout.dims(), layout.stride()) {
+        ([rows, columns], [row, column]) => ((1, *rows, *columns), (0, *row, *column)),
+        (_, strides) => (layout.shape().dims3()?, (strides[0], strides[1], strides[2])),
+    };
     let elements = elements.get(layout.start_offset()..).unwrap_or_default();
-    ArrayView3::from_shape(dims.strides((strides[0], strides[1], strides[2])), elements)
-        .map_err(candle_core::Error::wrap)
+    ArrayView3::from_shape(dims.strides(strides), elements).map_err(candle_core::Error::wrap)
 }
 
 fn integers(

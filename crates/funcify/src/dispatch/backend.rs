@@ -12,6 +12,7 @@ use crate::error::{BackendError, Error, Place, Result};
 use crate::graph::Graph;
 use crate::host::HostTensor;
 use crate::ops::Op;
+use crate::rewrite::Parallel;
 use crate::types::{DType, Dim, Shape, SizeError, Sizes, TensorType};
 
 /// The tensors that a kernel takes or gives. A tensor may be large, Burn's is some 500 bytes, and each kernel moves them.
@@ -127,6 +128,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         let _ = whole;
         Err(Declined::new(self.name(), "the backend compiles no loops"))
+    }
+
+    /// Whether the device prefers work of logarithmic depth to less work. Where it does, functions whose options
+    /// [tolerate](crate::rewrite::Tolerance) it are rewritten so.
+    fn parallel(&self) -> Parallel {
+        Parallel::Avoid
     }
 
     /// A kernel for ops that have no lowering rule. Only the reference backend has one.

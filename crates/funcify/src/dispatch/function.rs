@@ -42,7 +42,8 @@ pub struct CompileOptions {
     pub memory_budget: Option<u64>,
     /// How the graph is [rewritten](crate::rewrite) before it is compiled, by default by all rules. Where loops are compiled as a
     /// whole, `hoisting`, `sums_over_steps` and `cumulative` are left out: that does their work for some steps at a time, which
-    /// stay in the processor's caches. `None` compiles the graph as it is.
+    /// stay in the processor's caches. Where they [tolerate](RewriteOptions::tolerance) reassociation and the [device prefers depth](Backend::parallel),
+    /// loops that are affine in their states become associative scans. `None` compiles the graph as it is.
     pub rewrites: Option<RewriteOptions>,
     /// Whether a backend that compiles loops as a whole is to compile all of the program, if it can: products of matrices
     /// outside of loops, which are the library's otherwise, and what has no loop. For programs that are small and called
@@ -161,8 +162,10 @@ impl<B: Backend> Function<B> {
         let stored = Arc::new(graph.clone());
         let plain = graph.without_rules()?.map_or_else(|| stored.clone(), Arc::new);
         let own = if options.compiles_loops_on(backend) { OF_COMPILED_LOOPS } else { &[] };
-        let rewrites =
-            options.rewrites.clone().map(|all| own.iter().fold(all, |rewrites, rule| rewrites.without(rule)));
+        let rewrites = options
+            .rewrites
+            .clone()
+            .map(|all| own.iter().fold(all.or_parallel(backend.parallel()), |rewrites, rule| rewrites.without(rule)));
         let rewritten = rewrites.map(|rewrites| plain.rewritten_as(&at, &rewrites)).transpose()?;
         let rewritten = rewritten.filter(|rewritten| !rewritten.patches.is_empty());
         // What a device cannot hold or has no lowering rule for is asked of the graph as it was written.

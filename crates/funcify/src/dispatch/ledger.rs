@@ -35,18 +35,20 @@ impl<B: Backend> Run<'_, B> {
 }
 
 /// What the slots of one running program hold.
-pub(super) struct Ledger {
-    slots: Vec<u64>,
+pub(super) struct Ledger<'f> {
+    slots: &'f mut Vec<u64>,
     live: u64,
     /// What the enclosing programs held when this one began.
     outer: u64,
 }
 
-impl Ledger {
-    /// The ledger of a program that begins, if it needs one.
-    pub(super) fn open<B: Backend>(program: &Program<B>, run: &Run<'_, B>) -> Option<Ledger> {
+impl<'f> Ledger<'f> {
+    /// The ledger of a program that begins, if it needs one, in memory that an earlier one may have had.
+    pub(super) fn open<B: Backend>(program: &Program<B>, run: &Run<'_, B>, slots: &'f mut Vec<u64>) -> Option<Self> {
         let outer = run.memory?.held;
-        let mut ledger = Ledger { slots: vec![0; program.slots], live: 0, outer };
+        slots.clear();
+        slots.resize(program.slots, 0);
+        let mut ledger = Ledger { slots, live: 0, outer };
         for (slot, ty) in with_slots(&program.inputs, &program.input_types) {
             // Those of a body are held by the enclosing program; the whole program's are the caller's, and count.
             let bytes = if outer == 0 { run.bytes_of(ty).unwrap_or(0) } else { 0 };

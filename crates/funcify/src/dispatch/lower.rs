@@ -16,9 +16,10 @@ use smallvec::SmallVec;
 
 use super::associative::AssociativeNode;
 use super::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy};
+use super::body::{Parameter, ProgramKey};
 use super::eager::execution_error;
 use super::function::CompileOptions;
-use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, too_large};
+use super::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
 use super::registry::{kernel_of, rule_of};
 use super::report::{LoopReport, Steps, count_kernels};
 use super::switch::ChoiceNode;
@@ -27,12 +28,12 @@ use super::whole::{Attempt, used_results};
 use super::{native, unroll};
 use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Place, Result};
-use crate::graph::{Graph, Node, Replay, ValueId, is_certain, uses_any, work};
+use crate::graph::{Graph, Input, Node, Replay, work};
 use crate::host::{HostTensor, element_count};
 use crate::memory::over_budget;
 use crate::ops::scan::Scan;
 use crate::ops::{AssociativeScan, Constant, EvalContext, Op, OpRules, Sweeps, Switch, While};
-use crate::types::{DType, Dim, Sizes, Symbol, TensorType};
+use crate::types::{DType, Dim, Sizes, TensorType};
 
 /// Of how many elements an op is compiled alone: fewer are not worth it, more are beyond what memory holds.
 const WORTH_COMPILING: Range<usize> = 64..1 << 36;
@@ -102,12 +103,12 @@ pub(super) struct Lowering<'a, B: Backend> {
     watch: Watch,
     /// What is reported of the program.
     pub(super) notes: Notes,
-    instructions: Vec<Instruction<B>>,
-    registers: usize,
+    pub(super) instructions: Vec<Instruction<B>>,
+    pub(super) registers: usize,
     /// The kernels of nodes that were met before, by the graph's address and the node's index.
     nodes: HashMap<(usize, usize), Arc<KernelNode<B>>>,
     /// The programs of bodies that were met before.
-    programs: HashMap<ProgramKey, Arc<Program<B>>>,
+    pub(super) programs: HashMap<ProgramKey, Arc<Program<B>>>,
     /// The two sweeps of the associative scans that were met before, by their address.
     sweeps: HashMap<usize, Arc<Sweeps>>,
     /// What the backend made of the loops that were met before, by the node's address and the sizes.
@@ -145,9 +146,6 @@ impl Notes {
     }
 }
 
-/// What the program of a body depends on: the body, by its address, which of its arguments are static, and the sizes.
-type ProgramKey = (usize, Vec<Option<StaticNumber>>, Sizes);
-
 impl<'a, B: Backend> Lowering<'a, B> {
     pub(super) fn new(settings: Settings<'a, B>, sizes: Sizes) -> Self {
         Lowering {
@@ -167,59 +165,21 @@ impl<'a, B: Backend> Lowering<'a, B> {
 
     /// Lowers a whole graph. `statics` are the numbers of its static inputs, by input.
     pub(super) fn program(mut self, graph: &Graph, statics: &[(usize, i64)]) -> Result<(Program<B>, Notes)> {
-        let inputs: Vec<_> =
-            graph.inputs().iter().map(|input| (self.register(), graph.ty(input.value).clone())).collect();
-        let slots: Vec<Slot> = inputs.iter().map(|(slot, _)| *slot).collect();
+        let argument = |input: &Input| {
+            let (register, ty) = (self.register(), graph.ty(input.value).clone());
+            Argument { register, ty, stays: false }
+        };
+        let inputs: Vec<Argument> = graph.inputs().iter().map(argument).collect();
+        let slots: Vec<Slot> = inputs.iter().map(|input| input.register).collect();
         if let Some(outputs) = self.lower_whole(graph, &slots)? {
             return Ok((Program::plan(self.instructions, self.registers, inputs, &outputs), self.notes));
         }
         self.registers = 0;
-        let mut arguments: Vec<_> = graph.inputs().iter().map(|input| (input.value, None)).collect();
+        let mut parameters: Vec<_> = graph.inputs().iter().map(|input| Parameter::new(input.value)).collect();
         for (index, number) in statics {
-            arguments[*index].1 = Some(StaticNumber { number: *number, inputs: BTreeSet::from([*index]) });
+            parameters[*index].number = Some(StaticNumber { number: *number, inputs: BTreeSet::from([*index]) });
         }
-        self.program_of(graph, &arguments, &graph.live_nodes())
-    }
-
-    /// Lowers the nodes that are marked into a program whose arguments are these values.
-    fn program_of(
-        mut self,
-        graph: &Graph,
-        arguments: &[(ValueId, Option<StaticNumber>)],
-        marked: &[bool],
-    ) -> Result<(Program<B>, Notes)> {
-        let mut registers = Replay::new(graph, []);
-        let mut inputs = Vec::with_capacity(arguments.len());
-        for (value, number) in arguments {
-            let register = self.register();
-            self.statics.extend(number.clone().map(|number| (register, number)));
-            registers.set(*value, register);
-            inputs.push((register, graph.ty(*value).clone()));
-        }
-        let outputs = self.lower_nodes(graph, registers, marked)?.outputs()?;
-        Ok((Program::plan(self.instructions, self.registers, inputs, &outputs), self.notes))
-    }
-
-    /// The program of a body. Steps that know as much of its arguments share it. `address` is that of what the body and
-    /// the marks belong to.
-    pub(super) fn shared(
-        &mut self,
-        address: usize,
-        body: &Graph,
-        arguments: &[(ValueId, Option<StaticNumber>)],
-        marked: &[bool],
-    ) -> Result<Arc<Program<B>>> {
-        let key = (address, arguments.iter().map(|(_, number)| number.clone()).collect(), self.sizes.clone());
-        if let Some(program) = self.programs.get(&key) {
-            return Ok(program.clone());
-        }
-        let inner = Lowering::new(self.settings.clone(), self.sizes.clone());
-        let (program, notes) = inner.program_of(body, arguments, marked)?;
-        self.notes.statics.extend(notes.statics);
-        notes.loops.into_iter().for_each(|each| self.notes.add_loop(self.notes.loops.len(), each));
-        let program = Arc::new(program);
-        self.programs.insert(key, program.clone());
-        Ok(program)
+        self.program_of(graph, &parameters, &graph.live_nodes())
     }
 
     /// The number in a register, if it is static: the program then depends on it.
@@ -373,7 +333,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             return self.lower_nodes(branch, inputs, &branch.live_nodes())?.outputs();
         }
         let branches = switch.branches.iter().zip(&places);
-        let branches = branches.map(|(branch, place)| self.sub_program(branch, 0, &operands[place.clone()]));
+        let branches = branches.map(|(branch, place)| self.sub_program(branch, 0, &operands[place.clone()], false));
         let branches = branches.collect::<Result<Vec<_>>>()?;
         let (at, index, outputs) = (node.place(), graph.ty(node.inputs[0]).dtype, graph.types(&node.outputs));
         let choice = ChoiceNode { switch: switch.clone(), at: at.clone(), branches, places, index, outputs };
@@ -404,8 +364,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let reported = self.notes.loops.len();
         let places = op.operands();
         let carries = places.carries.len();
-        let condition = self.sub_program(&op.condition, carries, &operands[places.condition])?;
-        let body = self.sub_program(&op.body, carries, &operands[places.body])?;
+        let condition = self.sub_program(&op.condition, carries, &operands[places.condition], true)?;
+        let body = self.sub_program(&op.body, carries, &operands[places.body], true)?;
         match &compiled {
             Some(_) => self.report_loop(reported, graph, node, LoopStrategy::Compiled, None, None),
             None => {
@@ -433,8 +393,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let types = graph.types(&node.inputs);
         let sweeps = self.sweeps(&at, op, &types, &used_results(graph, node))?;
         let (captured, needed) = (&operands[op.leaves..], sweeps.needed.clone());
-        let up_sweep = self.sub_program(&sweeps.up, op.leaves, captured)?;
-        let down_sweep = self.sub_program(&sweeps.down, needed.len() + op.leaves, captured)?;
+        let up_sweep = self.sub_program(&sweeps.up, op.leaves, captured, false)?;
+        let down_sweep = self.sub_program(&sweeps.down, needed.len() + op.leaves, captured, false)?;
         let (pairs, leaves) = (sweeps.pairs.clone(), types[..op.leaves].to_vec());
         let outputs = needed.iter().map(|leaf| types[*leaf].clone()).collect();
         let reverse = op.reverse;
@@ -450,15 +410,6 @@ impl<'a, B: Backend> Lowering<'a, B> {
             Entry::Occupied(sweeps) => sweeps.get().clone(),
             Entry::Vacant(entry) => entry.insert(Arc::new(op.sweeps(at, types, used)?)).clone(),
         })
-    }
-
-    /// The program of a body whose parameters after the first `carries` are these operands. Those that are
-    /// static are static in it.
-    fn sub_program(&mut self, body: &Arc<Graph>, carries: usize, operands: &[Slot]) -> Result<Arc<Program<B>>> {
-        let of_operands = operands.iter().map(|operand| self.statics.get(operand).cloned());
-        let numbers = std::iter::repeat_n(None, carries).chain(of_operands);
-        let arguments: Vec<_> = body.inputs().iter().map(|input| input.value).zip(numbers).collect();
-        self.shared(Arc::as_ptr(body) as usize, body, &arguments, &body.live_nodes())
     }
 
     fn lower_scan(&mut self, graph: &Graph, node: &Node, scan: &Scan, operands: &[Slot]) -> Result<Vec<Slot>> {
@@ -535,36 +486,6 @@ impl<'a, B: Backend> Lowering<'a, B> {
             && scan.until.is_none()
             && types.iter().all(|ty| is_static(ty.shape.dims().first()))
     }
-
-    /// Lowers what depends on the invariants only, once, before the loop.
-    fn lower_invariants(&mut self, ScanCall { scan, operands, .. }: ScanCall<'_>) -> Result<Body> {
-        let body = &scan.body;
-        let mut registers = Replay::new(body, []);
-        let mut invariant = vec![false; body.values().count()];
-        let places = scan.operands().invariants.zip(scan.params().invariants);
-        for (operand, param) in places {
-            let value = body.inputs()[param].value;
-            registers.set(value, operands[operand]);
-            invariant[value.index()] = true;
-        }
-        let live = body.live_nodes();
-        let mut fixed = vec![false; body.nodes().len()];
-        // The sizes that the loop binds: its own number of steps, if it is a value, and those of inner loops,
-        // which each step gives anew.
-        let mut stepwise: Vec<&Symbol> = scan.binds().collect();
-        for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
-            let depends = node.inputs.iter().any(|input| !invariant[input.index()]);
-            fixed[index] = !depends && !uses_any(body, node, &stepwise) && is_certain(body, node, &self.sizes);
-            if !fixed[index] {
-                stepwise.extend(node.op.binds());
-            }
-            node.outputs.iter().for_each(|output| invariant[output.index()] = fixed[index]);
-        }
-        let registers = self.lower_nodes(body, registers, &fixed)?;
-        let registers = body.values().filter_map(|value| Some((value, registers.get(value)?))).collect();
-        let step = (0..live.len()).map(|index| live[index] && !fixed[index]).collect();
-        Ok(Body { registers, step })
-    }
 }
 
 /// A loop that is lowered.
@@ -575,14 +496,6 @@ pub(super) struct ScanCall<'a> {
     pub(super) operands: &'a [Slot],
     /// The types of the operands.
     pub(super) types: &'a [TensorType],
-}
-
-/// A loop's body whose invariant part is lowered.
-pub(super) struct Body {
-    /// The registers of the invariant values.
-    pub(super) registers: Vec<(ValueId, Slot)>,
-    /// Which nodes each step runs.
-    pub(super) step: Vec<bool>,
 }
 
 /// Whether a tensor of this type is one integer or truth value.

@@ -7,6 +7,7 @@
 
 mod associative;
 mod backend;
+mod body;
 mod eager;
 mod executor;
 mod function;
@@ -28,6 +29,7 @@ mod while_loop;
 mod whole;
 
 pub use crate::graph::bind_sizes;
+pub use crate::rewrite::Parallel;
 pub use backend::{
     Backend, Compiled, Compiles, Declined, IntoTensors, KernelCall, LoopStrategy, Outcome, Part, StackType, Tensors,
     TrackedCall, Whole,
@@ -37,6 +39,6 @@ pub use executor::{BackendEntry, Executable, Executor, backend_names, open_backe
 pub use function::{CompileCounts, CompileOptions, Function, ordered_inputs};
 pub use profile::{Event, Profile, Share};
 pub use reference::Reference;
-pub use registry::{Entry, Kernel, LoweringRule, lowered_ops, operand_array, typed_call};
+pub use registry::{Entry, Kernel, LoweringRule, check_operands, lowered_ops, operand_array, typed_call};
 pub use report::{LoopReport, Report, Steps};
 pub use stepper::Stepper;

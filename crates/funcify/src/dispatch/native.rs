@@ -5,6 +5,9 @@
 //! written beside the tensor that it started from, so that nothing is written through a view that a step still reads.
 //! A trace that nobody uses is not made.
 //!
+//! What a step captures is put into the body's frame once; a step moves rows and carries in and out of it, and allocates nothing.
+//! A carry, and a row that no later step reads, is held by nothing but the frame when a step takes it, so a kernel may write over it.
+//!
 //! A loop with an `until` (scan-c6) reads one boolean a step on the host, and its traces are collected: memory for as many
 //! rows as it may have could be far more than those that it has.
 
@@ -12,8 +15,9 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::backend::{Backend, Part, StackType, Tensors};
+use super::body::{Body, Parameter};
 use super::late::LateLoop;
-use super::lower::{Body, Lowering, ScanCall, StaticNumber};
+use super::lower::{Lowering, ScanCall};
 use super::program::{Action, Program, Run, Slot};
 use super::unroll::missing_row;
 use crate::error::{Place, Result};
@@ -56,13 +60,13 @@ pub(super) fn lower<B: Backend>(
     needed.extend(graph.outputs().iter().map(|output| output.value));
     let mut outer: Vec<Slot> = operands[..scan.operands().invariants.start].to_vec();
     let own = outer.len();
-    let own_params = graph.inputs()[..scan.params().invariants.start].iter().map(|input| input.value);
-    let mut arguments: Vec<(ValueId, Option<StaticNumber>)> = own_params.map(|value| (value, None)).collect();
+    let own_params = graph.inputs()[..scan.params().invariants.start].iter();
+    let mut parameters: Vec<Parameter> = own_params.map(|input| Parameter::new(input.value)).collect();
     for (value, register) in body.registers.into_iter().filter(|(value, _)| needed.contains(value)) {
-        arguments.push((value, lowering.statics.get(&register).cloned()));
+        parameters.push(Parameter { value, number: lowering.statics.get(&register).cloned(), stays: true });
         outer.push(register);
     }
-    let program = lowering.shared(std::ptr::from_ref(scan) as usize, graph, &arguments, &body.step)?;
+    let program = lowering.shared(std::ptr::from_ref(scan) as usize, graph, &parameters, &body.step)?;
     let rows = scan.results().buffers.iter().map(|range| graph.output_type(range.start).clone()).collect();
     let count = scan.operands().steps.map(|operand| types[operand].dtype);
     if late.is_some() {
@@ -106,38 +110,35 @@ impl<B: Backend> NativeLoop<B> {
             buffers.push(Rows::start(self, run, index, steps, given, results[index].is_some())?);
         }
 
+        let (params, sequences) = (self.scan.params(), &operands[places.sequences]);
         let mut frame = self.body.frame();
-        let arity = self.scan.params().invariants.start + captured.len();
+        self.body.place_all(&mut frame, params.invariants.start, captured);
         let mut ran = 0;
         for t in self.scan.order(steps) {
             run.step(&self.at, ran)?;
-            let mut arguments = Vec::with_capacity(arity);
-            for (sequence, operand) in self.scan.sequences.iter().zip(places.sequences.clone()) {
-                for k in &sequence.reads {
-                    arguments.push(run.fail(&self.at, backend.row(&operands[operand], t + k))?);
+            for ((sequence, rows), params) in self.scan.sequences.iter().zip(sequences).zip(&params.sequences) {
+                for (k, param) in sequence.reads.iter().zip(params.clone()) {
+                    self.body.place(&mut frame, param, run.fail(&self.at, backend.row(rows, t + k))?);
                 }
             }
-            for (index, buffer) in self.scan.buffers.iter().enumerate() {
-                for k in &buffer.reads {
-                    arguments.push(buffers[index].read(run, *k, t + k)?);
+            for ((buffer, rows), params) in self.scan.buffers.iter().zip(&mut buffers).zip(&params.buffers) {
+                for (read, param) in (0..buffer.reads.len()).zip(params.clone()) {
+                    self.body.place(&mut frame, param, rows.read(run, read, t)?);
                 }
             }
-            arguments.append(&mut carries);
-            arguments.extend(captured.iter().cloned());
+            self.body.place_all(&mut frame, params.carries.start, carries.drain(..));
             // scan-c1: every read of this step is done before its first write.
-            let written = self.body.run_in(&mut frame, run, arguments);
-            let mut written = written.map_err(|error| error.in_step(&self.at, ran))?;
-            let ends = match layout.until {
-                Some(until) => run.fail(&self.at, backend.download(&written[until], DType::Bool))?.get(0).as_bool(),
+            self.body.run_in(&mut frame, run).map_err(|error| error.in_step(&self.at, ran))?;
+            for ((buffer, rows), written) in self.scan.buffers.iter().zip(&mut buffers).zip(&layout.buffers) {
+                for (k, written) in buffer.writes.iter().zip(written.clone()) {
+                    rows.write(run, t + k, self.body.take(&mut frame, written))?;
+                }
+            }
+            carries.extend(layout.carries.clone().map(|carry| self.body.take(&mut frame, carry)));
+            let ends = match layout.until.map(|until| self.body.take(&mut frame, until)) {
+                Some(until) => run.fail(&self.at, backend.download(&until, DType::Bool))?.get(0).as_bool(),
                 None => false,
             };
-            carries = written.drain(layout.carries.start..layout.carries.end).collect();
-            let mut written = written.into_iter();
-            for (index, buffer) in self.scan.buffers.iter().enumerate() {
-                for (k, row) in buffer.writes.iter().zip(&mut written) {
-                    buffers[index].write(run, t + k, row)?;
-                }
-            }
             ran += 1;
             if row_bytes > 0 {
                 let bytes = row_bytes.saturating_mul(ran as u64 + 1);
@@ -245,7 +246,7 @@ impl<'l, B: Backend> Rows<'l, B> {
                 Trace::None
             }
             // Of a loop that may end early, memory for all steps could be far too much.
-            Returned::All if native.scan.until.is_some() => Trace::Collected(recent.clone().into()),
+            Returned::All if native.scan.until.is_some() => Trace::Collected(recent.iter().cloned().collect()),
             Returned::All => match run.fail(at, backend.allocate(&ty))? {
                 Some(mut trace) => {
                     let first = native.scan.first_given_row(steps);
@@ -254,27 +255,39 @@ impl<'l, B: Backend> Rows<'l, B> {
                     }
                     Trace::InPlace(Some(trace))
                 }
-                None => Trace::Collected(recent.clone().into()),
+                None => {
+                    let mut collected = Vec::with_capacity(rows);
+                    collected.extend(recent.iter().cloned());
+                    Trace::Collected(collected)
+                }
             },
         };
         let contents = Contents::Growing { recent, keep, given: count, trace };
         Ok(Rows { native, index, used, ty, contents })
     }
 
-    /// Row `row`, which is `offset` rows from `t`.
-    fn read(&self, run: &Run<'_, B>, offset: usize, row: usize) -> Result<B::Tensor> {
-        let at = &self.native.at;
-        match &self.contents {
+    /// What a read gives in step `t`. The reads of a step are done in order.
+    fn read(&mut self, run: &Run<'_, B>, read: usize, t: usize) -> Result<B::Tensor> {
+        let (at, reads) = (&self.native.at, &self.native.scan.buffers[self.index].reads);
+        let (offset, row) = (reads[read], t + reads[read]);
+        match &mut self.contents {
             Contents::Full { initial, written } => match &written[row] {
                 Some(tensor) => Ok(tensor.clone()),
                 None => run.fail(at, run.backend.row(initial, row)),
             },
-            Contents::Growing { recent, given, .. } => {
+            Contents::Growing { recent, keep, given, .. } => {
                 // scan-c5: upward, offsets 0..given are the rows before the write at offset `given`; downward,
                 // offsets 1..=given are the rows before the write at offset 0.
-                let back = if self.native.scan.reverse { offset } else { given - offset };
-                let tensor = recent.len().checked_sub(back).and_then(|place| recent.get(place));
-                tensor.cloned().ok_or_else(|| missing_row(at, self.index, row))
+                let back = if self.native.scan.reverse { offset } else { *given - offset };
+                let place = recent.len().checked_sub(back);
+                // The write of this step would let go of it.
+                let is_given_away = place == Some(0) && back == *keep && !reads[read + 1..].contains(&offset);
+                let tensor = match place {
+                    Some(0) if is_given_away => recent.pop_front(),
+                    Some(place) => recent.get(place).cloned(),
+                    None => None,
+                };
+                tensor.ok_or_else(|| missing_row(at, self.index, row))
             }
         }
     }

@@ -74,6 +74,15 @@ pub(super) struct KernelNode<B: Backend> {
     pub(super) at: Place,
 }
 
+impl<B: Backend> KernelNode<B> {
+    #[inline]
+    fn run(&self, run: &Run<'_, B>, operands: Tensors<B::Tensor>) -> Result<Tensors<B::Tensor>, BackendError> {
+        let (inputs, outputs) = (&self.inputs, &self.outputs);
+        let call = KernelCall { op: &self.op, backend: run.backend, inputs, outputs, sizes: &run.sizes, at: &self.at };
+        run.backend.run_kernel(self.kernel, &call, operands)
+    }
+}
+
 /// A program or a loop that the backend compiled as a whole.
 pub(super) struct WholeNode<T> {
     pub(super) compiled: Arc<dyn Compiled<T>>,
@@ -129,8 +138,20 @@ impl<B: Backend> Run<'_, B> {
     }
 }
 
-/// The tensors of a running program.
-pub(super) type Frame<T> = Vec<Option<T>>;
+/// The memory of a running program. What runs a program again and again keeps it, so that nothing is allocated for a run.
+pub(super) struct Frame<T> {
+    slots: Vec<Option<T>>,
+    /// What the slots hold, where a [`Ledger`] accounts for it.
+    bytes: Vec<u64>,
+}
+
+/// An argument of a program that is planned.
+pub(super) struct Argument {
+    pub(super) register: Slot,
+    pub(super) ty: TensorType,
+    /// Whether it stays in the frame from run to run, as what a loop captures does. The others are taken at their last use.
+    pub(super) stays: bool,
+}
 
 /// A compiled graph, or a compiled body of a native loop.
 pub(super) struct Program<B: Backend> {
@@ -156,13 +177,16 @@ impl<B: Backend> Program<B> {
     pub(super) fn plan(
         mut instructions: Vec<Instruction<B>>,
         registers: usize,
-        inputs: Vec<(Slot, TensorType)>,
+        arguments: Vec<Argument>,
         outputs: &[Slot],
     ) -> Self {
-        let (inputs, input_types): (Vec<Slot>, Vec<TensorType>) = inputs.into_iter().unzip();
         let mut used = vec![false; registers];
-        let mut mark =
-            |operand: &mut Operand| operand.last = !std::mem::replace(&mut used[operand.slot as usize], true);
+        let mut stays = vec![false; registers];
+        arguments.iter().for_each(|argument| stays[argument.register as usize] = argument.stays);
+        let mut mark = |operand: &mut Operand| {
+            let register = operand.slot as usize;
+            operand.last = !std::mem::replace(&mut used[register], true) && !stays[register];
+        };
         let mut outputs: Vec<Operand> = outputs.iter().map(|slot| Operand { slot: *slot, last: false }).collect();
         outputs.iter_mut().rev().for_each(&mut mark);
         for instruction in instructions.iter_mut().rev() {
@@ -170,7 +194,9 @@ impl<B: Backend> Program<B> {
         }
 
         let mut slots = SlotMap { slot_of: vec![None; registers], free: Vec::new(), count: 0 };
-        let inputs = inputs.iter().map(|register| used[*register as usize].then(|| slots.assign(*register))).collect();
+        let place = |argument: &Argument| used[argument.register as usize].then(|| slots.assign(argument.register));
+        let inputs = arguments.iter().map(place).collect();
+        let input_types = arguments.into_iter().map(|argument| argument.ty).collect();
         for instruction in &mut instructions {
             // The results get slots before the operands give theirs back: a kernel's operands and results never meet.
             let results = instruction.results.iter_mut();
@@ -187,46 +213,68 @@ impl<B: Backend> Program<B> {
         self.instructions.len() + nested.map(|program| program.len()).sum::<usize>()
     }
 
-    /// A frame for [`run_in`](Program::run_in), which leaves it empty.
-    pub(super) fn frame(&self) -> Frame<B::Tensor> {
-        vec![None; self.slots]
-    }
-
     /// Runs the program on its arguments.
     pub(super) fn run(&self, run: &mut Run<'_, B>, arguments: Vec<B::Tensor>) -> Result<Vec<B::Tensor>> {
-        self.run_in(&mut self.frame(), run, arguments)
+        let mut frame = self.frame();
+        self.place_all(&mut frame, 0, arguments);
+        self.run_in(&mut frame, run)?;
+        Ok((0..self.outputs.len()).map(|output| self.take(&mut frame, output)).collect())
     }
 
-    /// Runs the program in a frame that was used before.
-    pub(super) fn run_in(
+    /// A frame without arguments.
+    pub(super) fn frame(&self) -> Frame<B::Tensor> {
+        Frame { slots: vec![None; self.slots], bytes: Vec::new() }
+    }
+
+    /// Puts an argument into a frame. Before each run all are put there that do not stay.
+    pub(super) fn place(&self, frame: &mut Frame<B::Tensor>, argument: usize, tensor: B::Tensor) {
+        if let Some(slot) = self.inputs[argument] {
+            frame.slots[slot as usize] = Some(tensor);
+        }
+    }
+
+    /// Puts arguments into a frame, those from `first` on.
+    pub(super) fn place_all(
         &self,
         frame: &mut Frame<B::Tensor>,
-        run: &mut Run<'_, B>,
-        arguments: Vec<B::Tensor>,
-    ) -> Result<Vec<B::Tensor>> {
-        for (slot, argument) in with_slots(&self.inputs, arguments) {
-            frame[slot] = Some(argument);
-        }
-        let mut ledger = Ledger::open(self, run);
+        first: usize,
+        tensors: impl IntoIterator<Item = B::Tensor>,
+    ) {
+        (first..).zip(tensors).for_each(|(argument, tensor)| self.place(frame, argument, tensor));
+    }
+
+    /// Takes an output out of a frame, in which the program ran. They are taken in order, each once.
+    pub(super) fn take(&self, frame: &mut Frame<B::Tensor>, output: usize) -> B::Tensor {
+        fetch(&mut frame.slots, self.outputs[output])
+    }
+
+    /// Runs the instructions on the arguments that are in the frame.
+    pub(super) fn run_in(&self, frame: &mut Frame<B::Tensor>, run: &mut Run<'_, B>) -> Result<()> {
+        let Frame { slots, bytes } = frame;
+        let mut ledger = Ledger::open(self, run, bytes);
         for (ran, instruction) in self.instructions.iter().enumerate() {
             run.watch.check_at(|| instruction.action.place(), Ran::Ops(ran))?;
             if let Some(ledger) = &ledger {
                 ledger.before(instruction, run)?;
             }
             let _span = super::span::instruction(|| instruction.action.place());
-            let operands = instruction.operands.iter().map(|operand| fetch(frame, *operand)).collect();
-            let results = match run.profiler {
-                None => instruction.action.run(run, operands, &instruction.results)?,
-                Some(_) => instruction.run_watched(run, operands)?,
+            let operands = instruction.operands.iter().map(|operand| fetch(slots, *operand)).collect();
+            let mut results = match (&run.profiler, &instruction.action) {
+                (None, Action::Kernel(node)) => match node.run(run, operands) {
+                    Ok(results) => results,
+                    Err(error) => return run.fail(&node.at, Err(error)),
+                },
+                (None, action) => action.run(run, operands, &instruction.results)?,
+                (Some(_), _) => instruction.run_watched(run, operands)?,
             };
-            for (slot, tensor) in with_slots(&instruction.results, results) {
-                frame[slot] = Some(tensor);
+            for (slot, tensor) in with_slots(&instruction.results, results.drain(..)) {
+                slots[slot] = Some(tensor);
             }
             if let Some(ledger) = &mut ledger {
                 ledger.after(instruction, run);
             }
         }
-        Ok(self.outputs.iter().map(|operand| fetch(frame, *operand)).collect())
+        Ok(())
     }
 }
 
@@ -238,8 +286,8 @@ pub(super) fn with_slots<T>(
     slots.iter().zip(all).filter_map(|(slot, each)| Some(((*slot)? as usize, each)))
 }
 
-fn fetch<T: Clone>(frame: &mut Frame<T>, operand: Operand) -> T {
-    let slot = &mut frame[operand.slot as usize];
+fn fetch<T: Clone>(slots: &mut [Option<T>], operand: Operand) -> T {
+    let slot = &mut slots[operand.slot as usize];
     let tensor = if operand.last { slot.take() } else { slot.clone() };
     tensor.expect("the plan sets a slot before it is used")
 }
@@ -318,11 +366,7 @@ impl<B: Backend> Action<B> {
     ) -> Result<Tensors<B::Tensor>> {
         let backend = run.backend;
         match self {
-            Action::Kernel(node) => {
-                let (inputs, outputs) = (&node.inputs, &node.outputs);
-                let call = KernelCall { op: &node.op, backend, inputs, outputs, sizes: &run.sizes, at: &node.at };
-                run.fail(&node.at, backend.run_kernel(node.kernel, &call, operands))
-            }
+            Action::Kernel(node) => run.fail(&node.at, node.run(run, operands)),
             Action::Loop(native) => native.run(run, operands.into_vec(), results),
             Action::Choice(choice) => choice.run(run, operands.into_vec()),
             Action::While(node) => node.run(run, operands.into_vec()),

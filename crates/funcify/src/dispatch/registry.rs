@@ -154,7 +154,8 @@ macro_rules! funcify {
     ($backend:ty, $op:ty, |$call:pat_param, [$($operand:pat_param),* $(,)?]| $formula:expr) => {
         $crate::funcify!(@entry $backend, $op, $crate::dispatch::LoweringRule::<$backend>::Kernel(|call, operands| {
             let $call = $crate::dispatch::typed_call::<$backend, $op>(call)?;
-            let [$($operand),*] = $crate::dispatch::operand_array(operands)?;
+            $crate::dispatch::check_operands(&operands, <[&str]>::len(&[$(stringify!($operand)),*]))?;
+            let [$($operand),*] = $crate::dispatch::operand_array(operands);
             ::core::result::Result::Ok($crate::dispatch::IntoTensors::into_tensors($formula?))
         }));
     };
@@ -189,12 +190,19 @@ pub fn typed_call<'a, B: Backend, O: crate::ops::OpKey>(
     Ok(call.with_op(op))
 }
 
-/// The operands as an array.
+/// Refuses another number of operands than a kernel takes.
 #[doc(hidden)]
-pub fn operand_array<T, const N: usize>(operands: Tensors<T>) -> Result<[T; N], BackendError> {
-    if operands.len() != N {
-        return Err(format!("a kernel of {N} operands was given {}", operands.len()).into());
+pub fn check_operands<T>(operands: &Tensors<T>, count: usize) -> Result<(), BackendError> {
+    match operands.len() == count {
+        true => Ok(()),
+        false => Err(format!("a kernel of {count} operands was given {}", operands.len()).into()),
     }
-    let mut operands = operands.into_iter();
-    Ok(std::array::from_fn(|_| operands.next().expect("the operands were counted")))
+}
+
+/// The operands, which were counted, as an array. Not as a `Result` of one: what is large is moved as seldom as can be.
+#[doc(hidden)]
+#[inline]
+pub fn operand_array<T, const N: usize>(mut operands: Tensors<T>) -> [T; N] {
+    let mut operands = operands.drain(..);
+    std::array::from_fn(|_| operands.next().expect("the operands were counted"))
 }

@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::backend::Backend;
-use super::lower::{Body, Lowering, ScanCall};
+use super::body::Body;
+use super::lower::{Lowering, ScanCall};
 use super::program::{Action, RowsNode, Slot, StackNode, too_large};
 use crate::error::{Error, Place, Result};
 use crate::graph::Replay;

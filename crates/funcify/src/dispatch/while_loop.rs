@@ -34,21 +34,26 @@ impl<B: Backend> WhileNode<B> {
         let mut carries = operands;
         let bound = self.op.bound.as_ref().map(|bound| bound.value(&run.sizes)).transpose();
         let bound = bound.map_err(|error| crate::ops::no_size(&self.at, error))?;
-        let (mut condition_frame, mut body_frame) = (self.condition.frame(), self.body.frame());
+        let (mut before_step, mut in_body) = (self.condition.frame(), self.body.frame());
+        self.condition.place_all(&mut before_step, carries.len(), of_condition);
+        self.body.place_all(&mut in_body, carries.len(), of_body);
         let mut ran = 0;
         // while-c3
         while bound.is_none_or(|bound| i64::try_from(ran).is_ok_and(|ran| ran < bound)) {
             run.step(&self.at, ran)?;
             let in_step = |error: Error| error.in_step(&self.at, ran);
             // while-c1
-            let arguments = carries.iter().chain(&of_condition).cloned().collect();
-            let holds = self.condition.run_in(&mut condition_frame, run, arguments).map_err(in_step)?;
-            let holds = run.fail(&self.at, run.backend.download(&holds[0], DType::Bool))?;
+            self.condition.place_all(&mut before_step, 0, carries.iter().cloned());
+            self.condition.run_in(&mut before_step, run).map_err(in_step)?;
+            let holds = self.condition.take(&mut before_step, 0);
+            let holds = run.fail(&self.at, run.backend.download(&holds, DType::Bool))?;
             if !holds.get(0).as_bool() {
                 break;
             }
-            carries.extend(of_body.iter().cloned());
-            carries = self.body.run_in(&mut body_frame, run, carries).map_err(in_step)?;
+            let count = carries.len();
+            self.body.place_all(&mut in_body, 0, carries.drain(..));
+            self.body.run_in(&mut in_body, run).map_err(in_step)?;
+            carries.extend((0..count).map(|carry| self.body.take(&mut in_body, carry)));
             ran += 1;
         }
         Ok(carries.into())

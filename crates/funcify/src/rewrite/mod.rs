@@ -8,7 +8,7 @@
 //! - **rewrite-c1** types, names of inputs and outputs, and the lines of ops stay.
 //! - **rewrite-c2** no rule changes a value, a NaN, an infinity or the sign of a zero. The rules that add in another order
 //!   than a loop does ([`RULES`] says which) give sums within rounding. One that may do more is tried only where it is asked for
-//!   by name.
+//!   by name, or where what it may do is [tolerated](Tolerance) and the device prefers what it makes.
 //! - **rewrite-c3** an error stays an error, and none is added: what may be refused when it runs is neither left out nor run
 //!   where it would not have run.
 //! - **rewrite-c4** it ends, and rewriting what was rewritten changes nothing.
@@ -25,6 +25,7 @@ mod identity;
 mod loops;
 mod movement;
 mod numbers;
+mod options;
 mod prefix;
 mod rule;
 #[cfg(test)]
@@ -33,79 +34,13 @@ mod trim;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::OnceLock;
 
 pub use bisect::first_wrong;
+pub use options::{Parallel, RewriteOptions, STOP_AFTER_VARIABLE, Tolerance};
 pub use rule::{RULES, Rule};
 
 use crate::error::{Place, Result, Site};
 use crate::graph::Graph;
-
-/// How a graph is rewritten.
-#[derive(Clone, Debug, Default)]
-pub struct RewriteOptions {
-    with: Vec<String>,
-    without: Vec<String>,
-    only: Option<Vec<String>>,
-    stop_after: Option<usize>,
-    texts: bool,
-}
-
-/// The variable that holds how many patches are made, to find the one that changes an answer: `FUNCIFY_STOP_AFTER=12`.
-pub const STOP_AFTER_VARIABLE: &str = "FUNCIFY_STOP_AFTER";
-
-impl RewriteOptions {
-    /// All rules that need not be asked for by name, to the end, without texts.
-    pub fn new() -> Self {
-        RewriteOptions::default()
-    }
-
-    /// As the environment says: `FUNCIFY_STOP_AFTER`, if it is a number. It is read once.
-    pub fn from_environment() -> Self {
-        static STOP_AFTER: OnceLock<Option<usize>> = OnceLock::new();
-        let read = || std::env::var(STOP_AFTER_VARIABLE).ok().and_then(|text| text.parse().ok());
-        RewriteOptions { stop_after: *STOP_AFTER.get_or_init(read), ..RewriteOptions::default() }
-    }
-
-    /// With the rule of that name, too, which is tried only where it is asked for ([`Rule::on_request`]).
-    pub fn with(mut self, rule: &str) -> Self {
-        self.with.push(rule.to_string());
-        self
-    }
-
-    /// Without the rule of that name.
-    pub fn without(mut self, rule: &str) -> Self {
-        self.without.push(rule.to_string());
-        self
-    }
-
-    /// With these rules alone.
-    pub fn only(mut self, rules: &[&str]) -> Self {
-        self.only = Some(rules.iter().map(|rule| rule.to_string()).collect());
-        self
-    }
-
-    fn has(&self, rule: &Rule) -> bool {
-        let is_it = |name: &String| name == rule.name;
-        let is_among = match &self.only {
-            Some(only) => only.iter().any(is_it),
-            None => !rule.on_request,
-        };
-        !self.without.iter().any(is_it) && (is_among || self.with.iter().any(is_it))
-    }
-
-    /// Only the first patches, so many.
-    pub fn stop_after(mut self, patches: usize) -> Self {
-        self.stop_after = Some(patches);
-        self
-    }
-
-    /// With the texts of what was there before and after each patch.
-    pub fn texts(mut self) -> Self {
-        self.texts = true;
-        self
-    }
-}
 
 /// A patch that was made.
 #[derive(Clone, PartialEq, Debug)]
@@ -186,8 +121,9 @@ impl Graph {
     /// [`rewritten_with`](Graph::rewritten_with), of a graph that is sound.
     pub(crate) fn rewritten_as(&self, at: &Place, options: &RewriteOptions) -> Result<Rewritten> {
         let is_rule = |name: &&String| RULES.iter().any(|rule| rule.name == name.as_str());
-        let mut named = options.with.iter().chain(&options.without).chain(options.only.iter().flatten());
-        let Some(unknown) = named.find(|name| !is_rule(name)) else { return Ok(driver::rewrite(self, options)) };
+        let Some(unknown) = options.named().find(|name| !is_rule(name)) else {
+            return Ok(driver::rewrite(self, options));
+        };
         let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
         let (expected, found) = (format!("one of {}", names.join(", ")), format!("`{unknown}`"));
         Err(at.mismatch("the name of a rule", expected, found, "name a rule that there is"))

@@ -18,7 +18,9 @@ pub struct Rule {
     pub reason: &'static str,
     /// Whether what it makes of floats adds in another order, so that sums differ by rounding.
     pub reorders_sums: bool,
-    /// Whether it is tried only where [`RewriteOptions::with`](super::RewriteOptions::with) asks for it.
+    /// Whether it changes more than the order of sums and makes work of less depth: it is tried only where
+    /// [`RewriteOptions::with`](super::RewriteOptions::with) asks for it, or where reassociation is [tolerated](super::Tolerance) and the
+    /// device [prefers](super::Parallel) depth.
     pub on_request: bool,
     /// What it does to an op; none for those that are about a whole graph, which the driver does.
     pub(super) apply: Option<fn(&Here<'_>) -> Option<Patch>>,

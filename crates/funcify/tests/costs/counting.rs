@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use funcify::dispatch::{Backend, CompileOptions, Function, Kernel, LoopStrategy, Part, Reference, StackType, Tensors};
+use funcify::dispatch::{
+    Backend, CompileOptions, Function, Kernel, LoopStrategy, Parallel, Part, Reference, StackType, Tensors,
+};
 use funcify::error::BackendError;
 use funcify::ops::{EvalContext, OpRules};
 use funcify::rewrite::RewriteOptions;
@@ -100,6 +102,11 @@ impl Backend for Counting {
             Part::Block(block) => Part::Block(block.0),
         });
         Ok(self.hold(Reference.stack(parts.collect(), ty)?))
+    }
+
+    /// As a device does on which each kernel that runs costs as much as the largest.
+    fn parallel(&self) -> Parallel {
+        Parallel::Prefer
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {

@@ -4,7 +4,7 @@
 use funcify::dispatch::LoopStrategy::{self, Native, Unroll};
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, Reference};
 use funcify::ops::{ConvOptions, OpRules};
-use funcify::rewrite::RewriteOptions;
+use funcify::rewrite::{Parallel, RewriteOptions, Tolerance};
 use funcify::{
     CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, Scalar, ScanOptions, TensorType, Value,
     VmapOptions, associative_scan, cond, fori_loop, grad, linearize, map, scan, scan_until, scan_with, size, switch,
@@ -277,6 +277,25 @@ fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = Graph::build("model", |g| associative_scan(g.input("xs", "f64[T]"), |a, b| a + b)).unwrap();
     let added = |count: usize| Cost::of(&graph, Native, &[ramp(&[count])]).ran("add");
     assert_eq!([added(64), added(128), added(1024)], [11, 13, 19]);
+}
+
+/// On a device that prefers depth, as the counting one, where reassociation is tolerated.
+#[test]
+fn an_affine_loop_runs_a_logarithmic_number_of_kernels() {
+    let graph = Graph::build("model", |g| {
+        let (xs, a) = (g.input("xs", "f64[T]"), g.input("a", "f64[T]"));
+        scan(g.input("h", "f64[]"), (xs, a), |h, (x, a)| (h * a + x, ())).0
+    });
+    let graph = graph.unwrap();
+    let kernels = |count: usize, options: RewriteOptions| {
+        let arguments = [ramp(&[count]), ramp(&[count]), number(0.5)];
+        Cost::rewritten(&graph, Native, &arguments, Some(options)).kernels.values().sum::<usize>()
+    };
+    let tolerant = || RewriteOptions::new().tolerance(Tolerance::Reassociated);
+    let [exact, avoided] = [RewriteOptions::new(), tolerant().parallel(Parallel::Avoid)].map(|it| kernels(1024, it));
+    assert_eq!([exact, avoided], [2048, 2048]);
+    // 25 more for twice the steps, in the two sweeps together.
+    assert_eq!([64, 128, 1024].map(|count| kernels(count, tolerant())), [143, 168, 243]);
 }
 
 /// Of the products of each scan, those of the factors alone are no results: they are in the up-sweep alone.

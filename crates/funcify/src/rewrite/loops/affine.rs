@@ -10,7 +10,7 @@
 //! differences, and products with and quotients by what depends on sequences and invariants only, and of no other state; factors
 //! and addends for all steps are bounded by what the loop moves. Running sums and products are left to `cumulative`.
 //!
-//! It is tried only where it is asked for by name: it takes more work than the loop, sums come out differently rounded, and a product
+//! It is tried where it is asked for by name, or where reassociation is tolerated and the device prefers depth: it takes more work than the loop, sums come out differently rounded, and a product
 //! of many factors may be infinite where no state was.
 
 use std::collections::BTreeSet;

@@ -1,0 +1,192 @@
+//! A step of a native loop allocates what the library allocates for it and nothing else: as often as a step of the same loop by hand.
+
+use allocation_counter::measure;
+use burn::backend::Dispatch;
+use burn::backend::ops::FloatTensorOps;
+use burn::tensor::{Shape, Slice};
+use candle_core::Tensor;
+use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy};
+use funcify::recurrence::Recurrence;
+use funcify::{DType, Graph, HostTensor, Scalar, Value, scan, select};
+use funcify_burn::Burn;
+use funcify_candle::Candle;
+
+const WIDTH: usize = 8;
+
+/// What loops by hand call of a library.
+trait Library: Backend {
+    fn read_row(&self, xs: &Self::Tensor, row: usize) -> Self::Tensor;
+
+    fn add(&self, x: Self::Tensor, y: Self::Tensor) -> Self::Tensor;
+
+    fn mul(&self, x: Self::Tensor, y: Self::Tensor) -> Self::Tensor;
+
+    fn tanh(&self, x: Self::Tensor) -> Self::Tensor;
+
+    /// `x` where `mask` is true, else `y`.
+    fn choose(&self, mask: Self::Tensor, x: Self::Tensor, y: Self::Tensor) -> Self::Tensor;
+
+    fn set_row(&self, trace: Self::Tensor, row: usize, x: Self::Tensor) -> Self::Tensor;
+}
+
+impl Library for Candle {
+    fn read_row(&self, xs: &Tensor, row: usize) -> Tensor {
+        xs.narrow(0, row, 1).unwrap().squeeze(0).unwrap()
+    }
+
+    fn add(&self, x: Tensor, y: Tensor) -> Tensor {
+        (x + y).unwrap()
+    }
+
+    fn mul(&self, x: Tensor, y: Tensor) -> Tensor {
+        (x * y).unwrap()
+    }
+
+    fn tanh(&self, x: Tensor) -> Tensor {
+        x.tanh().unwrap()
+    }
+
+    fn choose(&self, mask: Tensor, x: Tensor, y: Tensor) -> Tensor {
+        mask.where_cond(&x, &y).unwrap()
+    }
+
+    fn set_row(&self, trace: Tensor, row: usize, x: Tensor) -> Tensor {
+        trace.slice_set(&x.unsqueeze(0).unwrap(), 0, row).unwrap();
+        trace
+    }
+}
+
+/// One row of several of `WIDTH` elements.
+fn one_row(row: usize) -> [Slice; 2] {
+    [Slice::new(row as isize, Some(row as isize + 1), 1), Slice::new(0, Some(WIDTH as isize), 1)]
+}
+
+impl Library for Burn {
+    fn read_row(&self, xs: &Self::Tensor, row: usize) -> Self::Tensor {
+        Dispatch::float_reshape(Dispatch::float_slice(xs.clone(), &one_row(row)), Shape::new([WIDTH]))
+    }
+
+    fn add(&self, x: Self::Tensor, y: Self::Tensor) -> Self::Tensor {
+        Dispatch::float_add(x, y)
+    }
+
+    fn mul(&self, x: Self::Tensor, y: Self::Tensor) -> Self::Tensor {
+        Dispatch::float_mul(x, y)
+    }
+
+    fn tanh(&self, x: Self::Tensor) -> Self::Tensor {
+        Dispatch::float_tanh(x)
+    }
+
+    fn choose(&self, mask: Self::Tensor, x: Self::Tensor, y: Self::Tensor) -> Self::Tensor {
+        Dispatch::float_mask_where(y, mask, x)
+    }
+
+    fn set_row(&self, trace: Self::Tensor, row: usize, x: Self::Tensor) -> Self::Tensor {
+        let x = Dispatch::float_reshape(x, Shape::new([1, WIDTH]));
+        Dispatch::float_slice_assign(trace, &one_row(row), x)
+    }
+}
+
+fn numbers(dtype: DType, shape: &[usize]) -> HostTensor {
+    HostTensor::from_fn(dtype, shape, |index| {
+        let number = (index.iter().sum::<usize>() as f64 * 0.7).sin();
+        if dtype == DType::Bool { Scalar::Bool(number > 0.0) } else { Scalar::Float(number) }
+    })
+}
+
+/// The arguments of a loop of so many steps: `h`, `xs`, `a`, a mask.
+fn arguments<B: Backend>(backend: &B, steps: usize) -> [B::Tensor; 4] {
+    let floats = |shape: &[usize]| backend.upload(&numbers(DType::F32, shape)).unwrap();
+    let mask = backend.upload(&numbers(DType::Bool, &[WIDTH])).unwrap();
+    [floats(&[WIDTH]), floats(&[steps, WIDTH]), floats(&[WIDTH]), mask]
+}
+
+/// How many allocations 100 steps take that follow 100 others: what a loop allocates for all its steps is no part of it.
+fn allocations_of_100_steps<T>(arguments: impl Fn(usize) -> T, run: impl Fn(&T)) -> u64 {
+    let [short, long] = [100, 200].map(|steps| {
+        let arguments = arguments(steps);
+        run(&arguments);
+        measure(|| run(&arguments)).count_total
+    });
+    long - short
+}
+
+fn of_native<B: Backend>(backend: &B, build: impl FnOnce([Value; 4]) -> Value) -> u64 {
+    let graph = Graph::build("loop", |g| {
+        let [h, xs, a] = [g.input("h", "f32[8]"), g.input("xs", "f32[T,8]"), g.input("a", "f32[8]")];
+        build([h, xs, a, g.input("mask", "bool[8]")])
+    });
+    let options = CompileOptions { strategy: LoopStrategy::Native, rewrites: None, ..CompileOptions::default() };
+    let function = Function::compile_with(&graph.unwrap(), backend, options).unwrap();
+    let run = |arguments: &[B::Tensor; 4]| _ = function.call(arguments).unwrap();
+    allocations_of_100_steps(|steps| arguments(backend, steps), run)
+}
+
+/// Of a loop by hand, whose step is given its state, its row, `a` and the mask.
+fn of_loop_by_hand<L: Library>(
+    library: &L,
+    is_traced: bool,
+    step: impl Fn(L::Tensor, L::Tensor, &L::Tensor, &L::Tensor) -> L::Tensor,
+) -> u64 {
+    let run = |[h, xs, a, mask]: &[L::Tensor; 4]| {
+        let steps = library.shape(xs)[0];
+        let mut trace = library.upload(&numbers(DType::F32, &[steps, WIDTH])).unwrap();
+        let mut h = h.clone();
+        for t in 0..steps {
+            h = step(h, library.read_row(xs, t), a, mask);
+            if is_traced {
+                trace = library.set_row(trace, t, h.clone());
+            }
+        }
+    };
+    allocations_of_100_steps(|steps| arguments(library, steps), run)
+}
+
+/// Checks loops against loops by hand. Where a library allocates when it is asked for sizes, `row` and `write` are how often
+/// that is done for a row that is read, and for one that is written.
+fn check<L: Library>(library: &L, row: u64, write: u64) {
+    let by_hand = |h, x, a: &L::Tensor, _: &L::Tensor| library.tanh(library.add(x, library.mul(h, a.clone())));
+    let (plain, traced) = (of_loop_by_hand(library, false, by_hand), of_loop_by_hand(library, true, by_hand));
+
+    // A step is given its carry, over which a library may write.
+    let carry = of_native(library, |[h, xs, a, _]| scan(h, xs, |h, x| ((x + h * a).tanh(), ())).0);
+    assert_eq!(carry, plain + 100 * row, "{}", library.name());
+
+    let trace = of_native(library, |[h, xs, a, _]| {
+        let step = |h: Value, x: Value| {
+            let next = (x + h * a).tanh();
+            (next, next)
+        };
+        scan(h, xs, step).1
+    });
+    assert_eq!(trace, traced + 100 * (row + write), "{}", library.name());
+
+    // And the row of its trace that no later step reads.
+    let state = of_native(library, |[h, xs, a, _]| {
+        let mut recurrence = Recurrence::new();
+        let (xs, hs) = (recurrence.sequence(xs, [0]), recurrence.sit_sot(h));
+        let done = recurrence.run(|step| {
+            let ([x], [h]) = (step.read(&xs), step.read(&hs));
+            step.write(&hs, (x + h * a).tanh());
+        });
+        done.trace(&hs)
+    });
+    assert_eq!(state, traced + 100 * (row + write), "{}", library.name());
+
+    // A kernel of three operands is given a list of them.
+    let by_hand = |h, x, a: &L::Tensor, mask: &L::Tensor| library.choose(mask.clone(), x, library.mul(h, a.clone()));
+    let choice = of_native(library, |[h, xs, a, mask]| scan(h, xs, |h, x| (select(mask, x, h * a), ())).0);
+    assert_eq!(choice, of_loop_by_hand(library, false, by_hand) + 100 * (row + 1), "{}", library.name());
+}
+
+#[test]
+fn a_step_on_candle() {
+    check(&Candle::cpu(), 0, 0);
+}
+
+#[test]
+fn a_step_on_burn() {
+    check(&Burn::flex(), 0, 0);
+    check(&Burn::ndarray(), 2, 3);
+}

@@ -176,6 +176,23 @@ impl CustomOp1 for Input {
     }
 }
 
+/// The forward pass of an op whose elements are computed already.
+macro_rules! gives_elements {
+    () => {
+        fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+            self.elements.cpu()
+        }
+
+        fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
+            self.elements.cuda()
+        }
+
+        fn metal_fwd(&self, _: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
+            self.elements.metal()
+        }
+    };
+}
+
 /// All of a node of one input and one output.
 struct Direct {
     node: Arc<Node>,
@@ -187,17 +204,7 @@ impl CustomOp1 for Direct {
         "funcify"
     }
 
-    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        self.elements.cpu()
-    }
-
-    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        self.elements.cuda()
-    }
-
-    fn metal_fwd(&self, _: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
-        self.elements.metal()
-    }
+    gives_elements!();
 
     fn bwd(&self, input: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
         let gradient = self.node.gradients(&[Some(cotangent.detach())])?.pop().flatten();
@@ -243,17 +250,7 @@ impl CustomOp1 for Output {
         "funcify-output"
     }
 
-    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        self.elements.cpu()
-    }
-
-    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        self.elements.cuda()
-    }
-
-    fn metal_fwd(&self, _: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
-        self.elements.metal()
-    }
+    gives_elements!();
 
     fn bwd(&self, tokens: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
         let number = self.node.ticket();
@@ -275,17 +272,7 @@ impl CustomOp1 for FirstOrder {
         "funcify-gradient"
     }
 
-    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        self.elements.cpu()
-    }
-
-    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        self.elements.cuda()
-    }
-
-    fn metal_fwd(&self, _: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
-        self.elements.metal()
-    }
+    gives_elements!();
 
     fn bwd(&self, _: &Tensor, _: &Tensor, _: &Tensor) -> Result<Option<Tensor>> {
         Err(errors::candle(funcify::Error::NoDerivative {

@@ -83,27 +83,30 @@ pub(crate) struct FoldRows<'a, T> {
     pub(crate) accumulate: bool,
 }
 
+/// From how many rows on a few columns are folded in several chains: alone, each row waits for the one before it.
+const LONG: usize = 64;
+
 impl<T: Float> WithSimd for &mut FoldRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let vectors = T::as_vectors::<S>(self.to).0.len();
+        let (vectors, is_long) = (T::as_vectors::<S>(self.to).0.len(), self.rows >= LONG);
         let mut at = 0;
         while at + 8 <= vectors {
-            self.columns::<S, 8>(simd, at);
+            self.columns::<S, 8, 1>(simd, at);
             at += 8;
         }
         while at + 2 <= vectors {
-            self.columns::<S, 2>(simd, at);
+            if is_long { self.columns::<S, 2, 4>(simd, at) } else { self.columns::<S, 2, 1>(simd, at) };
             at += 2;
         }
         if at < vectors {
-            self.columns::<S, 1>(simd, at);
+            if is_long { self.columns::<S, 1, 4>(simd, at) } else { self.columns::<S, 1, 1>(simd, at) };
         }
         let first = vectors * T::lanes::<S>();
         if first < self.to.len() {
-            self.tail(simd, first);
+            if is_long { self.tail::<S, 4>(simd, first) } else { self.tail::<S, 1>(simd, first) };
         }
     }
 }
@@ -111,85 +114,174 @@ impl<T: Float> WithSimd for &mut FoldRows<'_, T> {
 impl<T: Float> FoldRows<'_, T> {
     /// `WIDTH` registers of lanes from register `at` on.
     #[inline(always)]
-    fn columns<S: Simd, const WIDTH: usize>(&mut self, simd: S, at: usize) {
+    fn columns<S: Simd, const WIDTH: usize, const CHAINS: usize>(&mut self, simd: S, at: usize) {
         let (first, lanes) = (at * T::lanes::<S>(), WIDTH * T::lanes::<S>());
-        let to = &mut T::as_vectors_mut::<S>(&mut self.to[first..][..lanes]).0[..WIDTH];
         let mut sums = [T::splat(simd, self.fold.identity()); WIDTH];
         if self.accumulate {
-            sums.copy_from_slice(to);
+            sums.copy_from_slice(T::as_vectors::<S>(&self.to[first..][..lanes]).0);
         }
-        match (self.fold, self.b) {
-            (Fold::Sum, Some(Source::Element { data, stride })) => {
-                for row in 0..self.rows {
-                    let (a, b) =
-                        (&vectors_of::<T, S>(self.a, row, first, lanes)[..WIDTH], T::splat(simd, data[row * stride]));
-                    for (sum, a) in sums.iter_mut().zip(a) {
-                        *sum = T::mul_add(simd, *a, b, *sum);
-                    }
-                }
-            }
-            (Fold::Sum, Some(b)) => {
-                for row in 0..self.rows {
-                    let (a, b) = (
-                        &vectors_of::<T, S>(self.a, row, first, lanes)[..WIDTH],
-                        &vectors_of::<T, S>(b, row, first, lanes)[..WIDTH],
-                    );
-                    for index in 0..WIDTH {
-                        sums[index] = T::mul_add(simd, a[index], b[index], sums[index]);
-                    }
-                }
-            }
-            (fold, _) => {
-                for row in 0..self.rows {
-                    for (sum, a) in sums.iter_mut().zip(&vectors_of::<T, S>(self.a, row, first, lanes)[..WIDTH]) {
-                        *sum = fold.combine::<T, S>(simd, *sum, *a);
-                    }
-                }
-            }
-        }
-        to.copy_from_slice(&sums);
+        let sums = self.from::<S, _, WIDTH, CHAINS>(simd, Whole { first }, sums);
+        T::as_vectors_mut::<S>(&mut self.to[first..][..lanes]).0.copy_from_slice(&sums);
     }
 
     /// The lanes after the last full register.
     #[inline(always)]
-    fn tail<S: Simd>(&mut self, simd: S, first: usize) {
-        let to = &mut self.to[first..];
-        let lanes = to.len();
-        let mut sum = if self.accumulate { T::load_part(simd, to) } else { T::splat(simd, self.fold.identity()) };
-        for row in 0..self.rows {
-            let a = part_of::<T, S>(simd, self.a, row, first, lanes);
-            sum = match self.b {
-                Some(b) if self.fold == Fold::Sum => {
-                    T::mul_add(simd, a, part_of::<T, S>(simd, b, row, first, lanes), sum)
-                }
-                _ => self.fold.combine::<T, S>(simd, sum, a),
-            };
+    fn tail<S: Simd, const CHAINS: usize>(&mut self, simd: S, first: usize) {
+        let to = &self.to[first..];
+        let rest = Rest { first, lanes: to.len() };
+        let sum = if self.accumulate { T::load_part(simd, to) } else { T::splat(simd, self.fold.identity()) };
+        let [sum] = self.from::<S, _, 1, CHAINS>(simd, rest, [sum]);
+        T::store_part(simd, &mut self.to[first..], sum);
+    }
+
+    /// All rows of some columns, folded from `start` on.
+    #[inline(always)]
+    fn from<S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize, const CHAINS: usize>(
+        &self,
+        simd: S,
+        columns: C,
+        start: [T::Vector<S>; WIDTH],
+    ) -> [T::Vector<S>; WIDTH] {
+        let FoldRows { fold, rows, .. } = *self;
+        let Source::Lanes { data, stride } = self.a else { return start };
+        let a = LaneRows { data, stride };
+        match (fold, self.b) {
+            (Fold::Sum, Some(Source::Element { data, stride })) => {
+                let terms = Scaled { a, by: ElementRows { data, stride }, columns };
+                in_chains::<T, S, _, WIDTH, CHAINS>(simd, fold, rows, terms, start)
+            }
+            (Fold::Sum, Some(Source::Lanes { data, stride })) => {
+                let terms = Products { a, b: LaneRows { data, stride }, columns };
+                in_chains::<T, S, _, WIDTH, CHAINS>(simd, fold, rows, terms, start)
+            }
+            _ => in_chains::<T, S, _, WIDTH, CHAINS>(simd, fold, rows, Alone { fold, a, columns }, start),
         }
-        T::store_part(simd, to, sum);
     }
 }
 
-/// The lanes after the last full register, of one row.
+/// Folds the terms of all rows from `start` on: in `CHAINS` chains, each of every so many rows.
 #[inline(always)]
-fn part_of<T: Float, S: Simd>(simd: S, source: Source<'_, T>, row: usize, first: usize, lanes: usize) -> T::Vector<S> {
-    match source {
-        Source::Lanes { data, stride } => T::load_part(simd, &data[row * stride + first..][..lanes]),
-        Source::Element { data, stride } => T::splat(simd, data[row * stride]),
-        Source::Same => T::splat(simd, T::ZERO),
+fn in_chains<T: Float, S: Simd, R: Terms<T, S, WIDTH>, const WIDTH: usize, const CHAINS: usize>(
+    simd: S,
+    fold: Fold,
+    rows: usize,
+    terms: R,
+    start: [T::Vector<S>; WIDTH],
+) -> [T::Vector<S>; WIDTH] {
+    let mut chains = [[T::splat(simd, fold.identity()); WIDTH]; CHAINS];
+    chains[0] = start;
+    let in_chains = rows - rows % CHAINS;
+    for first in (0..in_chains).step_by(CHAINS) {
+        for (chain, sums) in chains.iter_mut().enumerate() {
+            terms.fold(simd, first + chain, sums);
+        }
+    }
+    for row in in_chains..rows {
+        terms.fold(simd, row, &mut chains[0]);
+    }
+    let mut sums = chains[0];
+    for chain in &chains[1..] {
+        for (sum, term) in sums.iter_mut().zip(chain) {
+            *sum = fold.combine::<T, S>(simd, *sum, *term);
+        }
+    }
+    sums
+}
+
+/// What is folded of each row of some columns.
+trait Terms<T: Float, S: Simd, const WIDTH: usize>: Copy {
+    /// Folds those of a row into `sums`.
+    fn fold(self, simd: S, row: usize, sums: &mut [T::Vector<S>; WIDTH]);
+}
+
+/// Lanes, folded as they are.
+#[derive(Clone, Copy)]
+struct Alone<'a, T, C> {
+    fold: Fold,
+    a: LaneRows<'a, T>,
+    columns: C,
+}
+
+/// The sum of lanes by one element a row.
+#[derive(Clone, Copy)]
+struct Scaled<'a, T, C> {
+    a: LaneRows<'a, T>,
+    by: ElementRows<'a, T>,
+    columns: C,
+}
+
+/// The sum of lanes by lanes.
+#[derive(Clone, Copy)]
+struct Products<'a, T, C> {
+    a: LaneRows<'a, T>,
+    b: LaneRows<'a, T>,
+    columns: C,
+}
+
+impl<T: Float, S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize> Terms<T, S, WIDTH> for Alone<'_, T, C> {
+    #[inline(always)]
+    fn fold(self, simd: S, row: usize, sums: &mut [T::Vector<S>; WIDTH]) {
+        let a = self.columns.of(simd, self.a, row);
+        for (sum, a) in sums.iter_mut().zip(a) {
+            *sum = self.fold.combine::<T, S>(simd, *sum, a);
+        }
     }
 }
 
-/// Registers of one row of lanes.
-#[inline(always)]
-fn vectors_of<'a, T: Float, S: Simd>(
-    source: Source<'a, T>,
-    row: usize,
+impl<T: Float, S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize> Terms<T, S, WIDTH> for Scaled<'_, T, C> {
+    #[inline(always)]
+    fn fold(self, simd: S, row: usize, sums: &mut [T::Vector<S>; WIDTH]) {
+        let by = T::splat(simd, self.by.data[row * self.by.stride]);
+        let a = self.columns.of(simd, self.a, row);
+        for (sum, a) in sums.iter_mut().zip(a) {
+            *sum = T::mul_add(simd, a, by, *sum);
+        }
+    }
+}
+
+impl<T: Float, S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize> Terms<T, S, WIDTH> for Products<'_, T, C> {
+    #[inline(always)]
+    fn fold(self, simd: S, row: usize, sums: &mut [T::Vector<S>; WIDTH]) {
+        let (a, b) = (self.columns.of(simd, self.a, row), self.columns.of(simd, self.b, row));
+        for index in 0..WIDTH {
+            sums[index] = T::mul_add(simd, a[index], b[index], sums[index]);
+        }
+    }
+}
+
+/// Some columns of rows.
+trait Columns<T: Float, S: Simd, const WIDTH: usize>: Copy {
+    /// Those of one row.
+    fn of(self, simd: S, rows: LaneRows<'_, T>, row: usize) -> [T::Vector<S>; WIDTH];
+}
+
+/// Full registers from a lane on.
+#[derive(Clone, Copy)]
+struct Whole {
+    first: usize,
+}
+
+impl<T: Float, S: Simd, const WIDTH: usize> Columns<T, S, WIDTH> for Whole {
+    #[inline(always)]
+    fn of(self, simd: S, rows: LaneRows<'_, T>, row: usize) -> [T::Vector<S>; WIDTH] {
+        let lanes = &rows.data[row * rows.stride + self.first..][..WIDTH * T::lanes::<S>()];
+        let mut vectors = [T::splat(simd, T::ZERO); WIDTH];
+        vectors.copy_from_slice(T::as_vectors::<S>(lanes).0);
+        vectors
+    }
+}
+
+/// The lanes after the last full register.
+#[derive(Clone, Copy)]
+struct Rest {
     first: usize,
     lanes: usize,
-) -> &'a [T::Vector<S>] {
-    match source {
-        Source::Lanes { data, stride } => T::as_vectors::<S>(&data[row * stride + first..][..lanes]).0,
-        Source::Element { .. } | Source::Same => &[],
+}
+
+impl<T: Float, S: Simd> Columns<T, S, 1> for Rest {
+    #[inline(always)]
+    fn of(self, simd: S, rows: LaneRows<'_, T>, row: usize) -> [T::Vector<S>; 1] {
+        [T::load_part(simd, &rows.data[row * rows.stride + self.first..][..self.lanes])]
     }
 }
 

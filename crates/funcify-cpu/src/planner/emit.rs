@@ -86,6 +86,10 @@ impl Emitter {
         self.plan.regions[self.registers[1]].split = Split::Parts(parts);
         let [shared, program] = self.blocks.into_programs();
         let mut plan = self.plan;
+        if parts == 1 {
+            plan.once([shared, program, sums].concat());
+            return Ok(plan);
+        }
         if !shared.is_empty() {
             plan.once(shared);
         }

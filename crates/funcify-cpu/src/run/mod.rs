@@ -15,14 +15,15 @@ use smallvec::SmallVec;
 
 use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
-use crate::plan::{Part, Place, Plan, PlanError, Program, Split, Stage};
+use crate::plan::{Part, Place, Plan, PlanError, Program, Region, Split, Stage};
 use arena::Arena;
 use program::{Preparation, Prepared, Stop};
 use start::Layout;
 use view::{View, Wide};
 
-/// All regions, on the stack unless a plan has many.
+/// All regions, on the stack unless a plan has many: before the parts are separated, and as one part sees them.
 type Regions<'a, T> = SmallVec<[Wide<'a, T>; 32]>;
+type Views<'a, T> = SmallVec<[View<'a, T>; 32]>;
 
 /// A plan that passed its check, with its scratch memory.
 #[derive(Debug)]
@@ -123,10 +124,16 @@ impl<T: Element> Executor<T> {
         }
         let Executor { plan, programs: Programs { stages, machine }, arena } = self;
         for (stage, programs) in plan.stages.iter().zip(stages.iter()) {
-            let mut regions = regions_of(plan, stage, arena, inputs, outputs);
-            let threads = stage.concurrent && stage.parts.len() > 1 && rayon::current_num_threads() > 1;
-            let regions = regions.as_mut_slice();
-            T::run_parts(*machine, RunParts { programs, parts: &stage.parts, regions, threads, stop });
+            if let [part] = stage.parts[..] {
+                let mut views = Views::new();
+                see_all(plan, arena, inputs, outputs, &mut views);
+                T::run_part(*machine, RunPart { program: &programs[part.program], views: &mut views, stop });
+            } else {
+                let mut regions = regions_of(plan, arena, inputs, outputs);
+                let threads = stage.concurrent && rayon::current_num_threads() > 1;
+                let regions = regions.as_mut_slice();
+                T::run_parts(*machine, RunParts { programs, parts: &stage.parts, regions, threads, stop });
+            }
             if stop() {
                 return Ok(false);
             }
@@ -142,12 +149,15 @@ impl Element for f32 {}
 impl Element for f64 {}
 
 mod sealed {
-    use super::{Machine, RunParts};
+    use super::{Machine, RunPart, RunParts};
     #[cfg(feature = "jit")]
     use crate::narrow::{Code, Routine, Slicer};
 
     /// What an element type brings along for the executor.
     pub trait Sealed: Sized {
+        /// Runs a stage of one part.
+        fn run_part(machine: Machine, part: RunPart<'_, '_, Self>);
+
         /// Runs the parts of a stage.
         fn run_parts(machine: Machine, parts: RunParts<'_, '_, Self>);
 
@@ -157,6 +167,10 @@ mod sealed {
     }
 
     impl Sealed for f32 {
+        fn run_part(machine: Machine, part: RunPart<'_, '_, f32>) {
+            machine.run(part);
+        }
+
         fn run_parts(machine: Machine, parts: RunParts<'_, '_, f32>) {
             machine.run(parts);
         }
@@ -168,6 +182,10 @@ mod sealed {
     }
 
     impl Sealed for f64 {
+        fn run_part(machine: Machine, part: RunPart<'_, '_, f64>) {
+            machine.run(part);
+        }
+
         fn run_parts(machine: Machine, parts: RunParts<'_, '_, f64>) {
             machine.run(parts);
         }
@@ -179,45 +197,67 @@ mod sealed {
     }
 }
 
-/// The regions as a stage sees them.
+/// The regions as the only part of a stage sees them.
+fn see_all<'a, T>(
+    plan: &Plan,
+    arena: &'a mut Arena<T>,
+    inputs: &[&'a [T]],
+    outputs: &'a mut [&mut [T]],
+    views: &mut Views<'a, T>,
+) {
+    let mut outputs = each_once(outputs);
+    for (region, own) in plan.regions.iter().zip(arena.slices()) {
+        views.push(match region.place {
+            Place::Input(index) => View::Read(inputs[index]),
+            Place::Scratch => View::Own(own),
+            Place::Output(index) => View::Own(std::mem::take(&mut outputs[index])),
+        });
+    }
+}
+
+/// The regions as a stage of several parts sees them.
 fn regions_of<'a, T>(
     plan: &Plan,
-    stage: &Stage,
     arena: &'a mut Arena<T>,
     inputs: &[&'a [T]],
     outputs: &'a mut [&mut [T]],
 ) -> Regions<'a, T> {
-    let one_part = stage.parts.len() == 1;
-    let mut scratch = arena.slices();
-    let mut regions: Regions<'a, T> = plan.regions.iter().map(|_| Wide::None).collect();
-    let width = |split| match split {
-        Split::Columns(width) => width,
-        Split::Whole | Split::Parts(_) => 0,
-    };
-    let wide = |data: &'a mut [T], units: usize, pitch: usize, split| match split {
-        _ if one_part => Wide::Own(data),
-        Split::Parts(_) => Wide::Parts(data, units * pitch),
+    let mut outputs = each_once(outputs);
+    let wide = |data: &'a mut [T], region: &Region| match region.split {
+        Split::Parts(_) => Wide::Parts(data, region.units * region.pitch),
         Split::Whole => Wide::Read(data, 0),
-        Split::Columns(width) => match ArrayViewMut2::from_shape((units, pitch), data) {
+        Split::Columns(width) => match ArrayViewMut2::from_shape((region.units, region.pitch), data) {
             Ok(array) => Wide::Columns(array, width),
             Err(_) => Wide::None,
         },
     };
-    for (region, place) in plan.regions.iter().zip(&mut regions) {
-        let own = scratch.next().unwrap_or_default();
-        match region.place {
-            Place::Input(index) => *place = Wide::Read(inputs[index], width(region.split)),
-            Place::Scratch => *place = wide(own, region.units, region.pitch, region.split),
-            Place::Output(_) => {}
-        }
+    let regions = plan.regions.iter().zip(arena.slices()).map(|(region, own)| match (region.place, region.split) {
+        (Place::Input(index), Split::Columns(width)) => Wide::Read(inputs[index], width),
+        (Place::Input(index), Split::Whole | Split::Parts(_)) => Wide::Read(inputs[index], 0),
+        (Place::Scratch, _) => wide(own, region),
+        (Place::Output(index), _) => wide(std::mem::take(&mut outputs[index]), region),
+    });
+    regions.collect()
+}
+
+/// The outputs, each to be taken by its region.
+fn each_once<'a, T>(outputs: &'a mut [&mut [T]]) -> SmallVec<[&'a mut [T]; 8]> {
+    outputs.iter_mut().map(|output| &mut **output).collect()
+}
+
+/// The only part of a stage, or the only one that is left.
+pub struct RunPart<'p, 'a, T> {
+    program: &'p Prepared<T>,
+    views: &'p mut [View<'a, T>],
+    stop: Stop<'p>,
+}
+
+impl<T: MathTable> Work for RunPart<'_, '_, T> {
+    type Output = ();
+
+    fn run<S: Simd>(self, simd: S) {
+        program::run(simd, self.program, self.views, self.stop);
     }
-    for (index, data) in outputs.iter_mut().enumerate() {
-        if let Some(at) = plan.regions.iter().position(|region| region.place == Place::Output(index)) {
-            let region = plan.regions[at];
-            regions[at] = wide(data, region.units, region.pitch, region.split);
-        }
-    }
-    regions
 }
 
 /// The parts of a stage, halved until one is left. The regions are taken.
@@ -236,9 +276,8 @@ impl<T: MathTable> Work for RunParts<'_, '_, T> {
         let RunParts { programs, parts, regions, threads, stop } = self;
         let regions = regions.iter_mut().map(std::mem::take);
         if let [part] = parts {
-            let mut views: SmallVec<[View<'_, T>; 32]> = SmallVec::new();
-            views.extend(regions.map(Wide::into_view));
-            return program::run(simd, &programs[part.program], &mut views, stop);
+            let mut views: Views<'_, T> = regions.map(Wide::into_view).collect();
+            return RunPart { program: &programs[part.program], views: &mut views, stop }.run(simd);
         }
         let (first, rest) = parts.split_at(parts.len() / 2);
         let indices = first.iter().map(|part| part.len).sum();

@@ -29,8 +29,6 @@ pub(crate) enum Wide<'a, T> {
     None,
     /// Elements to read, from the first part's first column on, and columns for each index of the axis.
     Read(&'a [T], usize),
-    /// All of it, for the only part.
-    Own(&'a mut [T]),
     /// Columns for each index of the axis.
     Columns(ArrayViewMut2<'a, T>, usize),
     /// So many elements for each part.
@@ -43,7 +41,6 @@ impl<'a, T> Wide<'a, T> {
         match self {
             Wide::None => (Wide::None, Wide::None),
             Wide::Read(data, width) => (Wide::Read(data, width), Wide::Read(&data[indices * width..], width)),
-            Wide::Own(data) => (Wide::Own(data), Wide::None),
             Wide::Columns(array, width) => {
                 let (first, rest) = array.split_at(Axis(1), indices * width);
                 (Wide::Columns(first, width), Wide::Columns(rest, width))
@@ -60,7 +57,7 @@ impl<'a, T> Wide<'a, T> {
         match self {
             Wide::None => View::None,
             Wide::Read(data, _) => View::Read(data),
-            Wide::Own(data) | Wide::Parts(data, _) => View::Own(data),
+            Wide::Parts(data, _) => View::Own(data),
             Wide::Columns(array, _) => View::Columns(array),
         }
     }

@@ -129,7 +129,8 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(Scope { planner, graph, values, uses, places, states, next_of, joins })
     }
 
-    /// Says where a value is to be written, if an op computes it. The rows of a loop are written there as their transpose, too.
+    /// Says where a value is to be written, if an op computes it. What it is a reshape of is written there, too, and the rows of a
+    /// loop as their transpose.
     pub(super) fn place(&mut self, value: ValueId, place: View) {
         let node = |value: ValueId| match self.graph.source(value) {
             Source::Node(node, _) => Some(self.graph.node(node)),
@@ -141,6 +142,13 @@ impl<'p, 'g> Scope<'p, 'g> {
             let back = (0..op.axes.len()).filter_map(|axis| op.axes.iter().position(|from| *from == axis));
             let place = place.transposed(&back.collect::<Vec<usize>>());
             self.places[inputs[0].index()].get_or_insert(place);
+        }
+        if let Some(Node { op: GraphOp::Reshape(_), inputs, .. }) = node(value)
+            && let Ok(shape) = self.planner.shape(self.graph, inputs[0])
+            && let Some(before) = place.reshaped(&shape)
+            && self.places[inputs[0].index()].is_none()
+        {
+            self.place(inputs[0], before);
         }
         self.places[value.index()] = Some(place);
     }

@@ -45,11 +45,20 @@ fn layers() -> Result<[(&'static str, Graph); 4]> {
         Minimal { batch_first: false, associative: false, ..Minimal::new(MinimalCell::Gru, FEATURES, FEATURES) };
     let selective = SelectiveScan { batch_first: false, ..SelectiveScan::new(FEATURES) };
     Ok([
-        ("RNN", recurrent(Cell::Rnn)?.graph),
-        ("GRU", recurrent(Cell::Gru)?.graph),
-        ("minGRU", minimal.layer()?.graph),
-        ("selective scan", selective.layer()?.graph),
+        ("RNN", served(&recurrent(Cell::Rnn)?.graph)?),
+        ("GRU", served(&recurrent(Cell::Gru)?.graph)?),
+        ("minGRU", served(&minimal.layer()?.graph)?),
+        ("selective scan", served(&selective.layer()?.graph)?),
     ])
+}
+
+/// A layer's rows alone: its last states are what a step keeps.
+fn served(layer: &Graph) -> Result<Graph> {
+    let graph = Graph::build(layer.name(), |g| {
+        let inputs = (0..layer.inputs().len()).map(|index| g.input(layer.input_name(index), layer.input_type(index).clone()));
+        layer.apply(&inputs.collect::<Vec<_>>())[0]
+    })?;
+    Ok(graph)
 }
 
 /// Numbers for the inputs of a layer.

@@ -9,17 +9,24 @@ use burn::tensor::Tensor;
 pub(crate) struct Adam<M> {
     pub(crate) module: M,
     adam: ModuleOptimizer,
+    gradients: Option<GradientsParams>,
 }
 
 impl<M: Module> Adam<M> {
     pub(crate) fn new(module: M) -> Self {
-        Adam { module, adam: AdamConfig::new().with_epsilon(1e-8).init() }
+        Adam { module, adam: AdamConfig::new().with_epsilon(1e-8).init(), gradients: None }
     }
 
-    /// Updates the parameters by the gradient of a loss; gives the loss.
-    pub(crate) fn step(&mut self, rate: f64, loss: Tensor<1>) -> Result<f64> {
-        let gradients = GradientsParams::from_grads(loss.backward(), &self.module);
-        self.module = self.adam.step(rate, self.module.clone(), gradients);
+    /// Keeps the gradients of a loss; gives the loss.
+    pub(crate) fn differentiate(&mut self, loss: Tensor<1>) -> Result<f64> {
+        self.gradients = Some(GradientsParams::from_grads(loss.backward(), &self.module));
         Ok(loss.into_scalar::<f64>())
+    }
+
+    /// Updates the parameters by the gradients that were kept, once.
+    pub(crate) fn update(&mut self, rate: f64) {
+        if let Some(gradients) = self.gradients.take() {
+            self.module = self.adam.step(rate, self.module.clone(), gradients);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use anyhow::Result;
+use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, Shape, Tensor, Var};
 use candle_nn::init::NormalOrUniform;
 use candle_nn::var_builder::SimpleBackend;
@@ -76,17 +77,26 @@ impl Seeded {
 }
 
 /// Adam over variables.
-pub(crate) struct Adam(AdamW);
+pub(crate) struct Adam {
+    adam: AdamW,
+    gradients: Option<GradStore>,
+}
 
 impl Adam {
     pub(crate) fn new(vars: Vec<Var>) -> Result<Self> {
-        Ok(Adam(AdamW::new(vars, ParamsAdamW { weight_decay: 0.0, ..ParamsAdamW::default() })?))
+        let adam = AdamW::new(vars, ParamsAdamW { weight_decay: 0.0, ..ParamsAdamW::default() })?;
+        Ok(Adam { adam, gradients: None })
     }
 
-    /// Updates the variables by the gradient of a loss; gives the loss.
-    pub(crate) fn step(&mut self, rate: f64, loss: &Tensor) -> Result<f64> {
-        self.0.set_learning_rate(rate);
-        self.0.backward_step(loss)?;
+    /// Keeps the gradients of a loss; gives the loss.
+    pub(crate) fn differentiate(&mut self, loss: &Tensor) -> Result<f64> {
+        self.gradients = Some(loss.backward()?);
         Ok(loss.to_dtype(DType::F64)?.to_scalar()?)
+    }
+
+    /// Updates the variables by the gradients that were kept, once.
+    pub(crate) fn update(&mut self, rate: f64) -> Result<()> {
+        self.adam.set_learning_rate(rate);
+        Ok(self.gradients.take().map_or(Ok(()), |gradients| self.adam.step(&gradients))?)
     }
 }

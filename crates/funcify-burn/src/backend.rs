@@ -56,6 +56,10 @@ impl Backend for Burn {
         kinds::sizes(tensor)
     }
 
+    fn has_shape(&self, tensor: &Tensor, sizes: &[usize]) -> bool {
+        tensor.shape().as_slice() == sizes
+    }
+
     fn has_dtype(&self, tensor: &Tensor, dtype: DType) -> bool {
         dtypes::of(tensor) == Some(self.stored(dtype))
     }
@@ -77,6 +81,10 @@ impl Backend for Burn {
             }
             _ => self.normalize(tensor, dtype),
         }
+    }
+
+    fn admits_all(&self, dtype: DType) -> bool {
+        dtype != DType::Bool && self.stored(dtype) == dtype
     }
 
     fn normalize(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {

@@ -102,6 +102,10 @@ impl Backend for Candle {
         }
     }
 
+    fn admits_all(&self, dtype: DType) -> bool {
+        dtype != DType::Bool
+    }
+
     fn compiles(&self) -> Compiles {
         if self.device().is_cpu() { Compiles::Loops } else { Compiles::Nothing }
     }

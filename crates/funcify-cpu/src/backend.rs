@@ -84,6 +84,10 @@ impl Backend for Cpu {
         Reference.element_bytes(dtype)
     }
 
+    fn admits_all(&self, _: DType) -> bool {
+        true
+    }
+
     fn compiles(&self) -> Compiles {
         Compiles::Programs
     }

@@ -3,7 +3,8 @@
 //! A node of Burn's autodiff has a fixed number of operands and one result. A call is therefore a few nodes: *links*, each
 //! with up to [`WIDTH`] operands, one of them the link before it, the last of which pulls the cotangents back; and above it one
 //! node a result, which keeps the cotangent of that result. Burn runs nodes from the deepest in the tape to the
-//! shallowest, so the last link runs when all cotangents are there, and each operand's node when it has its share.
+//! shallowest, so the last link runs when all cotangents are there, and each operand's node when it has its share. Of a call with
+//! one float result, that result is the last link's own.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +46,8 @@ struct Part {
     first: usize,
     /// How many operands the link has beside the link before it.
     operands: usize,
+    /// The number of the link's own result.
+    result: Option<usize>,
 }
 
 impl Part {
@@ -80,7 +83,10 @@ where
         let signal = grads.consume::<V>(&ops.node);
         let mut shared = ops.state.lock();
         if let Some(pull) = shared.pull.take() {
-            let cotangents = std::mem::take(&mut shared.cotangents);
+            let mut cotangents = std::mem::take(&mut shared.cotangents);
+            if let Some(cotangent) = ops.state.result.and_then(|result| cotangents.get_mut(result)) {
+                *cotangent = Some(dispatch::<V>(signal.clone()));
+            }
             shared.gradients = pull(cotangents).into_iter().map(Some).collect();
         }
         let count = ops.state.operands;
@@ -211,9 +217,14 @@ where
 {
     let shared = Shared { pull: Some(pull), cotangents: vec![None; results.len()], gradients: Vec::new() };
     let shared = Arc::new(Mutex::new(shared));
+    let mut floats = (0..results.len()).filter(|index| kind(&results[*index]) == Kind::Float);
+    let only = floats.next().filter(|_| floats.next().is_none());
     let mut last: Option<Taped<V>> = None;
+    let links = operands.len().div_ceil(WIDTH - 1);
     for (number, operands) in operands.chunks(WIDTH - 1).enumerate() {
-        let part = Part { shared: shared.clone(), first: number * (WIDTH - 1), operands: operands.len() };
+        let result = only.filter(|_| number + 1 == links);
+        let part = Part { shared: shared.clone(), first: number * (WIDTH - 1), operands: operands.len(), result };
+        let value = result.map(|result| primitive::<V>(results[result].clone()));
         let link = match operands.len() + usize::from(last.is_some()) {
             1 => link::<V, C, 1>,
             2 => link::<V, C, 2>,
@@ -221,16 +232,17 @@ where
             5..=8 => link::<V, C, 8>,
             _ => link::<V, C, WIDTH>,
         };
-        last = Some(link(part, operands, last.as_ref()));
+        last = Some(link(part, operands, last.as_ref(), value));
     }
     let results = results.into_iter().enumerate().map(|(index, mut result)| {
         if kind(&result) != Kind::Float {
             result.autodiff = DispatchAutodiffContext::Enabled(strategy);
             return result;
         }
-        let part = Part { shared: shared.clone(), first: index, operands: 0 };
+        let part = Part { shared: shared.clone(), first: index, operands: 0, result: None };
         let result = primitive::<V>(result);
         let taped = match &last {
+            Some(last) if only == Some(index) => last.clone(),
             None => Taped::<V>::new(result),
             Some(last) => match Collect.prepare::<C>([last.node()]).compute_bound().stateful() {
                 OpsKind::Tracked(prepared) => prepared.finish(part, result),
@@ -242,11 +254,12 @@ where
     results.collect()
 }
 
-/// A node of these operands and the link before it, of which there are up to `N` together.
+/// A node of these operands and the link before it, of which there are up to `N` together. Without a value of its own it has any.
 fn link<V: Backend, C: CheckpointStrategy, const N: usize>(
     part: Part,
     operands: &[Tensor],
     before: Option<&Taped<V>>,
+    value: Option<FloatTensor<V>>,
 ) -> Taped<V>
 where
     Tensor: DispatchKindConversion<V> + DispatchKindConversion<Autodiff<V, C>>,
@@ -262,8 +275,9 @@ where
     operands.extend(before.cloned());
     operands.resize_with(N, || Taped::<V>::new(any.clone()));
     let nodes: [_; N] = std::array::from_fn(|index| operands[index].node());
+    let value = value.unwrap_or(any);
     match Link.prepare::<C>(nodes).compute_bound().stateful() {
-        OpsKind::Tracked(prepared) => prepared.finish(part, any),
-        OpsKind::UnTracked(prepared) => prepared.finish(any),
+        OpsKind::Tracked(prepared) => prepared.finish(part, value),
+        OpsKind::UnTracked(prepared) => prepared.finish(value),
     }
 }

@@ -91,6 +91,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
         self.normalize(tensor, dtype)
     }
 
+    /// Whether [`admit`](Backend::admit) gives all tensors of type `dtype` as they are.
+    fn admits_all(&self, dtype: DType) -> bool {
+        let _ = dtype;
+        false
+    }
+
     /// Whether the library's autodiff tracks a tensor, and [`call_tracked`](Backend::call_tracked) is to be asked.
     fn is_tracked(&self, tensor: &Self::Tensor) -> bool {
         let _ = tensor;

@@ -1,12 +1,13 @@
 //! A graph compiled for a backend, and called on the backend's own tensors.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::backend::{self, Backend, Compiles, Declined, LoopStrategy, TrackedCall};
+use super::backend::{self, Backend, Compiles, Declined, LoopStrategy, Tensors, TrackedCall};
 use super::eager::execution_error;
 use super::ledger::Memory;
 use super::lower::{Lowering, Notes, Settings};
@@ -14,6 +15,7 @@ use super::profile::{Profile, Profiler};
 use super::program::{Program, Run};
 use super::registry::{check_rules, rule_of};
 use super::report::{Report, count_ops};
+use super::whole::run_watched;
 use crate::cancel::Watch;
 use crate::derivative::GradOptions;
 use crate::error::{Error, Place, Result, Site};
@@ -113,12 +115,36 @@ pub struct Function<B: Backend> {
     /// Whether programs depend on the sizes of a call.
     unrolls: bool,
     cache: Mutex<Vec<Entry<B>>>,
-    /// The program of the last call, and the sizes that it bound.
-    last: Mutex<Option<(Arc<Compiled<B>>, Sizes)>>,
+    last: Mutex<Option<Last<B>>>,
     compiled: AtomicUsize,
     reused: AtomicUsize,
     /// What the backend made for calls with tracked tensors.
     tracked: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
+}
+
+/// The last call: its program, and the sizes that it bound.
+struct Last<B: Backend> {
+    compiled: Arc<Compiled<B>>,
+    sizes: Sizes,
+    again: Option<Arc<Again<B::Tensor>>>,
+}
+
+/// What calls with arguments of certain types and sizes are: one program that the backend compiled as a whole.
+struct Again<T> {
+    program: Arc<dyn backend::Compiled<T>>,
+    arguments: Vec<(DType, Vec<usize>)>,
+    /// Whether the backend takes them as they are.
+    as_they_are: bool,
+}
+
+impl<T> Again<T> {
+    /// Whether it is a call with these arguments.
+    fn is_of<B: Backend<Tensor = T>>(&self, backend: &B, arguments: &[T]) -> bool {
+        let is_alike = |(tensor, (dtype, sizes)): (&T, &(DType, Vec<usize>))| {
+            backend.has_dtype(tensor, *dtype) && backend.has_shape(tensor, sizes)
+        };
+        arguments.len() == self.arguments.len() && arguments.iter().zip(&self.arguments).all(is_alike)
+    }
 }
 
 /// A program, and what it is compiled for.
@@ -220,12 +246,35 @@ impl<B: Backend> Function<B> {
     /// shapes. If the library's autodiff tracks an argument, and the backend can say how, the call is one op of it.
     #[track_caller]
     pub fn call(&self, arguments: &[B::Tensor]) -> Result<Vec<B::Tensor>> {
-        let at = Place::new(self.graph.name(), Site::caller());
-        let call = TrackedCall { at: &at, graph: &self.graph, options: &self.options, made: &self.tracked };
-        if let Some(results) = self.backend.call_tracked(&call, arguments) {
-            return results;
+        let site = Site::caller();
+        let at = || Place::new(self.graph.name(), site);
+        if arguments.iter().any(|tensor| self.backend.is_tracked(tensor)) {
+            let call = TrackedCall { at: &at(), graph: &self.graph, options: &self.options, made: &self.tracked };
+            if let Some(results) = self.backend.call_tracked(&call, arguments) {
+                return results;
+            }
+        } else if let Some(results) = self.again(at, arguments)? {
+            return Ok(results);
         }
-        Ok(self.admitted(&at, arguments, false)?.0)
+        Ok(self.admitted(&at(), arguments, false)?.0)
+    }
+
+    /// Calls the program of the last call, if that is all there is to it.
+    fn again(&self, at: impl Fn() -> Place + Sync, arguments: &[B::Tensor]) -> Result<Option<Vec<B::Tensor>>> {
+        let again = self.last().as_ref().and_then(|last| last.again.clone());
+        let Some(again) = again.filter(|again| again.is_of(&self.backend, arguments)) else { return Ok(None) };
+        let _span = super::span::call(self.graph.name(), self.backend.name());
+        let admitted = || {
+            let types = arguments.iter().zip(&again.arguments);
+            let admitted = types.map(|(tensor, (dtype, _))| self.backend.admit(tensor.clone(), *dtype));
+            let admitted = admitted.collect::<Result<Vec<_>, _>>();
+            admitted.map_err(|error| execution_error(&at(), self.backend.name(), error))
+        };
+        let admitted = if again.as_they_are { Cow::Borrowed(arguments) } else { Cow::Owned(admitted()?) };
+        let results = run_watched(&*again.program, &Watch::current(), at, self.backend.name(), &admitted);
+        let results = results.map_err(|error| self.graph.explain(error))?;
+        self.reused.fetch_add(1, Ordering::Relaxed);
+        Ok(results.map(Tensors::into_vec))
     }
 
     /// Calls the function, and tells what the call spent, instruction by instruction. What a framework tracks, it does not
@@ -249,16 +298,6 @@ impl<B: Backend> Function<B> {
         })
     }
 
-    /// The program of the last call, if it is compiled as a whole and calls of the same sizes need nothing else: they read no
-    /// static input, and stay within the memory budget.
-    pub(super) fn again(&self) -> Option<Arc<dyn backend::Compiled<B::Tensor>>> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let (compiled, sizes) = last.as_ref()?;
-        let reads_statics = self.graph.inputs().iter().any(|input| input.is_static);
-        let needs_nothing = !reads_statics && self.checked_memory(compiled, sizes).is_none();
-        compiled.whole().filter(|_| needs_nothing).cloned()
-    }
-
     /// Checks the arguments, makes them the backend's own, and runs the function on them.
     fn admitted(&self, at: &Place, arguments: &[B::Tensor], is_profiled: bool) -> Result<(Vec<B::Tensor>, Profile)> {
         let types = self.argument_types(at, arguments)?;
@@ -267,6 +306,27 @@ impl<B: Backend> Function<B> {
         let admitted = admitted.collect::<Result<Vec<_>, _>>();
         let admitted = admitted.map_err(|error| execution_error(at, self.backend.name(), error))?;
         self.run(at, sizes, admitted, is_profiled)
+    }
+
+    /// What calls with such arguments are, if that is one program: one that read no static input, and stays within the memory
+    /// budget.
+    fn all_of(
+        &self,
+        compiled: &Compiled<B>,
+        memory: Option<&Memory>,
+        arguments: &[B::Tensor],
+    ) -> Option<Arc<Again<B::Tensor>>> {
+        let reads_statics = self.graph.inputs().iter().any(|input| input.is_static);
+        let program = compiled.whole().filter(|_| !reads_statics && memory.is_none())?.clone();
+        let arguments = arguments.iter().enumerate();
+        let arguments = arguments.map(|(index, tensor)| (self.graph.input_type(index).dtype, self.backend.shape(tensor)));
+        let arguments: Vec<_> = arguments.collect();
+        let as_they_are = arguments.iter().all(|(dtype, _)| self.backend.admits_all(*dtype));
+        Some(Arc::new(Again { program, arguments, as_they_are }))
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Last<B>>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs the function on arguments that fit.
@@ -280,10 +340,11 @@ impl<B: Backend> Function<B> {
         let _span = super::span::call(self.graph.name(), self.backend.name());
         let compiled = self.compiled_for(at, &sizes, &arguments)?;
         let memory = self.checked_memory(&compiled, &sizes);
+        let again = self.all_of(&compiled, memory.as_ref(), &arguments);
         let profiler = is_profiled.then(Profiler::new);
         let mut run = Run { backend: &self.backend, sizes, watch: Watch::current(), memory, profiler };
         let results = compiled.program.run(&mut run, arguments);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((compiled, run.sizes));
+        *self.last() = Some(Last { compiled, sizes: run.sizes, again });
         let profile = run.profiler.map(Profiler::finish).unwrap_or_default();
         Ok((results.map_err(|error| self.graph.explain(error))?, profile))
     }
@@ -417,7 +478,7 @@ impl<B: Backend> Function<B> {
             counts: self.counts(),
             ..Report::default()
         };
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last = self.last().as_ref().map(|last| (last.compiled.clone(), last.sizes.clone()));
         let made = self.lock().last().map(|entry| entry.compiled.clone());
         if let Some(compiled) = last.as_ref().map(|(compiled, _)| compiled.clone()).or(made) {
             report.instructions = compiled.program.len();

@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
-use super::backend::{Backend, Compiled, Tensors};
+use super::backend::Backend;
 use super::eager::execution_error;
 use super::function::{CompileOptions, Function};
-use super::whole::run_watched;
-use crate::cancel::Watch;
 use crate::error::{Error, Place, Result, Site};
 use crate::files::{read_safetensors, write_safetensors};
 use crate::graph::{Graph, call_error, tracer};
@@ -23,8 +20,7 @@ use crate::value::{Value, concat};
 ///
 /// [`Graph::stepped`] says which programs can be; the states, and what all steps share, are made once and stay with the
 /// backend. A step is one call of one program, which is compiled once for the sizes of its rows:
-/// [as a whole](CompileOptions::whole) where the backend compiles loops, and then a step whose rows have the types of those
-/// before is that call alone. On backends that run loops natively or compile the whole program, steps give the bits that the
+/// [as a whole](CompileOptions::whole) where the backend compiles loops. On backends that run loops natively or compile the whole program, steps give the bits that the
 /// whole sequence gives, where the ops around the loop do for one row as for many.
 ///
 /// ```
@@ -77,8 +73,6 @@ pub struct Stepper<B: Backend> {
     initial: Vec<B::Tensor>,
     /// The states now, then what all steps share.
     now: Vec<B::Tensor>,
-    /// What a step after the first is, for rows of the same types.
-    again: Option<Again<B::Tensor>>,
     /// The program that gathers streams, and the symbol that counts them.
     gather: Option<(Symbol, Function<B>)>,
 }
@@ -111,7 +105,6 @@ impl<B: Backend> Stepper<B> {
             initial: made.clone(),
             now: made.clone(),
             made,
-            again: None,
             gather: None,
         })
     }
@@ -143,38 +136,12 @@ impl<B: Backend> Stepper<B> {
         }
         let inputs = self.row_inputs();
         self.now.splice(inputs.start..inputs.start, rows.iter().cloned());
-        let results = self.run();
+        let results = self.step.call(&self.now);
         self.now.drain(inputs);
         let results = results?;
         let (states, outputs) = self.results.split_at(self.stepped.states);
         self.now.iter_mut().zip(states).for_each(|(state, next)| state.clone_from(&results[*next]));
         Ok(outputs.iter().map(|output| results[*output].clone()).collect())
-    }
-
-    /// Calls the step on the states, the rows and what is shared: what the first call compiled, if that was all of it and the
-    /// rows are of the types that they were.
-    #[track_caller]
-    fn run(&mut self) -> Result<Tensors<B::Tensor>> {
-        let (site, backend) = (Site::caller(), self.step.backend());
-        let at = || Place::new(self.stepped.step.name(), site);
-        let rows = self.row_inputs();
-        let is_tracked = self.now.iter().any(|tensor| backend.is_tracked(tensor));
-        let fits = |again: &&Again<B::Tensor>| !is_tracked && again.fits(backend, &self.now[rows.clone()]);
-        if let Some(again) = self.again.as_ref().filter(fits) {
-            let _span = super::span::call(self.stepped.step.name(), backend.name());
-            for (row, (dtype, _)) in self.now[rows].iter_mut().zip(&again.rows) {
-                let admitted = backend.admit(row.clone(), *dtype);
-                *row = admitted.map_err(|error| execution_error(&at(), backend.name(), error))?;
-            }
-            let results = run_watched(&*again.program, &Watch::current(), at, backend.name(), &self.now)?;
-            let refused = || execution_error(&at(), backend.name(), "it refused its operands".into());
-            return results.ok_or_else(refused);
-        }
-        let results = self.step.call(&self.now)?;
-        let row = |input: usize| (self.stepped.step.input_type(input).dtype, backend.shape(&self.now[input]));
-        let rows = rows.map(row).collect();
-        self.again = self.step.again().filter(|_| !is_tracked).map(|program| Again { program, rows });
-        Ok(results.into())
     }
 
     /// [`step`](Stepper::step) of tensors in host memory.
@@ -288,7 +255,6 @@ impl<B: Backend> Stepper<B> {
             arguments.extend([&self.now[index], &self.initial[index], &self.made[index]].map(Clone::clone));
         }
         let Some((_, gather)) = &self.gather else { return Ok(()) };
-        self.again = None;
         let mut gathered = gather.call(&arguments)?.into_iter();
         for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
             if let (Some(now), Some(initial)) = (gathered.next(), gathered.next()) {
@@ -329,7 +295,6 @@ impl<B: Backend> Stepper<B> {
             };
             tensors.push(upload(self.step.backend(), at, tensor)?);
         }
-        self.again = None;
         self.now.iter_mut().zip(tensors).for_each(|(state, tensor)| *state = tensor);
         Ok(())
     }
@@ -402,19 +367,6 @@ fn distinct_outputs(graph: &Graph, rewrites: Option<&RewriteOptions>) -> Result<
         }
     }
     Ok((graph.with_outputs(outputs), places))
-}
-
-/// A step after the first: what it was compiled to, and the rows that that takes.
-struct Again<T> {
-    program: Arc<dyn Compiled<T>>,
-    rows: Vec<(DType, Vec<usize>)>,
-}
-
-impl<T> Again<T> {
-    fn fits<B: Backend<Tensor = T>>(&self, backend: &B, rows: &[T]) -> bool {
-        let mut pairs = rows.iter().zip(&self.rows);
-        pairs.all(|(row, (dtype, sizes))| backend.has_dtype(row, *dtype) && backend.has_shape(row, sizes))
-    }
 }
 
 /// Whether a tensor has the type and the fixed sizes of a state.

@@ -157,12 +157,22 @@ fn rows(batch: &Batch, device: &Device) -> Tensor<3> {
 }
 
 impl Training for Model {
-    fn step(&mut self, rate: f64) -> Result<f64> {
-        let batch = self.problems.next();
+    type Batch = Batch;
+
+    fn batch(&mut self) -> Self::Batch {
+        self.problems.next()
+    }
+
+    fn differentiate(&mut self, batch: Self::Batch) -> Result<f64> {
         let answers = self.adam.module.forward(rows(&batch, &self.device), self.whose)?;
         let sums = TensorData::new(batch.sums.clone(), [batch.sums.len(), 1]);
         let loss = MseLoss::new().forward(answers, Tensor::from_data(sums, &self.device), Reduction::Mean);
-        self.adam.step(rate, loss)
+        self.adam.differentiate(loss)
+    }
+
+    fn update(&mut self, rate: f64) -> Result<()> {
+        self.adam.update(rate);
+        Ok(())
     }
 }
 

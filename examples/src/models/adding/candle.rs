@@ -122,11 +122,20 @@ fn multiply(a: &Complex, b: &Complex) -> candle_core::Result<Complex> {
 }
 
 impl Training for Model {
-    fn step(&mut self, rate: f64) -> Result<f64> {
-        let batch = self.problems.next();
+    type Batch = Batch;
+
+    fn batch(&mut self) -> Self::Batch {
+        self.problems.next()
+    }
+
+    fn differentiate(&mut self, batch: Self::Batch) -> Result<f64> {
         let sums = Tensor::new(batch.sums.as_slice(), &self.device)?;
         let loss = loss::mse(&self.forward(&batch)?, &sums)?;
-        self.adam.step(rate, &loss)
+        self.adam.differentiate(&loss)
+    }
+
+    fn update(&mut self, rate: f64) -> Result<()> {
+        self.adam.update(rate)
     }
 }
 

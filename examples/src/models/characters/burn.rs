@@ -95,8 +95,14 @@ impl Model {
 }
 
 impl Training for Model {
-    fn step(&mut self, rate: f64) -> Result<f64> {
-        let Batch { tokens, before, answers } = self.stream.batch();
+    type Batch = Batch;
+
+    fn batch(&mut self) -> Self::Batch {
+        self.stream.batch()
+    }
+
+    fn differentiate(&mut self, batch: Self::Batch) -> Result<f64> {
+        let Batch { tokens, before, answers } = batch;
         let Sizes { batch, letters, .. } = self.stream.sizes;
         let device = self.device.clone().autodiff();
         let tokens = Tensor::from_data(TensorData::new(tokens, [batch, letters]), &device);
@@ -105,7 +111,12 @@ impl Training for Model {
         let states = reader.states(tokens, self.whose)?.flatten::<2>(0, 1);
         let logits = reader.head.forward(states.select(0, before));
         let loss = CrossEntropyLossConfig::new().init(&device).forward(logits, answers);
-        self.adam.step(rate, loss)
+        self.adam.differentiate(loss)
+    }
+
+    fn update(&mut self, rate: f64) -> Result<()> {
+        self.adam.update(rate);
+        Ok(())
     }
 }
 

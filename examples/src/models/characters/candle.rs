@@ -61,8 +61,14 @@ impl Model {
 }
 
 impl Training for Model {
-    fn step(&mut self, rate: f64) -> Result<f64> {
-        let Batch { tokens, before, answers } = self.stream.batch();
+    type Batch = Batch;
+
+    fn batch(&mut self) -> Self::Batch {
+        self.stream.batch()
+    }
+
+    fn differentiate(&mut self, batch: Self::Batch) -> Result<f64> {
+        let Batch { tokens, before, answers } = batch;
         let sizes = (self.stream.sizes.batch, self.stream.sizes.letters);
         let xs = self.embedding.forward(&Tensor::from_vec(tokens, sizes, &self.device)?)?;
         let hs = match self.whose {
@@ -72,7 +78,11 @@ impl Training for Model {
         let hs = hs.flatten(0, 1)?.index_select(&Tensor::new(before, &self.device)?, 0)?;
         let answers = Tensor::new(answers, &self.device)?;
         let loss = candle_nn::loss::cross_entropy(&self.head.forward(&hs)?, &answers)?;
-        self.adam.step(rate, &loss)
+        self.adam.differentiate(&loss)
+    }
+
+    fn update(&mut self, rate: f64) -> Result<()> {
+        self.adam.update(rate)
     }
 }
 

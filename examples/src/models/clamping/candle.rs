@@ -68,8 +68,13 @@ fn own_guarded(operands: &Operands) -> CandleResult<(Tensor, bool)> {
 }
 
 impl Training for Model {
-    fn step(&mut self, rate: f64) -> Result<f64> {
-        let (times, readings) = self.readings.batch();
+    type Batch = (Vec<f32>, Vec<f32>);
+
+    fn batch(&mut self) -> Self::Batch {
+        self.readings.batch()
+    }
+
+    fn differentiate(&mut self, (times, readings): Self::Batch) -> Result<f64> {
         let weights = self.weights.as_tensor().clone();
         let operands = (weights, Tensor::new(times, &self.device)?, Tensor::new(readings, &self.device)?);
         let (loss, clamped) = match (self.guard, self.whose) {
@@ -86,7 +91,11 @@ impl Training for Model {
             (Guard::Cond, Loop::Own) => own_guarded(&operands)?,
         };
         self.clamped += usize::from(clamped);
-        self.adam.step(rate, &loss)
+        self.adam.differentiate(&loss)
+    }
+
+    fn update(&mut self, rate: f64) -> Result<()> {
+        self.adam.update(rate)
     }
 }
 

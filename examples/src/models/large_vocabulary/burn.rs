@@ -72,14 +72,24 @@ fn cross_entropy(logits: Tensor<2>, next: Tensor<1, Int>) -> Tensor<1> {
 }
 
 impl Training for Model {
-    fn step(&mut self, rate: f64) -> Result<f64> {
-        let (tokens, next) = self.text.batch();
+    type Batch = (Vec<u32>, Vec<u32>);
+
+    fn batch(&mut self) -> Self::Batch {
+        self.text.batch()
+    }
+
+    fn differentiate(&mut self, (tokens, next): Self::Batch) -> Result<f64> {
         let (xs, next) = (self.adam.module.embed(self.ints(tokens)), self.ints(next));
         let loss = match self.whose {
             Loop::Plugin => self.in_chunks(xs, next)?,
             Loop::Own => cross_entropy(self.adam.module.output.forward(xs), next),
         };
-        self.adam.step(rate, loss)
+        self.adam.differentiate(loss)
+    }
+
+    fn update(&mut self, rate: f64) -> Result<()> {
+        self.adam.update(rate);
+        Ok(())
     }
 }
 

@@ -41,15 +41,24 @@ impl Model {
 }
 
 impl Training for Model {
-    fn step(&mut self, rate: f64) -> Result<f64> {
-        let (tokens, next) = self.text.batch();
+    type Batch = (Vec<u32>, Vec<u32>);
+
+    fn batch(&mut self) -> Self::Batch {
+        self.text.batch()
+    }
+
+    fn differentiate(&mut self, (tokens, next): Self::Batch) -> Result<f64> {
         let xs = self.embedding.forward(&Tensor::new(tokens, &self.device)?)?;
         let next = Tensor::new(next, &self.device)?;
         let loss = match self.whose {
             Loop::Plugin => self.in_chunks(&xs, &next)?,
             Loop::Own => cross_entropy(&self.output.forward(&xs)?, &next)?,
         };
-        self.adam.step(rate, &loss)
+        self.adam.differentiate(&loss)
+    }
+
+    fn update(&mut self, rate: f64) -> Result<()> {
+        self.adam.update(rate)
     }
 }
 

@@ -6,7 +6,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, TensorData};
 use funcify_burn::Scan;
 
-use super::{Field, Pieces, START, Sizes};
+use super::{Batch, Field, Pieces, START, Sizes};
 use crate::burn::Adam;
 use crate::training::{Loop, Training};
 
@@ -73,8 +73,13 @@ impl Model {
 }
 
 impl Training for Model {
-    fn step(&mut self, rate: f64) -> Result<f64> {
-        let batch = self.pieces.next();
+    type Batch = Batch;
+
+    fn batch(&mut self) -> Self::Batch {
+        self.pieces.next()
+    }
+
+    fn differentiate(&mut self, batch: Self::Batch) -> Result<f64> {
         let Sizes { step, piece, batch: count, .. } = self.pieces.sizes;
         let start = Tensor::from_data(TensorData::new(batch.starts, [count, 2]), &self.device);
         let rest = Tensor::from_data(TensorData::new(batch.rest, [piece, count, 2]), &self.device);
@@ -84,7 +89,12 @@ impl Training for Model {
             Loop::Own => network.own_loop(start, step, piece),
         };
         let loss = (way - rest).square().mean();
-        self.adam.step(rate, loss)
+        self.adam.differentiate(loss)
+    }
+
+    fn update(&mut self, rate: f64) -> Result<()> {
+        self.adam.update(rate);
+        Ok(())
     }
 }
 

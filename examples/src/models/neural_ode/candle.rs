@@ -6,7 +6,7 @@ use candle_nn::{Linear, linear};
 use funcify::prelude::*;
 use funcify_candle::{Candle, Differentiable};
 
-use super::{Field, Pieces, START, Sizes};
+use super::{Batch, Field, Pieces, START, Sizes};
 use crate::candle::{Adam, seeded};
 use crate::training::{Loop, Training};
 
@@ -96,8 +96,13 @@ impl Model {
 }
 
 impl Training for Model {
-    fn step(&mut self, rate: f64) -> Result<f64> {
-        let batch = self.pieces.next();
+    type Batch = Batch;
+
+    fn batch(&mut self) -> Self::Batch {
+        self.pieces.next()
+    }
+
+    fn differentiate(&mut self, batch: Self::Batch) -> Result<f64> {
         let Sizes { step, piece, batch: count, .. } = self.pieces.sizes;
         let start = Tensor::from_vec(batch.starts, (count, 2), &self.device)?;
         let rest = Tensor::from_vec(batch.rest, (piece, count, 2), &self.device)?;
@@ -106,7 +111,11 @@ impl Training for Model {
             Loop::Own => self.own_loop(&start, step, piece)?,
         };
         let loss = (way - rest)?.sqr()?.mean_all()?;
-        self.adam.step(rate, &loss)
+        self.adam.differentiate(&loss)
+    }
+
+    fn update(&mut self, rate: f64) -> Result<()> {
+        self.adam.update(rate)
     }
 }
 

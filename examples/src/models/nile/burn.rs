@@ -52,13 +52,22 @@ impl Model {
 }
 
 impl Training for Model {
-    fn step(&mut self, rate: f64) -> Result<f64> {
+    type Batch = ();
+
+    fn batch(&mut self) {}
+
+    fn differentiate(&mut self, (): ()) -> Result<f64> {
         let log_variances = self.adam.module.logarithms.val();
         let loss = match self.whose {
             Loop::Plugin => self.likelihood.call((self.flow.clone(), log_variances))?,
             Loop::Own => self.own_loop(log_variances),
         };
-        self.adam.step(rate, loss)
+        self.adam.differentiate(loss)
+    }
+
+    fn update(&mut self, rate: f64) -> Result<()> {
+        self.adam.update(rate);
+        Ok(())
     }
 }
 

@@ -45,14 +45,22 @@ impl Model {
 }
 
 impl Training for Model {
-    fn step(&mut self, rate: f64) -> Result<f64> {
+    type Batch = ();
+
+    fn batch(&mut self) {}
+
+    fn differentiate(&mut self, (): ()) -> Result<f64> {
         let loss = match self.whose {
             Loop::Plugin => {
                 self.likelihood.call(&[self.flow.clone(), self.log_variances.as_tensor().clone()])?.remove(0)
             }
             Loop::Own => self.own_loop()?,
         };
-        self.adam.step(rate, &loss)
+        self.adam.differentiate(&loss)
+    }
+
+    fn update(&mut self, rate: f64) -> Result<()> {
+        self.adam.update(rate)
     }
 }
 

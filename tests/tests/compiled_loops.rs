@@ -1,7 +1,10 @@
-//! Compiled loops on the frameworks' own tensors: views of one memory, turned matrices, masks; what is given stays as it is.
+//! Compiled loops on the frameworks' own tensors: views of one memory, turned matrices, masks; what is given stays as it is. And a
+//! `while` whose sizes are those of its call.
 
 use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy};
-use funcify::{DType, Graph, HostTensor, Scalar, TensorType, Value, evaluate, scan, select};
+use funcify::{
+    DType, Graph, HostTensor, Scalar, TensorType, Value, constant, evaluate, full, scan, select, while_loop_bounded,
+};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 
@@ -90,4 +93,47 @@ fn what_has_no_loop_is_compiled_once() {
         function.call_host(&[HostTensor::zeros(DType::F32, &[count])]).unwrap();
     }
     assert_eq!((function.counts().compiled, function.counts().reused), (1, 3));
+}
+
+/// Greedy decoding: a token that is given, and then computed, chooses a row; the loop ends at another one. Sizes are those of a call.
+fn decoding(most: usize) -> Graph {
+    let built = Graph::build("decoding", |g| {
+        let [embed, out] = [g.input("embed", "f32[V,H]"), g.input("out", "f32[H,V]")];
+        let [h, first, end] = [g.input("h", "f32[H]"), g.input("first", "i64[]"), g.input("end", "i64[]")];
+        let start = (full([most], DType::I64, -1.0), constant(0i64), first, h);
+        let (tokens, count, _, _) = while_loop_bounded(
+            most,
+            start,
+            |(_, _, token, _)| token.ne(end),
+            |(tokens, count, token, h)| {
+                let h = (embed.dynamic_index(0, token) + h * 0.5).tanh();
+                let token = h.matmul(out).argmax(0);
+                (tokens.dynamic_update(0, token.unsqueeze(0), count), count + 1, token, h)
+            },
+        );
+        (count, tokens)
+    });
+    built.unwrap()
+}
+
+#[test]
+fn a_while_of_sizes_of_the_call_is_compiled() {
+    fn check<B: Backend>(backend: &B) {
+        let graph = decoding(9);
+        let function = Function::compile(&graph, backend).unwrap();
+        for (v, h) in [(12, 5), (7, 4)] {
+            let fixed = [noise(DType::F32, &[v, h]), noise(DType::F32, &[h, v]), noise(DType::F32, &[h])];
+            // From some token on it says the same for ever: one that ends it, and one that does not.
+            for end in [v as i64 - 1, -1] {
+                let inputs = [&fixed[..], &[HostTensor::scalar(1i64), HostTensor::scalar(end)]].concat();
+                let expected = evaluate(&graph, &inputs).unwrap();
+                assert_eq!(function.call_host(&inputs).unwrap(), expected, "{}", backend.name());
+            }
+            let loops = function.report().loops;
+            assert!(loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{}: {loops:?}", backend.name());
+            assert_eq!(loops.len(), 1);
+        }
+    }
+    check(&Candle::cpu());
+    check(&Burn::flex());
 }

@@ -83,8 +83,11 @@ impl Backend for Burn {
         }
     }
 
-    fn admits_all(&self, dtype: DType) -> bool {
-        dtype != DType::Bool && self.stored(dtype) == dtype
+    fn is_admitted(&self, tensor: &Tensor, dtype: DType) -> bool {
+        match dtype {
+            DType::Bool => tensor.dtype() == BurnDType::Bool(BoolDType::Native),
+            _ => self.stored(dtype) == dtype,
+        }
     }
 
     fn normalize(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {

@@ -45,6 +45,11 @@ pub(crate) fn sizes(tensor: &Tensor) -> Vec<usize> {
     tensor.shape().to_vec()
 }
 
+/// How many axes a tensor has.
+pub(crate) fn rank(tensor: &Tensor) -> usize {
+    tensor.shape().num_dims()
+}
+
 /// Whether the tensor is on one of Burn's GPU devices.
 fn is_on_gpu(tensor: &Tensor) -> bool {
     #[cfg(feature = "wgpu")]

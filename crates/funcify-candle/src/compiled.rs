@@ -11,7 +11,7 @@ use funcify::error::BackendError;
 use funcify_cpu::{Elements, Engine};
 use smallvec::SmallVec;
 
-use crate::device::{download, upload};
+use crate::device::{download, elements, upload};
 use crate::errors::plain;
 
 /// A loop on Candle's tensors in host memory.
@@ -47,6 +47,14 @@ impl Compiled<Tensor> for Loop {
                     }
                 }
                 None => match engine.reads(index) {
+                    Some(DType::Bool) => {
+                        let (storage, _) = tensor.storage_and_layout();
+                        let bytes = match slice::<u8>(&storage, tensor) {
+                            Ok(bytes) => Cow::Borrowed(bytes),
+                            Err(_) => Cow::Owned(elements(tensor)?),
+                        };
+                        Elements::of_numbers(bytes.iter().map(|byte| f64::from(u8::from(*byte != 0))), engine.dtype())
+                    }
                     Some(own) => match engine.elements(&download(tensor, own)?) {
                         Some(numbers) => numbers,
                         None => return Ok(Outcome::Refused),
@@ -77,7 +85,10 @@ fn slice<'s, E: WithDType>(storage: &'s Storage, tensor: &Tensor) -> Result<&'s 
 }
 
 fn tensor(engine: &Engine, elements: Elements<'static>, dtype: DType, shape: &[usize]) -> Result<Tensor, BackendError> {
+    let bytes = |is_true: Vec<u8>| Tensor::from_vec(is_true, shape, &Device::Cpu);
     let tensor = match elements {
+        Elements::F32(numbers) if dtype == DType::Bool => bytes(numbers.iter().map(|x| u8::from(*x != 0.0)).collect()),
+        Elements::F64(numbers) if dtype == DType::Bool => bytes(numbers.iter().map(|x| u8::from(*x != 0.0)).collect()),
         others if others.dtype() != dtype => return upload(&engine.tensor(others, dtype, shape)?, &Device::Cpu),
         Elements::F32(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
         Elements::F64(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),

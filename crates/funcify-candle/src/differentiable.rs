@@ -207,13 +207,13 @@ fn node(
             });
             let arguments = arguments.collect::<Result<Vec<_>>>()?;
             let gradients = programs.backward.call(&arguments).map_err(errors::candle)?;
-            let gradients = Elements::of_program(gradients, &arguments, programs.largest_constant);
+            let gradients = Elements::of_program(gradients, arguments.iter(), programs.largest_constant);
             Ok(gradients.into_iter().map(Some).collect())
         }
     };
-    let (outputs, others): (Vec<usize>, Vec<usize>) = (0..results.len()).partition(|index| floats.contains(index));
-    let of = |indices: Vec<usize>| indices.into_iter().map(|index| results[index].clone()).collect::<Vec<_>>();
-    let outputs = Elements::of_program(of(outputs), &[of(others), values.clone()].concat(), programs.largest_constant);
+    let others = results.iter().enumerate().filter(|(index, _)| !floats.contains(index)).map(|(_, result)| result);
+    let outputs = floats.iter().map(|index| results[*index].clone()).collect();
+    let outputs = Elements::of_program(outputs, others.chain(&values), programs.largest_constant);
     let mut results = results;
     for (index, tracked) in floats.iter().zip(attach(at, inputs, &outputs, Box::new(pull))?) {
         results[*index] = tracked;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use funcify::dispatch::{Declined, Outcome, Tensors, Whole};
+use funcify::dispatch::{Declined, Outcome, Whole};
 use funcify::error::BackendError;
 use funcify::{DType, HostTensor, Scalar};
 use smallvec::SmallVec;
@@ -224,7 +224,7 @@ impl<T: Number> Executors<T> {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Outcome<Elements<'static>>, BackendError> {
         let len = |shape: &[usize]| shape.iter().product();
-        let mut results: Tensors<Vec<T>> =
+        let mut results: Vec<Vec<T>> =
             plan.results.iter().map(|(_, shape)| vec![T::default(); len(shape)]).collect();
         let mut refusal = [T::default()];
         let mut outputs: SmallVec<[&mut [T]; 8]> = results.iter_mut().map(Vec::as_mut_slice).collect();
@@ -251,7 +251,7 @@ impl<T: Number> Executors<T> {
             Some(executor) => executor,
             None => Executor::of(plan.plan.clone(), self.programs.clone()),
         };
-        let inputs: SmallVec<[&[T]; 16]> = operands.chain(self.constants.iter().map(Vec::as_slice)).collect();
+        let inputs: SmallVec<[&[T]; 32]> = operands.chain(self.constants.iter().map(Vec::as_slice)).collect();
         let is_done = executor.call_until(&inputs, outputs, stop)?;
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(executor);
         Ok(is_done)

@@ -101,24 +101,28 @@ impl AnyTensor {
     /// `Call` if the tensor has another rank or kind.
     #[track_caller]
     pub fn into_tensor<const D: usize, K: TensorKind>(self) -> Result<BurnTensor<D, K>> {
-        let at = Place::new("into_tensor", Site::caller());
-        match self.shape().len() {
-            _ if !K::has(self.0.dtype()) => {}
-            rank if rank == D => return Ok(BurnTensor::from_dispatch(self.0)),
-            0 if D == 1 => {
-                let vector = kinds::resized(self.0, &[1]);
-                let failed = |source| Error::Execution { at: at.boxed(), backend: "burn".into(), source };
-                return vector.map(BurnTensor::from_dispatch).map_err(failed);
-            }
-            _ => {}
+        let site = Site::caller();
+        let at = || Place::new("into_tensor", site).boxed();
+        if !self.is::<D, K>() {
+            return Err(Error::Call {
+                at: at(),
+                component: "the tensor".into(),
+                expected: format!("a Tensor<{D}, {}>", K::NAME),
+                found: self.describe(),
+                fix: "ask for the rank and the kind that it has".into(),
+            });
         }
-        Err(Error::Call {
-            at: at.boxed(),
-            component: "the tensor".into(),
-            expected: format!("a Tensor<{D}, {}>", K::NAME),
-            found: self.describe(),
-            fix: "ask for the rank and the kind that it has".into(),
-        })
+        if kinds::rank(&self.0) == D {
+            return Ok(BurnTensor::from_dispatch(self.0));
+        }
+        let failed = |source| Error::Execution { at: at(), backend: "burn".into(), source };
+        kinds::resized(self.0, &[1]).map(BurnTensor::from_dispatch).map_err(failed)
+    }
+
+    /// Whether it has a rank and a kind, or is a scalar that is to be a vector of one element.
+    pub(crate) fn is<const D: usize, K: TensorKind>(&self) -> bool {
+        let rank = kinds::rank(&self.0);
+        K::has(self.0.dtype()) && (rank == D || (rank == 0 && D == 1))
     }
 
     /// The tensor in host memory.

@@ -108,12 +108,12 @@ impl Differentiable {
     pub(crate) fn run(&self, at: &Place, arguments: Vec<AnyTensor>) -> Result<Vec<AnyTensor>> {
         let (device, strategy) = self.device_of(at, &arguments)?;
         let tracked: Vec<bool> = arguments.iter().map(|argument| is_tracked(argument.as_dispatch())).collect();
-        let taped: Vec<Tensor> = arguments.into_iter().map(AnyTensor::into_dispatch).collect();
-        let given: Vec<Vec<usize>> = taped.iter().map(kinds::sizes).collect();
-        let plain = taped.iter().enumerate().map(|(index, argument)| self.fitted(at, index, plain(argument.clone())));
-        let plain = plain.collect::<Result<Vec<Tensor>>>()?;
+        let of_tracked = arguments.iter().zip(&tracked).filter(|(_, is_tracked)| **is_tracked);
+        let operands: Vec<Tensor> = of_tracked.map(|(argument, _)| argument.as_dispatch().clone()).collect();
+        let plain = arguments.into_iter().map(|argument| plain(argument.into_dispatch())).enumerate();
+        let plain = plain.map(|(index, argument)| self.fitted(at, index, argument)).collect::<Result<Vec<Tensor>>>()?;
         let burn = &device.burn;
-        if !tracked.contains(&true) {
+        if operands.is_empty() {
             let results = self.forward(&device)?.call(&plain)?;
             let results = results.into_iter().map(|result| vector(at, burn, result)).collect::<Result<_>>()?;
             return self.lifted(at, burn, strategy, Vec::new(), results, Box::new(|_| Vec::new()));
@@ -121,11 +121,7 @@ impl Differentiable {
         let derivative = self.derivative(at, &device, &tracked, &plain)?;
         let (results, saved) = derivative.forward(plain)?;
         let results = results.into_iter().map(|result| vector(at, burn, result)).collect::<Result<_>>()?;
-        let operands: Vec<Tensor> = (taped.into_iter().zip(&tracked))
-            .filter_map(|(argument, is_tracked)| is_tracked.then_some(argument))
-            .collect();
-        let sizes = given.into_iter().zip(&tracked).filter_map(|(sizes, is_tracked)| is_tracked.then_some(sizes));
-        let sizes: Vec<Vec<usize>> = sizes.collect();
+        let sizes: Vec<Vec<usize>> = operands.iter().map(kinds::sizes).collect();
         let pull: Pull = Box::new(move |cotangents| match derivative.backward(saved, cotangents, &sizes) {
             Ok(gradients) => gradients,
             Err(error) => panic!("{error}"),
@@ -241,9 +237,9 @@ impl Differentiable {
 
 /// A result as Burn's tensors have it: a scalar is a vector of one element.
 fn vector(at: &Place, burn: &Burn, result: Tensor) -> Result<Tensor> {
-    match kinds::sizes(&result).is_empty() {
-        true => kinds::resized(result, &[1]).map_err(|source| failed(at, burn, source)),
-        false => Ok(result),
+    match kinds::rank(&result) {
+        0 => kinds::resized(result, &[1]).map_err(|source| failed(at, burn, source)),
+        _ => Ok(result),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Structures of Burn tensors: what a function takes and gives.
 
+use std::fmt::Display;
 use std::vec::IntoIter;
 
 use burn::nn::LstmState;
@@ -38,7 +39,7 @@ impl Leaves {
     ///
     /// # Errors
     /// [`Error::Call`] if there is none.
-    pub fn take(&mut self, expected: &str) -> Result<AnyTensor> {
+    pub fn take(&mut self, expected: impl Display) -> Result<AnyTensor> {
         let missing = || format!("{} tensors", self.count);
         self.tensors.next().ok_or_else(|| self.misfit(self.count, expected.to_string(), missing()))
     }
@@ -92,11 +93,11 @@ impl<const D: usize, K: TensorKind> Tensors for Tensor<D, K> {
     }
 
     fn from_leaves(leaves: &mut Leaves) -> Result<Self> {
-        let expected = format!("a Tensor<{D}, {}>", K::NAME);
         let index = leaves.count - leaves.left();
-        let tensor = leaves.take(&expected)?;
-        let found = tensor.describe();
-        tensor.into_tensor().map_err(|_| leaves.misfit(index, expected, found))
+        let tensor = leaves.take(format_args!("a Tensor<{D}, {}>", K::NAME))?;
+        let is_one = tensor.is::<D, K>();
+        let misfit = |leaves: &Leaves| leaves.misfit(index, format!("a Tensor<{D}, {}>", K::NAME), tensor.describe());
+        if is_one { tensor.into_tensor() } else { Err(misfit(leaves)) }
     }
 }
 

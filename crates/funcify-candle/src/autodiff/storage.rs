@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use candle_core::backend::{BackendDevice, BackendStorage};
 use candle_core::{CpuStorage, CudaStorage, Error, InplaceOp1, Layout, MetalStorage, Result, Shape, Storage, Tensor};
 
+use smallvec::SmallVec;
+
 use crate::errors::bail;
 
 /// A tensor whose elements go into the result of a custom op.
@@ -18,15 +20,20 @@ pub(crate) enum Elements {
 impl Elements {
     /// Results of a program, each moved where it is safe: if it covers all of its storage, no other result and none of
     /// `others` has that storage, and it is larger than every constant of the program (a result may be one).
-    pub(crate) fn of_program(results: Vec<Tensor>, others: &[Tensor], largest_constant: usize) -> Vec<Elements> {
-        let storages: Vec<_> = others.iter().chain(&results).map(storage_of).collect();
+    pub(crate) fn of_program<'t>(
+        results: Vec<Tensor>,
+        others: impl Iterator<Item = &'t Tensor> + Clone,
+        largest_constant: usize,
+    ) -> Vec<Elements> {
         let is_fresh = |tensor: &Tensor| {
             let storage = storage_of(tensor);
+            let has_storage = |other: &&Tensor| storage_of(other) == storage;
             tensor.elem_count() > largest_constant.max(1)
                 && covers_storage(tensor)
-                && storages.iter().filter(|other| **other == storage).count() == 1
+                && !others.clone().any(|other| has_storage(&other))
+                && results.iter().filter(has_storage).count() == 1
         };
-        let fresh: Vec<bool> = results.iter().map(is_fresh).collect();
+        let fresh: SmallVec<[bool; 8]> = results.iter().map(is_fresh).collect();
         let elements = results.into_iter().zip(fresh);
         elements.map(|(tensor, fresh)| if fresh { Elements::Fresh(tensor) } else { Elements::Shared(tensor) }).collect()
     }
@@ -60,6 +67,10 @@ impl Handover {
     pub(super) fn of(elements: &Elements) -> Result<Self> {
         match elements {
             Elements::Fresh(tensor) if tensor.is_contiguous() => Self::take(tensor),
+            Elements::Shared(tensor) if covers_storage(tensor) => {
+                let (storage, layout) = tensor.storage_and_layout();
+                Ok(Handover { storage: Mutex::new(Some(storage.try_clone(layout)?)), shape: tensor.shape().clone() })
+            }
             Elements::Fresh(tensor) | Elements::Shared(tensor) => Self::take(&tensor.detach().force_contiguous()?),
         }
     }

@@ -23,7 +23,7 @@ use view::{View, Wide};
 
 /// All regions, on the stack unless a plan has many: before the parts are separated, and as one part sees them.
 type Regions<'a, T> = SmallVec<[Wide<'a, T>; 32]>;
-type Views<'a, T> = SmallVec<[View<'a, T>; 32]>;
+type Views<'a, T> = SmallVec<[View<'a, T>; 64]>;
 
 /// A plan that passed its check, with its scratch memory.
 #[derive(Debug)]

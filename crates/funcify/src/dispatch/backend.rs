@@ -91,9 +91,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
         self.normalize(tensor, dtype)
     }
 
-    /// Whether [`admit`](Backend::admit) gives all tensors of type `dtype` as they are.
-    fn admits_all(&self, dtype: DType) -> bool {
-        let _ = dtype;
+    /// Whether what [`compile`](Backend::compile) gives takes an argument of type `dtype` without [`admit`](Backend::admit).
+    fn is_admitted(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
+        let _ = (tensor, dtype);
         false
     }
 
@@ -185,8 +185,8 @@ pub trait Compiled<T>: Any + Send + Sync {
 /// What came of running something that was compiled.
 #[derive(Debug)]
 pub enum Outcome<T> {
-    /// The results.
-    Done(Tensors<T>),
+    /// The results: on the heap, as they are moved through a few hands.
+    Done(Vec<T>),
     /// It ended early, because `stop` said true.
     Stopped,
     /// It does not hold for these operands, and has computed nothing.
@@ -197,7 +197,7 @@ impl<T> Outcome<T> {
     /// The same with other results.
     pub fn try_map<U>(
         self,
-        f: impl FnOnce(Tensors<T>) -> Result<Tensors<U>, BackendError>,
+        f: impl FnOnce(Vec<T>) -> Result<Vec<U>, BackendError>,
     ) -> Result<Outcome<U>, BackendError> {
         Ok(match self {
             Outcome::Done(results) => Outcome::Done(f(results)?),

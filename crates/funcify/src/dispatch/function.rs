@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::backend::{self, Backend, Compiles, Declined, LoopStrategy, Tensors, TrackedCall};
+use super::backend::{self, Backend, Compiles, Declined, LoopStrategy, TrackedCall};
 use super::eager::execution_error;
 use super::ledger::Memory;
 use super::lower::{Lowering, Notes, Settings};
@@ -133,8 +133,6 @@ struct Last<B: Backend> {
 struct Again<T> {
     program: Arc<dyn backend::Compiled<T>>,
     arguments: Vec<(DType, Vec<usize>)>,
-    /// Whether the backend takes them as they are.
-    as_they_are: bool,
 }
 
 impl<T> Again<T> {
@@ -264,17 +262,18 @@ impl<B: Backend> Function<B> {
         let again = self.last().as_ref().and_then(|last| last.again.clone());
         let Some(again) = again.filter(|again| again.is_of(&self.backend, arguments)) else { return Ok(None) };
         let _span = super::span::call(self.graph.name(), self.backend.name());
+        let typed = || arguments.iter().zip(&again.arguments).map(|(tensor, (dtype, _))| (tensor, *dtype));
         let admitted = || {
-            let types = arguments.iter().zip(&again.arguments);
-            let admitted = types.map(|(tensor, (dtype, _))| self.backend.admit(tensor.clone(), *dtype));
+            let admitted = typed().map(|(tensor, dtype)| self.backend.admit(tensor.clone(), dtype));
             let admitted = admitted.collect::<Result<Vec<_>, _>>();
             admitted.map_err(|error| execution_error(&at(), self.backend.name(), error))
         };
-        let admitted = if again.as_they_are { Cow::Borrowed(arguments) } else { Cow::Owned(admitted()?) };
+        let as_they_are = typed().all(|(tensor, dtype)| self.backend.is_admitted(tensor, dtype));
+        let admitted = if as_they_are { Cow::Borrowed(arguments) } else { Cow::Owned(admitted()?) };
         let results = run_watched(&*again.program, &Watch::current(), at, self.backend.name(), &admitted);
         let results = results.map_err(|error| self.graph.explain(error))?;
         self.reused.fetch_add(1, Ordering::Relaxed);
-        Ok(results.map(Tensors::into_vec))
+        Ok(results)
     }
 
     /// Calls the function, and tells what the call spent, instruction by instruction. What a framework tracks, it does not
@@ -320,9 +319,7 @@ impl<B: Backend> Function<B> {
         let program = compiled.whole().filter(|_| !reads_statics && memory.is_none())?.clone();
         let arguments = arguments.iter().enumerate();
         let arguments = arguments.map(|(index, tensor)| (self.graph.input_type(index).dtype, self.backend.shape(tensor)));
-        let arguments: Vec<_> = arguments.collect();
-        let as_they_are = arguments.iter().all(|(dtype, _)| self.backend.admits_all(*dtype));
-        Some(Arc::new(Again { program, arguments, as_they_are }))
+        Some(Arc::new(Again { program, arguments: arguments.collect() }))
     }
 
     fn last(&self) -> MutexGuard<'_, Option<Last<B>>> {
@@ -521,7 +518,7 @@ fn validate<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<boo
                 if let Op::While(While { bound: Some(bound), .. }) = &node.op {
                     unrolls |= settings.strategy == Some(LoopStrategy::Unroll) && bound.constant().is_none();
                 }
-                unrolls |= settings.compiles() == Compiles::Loops && matches!(node.op, Op::Switch(_));
+                unrolls |= settings.compiles() == Compiles::Loops;
                 for body in node.op.bodies() {
                     unrolls |= validate(settings, body)?;
                 }

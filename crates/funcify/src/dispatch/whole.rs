@@ -141,7 +141,8 @@ impl<T> WholeNode<T> {
     /// Runs what was compiled, unless it is cancelled.
     pub(super) fn run<B: Backend<Tensor = T>>(&self, run: &Run<'_, B>, operands: &[T]) -> Result<Tensors<T>> {
         let results = run_compiled(&*self.compiled, run, &self.at, operands)?;
-        run.fail(&self.at, results.ok_or_else(|| "it refused its operands, though nothing else can run".into()))
+        let results = results.ok_or_else(|| "it refused its operands, though nothing else can run".into());
+        Ok(Tensors::from_vec(run.fail(&self.at, results)?))
     }
 }
 
@@ -173,7 +174,7 @@ pub(super) fn run_compiled<B: Backend>(
     run: &Run<'_, B>,
     at: &Place,
     operands: &[B::Tensor],
-) -> Result<Option<Tensors<B::Tensor>>> {
+) -> Result<Option<Vec<B::Tensor>>> {
     run_watched(compiled, &run.watch, || at.clone(), run.backend.name(), operands)
 }
 
@@ -184,7 +185,7 @@ pub(super) fn run_watched<T: 'static>(
     at: impl Fn() -> Place + Sync,
     backend: &str,
     operands: &[T],
-) -> Result<Option<Tensors<T>>> {
+) -> Result<Option<Vec<T>>> {
     let ran = || watch.check_at(&at, Ran::Part);
     loop {
         match compiled.run(operands, &|| ran().is_err()).map_err(|error| execution_error(&at(), backend, error))? {

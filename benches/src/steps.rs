@@ -1,6 +1,7 @@
 //! What a step costs that is served on its own, by `Stepper` and `OnSlices`, beside what it costs inside the scan: `--steps`.
 //!
-//! The three take turns, and the lowest of all turns counts. Before that, their outputs are compared.
+//! The three take turns, and the lowest of all turns counts. Before that, their outputs are compared. All run on one thread: a step of
+//! microseconds is too little for two, which a scan that computes something for all steps at once uses.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -24,8 +25,14 @@ const FEATURES: usize = 128;
 
 /// Prints a table: a row for each layer, batch and backend.
 pub(crate) fn print(is_quick: bool) -> Result<()> {
+    rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(|| rows(is_quick))
+}
+
+fn rows(is_quick: bool) -> Result<()> {
     let (steps, turns) = if is_quick { (64, 3) } else { (1024, 15) };
-    println!("| layer of {FEATURES} features | batch | backend | in the scan | `Stepper` | | `OnSlices` | |");
+    println!(
+        "| layer of {FEATURES} features, one thread | batch | backend | in the scan | `Stepper` | | `OnSlices` | |"
+    );
     println!("|---|--:|---|--:|--:|--:|--:|--:|");
     for (name, graph) in layers()? {
         for batch in [1, 32] {
@@ -55,7 +62,8 @@ fn layers() -> Result<[(&'static str, Graph); 4]> {
 /// A layer's rows alone: its last states are what a step keeps.
 fn served(layer: &Graph) -> Result<Graph> {
     let graph = Graph::build(layer.name(), |g| {
-        let inputs = (0..layer.inputs().len()).map(|index| g.input(layer.input_name(index), layer.input_type(index).clone()));
+        let inputs =
+            (0..layer.inputs().len()).map(|index| g.input(layer.input_name(index), layer.input_type(index).clone()));
         layer.apply(&inputs.collect::<Vec<_>>())[0]
     })?;
     Ok(graph)

@@ -158,8 +158,9 @@ impl Cost {
 
 /// Comparisons as rows of a table in Markdown: time in milliseconds, memory in MB.
 pub(crate) fn table(rows: &[(&str, &String, Comparison)]) -> String {
-    let mut table =
-        String::from("| example | backend | loss and gradients | the framework's loop | | memory | the framework's loop | |\n");
+    let mut table = String::from(
+        "| example | backend | loss and gradients | the framework's loop | | memory | the framework's loop | |\n",
+    );
     table += "|---|---|--:|--:|--:|--:|--:|--:|\n";
     for (example, backend, Comparison { plugin, own }) in rows {
         let [time, of_own] = [plugin, own].map(|cost| cost.seconds * 1e3);

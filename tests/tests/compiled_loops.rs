@@ -121,7 +121,7 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
     fn check<B: Backend>(backend: &B) {
         let graph = decoding(9);
         let function = Function::compile(&graph, backend).unwrap();
-        for (v, h) in [(12, 5), (7, 4)] {
+        for (v, h) in [(12, 5), (7, 4), (12, 5)] {
             let fixed = [noise(DType::F32, &[v, h]), noise(DType::F32, &[h, v]), noise(DType::F32, &[h])];
             // From some token on it says the same for ever: one that ends it, and one that does not.
             for end in [v as i64 - 1, -1] {
@@ -136,4 +136,22 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
     }
     check(&Candle::cpu());
     check(&Burn::flex());
+}
+
+/// In the first call and in those after it, which are the compiled program alone.
+#[test]
+fn a_byte_that_is_not_zero_is_true() {
+    let graph = Graph::build("count", |g| {
+        let (none, masks) = (g.input("none", "f32[3]"), g.input("masks", "bool[T,3]"));
+        scan(none, masks, |count, mask| (count + mask.cast(DType::F32), ())).0
+    });
+    let function = Function::compile(&graph.unwrap(), &Candle::cpu()).unwrap();
+    for truth in [1u8, 2, 255] {
+        let bytes: Vec<u8> = (0..STEPS * 3).map(|index| if index % 3 > 0 { truth } else { 0 }).collect();
+        let masks = candle_core::Tensor::from_vec(bytes, (STEPS, 3), &candle_core::Device::Cpu).unwrap();
+        let none = Candle::cpu().upload(&HostTensor::from_vec(vec![0f32; 3], [3]).unwrap()).unwrap();
+        let counts: Vec<f32> = function.call(&[none, masks]).unwrap()[0].to_vec1().unwrap();
+        assert_eq!(counts, [0.0, STEPS as f32, STEPS as f32], "bytes of {truth}");
+    }
+    assert_eq!(function.report().loops[0].strategy, LoopStrategy::Compiled);
 }

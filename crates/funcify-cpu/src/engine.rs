@@ -224,8 +224,7 @@ impl<T: Number> Executors<T> {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Outcome<Elements<'static>>, BackendError> {
         let len = |shape: &[usize]| shape.iter().product();
-        let mut results: Vec<Vec<T>> =
-            plan.results.iter().map(|(_, shape)| vec![T::default(); len(shape)]).collect();
+        let mut results: Vec<Vec<T>> = plan.results.iter().map(|(_, shape)| vec![T::default(); len(shape)]).collect();
         let mut refusal = [T::default()];
         let mut outputs: SmallVec<[&mut [T]; 8]> = results.iter_mut().map(Vec::as_mut_slice).collect();
         outputs.extend(refusal.chunks_mut(1).filter(|_| plan.refuses));

@@ -98,15 +98,27 @@ impl<T: Float> WithSimd for &mut FoldRows<'_, T> {
             at += 8;
         }
         while at + 2 <= vectors {
-            if is_long { self.columns::<S, 2, 4>(simd, at) } else { self.columns::<S, 2, 1>(simd, at) };
+            if is_long {
+                self.columns::<S, 2, 4>(simd, at)
+            } else {
+                self.columns::<S, 2, 1>(simd, at)
+            };
             at += 2;
         }
         if at < vectors {
-            if is_long { self.columns::<S, 1, 4>(simd, at) } else { self.columns::<S, 1, 1>(simd, at) };
+            if is_long {
+                self.columns::<S, 1, 4>(simd, at)
+            } else {
+                self.columns::<S, 1, 1>(simd, at)
+            };
         }
         let first = vectors * T::lanes::<S>();
         if first < self.to.len() {
-            if is_long { self.tail::<S, 4>(simd, first) } else { self.tail::<S, 1>(simd, first) };
+            if is_long {
+                self.tail::<S, 4>(simd, first)
+            } else {
+                self.tail::<S, 1>(simd, first)
+            };
         }
     }
 }

@@ -318,7 +318,8 @@ impl<B: Backend> Function<B> {
         let reads_statics = self.graph.inputs().iter().any(|input| input.is_static);
         let program = compiled.whole().filter(|_| !reads_statics && memory.is_none())?.clone();
         let arguments = arguments.iter().enumerate();
-        let arguments = arguments.map(|(index, tensor)| (self.graph.input_type(index).dtype, self.backend.shape(tensor)));
+        let arguments =
+            arguments.map(|(index, tensor)| (self.graph.input_type(index).dtype, self.backend.shape(tensor)));
         Some(Arc::new(Again { program, arguments: arguments.collect() }))
     }
 

@@ -98,15 +98,7 @@ impl<B: Backend> Stepper<B> {
         let (distinct, results) = distinct_outputs(&stepped.step, options.rewrites.as_ref())?;
         let step = Function::compile_with(&distinct, backend, options.clone())?;
         let made = Function::compile_with(&stepped.start, backend, options)?.call(fixed)?;
-        Ok(Stepper {
-            stepped,
-            step,
-            results,
-            initial: made.clone(),
-            now: made.clone(),
-            made,
-            gather: None,
-        })
+        Ok(Stepper { stepped, step, results, initial: made.clone(), now: made.clone(), made, gather: None })
     }
 
     /// [`new`](Stepper::new) of tensors in host memory.

@@ -156,7 +156,11 @@ impl Cost {
     }
 }
 
-/// Comparisons as rows of a table in Markdown: time in milliseconds, memory in MB.
+fn duration(milliseconds: f64) -> String {
+    if milliseconds < 0.1 { format!("{:.1} µs", milliseconds * 1e3) } else { format!("{milliseconds:.2} ms") }
+}
+
+/// Comparisons as rows of a table in Markdown: time, and memory in MB.
 pub(crate) fn table(rows: &[(&str, &String, Comparison)]) -> String {
     let mut table = String::from(
         "| example | backend | loss and gradients | the framework's loop | | memory | the framework's loop | |\n",
@@ -164,7 +168,7 @@ pub(crate) fn table(rows: &[(&str, &String, Comparison)]) -> String {
     table += "|---|---|--:|--:|--:|--:|--:|--:|\n";
     for (example, backend, Comparison { plugin, own }) in rows {
         let [time, of_own] = [plugin, own].map(|cost| cost.seconds * 1e3);
-        let time = format!("{time:.2} ms | {of_own:.2} ms | {:.2}", of_own / time);
+        let time = format!("{} | {} | {:.2}", duration(time), duration(of_own), of_own / time);
         // What a GPU holds is not counted.
         let [memory, of_own] = [plugin, own].map(|cost| cost.bytes as f64 / 1e6);
         let memory = match backend.as_str() {

@@ -95,9 +95,10 @@ impl<const D: usize, K: TensorKind> Tensors for Tensor<D, K> {
     fn from_leaves(leaves: &mut Leaves) -> Result<Self> {
         let index = leaves.count - leaves.left();
         let tensor = leaves.take(format_args!("a Tensor<{D}, {}>", K::NAME))?;
-        let is_one = tensor.is::<D, K>();
-        let misfit = |leaves: &Leaves| leaves.misfit(index, format!("a Tensor<{D}, {}>", K::NAME), tensor.describe());
-        if is_one { tensor.into_tensor() } else { Err(misfit(leaves)) }
+        if tensor.is::<D, K>() {
+            return tensor.into_tensor();
+        }
+        Err(leaves.misfit(index, format!("a Tensor<{D}, {}>", K::NAME), tensor.describe()))
     }
 }
 

@@ -91,39 +91,33 @@ impl<T: Float> WithSimd for &mut FoldRows<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let (vectors, is_long) = (T::as_vectors::<S>(self.to).0.len(), self.rows >= LONG);
+        if self.rows < LONG { self.all::<S, 1>(simd) } else { self.all::<S, 4>(simd) }
+    }
+}
+
+impl<T: Float> FoldRows<'_, T> {
+    /// All columns: few at once in so many chains, many in one.
+    #[inline(always)]
+    fn all<S: Simd, const CHAINS: usize>(&mut self, simd: S) {
+        let vectors = T::as_vectors::<S>(self.to).0.len();
         let mut at = 0;
         while at + 8 <= vectors {
             self.columns::<S, 8, 1>(simd, at);
             at += 8;
         }
         while at + 2 <= vectors {
-            if is_long {
-                self.columns::<S, 2, 4>(simd, at)
-            } else {
-                self.columns::<S, 2, 1>(simd, at)
-            };
+            self.columns::<S, 2, CHAINS>(simd, at);
             at += 2;
         }
         if at < vectors {
-            if is_long {
-                self.columns::<S, 1, 4>(simd, at)
-            } else {
-                self.columns::<S, 1, 1>(simd, at)
-            };
+            self.columns::<S, 1, CHAINS>(simd, at);
         }
         let first = vectors * T::lanes::<S>();
         if first < self.to.len() {
-            if is_long {
-                self.tail::<S, 4>(simd, first)
-            } else {
-                self.tail::<S, 1>(simd, first)
-            };
+            self.tail::<S, CHAINS>(simd, first);
         }
     }
-}
 
-impl<T: Float> FoldRows<'_, T> {
     /// `WIDTH` registers of lanes from register `at` on.
     #[inline(always)]
     fn columns<S: Simd, const WIDTH: usize, const CHAINS: usize>(&mut self, simd: S, at: usize) {
@@ -132,7 +126,7 @@ impl<T: Float> FoldRows<'_, T> {
         if self.accumulate {
             sums.copy_from_slice(T::as_vectors::<S>(&self.to[first..][..lanes]).0);
         }
-        let sums = self.from::<S, _, WIDTH, CHAINS>(simd, Whole { first }, sums);
+        let sums = self.rows_of::<S, _, WIDTH, CHAINS>(simd, Whole { first }, sums);
         T::as_vectors_mut::<S>(&mut self.to[first..][..lanes]).0.copy_from_slice(&sums);
     }
 
@@ -142,13 +136,13 @@ impl<T: Float> FoldRows<'_, T> {
         let to = &self.to[first..];
         let rest = Rest { first, lanes: to.len() };
         let sum = if self.accumulate { T::load_part(simd, to) } else { T::splat(simd, self.fold.identity()) };
-        let [sum] = self.from::<S, _, 1, CHAINS>(simd, rest, [sum]);
+        let [sum] = self.rows_of::<S, _, 1, CHAINS>(simd, rest, [sum]);
         T::store_part(simd, &mut self.to[first..], sum);
     }
 
     /// All rows of some columns, folded from `start` on.
     #[inline(always)]
-    fn from<S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize, const CHAINS: usize>(
+    fn rows_of<S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize, const CHAINS: usize>(
         &self,
         simd: S,
         columns: C,

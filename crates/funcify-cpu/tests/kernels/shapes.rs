@@ -133,50 +133,54 @@ fn fold(kind: Fold, start: Option<f64>, terms: impl Iterator<Item = f64>) -> f64
 
 #[test]
 fn folds_of_rows_and_of_lanes() {
-    const ROWS: usize = 5;
+    // Few rows, and as many as are folded in several chains.
+    [5, 67].into_iter().for_each(folds_of);
+}
+
+fn folds_of(height: usize) {
     for machine in Machine::all() {
         for lanes in LANES.into_iter().chain([150, 300]) {
-            let x: Vec<f32> = numbers(ROWS * lanes, 0.9, 1.1, 3);
-            let y: Vec<f32> = numbers(ROWS * lanes, -1.0, 1.0, 4);
+            let x: Vec<f32> = numbers(height * lanes, 0.9, 1.1, 3);
+            let y: Vec<f32> = numbers(height * lanes, -1.0, 1.0, 4);
             let at = |data: &[f32], row: usize, lane: usize| f64::from(data[row * lanes + lane]);
             for (kind, accumulate) in Fold::ALL.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
-                let what = format!("{kind:?}, {lanes} lanes, accumulate {accumulate} on {}", machine.name());
+                let what = format!("{kind:?}, {height} rows, {lanes} lanes, accumulate {accumulate} on {}", machine.name());
                 let start = accumulate.then_some(1.5);
                 let mut rows = vec![1.5f32; lanes];
                 run(machine, &[&x], &mut rows, |from, to| {
-                    vec![Op::FoldRows { fold: kind, accumulate }.over([ROWS, lanes], to, &[from[0].rows(lanes)])]
+                    vec![Op::FoldRows { fold: kind, accumulate }.over([height, lanes], to, &[from[0].rows(lanes)])]
                 });
-                let of_rows = |lane| fold(kind, start, (0..ROWS).map(|row| at(&x, row, lane)));
+                let of_rows = |lane| fold(kind, start, (0..height).map(|row| at(&x, row, lane)));
                 near(&rows, &(0..lanes).map(of_rows).collect::<Vec<_>>(), &what);
-                let mut elements = vec![1.5f32; 2 * ROWS];
+                let mut elements = vec![1.5f32; 2 * height];
                 run(machine, &[&x], &mut elements, |from, to| {
                     let to = to.rows(2).element();
-                    vec![Op::FoldLanes { fold: kind, accumulate }.over([ROWS, lanes], to, &[from[0].rows(lanes)])]
+                    vec![Op::FoldLanes { fold: kind, accumulate }.over([height, lanes], to, &[from[0].rows(lanes)])]
                 });
                 let of_lanes = |row| fold(kind, start, (0..lanes).map(|lane| at(&x, row, lane)));
                 let expected: Vec<f64> =
-                    (0..2 * ROWS).map(|i| if i % 2 == 0 { of_lanes(i / 2) } else { 1.5 }).collect();
+                    (0..2 * height).map(|i| if i % 2 == 0 { of_lanes(i / 2) } else { 1.5 }).collect();
                 near(&elements, &expected, &what);
             }
             // Sums of products, with the second operand as lanes and as elements.
             for element in [false, true] {
-                let what = format!("sum of products, {lanes} lanes, elements {element} on {}", machine.name());
+                let what = format!("sum of products, {height} rows, {lanes} lanes, elements {element} on {}", machine.name());
                 let second = |y: Operand| if element { y.rows(1).element() } else { y.rows(lanes) };
                 let factor = |row, lane| if element { f64::from(y[row]) } else { at(&y, row, lane) };
                 let mut rows = vec![0f32; lanes];
                 run(machine, &[&x, &y], &mut rows, |from, to| {
                     let from = [from[0].rows(lanes), second(from[1])];
-                    vec![Op::FoldRows { fold: Fold::Sum, accumulate: false }.over([ROWS, lanes], to, &from)]
+                    vec![Op::FoldRows { fold: Fold::Sum, accumulate: false }.over([height, lanes], to, &from)]
                 });
-                let of_rows = |lane| (0..ROWS).map(|row| at(&x, row, lane) * factor(row, lane)).sum();
+                let of_rows = |lane| (0..height).map(|row| at(&x, row, lane) * factor(row, lane)).sum();
                 near(&rows, &(0..lanes).map(of_rows).collect::<Vec<f64>>(), &what);
-                let mut elements = vec![0f32; ROWS];
+                let mut elements = vec![0f32; height];
                 run(machine, &[&x, &y], &mut elements, |from, to| {
                     let (to, from) = (to.rows(1).element(), [from[0].rows(lanes), second(from[1])]);
-                    vec![Op::FoldLanes { fold: Fold::Sum, accumulate: false }.over([ROWS, lanes], to, &from)]
+                    vec![Op::FoldLanes { fold: Fold::Sum, accumulate: false }.over([height, lanes], to, &from)]
                 });
                 let of_lanes = |row| (0..lanes).map(|lane| at(&x, row, lane) * factor(row, lane)).sum();
-                near(&elements, &(0..ROWS).map(of_lanes).collect::<Vec<f64>>(), &what);
+                near(&elements, &(0..height).map(of_lanes).collect::<Vec<f64>>(), &what);
             }
         }
     }

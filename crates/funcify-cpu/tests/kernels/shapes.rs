@@ -144,7 +144,8 @@ fn folds_of(height: usize) {
             let y: Vec<f32> = numbers(height * lanes, -1.0, 1.0, 4);
             let at = |data: &[f32], row: usize, lane: usize| f64::from(data[row * lanes + lane]);
             for (kind, accumulate) in Fold::ALL.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
-                let what = format!("{kind:?}, {height} rows, {lanes} lanes, accumulate {accumulate} on {}", machine.name());
+                let what =
+                    format!("{kind:?}, {height} rows, {lanes} lanes, accumulate {accumulate} on {}", machine.name());
                 let start = accumulate.then_some(1.5);
                 let mut rows = vec![1.5f32; lanes];
                 run(machine, &[&x], &mut rows, |from, to| {
@@ -164,7 +165,8 @@ fn folds_of(height: usize) {
             }
             // Sums of products, with the second operand as lanes and as elements.
             for element in [false, true] {
-                let what = format!("sum of products, {height} rows, {lanes} lanes, elements {element} on {}", machine.name());
+                let what =
+                    format!("sum of products, {height} rows, {lanes} lanes, elements {element} on {}", machine.name());
                 let second = |y: Operand| if element { y.rows(1).element() } else { y.rows(lanes) };
                 let factor = |row, lane| if element { f64::from(y[row]) } else { at(&y, row, lane) };
                 let mut rows = vec![0f32; lanes];

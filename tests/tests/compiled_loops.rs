@@ -138,7 +138,7 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
     check(&Burn::flex());
 }
 
-/// In the first call and in those after it, which are the compiled program alone.
+/// In the first call of a size and in those after it, which are the compiled program alone.
 #[test]
 fn a_byte_that_is_not_zero_is_true() {
     let graph = Graph::build("count", |g| {
@@ -146,12 +146,12 @@ fn a_byte_that_is_not_zero_is_true() {
         scan(none, masks, |count, mask| (count + mask.cast(DType::F32), ())).0
     });
     let function = Function::compile(&graph.unwrap(), &Candle::cpu()).unwrap();
-    for truth in [1u8, 2, 255] {
-        let bytes: Vec<u8> = (0..STEPS * 3).map(|index| if index % 3 > 0 { truth } else { 0 }).collect();
-        let masks = candle_core::Tensor::from_vec(bytes, (STEPS, 3), &candle_core::Device::Cpu).unwrap();
+    for (truth, steps) in [(1u8, STEPS), (2, STEPS), (255, 2), (1, STEPS)] {
+        let bytes: Vec<u8> = (0..steps * 3).map(|index| if index % 3 > 0 { truth } else { 0 }).collect();
+        let masks = candle_core::Tensor::from_vec(bytes, (steps, 3), &candle_core::Device::Cpu).unwrap();
         let none = Candle::cpu().upload(&HostTensor::from_vec(vec![0f32; 3], [3]).unwrap()).unwrap();
         let counts: Vec<f32> = function.call(&[none, masks]).unwrap()[0].to_vec1().unwrap();
-        assert_eq!(counts, [0.0, STEPS as f32, STEPS as f32], "bytes of {truth}");
+        assert_eq!(counts, [0.0, steps as f32, steps as f32], "bytes of {truth}, {steps} steps");
     }
     assert_eq!(function.report().loops[0].strategy, LoopStrategy::Compiled);
 }

@@ -280,8 +280,8 @@ impl<'l, B: Backend> Rows<'l, B> {
                 // offsets 1..=given are the rows before the write at offset 0.
                 let back = if self.native.scan.reverse { offset } else { *given - offset };
                 let place = recent.len().checked_sub(back);
-                // The write of this step would let go of it.
-                let is_given_away = place == Some(0) && back == *keep && !reads[read + 1..].contains(&offset);
+                // The write of this step would let go of it, and no other read gives it: an offset is listed once.
+                let is_given_away = place == Some(0) && back == *keep;
                 let tensor = match place {
                     Some(0) if is_given_away => recent.pop_front(),
                     Some(place) => recent.get(place).cloned(),

@@ -61,12 +61,10 @@ fn layers() -> Result<[(&'static str, Graph); 4]> {
 
 /// A layer's rows alone: its last states are what a step keeps.
 fn served(layer: &Graph) -> Result<Graph> {
-    let graph = Graph::build(layer.name(), |g| {
-        let inputs =
-            (0..layer.inputs().len()).map(|index| g.input(layer.input_name(index), layer.input_type(index).clone()));
+    Ok(Graph::build(layer.name(), |g| {
+        let inputs = (0..layer.inputs().len()).map(|index| g.input(layer.input_name(index), layer.input_type(index)));
         layer.apply(&inputs.collect::<Vec<_>>())[0]
-    })?;
-    Ok(graph)
+    })?)
 }
 
 /// Numbers for the inputs of a layer.

@@ -37,10 +37,8 @@ impl Compiled<Tensor> for Loop {
         };
         engine.call(&given, stop)?.try_map(|results| {
             let typed = results.into_iter().zip(engine.results());
-            let mask = |is_true: Vec<bool>, shape: &[usize]| from_elements(&self.burn, is_true, shape);
             let tensors = typed.map(|(elements, (dtype, shape))| match elements {
-                Elements::F32(it) if *dtype == DType::Bool => Ok(mask(it.iter().map(|x| *x != 0.0).collect(), shape)),
-                Elements::F64(it) if *dtype == DType::Bool => Ok(mask(it.iter().map(|x| *x != 0.0).collect(), shape)),
+                booleans if *dtype == DType::Bool => Ok(from_elements(&self.burn, booleans.truths::<bool>(), shape)),
                 others if others.dtype() != *dtype => Ok(upload(&self.burn, &engine.tensor(others, *dtype, shape)?)),
                 Elements::F32(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),
                 Elements::F64(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),

@@ -85,10 +85,8 @@ fn slice<'s, E: WithDType>(storage: &'s Storage, tensor: &Tensor) -> Result<&'s 
 }
 
 fn tensor(engine: &Engine, elements: Elements<'static>, dtype: DType, shape: &[usize]) -> Result<Tensor, BackendError> {
-    let bytes = |is_true: Vec<u8>| Tensor::from_vec(is_true, shape, &Device::Cpu);
     let tensor = match elements {
-        Elements::F32(numbers) if dtype == DType::Bool => bytes(numbers.iter().map(|x| u8::from(*x != 0.0)).collect()),
-        Elements::F64(numbers) if dtype == DType::Bool => bytes(numbers.iter().map(|x| u8::from(*x != 0.0)).collect()),
+        booleans if dtype == DType::Bool => Tensor::from_vec(booleans.truths::<u8>(), shape, &Device::Cpu),
         others if others.dtype() != dtype => return upload(&engine.tensor(others, dtype, shape)?, &Device::Cpu),
         Elements::F32(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
         Elements::F64(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),

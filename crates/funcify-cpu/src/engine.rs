@@ -52,6 +52,14 @@ impl Elements<'static> {
         }
     }
 
+    /// Of each element whether it is not 0: booleans as a library has them.
+    pub fn truths<B: From<bool>>(&self) -> Vec<B> {
+        match self {
+            Elements::F32(numbers) => numbers.iter().map(|number| B::from(*number != 0.0)).collect(),
+            Elements::F64(numbers) => numbers.iter().map(|number| B::from(*number != 0.0)).collect(),
+        }
+    }
+
     /// The words that the elements have as their bits.
     fn words(&self) -> Vec<u32> {
         match self {

@@ -116,3 +116,12 @@ fn states_that_are_results_are_not_saved_again_nor_joined_to_the_first_one() {
     let backward = plan(&pullback.backward).unwrap();
     assert!(backward.plan.scratch_elements() < 100 * 8 * 40, "{} elements", backward.plan.scratch_elements());
 }
+
+#[test]
+fn what_a_result_is_a_reshape_of_is_written_where_the_result_is() {
+    let graph = Graph::build("flat", |g| (g.input("x", "f32[4,40]").sin() * 2.0).reshape([160]));
+    let plan = plan(&graph.unwrap()).unwrap();
+    assert_eq!(copies(&plan), 0);
+    // Its constant is filled in the same stage.
+    assert_eq!(plan.plan.stages.len(), 1);
+}

@@ -197,7 +197,7 @@ mod sealed {
     }
 }
 
-/// The regions as the only part of a stage sees them.
+/// The regions as the only part of a stage sees them, put where they stay: a list that is returned is copied, whole.
 fn see_all<'a, T>(
     plan: &Plan,
     arena: &'a mut Arena<T>,

@@ -12,6 +12,7 @@ mod words;
 use funcify::dispatch::Declined;
 
 use super::blocks::Blocks;
+use super::contents::{Contents, Copied};
 use super::memory::Memory;
 use super::view::View;
 use crate::kernels::{Binary, Fold, Unary, packed_len};
@@ -40,10 +41,12 @@ pub(super) struct Emitter {
     instructions: usize,
     /// Registers with one number each.
     numbers: Vec<(u64, View)>,
-    /// Matrices that were packed outside of all loops, and where.
-    packs: Vec<(View, View)>,
-    /// Tensors that were laid out in another way outside of all loops, and so.
-    copies: Vec<(View, View)>,
+    /// What memory holds.
+    pub(super) contents: Contents,
+    /// Matrices that were packed outside of all loops.
+    packs: Vec<Copied>,
+    /// Tensors that were laid out in another way outside of all loops.
+    copies: Vec<Copied>,
     /// Registers that have an initial value in the first part, and these values.
     initial_shares: Vec<(View, View)>,
     /// Results, and the registers whose sums over the parts they are.
@@ -70,6 +73,7 @@ impl Emitter {
             element,
             instructions: 0,
             numbers: Vec::new(),
+            contents: Contents::default(),
             packs: Vec::new(),
             copies: Vec::new(),
             initial_shares: Vec::new(),
@@ -111,7 +115,7 @@ impl Emitter {
     pub(super) fn forget(&mut self, cached: [usize; 2]) {
         for (all, cached) in [&mut self.packs, &mut self.copies].into_iter().zip(cached) {
             let since = all.split_off(cached);
-            all.extend(since.into_iter().filter(|(_, copy)| copy.level == 0));
+            all.extend(since.into_iter().filter(|copied| copied.copy.level == 0));
         }
     }
 
@@ -147,9 +151,9 @@ impl Emitter {
             (0..copy.shape.len())
                 .all(|axis| copy.strides[axis] == 0 || like.strides[axis] != 1 || copy.strides[axis] == 1)
         };
-        let is_cached = |(from, copy): &&(View, View)| is_outside && from.is(view) && has_order(copy);
-        if let Some((_, copy)) = self.copies.iter().find(is_cached) {
-            return Ok(copy.clone());
+        let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, view) && has_order(&copied.copy);
+        if let Some(copied) = self.copies.iter().find(is_cached) {
+            return Ok(copied.copy.clone());
         }
         let order = order_of(like);
         let is_own = |axis: usize| view.strides[axis] != 0;
@@ -161,7 +165,7 @@ impl Emitter {
         self.copy(&own_elements, &from)?;
         let copy = View { shape: view.shape.clone(), ..own_elements };
         if is_outside {
-            self.copies.push((view.clone(), copy.clone()));
+            self.copies.push(Copied::new(&self.contents, view, &copy));
         }
         Ok(copy)
     }
@@ -264,6 +268,7 @@ impl Emitter {
             }
         }
         self.instructions += starts.len();
+        self.contents.written(views[0]);
         for start in starts {
             let operands: Vec<Operand> = (0..views.len())
                 .map(|at| {
@@ -376,8 +381,9 @@ impl Emitter {
     /// A matrix `[k, n]` in the order of products.
     pub(super) fn packed(&mut self, matrix: &View) -> Result<View, Declined> {
         let is_outside = matrix.level <= 1;
-        if let Some((_, packed)) = self.packs.iter().find(|(from, _)| is_outside && from.is(matrix)) {
-            return Ok(packed.clone());
+        let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, matrix);
+        if let Some(copied) = self.packs.iter().find(is_cached) {
+            return Ok(copied.copy.clone());
         }
         let [k, n] = [matrix.shape[0], matrix.shape[1]];
         let len = if self.element == size_of::<f32>() { packed_len::<f32>(k, n) } else { packed_len::<f64>(k, n) };
@@ -386,7 +392,7 @@ impl Emitter {
         let (row, across) = ([0, matrix.strides[0]], [Across::Lanes; 2]);
         self.push(matrix.level, &op, [k, n], &[&to, matrix], (&row, &across), &[])?;
         if is_outside {
-            self.packs.push((matrix.clone(), to.clone()));
+            self.packs.push(Copied::new(&self.contents, matrix, &to));
         }
         Ok(to)
     }

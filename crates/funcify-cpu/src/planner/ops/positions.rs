@@ -8,7 +8,8 @@ use funcify::{DType, HostTensor, Scalar};
 use super::super::Division;
 use super::super::parallel::Label;
 use super::super::view::View;
-use super::Scope;
+use super::order::Operands;
+use super::{Scope, level_of};
 use crate::kernels::{Binary, Fold, Ternary};
 use crate::plan::Op;
 
@@ -55,7 +56,7 @@ impl Scope<'_, '_> {
         let places = (x.shape[axis] + 1).checked_sub(part.shape[axis]);
         let places = places.filter(|_| start.len() == 1);
         let places = places.ok_or_else(|| Declined::new("dynamic_update", "a position for each lane"))?;
-        let to = self.copied_for(value, &x, &[&part, &start])?;
+        let to = self.copied_for(value, x, &[part.clone(), start.clone()])?;
         let start = View { shape: part.shape.clone(), strides: vec![0; part.shape.len()], ..start };
         let first = to.part(axis, 0, part.shape[axis], 1);
         self.planner.emitter.put([&first, &part, &start], (places, to.strides[axis]))?;
@@ -87,7 +88,7 @@ impl Scope<'_, '_> {
         if matches!(fold, Some(Fold::Sum | Fold::Product)) && self.planner.rounding(dtype).is_some() {
             return Err(Declined::new("scatter", format!("sums or products of {dtype}")));
         }
-        let to = self.copied_for(value, &x, &[&index, &updates])?;
+        let to = self.copied_for(value, x, &[index.clone(), updates.clone()])?;
         if updates.len() > 0 && to.len() > 0 {
             let mut first = View { shape: updates.shape.clone(), ..to.clone() };
             first.strides[op.axis] = 0;
@@ -108,12 +109,12 @@ impl Scope<'_, '_> {
     }
 
     /// Where a tensor is changed by what follows from these: its own place if that is a state's, else a copy.
-    fn copied_for(&mut self, value: ValueId, x: &View, others: &[&View]) -> Result<View, Declined> {
-        let own = self.states[value.index()].clone().filter(|state| x.is(state));
-        let level = others.iter().map(|view| view.level).fold(x.level, usize::max);
-        let to = own.unwrap_or_else(|| self.target(value, &x.shape, level));
-        if !to.is(x) {
-            self.planner.emitter.copy(&to, x)?;
+    fn copied_for(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View, Declined> {
+        let own = self.own_state(value, &Operands { elementwise: std::slice::from_ref(&x), others });
+        let own = own.filter(|state| x.is(state));
+        let to = own.unwrap_or_else(|| self.target(value, &x.shape, level_of(others).max(x.level)));
+        if !to.is(&x) {
+            self.planner.emitter.copy(&to, &x)?;
         }
         Ok(to)
     }

@@ -5,6 +5,7 @@ use funcify::graph::{Node, ValueId};
 
 use super::super::parallel::Label;
 use super::super::view::View;
+use super::order::Operands;
 use super::{Scope, Value, level_of};
 use crate::kernels::{Fold, Ternary, Unary};
 use crate::plan::{FACTORS, Op};
@@ -59,9 +60,11 @@ impl Scope<'_, '_> {
                     return Ok(Some(Value::Products(products)));
                 }
                 Some(Value::Outer(x, y)) => {
-                    let z = self.tensor(other)?;
-                    if let Some(state) = self.states[value.index()].clone().filter(|state| z.is(state)) {
-                        self.planner.sink(state.clone(), [x, y])?;
+                    let z = [self.tensor(other)?];
+                    let sides = [x, y];
+                    let own = self.own_state(value, &Operands { elementwise: &z, others: &sides });
+                    if let Some(state) = own.filter(|state| z[0].is(state)) {
+                        self.planner.sink(state.clone(), sides, self.may_defer(value))?;
                         return Ok(Some(Value::Tensor(state)));
                     }
                 }

@@ -372,7 +372,7 @@ impl Planner {
         let row_of = |view: &View, row: usize| {
             let mut own = view.row(row, level, up);
             if let Some(strip) = steps.strip {
-                own.steps[level - 3] += up * (strip * view.strides[0]) as isize;
+                own.steps[level - 3] += up * strip as isize * view.strides[0];
             }
             own
         };
@@ -552,9 +552,6 @@ fn ends_of_parts(scan: &Scan, operands: &[Vec<View>], steps: usize) -> Vec<usize
 
 /// Whether two views may have an element in common.
 fn meets(one: &View, other: &View) -> bool {
-    let end = |view: &View| {
-        let reach = view.shape.iter().zip(&view.strides).map(|(size, stride)| size.saturating_sub(1) * stride);
-        view.start + reach.sum::<usize>()
-    };
-    one.shares_memory(other) && (one.steps != other.steps || (one.start <= end(other) && other.start <= end(one)))
+    let ([first, last], [others_first, others_last]) = (one.ends(), other.ends());
+    one.shares_memory(other) && (one.steps != other.steps || (first <= others_last && others_first <= last))
 }

@@ -376,11 +376,11 @@ impl<'p, 'g> Scope<'p, 'g> {
                 None => self.take(op.axis, node, value)?,
             },
             GraphOp::DynamicSlice(op) => {
-                let [x, start] = self.two(node)?;
+                let [x, start] = [self.forward(node.inputs[0])?, self.tensor(node.inputs[1])?];
                 let size = shape[op.axis];
                 let places = (x.shape[op.axis] + 1).checked_sub(size).ok_or_else(declined)?;
                 let table = x.part(op.axis, 0, size, 1);
-                self.taken(value, [table, start.broadcast(&shape)], (places, x.strides[op.axis]))?
+                self.taken(value, [table, start.broadcast(&shape)], (places, x.strides[op.axis].unsigned_abs()))?
             }
             GraphOp::DynamicUpdate(op) => self.updated(op.axis, node, value)?,
             GraphOp::Gather(op) => self.gather(op.axis, node, value)?,
@@ -400,15 +400,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 }
                 x.part(op.axis, start as usize, shape[op.axis], op.step)
             }
-            GraphOp::Reverse(op) => {
-                let x = self.tensor(node.inputs[0])?;
-                let to = self.target(value, &shape, x.level);
-                let size = shape[op.axis];
-                for index in 0..size {
-                    self.planner.emitter.copy(&to.at(op.axis, size - 1 - index), &x.at(op.axis, index))?;
-                }
-                to
-            }
+            GraphOp::Reverse(op) => self.tensor(node.inputs[0])?.reversed(op.axis),
             GraphOp::Concat(op) => {
                 let parts = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
                 if op.axis == 0 && self.is_read_by_steps(value, &parts) {
@@ -434,6 +426,12 @@ impl<'p, 'g> Scope<'p, 'g> {
     /// Both operands of a node as tensors.
     fn two(&mut self, node: &Node) -> Result<[View; 2], Declined> {
         Ok([self.tensor(node.inputs[0])?, self.tensor(node.inputs[1])?])
+    }
+
+    /// A value as a tensor none of whose axes is reversed.
+    fn forward(&mut self, value: ValueId) -> Result<View, Declined> {
+        let view = self.tensor(value)?;
+        self.planner.emitter.forward(&view)
     }
 
     /// Whether a value has one use, which has not come yet.

@@ -131,9 +131,13 @@ impl Engine {
     /// Compiles a program, or a loop of one, for a processor; or says which op stands in the way.
     pub fn compile(whole: Whole<'_>, division: Division, machine: Machine) -> Result<Self, Declined> {
         let plan = plan_graph(whole.graph, whole.sizes, division, whole.may_refuse)?;
-        let bytes = plan.plan.scratch_elements() as u64 * plan.dtype.size() as u64;
+        let elements = plan.plan.scratch_elements() + plan.constants.iter().map(HostTensor::len).sum::<usize>();
+        let bytes = elements as u64 * plan.dtype.size() as u64 + plan.plan.bytes() as u64;
         if bytes > whole.memory_budget {
-            return Err(Declined::new("scan", format!("{bytes} bytes between steps, beyond the memory budget")));
+            return Err(Declined::new(
+                "scan",
+                format!("{bytes} bytes between steps and of the plan, beyond the memory budget"),
+            ));
         }
         let executors = match plan.dtype {
             DType::F64 => AnyExecutors::F64(Executors::new(&plan, machine)?),

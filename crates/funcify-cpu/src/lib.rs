@@ -12,6 +12,7 @@
 
 mod backend;
 mod engine;
+mod fired;
 mod float;
 pub mod kernels;
 mod machine;
@@ -24,6 +25,7 @@ mod slices;
 
 pub use backend::Cpu;
 pub use engine::{Elements, Engine, Number};
+pub use fired::fired;
 pub use float::Float;
 pub use machine::{Machine, Translation};
 pub use planner::{Division, GraphPlan, plan_graph};

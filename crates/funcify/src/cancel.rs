@@ -116,6 +116,12 @@ impl Watch {
         IN_FORCE.with_borrow(Watch::clone)
     }
 
+    /// Whether one of them is set.
+    #[inline]
+    pub fn is_cancelled(&self) -> bool {
+        self.handles.iter().any(Cancellation::is_cancelled)
+    }
+
     /// An error if one of them is set. `ran` is what `at` has done so far.
     #[inline]
     pub fn check(&self, at: &Place, ran: Ran) -> Result<()> {

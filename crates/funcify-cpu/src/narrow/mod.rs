@@ -32,6 +32,7 @@ pub(crate) use run::{Address, run};
 #[cfg(feature = "jit")]
 use std::sync::Arc;
 
+use crate::fired::Transformation;
 use crate::kernels::{Binary, Unary};
 use crate::plan::DEPTH;
 
@@ -67,6 +68,17 @@ pub struct Code<T> {
     streams: Vec<Piece>,
     /// Products, for machine code.
     products: Vec<Product>,
+}
+
+impl<T> Narrow<T> {
+    /// What made it.
+    pub(crate) fn transformation(&self) -> Transformation {
+        match self {
+            Narrow::Words(_) => Transformation::Registers,
+            #[cfg(feature = "jit")]
+            Narrow::Routine(_) => Transformation::MachineCode,
+        }
+    }
 }
 
 /// A row times packed matrices, added up.

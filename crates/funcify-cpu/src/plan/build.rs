@@ -42,6 +42,26 @@ impl Plan {
         };
         self.regions.iter().map(len).sum()
     }
+
+    /// How many instructions it has, whose number does not follow the sizes of its tensors.
+    pub fn instructions(&self) -> usize {
+        fn count(nodes: &[Node]) -> usize {
+            let of = |node: &Node| match node {
+                Node::Do(_) => 1,
+                Node::Loop { body, .. } => count(body),
+                Node::While { test, body, .. } => count(test) + count(body),
+                Node::Choice { branches, .. } => branches.iter().map(|nodes| count(nodes)).sum(),
+            };
+            nodes.iter().map(of).sum()
+        }
+        self.stages.iter().flat_map(|stage| &stage.programs).map(|program| count(program)).sum()
+    }
+
+    /// Bytes of the plan itself.
+    pub fn bytes(&self) -> usize {
+        // An instruction has its operands beside it.
+        self.instructions() * (size_of::<Node>() + 4 * size_of::<Operand>())
+    }
 }
 
 impl Operand {

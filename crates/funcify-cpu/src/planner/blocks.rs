@@ -53,16 +53,19 @@ impl Blocks {
         Ok(())
     }
 
-    /// Closes the innermost loop, which runs so often.
-    pub(super) fn close(&mut self, regions: &[Region], times: usize) {
+    /// Closes the innermost loop, which runs so often; returns whether it became one instruction.
+    pub(super) fn close(&mut self, regions: &[Region], times: usize) -> bool {
         if let Some(Block { nodes, .. }) = self.0.pop()
             && times > 0
             && !nodes.is_empty()
         {
             let level = self.depth();
-            let node = recurrence(regions, &nodes, times, level - 1).unwrap_or(Node::Loop { times, body: nodes });
-            self.push(level, node);
+            let one = recurrence(regions, &nodes, times, level - 1);
+            let is_one = one.is_some();
+            self.push(level, one.unwrap_or(Node::Loop { times, body: nodes }));
+            return is_one;
         }
+        false
     }
 
     /// Closes the innermost loop, which runs as long as its condition holds.

@@ -7,6 +7,7 @@ use funcify::ops::Switch;
 use super::Planner;
 use super::ops::{Argument, Scope};
 use super::view::View;
+use crate::fired::Transformation;
 
 impl Planner {
     /// A choice whose first operand has this dtype. `used` tells which results are used; gives those.
@@ -26,8 +27,8 @@ impl Planner {
         let holds = match &operands[0] {
             Argument::Static(index) => {
                 let chosen = switch.chosen(index.get(0).as_i64());
-                let branch = self.branch(switch, chosen, operands, used)?;
-                return Ok(branch);
+                self.emitter.fired.note(Transformation::Chosen);
+                return self.branch(switch, chosen, operands, used);
             }
             Argument::Tensor(_) if switch.branches.len() == 1 => return self.branch(switch, 0, operands, used),
             Argument::Tensor(_) if dtype != DType::Bool => {
@@ -53,6 +54,7 @@ impl Planner {
             *nodes = self.emitter.blocks.take();
             self.emitter.forget(cached);
         }
+        self.emitter.fired.note(Transformation::Choice);
         self.emitter.blocks.choice(before, holds, branches);
         Ok(results)
     }

@@ -15,6 +15,7 @@ use super::blocks::Blocks;
 use super::contents::{Contents, Copied};
 use super::memory::Memory;
 use super::view::View;
+use crate::fired::{Fired, Transformation};
 use crate::kernels::{Binary, Fold, Recurrence, Unary, packed_len};
 use crate::plan::{Across, DEPTH, Node, Op, Operand, Place, Plan, Split, repeat};
 
@@ -41,6 +42,8 @@ pub(super) struct Emitter {
     instructions: usize,
     /// Registers with one number each.
     numbers: Vec<(u64, View)>,
+    /// The transformations that took effect.
+    pub(super) fired: Fired,
     /// What memory holds.
     pub(super) contents: Contents,
     /// Matrices that were packed outside of all loops.
@@ -80,6 +83,7 @@ impl Emitter {
             element,
             instructions: 0,
             numbers: Vec::new(),
+            fired: Fired::default(),
             contents: Contents::default(),
             packs: Vec::new(),
             copies: Vec::new(),
@@ -160,6 +164,7 @@ impl Emitter {
         };
         let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, view) && has_order(&copied.copy);
         if let Some(copied) = self.copies.iter().find(is_cached) {
+            self.fired.note(Transformation::LaidOnce);
             return Ok(copied.copy.clone());
         }
         let order = order_of(like);
@@ -279,11 +284,12 @@ impl Emitter {
         let is_worth = |(depth, axis): (usize, &usize)| depth == 0 || rest[*axis].size >= LEAST_OF_A_LOOP[1];
         let nested = looped.iter().enumerate().take_while(|looped| is_worth(*looped)).count();
         looped.truncate(nested);
+        if nested > 1 {
+            self.fired.note(Transformation::NestedAxes);
+        }
         let mut starts = vec![vec![0; views.len()]];
         for (_, axis) in rest.iter().enumerate().filter(|(axis, _)| !looped.contains(axis)) {
-            if self.instructions + starts.len().saturating_mul(axis.size) > MOST_INSTRUCTIONS {
-                return Err(Declined::new("scan", format!("more than {MOST_INSTRUCTIONS} instructions")));
-            }
+            self.check_instructions(starts.len().saturating_mul(axis.size))?;
             let along = |starts: &Vec<isize>| -> Vec<Vec<isize>> {
                 let at = |index: usize| -> Vec<isize> {
                     starts.iter().zip(&axis.strides).map(|(start, stride)| start + index as isize * stride).collect()
@@ -292,6 +298,7 @@ impl Emitter {
             };
             starts = starts.iter().flat_map(along).collect();
         }
+        self.check_instructions(starts.len())?;
         self.instructions += starts.len();
         self.contents.written(views[0]);
         for start in starts {
@@ -310,6 +317,14 @@ impl Emitter {
             self.blocks.push(level, looped.fold(node, |node, axis| repeat(rest[*axis].size, vec![node])));
         }
         Ok(())
+    }
+
+    /// Declines a plan with so many more instructions, if these are too many.
+    pub(super) fn check_instructions(&self, more: usize) -> Result<(), Declined> {
+        match self.instructions.saturating_add(more) > MOST_INSTRUCTIONS {
+            true => Err(Declined::new("scan", format!("more than {MOST_INSTRUCTIONS} instructions"))),
+            false => Ok(()),
+        }
     }
 
     /// An elementwise op; all have the shape of what is written.
@@ -415,6 +430,7 @@ impl Emitter {
         let is_outside = matrix.level <= 1;
         let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, matrix);
         if let Some(copied) = self.packs.iter().find(is_cached) {
+            self.fired.note(Transformation::PackedOnce);
             return Ok(copied.copy.clone());
         }
         let source = self.forward(matrix)?;

@@ -12,6 +12,7 @@ use funcify::ops::scan::{Buffer, Returned, Scan, Start};
 use super::Planner;
 use super::ops::{Argument, Scope};
 use super::view::View;
+use crate::fired::Transformation;
 use crate::kernels::{Binary, Unary};
 use crate::plan::Op;
 
@@ -195,6 +196,7 @@ impl Planner {
             let holds = self.emitter.condition(&ending.goes_on);
             self.emitter.blocks.close_while((Vec::new(), holds), Some(most));
         }
+        self.emitter.fired.note(Transformation::EndsEarly);
         self.counts.extend(scan.until.clone().map(|symbol| (symbol, ending.count)));
         Ok(())
     }
@@ -256,6 +258,7 @@ impl Planner {
                 && all.shape[0] > 0
                 && self.emitter.lies_within_units(&all.at(0, 0))
             {
+                self.emitter.fired.note(Transformation::CarryInTrace);
                 return Ok(Carry::InTrace { initial: initial.clone(), buffer: number, offset: *offset });
             }
         }
@@ -306,6 +309,7 @@ impl Planner {
                     self.emitter.copy(&rows.at(0, at_hand - count + index), &given.at(0, from))?;
                 }
             }
+            self.emitter.fired.note(Transformation::RowsAtHand);
             return Ok(Rows::AtHand { rows, returned: last });
         }
         let all = if buffer.start == Start::Full { count } else { steps + count };
@@ -349,7 +353,9 @@ impl Planner {
         if count > 0 {
             self.emitter.blocks.open()?;
             self.step(scan, operands, buffers, carries, steps, None)?;
-            self.emitter.blocks.close(&self.emitter.plan.regions, count);
+            if self.emitter.blocks.close(&self.emitter.plan.regions, count) {
+                self.emitter.fired.note(Transformation::Recurrence);
+            }
         }
         Ok(())
     }
@@ -493,6 +499,7 @@ impl Planner {
             let (to, from) = &rest[0];
             let is_overwritten = before.iter().any(|(to, _)| meets(to, from)) || (meets(to, from) && !to.is(from));
             if is_overwritten {
+                self.emitter.fired.note(Transformation::MovedAside);
                 let copy = self.emitter.copied(&View { level, ..from.clone() })?;
                 rest[0].1 = copy;
             }

@@ -29,11 +29,13 @@ mod while_loop;
 
 use std::rc::Rc;
 
+use funcify::cancel::Watch;
 use funcify::dispatch::Declined;
 use funcify::graph::{Output, ValueId};
 use funcify::types::{Sizes, Symbol};
 use funcify::{DType, Graph, HostTensor};
 
+use crate::fired::Transformation;
 use crate::kernels::{Binary, Unary};
 use crate::plan::{Op, Place, Plan, Split};
 use emit::Emitter;
@@ -153,6 +155,7 @@ fn plan_parts(
         division,
         strip: None,
         labels,
+        watch: Watch::current(),
     };
     let mut views = Vec::with_capacity(graph.inputs().len());
     let mut reads = Vec::with_capacity(views.len());
@@ -192,7 +195,14 @@ fn plan_parts(
         let place = planner.region(Place::Output(results.len()), &[], Label::None);
         planner.emitter.copy(&place, refusal)?;
     }
+    if planner.is_divided {
+        planner.emitter.fired.note(Transformation::Parts);
+    }
+    if planner.labels.is_innermost {
+        planner.emitter.fired.note(Transformation::Innermost);
+    }
     let Planner { emitter, constants, part, .. } = planner;
+    emitter.fired.count();
     let plan = emitter.finish(parts, part.max(1))?;
     Ok(GraphPlan { plan, dtype, reads, constants, results, has_words: ranges.has_words(), refuses: refusal.is_some() })
 }
@@ -240,6 +250,8 @@ struct Planner {
     division: Division,
     /// The strip of steps that is planned.
     strip: Option<strips::Strip>,
+    /// What may stop the planning.
+    watch: Watch,
 }
 
 impl Planner {
@@ -314,6 +326,7 @@ impl Planner {
             if !share.is_in_order() || share.register.is_none() {
                 share = self.emitter.copied(&View { level: 1, ..share })?;
             }
+            self.emitter.fired.note(Transformation::Share);
             self.emitter.sum_shares(place, &share);
             return Ok(());
         }

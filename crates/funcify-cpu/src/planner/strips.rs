@@ -14,6 +14,7 @@ use funcify::ops::{Binary, Op};
 use super::Planner;
 use super::contents::Copied;
 use super::view::View;
+use crate::fired::Transformation;
 use crate::plan::{BLOCKS, DEPTH};
 
 /// The strip that is planned, and the sums that wait for its end.
@@ -98,6 +99,7 @@ impl Planner {
         }
         if let (Some(strip), Ok(sides)) = (&mut self.strip, <[View; 2]>::try_from(lasting)) {
             strip.waiting.push((state, sides));
+            self.emitter.fired.note(Transformation::Deferred);
         }
         Ok(())
     }
@@ -107,11 +109,13 @@ impl Planner {
         let Some(strip) = &mut self.strip else { return Ok(side) };
         let contents = &self.emitter.contents;
         if let Some(copied) = strip.copies.iter().find(|copied| copied.is_of(contents, &side)) {
+            self.emitter.fired.note(Transformation::SharedStripCopy);
             return Ok(copied.copy.clone());
         }
         let shape = [&[strip.steps], side.shape.as_slice()].concat();
         let row = self.emitter.reserve(&shape, strip.level - 1).row(0, strip.level, 1);
         self.emitter.copy(&row, &side)?;
+        self.emitter.fired.note(Transformation::StripCopy);
         strip.copies.push(Copied::new(&self.emitter.contents, &side, &row));
         Ok(row)
     }

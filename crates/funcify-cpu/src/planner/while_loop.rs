@@ -9,6 +9,7 @@ use funcify::ops::While;
 use super::Planner;
 use super::ops::{Argument, Scope};
 use super::view::View;
+use crate::fired::Transformation;
 
 impl Planner {
     /// A loop. `used` tells which results are used; gives those.
@@ -58,6 +59,7 @@ impl Planner {
         let moves = inside.into_iter().zip(next).filter(|(carry, next)| !next.is(carry));
         self.moved(moves.collect())?;
         self.emitter.blocks.close_while(test, most);
+        self.emitter.fired.note(Transformation::While);
         if op.bound.is_none() && most.is_some() {
             self.refuse(&holds)?;
         }

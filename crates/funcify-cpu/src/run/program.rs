@@ -7,6 +7,7 @@ use super::Element;
 use super::start::{Layout, Start};
 use super::step::{Cursor, step};
 use super::view::View;
+use crate::fired::Fired;
 use crate::kernels::math::MathTable;
 use crate::machine::Machine;
 use crate::narrow::{self, Address, Narrow, Piece, Step};
@@ -152,6 +153,9 @@ impl Preparation<'_> {
     }
 
     fn narrow<T>(&self, times: usize, code: Narrow<T>, steps: &[Step<'_>]) -> Run<T> {
+        let mut fired = Fired::default();
+        fired.note(code.transformation());
+        fired.count();
         let start = |Piece { region, at, steps, len }: &Piece| Start::at(&self.layouts, *region, *at, *steps, *len);
         let starts = match &code {
             Narrow::Words(code) => code.pieces().map(start).collect(),

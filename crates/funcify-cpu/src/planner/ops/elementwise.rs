@@ -9,6 +9,7 @@ use super::super::parallel::Label;
 use super::super::ranges::all_ones;
 use super::super::view::View;
 use super::{Scope, Value, level_of};
+use crate::fired::Transformation;
 use crate::kernels::{Binary, Unary};
 use crate::plan::Op;
 
@@ -28,12 +29,14 @@ impl Scope<'_, '_> {
         }
         if let (Some(Value::Products(products)), true) = (&self.values[input.index()], self.is_used_once(input)) {
             let products = products.clone();
+            self.planner.emitter.fired.note(Transformation::ThenOfProduct);
             return Ok(Value::Tensor(self.finish(products, Some(op), value)?));
         }
         if let (Unary::Exp, Some(Value::Times(x, y)), true) =
             (op, &self.values[input.index()], self.is_used_once(input))
         {
             let operands = [x.clone(), y.clone()];
+            self.planner.emitter.fired.note(Transformation::ExpOfProduct);
             return Ok(Value::Tensor(self.mapped(Op::Binary(Binary::ExpOfProduct), &operands, value)?));
         }
         let x = self.tensor(input)?;
@@ -93,6 +96,7 @@ impl Scope<'_, '_> {
         let is_rounded = may_round(&node.op) && self.planner.label(self.graph, value) != Label::Share;
         let rounding = self.planner.rounding(self.graph.ty(value).dtype);
         let Some(rounding) = rounding.filter(|_| is_rounded) else { return Ok(result) };
+        self.planner.emitter.fired.note(Transformation::Rounded);
         self.values[value.index()] = Some(result);
         let view = self.tensor(value)?;
         // What is cast may be the operand itself.

@@ -12,6 +12,7 @@ use funcify::graph::{Node, Source, ValueId};
 use funcify::ops::Op as GraphOp;
 
 use super::{Scope, level_of};
+use crate::fired::Transformation;
 use crate::planner::Planner;
 use crate::planner::parallel::Label;
 use crate::planner::view::View;
@@ -71,6 +72,7 @@ impl Scope<'_, '_> {
             (None, Some(_)) => return Ok(()),
             (None, None) => self.planner.emitter.reserve_as(&shape, level, innermost),
         };
+        self.planner.emitter.fired.note(Transformation::Joined);
         self.joins.wholes.insert(whole, memory.clone());
         self.place(value, memory.part(axis, start, count, 1));
         Ok(())

@@ -16,6 +16,7 @@ use funcify::{DType, Graph, HostTensor};
 use super::Planner;
 use super::parallel::Label;
 use super::view::{View, in_order};
+use crate::fired::Transformation;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::plan::Op;
 use joins::Joins;
@@ -169,6 +170,10 @@ impl<'p, 'g> Scope<'p, 'g> {
         let graph = self.graph;
         let live = graph.live_nodes();
         for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
+            // Whoever asked for the plan reports that the call was cancelled.
+            if self.planner.watch.is_cancelled() {
+                return Err(Declined::new(node.op.name(), "the call was cancelled"));
+            }
             for output in &node.outputs {
                 self.place_part(*output)?;
             }
@@ -238,9 +243,15 @@ impl<'p, 'g> Scope<'p, 'g> {
     /// that of the state that it comes next of, if that is free.
     fn target(&mut self, value: ValueId, shape: &[usize], level: usize) -> View {
         match &self.places[value.index()] {
-            Some(place) if place.level == level => place.clone(),
+            Some(place) if place.level == level => {
+                self.planner.emitter.fired.note(Transformation::Placed);
+                place.clone()
+            }
             _ => match self.free_state(value, level) {
-                Some(register) => register,
+                Some(register) => {
+                    self.planner.emitter.fired.note(Transformation::FreeState);
+                    register
+                }
                 None => self.planner.reserve(self.graph, value, shape, level),
             },
         }
@@ -251,6 +262,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         let shape = self.shape_of(value)?;
         let own = self.own_state(value, &Operands { elementwise: from, others: &[] });
         let own = own.filter(|state| from.iter().any(|view| view.is(state)));
+        own.iter().for_each(|_| self.planner.emitter.fired.note(Transformation::InPlace));
         let to = own.unwrap_or_else(|| self.target(value, &shape, level_of(from)));
         self.planner.emitter.map(op, &to, &from.iter().collect::<Vec<_>>())?;
         Ok(to)
@@ -400,10 +412,14 @@ impl<'p, 'g> Scope<'p, 'g> {
                 }
                 x.part(op.axis, start as usize, shape[op.axis], op.step)
             }
-            GraphOp::Reverse(op) => self.tensor(node.inputs[0])?.reversed(op.axis),
+            GraphOp::Reverse(op) => {
+                self.planner.emitter.fired.note(Transformation::Reversed);
+                self.tensor(node.inputs[0])?.reversed(op.axis)
+            }
             GraphOp::Concat(op) => {
                 let parts = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
                 if op.axis == 0 && self.is_read_by_steps(value, &parts) {
+                    self.planner.emitter.fired.note(Transformation::JoinedRows);
                     return Ok(Value::Rows(parts));
                 }
                 self.joined(op.axis, parts, value)?
@@ -453,7 +469,10 @@ impl<'p, 'g> Scope<'p, 'g> {
         };
         let shape = self.shape_of(value)?;
         let from = match (&self.values[input.index()], fold) {
-            (Some(Value::Times(x, y)), Fold::Sum) if self.is_used_once(input) => vec![x.clone(), y.clone()],
+            (Some(Value::Times(x, y)), Fold::Sum) if self.is_used_once(input) => {
+                self.planner.emitter.fired.note(Transformation::FoldOfProduct);
+                vec![x.clone(), y.clone()]
+            }
             _ => vec![self.tensor(input)?],
         };
         let to = self.target(value, &shape, level_of(&from));

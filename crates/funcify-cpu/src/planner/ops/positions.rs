@@ -8,6 +8,7 @@ use super::super::Division;
 use super::super::view::View;
 use super::order::Operands;
 use super::{Scope, level_of};
+use crate::fired::Transformation;
 use crate::kernels::{Binary, Fold, Ternary};
 use crate::plan::Op;
 
@@ -112,6 +113,7 @@ impl Scope<'_, '_> {
     fn copied_for(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View, Declined> {
         let own = self.own_state(value, &Operands { elementwise: std::slice::from_ref(&x), others });
         let own = own.filter(|state| x.is(state));
+        own.iter().for_each(|_| self.planner.emitter.fired.note(Transformation::UpdateInPlace));
         let to = own.unwrap_or_else(|| self.target(value, &x.shape, level_of(others).max(x.level)));
         if !to.is(&x) {
             self.planner.emitter.copy(&to, &x)?;

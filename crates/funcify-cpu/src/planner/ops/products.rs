@@ -7,6 +7,7 @@ use super::super::parallel::Label;
 use super::super::view::View;
 use super::order::Operands;
 use super::{Scope, Value, level_of};
+use crate::fired::Transformation;
 use crate::kernels::{Fold, Ternary, Unary};
 use crate::plan::{FACTORS, Op};
 
@@ -49,6 +50,7 @@ impl Scope<'_, '_> {
                     {
                         products.factors.extend(more.factors.clone());
                         products.init = products.init.or(more.init.clone());
+                        self.planner.emitter.fired.note(Transformation::ProductsAdded);
                         return Ok(Some(Value::Products(products)));
                     }
                     if products.init.is_some() {
@@ -57,6 +59,7 @@ impl Scope<'_, '_> {
                     let init = self.forward(other)?;
                     let Some(init) = init.reshaped(&[products.rows, products.lanes]) else { continue };
                     products.init = Some(self.planner.emitter.in_lanes(&init)?);
+                    self.planner.emitter.fired.note(Transformation::InitOfProduct);
                     return Ok(Some(Value::Products(products)));
                 }
                 Some(Value::Outer(x, y)) => {
@@ -64,12 +67,14 @@ impl Scope<'_, '_> {
                     let sides = [x, y];
                     let own = self.own_state(value, &Operands { elementwise: &z, others: &sides });
                     if let Some(state) = own.filter(|state| z[0].is(state)) {
+                        self.planner.emitter.fired.note(Transformation::SumInPlace);
                         self.planner.sink(state.clone(), sides, self.may_defer(value))?;
                         return Ok(Some(Value::Tensor(state)));
                     }
                 }
                 Some(Value::Times(x, y)) => {
                     let z = self.tensor(other)?;
+                    self.planner.emitter.fired.note(Transformation::MulAdd);
                     let view = self.mapped(Op::Ternary(Ternary::MulAdd), &[x, y, z], value)?;
                     return Ok(Some(Value::Tensor(view)));
                 }
@@ -136,6 +141,13 @@ impl Scope<'_, '_> {
             return self.matrices(&matrix(&left), &matrix(&right), &shape, value);
         }
         let to = self.target(value, &shape, level);
+        // Products with vectors are folds of all matrices at once.
+        let [m, n, k] = [shape[axes], shape[axes + 1], left.shape[axes + 1]];
+        if k == 1 || ((m == 1 || n == 1) && level > 0) {
+            self.sums(&to, &left, &right)?;
+            return Ok(Value::Tensor(to));
+        }
+        self.planner.emitter.check_instructions(shape[..axes].iter().product())?;
         for index in indices(&shape[..axes]) {
             let matrix = |view: &View| index.iter().fold(view.clone(), |view, index| view.at(0, *index));
             let (left, right, to) = (matrix(&left), matrix(&right), matrix(&to));

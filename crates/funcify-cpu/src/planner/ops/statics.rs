@@ -12,6 +12,7 @@ use super::super::parallel::Label;
 use super::super::view::View;
 use super::super::{Planner, greatest_integer};
 use super::{Scope, Value};
+use crate::fired::Transformation;
 
 /// How many elements are evaluated at most.
 const MOST_ELEMENTS: usize = 1 << 20;
@@ -62,7 +63,9 @@ impl Scope<'_, '_> {
         // What fails is an error of the program, which is reported when it runs.
         let results = node.op.eval(&mut context, &inputs, std::slice::from_ref(self.graph.ty(value)));
         let Some(result) = results.ok().and_then(|results| results.into_iter().next()) else { return Ok(None) };
-        if fits(&value) {
+        let is_number = fits(&value);
+        self.planner.emitter.fired.note(Transformation::StaticIntegers);
+        if is_number {
             let label = self.planner.label(self.graph, value);
             return Ok(Some(Value::Tensor(self.planner.constant(&result, label)?)));
         }

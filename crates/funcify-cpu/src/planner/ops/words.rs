@@ -10,6 +10,7 @@ use funcify::ops::{self, Op as GraphOp, OpRules, ScatterMode, Threefry};
 
 use super::super::view::View;
 use super::{Scope, Value, level_of};
+use crate::fired::Transformation;
 use crate::kernels::Word;
 use crate::plan::Op;
 
@@ -69,6 +70,7 @@ impl Scope<'_, '_> {
             _ => return Err(declined()),
         };
         let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
+        self.planner.emitter.fired.note(Transformation::Words);
         Ok(Value::Tensor(self.mapped(Op::Word(word), &operands, value)?))
     }
 

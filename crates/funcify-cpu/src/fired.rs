@@ -1,0 +1,80 @@
+//! Counts in how many plans each transformation of the planner took effect, so that tests can tell that they reach all of them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Declares the transformations, with their names.
+macro_rules! transformations {
+    ($($variant:ident $name:literal,)*) => {
+        /// A transformation of the planner, or of loops to code for registers.
+        #[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "machine code is made with the feature `jit` alone"))]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Transformation { $($variant,)* }
+
+        /// Their names, in order.
+        const NAMES: &[&str] = &[$($name,)*];
+    };
+}
+
+transformations! {
+    InPlace "elementwise op over its state",
+    UpdateInPlace "update or scatter in the state's place",
+    SumInPlace "sum of products in the state's place",
+    Deferred "sum deferred to the end of a strip",
+    StripCopy "copy for a strip",
+    SharedStripCopy "copy for a strip, used again",
+    FreeState "result over a state that is free",
+    Placed "result written where it belongs",
+    CarryInTrace "carry read from its trace",
+    RowsAtHand "rows of a buffer at hand",
+    JoinedRows "rows of several tensors, not joined",
+    Joined "trace written where it is joined",
+    InitOfProduct "sum as the start of a product",
+    ProductsAdded "products added in one instruction",
+    ThenOfProduct "function of a product in its instruction",
+    MulAdd "product and sum in one instruction",
+    FoldOfProduct "fold of a product in one instruction",
+    ExpOfProduct "exponential of a product in one instruction",
+    Recurrence "loop as one instruction",
+    PackedOnce "packed matrix, used again",
+    LaidOnce "other layout, used again",
+    Parts "parts of a parallel axis",
+    Share "sum of shares",
+    Innermost "parallel axis innermost",
+    Choice "choice by an element",
+    Chosen "choice that is known",
+    While "loop that a condition ends",
+    EndsEarly "loop that ends early",
+    MovedAside "copy aside before a move",
+    Rounded "result rounded to a narrower type",
+    Reversed "reversed view",
+    NestedAxes "axes as loops in loops",
+    StaticIntegers "integers known when the plan is made",
+    Words "random bits",
+    Registers "loop as code for registers",
+    MachineCode "loop as machine code",
+}
+
+static COUNTS: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
+
+/// The transformations that took effect in one plan.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Fired(u64);
+
+impl Fired {
+    pub(crate) fn note(&mut self, transformation: Transformation) {
+        self.0 |= 1 << transformation as u64;
+    }
+
+    /// Adds the plan to the counts.
+    pub(crate) fn count(self) {
+        for (index, count) in COUNTS.iter().enumerate() {
+            count.fetch_add(self.0 >> index & 1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// In how many plans of this process each transformation took effect. For tests.
+#[doc(hidden)]
+pub fn fired() -> Vec<(&'static str, u64)> {
+    NAMES.iter().copied().zip(COUNTS.iter().map(|count| count.load(Ordering::Relaxed))).collect()
+}

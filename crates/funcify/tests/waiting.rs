@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use funcify::cancel::Cancellation;
 use funcify::dispatch::{
-    Backend, Compiled, Compiles, Declined, Function, Kernel, Outcome, Part, Reference, StackType, Tensors, Whole,
+    Backend, Cache, Compiled, Compiles, Declined, Function, Kernel, Outcome, Part, Reference, StackType, Tensors, Whole,
 };
 use funcify::error::BackendError;
 use funcify::ops::{EvalContext, OpRules, Scan};
@@ -211,4 +211,43 @@ fn a_program_that_several_calls_need_is_compiled_once() {
     assert!(!gate.wait(|_| true).has_given_up);
     assert_eq!((function.counts().compiled, gate.compiled.load(Ordering::SeqCst)), (1, 1));
     assert_eq!(function.counts().reused, 3);
+}
+
+type Numbers = Cache<u32, (u32, u32)>;
+
+fn number(cache: &Numbers, key: u32, value: Result<u32, &'static str>) -> Result<u32, &'static str> {
+    let entry = cache.find_or_make(&key, |entry| entry.0 == key, || Ok(()), || Ok((key, value?)));
+    entry.map(|entry| entry.1)
+}
+
+#[test]
+fn the_entry_unused_for_longest_makes_room() {
+    let cache = Numbers::new(2);
+    let get = |key, value| number(&cache, key, Ok(value));
+    assert_eq!([get(1, 10), get(2, 20), get(1, 0)], [Ok(10), Ok(20), Ok(10)]);
+    assert_eq!([get(3, 30), get(1, 0), get(2, 21)], [Ok(30), Ok(10), Ok(21)]);
+}
+
+#[test]
+fn an_entry_that_could_not_be_made_is_made_by_the_next_call() {
+    let cache = Numbers::new(2);
+    assert_eq!(number(&cache, 1, Err("no")), Err("no"));
+    let panics = std::panic::AssertUnwindSafe(|| {
+        cache.find_or_make(&1, |_| false, || Ok::<_, ()>(()), || panic!("while it is made"))
+    });
+    assert!(std::panic::catch_unwind(panics).is_err());
+    assert_eq!(number(&cache, 1, Ok(10)), Ok(10));
+}
+
+/// While key 1 is made, key 2 is made; a call that needs key 1 waits until it is told to give up.
+#[test]
+fn only_calls_of_the_same_key_wait() {
+    let cache = Numbers::new(4);
+    let make = || {
+        assert_eq!(number(&cache, 2, Ok(20)), Ok(20));
+        let waits = cache.find_or_make(&1, |entry| entry.0 == 1, || Err("gives up"), || Err("made twice"));
+        assert_eq!(waits, Err("gives up"));
+        Ok::<_, &str>((1, 10))
+    };
+    assert_eq!(cache.find_or_make(&1, |entry| entry.0 == 1, || Ok(()), make), Ok((1, 10)));
 }

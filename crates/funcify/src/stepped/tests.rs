@@ -405,19 +405,6 @@ fn what_needs_more_than_the_steps_so_far_is_refused() {
         });
         first + done.trace(&y).slice(0, 1..)
     });
-    // As many steps at the sizes of one step, and more than one for each of several.
-    for steps in [Dim::from("T") * 2 - 1, Dim::from("T") * "T"] {
-        refused("scan", "not that of the other loops", &|xs| {
-            let first = sums(xs);
-            let mut loop_ = Recurrence::new();
-            let y = loop_.sit_sot(row(xs));
-            let done = loop_.steps(steps.clone()).run(|step| {
-                let [old] = step.read(&y);
-                step.write(&y, old + 1.0);
-            });
-            first.index(0, -1) + done.last(&y)
-        });
-    }
     let graph = Graph::build("refused", |g| (sums(g.input("xs", "f64[T,2]")), g.input("a", "f64[T,T]"))).unwrap();
     let text = graph.stepped().unwrap_err().to_string();
     assert!(text.contains("input `a` cannot") && text.contains("one row a step along one axis"), "{text}");

@@ -1,9 +1,10 @@
-//! Steppers on the reference backend: streams that begin beside others, states that all streams share, and states that are given.
+//! Steppers on the reference backend: streams that begin beside others, states that all streams share, and states that are given;
+//! and loops that have more than one step for each step.
 
 use std::collections::BTreeMap;
 
 use funcify::dispatch::{CompileOptions, Reference, Stepper};
-use funcify::{Error, Graph, HostTensor, Value, associative_scan, evaluate, scan};
+use funcify::{Dim, Error, Graph, HostTensor, Recurrence, Value, associative_scan, evaluate, scan};
 
 /// A stepper of a program, from its inputs without sequences.
 fn stepper(graph: &Graph, fixed: &[HostTensor]) -> Stepper<Reference> {
@@ -43,7 +44,7 @@ fn a_stream_begins_with_no_state_that_others_have_changed() {
     assert_eq!(step(&mut shared, [2.0, 4.0, 6.0]), [2.0, 4.0, 6.0]);
     step(&mut shared, [4.0, 8.0, 0.0]);
     let before = shared.state().unwrap();
-    let says = ["state `count`", "an axis of B streams", "f32[]", "as `f32[B]`", "fix:", "stepper.rs"];
+    let says = ["state `count`", "an axis of B streams", "f32[]", "as `f32[B]`", "fix:", "streams.rs"];
     refused(shared.streams("B", &[Some(1), None]), &says);
     assert_eq!(shared.state().unwrap(), before);
     // Those that go on may leave, change places and be doubled.
@@ -181,7 +182,7 @@ fn states_of_other_sizes_leave_those_that_are_there() {
     let before = stepper.state().unwrap();
     let given = |sizes: &[usize]| BTreeMap::from([("h".to_string(), ones(sizes))]);
     for sizes in [[5, 7], [2, 7], [5, 4], [4, 2]] {
-        let says = ["state `h`", "f32[2,4]", &format!("f32[{},{}]", sizes[0], sizes[1]), "fix:", "stepper.rs"];
+        let says = ["state `h`", "f32[2,4]", &format!("f32[{},{}]", sizes[0], sizes[1]), "fix:", "streams.rs"];
         refused(stepper.set_state(&given(&sizes)), &says);
         assert_eq!(stepper.state().unwrap(), before);
     }
@@ -200,4 +201,25 @@ fn states_of_other_sizes_leave_those_that_are_there() {
     let states = BTreeMap::from([("a".to_string(), ones(&[2])), ("b".to_string(), ones(&[3]))]);
     refused(stepper.set_state(&states), &["state `b`", "f32[2]", "f32[3]"]);
     step(&mut stepper, [1.0, 1.0]);
+}
+
+/// `2 T - 1` steps are one step at the sizes of one step, and more than one for each of several.
+#[test]
+fn a_loop_of_more_steps_than_rows_is_not_stepped() {
+    for steps in [Dim::from("T") * 2 - 1, Dim::from("T") * Dim::from("T")] {
+        let graph = Graph::build("faster", |g| {
+            let [xs, start] = [g.input("xs", "f32[T]"), g.input("start", "f32[]")];
+            let sums = scan(start, xs, |sum, x| (sum + x, sum)).1;
+            let mut loop_ = Recurrence::new();
+            let y = loop_.carry(start);
+            let done = loop_.steps(steps.clone()).run(|step| {
+                let old = step.read(&y);
+                step.write(&y, old + 1.0);
+            });
+            sums.index(0, -1) + done.last(&y)
+        });
+        let error = graph.unwrap().stepped().unwrap_err();
+        assert_eq!(error.kind(), "NotSteppable", "{error}");
+        assert!(error.to_string().contains("not that of the other loops"), "{error}");
+    }
 }

@@ -1,25 +1,15 @@
 //! Programs one step at a time, on every backend in host memory: the numbers of the whole sequence, states in files, streams
 //! that come and go, and what a step holds.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use allocation_counter::{AllocationInfo, measure};
 use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy, Reference, Stepper};
 use funcify::nn::{Cell, Mamba2, Minimal, MinimalCell, Recurrent, RgLru, SelectiveScan};
 use funcify::{DType, Graph, HostTensor, Scalar, scan};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_cpu::Cpu;
-use peak_alloc::PeakAlloc;
-
-#[global_allocator]
-static HEAP: PeakAlloc = PeakAlloc;
-
-/// One test at a time: the heap is that of all.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Calls a function that is generic over the backend with each that has its tensors in host memory.
 macro_rules! on_every_backend {
@@ -129,7 +119,6 @@ fn largest_difference<B: Backend>(graph: &Graph, backend: &B, options: CompileOp
 /// The bits of the sequence where that is compiled as a whole, too; beside the library's products and functions they differ.
 #[test]
 fn steps_have_the_numbers_of_the_sequence() {
-    let _alone = alone();
     fn check<B: Backend>(backend: &B) {
         let auto = CompileOptions::default();
         let native = CompileOptions { strategy: LoopStrategy::Native, rewrites: None, ..auto.clone() };
@@ -149,7 +138,6 @@ fn steps_have_the_numbers_of_the_sequence() {
 /// An output that is the state is handed over as that tensor, and not computed again.
 #[test]
 fn outputs_that_are_one_value_are_one_tensor() {
-    let _alone = alone();
     let graph = Graph::build("both", |g| {
         let [xs, start] = [g.input("xs", "f32[T]"), g.input("start", "f32[]")];
         let (last, sums) = scan(start, xs, |sum, x| (sum + x, sum + x));
@@ -172,7 +160,6 @@ fn outputs_that_are_one_value_are_one_tensor() {
 
 #[test]
 fn states_are_taken_put_and_kept_in_files() {
-    let _alone = alone();
     fn check<B: Backend>(backend: &B) {
         let graph = network();
         let inputs = inputs(&graph, 6, 3);
@@ -217,7 +204,6 @@ fn states_are_taken_put_and_kept_in_files() {
 /// Streams 0 and 1, then 1 and two that begin: each as if it were alone.
 #[test]
 fn streams_come_and_go() {
-    let _alone = alone();
     fn check<B: Backend>(backend: &B) {
         let graph = streams();
         let inputs = inputs(&graph, 1, 2);
@@ -265,28 +251,25 @@ const BESIDE_RESULTS: usize = 3 << 10;
 /// A step holds what it gives and little else, each step the same, and the states of the step before are free again.
 #[test]
 fn a_step_on_tensors_holds_its_results_and_little_else() {
-    let _alone = alone();
     fn check<B: Backend>(backend: &B) {
         let graph = network();
         let inputs = inputs(&graph, 1, 3);
         let mut stepper = stepper(&graph, backend, CompileOptions::default(), &inputs);
         let row = [backend.upload(&inputs[0].row(0)).unwrap()];
-        let (mut held, mut peaks) = (Vec::with_capacity(40), Vec::with_capacity(40));
-        for _ in 0..40 {
-            let before = HEAP.current_usage();
-            HEAP.reset_peak_usage();
-            drop(stepper.step(&row).unwrap());
-            peaks.push(HEAP.peak_usage() - before);
-            held.push(HEAP.current_usage());
-        }
+        // On this thread, as others that are busy beside it allocate, too.
+        let counted = [(); 40].map(|()| measure(|| drop(stepper.step(&row).unwrap())));
         let results = 4 * (3 * 32 + 3 * 5);
-        println!("{}: {} bytes at most in a step, of which results are {results}", backend.name(), peaks[39]);
-        // What the harness notes of a test that ends beside this one is not the steps'.
-        let grows = held[4..].windows(2).filter(|pair| pair[1] > pair[0]).count();
-        assert!(grows <= 3, "{}: {held:?}", backend.name());
+        println!(
+            "{}: {} bytes at most in a step, of which results are {results}",
+            backend.name(),
+            counted[39].bytes_max
+        );
+        let grows = counted[4..].iter().filter(|each| each.bytes_current > 0).count();
+        assert_eq!(grows, 0, "{}: {counted:?}", backend.name());
         // The reference evaluation is op for op, and what it holds is not looked at.
         if backend.name() != Reference.name() {
-            assert!(peaks[4..].iter().all(|peak| *peak <= results + BESIDE_RESULTS), "{}: {peaks:?}", backend.name());
+            let is_little = |each: &AllocationInfo| each.bytes_max <= (results + BESIDE_RESULTS) as u64;
+            assert!(counted[4..].iter().all(is_little), "{}: {counted:?}", backend.name());
         }
     }
     on_every_backend!(check);

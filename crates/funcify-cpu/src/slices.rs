@@ -1,6 +1,7 @@
 //! Programs on slices of the caller: a call writes into buffers that the caller has, and allocates nothing.
 
 use std::any::Any;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use funcify::dispatch::{Function, bind_sizes};
@@ -36,6 +37,9 @@ pub struct OnSlices {
     outputs: Vec<Slot>,
 }
 
+/// The largest number of elements that a slice of f64 may have.
+const MOST_ELEMENTS: usize = isize::MAX as usize / size_of::<f64>();
+
 /// An argument or a result.
 #[derive(Debug)]
 struct Slot {
@@ -45,23 +49,47 @@ struct Slot {
 }
 
 impl Slot {
+    /// More elements than can be counted are as many as no slice has.
     fn new(name: &str, dtype: DType, shape: &[usize]) -> Self {
         let ty = TensorType::new(dtype, Shape::from(shape));
-        Slot { name: name.to_string(), ty, elements: shape.iter().product() }
+        let count = |product: usize, size: &usize| product.saturating_mul(*size);
+        let elements = if shape.contains(&0) { 0 } else { shape.iter().fold(1, count) };
+        Slot { name: name.to_string(), ty, elements }
+    }
+
+    /// The numbers that the elements may be, if these are integers or truth values.
+    fn integers(&self) -> Option<RangeInclusive<f64>> {
+        match self.ty.dtype {
+            DType::Bool => Some(0.0..=1.0),
+            DType::U8 => Some(0.0..=u8::MAX.into()),
+            DType::U32 => Some(0.0..=u32::MAX.into()),
+            DType::I32 => Some(i32::MIN.into()..=i32::MAX.into()),
+            DType::I64 => Some(i64::MIN as f64..=i64::MAX as f64),
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => None,
+        }
     }
 }
 
 impl OnSlices {
-    /// Compiles a graph for arguments of these shapes. What cannot be compiled as a whole is an error that names the op in the
-    /// way; [`Function`] runs that, too.
+    /// Compiles a graph for arguments of these shapes, one for each input. What cannot be compiled as a whole is an error that names
+    /// the op in the way; [`Function`] runs that, too.
     #[track_caller]
     pub fn compile(graph: &Graph, shapes: &[&[usize]]) -> Result<Self> {
         let at = Place::new("compile", Site::caller());
+        if shapes.len() != graph.inputs().len() {
+            let (expected, found) = (format!("{} arguments", graph.inputs().len()), format!("{} shapes", shapes.len()));
+            let fix = "pass one shape for each input, in the order of the inputs";
+            return Err(at.mismatch("the list of shapes", expected, found, fix));
+        }
         let inputs = graph.inputs().iter().enumerate();
         let inputs: Vec<Slot> = inputs
             .zip(shapes)
             .map(|((index, input), shape)| Slot::new(graph.input_name(index), graph.ty(input.value).dtype, shape))
             .collect();
+        if let Some(Slot { name, ty, .. }) = inputs.iter().find(|input| input.elements > MOST_ELEMENTS) {
+            let fix = "compile it for the sizes of the slices that it will be called with";
+            return Err(at.mismatch(format!("the shape of `{name}`"), "a size that memory can hold", ty, fix));
+        }
         let types: Vec<TensorType> = inputs.iter().map(|input| input.ty.clone()).collect();
         let sizes = bind_sizes(&at, graph, &types)?;
         let whole: Arc<dyn Any + Send + Sync> = Function::compile(graph, &Cpu::default())?.whole(&at, &sizes)?;
@@ -99,8 +127,12 @@ impl OnSlices {
     }
 
     /// Runs it: arguments in row-major order, results written in that order. `T` is the float type of the graph; integers and
-    /// booleans are numbers of it, too. After the first call nothing is allocated; calls of several threads at once have memory
-    /// of their own.
+    /// booleans are numbers of it, too: whole numbers that their type has, and 0 and 1. After the first call nothing is allocated; calls
+    /// of several threads at once have memory of their own.
+    ///
+    /// # Errors
+    /// `Type` for slices of another number, length or element type than those of the program, and for an argument with an element
+    /// that its type does not have: 300.5 is no `u8`, 2 is no `bool`, and -0.0 is neither.
     #[track_caller]
     pub fn call<T: Number>(&self, inputs: &[&[T]], results: &mut [&mut [T]]) -> Result<()> {
         let site = Site::caller();
@@ -112,9 +144,34 @@ impl OnSlices {
         }
         check(place, "argument", &self.inputs, inputs.iter().map(|slice| slice.len()))?;
         check(place, "result", &self.outputs, results.iter().map(|slice| slice.len()))?;
+        self.inputs.iter().zip(inputs).try_for_each(|(slot, slice)| check_elements(place, slot, slice))?;
         let failed = |source| Error::Execution { at: place().boxed(), backend: "cpu".into(), source };
-        engine.call_into(inputs, results).map_err(failed)
+        engine.call_into(inputs, results).map_err(failed)?;
+        let integers = self.outputs.iter().zip(results).filter(|(slot, _)| !slot.ty.dtype.is_float());
+        for number in integers.flat_map(|(_, result)| result.iter_mut()) {
+            // A product of 0 and a negative integer is -0.0, which is not an integer.
+            *number = number.plus(T::default());
+        }
+        Ok(())
     }
+}
+
+/// Checks that the elements of an argument are those of its type. Only integers and truth values are looked at.
+fn check_elements<T: Number>(place: impl Fn() -> Place, slot: &Slot, slice: &[T]) -> Result<()> {
+    let Some(range) = slot.integers() else { return Ok(()) };
+    let is_one = |number: f64| range.contains(&number) && number.trunc() == number && !is_negative_zero(number);
+    let Some(index) = slice.iter().position(|number| !is_one(number.to_f64())) else { return Ok(()) };
+    let Slot { name, ty, .. } = slot;
+    let expected = match ty.dtype {
+        DType::Bool => "0 or 1".to_string(),
+        _ => format!("a whole number from {} to {}", range.start(), range.end()),
+    };
+    let (found, fix) = (slice[index].to_f64(), format!("pass elements that {} has", ty.dtype));
+    Err(place().mismatch(format!("element {index} of argument `{name}`, {ty}"), expected, format!("{found:?}"), fix))
+}
+
+fn is_negative_zero(number: f64) -> bool {
+    number == 0.0 && number.is_sign_negative()
 }
 
 /// Checks how many slices there are, and how long they are.

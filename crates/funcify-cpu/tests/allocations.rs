@@ -1,24 +1,16 @@
-//! A call allocates nothing: its memory is the executor's, and the caller's slices.
+//! A call allocates nothing: its memory is the executor's, and the caller's slices. Allocations are counted on the thread of the
+//! call alone, so that what else runs in the process is not.
 
 #[allow(unreachable_pub, dead_code, unused_imports, reason = "benches and other tests share these files")]
 mod plans;
 
-use std::sync::Mutex;
-
-use funcify::{GradOptions, Graph, scan};
+use allocation_counter::measure;
+use funcify::{DType, GradOptions, Graph, map, scan, select};
 use funcify_cpu::{Machine, OnSlices};
-use peak_alloc::PeakAlloc;
 use plans::{Channels, Sizes};
-
-#[global_allocator]
-static HEAP: PeakAlloc = PeakAlloc;
-
-/// One test at a time: the heap is that of all.
-static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
 fn a_call_allocates_nothing() {
-    let _alone = ALONE.lock();
     let sizes = Sizes { steps: 12, batch: 32, width: 32, rows: 16, strip: 4 };
     let channels = Channels { steps: 12, channels: 64, states: 4, tile: 32, segment: 4 };
     let workloads = [
@@ -35,20 +27,14 @@ fn a_call_allocates_nothing() {
     pool.install(|| {
         for workload in &workloads {
             let mut ready = workload.ready::<f32>(Machine::detect());
-            let (before, peak) = ready.with(|executor, inputs, outputs| {
-                HEAP.reset_peak_usage();
-                let before = HEAP.current_usage();
-                executor.call(inputs, outputs).unwrap();
-                (before, HEAP.peak_usage())
-            });
-            assert_eq!(peak, before, "{}", workload.name);
+            let counted = ready.with(|executor, inputs, outputs| measure(|| executor.call(inputs, outputs).unwrap()));
+            assert_eq!(counted.count_total, 0, "{}: {counted:?}", workload.name);
         }
     });
 }
 
 #[test]
 fn a_call_on_slices_allocates_nothing_after_the_first() {
-    let _alone = ALONE.lock();
     let graph = Graph::build("network", |g| {
         let [x, h, w] = [g.input("x", "f32[T,B,3]"), g.input("h", "f32[B,3]"), g.input("w", "f32[3,3]")];
         let step = |h: funcify::Value, x: funcify::Value| {
@@ -62,14 +48,30 @@ fn a_call_on_slices_allocates_nothing_after_the_first() {
     let (x, h, w) = ([0.25f32; 480], [0.5f32; 12], [0.125f32; 9]);
     let (mut loss, mut of_w, mut of_h) = ([0.0f32], [0.0f32; 9], [0.0f32; 12]);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    let peaks = pool.install(|| {
-        [(); 3].map(|()| {
-            HEAP.reset_peak_usage();
-            let before = HEAP.current_usage();
-            program.call(&[&x, &h, &w], &mut [&mut loss, &mut of_h, &mut of_w]).unwrap();
-            HEAP.peak_usage() - before
-        })
+    let counts = pool.install(|| {
+        let mut call = || program.call(&[&x, &h, &w], &mut [&mut loss, &mut of_h, &mut of_w]).unwrap();
+        [(); 3].map(|()| measure(&mut call).count_total)
     });
-    assert_eq!(peaks[1..], [0, 0]);
+    assert_eq!(counts[1..], [0, 0]);
     assert!(loss[0] > 0.0 && of_w.iter().chain(&of_h).all(|each| *each != 0.0));
+}
+
+/// Elements are checked, and results corrected, where they lie.
+#[test]
+fn a_call_on_slices_of_integers_allocates_nothing_after_the_first() {
+    let graph = Graph::build("masked", |g| {
+        let [n, p, x] = [g.input("n", "u8[T]"), g.input("p", "bool[T]"), g.input("x", "f32[T]")];
+        let ys = map((n, p, x), |(n, p, x)| select(p, x * n.cast(DType::F32), -x));
+        (ys, n % 7)
+    });
+    let program = OnSlices::compile(&graph.unwrap(), &[&[100], &[100], &[100]]).unwrap();
+    let (n, p, x) = ([3.0f32; 100], [1.0f32; 100], [0.5f32; 100]);
+    let (mut ys, mut rests) = ([0.0f32; 100], [0.0f32; 100]);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let counts = pool.install(|| {
+        let mut call = || program.call(&[&n, &p, &x], &mut [&mut ys, &mut rests]).unwrap();
+        [(); 3].map(|()| measure(&mut call).count_total)
+    });
+    assert_eq!(counts[1..], [0, 0]);
+    assert_eq!((ys, rests), ([1.5; 100], [3.0; 100]));
 }

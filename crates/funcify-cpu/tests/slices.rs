@@ -2,7 +2,7 @@
 
 mod numbers;
 
-use funcify::{Error, Graph, HostTensor, Value, scan, scan_until};
+use funcify::{DType, Error, Graph, HostTensor, Value, map, scan, scan_until};
 use funcify_cpu::OnSlices;
 use numbers::numbers;
 
@@ -69,4 +69,55 @@ fn what_is_not_compiled_is_an_error() {
     assert!(OnSlices::compile(&until.unwrap(), &[&[], &[5]]).is_err());
     let shapes = OnSlices::compile(&smoothing(), &[&[3]]).unwrap_err().to_string();
     assert!(shapes.contains("2 arguments"), "{shapes}");
+    let shapes = OnSlices::compile(&smoothing(), &[&[3], &[2, 3], &[17]]).unwrap_err().to_string();
+    assert!(shapes.contains("2 arguments") && shapes.contains("3 shapes") && shapes.contains("slices.rs"), "{shapes}");
+    let huge = OnSlices::compile(&smoothing(), &[&[3], &[usize::MAX / 2, 3]]);
+    assert!(huge.is_err(), "{huge:?}");
+}
+
+/// Slices are of floats, and some of these are no integers and no truth values.
+#[test]
+fn elements_that_a_type_does_not_have_are_named() {
+    let graph = Graph::build("integers", |g| {
+        let [n, p, x] = [g.input("n", "u8[4]"), g.input("p", "bool[4]"), g.input("x", "f32[4]")];
+        map((n, p, x), |(n, p, x)| (n.cast(DType::F32) * x, n / 2, n % 7, p ^ true, p & true))
+    });
+    let program = OnSlices::compile(&graph.unwrap(), &[&[4], &[4], &[4]]).unwrap();
+    let call = |n: [f32; 4], p: [f32; 4], x: [f32; 4]| {
+        let mut results = [[f32::NAN; 4]; 5];
+        let [a, b, c, d, e] = &mut results;
+        program.call(&[&n, &p, &x], &mut [a, b, c, d, e]).map(|()| results)
+    };
+    let (n, p, x) = ([0.0, 1.0, 13.0, 255.0], [0.0, 1.0, 1.0, 0.0], [1.0, -0.0, 0.5, f32::NAN]);
+    let [_, halves, rests, flipped, kept] = call(n, p, x).unwrap();
+    assert_eq!((halves, rests), ([0.0, 0.0, 6.0, 127.0], [0.0, 1.0, 6.0, 3.0]));
+    assert_eq!((flipped, kept), ([1.0, 0.0, 0.0, 1.0], p));
+    for wrong in [300.5, 256.0, 0.5, -1.0, -0.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let error = call([0.0, 1.0, wrong, wrong], p, x).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.kind(), "Type", "{text}");
+        let says = ["element 2 of argument `n`", "u8[4]", "0 to 255", &format!("{:?}", f64::from(wrong)), "slices.rs"];
+        says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
+    }
+    for wrong in [2.0, 0.5, -1.0, -0.0, f32::NAN] {
+        let text = call(n, [wrong, 0.0, 0.0, 0.0], x).unwrap_err().to_string();
+        assert!(text.contains("element 0 of argument `p`") && text.contains("0 or 1"), "{text}");
+    }
+}
+
+/// What a program gives can be given to it again: 0 times a negative integer is 0, too.
+#[test]
+fn integers_that_are_given_may_be_passed_on() {
+    let graph = Graph::build("products", |g| {
+        let [n, m, x] = [g.input("n", "i32[3]"), g.input("m", "i32[3]"), g.input("x", "f64[3]")];
+        map((n, m, x), |(n, m, x)| ((n % 5) * (m % 5), 1.0 / ((n % 5) * (m % 5)).cast(DType::F64) + x * 0.0))
+    });
+    let program = OnSlices::compile(&graph.unwrap(), &[&[3], &[3], &[3]]).unwrap();
+    let (mut products, mut quotients) = ([f64::NAN; 3], [f64::NAN; 3]);
+    program.call(&[&[0.0, -2.0, 3.0], &[-3.0, 0.0, -4.0], &[1.0; 3]], &mut [&mut products, &mut quotients]).unwrap();
+    assert_eq!(products.map(f64::to_bits), [0.0f64, 0.0, -12.0].map(f64::to_bits));
+    assert_eq!(quotients, [f64::INFINITY, f64::INFINITY, -1.0 / 12.0]);
+    let given = products;
+    program.call(&[&given, &[1.0; 3], &[1.0; 3]], &mut [&mut products, &mut quotients]).unwrap();
+    assert_eq!(products[..2], [0.0, 0.0]);
 }

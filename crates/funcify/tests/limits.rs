@@ -169,6 +169,23 @@ fn a_function_has_a_budget_of_its_own() {
     }
 }
 
+/// The arguments of a call count, also where what is made of them takes little.
+#[test]
+fn arguments_are_held_against_the_budget() {
+    let graph = Graph::build("sum", |g| (g.input("x", "f64[T]").sum(0), g.input("y", "f64[T]").max(0))).unwrap();
+    let arguments = [HostTensor::from([1f64; 1000]), HostTensor::from([2f64; 1000])];
+    let bytes = |elements: u64| elements * funcify::dispatch::Backend::element_bytes(&Reference, DType::F64) as u64;
+    for strategy in [LoopStrategy::Native, LoopStrategy::Unroll] {
+        let call = |budget| {
+            let options = CompileOptions { strategy, memory_budget: Some(budget), ..CompileOptions::default() };
+            Function::compile_with(&graph, &Reference, options).unwrap().call_host(&arguments)
+        };
+        refused(call(bytes(1999)), "OverBudget", &["budget:", "in use", "limits.rs"]);
+        refused(call(bytes(1000)), "OverBudget", &[]);
+        assert_eq!(call(bytes(2100)).unwrap(), [HostTensor::scalar(1000f64), HostTensor::scalar(2f64)]);
+    }
+}
+
 /// Data decides on the size, and the function is called again with less.
 #[test]
 fn a_refusal_leaves_the_function_as_it_was() {

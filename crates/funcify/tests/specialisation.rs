@@ -142,3 +142,66 @@ fn a_bound_that_is_reached_ends_derivatives_and_lanes_too() {
     let xs = HostTensor::from([2f64, 20.0]);
     assert_eq!(evaluate(&graph.vmap("B", VmapOptions::new()).unwrap(), &[xs]).unwrap()[0].to_f64_vec(), [16., 400.]);
 }
+
+/// A sequence that no step uses still has too few rows, whether or not a function with a derivative rule is called.
+#[test]
+fn rows_that_no_step_uses_are_missed_beside_derivative_rules() {
+    let text = |start: &str| {
+        format!(
+            "fn @f(%xs: f64[T], %c0: f64[]) {{
+  {start}
+  %l: f64[] = scan @b for t in 0..2 {{
+    seq %a: f64[] = %xs[t+2]
+    carry %c: f64[] = %l from %q
+    %0: f64[] = add %c, %c
+    %l = %0
+  }}
+  return l=%l
+}}"
+        )
+    };
+    let call = "%q: f64[] = custom_jvp %c0 {
+    function (%z: f64[]) {
+      %9: f64[] = neg %z
+      give %9
+    }
+    tangent (%z1: f64[], %y: f64[], %tz: f64[]) {
+      %8: f64[] = neg %tz
+      give %8
+    }
+  }";
+    for start in ["%q: f64[] = neg %c0", call] {
+        let graph = Graph::parse(&text(start)).unwrap();
+        let rows = |count: usize| [HostTensor::zeros(DType::F64, &[count]), number(1.5)];
+        assert_eq!(run(&graph, &rows(3)).unwrap_err().kind(), "Rows", "{start}");
+        assert_eq!(run(&graph, &rows(4)).unwrap(), [-6.0], "{start}");
+    }
+}
+
+/// What only a derivative rule captures does not run, and so is not refused: neither in a program nor in the body of a loop.
+#[test]
+fn what_only_a_derivative_rule_uses_does_not_run() {
+    let rate_of = |xs: Value| {
+        let mut loop_ = funcify::Recurrence::new();
+        let x = loop_.sequence(xs, [2]);
+        let c = loop_.carry(xs.sum(0));
+        let done = loop_.steps(2).run(|step| {
+            let ([x], sum) = (step.read(&x), step.read(&c));
+            step.write(&c, sum + x);
+        });
+        done.last(&c)
+    };
+    let scaled = |x: Value, rate: Value| funcify::custom_jvp(x, |x| -x, move |_, _, tx| tx * rate);
+    let alone = Graph::build("model", |g| scaled(g.input("x", "f64[]"), rate_of(g.input("xs", "f64[T]"))));
+    let rows = |count: usize| HostTensor::zeros(DType::F64, &[count]);
+    assert_eq!(run(&alone.unwrap(), &[number(1.5), rows(3)]).unwrap(), [-1.5]);
+    // In a body, what the loop captures is computed before it.
+    let in_a_body = Graph::build("model", |g| {
+        let (x, xs) = (g.input("x", "f64[]"), g.input("xs", "f64[T]"));
+        let rate = rate_of(xs);
+        fori_loop(0, 3, x, move |_, x| scaled(x, rate))
+    });
+    let in_a_body = in_a_body.unwrap();
+    assert_eq!(run(&in_a_body, &[number(1.5), rows(4)]).unwrap(), [-1.5]);
+    assert_eq!(run(&in_a_body, &[number(1.5), rows(3)]).unwrap_err().kind(), "Rows");
+}

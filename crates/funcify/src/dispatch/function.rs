@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::backend::{self, Backend, Compiles, Declined, LoopStrategy, TrackedCall};
+use super::cache::Cache;
 use super::eager::execution_error;
 use super::ledger::Memory;
 use super::lower::{Lowering, Notes, Settings};
@@ -18,7 +19,7 @@ use super::report::{Report, count_ops};
 use super::whole::run_watched;
 use crate::cancel::Watch;
 use crate::derivative::GradOptions;
-use crate::error::{Error, Place, Result, Site};
+use crate::error::{Error, Place, Ran, Result, Site};
 use crate::graph::{Graph, bind_sizes, call_error};
 use crate::host::HostTensor;
 use crate::memory::memory_budget;
@@ -114,7 +115,7 @@ pub struct Function<B: Backend> {
     options: CompileOptions,
     /// Whether programs depend on the sizes of a call.
     unrolls: bool,
-    cache: Mutex<Vec<Entry<B>>>,
+    cache: Cache<Signature, Arc<Entry<B>>>,
     last: Mutex<Option<Last<B>>>,
     compiled: AtomicUsize,
     reused: AtomicUsize,
@@ -145,12 +146,22 @@ impl<T> Again<T> {
     }
 }
 
+/// The sizes of a call, and the numbers of its static inputs.
+type Signature = (Sizes, Vec<(usize, i64)>);
+
 /// A program, and what it is compiled for.
 struct Entry<B: Backend> {
     sizes: Sizes,
     /// The numbers of the static inputs that it depends on.
     statics: Vec<(usize, i64)>,
     compiled: Arc<Compiled<B>>,
+}
+
+impl<B: Backend> Entry<B> {
+    /// Whether the program serves calls of these sizes whose static inputs have these numbers.
+    fn serves(&self, sizes: &Sizes, statics: &[(usize, i64)]) -> bool {
+        self.sizes == *sizes && self.statics.iter().all(|it| statics.contains(it))
+    }
 }
 
 /// A program with what is told about it.
@@ -166,6 +177,10 @@ impl<B: Backend> Compiled<B> {
     /// What it is, if the backend compiled all of it.
     fn whole(&self) -> Option<&Arc<dyn backend::Compiled<B::Tensor>>> {
         self.program.whole().filter(|_| self.notes.declined.is_none())
+    }
+
+    fn peak(&self) -> MutexGuard<'_, Option<(Sizes, Option<u64>)>> {
+        self.peak.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -206,16 +221,16 @@ impl<B: Backend> Function<B> {
             runnable,
             patches,
             backend: backend.clone(),
-            options,
             unrolls,
-            cache: Mutex::new(Vec::new()),
+            cache: Cache::new(options.max_programs),
+            options,
             last: Mutex::new(None),
             compiled: AtomicUsize::new(0),
             reused: AtomicUsize::new(0),
             tracked: Mutex::new(None),
         };
-        if !unrolls && !graph.inputs().iter().any(|input| input.is_static) {
-            function.compiled(&mut function.lock(), Sizes::new(), &[])?;
+        if !unrolls && !function.has_statics() {
+            function.compiled(&at, Sizes::new(), &[])?;
         }
         Ok(function)
     }
@@ -286,7 +301,11 @@ impl<B: Backend> Function<B> {
     /// The program for calls of these sizes, if the backend compiles it as a whole: for backends that also run it on something else
     /// than their tensors. The error says which op stands in the way.
     pub fn whole(&self, at: &Place, sizes: &Sizes) -> Result<Arc<dyn backend::Compiled<B::Tensor>>> {
-        let compiled = self.compiled(&mut self.lock(), sizes.clone(), &[])?;
+        // A program that does not know the numbers of static inputs serves no calls.
+        let compiled = match self.has_statics() {
+            true => self.lowered(sizes.clone(), &[])?.compiled.clone(),
+            false => self.compiled(at, sizes.clone(), &[])?,
+        };
         let declined = || compiled.notes.declined.as_ref().map(Declined::to_string);
         compiled.whole().cloned().ok_or_else(|| Error::Unsupported {
             at: at.boxed(),
@@ -315,8 +334,7 @@ impl<B: Backend> Function<B> {
         memory: Option<&Memory>,
         arguments: &[B::Tensor],
     ) -> Option<Arc<Again<B::Tensor>>> {
-        let reads_statics = self.graph.inputs().iter().any(|input| input.is_static);
-        let program = compiled.whole().filter(|_| !reads_statics && memory.is_none())?.clone();
+        let program = compiled.whole().filter(|_| !self.has_statics() && memory.is_none())?.clone();
         let arguments = arguments.iter().enumerate();
         let arguments =
             arguments.map(|(index, tensor)| (self.graph.input_type(index).dtype, self.backend.shape(tensor)));
@@ -374,19 +392,16 @@ impl<B: Backend> Function<B> {
     /// The budget, unless the program's plan stays within it whatever happens.
     fn checked_memory(&self, compiled: &Compiled<B>, sizes: &Sizes) -> Option<Memory> {
         let budget = self.options.budget();
-        let mut last = compiled.peak.lock().unwrap_or_else(PoisonError::into_inner);
-        let peak = match &*last {
-            Some((of, peak)) if of == sizes => *peak,
-            _ => {
-                let elements = compiled.program.peak_bytes(sizes).map(|(peak, _)| peak as u64);
-                // The plan counts the elements as they are stored.
-                let factor =
-                    DType::ALL.map(|dtype| self.backend.element_bytes(dtype).div_ceil(dtype.size())).into_iter().max();
-                let peak = elements.map(|peak| peak.saturating_mul(factor.unwrap_or(1) as u64));
-                *last = Some((sizes.clone(), peak));
-                peak
-            }
-        };
+        let known = compiled.peak().as_ref().and_then(|(of, peak)| (of == sizes).then_some(*peak));
+        let peak = known.unwrap_or_else(|| {
+            let elements = compiled.program.peak_bytes(sizes).map(|(peak, _)| peak as u64);
+            // The plan counts the elements as they are stored.
+            let factor =
+                DType::ALL.map(|dtype| self.backend.element_bytes(dtype).div_ceil(dtype.size())).into_iter().max();
+            let peak = elements.map(|peak| peak.saturating_mul(factor.unwrap_or(1) as u64));
+            *compiled.peak() = Some((sizes.clone(), peak));
+            peak
+        });
         let is_within = peak.is_some_and(|peak| peak <= budget);
         (!is_within).then_some(Memory { budget, held: 0 })
     }
@@ -419,34 +434,41 @@ impl<B: Backend> Function<B> {
         inputs.map(|(index, _)| number(index)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry<B>>> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    fn has_statics(&self) -> bool {
+        self.graph.inputs().iter().any(|input| input.is_static)
     }
 
     /// The program for a call, compiled if none serves it. Static inputs are read only if a program may depend on them.
     fn compiled_for(&self, at: &Place, sizes: &Sizes, arguments: &[B::Tensor]) -> Result<Arc<Compiled<B>>> {
         let sizes = if self.unrolls { sizes.clone() } else { Sizes::new() };
-        if let Some(compiled) = self.find(&mut self.lock(), &sizes, &[]) {
-            return Ok(compiled);
+        if let Some(entry) = self.cache.find(|entry| entry.serves(&sizes, &[])) {
+            self.reused.fetch_add(1, Ordering::Relaxed);
+            return Ok(entry.compiled.clone());
         }
         let statics = self.statics(at, arguments)?;
-        self.compiled(&mut self.lock(), sizes, &statics)
+        self.compiled(at, sizes, &statics)
     }
 
-    /// The program that serves these sizes and these numbers of static inputs, if there is one.
-    fn find(&self, cache: &mut Vec<Entry<B>>, sizes: &Sizes, statics: &[(usize, i64)]) -> Option<Arc<Compiled<B>>> {
-        let serves = |entry: &Entry<B>| entry.sizes == *sizes && entry.statics.iter().all(|it| statics.contains(it));
-        let entry = cache.remove(cache.iter().position(serves)?);
-        self.reused.fetch_add(1, Ordering::Relaxed);
-        let compiled = entry.compiled.clone();
-        cache.push(entry);
-        Some(compiled)
+    /// The program that serves these sizes and these numbers of static inputs: compiled here if no other call does so.
+    fn compiled(&self, at: &Place, sizes: Sizes, statics: &[(usize, i64)]) -> Result<Arc<Compiled<B>>> {
+        let (signature, watch) = ((sizes, statics.to_vec()), Watch::current());
+        let mut is_new = false;
+        let entry = self.cache.find_or_make(
+            &signature,
+            |entry| entry.serves(&signature.0, statics),
+            || watch.check(at, Ran::Ops(0)),
+            || {
+                is_new = true;
+                self.lowered(signature.0.clone(), statics).map(Arc::new)
+            },
+        )?;
+        let count = if is_new { &self.compiled } else { &self.reused };
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(entry.compiled.clone())
     }
 
-    fn compiled(&self, cache: &mut Vec<Entry<B>>, sizes: Sizes, statics: &[(usize, i64)]) -> Result<Arc<Compiled<B>>> {
-        if let Some(compiled) = self.find(cache, &sizes, statics) {
-            return Ok(compiled);
-        }
+    /// Compiles the program for these sizes and these numbers of static inputs.
+    fn lowered(&self, sizes: Sizes, statics: &[(usize, i64)]) -> Result<Entry<B>> {
         let _span = super::span::compile(self.graph.name());
         let start = Instant::now();
         let lowering = Lowering::new(Settings::new(&self.backend, &self.options), sizes.clone());
@@ -455,17 +477,12 @@ impl<B: Backend> Function<B> {
         let is_needed = |(input, _): &&(usize, i64)| notes.statics.contains(input);
         let statics = statics.iter().filter(is_needed).copied().collect();
         let compiled = Arc::new(Compiled { program, notes, time: start.elapsed(), peak: Mutex::new(None) });
-        self.compiled.fetch_add(1, Ordering::Relaxed);
-        if cache.len() >= self.options.max_programs.max(1) {
-            cache.remove(0);
-        }
-        cache.push(Entry { sizes, statics, compiled: compiled.clone() });
-        Ok(compiled)
+        Ok(Entry { sizes, statics, compiled })
     }
 
     /// How many instructions the program for the last call has, those of native loops' bodies included.
     pub fn instructions(&self) -> usize {
-        self.lock().last().map_or(0, |entry| entry.compiled.program.len())
+        self.cache.last().map_or(0, |entry| entry.compiled.program.len())
     }
 
     /// What the graph became: its size as a program, how its loops run, the memory of its plan.
@@ -477,7 +494,7 @@ impl<B: Backend> Function<B> {
             ..Report::default()
         };
         let last = self.last().as_ref().map(|last| (last.compiled.clone(), last.sizes.clone()));
-        let made = self.lock().last().map(|entry| entry.compiled.clone());
+        let made = self.cache.last().map(|entry| entry.compiled.clone());
         if let Some(compiled) = last.as_ref().map(|(compiled, _)| compiled.clone()).or(made) {
             report.instructions = compiled.program.len();
             report.loops = compiled.notes.loops.clone();

@@ -5,26 +5,24 @@
 //! A loop that ends early is compiled for all steps that it may run, with the number of those that ran as one more result: its
 //! traces are cut to their rows. One whose traces could then be very long runs natively.
 //!
-//! A plan takes some tenths of a millisecond, so one is made for a loop of many steps, or for sizes that come again; the last
-//! ones are cached. What cannot be compiled, or is not worth it, runs natively.
+//! Whether such a loop is compiled follows from its sizes alone, never from earlier calls: a call that is repeated gives the same bits.
+//! A plan takes some tenths of a millisecond, so those for the sizes used last are cached. What cannot be compiled runs natively.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use super::backend::{Backend, Compiled, Declined, LoopStrategy, Tensors, Whole};
+use super::backend::{Backend, Compiled, Declined, Tensors, Whole};
+use super::cache::Cache;
 use super::lower::Lowering;
 use super::program::Run;
 use super::whole::{alone, compile, run_compiled};
-use crate::error::{Place, Result};
+use crate::error::{Place, Ran, Result};
 use crate::graph::{Graph, Node};
 use crate::ops::Size;
 use crate::ops::scan::{Returned, Scan};
 use crate::types::{DType, Dim, Sizes};
 
-/// How many steps are worth a plan that may be used once, unless all loops are to be compiled.
-const MANY_STEPS: usize = 64;
-
-/// For how many sizes plans are cached.
-const CACHED: usize = 8;
+/// The number of sizes for which plans are cached.
+const CACHED: usize = 64;
 
 /// How many rows the traces of a loop that ends early may have at most.
 const MOST_ROWS: usize = 1 << 16;
@@ -38,20 +36,23 @@ pub(super) struct LateLoop<B: Backend> {
     alone: Graph,
     scan: Scan,
     used: Vec<bool>,
-    /// How many steps are worth a plan that may be used once.
-    many_steps: usize,
     memory_budget: u64,
-    /// For the sizes that came last, the latest at the end.
-    cached: Mutex<Vec<Cached<B>>>,
+    cached: Cache<Sizes, Cached<B>>,
 }
 
-/// What there is for some sizes: nothing after they came once, then a plan, or none if it was declined.
+/// The plan for some sizes, or none if it was declined.
 struct Cached<B: Backend> {
     sizes: Sizes,
-    plan: Option<Plan<B>>,
+    plan: Plan<B>,
 }
 
 type Plan<B> = Option<Arc<dyn Compiled<<B as Backend>::Tensor>>>;
+
+impl<B: Backend> Clone for Cached<B> {
+    fn clone(&self) -> Self {
+        Cached { sizes: self.sizes.clone(), plan: self.plan.clone() }
+    }
+}
 
 impl<B: Backend> Lowering<'_, B> {
     /// A loop whose sizes follow from values, if it can be compiled when they are there. The sizes that a step binds differ
@@ -72,14 +73,14 @@ impl<B: Backend> Lowering<'_, B> {
             let count = alone.push_node(count.into(), &[], node.site).map_err(|error| declined(&error.to_string()))?;
             alone.push_output("steps", count[0]);
         }
-        let is_forced = self.settings.strategy == Some(LoopStrategy::Compiled);
-        let many_steps = if is_forced { 0 } else { MANY_STEPS };
-        let memory_budget = self.settings.memory_budget;
-        let late = LateLoop { alone, scan, used, many_steps, memory_budget, cached: Mutex::default() };
-        let mut sizes = self.sizes.clone();
+        let (memory_budget, cached) = (self.settings.memory_budget, Cache::new(CACHED));
+        let late = LateLoop { alone, scan, used, memory_budget, cached };
+        let mut sizes = late.own_sizes(&self.sizes);
+        let mut are_known = true;
         late.alone.visit_symbols(&mut |symbol| {
             if sizes.get(symbol).is_none() {
                 sizes.set(symbol, TRIED);
+                are_known = false;
             }
         });
         if let (Some(symbol), Ok(most)) = (&late.scan.until, late.scan.steps.value(&sizes)) {
@@ -89,7 +90,10 @@ impl<B: Backend> Lowering<'_, B> {
             }
             sizes.set(symbol, most);
         }
-        late.compile(self.settings.backend, &sizes)?;
+        let plan = Some(late.compile(self.settings.backend, &sizes)?);
+        if are_known {
+            late.cached.add(Cached { sizes, plan });
+        }
         Ok(late)
     }
 }
@@ -100,29 +104,30 @@ impl<B: Backend> LateLoop<B> {
         compile(backend, Whole { graph, sizes, is_program: false, memory_budget, may_refuse: true })
     }
 
-    /// The plan for the sizes of this run, if it has one, or if one is made.
-    fn plan(&self, run: &Run<'_, B>, steps: usize) -> Plan<B> {
+    /// Those of the sizes that the loop uses.
+    fn own_sizes(&self, all: &Sizes) -> Sizes {
         let mut sizes = Sizes::new();
         self.alone.visit_symbols(&mut |symbol| {
-            if let Some(size) = run.sizes.get(symbol) {
+            if let Some(size) = all.get(symbol) {
                 sizes.set(symbol, size);
             }
         });
+        sizes
+    }
+
+    /// The plan for the sizes of this run, unless it is declined.
+    fn plan(&self, run: &Run<'_, B>, at: &Place, steps: usize) -> Result<Plan<B>> {
+        let mut sizes = self.own_sizes(&run.sizes);
         if let Some(symbol) = &self.scan.until {
             sizes.set(symbol, steps);
         }
-        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = cached.iter().position(|entry| entry.sizes == sizes).map(|index| cached.remove(index));
-        let plan = match before {
-            Some(Cached { plan: Some(plan), .. }) => Some(plan),
-            None if steps < self.many_steps => None,
-            _ => Some(self.compile(run.backend, &sizes).ok()),
-        };
-        if cached.len() == CACHED {
-            cached.remove(0);
-        }
-        cached.push(Cached { sizes, plan: plan.clone() });
-        plan.flatten()
+        let cached = self.cached.find_or_make(
+            &sizes,
+            |cached| cached.sizes == sizes,
+            || run.watch.check(at, Ran::Part),
+            || Ok(Cached { sizes: sizes.clone(), plan: self.compile(run.backend, &sizes).ok() }),
+        )?;
+        Ok(cached.plan)
     }
 
     /// Runs at most so many steps of the loop, on its operands without their number, if there is a plan for its sizes. Gives the
@@ -137,7 +142,7 @@ impl<B: Backend> LateLoop<B> {
         if self.scan.until.is_some() && steps > MOST_ROWS && self.has_traces() {
             return Ok(None);
         }
-        let Some(compiled) = self.plan(run, steps) else { return Ok(None) };
+        let Some(compiled) = self.plan(run, at, steps)? else { return Ok(None) };
         let Some(mut results) = run_compiled(&*compiled, run, at, operands)? else { return Ok(None) };
         let mut ran = steps;
         if self.scan.until.is_some() {

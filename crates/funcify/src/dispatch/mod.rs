@@ -8,6 +8,7 @@
 mod associative;
 mod backend;
 mod body;
+mod cache;
 mod eager;
 mod executor;
 mod function;
@@ -34,6 +35,7 @@ pub use backend::{
     Backend, Compiled, Compiles, Declined, IntoTensors, KernelCall, LoopStrategy, Outcome, Part, StackType, Tensors,
     TrackedCall, Whole,
 };
+pub use cache::Cache;
 pub use eager::run_op;
 pub use executor::{BackendEntry, Executable, Executor, backend_names, open_backend, run_named};
 pub use function::{CompileCounts, CompileOptions, Function, ordered_inputs};

@@ -63,12 +63,19 @@ use crate::value::{Value, concat};
 /// assert_eq!(stepper.step_host(&[HostTensor::from([10f32, 20.0, 30.0])])?[0], HostTensor::from([12f32, 20.0, 30.0]));
 /// # Ok::<(), funcify::Error>(())
 /// ```
+///
+/// A state without that axis, as a count of the steps, is one for all streams. A stream that begins beside others cannot have such a
+/// state from its start, so that is an error if steps change the state. Give it the axis: a count of `f32[B]` instead of `f32[]`.
 pub struct Stepper<B: Backend> {
     stepped: Stepped,
     /// A step, without outputs that are the same value as one before.
     step: Function<B>,
     /// For each output of a step which result of the function it is.
     results: Vec<usize>,
+    /// For each state whether a step changes it.
+    changes: Vec<bool>,
+    /// Whether no step was made from the states, which are the initial ones.
+    is_at_start: bool,
     /// The states, and what all steps share: as they were made, and as they are for the streams that are there.
     made: Vec<B::Tensor>,
     initial: Vec<B::Tensor>,
@@ -96,10 +103,11 @@ impl<B: Backend> Stepper<B> {
         let stepped = graph.stepped()?;
         // What is shared is laid out as it is written, once, and not a view that each step reads against its grain.
         let options = CompileOptions { whole: true, ..options };
-        let (distinct, results) = distinct_outputs(&stepped.step, options.rewrites.as_ref())?;
+        let Outputs { distinct, results, changes } = Outputs::of(&stepped, options.rewrites.as_ref())?;
         let step = Function::compile_with(&distinct, backend, options.clone())?;
         let made = Function::compile_with(&stepped.start, backend, options)?.call(fixed)?;
-        Ok(Stepper { stepped, step, results, initial: made.clone(), now: made.clone(), made, gather: None })
+        let (initial, now) = (made.clone(), made.clone());
+        Ok(Stepper { stepped, step, results, changes, is_at_start: true, initial, now, made, gather: None })
     }
 
     /// [`new`](Stepper::new) of tensors in host memory.
@@ -132,6 +140,7 @@ impl<B: Backend> Stepper<B> {
         let results = self.step.call(&self.now);
         self.now.drain(inputs);
         let results = results?;
+        self.is_at_start = false;
         let (states, outputs) = self.results.split_at(self.stepped.states);
         self.now.iter_mut().zip(states).for_each(|(state, next)| state.clone_from(&results[*next]));
         Ok(outputs.iter().map(|output| results[*output].clone()).collect())
@@ -152,6 +161,7 @@ impl<B: Backend> Stepper<B> {
     /// Goes back to the states before the first step.
     pub fn reset(&mut self) {
         self.now.clone_from(&self.initial);
+        self.is_at_start = true;
     }
 
     /// The graphs, whose docs say which input is what.
@@ -181,8 +191,9 @@ impl<B: Backend> Stepper<B> {
         named.collect()
     }
 
-    /// Goes on from these states, which are all that the program has. A name that is missing or of another program, and a
-    /// type that does not fit, are errors, after which the states are as they were.
+    /// Goes on from these states, which are all that the program has. A name that is missing or of another program, a type that
+    /// does not fit, and sizes other than those of the states now are errors, after which the states are as they were. To go on
+    /// from the states of another number of streams, [`streams`](Stepper::streams) first makes room for them.
     #[track_caller]
     pub fn set_state(&mut self, states: &BTreeMap<String, HostTensor>) -> Result<()> {
         self.put(&Place::new("set_state", Site::caller()), states)
@@ -206,8 +217,11 @@ impl<B: Backend> Stepper<B> {
     /// is there now, or none for a stream that begins. One that begins has the states that the stepper was made with, and what is
     /// shared by its steps: those of its place, or of place 0 if there were fewer. A stream may go on in two places.
     ///
+    /// States without the axis stay as they are while streams go on, and are those that the stepper was made with if all begin.
+    ///
     /// # Errors
-    /// A stream that is not there; a symbol that no state has, or that is more than the size of one axis of it.
+    /// A stream that is not there; a symbol that no state has, or that is more than the size of one axis of it; after a step, a
+    /// stream that begins beside others that go on, if the steps change a state without the axis. The states are then as they were.
     #[track_caller]
     pub fn streams(&mut self, streams: &str, from: &[Option<usize>]) -> Result<()> {
         let at = Place::new("streams", Site::caller());
@@ -242,19 +256,39 @@ impl<B: Backend> Stepper<B> {
                 }
             });
         }
-        let Some(rows) = HostTensor::from_vec(rows, [from.len()]) else { return Ok(()) };
+        let (begins, goes_on) = (from.contains(&None), from.iter().any(Option::is_some));
+        if begins && goes_on && !self.is_at_start {
+            self.check_shared(&at, &symbol, &axes)?;
+        }
+        let rows = HostTensor::from_vec(rows, [from.len()]).expect("one row is chosen for each place");
         let mut arguments = vec![upload(backend, &at, &rows)?];
         for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
             arguments.extend([&self.now[index], &self.initial[index], &self.made[index]].map(Clone::clone));
         }
-        let Some((_, gather)) = &self.gather else { return Ok(()) };
+        let (_, gather) = self.gather.as_ref().expect("the program of this symbol was made above");
         let mut gathered = gather.call(&arguments)?.into_iter();
         for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
             if let (Some(now), Some(initial)) = (gathered.next(), gathered.next()) {
                 (self.now[index], self.initial[index]) = (now, initial);
             }
         }
+        if begins && !goes_on {
+            self.reset();
+        }
         Ok(())
+    }
+
+    /// Checks that steps change no state that all streams share: a stream that begins would go on with that of the others.
+    fn check_shared(&self, at: &Place, symbol: &Symbol, axes: &[Option<usize>]) -> Result<()> {
+        let is_shared = |index: &usize| self.changes[*index] && axes[*index].is_none();
+        let Some(index) = (0..self.stepped.states).find(is_shared) else { return Ok(()) };
+        let (name, ty) = (self.stepped.step.input_name(index), self.kept_type(index));
+        let with_axis = ty.shape.dims().iter().cloned();
+        let with_axis = ty.with_shape(std::iter::once(Dim::symbol(symbol)).chain(with_axis).collect::<Vec<_>>());
+        let expected = format!("an axis of {symbol} streams, as one begins beside others that go on");
+        let found = format!("{ty}, which the steps so far have changed for all streams");
+        let fix = format!("let the program carry one a stream, as `{with_axis}`; or let all streams begin");
+        Err(at.mismatch(format!("state `{name}`"), expected, found, fix))
     }
 
     /// The inputs of the step that are rows of sequences.
@@ -262,10 +296,14 @@ impl<B: Backend> Stepper<B> {
         self.stepped.states..self.stepped.states + self.stepped.rows
     }
 
+    /// The input of the step that is a state, or shared by all steps.
+    fn kept_input(&self, index: usize) -> usize {
+        if index < self.stepped.states { index } else { index + self.stepped.rows }
+    }
+
     /// The type of a state, or of what is shared by all steps.
     fn kept_type(&self, index: usize) -> &TensorType {
-        let is_state = index < self.stepped.states;
-        self.stepped.step.input_type(if is_state { index } else { index + self.stepped.rows })
+        self.stepped.step.input_type(self.kept_input(index))
     }
 
     fn put(&mut self, at: &Place, states: &BTreeMap<String, HostTensor>) -> Result<()> {
@@ -277,18 +315,19 @@ impl<B: Backend> Stepper<B> {
         }
         let mut tensors = Vec::with_capacity(names.len());
         for (index, name) in names.iter().enumerate() {
-            let ty = graph.input_type(index);
-            let shown = |tensor: &HostTensor| tensor.ty().to_string();
+            // The sizes are those of the state now, as those of other states and of what all steps share are.
+            let shape = self.step.backend().shape(&self.now[index]);
+            let ty = TensorType::new(graph.input_type(index).dtype, shape.as_slice());
             let found = states.get(*name);
-            let fits = |tensor: &&HostTensor| fits(ty, &tensor.ty());
-            let Some(tensor) = found.filter(fits) else {
-                let found = found.map_or_else(|| "nothing".to_string(), shown);
-                let fix = "give the states that `state` gave, of the same program";
+            let Some(tensor) = found.filter(|tensor| tensor.ty() == ty) else {
+                let found = found.map_or_else(|| "nothing".to_string(), |tensor| tensor.ty().to_string());
+                let fix = "give the states that `state` gave, of the same program and as many streams";
                 return Err(call_error(at, &format!("state `{name}`"), ty.to_string(), found, fix));
             };
             tensors.push(upload(self.step.backend(), at, tensor)?);
         }
         self.now.iter_mut().zip(tensors).for_each(|(state, tensor)| *state = tensor);
+        self.is_at_start = false;
         Ok(())
     }
 
@@ -301,13 +340,10 @@ impl<B: Backend> Stepper<B> {
             let mut counted = (0..ty.rank()).filter(|axis| ty.shape[*axis].symbols().contains(&symbol));
             let axis = counted.next();
             if counted.next().is_some() || axis.is_some_and(|axis| ty.shape[axis] != streams) {
-                let component = format!("state {index}");
-                return Err(at.mismatch(
-                    component,
-                    format!("one axis of {symbol} streams"),
-                    ty,
-                    "give the streams one axis",
-                ));
+                let kind = if index < self.stepped.states { "state" } else { "input" };
+                let component = format!("{kind} `{}`", self.stepped.step.input_name(self.kept_input(index)));
+                let (expected, fix) = (format!("one axis of {symbol} streams"), "give the streams one axis");
+                return Err(at.mismatch(component, expected, ty, fix));
             }
             axes.push(axis);
         }
@@ -345,28 +381,39 @@ impl<B: Backend> Stepper<B> {
     }
 }
 
-/// The graph without outputs that are the same value as one before, as its rewrites show, and for each output which of those that are
-/// left it is.
-fn distinct_outputs(graph: &Graph, rewrites: Option<&RewriteOptions>) -> Result<(Graph, Vec<usize>)> {
-    let Some(rewrites) = rewrites else { return Ok((graph.clone(), (0..graph.outputs().len()).collect())) };
-    let rewritten = graph.rewritten_with(rewrites)?.graph;
-    let (mut values, mut outputs, mut places) = (Vec::new(), Vec::new(), Vec::new());
-    for (rewritten, output) in rewritten.outputs().iter().zip(graph.outputs()) {
-        let before = values.iter().position(|value| *value == rewritten.value);
-        places.push(before.unwrap_or(values.len()));
-        if before.is_none() {
-            values.push(rewritten.value);
-            outputs.push(output.clone());
-        }
-    }
-    Ok((graph.with_outputs(outputs), places))
+/// The outputs of a step, as its rewrites show them.
+struct Outputs {
+    /// The step without outputs that are the same value as one before.
+    distinct: Graph,
+    /// For each output of the step which of those that are left it is.
+    results: Vec<usize>,
+    /// For each state whether the next one is another value.
+    changes: Vec<bool>,
 }
 
-/// Whether a tensor has the type and the fixed sizes of a state.
-fn fits(expected: &TensorType, found: &TensorType) -> bool {
-    let sizes = expected.shape.dims().iter().zip(found.shape.dims());
-    let mut sizes = sizes.filter(|(expected, _)| expected.constant().is_some());
-    expected.dtype == found.dtype && expected.rank() == found.rank() && sizes.all(|(expected, found)| expected == found)
+impl Outputs {
+    fn of(stepped: &Stepped, rewrites: Option<&RewriteOptions>) -> Result<Outputs> {
+        let step = &stepped.step;
+        let changes = |step: &Graph| {
+            let states = step.inputs().iter().zip(step.outputs()).take(stepped.states);
+            states.map(|(state, next)| state.value != next.value).collect()
+        };
+        let Some(rewrites) = rewrites else {
+            let results = (0..step.outputs().len()).collect();
+            return Ok(Outputs { distinct: step.clone(), results, changes: changes(step) });
+        };
+        let rewritten = step.rewritten_with(rewrites)?.graph;
+        let (mut values, mut outputs, mut results) = (Vec::new(), Vec::new(), Vec::new());
+        for (rewritten, output) in rewritten.outputs().iter().zip(step.outputs()) {
+            let before = values.iter().position(|value| *value == rewritten.value);
+            results.push(before.unwrap_or(values.len()));
+            if before.is_none() {
+                values.push(rewritten.value);
+                outputs.push(output.clone());
+            }
+        }
+        Ok(Outputs { distinct: step.with_outputs(outputs), results, changes: changes(&rewritten) })
+    }
 }
 
 fn upload<B: Backend>(backend: &B, at: &Place, tensor: &HostTensor) -> Result<B::Tensor> {

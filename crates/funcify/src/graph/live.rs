@@ -1,7 +1,7 @@
 //! What the outputs of a graph depend on: through operands, and through the sizes that loops bind.
 
-use super::{Graph, Node};
-use crate::ops::OpRules;
+use super::{Graph, Node, ValueId};
+use crate::ops::{Op, OpRules};
 use crate::types::{Dim, Symbol};
 
 /// Which values and nodes the outputs of a graph depend on, by index.
@@ -10,8 +10,39 @@ pub(super) struct Live {
     pub(super) nodes: Vec<bool>,
 }
 
+impl Node {
+    /// Returns the operands that running the node takes: of a call those of its function, as only derivatives use its rule.
+    pub(crate) fn run_operands(&self) -> &[ValueId] {
+        match &self.op {
+            Op::Call(call) => &self.inputs[..call.function.inputs().len()],
+            _ => &self.inputs,
+        }
+    }
+
+    /// Whether running the node takes the size of one of these symbols.
+    fn runs_with(&self, graph: &Graph, symbols: &[&Symbol]) -> bool {
+        match &self.op {
+            // call-c6: its results have no size that only a loop tells.
+            Op::Call(call) => {
+                let function = &call.function;
+                function.nodes().iter().any(|node| node.runs_with(function, symbols))
+            }
+            _ => uses_any(graph, self, symbols),
+        }
+    }
+}
+
 impl Live {
     pub(super) fn of(graph: &Graph) -> Live {
+        Live::with(graph, |node| &node.inputs, |node, symbol| uses_any(graph, node, &[symbol]))
+    }
+
+    /// Leaves out what only derivative rules use.
+    pub(super) fn of_run(graph: &Graph) -> Live {
+        Live::with(graph, Node::run_operands, |node, symbol| node.runs_with(graph, &[symbol]))
+    }
+
+    fn with(graph: &Graph, operands: impl Fn(&Node) -> &[ValueId], uses: impl Fn(&Node, &Symbol) -> bool) -> Live {
         let mut values = vec![false; graph.values.len()];
         let mut nodes = vec![false; graph.nodes.len()];
         for output in &graph.outputs {
@@ -23,9 +54,8 @@ impl Live {
             let is_used = node.outputs.iter().any(|output| values[output.index()]);
             if is_used || node.op.binds().any(|symbol| needed.contains(&symbol)) {
                 nodes[index] = true;
-                node.inputs.iter().for_each(|input| values[input.index()] = true);
-                let (used, rest): (Vec<_>, Vec<_>) =
-                    bound.into_iter().partition(|symbol| uses_any(graph, node, &[*symbol]));
+                operands(node).iter().for_each(|input| values[input.index()] = true);
+                let (used, rest): (Vec<_>, Vec<_>) = bound.into_iter().partition(|symbol| uses(node, symbol));
                 needed.extend(used);
                 bound = rest;
             }

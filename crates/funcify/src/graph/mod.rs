@@ -252,6 +252,11 @@ impl Graph {
         live::Live::of(self).nodes
     }
 
+    /// Returns which nodes a run takes, by index: [`live_nodes`](Graph::live_nodes) without what only derivative rules use.
+    pub(crate) fn run_nodes(&self) -> Vec<bool> {
+        live::Live::of_run(self).nodes
+    }
+
     /// The nodes that the outputs depend on.
     pub(crate) fn live(&self) -> impl DoubleEndedIterator<Item = &Node> {
         self.nodes.iter().zip(self.live_nodes()).filter(|(_, live)| *live).map(|(node, _)| node)

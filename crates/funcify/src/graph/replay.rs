@@ -38,12 +38,22 @@ impl<'g, V: Clone> Replay<'g, V> {
 
     /// [`live`](Replay::live), of the nodes that are marked.
     pub(crate) fn some<E>(
+        self,
+        marked: &[bool],
+        rule: impl FnMut(usize, &'g Node, Vec<V>) -> Result<Vec<V>, E>,
+    ) -> Result<Self, E> {
+        self.some_with(marked, |node| &node.inputs, rule)
+    }
+
+    /// [`some`](Replay::some), where `rule` is given these operands of each node.
+    pub(crate) fn some_with<E>(
         mut self,
         marked: &[bool],
+        operands_of: impl Fn(&'g Node) -> &'g [ValueId],
         mut rule: impl FnMut(usize, &'g Node, Vec<V>) -> Result<Vec<V>, E>,
     ) -> Result<Self, E> {
         for (index, node) in self.graph.nodes().iter().enumerate().filter(|(index, _)| marked[*index]) {
-            let operands: Option<Vec<V>> = node.inputs.iter().map(|input| self.get(*input)).collect();
+            let operands: Option<Vec<V>> = operands_of(node).iter().map(|input| self.get(*input)).collect();
             let Some(operands) = operands else { continue };
             let results = rule(index, node, operands)?;
             node.outputs.iter().zip(results).for_each(|(output, result)| self.set(*output, result));

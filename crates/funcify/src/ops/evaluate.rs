@@ -3,7 +3,7 @@
 use super::{OpRules, no_size};
 use crate::cancel::{Ran, Watch};
 use crate::error::{Place, Result};
-use crate::graph::{Graph, Replay};
+use crate::graph::{Graph, Node, Replay};
 use crate::host::HostTensor;
 use crate::memory::Held;
 use crate::types::{Dim, Shape, SizeError, Sizes};
@@ -37,7 +37,8 @@ impl EvalContext<'_> {
 /// Evaluates a graph whose sizes are bound.
 pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Sizes) -> Result<Vec<HostTensor>> {
     let (mut held, watch, mut ran) = (Held::nothing(), Watch::current(), 0);
-    let evaluated = Replay::new(graph, inputs).some(&graph.live_nodes(), |_, node, operands| {
+    let replay = Replay::new(graph, inputs);
+    let evaluated = replay.some_with(&graph.run_nodes(), Node::run_operands, |_, node, operands| {
         watch.check_at(|| node.place(), Ran::Ops(ran))?;
         ran += 1;
         let (at, types) = (node.place(), graph.types(&node.outputs));

@@ -50,8 +50,9 @@ struct Draft<'p, 'g> {
     roles: Vec<Role>,
     names: BTreeSet<String>,
     states: Vec<State>,
-    /// Whether a step was done before, for running combinations.
-    started: Option<Value>,
+    /// Whether a step was done before, for running combinations: one truth value for each place along the axes that have a symbol, so
+    /// that each of several streams has its own.
+    started: Vec<(Shape, Value)>,
 }
 
 /// What is known of the step besides its graph.
@@ -251,7 +252,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         let names = (0..plan.graph.inputs().len()).map(|index| plan.graph.input_name(index).to_string()).collect();
         let values = vec![None; plan.graph.values().count()];
         let at = at.clone();
-        Draft { plan, at, values, roles: Vec::new(), names, states: Vec::new(), started: None }
+        Draft { plan, at, values, roles: Vec::new(), names, states: Vec::new(), started: Vec::new() }
     }
 
     /// A name that no input has.
@@ -481,8 +482,6 @@ impl<'p, 'g> Draft<'p, 'g> {
             Op::Cumulative(op) => emit(op.kind.binary(), &[before[0], element[0]]),
             _ => Ok(element.to_vec()),
         };
-        let started = self.started();
-        let choose = |later: Value, first: Value| select(started.broadcast_to(later.shape()), later, first);
         let element =
             |row: usize| -> Vec<Value> { leaves.iter().map(|leaf| leaf.index(axis as i64, row as i64)).collect() };
         // The combinations of the rows that earlier steps saw, or of the one before.
@@ -495,8 +494,10 @@ impl<'p, 'g> Draft<'p, 'g> {
                 .collect();
             states.push(of_row);
         }
+        let started: Vec<Value> = element(0).iter().map(|element| self.started(&element.shape())).collect();
         let chosen = |later: &[Value], first: &[Value]| -> Vec<Value> {
-            later.iter().zip(first).map(|(later, first)| choose(*later, *first)).collect()
+            let pairs = later.iter().zip(first).zip(&started);
+            pairs.map(|((later, first), started)| select(started.broadcast_to(later.shape()), *later, *first)).collect()
         };
         let so_far = |row: usize| -> Vec<Value> { states[row].iter().map(|(_, value)| *value).collect() };
         let mut combined: Vec<Vec<Value>> = Vec::new();
@@ -521,15 +522,21 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((0..count).map(along).collect())
     }
 
-    /// Whether a step was done before.
-    fn started(&mut self) -> Value {
-        if let Some(started) = self.started {
-            return started;
+    /// Whether a step was done before, for rows of this shape.
+    fn started(&mut self, row: &Shape) -> Value {
+        let is_open = |dim: &Dim| dim.constant().is_none();
+        let one_of = |dim: &Dim| if is_open(dim) { dim.clone() } else { Dim::from(1) };
+        let shape = match row.dims().iter().any(is_open) {
+            true => Shape::from(row.dims().iter().map(one_of).collect::<Vec<_>>()),
+            false => Shape::scalar(),
+        };
+        if let Some((_, started)) = self.started.iter().find(|(of, _)| *of == shape) {
+            return *started;
         }
-        let ty = TensorType::new(DType::Bool, Shape::scalar());
+        let ty = TensorType::new(DType::Bool, shape.clone());
         let (state, value) = self.state("started", ty, Initial::Filled(None));
-        self.states[state].next = constant(true);
-        self.started = Some(value);
+        self.states[state].next = constant(true).broadcast_to(&shape);
+        self.started.push((shape, value));
         value
     }
 }

@@ -191,7 +191,8 @@ impl<'g> Plan<'g> {
             Some(name) => format!("{kind} `{name}`"),
             None => format!("{kind} (operand {place})"),
         };
-        if self.time.at_one(&scan.steps).constant() != Some(1) {
+        // `2 T - 1` steps are one step at the sizes of one, and yet not one for each step.
+        if !self.time.counts(&scan.steps) || self.time.at_one(&scan.steps).constant() != Some(1) {
             let (reason, fix) =
                 ("its number of steps is not that of the other loops", "make programs of their own of them");
             return refused(at, "the loop", reason, fix);

@@ -11,12 +11,13 @@ use crate::types::Sizes;
 
 impl Graph {
     /// The graph with the nodes of functions where functions with derivative rules were called, also in bodies, and without
-    /// what only the rules use. `None` if it calls none.
+    /// what only the rules use, as far as that cannot be refused when it runs. `None` if it calls none.
     pub(crate) fn without_rules(&self) -> Result<Option<Graph>> {
         if !calls(self) {
             return Ok(None);
         }
-        Ok(Some(flat(self)?.pruned()))
+        let flat = flat(self)?;
+        Ok(Some(flat.pruned_certain().unwrap_or(flat)))
     }
 
     /// A graph of a rule, with the call that it is the rule of wherever it says `itself`. `None` if it does not.

@@ -1,0 +1,131 @@
+//! Caches compiled programs without holding a lock while one is compiled.
+//!
+//! A call whose program is cached never waits for a compilation. Calls that need the same new program wait for the first of them, which
+//! compiles it once; calls that need different programs compile them side by side. A call that waits can still be cancelled.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a waiting call sleeps before it asks again whether it is cancelled.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// Keeps the entries used last, for plug-ins too: compiled programs, derivatives, recorded functions. `K` identifies an entry that is
+/// being made.
+///
+/// ```
+/// use funcify::dispatch::Cache;
+///
+/// let squares = Cache::new(16);
+/// let square = |n: u32| {
+///     let made = squares.find_or_make(&n, |entry: &(u32, u32)| entry.0 == n, || Ok::<_, ()>(()), || Ok((n, n * n)));
+///     made.map(|entry| entry.1)
+/// };
+/// assert_eq!([square(3), square(3)], [Ok(9), Ok(9)]);
+/// ```
+pub struct Cache<K, E> {
+    state: Mutex<State<K, E>>,
+    /// Notified when an entry is made, and when making one fails.
+    changed: Condvar,
+    capacity: usize,
+}
+
+struct State<K, E> {
+    /// The entry used last is at the end.
+    entries: Vec<E>,
+    /// The keys of the entries that some call is making.
+    making: Vec<K>,
+}
+
+/// Marks a key as being made. Dropping it, after an error or a panic too, lets another call make the entry.
+struct Making<'c, K: Eq, E> {
+    cache: &'c Cache<K, E>,
+    key: &'c K,
+}
+
+impl<K: Eq + Clone, E: Clone> Cache<K, E> {
+    /// Makes an empty cache of at most `capacity` entries, or of one if that is 0.
+    pub fn new(capacity: usize) -> Self {
+        let state = State { entries: Vec::new(), making: Vec::new() };
+        Cache { state: Mutex::new(state), changed: Condvar::new(), capacity: capacity.max(1) }
+    }
+
+    /// Returns the entry used last.
+    pub(super) fn last(&self) -> Option<E> {
+        self.lock().entries.last().cloned()
+    }
+
+    /// Returns the entry for which `serves` holds, and marks it as used.
+    pub(super) fn find(&self, serves: impl Fn(&E) -> bool) -> Option<E> {
+        self.lock().find(serves)
+    }
+
+    /// Adds an entry that was made elsewhere.
+    pub(super) fn add(&self, entry: E) {
+        self.lock().add(entry, self.capacity);
+    }
+
+    /// Returns the entry for which `serves` holds. If there is none, makes it, or waits while another call makes the one of this
+    /// `key`. `goes_on` is asked again and again while it waits; its error ends the wait.
+    pub fn find_or_make<F>(
+        &self,
+        key: &K,
+        serves: impl Fn(&E) -> bool,
+        goes_on: impl Fn() -> Result<(), F>,
+        make: impl FnOnce() -> Result<E, F>,
+    ) -> Result<E, F> {
+        let mut state = self.lock();
+        loop {
+            if let Some(entry) = state.find(&serves) {
+                return Ok(entry);
+            }
+            if !state.making.contains(key) {
+                break;
+            }
+            let waited = self.changed.wait_timeout(state, PATIENCE).unwrap_or_else(PoisonError::into_inner);
+            drop(waited);
+            goes_on()?;
+            state = self.lock();
+        }
+        state.making.push(key.clone());
+        drop(state);
+        let making = Making { cache: self, key };
+        let entry = make()?;
+        // Another key may have led to an entry that serves this one, too.
+        let mut state = self.lock();
+        if !state.entries.iter().any(serves) {
+            state.add(entry.clone(), self.capacity);
+        }
+        drop(state);
+        drop(making);
+        Ok(entry)
+    }
+}
+
+impl<K, E> Cache<K, E> {
+    fn lock(&self) -> MutexGuard<'_, State<K, E>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K, E: Clone> State<K, E> {
+    fn find(&mut self, serves: impl Fn(&E) -> bool) -> Option<E> {
+        let entry = self.entries.remove(self.entries.iter().position(serves)?);
+        self.entries.push(entry.clone());
+        Some(entry)
+    }
+
+    /// Adds an entry in place of the one unused for longest.
+    fn add(&mut self, entry: E, capacity: usize) {
+        if self.entries.len() >= capacity {
+            self.entries.remove(0);
+        }
+        self.entries.push(entry);
+    }
+}
+
+impl<K: Eq, E> Drop for Making<'_, K, E> {
+    fn drop(&mut self) {
+        self.cache.lock().making.retain(|key| key != self.key);
+        self.cache.changed.notify_all();
+    }
+}

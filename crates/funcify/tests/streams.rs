@@ -1,0 +1,225 @@
+//! Steppers on the reference backend: streams that begin beside others, states that all streams share, and states that are given;
+//! and loops that have more than one step for each step.
+
+use std::collections::BTreeMap;
+
+use funcify::dispatch::{CompileOptions, Reference, Stepper};
+use funcify::{Dim, Error, Graph, HostTensor, Recurrence, Value, associative_scan, evaluate, scan};
+
+/// A stepper of a program, from its inputs without sequences.
+fn stepper(graph: &Graph, fixed: &[HostTensor]) -> Stepper<Reference> {
+    Stepper::with_host(graph, &Reference, fixed).unwrap()
+}
+
+fn step<const N: usize>(stepper: &mut Stepper<Reference>, row: [f32; N]) -> Vec<f64> {
+    stepper.step_host(&[HostTensor::from(row)]).unwrap()[0].to_f64_vec()
+}
+
+#[track_caller]
+fn refused<T>(result: Result<T, Error>, says: &[&str]) {
+    let Err(error) = result else { panic!("this is not refused") };
+    let text = error.to_string();
+    says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
+}
+
+/// The mean of the rows so far; `count` is the type of the number of rows.
+fn mean(count: &str) -> Graph {
+    let mean = Graph::build("mean", |g| {
+        let [xs, sum, count] = [g.input("xs", "f32[T,B]"), g.input("sum", "f32[B]"), g.input("count", count)];
+        scan((sum, count), xs, |(sum, count), x| {
+            let (sum, count) = (sum + x, count + 1.0);
+            ((sum, count), sum / count)
+        })
+        .1
+    });
+    mean.unwrap()
+}
+
+/// A count of the steps of all streams is not that of a stream which begins beside others.
+#[test]
+fn a_stream_begins_with_no_state_that_others_have_changed() {
+    let mut shared = stepper(&mean("f32[]"), &[HostTensor::from([0f32, 0.0]), HostTensor::scalar(0f32)]);
+    // Nothing was done: all streams are at their start.
+    shared.streams("B", &[Some(1), Some(0), None]).unwrap();
+    assert_eq!(step(&mut shared, [2.0, 4.0, 6.0]), [2.0, 4.0, 6.0]);
+    step(&mut shared, [4.0, 8.0, 0.0]);
+    let before = shared.state().unwrap();
+    let says = ["state `count`", "an axis of B streams", "f32[]", "as `f32[B]`", "fix:", "streams.rs"];
+    refused(shared.streams("B", &[Some(1), None]), &says);
+    assert_eq!(shared.state().unwrap(), before);
+    // Those that go on may leave, change places and be doubled.
+    shared.streams("B", &[Some(1), Some(0), Some(1)]).unwrap();
+    assert_eq!(step(&mut shared, [0.0, 0.0, 3.0]), [4.0, 2.0, 5.0]);
+    // All begin: so does the count.
+    shared.streams("B", &[None, None]).unwrap();
+    assert_eq!(step(&mut shared, [4.0, 6.0]), [4.0, 6.0]);
+    shared.streams("B", &[]).unwrap();
+    shared.streams("B", &[None]).unwrap();
+    assert_eq!(step(&mut shared, [9.0]), [9.0]);
+    shared.reset();
+    shared.streams("B", &[Some(0), None]).unwrap();
+    assert_eq!(step(&mut shared, [5.0, 7.0]), [5.0, 7.0]);
+    // States that are given are no start.
+    shared.reset();
+    shared.set_state(&shared.state().unwrap()).unwrap();
+    refused(shared.streams("B", &[Some(0), None]), &["state `count`"]);
+
+    // With the axis, each stream has its own.
+    let mut own = stepper(&mean("f32[B]"), &[HostTensor::from([0f32; 2]), HostTensor::from([0f32; 2])]);
+    (0..3).for_each(|_| _ = step(&mut own, [2.0, 4.0]));
+    own.streams("B", &[Some(1), None]).unwrap();
+    assert_eq!(step(&mut own, [8.0, 6.0]), [5.0, 6.0]);
+}
+
+/// So are rows of a sequence that all streams share, and what was combined of them.
+#[test]
+fn what_is_kept_of_a_shared_sequence_is_shared_too() {
+    let build = |of_shared: &dyn Fn(Value) -> Value| {
+        let graph = Graph::build("shared", |g| {
+            let [xs, us, sum] = [g.input("xs", "f32[T,B]"), g.input("us", "f32[T]"), g.input("sum", "f32[B]")];
+            let weighted = xs * of_shared(us).unsqueeze(1);
+            scan(sum, weighted, |sum, x| (sum + x, sum + x)).1
+        });
+        stepper(&graph.unwrap(), &[HostTensor::from([0f32; 2])])
+    };
+    let delayed = build(&|us| us.pad(0, 1, 0, 0.0).slice(0, ..-1));
+    for mut shared in [delayed, build(&|us| us.cumsum(0, false))] {
+        shared.step_host(&[HostTensor::from([1f32, 2.0]), HostTensor::scalar(3f32)]).unwrap();
+        refused(shared.streams("B", &[Some(0), None]), &["an axis of B streams"]);
+        shared.streams("B", &[Some(1)]).unwrap();
+    }
+}
+
+/// A state that no step changes is that of every stream.
+#[test]
+fn a_stream_may_begin_beside_a_state_that_stays_as_it_is() {
+    let decaying = Graph::build("decaying", |g| {
+        let [xs, sum, decay] = [g.input("xs", "f32[T,B]"), g.input("sum", "f32[B]"), g.input("decay", "f32[]")];
+        scan((sum, decay), xs, |(sum, decay), x| {
+            let next = sum * decay + x;
+            ((next, decay), next)
+        })
+        .1
+    });
+    let decaying = decaying.unwrap();
+    for rewrites in [None, CompileOptions::default().rewrites] {
+        let options = CompileOptions { rewrites, ..CompileOptions::default() };
+        let fixed = [HostTensor::from([0f32]), HostTensor::scalar(0.5f32)].map(std::sync::Arc::new);
+        let mut stepper = Stepper::with_options(&decaying, &Reference, options, &fixed).unwrap();
+        assert_eq!(step(&mut stepper, [2.0]), [2.0]);
+        stepper.streams("B", &[Some(0), None]).unwrap();
+        assert_eq!(step(&mut stepper, [2.0, 2.0]), [3.0, 2.0]);
+    }
+}
+
+/// Running combinations of each stream: that a stream has begun is its own affair.
+#[test]
+fn running_combinations_begin_with_their_stream() {
+    let graph = Graph::build("running", |g| {
+        let xs = g.input("xs", "f32[T,B,2]");
+        let pairs = associative_scan((xs, xs + 1.0), |(a, b), (c, d)| (a * c, b * c + d));
+        let by_stream = associative_scan(xs.sum(2), |a, b| a * b);
+        (pairs.0 + pairs.1, xs.cumprod(0, false), xs.cummax(0, false), by_stream)
+    });
+    let graph = graph.unwrap();
+    let start = graph.stepped().unwrap().start;
+    assert_eq!(start.inputs().len(), 1, "{start}");
+    let row = |numbers: [f32; 4]| HostTensor::from_vec(numbers.to_vec(), [2, 2]).unwrap();
+    let mut stepper = stepper(&graph, &[row([0.0; 4])]);
+    let rows = [[-2.0, -3.0, -4.0, -5.0], [-1.0, 2.0, -0.5, 3.0], [-3.0, -1.0, -2.0, -2.5]];
+    stepper.step_host(&[row(rows[0])]).unwrap();
+    // Stream 1 goes on in place 0, and one begins in place 1.
+    stepper.streams("B", &[Some(1), None]).unwrap();
+    let second = stepper.step_host(&[row(rows[1])]).unwrap();
+    let third = stepper.step_host(&[row(rows[2])]).unwrap();
+    let alone = |rows: &[&[f32]]| {
+        let xs = HostTensor::from_vec(rows.concat(), [rows.len(), 1, 2]).unwrap();
+        evaluate(&graph, &[xs]).unwrap()
+    };
+    let (goes_on, begins) =
+        (alone(&[&rows[0][2..], &rows[1][..2], &rows[2][..2]]), alone(&[&rows[1][2..], &rows[2][2..]]));
+    for output in 0..graph.outputs().len() {
+        for (found, at) in [(&second, 1), (&third, 2)] {
+            let expected = [goes_on[output].row(at), begins[output].row(at - 1)];
+            let expected: Vec<f64> = expected.iter().flat_map(HostTensor::to_f64_vec).collect();
+            assert_eq!(found[output].to_f64_vec(), expected, "output {output}");
+        }
+    }
+}
+
+/// A stream that begins in a place has what the stepper was made with there, or in place 0 if there was no such place.
+#[test]
+fn a_stream_begins_with_the_states_of_its_place() {
+    let sums = Graph::build("sums", |g| {
+        let [xs, start, rate] = [g.input("xs", "f32[T,B]"), g.input("start", "f32[B]"), g.input("rate", "f32[B]")];
+        scan(start, xs, |sum, x| (sum + x * rate, sum + x * rate)).1
+    });
+    let mut stepper = stepper(&sums.unwrap(), &[HostTensor::from([10f32, 20.0]), HostTensor::from([1f32, 2.0])]);
+    assert_eq!(step(&mut stepper, [1.0, 1.0]), [11.0, 22.0]);
+    stepper.streams("B", &[Some(0), None, None]).unwrap();
+    assert_eq!(step(&mut stepper, [1.0, 1.0, 1.0]), [12.0, 22.0, 11.0]);
+    step(&mut stepper, [1.0, 1.0, 1.0]);
+    stepper.streams("B", &[Some(2), None]).unwrap();
+    assert_eq!(step(&mut stepper, [0.0, 0.0]), [12.0, 20.0]);
+    // Back to the start of each, however many steps there were.
+    step(&mut stepper, [1.0, 1.0]);
+    step(&mut stepper, [1.0, 1.0]);
+    stepper.reset();
+    assert_eq!(stepper.state().unwrap()["start"], HostTensor::from([10f32, 20.0]));
+    assert_eq!(step(&mut stepper, [1.0, 1.0]), [11.0, 22.0]);
+}
+
+/// Sizes that are not those of the stepper are refused before the states are gone.
+#[test]
+fn states_of_other_sizes_leave_those_that_are_there() {
+    let network = Graph::build("network", |g| {
+        let [xs, h, u] = [g.input("xs", "f32[T,B,U]"), g.input("h", "f32[B,U]"), g.input("u", "f32[U,U]")];
+        scan(h, xs, |h, x| ((x + h.matmul(u)).tanh(), h)).1
+    });
+    let ones = |sizes: &[usize]| HostTensor::from_fn(funcify::DType::F32, sizes, |_| funcify::Scalar::Float(1.0));
+    let mut stepper = stepper(&network.unwrap(), &[ones(&[2, 4]), ones(&[4, 4])]);
+    stepper.step_host(&[ones(&[2, 4])]).unwrap();
+    let before = stepper.state().unwrap();
+    let given = |sizes: &[usize]| BTreeMap::from([("h".to_string(), ones(sizes))]);
+    for sizes in [[5, 7], [2, 7], [5, 4], [4, 2]] {
+        let says = ["state `h`", "f32[2,4]", &format!("f32[{},{}]", sizes[0], sizes[1]), "fix:", "streams.rs"];
+        refused(stepper.set_state(&given(&sizes)), &says);
+        assert_eq!(stepper.state().unwrap(), before);
+    }
+    stepper.step_host(&[ones(&[2, 4])]).unwrap();
+    // Of as many streams as there are.
+    stepper.streams("B", &[None; 5]).unwrap();
+    stepper.set_state(&given(&[5, 4])).unwrap();
+    assert_eq!(stepper.step_host(&[ones(&[5, 4])]).unwrap()[0], ones(&[5, 4]));
+    refused(stepper.set_state(&given(&[2, 4])), &["f32[5,4]"]);
+    // Two states of different sizes.
+    let pair = Graph::build("pair", |g| {
+        let [xs, a, b] = [g.input("xs", "f32[T,B]"), g.input("a", "f32[B]"), g.input("b", "f32[B]")];
+        scan((a, b), xs, |(a, b), x| ((a + x, b - x), a * b)).1
+    });
+    let mut stepper = self::stepper(&pair.unwrap(), &[ones(&[2]), ones(&[2])]);
+    let states = BTreeMap::from([("a".to_string(), ones(&[2])), ("b".to_string(), ones(&[3]))]);
+    refused(stepper.set_state(&states), &["state `b`", "f32[2]", "f32[3]"]);
+    step(&mut stepper, [1.0, 1.0]);
+}
+
+/// `2 T - 1` steps are one step at the sizes of one step, and more than one for each of several.
+#[test]
+fn a_loop_of_more_steps_than_rows_is_not_stepped() {
+    for steps in [Dim::from("T") * 2 - 1, Dim::from("T") * Dim::from("T")] {
+        let graph = Graph::build("faster", |g| {
+            let [xs, start] = [g.input("xs", "f32[T]"), g.input("start", "f32[]")];
+            let sums = scan(start, xs, |sum, x| (sum + x, sum)).1;
+            let mut loop_ = Recurrence::new();
+            let y = loop_.carry(start);
+            let done = loop_.steps(steps.clone()).run(|step| {
+                let old = step.read(&y);
+                step.write(&y, old + 1.0);
+            });
+            sums.index(0, -1) + done.last(&y)
+        });
+        let error = graph.unwrap().stepped().unwrap_err();
+        assert_eq!(error.kind(), "NotSteppable", "{error}");
+        assert!(error.to_string().contains("not that of the other loops"), "{error}");
+    }
+}

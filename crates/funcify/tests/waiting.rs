@@ -1,0 +1,253 @@
+//! Calls of one function from several threads: a program that takes long to compile holds up the calls that need it, and no others.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use funcify::cancel::Cancellation;
+use funcify::dispatch::{
+    Backend, Cache, Compiled, Compiles, Declined, Function, Kernel, Outcome, Part, Reference, StackType, Tensors, Whole,
+};
+use funcify::error::BackendError;
+use funcify::ops::{EvalContext, OpRules, Scan};
+use funcify::{DType, Graph, HostTensor, Symbol, evaluate, funcify, scan};
+
+/// The size whose program is not compiled before the gate is open.
+const SLOW: usize = 7;
+
+/// How long a closed gate holds up a compilation, so that a test fails instead of waiting for ever.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The reference backend, as one that compiles programs and takes long for one size.
+#[derive(Clone, Default)]
+struct Slow(Arc<Gate>);
+
+#[derive(Default)]
+struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+    compiled: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many compilations have come to the gate.
+    arrived: usize,
+    is_open: bool,
+    has_given_up: bool,
+}
+
+impl Gate {
+    fn wait(&self, until: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let state = self.state.lock().unwrap();
+        let (mut state, waited) = self.changed.wait_timeout_while(state, PATIENCE, |state| !until(state)).unwrap();
+        state.has_given_up |= waited.timed_out();
+        state
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        self.change(|state| state.arrived += 1);
+        drop(self.wait(|state| state.is_open));
+    }
+}
+
+/// Runs a program by the reference evaluation.
+struct Evaluated(Graph);
+
+impl Compiled<Arc<HostTensor>> for Evaluated {
+    fn run(
+        &self,
+        operands: &[Arc<HostTensor>],
+        _: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Outcome<Arc<HostTensor>>, BackendError> {
+        let operands: Vec<HostTensor> = operands.iter().map(|operand| (**operand).clone()).collect();
+        Ok(Outcome::Done(evaluate(&self.0, &operands)?.into_iter().map(Arc::new).collect()))
+    }
+}
+
+funcify!(Slow, Scan, native_loop);
+
+impl Backend for Slow {
+    type Tensor = Arc<HostTensor>;
+
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    fn unsupported(&self, dtype: DType, rank: usize) -> Option<String> {
+        Reference.unsupported(dtype, rank)
+    }
+
+    fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError> {
+        Reference.upload(tensor)
+    }
+
+    fn download(&self, tensor: &Self::Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
+        Reference.download(tensor, dtype)
+    }
+
+    fn shape(&self, tensor: &Self::Tensor) -> Vec<usize> {
+        Reference.shape(tensor)
+    }
+
+    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
+        Reference.has_dtype(tensor, dtype)
+    }
+
+    fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError> {
+        Reference.rows(tensor, start, count)
+    }
+
+    fn row(&self, tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, BackendError> {
+        Reference.row(tensor, row)
+    }
+
+    fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError> {
+        Reference.stack(parts, ty)
+    }
+
+    fn compiles(&self) -> Compiles {
+        Compiles::Programs
+    }
+
+    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+        self.0.compiled.fetch_add(1, Ordering::SeqCst);
+        if whole.sizes.get(&Symbol::new("T")) == Some(SLOW) {
+            self.0.pass();
+        }
+        Ok(Arc::new(Evaluated(whole.graph.clone())))
+    }
+
+    fn fallback(&self) -> Option<Kernel<Self>> {
+        Some(|call, operands| {
+            let mut sizes = call.sizes().clone();
+            let mut context = EvalContext { at: call.place().clone(), sizes: &mut sizes };
+            let inputs: Vec<HostTensor> = operands.iter().map(|tensor| (**tensor).clone()).collect();
+            let results = call.op.eval(&mut context, &inputs, call.outputs)?;
+            Ok(results.into_iter().map(Arc::new).collect::<Tensors<_>>())
+        })
+    }
+}
+
+/// A function of a running sum, and the gate of its backend.
+fn function() -> (Function<Slow>, Arc<Gate>) {
+    let graph = Graph::build("running", |g| {
+        let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[T]"));
+        scan(start, xs, |sum, x| (sum + x, sum + x)).1
+    });
+    let backend = Slow::default();
+    (Function::compile(&graph.unwrap(), &backend).unwrap(), backend.0)
+}
+
+/// The last of so many sums of ones.
+fn last(function: &Function<Slow>, rows: usize) -> Result<f64, funcify::Error> {
+    let ones = HostTensor::from_vec(vec![1f32; rows], [rows]).unwrap();
+    let sums = function.call_host(&[HostTensor::scalar(0f32), ones])?;
+    Ok(sums[0].to_f64_vec().last().copied().unwrap())
+}
+
+#[test]
+fn calls_of_other_sizes_go_on_while_a_program_is_compiled() {
+    let (function, gate) = function();
+    assert_eq!(last(&function, 2).unwrap(), 2.0);
+    thread::scope(|scope| {
+        let slow = scope.spawn(|| last(&function, SLOW));
+        drop(gate.wait(|state| state.arrived == 1));
+        // Of sizes that were met, twice over; of new ones; and what is told of the function.
+        for rows in [2, 3, 2, 4, 3] {
+            assert_eq!(last(&function, rows).unwrap(), rows as f64);
+        }
+        assert_eq!(function.report().instructions, function.instructions());
+        assert!(!slow.is_finished() && !gate.wait(|_| true).has_given_up);
+        gate.change(|state| state.is_open = true);
+        assert_eq!(slow.join().unwrap().unwrap(), SLOW as f64);
+    });
+    assert!(!gate.wait(|_| true).has_given_up);
+    assert_eq!((function.counts().compiled, gate.compiled.load(Ordering::SeqCst)), (4, 4));
+}
+
+/// A call that waits for the program of another call can be cancelled, and compiles nothing itself.
+#[test]
+fn a_call_that_waits_for_a_program_can_be_cancelled() {
+    let (function, gate) = function();
+    thread::scope(|scope| {
+        let slow = scope.spawn(|| last(&function, SLOW));
+        drop(gate.wait(|state| state.arrived == 1));
+        let cancelled = Cancellation::new();
+        cancelled.cancel();
+        let error = cancelled.scope(|| last(&function, SLOW)).unwrap_err();
+        assert_eq!(error.kind(), "Cancelled", "{error}");
+        assert_eq!(gate.wait(|_| true).arrived, 1);
+        gate.change(|state| state.is_open = true);
+        assert_eq!(slow.join().unwrap().unwrap(), SLOW as f64);
+    });
+    assert!(!gate.wait(|_| true).has_given_up);
+    assert_eq!(function.counts().compiled, 1);
+}
+
+#[test]
+fn a_program_that_several_calls_need_is_compiled_once() {
+    let (function, gate) = function();
+    let called = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let call = || {
+            called.fetch_add(1, Ordering::SeqCst);
+            last(&function, SLOW).unwrap()
+        };
+        let calls: Vec<_> = (0..4).map(|_| scope.spawn(call)).collect();
+        drop(gate.wait(|state| state.arrived == 1));
+        while called.load(Ordering::SeqCst) < 4 {
+            thread::yield_now();
+        }
+        gate.change(|state| state.is_open = true);
+        calls.into_iter().for_each(|call| assert_eq!(call.join().unwrap(), SLOW as f64));
+    });
+    assert!(!gate.wait(|_| true).has_given_up);
+    assert_eq!((function.counts().compiled, gate.compiled.load(Ordering::SeqCst)), (1, 1));
+    assert_eq!(function.counts().reused, 3);
+}
+
+type Numbers = Cache<u32, (u32, u32)>;
+
+fn number(cache: &Numbers, key: u32, value: Result<u32, &'static str>) -> Result<u32, &'static str> {
+    let entry = cache.find_or_make(&key, |entry| entry.0 == key, || Ok(()), || Ok((key, value?)));
+    entry.map(|entry| entry.1)
+}
+
+#[test]
+fn the_entry_unused_for_longest_makes_room() {
+    let cache = Numbers::new(2);
+    let get = |key, value| number(&cache, key, Ok(value));
+    assert_eq!([get(1, 10), get(2, 20), get(1, 0)], [Ok(10), Ok(20), Ok(10)]);
+    assert_eq!([get(3, 30), get(1, 0), get(2, 21)], [Ok(30), Ok(10), Ok(21)]);
+}
+
+#[test]
+fn an_entry_that_could_not_be_made_is_made_by_the_next_call() {
+    let cache = Numbers::new(2);
+    assert_eq!(number(&cache, 1, Err("no")), Err("no"));
+    let panics = std::panic::AssertUnwindSafe(|| {
+        cache.find_or_make(&1, |_| false, || Ok::<_, ()>(()), || panic!("while it is made"))
+    });
+    assert!(std::panic::catch_unwind(panics).is_err());
+    assert_eq!(number(&cache, 1, Ok(10)), Ok(10));
+}
+
+/// While key 1 is made, key 2 is made; a call that needs key 1 waits until it is told to give up.
+#[test]
+fn only_calls_of_the_same_key_wait() {
+    let cache = Numbers::new(4);
+    let make = || {
+        assert_eq!(number(&cache, 2, Ok(20)), Ok(20));
+        let waits = cache.find_or_make(&1, |entry| entry.0 == 1, || Err("gives up"), || Err("made twice"));
+        assert_eq!(waits, Err("gives up"));
+        Ok::<_, &str>((1, 10))
+    };
+    assert_eq!(cache.find_or_make(&1, |entry| entry.0 == 1, || Ok(()), make), Ok((1, 10)));
+}

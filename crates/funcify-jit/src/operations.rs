@@ -80,20 +80,46 @@ impl<T: Number> Builder<'_, T> {
         self.choose(mask, yes, no)
     }
 
-    /// The larger; NaN if either is. Of two zeros, y.
+    /// The larger, where -0 is less than +0; NaN if either is.
     pub fn max(&mut self, x: Value, y: Value) -> Value {
         let is_less = self.mask(Comparison::Less, y, x);
         let larger = self.choose(is_less, x, y);
         let is_number = self.mask(Comparison::Equal, x, x);
-        self.choose(is_number, larger, x)
+        let larger = self.choose(is_number, larger, x);
+        // It is negative if both are, which tells zeros apart.
+        let rest = self.word(T::SIGN - 1);
+        let rest = self.of_bits(rest);
+        let sign = self.bitwise(x, rest, |ins, x, rest| ins.bor(x, rest));
+        self.bitwise(larger, sign, |ins, larger, sign| ins.band(larger, sign))
     }
 
-    /// The smaller; NaN if either is. Of two zeros, y.
+    /// The smaller, where -0 is less than +0; NaN if either is.
     pub fn min(&mut self, x: Value, y: Value) -> Value {
         let is_less = self.mask(Comparison::Less, x, y);
         let smaller = self.choose(is_less, x, y);
         let is_number = self.mask(Comparison::Equal, x, x);
-        self.choose(is_number, smaller, x)
+        let smaller = self.choose(is_number, smaller, x);
+        // It is negative if either is, which tells zeros apart.
+        let sign = self.word(T::SIGN);
+        let sign = self.of_bits(sign);
+        let sign = self.bitwise(x, sign, |ins, x, sign| ins.band(x, sign));
+        self.bitwise(smaller, sign, |ins, smaller, sign| ins.bor(smaller, sign))
+    }
+
+    /// An op on the bits of two numbers, which stay in the registers of numbers: on x86-64 always, elsewhere where a register
+    /// has several lanes.
+    fn bitwise(
+        &mut self,
+        x: Value,
+        y: Value,
+        op: impl FnOnce(FuncInstBuilder<'_, '_>, ir::Value, ir::Value) -> ir::Value,
+    ) -> Value {
+        if self.lanes > 1 || cfg!(target_arch = "x86_64") {
+            return Value(op(self.function.ins(), x.0, y.0));
+        }
+        let (Bits(x), Bits(y)) = (self.bits(x), self.bits(y));
+        let bits = op(self.function.ins(), x, y);
+        self.of_bits(Bits(bits))
     }
 
     /// Lane `lane` of a value, in all lanes.

@@ -4,6 +4,7 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use funcify::error::BackendError;
+use funcify::ops::special::Extrema;
 use funcify::{funcify, ops};
 
 use super::Outcome;
@@ -76,9 +77,15 @@ enum Order {
     Smallest,
 }
 
-/// The larger or smaller of two elements; NaN if either is NaN.
+/// The larger or smaller of two elements; NaN if either is NaN. Floats in host memory in one pass, which tells zeros apart.
 fn extremum(burn: &Burn, order: Order, x: Tensor, y: Tensor) -> Outcome {
     let bool_dtype = burn.bool_dtype();
+    if kind(&x) == Kind::Float && burn.in_host_memory() {
+        return by_float!(x, Float => match order {
+            Order::Largest => on_host::zip::<Float>(burn, x, y, Float::larger),
+            Order::Smallest => on_host::zip::<Float>(burn, x, y, Float::smaller),
+        });
+    }
     let takes_right = match (kind(&x), order) {
         (Kind::Float, order) => {
             let better = match order {

@@ -21,6 +21,7 @@ mod reference;
 mod registry;
 mod report;
 mod span;
+mod statics;
 mod stepper;
 mod stepwise;
 mod switch;

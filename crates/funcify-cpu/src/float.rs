@@ -39,9 +39,9 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn negated(self) -> Self;
     /// Whether it is no number.
     fn is_nan(self) -> bool;
-    /// The larger of two elements, where -0 is less than +0; NaN if either is.
+    /// [`max`](Float::max) of two elements.
     fn larger(self, other: Self) -> Self;
-    /// The smaller of two elements, where -0 is less than +0; NaN if either is.
+    /// [`min`](Float::min) of two elements.
     fn smaller(self, other: Self) -> Self;
     /// a * b + c, rounded once where the processor can.
     fn mul_add_element<S: Simd>(a: Self, b: Self, c: Self) -> Self;
@@ -136,19 +136,20 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// The larger, where -0 is less than +0; NaN if either is.
     #[inline(always)]
     fn max<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
-        let larger = Self::select(simd, Self::equal(simd, a, a), Self::at_least(simd, a, b), a);
-        // It is negative if both are, which tells zeros apart.
+        // Which of both they give differs for zeros and NaN alone. The bits of NaN and of any number together are NaN.
+        let (first, second) = (Self::at_least(simd, b, a), Self::at_least(simd, a, b));
+        let either = Self::or(simd, Self::bits(simd, first), Self::bits(simd, second));
+        // The larger is negative if both are.
         let sign = Self::or(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN - 1));
-        Self::of_bits(simd, Self::and(simd, Self::bits(simd, larger), sign))
+        Self::of_bits(simd, Self::and(simd, either, sign))
     }
 
     /// The smaller, where -0 is less than +0; NaN if either is.
     #[inline(always)]
     fn min<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
-        let smaller = Self::select(simd, Self::equal(simd, a, a), Self::at_most(simd, a, b), a);
-        // It is negative if either is, which tells zeros apart.
-        let sign = Self::and(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN));
-        Self::of_bits(simd, Self::or(simd, Self::bits(simd, smaller), sign))
+        // As in `max`; the smaller is negative if either is, as their bits together are.
+        let (first, second) = (Self::at_most(simd, b, a), Self::at_most(simd, a, b));
+        Self::of_bits(simd, Self::or(simd, Self::bits(simd, first), Self::bits(simd, second)))
     }
 }
 
@@ -255,13 +256,13 @@ macro_rules! float {
             }
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
-                let larger = if self > other || self.is_nan() { self } else { other };
-                Self::from_bits(larger.to_bits() & (self.to_bits() | (Self::SIGN - 1) as $word))
+                let (first, second) = (if other < self { self } else { other }, if self < other { other } else { self });
+                Self::from_bits((first.to_bits() | second.to_bits()) & (self.to_bits() | (Self::SIGN - 1) as $word))
             }
             #[inline(always)]
             fn smaller(self, other: Self) -> Self {
-                let smaller = if self < other || self.is_nan() { self } else { other };
-                Self::from_bits(smaller.to_bits() | (self.to_bits() & Self::SIGN as $word))
+                let (first, second) = (if self < other { self } else { other }, if other < self { other } else { self });
+                Self::from_bits(first.to_bits() | second.to_bits())
             }
             #[inline(always)]
             fn mul_add_element<S: Simd>(a: Self, b: Self, c: Self) -> Self {

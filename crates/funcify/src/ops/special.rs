@@ -56,16 +56,17 @@ macro_rules! extrema_of_floats {
         $(impl Extrema for $float {
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
-                let larger = if self > other || self.is_nan() { self } else { other };
-                // It is negative if both are, which tells zeros apart.
-                Self::from_bits(larger.to_bits() & (self.to_bits() | ($sign - 1)))
+                // Which of both they are differs for zeros and NaN alone. The bits of NaN and of any number together are NaN.
+                let (first, second) = (if other < self { self } else { other }, if self < other { other } else { self });
+                // The larger is negative if both are.
+                Self::from_bits((first.to_bits() | second.to_bits()) & (self.to_bits() | ($sign - 1)))
             }
 
             #[inline(always)]
             fn smaller(self, other: Self) -> Self {
-                let smaller = if self < other || self.is_nan() { self } else { other };
-                // It is negative if either is, which tells zeros apart.
-                Self::from_bits(smaller.to_bits() | (self.to_bits() & $sign))
+                let (first, second) = (if self < other { self } else { other }, if other < self { other } else { self });
+                // The smaller is negative if either is.
+                Self::from_bits(first.to_bits() | second.to_bits())
             }
         })*
     };

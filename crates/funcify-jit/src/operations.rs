@@ -2,6 +2,7 @@
 
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types};
+use cranelift_frontend::FuncInstBuilder;
 
 use crate::builder::{Builder, Value, memory};
 use crate::routine::Number;
@@ -87,7 +88,7 @@ impl<T: Number> Builder<'_, T> {
         let (first, second) = (self.choose(y_is_less, x, y), self.choose(x_is_less, y, x));
         let either = self.bitwise(first, second, |ins, first, second| ins.bor(first, second));
         // The larger is negative if both are.
-        let rest = self.word(T::SIGN - 1);
+        let rest = self.word((1 << (self.words().lane_bits() - 1)) - 1);
         let rest = self.of_bits(rest);
         let sign = self.bitwise(x, rest, |ins, x, rest| ins.bor(x, rest));
         self.bitwise(either, sign, |ins, either, sign| ins.band(either, sign))

@@ -159,17 +159,11 @@ fn domains() -> Cases {
 fn subnormal() -> Cases {
     let double = |_| [HostTensor::from([-710.0750664438754, -712.0, -709.0])];
     let scaled = [50097073.143904634, 7308434.045697423, 146793821.87553743];
-    let single = |_| [HostTensor::from([-89f32, -90.0, -88.0])];
-    let scaled_single = [48.50768286728369f32, 17.84497926573787, 131.8575528787914];
     let one = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);
     let negative = scaled.map(|number| -number);
     Ok([
         ask("sigmoid_is_subnormal", &[DType::F64], double, one(|x| x.sigmoid().ldexp(1050)), |_| scaled.into())?,
-        ask("sigmoid_is_subnormal", &[DType::F32], single, one(|x| x.sigmoid().ldexp(134)), |_| scaled_single.into())?,
         ask("softplus_is_subnormal", &[DType::F64], double, one(|x| x.softplus().ldexp(1050)), |_| scaled.into())?,
-        ask("softplus_is_subnormal", &[DType::F32], single, one(|x| x.softplus().ldexp(134)), |_| {
-            scaled_single.into()
-        })?,
         ask("log_sigmoid_is_subnormal", &[DType::F64], double, one(|x| (-x).log_sigmoid().ldexp(1050)), |_| {
             negative.into()
         })?,

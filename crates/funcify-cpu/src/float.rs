@@ -136,18 +136,17 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// The larger, where -0 is less than +0; NaN if either is.
     #[inline(always)]
     fn max<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
-        // Which of both they give differs for zeros and NaN alone. The bits of NaN and of any number together are NaN.
-        let (first, second) = (Self::at_least(simd, b, a), Self::at_least(simd, a, b));
-        let either = Self::or(simd, Self::bits(simd, first), Self::bits(simd, second));
-        // The larger is negative if both are.
+        let larger = Self::select(simd, Self::equal(simd, a, a), Self::at_least(simd, a, b), a);
+        // Of two zeros it is b. It is negative if both are.
         let sign = Self::or(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN - 1));
-        Self::of_bits(simd, Self::and(simd, either, sign))
+        Self::of_bits(simd, Self::and(simd, Self::bits(simd, larger), sign))
     }
 
     /// The smaller, where -0 is less than +0; NaN if either is.
     #[inline(always)]
     fn min<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
-        // As in `max`; the smaller is negative if either is, as their bits together are.
+        // Which of both they give differs for zeros and NaN alone. The smaller is negative if either is, as their bits together are;
+        // those of NaN and of any number are NaN.
         let (first, second) = (Self::at_most(simd, b, a), Self::at_most(simd, a, b));
         Self::of_bits(simd, Self::or(simd, Self::bits(simd, first), Self::bits(simd, second)))
     }
@@ -256,8 +255,8 @@ macro_rules! float {
             }
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
-                let (first, second) = (if other < self { self } else { other }, if self < other { other } else { self });
-                Self::from_bits((first.to_bits() | second.to_bits()) & (self.to_bits() | (Self::SIGN - 1) as $word))
+                let larger = if other < self || self.is_nan() { self } else { other };
+                Self::from_bits(larger.to_bits() & (self.to_bits() | (Self::SIGN - 1) as $word))
             }
             #[inline(always)]
             fn smaller(self, other: Self) -> Self {

@@ -83,20 +83,21 @@ impl<T: Number> Builder<'_, T> {
 
     /// The larger, where -0 is less than +0; NaN if either is.
     pub fn max(&mut self, x: Value, y: Value) -> Value {
-        // Which of both they give differs for zeros and NaN alone. The bits of NaN and of any number together are NaN.
-        let (x_is_less, y_is_less) = (self.mask(Comparison::Less, x, y), self.mask(Comparison::Less, y, x));
-        let (first, second) = (self.choose(y_is_less, x, y), self.choose(x_is_less, y, x));
-        let either = self.bitwise(first, second, |ins, first, second| ins.bor(first, second));
-        // The larger is negative if both are.
+        let is_less = self.mask(Comparison::Less, y, x);
+        let larger = self.choose(is_less, x, y);
+        let is_number = self.mask(Comparison::Equal, x, x);
+        let larger = self.choose(is_number, larger, x);
+        // Of two zeros it is y. It is negative if both are.
         let rest = self.word((1 << (self.words().lane_bits() - 1)) - 1);
         let rest = self.of_bits(rest);
         let sign = self.bitwise(x, rest, |ins, x, rest| ins.bor(x, rest));
-        self.bitwise(either, sign, |ins, either, sign| ins.band(either, sign))
+        self.bitwise(larger, sign, |ins, larger, sign| ins.band(larger, sign))
     }
 
     /// The smaller, where -0 is less than +0; NaN if either is.
     pub fn min(&mut self, x: Value, y: Value) -> Value {
-        // As in `max`; the smaller is negative if either is, as their bits together are.
+        // Which of both they give differs for zeros and NaN alone. The smaller is negative if either is, as their bits together are;
+        // those of NaN and of any number are NaN.
         let (x_is_less, y_is_less) = (self.mask(Comparison::Less, x, y), self.mask(Comparison::Less, y, x));
         let (first, second) = (self.choose(x_is_less, x, y), self.choose(y_is_less, y, x));
         self.bitwise(first, second, |ins, first, second| ins.bor(first, second))

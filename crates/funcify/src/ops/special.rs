@@ -56,16 +56,16 @@ macro_rules! extrema_of_floats {
         $(impl Extrema for $float {
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
-                // Which of both they are differs for zeros and NaN alone. The bits of NaN and of any number together are NaN.
-                let (first, second) = (if other < self { self } else { other }, if self < other { other } else { self });
-                // The larger is negative if both are.
-                Self::from_bits((first.to_bits() | second.to_bits()) & (self.to_bits() | ($sign - 1)))
+                let larger = if other < self || self.is_nan() { self } else { other };
+                // Of two zeros it is the other one. It is negative if both are.
+                Self::from_bits(larger.to_bits() & (self.to_bits() | ($sign - 1)))
             }
 
             #[inline(always)]
             fn smaller(self, other: Self) -> Self {
                 let (first, second) = (if self < other { self } else { other }, if other < self { other } else { self });
-                // The smaller is negative if either is.
+                // Which of both they are differs for zeros and NaN alone. The smaller is negative if either is, as their bits together
+                // are; those of NaN and of any number are NaN.
                 Self::from_bits(first.to_bits() | second.to_bits())
             }
         })*

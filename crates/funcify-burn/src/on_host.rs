@@ -121,6 +121,43 @@ pub(crate) fn fold<E: Element>(
     Ok(from_elements(burn, folded, &shape))
 }
 
+/// The largest or smallest number along an axis, which keeps the size 1: the one of two that `pick` gives, in any order. No
+/// size is zero.
+pub(crate) fn extreme<E: Element>(
+    burn: &Burn,
+    x: Tensor,
+    axis: usize,
+    pick: impl Fn(E, E) -> E + Copy,
+) -> Result<Tensor, BackendError> {
+    let mut shape = sizes(&x);
+    let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+    shape[axis] = 1;
+    let elements = elements::<E>(x)?;
+    let mut extremes = Vec::with_capacity(elements.len() / size);
+    for block in elements.chunks_exact(size * inner) {
+        if inner == 1 {
+            extremes.push(extreme_of(block, pick));
+            continue;
+        }
+        let start = extremes.len();
+        extremes.extend_from_slice(&block[..inner]);
+        for row in block[inner..].chunks_exact(inner) {
+            extremes[start..].iter_mut().zip(row).for_each(|(extreme, element)| *extreme = pick(*extreme, *element));
+        }
+    }
+    Ok(from_elements(burn, extremes, &shape))
+}
+
+/// That of a row, of which every sixteenth element goes one way, so that the processor picks many at once.
+fn extreme_of<E: Copy>(row: &[E], pick: impl Fn(E, E) -> E + Copy) -> E {
+    let (first, rest) = row.as_chunks::<16>();
+    let mut lanes = [row[0]; 16];
+    for elements in first {
+        lanes.iter_mut().zip(elements).for_each(|(lane, element)| *lane = pick(*lane, *element));
+    }
+    lanes.iter().chain(rest).copied().fold(row[0], pick)
+}
+
 /// The running reduction of an axis, from its first element or from its last.
 pub(crate) fn running<E: Element>(
     burn: &Burn,

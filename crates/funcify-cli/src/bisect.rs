@@ -8,6 +8,7 @@ use funcify::rewrite::{Patched, RewriteOptions, first_wrong};
 use funcify::{Error, Graph, HostTensor, evaluate};
 use funcify_conformance::{ExpectedOutput, compare};
 
+use crate::in_program;
 use crate::transforms::Transforms;
 
 #[derive(clap::Args)]
@@ -25,6 +26,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    in_program(&arguments.file, || search(arguments))
+}
+
+fn search(arguments: &Arguments) -> Result<()> {
     let program = arguments.transforms.apply(Graph::read(&arguments.file)?)?;
     let inputs = program.inputs(&read_safetensors_needed(&arguments.inputs, &program.input_names())?)?;
     let all = program.graph.rewritten_with(&RewriteOptions::new())?.patches.len();

@@ -9,6 +9,7 @@ mod run;
 mod status;
 mod transforms;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -36,6 +37,14 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+}
+
+/// What a command with a program does. Its errors name the program's file and lines, never those of this crate.
+fn in_program<T>(file: &Path, command: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    command().map_err(|error| match error.downcast::<funcify::Error>() {
+        Ok(error) => error.in_program(file).into(),
+        Err(other) => other,
+    })
 }
 
 fn main() -> ExitCode {

@@ -6,6 +6,7 @@ use anyhow::Result;
 use funcify::rewrite::RewriteOptions;
 use funcify::{Graph, to_dot};
 
+use crate::in_program;
 use crate::transforms::Transforms;
 
 #[derive(clap::Args)]
@@ -29,7 +30,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    print!("{}", text(arguments)?);
+    print!("{}", in_program(&arguments.file, || text(arguments))?);
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use funcify::files::{read_safetensors_needed, write_safetensors};
 use funcify::{Cancellation, Graph, HostTensor};
 use signal_hook::consts::SIGINT;
 
+use crate::in_program;
 use crate::transforms::Transforms;
 
 #[derive(clap::Args)]
@@ -61,6 +62,10 @@ fn at_interrupt() -> Result<Cancellation> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    in_program(&arguments.file, || run_program(arguments))
+}
+
+fn run_program(arguments: &Arguments) -> Result<()> {
     let program = arguments.transforms.apply(Graph::read(&arguments.file)?)?;
     let inputs = program.inputs(&read_safetensors_needed(&arguments.inputs, &program.input_names())?)?;
     let strategy = match (arguments.native, arguments.unroll) {
@@ -271,5 +276,34 @@ mod tests {
         }
         let error = outcome("unknown", DECAY, &inputs, "--grad y").unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(funcify::Error::Type { .. })), "{error:#}");
+    }
+
+    /// A mistake on the command line and in the inputs: the error names the program's file, and no line of this workspace.
+    #[test]
+    fn errors_name_the_program_and_no_source_of_the_command() {
+        let inputs = || tensors([("xs", [1f32, 2.].into()), ("w", scalar(1.))]);
+        let wrong = tensors([("xs", HostTensor::from([1f64, 2.])), ("w", scalar(1.))]);
+        let uneven = tensors([("xs", HostTensor::from([[1f32, 2.]])), ("w", scalar(1.))]);
+        let mistakes = [
+            (&wrong, ""),
+            (&wrong, "--grad w --only grad_w"),
+            (&uneven, ""),
+            (&inputs(), "--grad q"),
+            (&inputs(), "--grad w,q"),
+            (&inputs(), "--jvp q"),
+            (&inputs(), "--only q"),
+            (&inputs(), "--hvp q"),
+            (&inputs(), "--jacobian q"),
+            (&inputs(), "--hessian q"),
+            (&inputs(), "--vmap q"),
+            (&inputs(), "--vmap w"),
+            (&inputs(), "--only ys --grad w"),
+        ];
+        for (inputs, options) in mistakes {
+            let error = outcome("mistake", DECAY, inputs, options).expect_err(options);
+            let text = format!("{error:#}");
+            assert!(!text.contains(".rs:"), "{options}: {text}");
+            assert!(text.contains("f.fir"), "{options}: {text}");
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! Cases as values: a graph, its inputs, and what it must give.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use funcify::dispatch::LoopStrategy;
+use funcify::graph::ValueId;
 use funcify::ops::Op;
-use funcify::{DType, Graph, HostTensor, TensorType};
+use funcify::{DType, Dim, Graph, HostTensor, Symbol, TensorType};
 use rayon::prelude::*;
 
 use crate::cases;
@@ -145,14 +146,38 @@ fn golden_case(
 
 /// Whether every loop has a largest number of steps that the sizes of a call give.
 fn is_bounded(graph: &Graph) -> bool {
+    has_bounds(graph, &mut HashSet::new())
+}
+
+/// [`is_bounded`], where `bounded` are the symbols that loops bind to numbers of steps with a largest one.
+fn has_bounds(graph: &Graph, bounded: &mut HashSet<Symbol>) -> bool {
     graph.nodes().iter().all(|node| {
+        // A loop that ends early binds its number of steps to a symbol of its own, and its backward loop has that number.
+        let is_known = |dim: &Dim, bounded: &HashSet<Symbol>| {
+            dim.symbols().iter().all(|symbol| !symbol.name().starts_with('$') || bounded.contains(*symbol))
+        };
         let has_bound = match &node.op {
-            // A loop binds a number of steps to a symbol of its own, and its backward loop has that number.
-            Op::Scan(scan) => scan.steps.symbols().iter().all(|symbol| !symbol.name().starts_with('$')),
+            Op::Scan(scan) if scan.steps_operand => follows(graph, node.inputs[0], &|dim| is_known(dim, bounded)),
+            Op::Scan(scan) => is_known(&scan.steps, bounded),
             Op::While(op) => op.bound.is_some(),
             _ => true,
         };
-        has_bound && node.op.bodies().into_iter().all(|body| is_bounded(body))
+        if let (true, Op::Scan(scan)) = (has_bound, &node.op) {
+            bounded.extend(scan.until.clone());
+            bounded.extend(scan.steps.as_symbol().filter(|_| scan.steps_operand).cloned());
+        }
+        has_bound && node.op.bodies().into_iter().all(|body| has_bounds(body, &mut bounded.clone()))
+    })
+}
+
+/// Whether a number follows from constants and from such sizes alone.
+fn follows(graph: &Graph, value: ValueId, is_known: &dyn Fn(&Dim) -> bool) -> bool {
+    let node = graph.nodes().iter().find(|node| node.outputs.contains(&value));
+    node.is_some_and(|node| match &node.op {
+        Op::Constant(_) => true,
+        Op::Size(size) => is_known(&size.dim),
+        Op::Unary(_) | Op::Binary(_) | Op::Cast(_) => node.inputs.iter().all(|input| follows(graph, *input, is_known)),
+        _ => false,
     })
 }
 

@@ -39,6 +39,10 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     fn negated(self) -> Self;
     /// Whether it is no number.
     fn is_nan(self) -> bool;
+    /// [`max`](Float::max) of two elements.
+    fn larger(self, other: Self) -> Self;
+    /// [`min`](Float::min) of two elements.
+    fn smaller(self, other: Self) -> Self;
     /// a * b + c, rounded once where the processor can.
     fn mul_add_element<S: Simd>(a: Self, b: Self, c: Self) -> Self;
 
@@ -129,18 +133,22 @@ pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + 
     /// `x`, or `high` where x is more; NaN stays.
     fn at_most<S: Simd>(simd: S, high: Self::Vector<S>, x: Self::Vector<S>) -> Self::Vector<S>;
 
-    /// The larger; NaN if either is.
+    /// The larger, where -0 is less than +0; NaN if either is.
     #[inline(always)]
     fn max<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
-        let larger = Self::select(simd, Self::less(simd, b, a), a, b);
-        Self::select(simd, Self::equal(simd, a, a), larger, a)
+        let larger = Self::select(simd, Self::equal(simd, a, a), Self::at_least(simd, a, b), a);
+        // Of two zeros it is b. It is negative if both are.
+        let sign = Self::or(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN - 1));
+        Self::of_bits(simd, Self::and(simd, Self::bits(simd, larger), sign))
     }
 
-    /// The smaller; NaN if either is.
+    /// The smaller, where -0 is less than +0; NaN if either is.
     #[inline(always)]
     fn min<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
-        let smaller = Self::select(simd, Self::less(simd, a, b), a, b);
-        Self::select(simd, Self::equal(simd, a, a), smaller, a)
+        // Which of both they give differs for zeros and NaN alone. The smaller is negative if either is, as their bits together are;
+        // those of NaN and of any number are NaN.
+        let (first, second) = (Self::at_most(simd, b, a), Self::at_most(simd, a, b));
+        Self::of_bits(simd, Self::or(simd, Self::bits(simd, first), Self::bits(simd, second)))
     }
 }
 
@@ -244,6 +252,16 @@ macro_rules! float {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 self.is_nan()
+            }
+            #[inline(always)]
+            fn larger(self, other: Self) -> Self {
+                let larger = if other < self || self.is_nan() { self } else { other };
+                Self::from_bits(larger.to_bits() & (self.to_bits() | (Self::SIGN - 1) as $word))
+            }
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self {
+                let (first, second) = (if self < other { self } else { other }, if other < self { other } else { self });
+                Self::from_bits(first.to_bits() | second.to_bits())
             }
             #[inline(always)]
             fn mul_add_element<S: Simd>(a: Self, b: Self, c: Self) -> Self {

@@ -2,6 +2,7 @@
 
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types};
+use cranelift_frontend::FuncInstBuilder;
 
 use crate::builder::{Builder, Value, memory};
 use crate::routine::Number;
@@ -80,20 +81,42 @@ impl<T: Number> Builder<'_, T> {
         self.choose(mask, yes, no)
     }
 
-    /// The larger; NaN if either is. Of two zeros, y.
+    /// The larger, where -0 is less than +0; NaN if either is.
     pub fn max(&mut self, x: Value, y: Value) -> Value {
         let is_less = self.mask(Comparison::Less, y, x);
         let larger = self.choose(is_less, x, y);
         let is_number = self.mask(Comparison::Equal, x, x);
-        self.choose(is_number, larger, x)
+        let larger = self.choose(is_number, larger, x);
+        // Of two zeros it is y. It is negative if both are.
+        let rest = self.word((1 << (self.words().lane_bits() - 1)) - 1);
+        let rest = self.of_bits(rest);
+        let sign = self.bitwise(x, rest, |ins, x, rest| ins.bor(x, rest));
+        self.bitwise(larger, sign, |ins, larger, sign| ins.band(larger, sign))
     }
 
-    /// The smaller; NaN if either is. Of two zeros, y.
+    /// The smaller, where -0 is less than +0; NaN if either is.
     pub fn min(&mut self, x: Value, y: Value) -> Value {
-        let is_less = self.mask(Comparison::Less, x, y);
-        let smaller = self.choose(is_less, x, y);
-        let is_number = self.mask(Comparison::Equal, x, x);
-        self.choose(is_number, smaller, x)
+        // Which of both they give differs for zeros and NaN alone. The smaller is negative if either is, as their bits together are;
+        // those of NaN and of any number are NaN.
+        let (x_is_less, y_is_less) = (self.mask(Comparison::Less, x, y), self.mask(Comparison::Less, y, x));
+        let (first, second) = (self.choose(x_is_less, x, y), self.choose(y_is_less, y, x));
+        self.bitwise(first, second, |ins, first, second| ins.bor(first, second))
+    }
+
+    /// An op on the bits of two numbers, which stay in the registers of numbers: on x86-64 always, elsewhere where a register
+    /// has several lanes.
+    fn bitwise(
+        &mut self,
+        x: Value,
+        y: Value,
+        op: impl FnOnce(FuncInstBuilder<'_, '_>, ir::Value, ir::Value) -> ir::Value,
+    ) -> Value {
+        if self.lanes > 1 || cfg!(target_arch = "x86_64") {
+            return Value(op(self.function.ins(), x.0, y.0));
+        }
+        let (Bits(x), Bits(y)) = (self.bits(x), self.bits(y));
+        let bits = op(self.function.ins(), x, y);
+        self.of_bits(Bits(bits))
     }
 
     /// Lane `lane` of a value, in all lanes.

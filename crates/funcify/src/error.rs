@@ -481,6 +481,21 @@ impl Error {
         }
     }
 
+    /// The error of a program that was read from `file`, for those that run programs by command: it names the file, and no line of
+    /// the command's own source.
+    #[must_use]
+    pub fn in_program(mut self, file: &std::path::Path) -> Self {
+        let is_of_another_file = matches!(self, Error::File { .. });
+        let place = self.place_mut();
+        if !is_of_another_file {
+            place.file.get_or_insert_with(|| file.display().to_string());
+        }
+        if let Site::Rust(_) = place.site {
+            place.site = Site::Unknown;
+        }
+        self
+    }
+
     /// With the file that the text was read from.
     pub(crate) fn in_file(mut self, file: &std::path::Path) -> Self {
         self.place_mut().file = Some(file.display().to_string());
@@ -514,7 +529,8 @@ fn report(at: &Place, headline: String, facts: &[(&str, &str)], fix: &str) -> St
         text.push_str(&format!("\n  {:<9} {fix}", "fix:"));
     }
     match (&at.file, at.site) {
-        (_, Site::Unknown) => {}
+        (None, Site::Unknown) => {}
+        (Some(file), Site::Unknown) => text.push_str(&format!("\n  {:<9} {file}", "at:")),
         (Some(file), Site::Text { line, column }) => {
             text.push_str(&format!("\n  {:<9} {file}:{line}:{column}", "at:"));
         }

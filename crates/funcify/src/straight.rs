@@ -35,7 +35,7 @@ impl Graph {
         let at = Place::new("straight", Site::caller());
         let types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();
         let mut sizes = bind_sizes(&at, self, &types)?;
-        let graph = tracer::build(self.name(), at.site, |_| {
+        let graph = tracer::rebuild(self, at.site, |_| {
             tracer::reserve_symbols(self);
             let input = |(index, tensor): (usize, &HostTensor)| Concrete {
                 value: tracer::input(self.input_name(index), tensor.ty(), self.inputs()[index].is_static, at.site),

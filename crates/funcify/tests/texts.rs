@@ -56,6 +56,7 @@ fn the_file_is_named() {
 fn a_misspelt_word_is_answered_with_the_nearest() {
     for (equation, nearest) in [
         ("%0: f32[2,3] = tnah %x", "`tanh`"),
+        ("%0: f32[2,3] = tahn %x", "`tanh`"),
         ("%0: f32[2,3] = Sin %x", "`sin`"),
         ("%0: f32[3,2] = transpos %x {perm=[1,0]}", "`transpose`"),
         ("%0: f32[2] = reduce %x {kind=summ, axes=[1]}", "`sum`"),
@@ -82,6 +83,71 @@ fn a_misspelt_word_is_answered_with_the_nearest() {
         let error = Graph::parse(&program(equation)).unwrap_err();
         assert!(matches!(&error, Error::Parse { fix, .. } if fix.is_empty()), "{error}");
     }
+}
+
+/// A name that an op has elsewhere is answered with what the text form has for it.
+#[test]
+fn a_name_from_elsewhere_is_answered_with_the_op() {
+    for (equation, op) in [
+        ("%0: f32[3] = sum %x", "reduce %x {kind=sum, axes=[0]}"),
+        ("%0: f32[3] = reduce_sum %x", "reduce %x {kind=sum, axes=[0]}"),
+        ("%0: f32[3] = reduce_max %x", "reduce %x {kind=max, axes=[0]}"),
+        ("%0: f32[2,3] = cumsum %x", "cumulative %x {kind=sum, axis=0, direction=forward}"),
+        ("%0: f32[2,3] = maximum %x, %x", "max %x, %y"),
+        ("%0: f32[2,3] = where %p, %x, %x", "select %p, %x, %y"),
+    ] {
+        refused(&program(equation), &["expected: the name of an op", &format!("fix:      write `{op}`")]);
+    }
+}
+
+/// A size that no input has is refused where it stands, in a header, a type, an attribute and a bound.
+#[test]
+fn a_size_that_no_input_has_is_marked() {
+    let text = |header: &str, size: &str| {
+        format!(
+            "fn @f(%x: f32[T]) {{
+  %z: f32[] = constant 0.0
+  %l: f32[] = scan for t in 0..{header} {{
+    carry %c: f32[] = %l from %z
+    %0: f32[] = add %c, %c
+    %l = %0
+  }}
+  %1: f32[{size}] = iota {{size={size}, dtype=f32}}
+  return y=%l, z=%1
+}}"
+        )
+    };
+    assert!(Graph::parse(&text("T+1", "2*T")).is_ok());
+    let found = "`N`, which has no size: no input has it, and no loop before gives it";
+    let fix = "add an input with the size `N`, or write a number";
+    let header = "%l: f32[] = scan for t in 0..";
+    let caret = |line: &str, column: usize| format!("\n  >   {line}\n    {}^", " ".repeat(column + 2));
+    let marked = caret(&format!("{header}N {{"), header.len());
+    refused(&text("N", "T"), &["expected: a size that an input has: T", found, fix, "line 3, column 32", &marked]);
+    refused(&text("T", "N"), &[found, "line 8, column 11"]);
+    let time = |header: &str| text(header, "2").replace("f32[T]", "f32[Time]");
+    refused(&time("Tmie"), &["`Tmie`, which has no size", "write `Time`, or add an input with the size `Tmie`"]);
+    refused(&text("N", "2").replace("f32[T]", "f32[3]"), &["expected: a number: no input has a size with a name"]);
+}
+
+/// A name without its `@`, and a step's number of another name.
+#[test]
+fn a_name_without_its_mark_is_answered_with_it() {
+    let loops = "%0: f32[3] = scan @step for t in 0..2 {
+    seq %r: f32[3] = %x[t]
+    carry %c: f32[3] = %0 from %c0
+    %1: f32[3] = add %c, %r
+    %0 = %1
+  }";
+    let text = program(&format!("%c0: f32[3] = constant [0.0, 0.0, 0.0]\n  {loops}"));
+    assert!(Graph::parse(&text).is_ok());
+    refused(&text.replace("fn @f(", "fn rnn("), &["expected: a name after `@`", "found:    `rnn`", "write `@rnn`"]);
+    refused(&text.replace("scan @step for", "scan step for"), &["found:    `step`", "write `@step`"]);
+    let number = "write `t`: the number of the step is always called so";
+    refused(&text.replace("for t in", "for t0 in"), &["expected: `t`", "found:    `t0`", number, "line 3, column 31"]);
+    refused(&text.replace("%x[t]", "%x[i]"), &["found:    `i`", number]);
+    let choice = "%0: f32[2,3] = switch %i {\n    case 0 left with %x {";
+    refused(&program(choice), &["found:    `left`", "write `@left`"]);
 }
 
 /// How deep bodies may be nested.

@@ -3,7 +3,9 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn::tensor::Scalar;
 use funcify::error::BackendError;
+use funcify::ops::special::Extrema;
 use funcify::{funcify, ops};
 
 use super::Outcome;
@@ -76,9 +78,16 @@ enum Order {
     Smallest,
 }
 
-/// The larger or smaller of two elements; NaN if either is NaN.
+/// The larger or smaller of two elements; NaN if either is NaN. Floats in host memory in one pass, which tells zeros apart.
 fn extremum(burn: &Burn, order: Order, x: Tensor, y: Tensor) -> Outcome {
     let bool_dtype = burn.bool_dtype();
+    if kind(&x) == Kind::Float && burn.in_host_memory() {
+        return by_float!(x, Float => match order {
+            Order::Largest => on_host::zip::<Float>(burn, x, y, Float::larger),
+            Order::Smallest => on_host::zip::<Float>(burn, x, y, Float::smaller),
+        });
+    }
+    let is_largest = matches!(order, Order::Largest);
     let takes_right = match (kind(&x), order) {
         (Kind::Float, order) => {
             let better = match order {
@@ -90,7 +99,20 @@ fn extremum(burn: &Burn, order: Order, x: Tensor, y: Tensor) -> Outcome {
         (_, Order::Largest) => Dispatch::int_lower(x.clone(), y.clone(), bool_dtype),
         (_, Order::Smallest) => Dispatch::int_greater(x.clone(), y.clone(), bool_dtype),
     };
-    Ok(mask_where(x, takes_right, y))
+    if kind(&x) != Kind::Float {
+        return Ok(mask_where(x, takes_right, y));
+    }
+    // Of two zeros, the sum has the sign of the larger one, and the negative sum of both negated that of the smaller.
+    let is_zero = |x: &Tensor| Dispatch::float_equal_elem(x.clone(), Scalar::from(0f64), bool_dtype);
+    let are_zeros = Dispatch::bool_and(is_zero(&x), is_zero(&y));
+    let of_zeros = match is_largest {
+        true => Dispatch::float_add(x.clone(), y.clone()),
+        false => {
+            let negative = |x: &Tensor| Dispatch::float_neg(x.clone());
+            Dispatch::float_neg(Dispatch::float_add(negative(&x), negative(&y)))
+        }
+    };
+    Ok(mask_where(mask_where(x, takes_right, y), are_zeros, of_zeros))
 }
 
 type BinaryOp = fn(Tensor, Tensor) -> Tensor;

@@ -1,11 +1,12 @@
-//! `cumulative`: Burn's of floats, turned round for the reverse; integers and booleans in host memory, since Burn's
-//! running sums and products of integers panic on overflow. Where host memory is not the device's,
+//! `cumulative`: Burn's sums and products of floats, turned round for the reverse; largest and smallest floats in host memory, where
+//! zeros are told apart, and integers and booleans, since Burn's running sums and products of integers panic on overflow. Where host memory is not the device's,
 //! Burn's also on those.
 
 use burn::backend::Dispatch;
 use burn::backend::ops::FloatTensorOps;
 use funcify::dispatch::KernelCall;
 use funcify::funcify;
+use funcify::ops::special::Extrema;
 use funcify::ops::{Cumulative, ReduceKind};
 
 use super::Outcome;
@@ -21,6 +22,12 @@ fn cumulative(call: &KernelCall<'_, Burn, Cumulative>, x: Tensor) -> Outcome {
         return Ok(x);
     }
     match kind(&x) {
+        Kind::Float if burn.in_host_memory() && matches!(monoid, ReduceKind::Max | ReduceKind::Min) => {
+            by_float!(x, Float => match monoid {
+                ReduceKind::Max => on_host::running::<Float>(burn, x, axis, reverse, Float::larger),
+                _ => on_host::running::<Float>(burn, x, axis, reverse, Float::smaller),
+            })
+        }
         Kind::Float => floats(burn, monoid, x, axis, reverse),
         Kind::Integer if !burn.in_host_memory() => on_device::running_integers(burn, monoid, x, axis, reverse)
             .unwrap_or_else(|| wrong_kind(monoid, "integers")),

@@ -1,11 +1,13 @@
 //! `reduce`: Burn's reductions axis by axis; integers in host memory, since Burn's sums and products of integers
-//! panic on overflow and its largest integers are computed by indices of the integers' own type. Where host memory is not
+//! panic on overflow and its largest integers are computed by indices of the integers' own type; largest and smallest floats there
+//! too, where zeros are told apart. Where host memory is not
 //! the device's, Burn's also on integers.
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::FloatDType;
 use funcify::dispatch::KernelCall;
+use funcify::ops::special::Extrema;
 use funcify::ops::{Reduce, ReduceKind};
 use funcify::{DType, HostTensor, funcify};
 
@@ -33,6 +35,9 @@ fn reduce(call: &KernelCall<'_, Burn, Reduce>, x: Tensor) -> Outcome {
         Kind::Float if axes.len() > 1 && is_half(&x) && matches!(monoid, ReduceKind::Sum | ReduceKind::Prod) => {
             in_f32(call.backend, *monoid, x, axes)?
         }
+        Kind::Float if call.backend.in_host_memory() && matches!(monoid, ReduceKind::Max | ReduceKind::Min) => {
+            axes.iter().try_fold(x, |x, axis| extreme(call.backend, *monoid, x, *axis))?
+        }
         Kind::Float if axes.len() == x_sizes.len() && call.backend.in_host_memory() => whole(*monoid, x)?,
         of => axes.iter().try_fold(x, |x, axis| {
             on_device::reduced(call.backend, x, *axis, &|x, axis| match of {
@@ -45,14 +50,20 @@ fn reduce(call: &KernelCall<'_, Burn, Reduce>, x: Tensor) -> Outcome {
     reshape(reduced, &shape)
 }
 
-/// All elements of a float tensor.
+/// The largest or smallest floats along an axis, in host memory: Burn's take either of two zeros.
+fn extreme(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize) -> Outcome {
+    by_float!(x, Float => match monoid {
+        ReduceKind::Max => on_host::extreme::<Float>(burn, x, axis, Float::larger),
+        _ => on_host::extreme::<Float>(burn, x, axis, Float::smaller),
+    })
+}
+
+/// The sum or product of all elements of a float tensor.
 fn whole(monoid: ReduceKind, x: Tensor) -> Outcome {
     match monoid {
         ReduceKind::Sum => Ok(Dispatch::float_sum(x)),
         ReduceKind::Prod => Ok(Dispatch::float_prod(x)),
-        ReduceKind::Max => Ok(Dispatch::float_max(x)),
-        ReduceKind::Min => Ok(Dispatch::float_min(x)),
-        ReduceKind::Any | ReduceKind::All => wrong_kind(monoid, "floats"),
+        _ => wrong_kind(monoid, "floats"),
     }
 }
 

@@ -7,6 +7,7 @@ use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{IndexingUpdateOp, IntDType, Scalar};
 use funcify::dispatch::KernelCall;
 use funcify::funcify;
+use funcify::ops::special::Extrema;
 use funcify::ops::{Scatter, ScatterMode};
 
 use super::{Outcome, clamped_indices};
@@ -39,8 +40,8 @@ fn scatter(call: &KernelCall<'_, Burn, Scatter>, x: Tensor, indices: Tensor, upd
             let combine: fn(Float, Float) -> Float = match mode {
                 ScatterMode::Set | ScatterMode::Add => |_, update| update,
                 ScatterMode::Mul => |a, b| a * b,
-                ScatterMode::Max => |a, b| if a > b || on_host::is_nan(&a) { a } else { b },
-                ScatterMode::Min => |a, b| if a < b || on_host::is_nan(&a) { a } else { b },
+                ScatterMode::Max => Float::larger,
+                ScatterMode::Min => Float::smaller,
             };
             on_host::scatter::<Float>(burn, axis, x, indices, updates, combine)
         }),

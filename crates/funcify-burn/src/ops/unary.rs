@@ -125,8 +125,11 @@ fn sigmoid(burn: &Burn, x: Tensor) -> Outcome {
     if burn.has_sigmoid() {
         return Ok(Dispatch::sigmoid(x));
     }
-    let power = Dispatch::float_exp(Dispatch::float_neg(x));
-    Ok(Dispatch::float_recip(Dispatch::float_add_scalar(power, Scalar::from(1f64))))
+    // The exponential of -x overflows where the result may be subnormal.
+    let is_not_negative = Dispatch::float_greater_equal_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
+    let small = Dispatch::float_exp(Dispatch::float_neg(Dispatch::float_abs(x)));
+    let above = Dispatch::float_mask_fill(small.clone(), is_not_negative, Scalar::from(1f64));
+    Ok(Dispatch::float_div(above, Dispatch::float_add_scalar(small, Scalar::from(1f64))))
 }
 
 /// A composition of ops, in f32 for the halves, which would round after each.

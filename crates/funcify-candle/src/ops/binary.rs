@@ -1,12 +1,13 @@
 //! Elementwise ops of two operands: Candle's for float arithmetic, this crate's elsewhere.
 //!
-//! Candle's integers panic where they overflow or divide by zero, its `maximum` depends on the order of a NaN, and
+//! Candle's integers panic where they overflow or divide by zero, its `maximum` depends on the order of a NaN and of zeros, and
 //! its `pow` is NaN for negative bases.
 
 use candle_core::Tensor;
 use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
+use funcify::ops::special::Extrema;
 use funcify::ops::{Add, And, Atan2, Copysign, Div, Max, Min, Mul, Or, Pow, Rem, Sub, Xor, integer_power};
 
 use crate::cpu::{map_float_pairs, map_integer_pairs};
@@ -65,14 +66,14 @@ fn rem(call: &KernelCall<'_, Candle, Rem>, x: &Tensor, y: &Tensor) -> Result<Ten
 
 fn max(call: &KernelCall<'_, Candle, Max>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
-        return map_float_pairs!(call, x, y, |a, b| if a > b || a.is_nan() { a } else { b });
+        return map_float_pairs!(call, x, y, |a, b| a.larger(b));
     }
     map_integer_pairs!(call, x, y, |a, b| a.max(b))
 }
 
 fn min(call: &KernelCall<'_, Candle, Min>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
-        return map_float_pairs!(call, x, y, |a, b| if a < b || a.is_nan() { a } else { b });
+        return map_float_pairs!(call, x, y, |a, b| a.smaller(b));
     }
     map_integer_pairs!(call, x, y, |a, b| a.min(b))
 }

@@ -5,10 +5,11 @@ use candle_core::{DType, Tensor, WithDType};
 use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
+use funcify::ops::special::Extrema;
 use funcify::ops::{Cumulative, ReduceKind};
 use half::{bf16, f16};
 
-use crate::cpu::{is_nan, map_along, outside_domain, with_element};
+use crate::cpu::{map_along, outside_domain, with_element};
 use crate::device::Candle;
 
 type Result<T> = std::result::Result<T, BackendError>;
@@ -23,10 +24,10 @@ fn cumulative(call: &KernelCall<'_, Candle, Cumulative>, x: &Tensor) -> Result<T
         ReduceKind::Sum => arithmetic(call, x, |a, b| a + b, |a, b| a + b, i64::wrapping_add),
         ReduceKind::Prod => arithmetic(call, x, |a, b| a * b, |a, b| a * b, i64::wrapping_mul),
         ReduceKind::Max => with_element!(call, x, E => {
-            running(call, x, |e: E| e, |e| e, |a: E, b: E| if a > b || is_nan(a) { a } else { b })
+            running(call, x, |e: E| e, |e| e, E::larger)
         }),
         ReduceKind::Min => with_element!(call, x, E => {
-            running(call, x, |e: E| e, |e| e, |a: E, b: E| if a < b || is_nan(a) { a } else { b })
+            running(call, x, |e: E| e, |e| e, E::smaller)
         }),
         ReduceKind::Any => running(call, x, |e: u8| e, |e| e, |a, b| a | b),
         ReduceKind::All => running(call, x, |e: u8| e, |e| e, |a, b| a & b),

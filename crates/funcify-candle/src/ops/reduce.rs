@@ -1,15 +1,16 @@
 //! `reduce`: Candle's sum for floats along the last axes, this crate's kernels elsewhere.
 //!
-//! Candle's maximum does not keep NaN, its reductions of no elements are errors, its integer sums panic where they
+//! Candle's maximum does not keep NaN and takes either of two zeros, its reductions of no elements are errors, its integer sums panic where they
 //! overflow, and it sums halves in halves.
 
 use candle_core::{DType as CandleDType, Tensor, WithDType};
 use funcify::dispatch::{Backend, KernelCall};
 use funcify::error::BackendError;
+use funcify::ops::special::Extrema;
 use funcify::ops::{Reduce, ReduceKind};
 use funcify::{HostTensor, funcify};
 
-use crate::cpu::{fold_columns, is_nan, map_rows, outside_domain, with_element};
+use crate::cpu::{fold_columns, map_rows, outside_domain, with_element};
 use crate::device::{Candle, output_shape};
 
 type Result<T> = std::result::Result<T, BackendError>;
@@ -34,10 +35,10 @@ fn reduce(call: &KernelCall<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
         ReduceKind::Prod if x.dtype().is_float() => product_of_floats(call, x),
         ReduceKind::Prod => integers(call, x, |elements| elements.fold(1, i64::wrapping_mul)),
         ReduceKind::Max => {
-            with_element!(call, x, E => extreme(call, x, |a: E, b: E| if a > b || is_nan(a) { a } else { b }))
+            with_element!(call, x, E => extreme(call, x, E::larger))
         }
         ReduceKind::Min => {
-            with_element!(call, x, E => extreme(call, x, |a: E, b: E| if a < b || is_nan(a) { a } else { b }))
+            with_element!(call, x, E => extreme(call, x, E::smaller))
         }
         ReduceKind::Any => map_rows(call, x, axes, |row: &[u8]| u8::from(row.iter().any(|e| *e != 0))),
         ReduceKind::All => map_rows(call, x, axes, |row: &[u8]| u8::from(row.iter().all(|e| *e != 0))),

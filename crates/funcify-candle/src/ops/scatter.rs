@@ -4,9 +4,10 @@ use candle_core::{CpuStorage, CustomOp3, DType, Layout, Shape, Tensor, WithDType
 use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::funcify;
+use funcify::ops::special::Extrema;
 use funcify::ops::{Scatter, ScatterMode};
 
-use crate::cpu::{contiguous, is_nan, outside_domain, require_cpu, with_element};
+use crate::cpu::{contiguous, outside_domain, require_cpu, with_element};
 use crate::device::Candle;
 
 /// Sums or products, of integers by a method that wraps.
@@ -42,10 +43,10 @@ fn scatter(
     match mode {
         ScatterMode::Set => with_element!(call, &tensors[0], E => update(call, tensors, axis, |_: E, new| new)),
         ScatterMode::Max => with_element!(call, &tensors[0], E => {
-            update(call, tensors, axis, |old: E, new| if old > new || is_nan(old) { old } else { new })
+            update(call, tensors, axis, E::larger)
         }),
         ScatterMode::Min => with_element!(call, &tensors[0], E => {
-            update(call, tensors, axis, |old: E, new| if old < new || is_nan(old) { old } else { new })
+            update(call, tensors, axis, E::smaller)
         }),
         ScatterMode::Add => arithmetic!(call, tensors, axis, wrapping_add, +),
         ScatterMode::Mul => arithmetic!(call, tensors, axis, wrapping_mul, *),

@@ -70,7 +70,11 @@ fn sigmoid(call: &KernelCall<'_, Candle, Sigmoid>, x: &Tensor) -> Result<Tensor>
     if !x.device().is_cpu() {
         return Ok(x.neg()?.exp()?.affine(1.0, 1.0)?.recip()?);
     }
-    map_floats!(call, x, |v| 1.0 / (1.0 + (-v).exp()))
+    map_floats!(call, x, |v| {
+        // That of -x overflows where the result may be subnormal.
+        let small = (-v.abs()).exp();
+        (if v < 0.0 { small } else { 1.0 }) / (1.0 + small)
+    })
 }
 
 /// One pass on the CPU; elsewhere a composition of Candle's kernels.

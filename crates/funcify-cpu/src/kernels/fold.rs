@@ -1,7 +1,8 @@
 //! Folds: over the rows of an operand, lane by lane, and over the lanes of each row.
 //!
 //! Either may fold products of two operands: a sum of products. A fold starts from the identity (sum 0, product 1,
-//! maximum -inf, minimum inf) or from what the target holds. NaN wins in maximum and minimum.
+//! maximum -inf, minimum inf) or from what the target holds. NaN wins in maximum and minimum, where
+//! -0 is less than +0.
 
 use pulp::{Simd, WithSimd};
 
@@ -53,21 +54,8 @@ impl Fold {
         match self {
             Fold::Sum => a.plus(b),
             Fold::Product => a.times(b),
-            Fold::Max | Fold::Min if a.is_nan() => a,
-            Fold::Max => {
-                if a > b {
-                    a
-                } else {
-                    b
-                }
-            }
-            Fold::Min => {
-                if a < b {
-                    a
-                } else {
-                    b
-                }
-            }
+            Fold::Max => a.larger(b),
+            Fold::Min => a.smaller(b),
         }
     }
 }

@@ -116,7 +116,8 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
             return Ok(plan);
         }
     }
-    plan_parts(graph, sizes, &ranges, Labels::default(), 1, division)
+    let planned = plan_parts(graph, sizes, &ranges, Labels::default(), 1, division);
+    planned.map_err(|declined| ops::without_instruction(graph).unwrap_or(declined))
 }
 
 /// For each output of a graph the axis that its plan has innermost in its loops, if that is not the output's last one: laid out

@@ -83,11 +83,17 @@ fn subnormal_numbers_are_kept() {
 
 #[test]
 fn two_operands() {
-    let cases: [(Binary, f64, f64, f64); 24] = [
+    let cases: [(Binary, f64, f64, f64); 30] = [
         (Binary::Max, NAN, 1.0, NAN),
         (Binary::Max, 1.0, NAN, NAN),
         (Binary::Min, NAN, 1.0, NAN),
         (Binary::Min, 1.0, NAN, NAN),
+        (Binary::Max, -0.0, 0.0, 0.0),
+        (Binary::Max, 0.0, -0.0, 0.0),
+        (Binary::Max, -0.0, -0.0, -0.0),
+        (Binary::Min, -0.0, 0.0, -0.0),
+        (Binary::Min, 0.0, -0.0, -0.0),
+        (Binary::Min, 0.0, 0.0, 0.0),
         (Binary::Max, -INF, -1.0, -1.0),
         (Binary::Min, INF, -1.0, -1.0),
         (Binary::Less, 1.0, NAN, 0.0),
@@ -142,6 +148,31 @@ fn nan_wins_in_folds() {
                     vec![Op::FoldRows { fold, accumulate: false }.over([19, 1], to, &[from[0].rows(1)])]
                 });
                 assert!(rows[0].is_nan(), "{fold:?} of rows with NaN at {at} on {}", machine.name());
+            }
+        }
+    }
+}
+
+/// -0 is less than 0, wherever the other zero stands among the lanes and the rows.
+#[test]
+fn zeros_have_an_order_in_folds() {
+    for machine in Machine::all() {
+        for (fold, zero) in [(Fold::Max, -0f32), (Fold::Min, 0f32)] {
+            for at in 0..37 {
+                let mut x = vec![zero; 37];
+                x[at] = -zero;
+                for accumulate in [false, true] {
+                    let mut y = [zero];
+                    run(machine, &[&x], &mut y, |from, to| {
+                        vec![Op::FoldLanes { fold, accumulate }.over([1, 37], to.element(), from)]
+                    });
+                    assert_eq!(y[0].to_bits(), (-zero).to_bits(), "{fold:?}, {at}, {accumulate} on {}", machine.name());
+                    let mut rows = [zero];
+                    run(machine, &[&x], &mut rows, |from, to| {
+                        vec![Op::FoldRows { fold, accumulate }.over([37, 1], to, &[from[0].rows(1)])]
+                    });
+                    assert_eq!(rows[0].to_bits(), (-zero).to_bits(), "{fold:?} of rows, {at} on {}", machine.name());
+                }
             }
         }
     }

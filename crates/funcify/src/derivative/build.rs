@@ -323,10 +323,10 @@ pub fn jacobian(x: Value, f: impl FnOnce(Value) -> Value) -> Value {
     let one_hot = numbers.unsqueeze(1).eq(numbers.unsqueeze(0)).cast(dtype);
     let basis = one_hot.reshape(shape.with_leading(count));
     let columns = vmap(basis, |direction| jvp(x, direction, f).1);
-    if columns.is_failed() {
-        return columns;
-    }
     let rows = columns.move_axis(0, -1);
+    if rows.is_failed() {
+        return rows;
+    }
     let of_result = rows.shape();
     let dims: Vec<Dim> = of_result.dims()[..of_result.rank() - 1].iter().chain(shape.dims()).cloned().collect();
     rows.reshape(Shape::from(dims))

@@ -251,7 +251,7 @@ impl Graph {
     ) -> Result<Graph> {
         self.checked()?;
         let flags = self.wrt_flags(at, wrt)?;
-        let graph = tracer::build(self.name(), at.site, |_| {
+        let graph = tracer::rebuild(self, at.site, |_| {
             tracer::reserve_symbols(self);
             let input = |index: usize| {
                 let is_static = self.inputs()[index].is_static;

@@ -277,7 +277,7 @@ impl Graph {
         })?;
         let split = split.ok_or_else(|| forward.nothing_gives("the derivative".into()))?;
         let flags = self.wrt_flags(&at, &wrt)?;
-        let linear = tracer::build(self.name(), at.site, |_| {
+        let linear = tracer::rebuild(self, at.site, |_| {
             tracer::reserve_symbols(&forward);
             let tangent = |index: usize| (format!("tan_{}", self.input_name(index)), self.input_type(index).clone());
             let tangents = (0..flags.len()).filter(|index| flags[*index]).map(tangent);

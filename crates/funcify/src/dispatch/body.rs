@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::backend::Backend;
-use super::lower::{Lowering, Notes, ScanCall, StaticNumber};
+use super::lower::{Lowering, Notes, ScanCall};
 use super::program::{Argument, Program, Slot};
+use super::statics::StaticNumber;
 use crate::error::Result;
 use crate::graph::{Graph, Replay, ValueId, is_certain, uses_any};
 use crate::types::{Sizes, Symbol};
@@ -27,12 +28,14 @@ pub(super) struct Parameter {
     pub(super) number: Option<StaticNumber>,
     /// Whether it is the same in all runs of the program: see [`Argument::stays`].
     pub(super) stays: bool,
+    /// Whether it is an integer that has a largest number.
+    pub(super) is_bounded: bool,
 }
 
 impl Parameter {
     /// One that each run has anew.
     pub(super) fn new(value: ValueId) -> Self {
-        Parameter { value, number: None, stays: false }
+        Parameter { value, number: None, stays: false, is_bounded: false }
     }
 }
 
@@ -51,7 +54,8 @@ impl<B: Backend> Lowering<'_, B> {
         if let Some(program) = self.programs.get(&key) {
             return Ok(program.clone());
         }
-        let inner = Lowering::new(self.settings.clone(), self.sizes.clone());
+        let mut inner = Lowering::new(self.settings.clone(), self.sizes.clone());
+        inner.bounded = self.bounded_in(parameters);
         let (program, notes) = inner.program_of(body, parameters, marked)?;
         self.notes.statics.extend(notes.statics);
         notes.loops.into_iter().for_each(|each| self.notes.add_loop(self.notes.loops.len(), each));
@@ -71,8 +75,7 @@ impl<B: Backend> Lowering<'_, B> {
     ) -> Result<Arc<Program<B>>> {
         let mut parameters: Vec<_> = body.inputs().iter().map(|input| Parameter::new(input.value)).collect();
         for (parameter, operand) in parameters[carries..].iter_mut().zip(operands) {
-            parameter.number = self.statics.get(operand).cloned();
-            parameter.stays = repeats;
+            *parameter = self.captured(parameter.value, *operand, repeats);
         }
         self.shared(Arc::as_ptr(body) as usize, body, &parameters, &body.live_nodes())
     }
@@ -86,7 +89,7 @@ impl<B: Backend> Lowering<'_, B> {
     ) -> Result<(Program<B>, Notes)> {
         let mut registers = Replay::new(graph, []);
         let mut inputs = Vec::with_capacity(parameters.len());
-        for Parameter { value, number, stays } in parameters {
+        for Parameter { value, number, stays, .. } in parameters {
             let register = self.register();
             self.statics.extend(number.clone().map(|number| (register, number)));
             registers.set(*value, register);

@@ -5,7 +5,8 @@
 //!
 //! A loop whose number of steps follows from values cannot be laid out. With an `until` or a bound, one program of its
 //! body that is run again until the condition ends it is what laying it out with early exits would be, so it runs from the
-//! host in either strategy; a forced [`LoopStrategy::Unroll`] asks that the largest number of steps is static.
+//! host in either strategy; a forced [`LoopStrategy::Unroll`] asks that the largest number of steps is static, as it is of the
+//! loop that goes back over such a loop (`statics.rs`).
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -22,6 +23,7 @@ use super::function::CompileOptions;
 use super::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
 use super::registry::{kernel_of, rule_of};
 use super::report::{LoopReport, Steps, count_kernels};
+use super::statics::{Bounded, StaticNumber};
 use super::switch::ChoiceNode;
 use super::while_loop::WhileNode;
 use super::whole::{Attempt, used_results};
@@ -29,10 +31,10 @@ use super::{native, unroll};
 use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Place, Result};
 use crate::graph::{Graph, Input, Node, Replay, work};
-use crate::host::{HostTensor, element_count};
+use crate::host::element_count;
 use crate::memory::over_budget;
 use crate::ops::scan::Scan;
-use crate::ops::{AssociativeScan, Constant, EvalContext, Op, OpRules, Sweeps, Switch, While};
+use crate::ops::{AssociativeScan, Constant, Op, OpRules, Sweeps, Switch, While};
 use crate::types::{DType, Dim, Sizes, TensorType};
 
 /// Of how many elements an op is compiled alone: fewer are not worth it, more are beyond what memory holds.
@@ -99,6 +101,8 @@ pub(super) struct Lowering<'a, B: Backend> {
     /// Registers whose integer or truth value is static: constants, static inputs, sizes of the call, and what follows from
     /// them.
     pub(super) statics: HashMap<Slot, StaticNumber>,
+    /// What has a largest number that is static.
+    pub(super) bounded: Bounded,
     /// What may stop it: unrolling may take long.
     watch: Watch,
     /// What is reported of the program.
@@ -117,14 +121,6 @@ pub(super) struct Lowering<'a, B: Backend> {
 
 /// What a backend made of a program or a loop as a whole, or why it did not.
 pub(super) type Whole<T> = std::result::Result<Arc<dyn Compiled<T>>, Declined>;
-
-/// A number that is static: the same whenever the program runs.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct StaticNumber {
-    number: i64,
-    /// The static inputs that it follows from.
-    inputs: BTreeSet<usize>,
-}
 
 /// What a lowering tells beside the program.
 #[derive(Default)]
@@ -152,6 +148,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             settings,
             sizes,
             statics: HashMap::new(),
+            bounded: Bounded::default(),
             watch: Watch::current(),
             notes: Notes::default(),
             instructions: Vec::new(),
@@ -177,16 +174,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
         self.registers = 0;
         let mut parameters: Vec<_> = graph.inputs().iter().map(|input| Parameter::new(input.value)).collect();
         for (index, number) in statics {
-            parameters[*index].number = Some(StaticNumber { number: *number, inputs: BTreeSet::from([*index]) });
+            parameters[*index].number = Some(StaticNumber::of_input(*index, *number));
         }
         self.program_of(graph, &parameters, &graph.live_nodes())
-    }
-
-    /// The number in a register, if it is static: the program then depends on it.
-    pub(super) fn static_number(&mut self, register: Slot) -> Option<i64> {
-        let StaticNumber { number, inputs } = self.statics.get(&register)?;
-        self.notes.statics.extend(inputs);
-        Some(*number)
     }
 
     /// A new register.
@@ -262,8 +252,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
             return Ok(results);
         }
         let results = self.push(&kernel.at, Action::Kernel(kernel.clone()), operands, kernel.outputs.len())?;
-        if let Some(number) = number {
-            self.statics.insert(results[0], number);
+        match number {
+            Some(number) => _ = self.statics.insert(results[0], number),
+            None => self.note_bounded_result(&kernel, operands, results[0]),
         }
         Ok(results)
     }
@@ -278,26 +269,6 @@ impl<'a, B: Backend> Lowering<'a, B> {
             && self.settings.backend.compiles() == Compiles::Programs
             && !matches!(node.op, Op::Reshape(_))
             && most.is_some_and(|most| WORTH_COMPILING.contains(&most))
-    }
-
-    /// The number that an integer or boolean scalar has, if it follows from sizes and numbers that are static.
-    fn static_result(&self, kernel: &KernelNode<B>, operands: &[Slot]) -> Option<StaticNumber> {
-        let folds = matches!(
-            kernel.op,
-            Op::Size(_) | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_)
-        );
-        if !folds || !kernel.inputs.iter().chain(&kernel.outputs).all(is_number) {
-            return None;
-        }
-        let numbers: Vec<&StaticNumber> =
-            operands.iter().map(|operand| self.statics.get(operand)).collect::<Option<_>>()?;
-        let tensor = |(of, ty): (&&StaticNumber, &TensorType)| HostTensor::scalar(of.number).cast(ty.dtype);
-        let inputs: Vec<HostTensor> = numbers.iter().zip(&kernel.inputs).map(tensor).collect();
-        let mut sizes = self.sizes.clone();
-        let mut context = EvalContext { at: kernel.at.clone(), sizes: &mut sizes };
-        let results = kernel.op.eval(&mut context, &inputs, &kernel.outputs).ok()?;
-        let inputs = numbers.iter().flat_map(|number| &number.inputs).copied().collect();
-        Some(StaticNumber { number: results.first()?.get(0).as_i64(), inputs })
     }
 
     fn kernel_node(&self, graph: &Graph, node: &Node) -> Result<KernelNode<B>> {
@@ -317,7 +288,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let ty = constant.value.ty();
         let registers = self.push(&at, Action::Constant { tensor, ty }, &[], 1)?;
         if is_number(&constant.value.ty()) {
-            let number = StaticNumber { number: constant.value.get(0).as_i64(), inputs: BTreeSet::new() };
+            let number = StaticNumber::constant(constant.value.get(0).as_i64());
             self.statics.insert(registers[0], number);
         }
         Ok(registers)
@@ -360,7 +331,11 @@ impl<'a, B: Backend> Lowering<'a, B> {
             Ok(results) => return Ok(results),
             Err(declined) => declined,
         };
-        let compiled = if declined.is_some() { self.refusing(graph, node) } else { None };
+        let (compiled, declined) = match declined.map(|_| self.refusing(graph, node)) {
+            Some(Ok(compiled)) => (Some(compiled), None),
+            Some(Err(furthest)) => (None, Some(furthest)),
+            None => (None, None),
+        };
         let reported = self.notes.loops.len();
         let places = op.operands();
         let carries = places.carries.len();
@@ -375,7 +350,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
         }
         let outputs = graph.types(&node.outputs);
         let node = WhileNode { op: op.clone(), at: at.clone(), condition, body, outputs, compiled };
-        self.push(&at, Action::While(Box::new(node)), operands, carries)
+        let results = self.push(&at, Action::While(Box::new(node)), operands, carries)?;
+        self.note_bounded_carries(op, operands, &results);
+        Ok(results)
     }
 
     /// An associative scan: compiled as a loop, else its two sweeps, for any number of elements.
@@ -416,18 +393,19 @@ impl<'a, B: Backend> Lowering<'a, B> {
         let (at, types) = (node.place(), graph.types(&node.inputs));
         let call = ScanCall { scan, at: &at, operands, types: &types };
         let strategy = self.scan_strategy(call)?;
+        self.note_bounded_sizes(scan.binds());
         let (late, declined) = match self.lower_whole_node(graph, node, operands)? {
             Attempt::Compiled(results) => return Ok(results),
             Attempt::AtRunTime if strategy == LoopStrategy::Native => match self.late_loop(graph, node, scan) {
                 Ok(late) => (Some(late), None),
                 Err(declined) => (None, Some(declined)),
             },
-            Attempt::Declined(Some(declined))
+            Attempt::Declined(Some(_))
                 if strategy == LoopStrategy::Native && types.iter().any(|ty| ty.dtype.is_int()) =>
             {
-                let late = self.late_loop(graph, node, scan).ok();
-                let declined = late.is_none().then_some(declined);
-                (late, declined)
+                // That one takes integers: what stands in its way is the reason.
+                self.late_loop(graph, node, scan)
+                    .map_or_else(|furthest| (None, Some(furthest)), |late| (Some(late), None))
             }
             attempt => (None, attempt.before_it_runs("scan").err().flatten()),
         };
@@ -466,6 +444,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             LoopStrategy::Unroll => {
                 let steps = unroll::static_steps(self, call);
                 match steps.and_then(|_| unroll::static_rows(self, call)) {
+                    Err(Error::StepCountNotStatic { .. }) if self.is_bounded_loop(call) => Ok(LoopStrategy::Native),
                     Err(error) if forced.is_some() => Err(error),
                     Ok(_) if scan.until.is_none() => Ok(LoopStrategy::Unroll),
                     _ => Ok(LoopStrategy::Native),
@@ -499,6 +478,6 @@ pub(super) struct ScanCall<'a> {
 }
 
 /// Whether a tensor of this type is one integer or truth value.
-fn is_number(ty: &TensorType) -> bool {
+pub(super) fn is_number(ty: &TensorType) -> bool {
     ty.rank() == 0 && (ty.dtype.is_int() || ty.dtype == DType::Bool)
 }

@@ -22,6 +22,7 @@ mod reference;
 mod registry;
 mod report;
 mod span;
+mod statics;
 mod stepper;
 mod stepwise;
 mod switch;

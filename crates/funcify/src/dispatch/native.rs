@@ -63,7 +63,7 @@ pub(super) fn lower<B: Backend>(
     let own_params = graph.inputs()[..scan.params().invariants.start].iter();
     let mut parameters: Vec<Parameter> = own_params.map(|input| Parameter::new(input.value)).collect();
     for (value, register) in body.registers.into_iter().filter(|(value, _)| needed.contains(value)) {
-        parameters.push(Parameter { value, number: lowering.statics.get(&register).cloned(), stays: true });
+        parameters.push(lowering.captured(value, register, true));
         outer.push(register);
     }
     let program = lowering.shared(std::ptr::from_ref(scan) as usize, graph, &parameters, &body.step)?;

@@ -24,7 +24,7 @@ pub(super) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
         Ok(op.clone())
     };
     let ops = graph.nodes().iter().map(|node| with_loops(&node.op)).collect::<Result<Vec<Op>>>()?;
-    let built = tracer::build(graph.name(), Site::Unknown, |_| {
+    let built = tracer::rebuild(graph, Site::Unknown, |_| {
         tracer::reserve_symbols(graph);
         // A body may have two parameters of one name.
         let input = |(index, input): (usize, &Input)| {
@@ -57,10 +57,11 @@ fn has_elements(graph: &Graph, node: &Node, axis: usize, sizes: &Sizes) -> bool 
 
 #[cfg(test)]
 mod tests {
-    use super::stepwise;
+    use super::{has_scans, stepwise};
+    use crate::graph::tracer::failing;
     use crate::ops::{Op, ReduceKind};
     use crate::types::{Sizes, Symbol};
-    use crate::{Graph, HostTensor, evaluate};
+    use crate::{Graph, HostTensor, Value, associative_scan, cond, evaluate, scan, switch, while_loop};
 
     /// Running reductions become loops, of any axis and in both directions; one of nothing stays.
     #[test]
@@ -91,5 +92,52 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// A running reduction of what a body is given, and of what it captures: in the branches of choices, in the test and the step
+    /// of a conditional loop, and in bodies in bodies.
+    fn in_bodies(ty: &str, kind: ReduceKind) -> Graph {
+        let running = move |x: Value| x.cumulative(kind, 0, kind == ReduceKind::Min);
+        let built = Graph::build("bodies", |g| {
+            let (x, n, p) = (g.input("x", format!("{ty}[3]").as_str()), g.input("n", "i64[]"), g.input("p", "bool[]"));
+            let chosen = cond(p, || running(x), || x);
+            let switched = switch(n, [&|| running(chosen), &|| running(running(x)), &|| chosen + x]);
+            let goes_on = |(c, k): (Value, Value)| k.lt(2) & running(c).max(0).lt(1e3);
+            let (looped, _) = while_loop((switched, n * 0), goes_on, |(c, k)| (running(c), k + 1));
+            let (last, rows) = scan(looped, x, |c, _| (cond(p, || running(c), || c), running(c)));
+            (chosen, switched, looped, last, rows)
+        });
+        built.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn a_running_reduction_in_a_body_is_a_loop() {
+        for ty in ["f16", "bf16", "f32", "f64"] {
+            for kind in [ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min] {
+                let graph = in_bodies(ty, kind);
+                let loops = stepwise(&graph, &Sizes::new()).unwrap_or_else(|error| panic!("{ty}: {error}"));
+                assert!(!has_scans(&loops), "{loops}");
+                assert!(loops.check().is_ok() && Graph::parse(&loops.to_string()).is_ok(), "{loops}");
+                for (n, p) in [(0i64, false), (1, true), (2, true)] {
+                    let x = HostTensor::from([1f64, 3.0, -2.0]).cast(graph.input_type(0).dtype);
+                    let inputs = [x, HostTensor::scalar(n), HostTensor::scalar(p)];
+                    assert_eq!(evaluate(&loops, &inputs).unwrap(), evaluate(&graph, &inputs).unwrap(), "{ty}: {loops}");
+                }
+            }
+        }
+    }
+
+    /// Each op of the loops that are put in may fail: an error, and no panic.
+    #[test]
+    fn an_op_that_fails_in_a_loop_is_an_error() {
+        for ty in ["f16", "f32"] {
+            let graph = in_bodies(ty, ReduceKind::Sum);
+            failing::check(|| stepwise(&graph, &Sizes::new()).map(|loops| loops.into_owned()));
+        }
+        let graph = Graph::build("associative", |g| {
+            associative_scan((g.input("a", "f32[3]"), g.input("b", "f32[3]")), |(a, b), (c, d)| (a * c, b * c + d))
+        });
+        let graph = graph.unwrap();
+        failing::check(|| stepwise(&graph, &Sizes::new()).map(|loops| loops.into_owned()));
     }
 }

@@ -44,8 +44,13 @@ impl<B: Backend> Lowering<'_, B> {
             Compiles::Programs => {}
             Compiles::Loops | Compiles::Nothing => return Ok(None),
         }
-        let compiled = self.compile_whole(graph, true).map_err(|declined| self.notes.declined = Some(declined));
-        let Ok(compiled) = compiled else { return Ok(None) };
+        let compiled = match self.compile_whole(graph, true) {
+            Ok(compiled) => compiled,
+            Err(declined) => {
+                self.notes.declined = Some(self.furthest(graph, declined));
+                return Ok(None);
+            }
+        };
         let at = only_loop(graph).map_or_else(|| Place::new(graph.name(), Site::Unknown), Node::place);
         self.report_loops(graph);
         self.push_whole(graph, compiled, at, inputs).map(Some)
@@ -115,12 +120,24 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(Attempt::Compiled(self.registers(results, used.into_iter())))
     }
 
-    /// A loop that the backend compiles if it may refuse when it runs.
-    pub(super) fn refusing(&self, graph: &Graph, node: &Node) -> Option<Refusing<B::Tensor>> {
-        let (alone, used) = alone(graph, node).ok()?;
+    /// A loop that the backend compiles if it may refuse when it runs; else what stands in its way.
+    pub(super) fn refusing(&self, graph: &Graph, node: &Node) -> Result<Refusing<B::Tensor>, Declined> {
+        let (alone, used) =
+            alone(graph, node).map_err(|error| Declined::new(node.op.name(), format!("alone: {error}")))?;
         let memory_budget = self.settings.memory_budget;
         let whole = Whole { graph: &alone, sizes: &self.sizes, is_program: false, memory_budget, may_refuse: true };
-        Some(Refusing { compiled: compile(self.settings.backend, whole).ok()?, used })
+        Ok(Refusing { compiled: compile(self.settings.backend, whole)?, used })
+    }
+
+    /// Why a program is not compiled: where integers stand in its way that may be beyond what floats hold, the reason is what stands
+    /// in the way of a plan that takes them, if that is something else.
+    fn furthest(&self, graph: &Graph, declined: Declined) -> Declined {
+        if !has_integers(graph) {
+            return declined;
+        }
+        let memory_budget = self.settings.memory_budget;
+        let whole = Whole { graph, sizes: &self.sizes, is_program: true, memory_budget, may_refuse: true };
+        compile(self.settings.backend, whole).err().unwrap_or(declined)
     }
 
     fn compile_whole(&self, graph: &Graph, is_program: bool) -> lower::Whole<B::Tensor> {
@@ -210,6 +227,12 @@ fn has_products(graph: &Graph) -> bool {
         Op::Switch(switch) => switch.branches.iter().any(|branch| has_products(branch)),
         _ => false,
     })
+}
+
+/// Whether integers are among the values of a graph, those of bodies included.
+fn has_integers(graph: &Graph) -> bool {
+    let bodies = || graph.nodes().iter().flat_map(|node| node.op.bodies());
+    graph.values().any(|value| graph.ty(value).dtype.is_int()) || bodies().any(|body| has_integers(body))
 }
 
 /// The loop of a program that has one: where a run is that is stopped.

@@ -33,6 +33,33 @@ fn symbols_of(ty: &TensorType) -> Vec<&Symbol> {
     ty.shape.dims().iter().flat_map(|dim| dim.symbols()).collect()
 }
 
+/// The first symbol that has no size where it stands (graph-c7), of a graph whose values are all there.
+pub(super) fn unbound_symbol(graph: &Graph) -> Option<Symbol> {
+    let symbols = graph.inputs.iter().flat_map(|input| symbols_of(graph.ty(input.value)));
+    unbound_in(graph, symbols.cloned().collect())
+}
+
+fn unbound_in(graph: &Graph, mut symbols: BTreeSet<Symbol>) -> Option<Symbol> {
+    let missing = |symbols: &BTreeSet<Symbol>, used: Vec<&Symbol>| {
+        used.into_iter().find(|symbol| !symbols.contains(symbol)).cloned()
+    };
+    graph.nodes.iter().find_map(|node| {
+        let sizes = node.op.sizes();
+        symbols.extend(sizes.bound_before.cloned());
+        let in_steps = sizes.dim.and_then(|(_, dim)| missing(&symbols, dim.symbols()));
+        let in_bodies = || {
+            node.op.bodies().into_iter().find_map(|body| {
+                let mut params = body.inputs.iter();
+                let in_params = params.find_map(|input| missing(&symbols, symbols_of(body.ty(input.value))));
+                in_params.or_else(|| unbound_in(body, symbols.clone()))
+            })
+        };
+        let found = in_steps.or_else(in_bodies);
+        symbols.extend(sizes.bound_after.cloned());
+        found.or_else(|| node.outputs.iter().find_map(|value| missing(&symbols, symbols_of(graph.ty(*value)))))
+    })
+}
+
 struct Checker<'a> {
     graph: &'a Graph,
     /// Where the body is, for errors: ` in the body of node 3 (scan)`, or nothing.

@@ -288,6 +288,11 @@ impl Graph {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
+    /// The first symbol that has no size where it stands, in a graph whose values are all there.
+    pub(crate) fn unbound_symbol(&self) -> Option<Symbol> {
+        check::unbound_symbol(self)
+    }
+
     /// The first of what [`check`](Graph::check) finds.
     pub(crate) fn checked(&self) -> Result<()> {
         check::check(self).into_iter().next().map_or(Ok(()), Err)

@@ -110,9 +110,16 @@ pub(crate) fn build<T: Tree>(
     site: Site,
     body: impl FnOnce(&Builder) -> Result<T, Failed>,
 ) -> Result<Graph> {
-    let open = OpenGraph::new(name, site);
-    let outputs = body(&Builder { home: open.home });
-    open.close(outputs.map(|outputs| tree::leaves(&outputs, "")))
+    OpenGraph::new(name, site).trace(body)
+}
+
+/// Traces `body` into a graph of the same name as `graph`: a program made anew, or a body, which may have no name.
+pub(crate) fn rebuild<T: Tree>(
+    graph: &Graph,
+    site: Site,
+    body: impl FnOnce(&Builder) -> Result<T, Failed>,
+) -> Result<Graph> {
+    OpenGraph::named(graph.name(), site, None).trace(body)
 }
 
 /// A graph that was opened and waits for its outputs.
@@ -124,14 +131,25 @@ struct OpenGraph {
 
 impl OpenGraph {
     fn new(name: &str, site: Site) -> Self {
+        let is_wrong = !is_identifier(name);
+        let at = Place::new("build", site);
+        Self::named(name, site, is_wrong.then(|| name_error(&at, "the graph", name, "it is not an identifier")))
+    }
+
+    /// Opens a graph whose trace begins with this error.
+    fn named(name: &str, site: Site, error: Option<Error>) -> Self {
         let guard = guard();
         let (body, at) = (OpenBody::new(name), Place::new("build", site));
         let home = body.home;
-        let error = (!is_identifier(name)).then(|| name_error(&at, "the graph", name, "it is not an identifier"));
         TRACES.with_borrow_mut(|traces| {
             traces.push(Trace { bodies: vec![body], error, fresh: 0, by_lane: Vec::new(), site: None });
         });
         OpenGraph { guard, at, home }
+    }
+
+    fn trace<T: Tree>(self, body: impl FnOnce(&Builder) -> Result<T, Failed>) -> Result<Graph> {
+        let outputs = body(&Builder { home: self.home });
+        self.close(outputs.map(|outputs| tree::leaves(&outputs, "")))
     }
 
     fn close(self, outputs: Result<Vec<(String, Value)>, Failed>) -> Result<Graph> {

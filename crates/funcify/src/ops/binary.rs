@@ -5,7 +5,7 @@
 
 use super::table::{op_table, value_method};
 use super::unary::Domain;
-use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, tensor};
+use super::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
 use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar};
@@ -48,10 +48,10 @@ binary_table! {
         "x / y; integers toward zero, -1 (all ones) for a zero divisor.";
     rem (operator) => Rem, Number, |x, y| x % y, |i, j| if j == 0 { i } else { i.wrapping_rem(j) },
         "The remainder of x / y toward zero, with the sign of x; x itself for a zero integer divisor.";
-    max (maximum) => Max, Number, |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { x.max(y) }, |i, j| i.max(j),
-        "The larger of x and y; NaN if either is NaN.";
-    min (minimum) => Min, Number, |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { x.min(y) }, |i, j| i.min(j),
-        "The smaller of x and y; NaN if either is NaN.";
+    max (maximum) => Max, Number, |x, y| special::maximum(x, y), |i, j| i.max(j),
+        "The larger of x and y, where -0 is less than +0; NaN if either is NaN. As IEEE 754's maximum and JAX's `maximum`.";
+    min (minimum) => Min, Number, |x, y| special::minimum(x, y), |i, j| i.min(j),
+        "The smaller of x and y, where -0 is less than +0; NaN if either is NaN. As IEEE 754's minimum and JAX's `minimum`.";
     pow => Pow, Number, |x, y| x.powf(y), |i, j| integer_power(i, j),
         "x to the power y; 0^0 is 1; an integer to a negative power is 0 unless x is 1 or -1.";
     atan2 => Atan2, Float, |x, y| x.atan2(y), |i, _j| i,

@@ -115,9 +115,11 @@ impl Cumulative {
     /// and bf16 run in f32, and are rounded once, as by the op.
     pub(crate) fn emit_loop(&self, x: Value) -> Result<Vec<Value>, Failed> {
         let is_half = matches!(x.dtype(), DType::F16 | DType::BF16);
-        let wide = if is_half { x.cast(DType::F32) } else { x };
-        let running = self.as_scan(wide)?.emit_loop(&[wide.move_axis(self.axis as i64, 0)])?;
-        Ok(running.into_iter().map(|running| running.move_axis(0, self.axis as i64).cast(x.dtype())).collect())
+        let wide = if is_half { x.cast(DType::F32).checked()? } else { x };
+        let running = self.as_scan(wide)?.emit_loop(&[wide.move_axis(self.axis as i64, 0).checked()?])?;
+        let results =
+            running.into_iter().map(|running| running.move_axis(0, self.axis as i64).cast(x.dtype()).checked());
+        results.collect()
     }
 
     /// The associative scan along axis 0 that it is.

@@ -1,10 +1,10 @@
 //! `reduce`: one value for all elements along some axes.
 //!
 //! Over nothing: sum 0, product 1, any `false`, all `true`, max the lowest and min the highest value of the
-//! dtype (infinite for floats). NaN wins in max and min. Integer sums and products wrap.
+//! dtype (infinite for floats). NaN wins in max and min, where -0 is less than +0. Integer sums and products wrap.
 
 use super::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
-use super::{Attributes, Binary, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes};
+use super::{Attributes, Binary, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, special};
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar};
@@ -111,7 +111,6 @@ impl ReduceKind {
 
     /// Two values combined.
     pub(crate) fn combine(self, left: Scalar, right: Scalar) -> Scalar {
-        let nan_wins = |a: f64, b: f64, pick: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { pick };
         match (self, left, right) {
             (ReduceKind::Any, a, b) => Scalar::Bool(a.as_bool() | b.as_bool()),
             (ReduceKind::All, a, b) => Scalar::Bool(a.as_bool() & b.as_bool()),
@@ -124,8 +123,8 @@ impl ReduceKind {
                 Scalar::Float(match kind {
                     ReduceKind::Sum => a + b,
                     ReduceKind::Prod => a * b,
-                    ReduceKind::Max => nan_wins(a, b, a.max(b)),
-                    _ => nan_wins(a, b, a.min(b)),
+                    ReduceKind::Max => special::maximum(a, b),
+                    _ => special::minimum(a, b),
                 })
             }
         }

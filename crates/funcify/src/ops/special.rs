@@ -3,6 +3,8 @@
 //! `libm` (the C library of musl and FreeBSD in Rust) has most of them within a few units in the last place; the
 //! inverse error function and the digamma function are rational approximations from the literature.
 
+use half::{bf16, f16};
+
 /// The inverse hyperbolic sine. The standard library's overflows for the largest numbers.
 #[doc(inline)]
 pub use libm::asinh;
@@ -27,6 +29,75 @@ pub use libm::erfc;
 /// log|gamma(x)|; infinite at zero, the negative integers and both infinities.
 #[doc(inline)]
 pub use libm::lgamma;
+
+/// The larger of two numbers, where -0 is less than +0; NaN if either is NaN: the `maximum` of IEEE 754-2019.
+pub fn maximum(x: f64, y: f64) -> f64 {
+    if x.is_nan() || y.is_nan() {
+        return f64::NAN;
+    }
+    if x == y && x.is_sign_negative() || x < y { y } else { x }
+}
+
+/// The smaller of two numbers, where -0 is less than +0; NaN if either is NaN: the `minimum` of IEEE 754-2019.
+pub fn minimum(x: f64, y: f64) -> f64 {
+    -maximum(-x, -y)
+}
+
+/// Numbers whose larger and smaller one a kernel picks as [`maximum`] and [`minimum`] do, in a few instructions without a branch.
+pub trait Extrema: Copy {
+    /// The larger, where -0 is less than +0; NaN if either is.
+    fn larger(self, other: Self) -> Self;
+    /// The smaller, where -0 is less than +0; NaN if either is.
+    fn smaller(self, other: Self) -> Self;
+}
+
+macro_rules! extrema_of_floats {
+    ($($float:ident: $sign:literal),*) => {
+        $(impl Extrema for $float {
+            #[inline(always)]
+            fn larger(self, other: Self) -> Self {
+                let larger = if other < self || self.is_nan() { self } else { other };
+                // Of two zeros it is the other one. It is negative if both are.
+                Self::from_bits(larger.to_bits() & (self.to_bits() | ($sign - 1)))
+            }
+
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self {
+                let (first, second) = (if self < other { self } else { other }, if other < self { other } else { self });
+                // Which of both they are differs for zeros and NaN alone. The smaller is negative if either is, as their bits together
+                // are; those of NaN and of any number are NaN.
+                Self::from_bits(first.to_bits() | second.to_bits())
+            }
+        })*
+    };
+}
+
+macro_rules! extrema_of_integers {
+    ($($integer:ident),*) => {
+        $(impl Extrema for $integer {
+            #[inline(always)]
+            fn larger(self, other: Self) -> Self {
+                self.max(other)
+            }
+
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self {
+                self.min(other)
+            }
+        })*
+    };
+}
+
+extrema_of_floats!(f16: 0x8000, bf16: 0x8000, f32: 0x8000_0000, f64: 0x8000_0000_0000_0000);
+extrema_of_integers!(u8, u32, i32, i64);
+
+/// 1 / (1 + exp(-x)).
+///
+/// The exponential is that of -|x|, which does not overflow: below -709 the result is as small, and may be subnormal.
+pub fn sigmoid(x: f64) -> f64 {
+    let small = (-x.abs()).exp();
+    if x < 0.0 { small / (1.0 + small) } else { 1.0 / (1.0 + small) }
+}
 
 /// The inverse of the error function; infinite at -1 and 1, NaN beyond.
 ///
@@ -281,6 +352,71 @@ mod tests {
             let found = function(*x);
             let same = found == *expected || (found - expected).abs() <= 2e-15 * expected.abs();
             assert!(same || (found.is_nan() && expected.is_nan()), "at {x}: {found:e} is not {expected:e}");
+        }
+    }
+
+    /// Every two of these, by sign and as NaN.
+    #[test]
+    fn zeros_have_an_order_in_extremes() {
+        let numbers = [f64::NEG_INFINITY, -1.0, -0.0, 0.0, 1.0, f64::INFINITY];
+        for (index, x) in numbers.into_iter().enumerate() {
+            for (other, y) in numbers.into_iter().enumerate() {
+                let [low, high] = [index.min(other), index.max(other)].map(|index| numbers[index]);
+                assert_eq!(maximum(x, y).to_bits(), high.to_bits(), "max({x:?}, {y:?})");
+                assert_eq!(minimum(x, y).to_bits(), low.to_bits(), "min({x:?}, {y:?})");
+                same_as_kernels(x, y);
+            }
+            for (x, y) in [(x, f64::NAN), (f64::NAN, x), (-f64::NAN, x)] {
+                assert!(maximum(x, y).is_nan() && minimum(x, y).is_nan());
+                same_as_kernels(x, y);
+            }
+        }
+        assert_eq!((3i64.larger(-4), 3u8.smaller(4), i32::MIN.larger(i32::MAX)), (3, 3, i32::MAX));
+    }
+
+    /// What kernels pick, in each type of float, is what the ops say.
+    fn same_as_kernels(x: f64, y: f64) {
+        let same = |larger: f64, smaller: f64| {
+            for (found, expected) in [(larger, maximum(x, y)), (smaller, minimum(x, y))] {
+                let both_are_nan = found.is_nan() && expected.is_nan();
+                assert!(both_are_nan || found.to_bits() == expected.to_bits(), "{found:?} of {x:?} and {y:?}");
+            }
+        };
+        same(x.larger(y), x.smaller(y));
+        let (a, b) = (x as f32, y as f32);
+        same(a.larger(b).into(), a.smaller(b).into());
+        let (a, b) = (f16::from_f64(x), f16::from_f64(y));
+        same(a.larger(b).into(), a.smaller(b).into());
+        let (a, b) = (bf16::from_f64(x), bf16::from_f64(y));
+        same(a.larger(b).into(), a.smaller(b).into());
+    }
+
+    /// mpmath's, with 60 digits. Subnormal numbers have fewer digits.
+    #[test]
+    fn sigmoids_of_all_sizes() {
+        let values = [
+            (0.0, 0.5),
+            (1.0, 0.7310585786300049),
+            (-1.0, 0.2689414213699951),
+            (-36.5, 1.4068617124461467e-16),
+            (40.0, 1.0),
+            (-700.0, 9.85967654375977e-305),
+            (f64::INFINITY, 1.0),
+            (f64::NEG_INFINITY, 0.0),
+            (f64::NAN, f64::NAN),
+        ];
+        check(sigmoid, &values);
+        let subnormal = [
+            (-709.0, 1.216780750623423e-308),
+            (-709.5, 7.38014831401258e-309),
+            (-710.0750664438754, 4.152569466837695e-309),
+            (-720.5, 1.2326102893e-313),
+            (-745.0, 5e-324),
+            (-746.0, 0.0),
+        ];
+        for (x, expected) in subnormal {
+            let allowed = 1e-15 * expected + 5e-324;
+            assert!((sigmoid(x) - expected).abs() <= allowed, "{x}: {:e}", sigmoid(x));
         }
     }
 

@@ -78,7 +78,7 @@ unary_table! {
     log => Log, Float, |x| x.ln(), |i| i, "The natural logarithm; NaN below zero, -inf at zero.";
     log1p => Log1p, Float, |x| x.ln_1p(), |i| i, "log(1 + x), exact near zero.";
     tanh => Tanh, Float, |x| x.tanh(), |i| i, "The hyperbolic tangent.";
-    sigmoid => Sigmoid, Float, |x| 1.0 / (1.0 + (-x).exp()), |i| i, "1 / (1 + exp(-x)).";
+    sigmoid => Sigmoid, Float, |x| special::sigmoid(x), |i| i, "1 / (1 + exp(-x)).";
     sin => Sin, Float, |x| x.sin(), |i| i, "The sine of x radians.";
     cos => Cos, Float, |x| x.cos(), |i| i, "The cosine of x radians.";
     sqrt => Sqrt, Float, |x| x.sqrt(), |i| i, "The square root; NaN below zero.";

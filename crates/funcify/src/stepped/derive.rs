@@ -65,7 +65,7 @@ impl Plan<'_> {
     /// The graphs of the program.
     pub(super) fn derived(&self, at: &Place) -> Result<Stepped> {
         let mut parts = None;
-        let draft = tracer::build(self.graph.name(), at.site, |_| {
+        let draft = tracer::rebuild(self.graph, at.site, |_| {
             tracer::reserve_symbols(self.graph);
             at_site(at.site, || {
                 let (outputs, made) = Draft::new(self, at).outputs()?;

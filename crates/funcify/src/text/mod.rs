@@ -25,6 +25,7 @@
 //! symbol `$1` stands for from there on; `0..20 until $1`: the loop ends after the first step in which the value of its
 //! body's last line, `until %stop`, is true, and `$1` is the number of steps that ran. The first lines of its body say what each parameter of the body is, in
 //! the order sequences, buffers, carries. Inside, the values after `with` have the names that they have outside.
+//! The number of the step is always called `t`.
 //! The words seq, nit-sot, sit-sot, mit-sot, mit-mot follow from the rest and are checked. A buffer that starts
 //! with given rows, in an upward loop, writes row `t`; elsewhere a tap is a row's number.
 //!
@@ -100,6 +101,7 @@ mod elements;
 mod parse;
 mod parse_blocks;
 mod parse_scan;
+mod synonyms;
 #[cfg(test)]
 mod tests;
 

@@ -1,31 +1,56 @@
 //! Parsing the text form. The nodes are built by [`Graph::push_node`], so the type rules run.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::attributes::attributes;
 use super::elements::parse_elements;
+use super::synonyms::written_as;
 use super::{parse_blocks, parse_scan};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::print::excerpt;
 use crate::graph::{Graph, ValueId};
 use crate::ops::scan::Returned;
 use crate::ops::{Attributes, Constant, Op, OpRules, all_names, custom_names, parse_op};
-use crate::types::TensorType;
 #[cfg(test)]
 use crate::types::grammar::expectation;
 use crate::types::grammar::tensor_type;
 use crate::types::lexer::{Cursor, Token, error_at, is_number, unknown_word};
 use crate::types::nearest::nearest;
+use crate::types::{Symbol, TensorType};
 
 /// Reads one function.
 pub(crate) fn parse(text: &str) -> Result<Graph> {
-    let read =
-        || Parser { cursor: Cursor::new(text)?, defined: HashSet::new(), depth: 0, functions: Vec::new() }.function();
+    let read = || {
+        let cursor = Cursor::new(text)?;
+        let mut parser = Parser { cursor, defined: HashSet::new(), depth: 0, functions: Vec::new() };
+        let graph = parser.function()?;
+        match graph.unbound_symbol() {
+            Some(symbol) => Err(without_size(&parser.cursor, &graph, &symbol)),
+            None => Ok(graph),
+        }
+    };
     read().map_err(|error: Error| {
         let site = error.place().site;
         error.with_excerpt(|| marked_line(text, site))
     })
+}
+
+/// The error of a symbol that has no size where it stands (graph-c7).
+fn without_size(cursor: &Cursor, graph: &Graph, symbol: &Symbol) -> Error {
+    let site = cursor.first_word(symbol.name()).unwrap_or_default();
+    let given = (0..graph.inputs().len()).flat_map(|index| graph.input_type(index).shape.dims());
+    let given: BTreeSet<&str> = given.flat_map(|dim| dim.symbols()).map(Symbol::name).collect();
+    let expected = match given.is_empty() {
+        true => "a number: no input has a size with a name".to_string(),
+        false => format!("a size that an input has: {}", Vec::from_iter(given.iter().copied()).join(", ")),
+    };
+    let fix = match nearest(symbol.name(), given) {
+        Some(given) => format!("write `{given}`, or add an input with the size `{symbol}`"),
+        None => format!("add an input with the size `{symbol}`, or write a number"),
+    };
+    let found = format!("`{symbol}`, which has no size: no input has it, and no loop before gives it");
+    Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix }
 }
 
 /// How many characters of a line an error shows, at most.
@@ -65,6 +90,11 @@ fn op_with_attributes(cursor: &mut Cursor, operands: impl FnOnce(&mut Cursor) ->
     operands(cursor)?;
     let mut attributes: Attributes = attributes(cursor)?;
     let Some(op) = parse_op(&name, &mut attributes) else {
+        if let Some(written) = written_as(&name) {
+            let (expected, found) = ("the name of an op".to_string(), format!("`{name}`"));
+            let fix = format!("write `{written}`");
+            return Err(Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix });
+        }
         let names = all_names().into_iter().chain(custom_names()).chain(["return", "give", "until"]);
         return Err(unknown_word(site, "the name of an op", &name, names));
     };
@@ -141,7 +171,7 @@ impl Parser {
     fn function(&mut self) -> Result<Graph> {
         self.cursor.skip_new_lines();
         self.cursor.expect_word("fn")?;
-        let mut body = Body::new(&self.function_name());
+        let mut body = Body::new(&self.function_name(&["("])?);
         self.cursor.expect_mark('(')?;
         if !self.cursor.take_mark(')') {
             loop {
@@ -168,11 +198,19 @@ impl Parser {
         Ok(body.graph)
     }
 
-    /// The name after `@`, if there is one.
-    pub(super) fn function_name(&mut self) -> String {
-        let Token::Function(name) = self.cursor.peek().clone() else { return String::new() };
-        self.cursor.bump();
-        name
+    /// The name after `@`, if there is one. A word where it stands, before one of the tokens that may follow it, lacks its `@`.
+    pub(super) fn function_name(&mut self, followers: &[&str]) -> Result<String> {
+        match self.cursor.peek().clone() {
+            Token::Function(name) => {
+                self.cursor.bump();
+                Ok(name)
+            }
+            Token::Name(word) if followers.iter().any(|token| self.cursor.peek_at(1).is(token)) => {
+                let fix = format!("write `@{word}`");
+                Err(self.cursor.error_with("a name after `@`", fix))
+            }
+            _ => Ok(String::new()),
+        }
     }
 
     fn input(&mut self, body: &mut Body) -> Result<()> {

@@ -129,7 +129,7 @@ fn block(parser: &mut Parser, outer: &Body, has_params: bool) -> Result<(Graph, 
     if parser.depth == MAX_DEPTH {
         return Err(error_at(site, format!("at most {MAX_DEPTH} nested bodies"), "one more"));
     }
-    let mut body = Body::new(&parser.function_name());
+    let mut body = Body::new(&parser.function_name(&["(", "{", "with"])?);
     if has_params && parser.cursor.take_mark('(') {
         let binders = parser.binders("a parameter such as `%c: f32[3]`")?;
         parser.cursor.expect_mark(')')?;

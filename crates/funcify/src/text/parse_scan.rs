@@ -40,10 +40,10 @@ pub(super) fn scan(parser: &mut Parser, outer: &mut Body, binders: &[Binder], si
     }
     parser.define_all(binders)?;
     parser.cursor.expect_word("scan")?;
-    let mut body = Body::new(&parser.function_name());
-    for word in ["for", "t", "in"] {
-        parser.cursor.expect_word(word)?;
-    }
+    let mut body = Body::new(&parser.function_name(&["for"])?);
+    parser.cursor.expect_word("for")?;
+    step_number(parser)?;
+    parser.cursor.expect_word("in")?;
     if *parser.cursor.peek() != Token::Number("0".into()) || *parser.cursor.peek_at(1) != Token::Range {
         return Err(parser.cursor.error("`0..` and the number of steps"));
     }
@@ -230,11 +230,22 @@ fn tapped(parser: &mut Parser) -> Result<(String, (i64, Site))> {
     Ok((source, tap(parser)?))
 }
 
+/// `t`, which no other word stands for.
+fn step_number(parser: &mut Parser) -> Result<()> {
+    if parser.cursor.take_word("t") {
+        return Ok(());
+    }
+    match parser.cursor.peek() {
+        Token::Name(_) => Err(parser.cursor.error_with("`t`", "write `t`: the number of the step is always called so")),
+        _ => Err(parser.cursor.error("`t`")),
+    }
+}
+
 /// `[t+1]`
 fn tap(parser: &mut Parser) -> Result<(i64, Site)> {
     parser.cursor.expect_mark('[')?;
     let site = parser.cursor.site();
-    parser.cursor.expect_word("t")?;
+    step_number(parser)?;
     let sign = if parser.cursor.take_mark('+') {
         1
     } else if parser.cursor.take_mark('-') {

@@ -40,6 +40,17 @@ impl fmt::Display for Token {
     }
 }
 
+impl Token {
+    /// Whether it is this word or mark.
+    pub(crate) fn is(&self, text: &str) -> bool {
+        match self {
+            Token::Name(name) => name == text,
+            Token::Mark(mark) => text.chars().eq([*mark]),
+            _ => false,
+        }
+    }
+}
+
 /// The error of a place in the text that does not follow the grammar. A word that is nearly one of those that are expected is
 /// answered with that one.
 pub(crate) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt::Display) -> Error {
@@ -246,11 +257,24 @@ impl Cursor {
         error_at(self.site(), expected, self.peek())
     }
 
+    /// The error that the next token is not what the grammar allows, with what to do.
+    pub(crate) fn error_with(&self, expected: impl Into<String>, fix: impl Into<String>) -> Error {
+        let (expected, found) = (expected.into(), self.peek().to_string());
+        Error::Parse { at: Place::new("parse", self.site()).boxed(), expected, found, fix: fix.into() }
+    }
+
     /// The error that the next token was the spelling of an earlier version.
     pub(crate) fn renamed(&self, to: &str) -> Error {
-        let (expected, found) = (format!("`{to}`"), self.peek().to_string());
-        let fix = format!("write `{to}`, its new name");
-        Error::Parse { at: Place::new("parse", self.site()).boxed(), expected, found, fix }
+        self.error_with(format!("`{to}`"), format!("write `{to}`, its new name"))
+    }
+
+    /// The place of the first word that is this one, but for the name of a loop's step.
+    pub(crate) fn first_word(&self, word: &str) -> Option<Site> {
+        let before = std::iter::once(None).chain(self.tokens.iter().map(|(token, _)| Some(token)));
+        let mut places = self.tokens.iter().zip(before);
+        places.find_map(|((token, site), before)| {
+            (token.is(word) && !before.is_some_and(|before| before.is("for"))).then_some(*site)
+        })
     }
 
     fn take_if(&mut self, is_next: bool) -> bool {

@@ -3,7 +3,7 @@
 use strsim::osa_distance;
 
 /// The candidate with the fewest letters that differ, if they are few: a letter that is missing, added, another, or
-/// swapped with its neighbour counts 1. The first of several.
+/// swapped with its neighbour counts 1. Of several, one of the same letters, then one of the same length, then the first.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer ones are no words of the language.
     const LONGEST: usize = 40;
@@ -12,9 +12,21 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
         return None;
     }
     let allowed = (length / 3).max(1);
-    let distances = candidates.into_iter().map(|other| (osa_distance(&word, &other.to_lowercase()), other));
-    let near = distances.filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.len());
-    near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
+    let slip = |other: &str| {
+        let other = other.to_lowercase();
+        let has_other_letters = sorted(&word) != sorted(&other);
+        (osa_distance(&word, &other), has_other_letters, other.chars().count().abs_diff(length))
+    };
+    let slips = candidates.into_iter().map(|other| (slip(other), other));
+    let near = slips.filter(|((distance, ..), candidate)| *distance <= allowed && *distance < candidate.len());
+    near.min_by_key(|(slip, _)| *slip).map(|(_, candidate)| candidate)
+}
+
+/// The letters of a word, in order.
+fn sorted(word: &str) -> Vec<char> {
+    let mut letters: Vec<char> = word.chars().collect();
+    letters.sort_unstable();
+    letters
 }
 
 /// The words between backticks in a text, without a `=` at their end.
@@ -28,10 +40,13 @@ mod tests {
 
     #[test]
     fn a_slip_of_the_pen_is_near() {
-        let words = ["tanh", "tan", "matmul", "reduce", "reverse", "f32", "f64"];
+        let words = ["tan", "tanh", "matmul", "reduce", "reverse", "f64", "f32", "and", "add"];
         let near = |word: &str| nearest(word, words);
         for (word, expected) in [
             ("tnah", "tanh"),
+            ("tahn", "tanh"),
+            ("dad", "add"),
+            ("ann", "and"),
             ("tanhh", "tanh"),
             ("mat_mul", "matmul"),
             ("Reduce", "reduce"),

@@ -7,6 +7,8 @@ mod activations;
 mod build;
 mod compositions;
 mod elementwise;
+#[cfg(test)]
+mod failure_tests;
 mod floats;
 mod operand;
 mod products;

@@ -299,7 +299,7 @@ impl Graph {
         let lanes = lanes.into();
         let inputs = (0..self.inputs().len()).map(|index| (self.input_name(index), self.input_type(index)));
         let axes = options.axes(&at, inputs, |ty| ty.rank() + 1)?;
-        tracer::build(self.name(), at.site, |_| {
+        tracer::rebuild(self, at.site, |_| {
             tracer::reserve_symbols(self);
             at_site(at.site, || {
                 let input = |(index, axis): (usize, &Option<usize>)| {

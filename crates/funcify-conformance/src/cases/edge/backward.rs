@@ -111,8 +111,7 @@ fn full_buffer_of_a_downward_end() -> Result<Case, String> {
     // m = [m0, m3 x2 x1, m3 x2, m3] with m3 = 2, x2 = 3, x1 = 4.
     let expected = outputs_of([("grad_xs", row([0f32, 6., 10.])), ("grad_rows", row([1f32, 0., 0., 1. + 3. + 12.]))]);
     let inputs = vec![row([7f32, 4., 3.]), row([5f32, 6., 7., 2.])];
-    let case = case("gradient_of_a_full_buffer_that_ends_downward", gradient, inputs, expected)?;
-    Ok(Case { needs_dynamic_steps: true, ..case })
+    case("gradient_of_a_full_buffer_that_ends_downward", gradient, inputs, expected)
 }
 
 /// A step whose inner loop has as many rows as data say: `x^2` times the sum of the squares of the first `k` weights.
@@ -139,8 +138,7 @@ fn bound(x: f32, slope: f32) -> Result<Case, String> {
     let loss = Graph::build("bounded", |g| while_loop_bounded(2, g.input("x", "f32[]"), |x| x.lt(100.0), |x| x * x));
     let gradient = loss.and_then(|loss| loss.grad("x", GradOptions::new()));
     let name = format!("gradient_of_a_bounded_while_at_{}", x.round());
-    let case = case(&name, gradient, vec![scalar(x)], outputs_of([("grad_x", scalar(slope))]))?;
-    Ok(Case { needs_dynamic_steps: true, ..case })
+    case(&name, gradient, vec![scalar(x)], outputs_of([("grad_x", scalar(slope))]))
 }
 
 /// Lanes of which one has a negative number of steps.

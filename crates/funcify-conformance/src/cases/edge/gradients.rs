@@ -79,7 +79,7 @@ fn until_stops_at_the_third_step() -> Result<Case, String> {
         let xs = g.input("xs", "f32[T]");
         grad(xs, |xs| scan_until(xs.index(0, 0) * 0.0, xs, |c, x| (c + x, c + x, (c + x).gt(5.0))).1.index(0, -1))
     };
-    gives_dynamic(
+    gives(
         "gradient_until_the_third_step",
         program,
         [row([1f32, 2., 3., 4., 5.])],
@@ -103,7 +103,7 @@ fn until_with_the_last_steps() -> Result<Case, String> {
     };
     let xs = HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64));
     let expected = row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]);
-    gives_dynamic("gradient_of_the_last_steps_until", program, [xs], [("out", expected)])
+    gives("gradient_of_the_last_steps_until", program, [xs], [("out", expected)])
 }
 
 /// A downward loop that ends early: its rows are the last ones. d(c * x) with c from above.
@@ -118,7 +118,7 @@ fn until_downward() -> Result<Case, String> {
     };
     // Steps: 2 * 5 = 10, 10 * 3 = 30: sum 40. By init 20; by xs[4] (2 + 6), by xs[3] 10.
     let outputs = [("out_0", scalar(20f32)), ("out_1", row([0f32, 0., 0., 10., 8.]))];
-    gives_dynamic("gradient_until_downward", program, [scalar(2f32), row([9f32, 9., 9., 3., 5.])], outputs)
+    gives("gradient_until_downward", program, [scalar(2f32), row([9f32, 9., 9., 3., 5.])], outputs)
 }
 
 /// x^16 by four squarings, derivatives of order 1 to 4 at 0.95.

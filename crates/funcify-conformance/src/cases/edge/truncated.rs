@@ -54,7 +54,7 @@ fn until_with_sequence_taps() -> Result<Case, String> {
     };
     let xs = HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64));
     let expected = row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]);
-    gives_dynamic("truncated_until", program, [xs], [("out", expected)])
+    gives("truncated_until", program, [xs], [("out", expected)])
 }
 
 /// p/2 + a^2 over five steps, back over two: 2 a in the last step, and a in the one before.
@@ -190,7 +190,7 @@ fn until_downward() -> Result<Case, String> {
         })
     };
     let outputs = [("out_0", scalar(0f32)), ("out_1", row([0f32, 0., 0., 10., 0.]))];
-    gives_dynamic("truncated_until_downward", program, [scalar(2f32), row([9f32, 9., 9., 3., 5.])], outputs)
+    gives("truncated_until_downward", program, [scalar(2f32), row([9f32, 9., 9., 3., 5.])], outputs)
 }
 
 /// w^n, where n is a value of the program: the last two factors.

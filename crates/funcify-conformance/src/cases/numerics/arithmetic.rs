@@ -5,7 +5,8 @@ use funcify::{DType, HostTensor, Value};
 use super::{Cases, FLOATS, INF, INTEGERS, NAN, SIGNED, UNSIGNED, ask, bools, floats, highest, ints, lowest};
 
 pub(super) fn cases() -> Cases {
-    let groups = [division()?, overflow()?, powers()?, casts()?, nan()?, zeros()?, domains()?, reductions()?];
+    let groups =
+        [division()?, overflow()?, powers()?, casts()?, nan()?, zeros()?, domains()?, subnormal()?, reductions()?];
     Ok(groups.concat())
 }
 
@@ -149,6 +150,23 @@ fn domains() -> Cases {
             one(|x| x.sigmoid()),
             |d| floats(d, [0., 0.5, 1., NAN]),
         )?,
+    ]
+    .concat())
+}
+
+/// Results that are subnormal, though a power of the opposite operand is infinite: scaled by a power of 2, and so of full size.
+/// The values are those of mpmath with 60 digits.
+fn subnormal() -> Cases {
+    let double = |_| [HostTensor::from([-710.0750664438754, -712.0, -709.0])];
+    let scaled = [50097073.143904634, 7308434.045697423, 146793821.87553743];
+    let one = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);
+    let negative = scaled.map(|number| -number);
+    Ok([
+        ask("sigmoid_is_subnormal", &[DType::F64], double, one(|x| x.sigmoid().ldexp(1050)), |_| scaled.into())?,
+        ask("softplus_is_subnormal", &[DType::F64], double, one(|x| x.softplus().ldexp(1050)), |_| scaled.into())?,
+        ask("log_sigmoid_is_subnormal", &[DType::F64], double, one(|x| (-x).log_sigmoid().ldexp(1050)), |_| {
+            negative.into()
+        })?,
     ]
     .concat())
 }

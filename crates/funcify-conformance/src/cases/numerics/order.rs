@@ -1,12 +1,12 @@
-//! Rounding, shifts, sorting, running reductions, and NaN in each.
+//! Rounding, shifts, sorting, running reductions, NaN in each, and zeros of both signs.
 
 use funcify::ops::ScatterMode;
-use funcify::{DType, HostTensor, Value};
+use funcify::{DType, HostTensor, Scalar, Value, scan, stack};
 
 use super::{Cases, FLOATS, INF, INTEGERS, NAN, SIGNED, UNSIGNED, ask, bools, floats, highest, ints, lowest};
 
 pub(super) fn cases() -> Cases {
-    Ok([rounding()?, shifts()?, sorting()?, running()?, rows_of_infinities()?].concat())
+    Ok([rounding()?, shifts()?, sorting()?, running()?, extremes_of_zeros()?, rows_of_infinities()?].concat())
 }
 
 fn one(program: fn(Value) -> Value) -> impl Fn([Value; 1]) -> Value {
@@ -90,6 +90,60 @@ fn running() -> Cases {
             |[x, indices, updates]| x.scatter(0, indices, updates, ScatterMode::Max),
             |d| floats(d, [NAN, 5., 3.]),
         )?,
+    ]
+    .concat())
+}
+
+/// -0 is less than 0 in maximum and minimum; in comparisons and positions they are equal.
+fn extremes_of_zeros() -> Cases {
+    let pair = |d| [floats(d, [-0., 0., -0., 0.]), floats(d, [0., -0., -0., 0.])];
+    // Longer than the registers of a processor, with the other zero next to the end.
+    let lone = |d, zero: f64| [HostTensor::from_fn(d, &[37], |i| Scalar::Float(if i[0] == 35 { -zero } else { zero }))];
+    let turns = |d| [floats(d, [-0., 0., -0.])];
+    let scattered = |d| [floats(d, [-0., 0., -0.]), HostTensor::from([0i64, 1, 1, 2]), floats(d, [0., -0., -0., -0.])];
+    let carried = |largest: bool| {
+        move |x: Value| {
+            scan(x.index(0, 0), x, |before, x| {
+                let extreme = if largest { before.maximum(x) } else { before.minimum(x) };
+                (extreme, extreme)
+            })
+            .1
+        }
+    };
+    let scalar = |d, zero: f64| HostTensor::from(zero).cast(d);
+    Ok([
+        ask("max_of_zeros", &FLOATS, pair, |[x, y]| x.maximum(y), |d| floats(d, [0., 0., -0., 0.]))?,
+        ask("min_of_zeros", &FLOATS, pair, |[x, y]| x.minimum(y), |d| floats(d, [-0., -0., -0., 0.]))?,
+        ask("clamp_of_zeros", &FLOATS, pair, |[x, _]| x.clamp(0., 1.), |d| floats(d, [0.; 4]))?,
+        ask("reduce_max_of_zeros", &FLOATS, move |d| lone(d, -0.), one(|x| x.max(0)), move |d| scalar(d, 0.))?,
+        ask("reduce_min_of_zeros", &FLOATS, move |d| lone(d, 0.), one(|x| x.min(0)), move |d| scalar(d, -0.))?,
+        ask(
+            "reduce_max_of_columns",
+            &FLOATS,
+            pair,
+            |[x, y]| stack(&[x, y], 0).max(0),
+            |d| floats(d, [0., 0., -0., 0.]),
+        )?,
+        ask("cummax_of_zeros", &FLOATS, turns, one(|x| x.cummax(0, false)), |d| floats(d, [-0., 0., 0.]))?,
+        ask("cummin_of_zeros", &FLOATS, turns, one(|x| x.cummin(0, true)), |d| floats(d, [-0., -0., -0.]))?,
+        ask("carried_max_of_zeros", &FLOATS, turns, move |[x]| carried(true)(x), |d| floats(d, [-0., 0., 0.]))?,
+        ask("carried_min_of_zeros", &FLOATS, turns, move |[x]| carried(false)(-x), |d| floats(d, [0., -0., -0.]))?,
+        ask(
+            "scatter_max_of_zeros",
+            &FLOATS,
+            scattered,
+            |[x, indices, updates]| x.scatter(0, indices, updates, ScatterMode::Max),
+            |d| floats(d, [0., 0., -0.]),
+        )?,
+        ask(
+            "scatter_min_of_zeros",
+            &FLOATS,
+            scattered,
+            |[x, indices, updates]| x.scatter(0, indices, updates, ScatterMode::Min),
+            |d| floats(d, [-0., -0., -0.]),
+        )?,
+        ask("argmax_of_zeros", &FLOATS, turns, one(|x| x.argmax(0)), |_| HostTensor::scalar(0i64))?,
+        ask("argmin_of_zeros", &FLOATS, turns, one(|x| (-x).argmin(0)), |_| HostTensor::scalar(0i64))?,
     ]
     .concat())
 }

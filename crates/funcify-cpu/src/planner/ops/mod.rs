@@ -509,3 +509,16 @@ impl<'p, 'g> Scope<'p, 'g> {
 fn level_of(views: &[View]) -> usize {
     views.iter().map(|view| view.level).max().unwrap_or(0)
 }
+
+/// Why a graph has no plan, whatever its types are: an op with several results and no bodies is no instruction. Types that a plan
+/// does not take, which are refused before the op that gives them is looked at, are then not the reason.
+pub(super) fn without_instruction(graph: &Graph) -> Option<Declined> {
+    let live = graph.live_values();
+    let mut nodes = graph.nodes().iter().filter(|node| node.outputs.iter().any(|output| live[output.index()]));
+    nodes.find_map(|node| match node.op.bodies() {
+        bodies if bodies.is_empty() && node.outputs.len() > 1 => {
+            Some(Declined::new(node.op.name(), "it is not an instruction yet"))
+        }
+        bodies => bodies.into_iter().find_map(|body| without_instruction(body)),
+    })
+}

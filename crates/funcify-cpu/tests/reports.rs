@@ -1,0 +1,65 @@
+//! Reports of loops that are not compiled name the op that stands in the way, not the integers that a plan can hold after all.
+
+use funcify::dispatch::{Function, LoopStrategy};
+use funcify::{DType, Graph, HostTensor, ScanOptions, Value, evaluate, scan_until_with, while_loop};
+use funcify_cpu::Cpu;
+
+/// Decodes up to 50 tokens, each by what `choose` makes of the logits.
+fn decoding(is_float: bool, choose: fn(Value) -> Value) -> Graph {
+    let graph = Graph::build("decode", |g| {
+        let (h, table, out) = (g.input("h", "f32[4]"), g.input("table", "f32[5,4]"), g.input("out", "f32[4,5]"));
+        let bos = g.input("bos", "i64[]");
+        scan_until_with(ScanOptions::new().length(50), (h, bos), (), |(h, token), ()| {
+            let h = (table.take(0, token) + h).tanh();
+            let token = choose(h.unsqueeze(0).matmul(out).squeeze(0));
+            let y = if is_float { token.cast(DType::F32) } else { token };
+            ((h, token), y, token.eq(0))
+        })
+        .1
+    });
+    graph.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn numbers(shape: &[usize]) -> HostTensor {
+    HostTensor::from_fn(DType::F32, shape, |index| {
+        let number = index.iter().fold(3, |sum, index| sum * 31 + index * 7 + 3) % 97;
+        funcify::Scalar::Float(number as f64 / 48.0 - 1.0)
+    })
+}
+
+/// The report after a call that gave what the reference gives.
+fn report(graph: &Graph, inputs: &[HostTensor]) -> funcify::dispatch::Report {
+    let function = Function::compile(graph, &Cpu::default()).unwrap();
+    assert_eq!(function.call_host(inputs).unwrap(), evaluate(graph, inputs).unwrap());
+    function.report()
+}
+
+#[test]
+fn a_sort_among_integers_is_named() {
+    let inputs = [numbers(&[4]), numbers(&[5, 4]), numbers(&[4, 5]), HostTensor::scalar(1i64)];
+    let greedy = |logits: Value| logits.argmax(0);
+    let by_sort = |logits: Value| logits.argsort(0, true).index(0, 0);
+    let by_top_k = |logits: Value| logits.top_k(0, 2).1.index(0, 1);
+    for is_float in [false, true] {
+        let compiled = report(&decoding(is_float, greedy), &inputs);
+        assert_eq!(compiled.loops[0].strategy, LoopStrategy::Compiled, "{compiled}");
+        for choose in [by_sort, by_top_k] {
+            let native = report(&decoding(is_float, choose), &inputs);
+            let each = &native.loops[0];
+            assert_eq!((each.strategy, each.declined.as_ref().unwrap().op.as_str()), (LoopStrategy::Native, "sort"));
+            assert_eq!(native.declined.as_ref().unwrap().op, "sort", "{native}");
+        }
+    }
+}
+
+#[test]
+fn a_sort_in_a_conditional_loop_of_integers_is_named() {
+    let graph = Graph::build("rotate", |g| {
+        let (x, n) = (g.input("x", "f32[4]"), g.input("n", "i64[]"));
+        while_loop((x, n), |(_, n)| n.gt(0), |(x, n)| (x.sort(0, true).0 * 0.5, n - 1))
+    });
+    let native = report(&graph.unwrap(), &[numbers(&[4]), HostTensor::scalar(3i64)]);
+    let each = &native.loops[0];
+    assert_eq!((each.op, each.declined.as_ref().unwrap().op.as_str()), ("while", "sort"), "{native}");
+    assert_eq!(native.declined.as_ref().unwrap().op, "sort", "{native}");
+}

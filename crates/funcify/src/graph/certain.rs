@@ -64,6 +64,8 @@ fn reads_what_is_there(op: &Op, operands: &[&TensorType], known: &Known<'_>) -> 
         Op::ArgMax(op) => known.has_elements(operands[0], op.axis),
         Op::Slice(op) => known.is_at_least(size(op.axis), &op.limit) && known.is_at_least(&op.limit, &op.start),
         Op::DynamicSlice(op) => known.is_at_least(size(op.axis), &op.size),
+        // A negative number is refused.
+        Op::BindSize(_) => operands[0].dtype.is_unsigned(),
         Op::DynamicUpdate(op) => known.is_at_least(size(op.axis), &operands[1].shape[op.axis]),
         op => op.bodied().is_none_or(|op| op.surely_runs(operands, known)),
     }

@@ -18,11 +18,10 @@ use super::{Buffer, Returned, Scan, Start};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::tracer::{ClosedBody, SizeByLane, add_size_by_lane};
 use crate::graph::{Failed, emit, fail, fresh_symbol, trace_body};
-use crate::host::HostTensor;
 use crate::ops::reach::{Kind, Reach};
 use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, concat, constant, select, size as size_of};
-use crate::vmap::ragged::{of_lanes, padded, refuse, shifted, symbol_of};
+use crate::value::{Value, constant, size as size_of};
+use crate::vmap::ragged::{largest, of_lanes, padded, refuse, shifted, symbol_of};
 use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes};
 
 pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -404,12 +403,4 @@ fn missing_rows(at: &Place, scan: &Scan, buffer: usize) -> Error {
         ),
         fix: "keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size".into(),
     }
-}
-
-/// The largest count of the lanes, 0 of none; a negative one if there is any, so that it is refused as it is in one
-/// lane.
-fn largest(counts: Value) -> Value {
-    let counts = concat(&[counts, constant(HostTensor::from([0i64]))], 0);
-    let (smallest, largest) = (counts.min(0), counts.max(0));
-    select(smallest.lt(0), smallest, largest)
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::rules::OpenRule;
 use super::{Graph, MAX_DEPTH, Node, ValueId, print};
 use crate::error::{Error, Place, Result, Site};
+use crate::ops::call::check_sizes;
 use crate::ops::{Op, OpRules};
 use crate::tree::{self, Tree};
 use crate::types::{Dim, Symbol, TensorType};
@@ -45,6 +46,8 @@ struct Trace {
     fresh: usize,
     /// The sizes that differ between the lanes of a batched program: step counts of loops.
     by_lane: Vec<SizeByLane>,
+    /// The lanes that run what is added, `bool[lanes]`: those where all of these are true.
+    running: Vec<Value>,
     /// The line that what is added is for, if it is not the caller's: a rule adds ops for the line of the op that it
     /// is the rule of.
     site: Option<Site>,
@@ -129,7 +132,14 @@ impl OpenGraph {
         let home = body.home;
         let error = (!is_identifier(name)).then(|| name_error(&at, "the graph", name, "it is not an identifier"));
         TRACES.with_borrow_mut(|traces| {
-            traces.push(Trace { bodies: vec![body], error, fresh: 0, by_lane: Vec::new(), site: None });
+            traces.push(Trace {
+                bodies: vec![body],
+                error,
+                fresh: 0,
+                by_lane: Vec::new(),
+                running: Vec::new(),
+                site: None,
+            });
         });
         OpenGraph { guard, at, home }
     }
@@ -166,6 +176,16 @@ pub(crate) struct BodyTrace {
 pub(crate) struct ClosedBody {
     pub(crate) graph: Graph,
     pub(crate) captures: Vec<Value>,
+}
+
+impl ClosedBody {
+    /// The body, unless it gives something of a size that is bound in it.
+    pub(crate) fn with_known_sizes(self, at: &Place, name: &str) -> Result<Self, Failed> {
+        match check_sizes(at, name, &self.graph) {
+            Ok(()) => Ok(self),
+            Err(error) => Err(fail(&at.op, at.site, &[], |_| error)),
+        }
+    }
 }
 
 impl BodyTrace {
@@ -371,6 +391,19 @@ pub(crate) fn add_size_by_lane(size: SizeByLane) {
 /// Forgets it: a loop gives the symbol another size.
 pub(crate) fn remove_size_by_lane(symbol: &Symbol) {
     with_trace(|trace| trace.by_lane.retain(|size| size.symbol != *symbol));
+}
+
+/// Runs `f`: what it adds, only the lanes run where the mask is true.
+pub(crate) fn where_running<R>(mask: Value, f: impl FnOnce() -> R) -> R {
+    with_trace(|trace| trace.running.push(mask));
+    let result = f();
+    with_trace(|trace| trace.running.pop());
+    result
+}
+
+/// The masks of the lanes that run what is added.
+pub(crate) fn running() -> Vec<Value> {
+    with_trace(|trace| trace.running.clone()).unwrap_or_default()
 }
 
 /// How many bodies are open.

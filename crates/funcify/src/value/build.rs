@@ -144,7 +144,7 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// let graph = Graph::build("first_rows", |g| {
 ///     let (xs, n) = (g.input("xs", "f32[T]"), g.input("n", "i64[]"));
 ///     let rows = bind_size(n);
-///     xs.slice(0, 0..rows.clone()) * iota(rows, DType::F32)
+///     xs.slice(0, ..rows.clone()) * iota(rows, DType::F32)
 /// })?;
 /// let results = evaluate(&graph, &[HostTensor::from([1f32, 2.0, 3.0, 4.0]), HostTensor::scalar(3i64)])?;
 /// assert_eq!(results, [HostTensor::from([0f32, 2.0, 6.0])]);

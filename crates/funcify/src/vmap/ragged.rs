@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use super::{Batched, batch_node, checked_all};
 use crate::error::{Error, Result, Site};
-use crate::graph::tracer::{SizeByLane, sizes_by_lane};
+use crate::graph::tracer::{SizeByLane, running, sizes_by_lane};
 use crate::graph::{Failed, Graph, Node, emit, emit_value, fail};
 use crate::host::HostTensor;
 use crate::ops::scan::{Returned, Scan, Start};
@@ -116,6 +116,18 @@ pub(crate) fn largest(counts: Value) -> Value {
     let counts = concat(&[counts, constant(HostTensor::from([0i64]))], 0);
     let (smallest, largest) = (counts.min(0), counts.max(0));
     select(smallest.lt(0), smallest, largest)
+}
+
+/// The sizes that lanes give, `i64[lanes]`: 0 of lanes that do not run what gives them, whose numbers nobody sees.
+pub(crate) fn counts_that_run(counts: Value) -> Value {
+    let of_lanes = running().into_iter().filter(|mask| mask.shape() == counts.shape());
+    of_lanes.fold(counts, |counts, mask| select(mask, counts, 0))
+}
+
+/// A size that all lanes share: 0 if none runs what gives it.
+pub(crate) fn count_if_any_runs(count: Value) -> Value {
+    let mask = running().into_iter().reduce(|all, mask| all & mask);
+    mask.map_or(count, |mask| select(mask.any(0), count, 0))
 }
 
 fn zero(dtype: DType) -> Value {

@@ -21,8 +21,8 @@ use crate::graph::{Failed, emit, fail, fresh_symbol, trace_body};
 use crate::ops::reach::{Kind, Reach};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::{Value, constant, size as size_of};
-use crate::vmap::ragged::{largest, of_lanes, padded, refuse, shifted, symbol_of};
-use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes};
+use crate::vmap::ragged::{counts_that_run, largest, of_lanes, padded, refuse, shifted, symbol_of};
+use crate::vmap::{Batched, guarded, inline_where, lanes_type, select_lanes};
 
 pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
@@ -56,7 +56,7 @@ impl Steps {
         if !operand.mapped {
             return Ok(same(Some(operand.value)));
         }
-        let (counts, fresh) = (operand.value.cast(DType::I64), fresh_symbol());
+        let (counts, fresh) = (counts_that_run(operand.value.cast(DType::I64)), fresh_symbol());
         let count = Dim::symbol(&fresh);
         if let Some(symbol) = scan.steps.as_symbol() {
             let (symbol, largest) = (symbol.clone(), count.clone());
@@ -226,7 +226,7 @@ impl Lanes<'_> {
         if let Some(active) = active {
             arguments.iter_mut().for_each(|argument| *argument = guarded(active, self.size, *argument));
         }
-        let results = inline(&scan.body, self.size, &arguments)?;
+        let results = inline_where(active, &scan.body, self.size, &arguments)?;
         let places = scan.results();
         let mut outputs = Vec::with_capacity(results.len() + 1);
         let mut push = |index: usize, result: Batched| {

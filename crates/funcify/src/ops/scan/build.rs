@@ -229,7 +229,8 @@ impl<'a> OpenLoop<'a> {
         check_carry(at, &init, next);
         let ends = stop.map(|stop| ("until".to_string(), checked_until(at, stop)));
         let outputs: Vec<(String, Value)> = ys.iter().chain(next).cloned().chain(ends).collect();
-        let results = trace.close(&outputs).and_then(|closed| {
+        let closed = trace.close(&outputs).and_then(|body| body.with_known_sizes(at, "body"));
+        let results = closed.and_then(|closed| {
             let scan = Scan {
                 body: Arc::new(closed.graph),
                 steps,

@@ -97,7 +97,8 @@ impl Traced {
         let result = branch();
         let leaves = tree::leaves(&result, "out");
         self.check_results(name, &leaves);
-        self.branches.push(trace.close(&leaves));
+        let closed = trace.close(&leaves).and_then(|body| body.with_known_sizes(&self.at, name));
+        self.branches.push(closed);
         result
     }
 

@@ -242,7 +242,8 @@ impl Recurrence {
         let length = until.as_ref().map_or(steps.clone(), Dim::symbol);
 
         let sizes = [self.buffers.len(), ys.len(), self.carries.len()];
-        let results = trace.close(&outputs).and_then(|closed| {
+        let closed = trace.close(&outputs).and_then(|body| body.with_known_sizes(at, "body"));
+        let results = closed.and_then(|closed| {
             let nit_sot = Buffer::nit_sot();
             let scan = Scan {
                 steps_operand: count.is_some(),

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::rules::OpenRule;
 use super::{Graph, MAX_DEPTH, Node, ValueId, print};
 use crate::error::{Error, Place, Result, Site};
-use crate::ops::call::check_sizes;
 use crate::ops::{Op, OpRules};
 use crate::tree::{self, Tree};
 use crate::types::{Dim, Symbol, TensorType};
@@ -176,16 +175,6 @@ pub(crate) struct BodyTrace {
 pub(crate) struct ClosedBody {
     pub(crate) graph: Graph,
     pub(crate) captures: Vec<Value>,
-}
-
-impl ClosedBody {
-    /// The body, unless it gives something of a size that is bound in it.
-    pub(crate) fn with_known_sizes(self, at: &Place, name: &str) -> Result<Self, Failed> {
-        match check_sizes(at, name, &self.graph) {
-            Ok(()) => Ok(self),
-            Err(error) => Err(fail(&at.op, at.site, &[], |_| error)),
-        }
-    }
 }
 
 impl BodyTrace {

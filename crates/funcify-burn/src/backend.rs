@@ -254,6 +254,7 @@ fn loses_digits(op: &Op) -> bool {
         | Op::Pad(_)
         | Op::Iota(_)
         | Op::Size(_)
+        | Op::BindSize(_)
         | Op::Constant(_)
         | Op::DynamicSlice(_)
         | Op::DynamicUpdate(_)

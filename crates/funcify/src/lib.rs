@@ -85,8 +85,8 @@ pub use text::to_dot;
 pub use tree::Tree;
 pub use types::{DType, Dim, Shape, Sizes, Symbol, TensorType};
 pub use value::{
-    Axes, Builder, IntoType, Operand, SliceRange, Value, apply, concat, constant, einsum, eye, full, iota, select,
-    size, stack, tri_mask,
+    Axes, Builder, IntoType, Operand, SliceRange, Value, apply, bind_size, concat, constant, einsum, eye, full, iota,
+    select, size, stack, tri_mask,
 };
 pub use vmap::{VmapOptions, vmap, vmap_with};
 
@@ -95,7 +95,8 @@ pub mod prelude {
     pub use crate::dispatch::Function;
     pub use crate::{
         Builder, DType, Dim, Error, GradOptions, Graph, HostTensor, Recurrence, Result, Scalar, ScanOptions,
-        TensorType, Tree, Value, associative_scan, concat, cond, constant, evaluate, fori_loop, full, grad, hvp, iota,
-        jvp, map, scan, scan_until, scan_with, select, size, stack, switch, value_and_grad, vjp, vmap, while_loop,
+        TensorType, Tree, Value, associative_scan, bind_size, concat, cond, constant, evaluate, fori_loop, full, grad,
+        hvp, iota, jvp, map, scan, scan_until, scan_with, select, size, stack, switch, value_and_grad, vjp, vmap,
+        while_loop,
     };
 }

@@ -71,6 +71,12 @@ fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Co
             Op::Switch(switch) => run_switch(switch, &operands, sizes),
             Op::While(op) => run_while(op, node, &operands, sizes),
             Op::AssociativeScan(op) => run_associative(op, node, &operands, sizes),
+            // The sizes of the program are numbers.
+            Op::BindSize(op) => {
+                let size = op.checked(&node.place(), operands[0].tensor.get(0).as_i64())?;
+                sizes.set(&op.size, size);
+                Ok(Vec::new())
+            }
             op => run_op(op, node, graph, &operands, sizes),
         })
     })?;

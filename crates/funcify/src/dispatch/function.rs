@@ -523,7 +523,7 @@ fn validate<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<boo
             check_type(settings.backend, &at, graph.ty(*output))?;
         }
         match &node.op {
-            Op::Constant(_) => {}
+            Op::Constant(_) | Op::BindSize(_) => {}
             Op::Scan(scan) => {
                 // A loop that ends early runs from the host; forced to be unrolled, it asks for its largest count.
                 let is_laid_out = scan.until.is_none() || settings.forced().is_some();

@@ -60,7 +60,7 @@ impl<B: Backend> Lowering<'_, B> {
     pub(super) fn late_loop(&self, graph: &Graph, node: &Node, scan: &Scan) -> Result<LateLoop<B>, Declined> {
         let declined = |reason: &str| Declined::new("scan", reason);
         if scan.body.binds_any() {
-            return Err(declined("a loop in it has a number of steps that follows from values"));
+            return Err(declined("a size in it follows from values"));
         }
         // How many steps it runs is a size when it is compiled.
         let own = usize::from(scan.steps_operand);

@@ -200,6 +200,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
                 Op::Switch(switch) => self.lower_switch(graph, node, switch, &operands),
                 Op::AssociativeScan(op) => self.lower_associative(graph, node, op, &operands),
                 Op::Constant(constant) => self.lower_constant(node, constant),
+                Op::BindSize(op) => self.lower_bind(graph, node, op, &operands),
                 _ => self.lower_kernel(graph, index, &operands),
             }
         })

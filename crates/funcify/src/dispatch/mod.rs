@@ -7,6 +7,7 @@
 
 mod associative;
 mod backend;
+mod bind;
 mod body;
 mod cache;
 mod eager;

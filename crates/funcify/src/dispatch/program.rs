@@ -8,6 +8,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::associative::AssociativeNode;
 use super::backend::{Backend, Compiled, KernelCall, Part, StackType, Tensors};
+use super::bind::BindNode;
 use super::eager::execution_error;
 use super::ledger::{Ledger, Memory};
 use super::native::NativeLoop;
@@ -57,6 +58,8 @@ pub(super) enum Action<B: Backend> {
     Constant { tensor: B::Tensor, ty: TensorType },
     /// Gives a symbol its size for the instructions that follow: the number of steps of an unrolled loop.
     Bind { symbol: Symbol, size: usize },
+    /// Gives a symbol the size that the operand says.
+    BindSize(Box<BindNode>),
     /// One row of the operand.
     Row { row: usize, of: Arc<RowsNode> },
     /// Several rows of the operand.
@@ -351,6 +354,7 @@ impl<B: Backend> Action<B> {
             Action::Whole(node) => (&node.at, node.outputs.as_slice()),
             Action::Constant { ty, .. } => return (Cow::Owned(Place::new("constant", Site::Unknown)), from_ref(ty)),
             Action::Bind { .. } => return (Cow::Owned(Place::new("scan", Site::Unknown)), &[]),
+            Action::BindSize(node) => (&node.at, [].as_slice()),
             Action::Row { of, .. } => (&of.at, from_ref(&of.row)),
             Action::Rows { block, of, .. } => (&of.at, from_ref(&**block)),
             Action::Stack(node) => (&*node.at, from_ref(&node.ty)),
@@ -376,6 +380,7 @@ impl<B: Backend> Action<B> {
                 run.sizes.set(symbol, *size);
                 Ok(Tensors::new())
             }
+            Action::BindSize(node) => node.run(run, &operands[0]),
             Action::Constant { tensor, .. } => Ok(smallvec![tensor.clone()]),
             Action::Row { row, of } => Ok(smallvec![run.fail(&of.at, backend.row(&operands[0], *row))?]),
             Action::Rows { start, count, of, .. } => {

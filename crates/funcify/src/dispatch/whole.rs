@@ -101,7 +101,8 @@ impl<B: Backend> Lowering<'_, B> {
             return Ok(Attempt::Declined(None));
         }
         let (alone, used) = alone(graph, node)?;
-        let mut has_sizes = true;
+        // What a step binds is no size of the program, also where an unrolled loop has bound it in the step before.
+        let mut has_sizes = !node.op.bodies().into_iter().any(|body| body.binds_any());
         alone.visit_symbols(&mut |symbol| has_sizes &= self.sizes.get(symbol).is_some());
         if !has_sizes {
             return Ok(Attempt::AtRunTime);

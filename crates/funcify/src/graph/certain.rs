@@ -5,9 +5,10 @@
 
 use smallvec::SmallVec;
 
+use super::live::uses_any;
 use super::{Graph, Node};
 use crate::ops::{Op, OpRules};
-use crate::types::{Dim, Sizes, TensorType};
+use crate::types::{Dim, Sizes, Symbol, TensorType};
 
 /// Whether an op is not refused when it runs, whatever its operands hold: no size that it makes can be negative, no axis
 /// that it indexes is empty, the rows that it reads are there, and it ends. `sizes` are those that are known.
@@ -64,17 +65,23 @@ fn reads_what_is_there(op: &Op, operands: &[&TensorType], known: &Known<'_>) -> 
         Op::ArgMax(op) => known.has_elements(operands[0], op.axis),
         Op::Slice(op) => known.is_at_least(size(op.axis), &op.limit) && known.is_at_least(&op.limit, &op.start),
         Op::DynamicSlice(op) => known.is_at_least(size(op.axis), &op.size),
+        // A negative number is refused.
+        Op::BindSize(_) => operands[0].dtype.is_unsigned(),
         Op::DynamicUpdate(op) => known.is_at_least(size(op.axis), &operands[1].shape[op.axis]),
         op => op.bodied().is_none_or(|op| op.surely_runs(operands, known)),
     }
 }
 
-/// Which values of a graph are certainly computed: no op that they depend on may be refused.
+/// Which values of a graph are certainly computed: no op that they depend on may be refused, by an operand or by a size.
 pub(super) fn certain_values(graph: &Graph) -> Vec<bool> {
     let mut certain = vec![true; graph.values.len()];
+    let mut uncertain_sizes: Vec<&Symbol> = Vec::new();
     for node in &graph.nodes {
-        let is_so = node.inputs.iter().all(|input| certain[input.index()]) && is_certain(graph, node, &Sizes::new());
+        let is_so = node.inputs.iter().all(|input| certain[input.index()])
+            && !uses_any(graph, node, &uncertain_sizes)
+            && is_certain(graph, node, &Sizes::new());
         node.outputs.iter().for_each(|output| certain[output.index()] = is_so);
+        uncertain_sizes.extend(node.op.binds().filter(|_| !is_so));
     }
     certain
 }

@@ -8,9 +8,9 @@
 //! - **graph-c5** the names of the graph, its inputs and its outputs are identifiers. Inputs have different names,
 //!   and so have outputs; in a body, which is called by position, they may share them.
 //! - **graph-c6** static inputs are integer scalars, and inputs of the whole program, not of a body.
-//! - **graph-c7** each symbol in the type of a value is in the type of an input, or is the number of steps of an
-//!   earlier loop, which an operand gives or which is known when the loop has run; so is each symbol in a loop's number
-//!   of steps. A symbol that a loop binds has no size before.
+//! - **graph-c7** each symbol in the type of a value is in the type of an input, or is bound by an earlier `bind_size`, or is
+//!   the number of steps of an earlier loop, which an operand gives or which is known when the loop has run; so is each
+//!   symbol in a loop's number of steps. A symbol that an op binds has no size before.
 //! - **graph-c8** the bodies of a loop and the branches of a choice satisfy all of these.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -45,6 +45,8 @@ struct Trace {
     fresh: usize,
     /// The sizes that differ between the lanes of a batched program: step counts of loops.
     by_lane: Vec<SizeByLane>,
+    /// The lanes that run what is added, `bool[lanes]`: those where all of these are true.
+    running: Vec<Value>,
     /// The line that what is added is for, if it is not the caller's: a rule adds ops for the line of the op that it
     /// is the rule of.
     site: Option<Site>,
@@ -142,7 +144,14 @@ impl OpenGraph {
         let (body, at) = (OpenBody::new(name), Place::new("build", site));
         let home = body.home;
         TRACES.with_borrow_mut(|traces| {
-            traces.push(Trace { bodies: vec![body], error, fresh: 0, by_lane: Vec::new(), site: None });
+            traces.push(Trace {
+                bodies: vec![body],
+                error,
+                fresh: 0,
+                by_lane: Vec::new(),
+                running: Vec::new(),
+                site: None,
+            });
         });
         OpenGraph { guard, at, home }
     }
@@ -389,6 +398,19 @@ pub(crate) fn add_size_by_lane(size: SizeByLane) {
 /// Forgets it: a loop gives the symbol another size.
 pub(crate) fn remove_size_by_lane(symbol: &Symbol) {
     with_trace(|trace| trace.by_lane.retain(|size| size.symbol != *symbol));
+}
+
+/// Runs `f`: what it adds, only the lanes run where the mask is true.
+pub(crate) fn where_running<R>(mask: Value, f: impl FnOnce() -> R) -> R {
+    with_trace(|trace| trace.running.push(mask));
+    let result = f();
+    with_trace(|trace| trace.running.pop());
+    result
+}
+
+/// The masks of the lanes that run what is added.
+pub(crate) fn running() -> Vec<Value> {
+    with_trace(|trace| trace.running.clone()).unwrap_or_default()
 }
 
 /// How many bodies are open.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::reach::Connected;
-use super::{AssociativeScan, Call, Op, Rule, Scan, Switch, Unary, While};
+use super::{AssociativeScan, BindSize, Call, Op, Rule, Scan, Switch, Unary, While};
 use crate::derivative::{Choices, Forward};
 use crate::error::Result;
 use crate::graph::print::{Equation, Printer};
@@ -61,7 +61,7 @@ pub(crate) trait Prunable {
     fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp>;
 }
 
-/// Sizes that belong to an op with bodies.
+/// Sizes that belong to an op with bodies, or to one that binds a size.
 #[derive(Default)]
 pub(crate) struct OwnSizes<'a> {
     /// A dimension, with what it is.
@@ -96,7 +96,10 @@ impl Op {
 
     /// The sizes that the op has beside its attributes and its bodies' types.
     pub(crate) fn sizes(&self) -> OwnSizes<'_> {
-        self.bodied().map_or(OwnSizes::default(), Bodied::sizes)
+        match self {
+            Op::BindSize(BindSize { size }) => OwnSizes { bound_after: Some(size), ..OwnSizes::default() },
+            op => op.bodied().map_or(OwnSizes::default(), Bodied::sizes),
+        }
     }
 
     /// The symbols to which the op gives sizes.

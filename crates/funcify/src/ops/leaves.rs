@@ -1,7 +1,10 @@
 //! Checks of the leaves that a user's closure gives: they have the names and the types that are expected.
 
+use super::call::check_sizes;
 use super::fail_mismatch;
 use crate::error::Place;
+use crate::graph::tracer::ClosedBody;
+use crate::graph::{Failed, fail};
 use crate::types::TensorType;
 use crate::value::Value;
 
@@ -9,6 +12,14 @@ use crate::value::Value;
 pub(crate) fn listed<T>(leaves: &[(String, T)]) -> String {
     let names: Vec<String> = leaves.iter().map(|(name, _)| format!("`{name}`")).collect();
     if names.is_empty() { "no leaves".to_string() } else { names.join(", ") }
+}
+
+/// The body, unless it gives something of a size that is bound in it (bind-c1).
+pub(crate) fn with_known_sizes(at: &Place, name: &str, body: ClosedBody) -> Result<ClosedBody, Failed> {
+    match check_sizes(at, name, &body.graph) {
+        Ok(()) => Ok(body),
+        Err(error) => Err(fail(&at.op, at.site, &[], |_| error)),
+    }
 }
 
 /// Whether leaves have the names that are expected; else the open trace keeps an error.

@@ -10,6 +10,7 @@ mod argmax;
 pub mod associative;
 mod attributes;
 mod binary;
+mod bind_size;
 mod bitcast;
 mod bits;
 mod bodied;
@@ -64,6 +65,7 @@ pub use associative::AssociativeScan;
 pub(crate) use associative::Sweeps;
 pub use attributes::{Attribute, Attributes};
 pub use binary::*;
+pub use bind_size::BindSize;
 pub use bitcast::Bitcast;
 pub use bits::*;
 pub(crate) use bodied::{Bodied, Printable, Prunable, StepCount};
@@ -176,6 +178,7 @@ pub enum Op {
     Pad,
     Iota,
     Size,
+    BindSize,
     Constant,
     DynamicSlice,
     DynamicUpdate,
@@ -234,7 +237,7 @@ macro_rules! op_keys {
                     $(Op::$bodied(op) => Some(op),)*
                     $(Op::$op(_) => None,)*
                     Op::Unary(_) | Op::Binary(_) | Op::Bits(_) | Op::Compare(_) | Op::Predicate(_) => None,
-                    Op::Constant(_) | Op::Custom(_) => None,
+                    Op::Constant(_) | Op::BindSize(_) | Op::Custom(_) => None,
                 }
             }
         }
@@ -246,6 +249,7 @@ macro_rules! op_keys {
         pub(crate) fn parse_op(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
             match name {
                 $($name => Some(<$op>::parse(attributes).map(Op::from)),)*
+                BindSize::NAME => Some(BindSize::parse(attributes).map(Op::from)),
                 _ => unary_of(name)
                     .map(Op::from)
                     .or_else(|| binary_of(name).map(Op::from))
@@ -294,7 +298,7 @@ op_key!("scan" => Scan);
 
 /// The names of the ops that no backend converts: programs of every backend run them from the host, and put functions
 /// with their own derivatives in the place of calls of them.
-pub const CONTROL_FLOW: &[&str] = &["associative_scan", "custom_jvp", "custom_vjp", "switch", "while"];
+pub const CONTROL_FLOW: &[&str] = &["associative_scan", "bind_size", "custom_jvp", "custom_vjp", "switch", "while"];
 
 /// The names of all ops that this crate defines, sorted.
 pub fn all_names() -> Vec<&'static str> {

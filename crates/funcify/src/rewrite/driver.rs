@@ -15,9 +15,9 @@ use super::rule::{COMMON, DEAD_CODE, FUSED, Here, Patch, RULES, Rule, SHORTENED,
 use super::trim::trimmed;
 use super::{Patched, RewriteOptions, Rewritten};
 use crate::error::Site;
-use crate::graph::{Copy, Graph, Replay, ValueId, is_certain};
+use crate::graph::{Copy, Graph, Replay, ValueId, is_certain, uses_any};
 use crate::ops::{Op, OpRules};
-use crate::types::{Sizes, TensorType};
+use crate::types::{Sizes, Symbol, TensorType};
 
 /// How often a graph is gone through at most. The tests ask that no program needs as many.
 pub(super) const MOST_PASSES: usize = 64;
@@ -115,7 +115,12 @@ impl Driver {
 
     fn place_all(&mut self, graph: &Graph) -> Option<Graph> {
         let certain = vec![true; graph.inputs().len()];
-        let mut to = Placing { graph: Copy::of(graph).graph, available: Available::of(graph.nodes().len()), certain };
+        let mut to = Placing {
+            graph: Copy::of(graph).graph,
+            available: Available::of(graph.nodes().len()),
+            certain,
+            uncertain_sizes: Vec::new(),
+        };
         let inputs: Vec<ValueId> = to.graph.inputs().iter().map(|input| input.value).collect();
         let results = self.place_nodes(&mut to, graph, &inputs, 0, Driver::with_bodies)?;
         graph.outputs().iter().zip(results).for_each(|(output, id)| to.graph.push_output(&output.name, id));
@@ -149,7 +154,8 @@ impl Driver {
         site: Site,
         depth: usize,
     ) -> Option<Vec<ValueId>> {
-        let here = Here { graph: &to.graph, op: &op, operands, site, certain: &to.certain };
+        let (graph, certain, uncertain_sizes) = (&to.graph, &to.certain, &to.uncertain_sizes);
+        let here = Here { graph, op: &op, operands, site, certain, uncertain_sizes };
         let key = if self.has(COMMON) { common::key(&here) } else { None };
         if let Some(same) = key.as_ref().and_then(|key| to.available.find(key, &here)) {
             let is_constant = matches!(op, Op::Constant(_));
@@ -221,14 +227,21 @@ struct Placing {
     available: Available,
     /// Which values are certainly computed.
     certain: Vec<bool>,
+    /// The symbols of which nothing says for certain that they are given a size.
+    uncertain_sizes: Vec<Symbol>,
 }
 
 impl Placing {
     /// Adds an op. Its results have the types that they had: no patch changes one (rewrite-c1).
     fn node(&mut self, op: Op, operands: &[ValueId], types: Vec<TensorType>, site: Site) -> Option<Vec<ValueId>> {
+        let bound: Vec<Symbol> = op.binds().cloned().collect();
         let results = self.graph.push_typed(op, operands, types, site).ok()?;
+        let sizes: Vec<&Symbol> = self.uncertain_sizes.iter().collect();
         let is_new_certain = operands.iter().all(|operand| self.certain[operand.index()])
-            && self.graph.nodes().last().is_none_or(|node| is_certain(&self.graph, node, &Sizes::new()));
+            && self.graph.nodes().last().is_none_or(|node| {
+                !uses_any(&self.graph, node, &sizes) && is_certain(&self.graph, node, &Sizes::new())
+            });
+        self.uncertain_sizes.extend(bound.into_iter().filter(|_| !is_new_certain));
         self.certain.resize(self.certain.len() + results.len(), is_new_certain);
         Some(results)
     }

@@ -1,10 +1,10 @@
 //! What a rule is: a name, a reason, and a function from an op in its place to a patch.
 
 use crate::error::{Place, Site};
-use crate::graph::{Graph, Node, ValueId, at_site, is_certain, tracer};
+use crate::graph::{Graph, Node, ValueId, at_site, is_certain, tracer, uses_any};
 use crate::ops::{Op, OpRules};
 use crate::tree::Named;
-use crate::types::{Sizes, TensorType};
+use crate::types::{Sizes, Symbol, TensorType};
 
 use super::{fold, identity, loops, movement};
 use crate::value::Value;
@@ -123,6 +123,8 @@ pub(super) struct Here<'a> {
     pub(super) site: Site,
     /// Which values so far are certainly computed: nothing that they depend on may be refused.
     pub(super) certain: &'a [bool],
+    /// The symbols of which nothing says for certain that they are given a size.
+    pub(super) uncertain_sizes: &'a [Symbol],
 }
 
 impl Here<'_> {
@@ -148,7 +150,12 @@ impl Here<'_> {
 
     /// Whether the op that gives a value certainly runs, so that leaving it out loses no error (rewrite-c3).
     pub(super) fn is_certain(&self, value: ValueId) -> bool {
-        self.node(value).is_none_or(|node| is_certain(self.graph, node, &Sizes::new()))
+        self.node(value).is_none_or(|node| self.certainly_runs(node))
+    }
+
+    fn certainly_runs(&self, node: &Node) -> bool {
+        let sizes: Vec<&Symbol> = self.uncertain_sizes.iter().collect();
+        !uses_any(self.graph, node, &sizes) && is_certain(self.graph, node, &Sizes::new())
     }
 
     /// Whether a value can be left out where these are still used: no error on the way to it is lost (rewrite-c3).
@@ -156,7 +163,7 @@ impl Here<'_> {
         if used.contains(&value) || self.certain[value.index()] {
             return true;
         }
-        let node = self.node(value).filter(|node| is_certain(self.graph, node, &Sizes::new()));
+        let node = self.node(value).filter(|node| self.certainly_runs(node));
         node.is_some_and(|node| node.inputs.iter().all(|input| used.contains(input) || self.certain[input.index()]))
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::Stepped;
 use super::label::{Action, Plan};
 use super::time::Label;
-use crate::error::{Place, Result};
-use crate::graph::{Copied, Failed, Graph, Node, Source, ValueId, at_site, emit, inline, tracer};
+use crate::error::{Error, Place, Result};
+use crate::graph::{Copied, Failed, Graph, Node, Output, Source, ValueId, at_site, emit, inline, tracer};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::scan::{Returned, Scan, Start};
 use crate::ops::{AssociativeScan, Conv, Op};
@@ -76,6 +76,7 @@ impl Plan<'_> {
         let parts = parts.unwrap_or(Parts { roles: Vec::new(), initials: Vec::new() });
         let kept = kept_states(&draft, &parts);
         let (step, invariants) = self.ordered(&draft, &parts, &kept)?;
+        check_sizes(at, &step)?;
         let initials: Vec<_> = kept.iter().map(|state| parts.initials[*state].clone()).collect();
         let start = self.start(at, &initials, &invariants)?;
         let rows = parts.roles.iter().filter(|role| **role == Role::Row).count();
@@ -156,16 +157,10 @@ impl Plan<'_> {
             Initial::Value(value) | Initial::Filled(Some(value)) => Some(*value),
             Initial::Given | Initial::Filled(None) => None,
         };
-        let mut needed = vec![false; graph.values().count()];
         let roots = initials.iter().filter_map(|(_, _, initial)| of_state(initial));
-        roots.chain(invariants.iter().copied()).for_each(|value| needed[value.index()] = true);
-        let mut nodes = vec![false; graph.nodes().len()];
-        for (index, node) in graph.nodes().iter().enumerate().rev() {
-            if node.outputs.iter().any(|output| needed[output.index()]) {
-                nodes[index] = true;
-                node.inputs.iter().for_each(|input| needed[input.index()] = true);
-            }
-        }
+        let output = |value: ValueId| Output { name: String::new(), value };
+        let roots = graph.with_outputs(roots.chain(invariants.iter().copied()).map(output).collect());
+        let (needed, nodes) = (roots.live_values(), roots.live_nodes());
         let name = format!("{}_start", graph.name());
         tracer::build(&name, at.site, |_| {
             tracer::reserve_symbols(graph);
@@ -205,6 +200,23 @@ impl Plan<'_> {
             })
         })
     }
+}
+
+/// Refuses a step that uses a size which only what is done before the first step gives.
+fn check_sizes(at: &Place, step: &Graph) -> Result<()> {
+    let errors = step.check().err().unwrap_or_default();
+    let Some(found) = errors.iter().find_map(|error| match error {
+        Error::Invalid { invariant, found, .. } if invariant == "graph-c7" => Some(found),
+        _ => None,
+    }) else {
+        return Ok(());
+    };
+    Err(Error::NotSteppable {
+        at: at.boxed(),
+        component: "a step".into(),
+        reason: format!("it uses {found} there: it is given before the first step"),
+        fix: "let a state, or an input that is no sequence, have that size".into(),
+    })
 }
 
 /// The states that the outputs need, themselves or by other states.

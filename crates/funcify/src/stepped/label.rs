@@ -7,7 +7,7 @@ use crate::error::{Error, Place, Result};
 use crate::graph::{Graph, Node, ValueId, uses_any};
 use crate::ops::scan::{Returned, Scan, Start};
 use crate::ops::{AssociativeScan, Concat, Conv, Cumulative, Op, Pad, Slice};
-use crate::types::Dim;
+use crate::types::{Dim, Symbol};
 
 /// What a step does for a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +32,8 @@ pub(super) struct Plan<'g> {
     pub(super) time: Time,
     pub(super) labels: Vec<Label>,
     pub(super) actions: Vec<Option<Action>>,
+    /// The symbols to which a step gives sizes.
+    stepwise: Vec<&'g Symbol>,
 }
 
 /// The part of a program that cannot be computed step by step.
@@ -49,13 +51,16 @@ impl<'g> Plan<'g> {
         let live = graph.live_nodes();
         let time = time(at, graph, &live)?;
         let labels = vec![Label::Fixed; graph.values().count()];
-        let mut plan = Plan { graph, time, labels, actions: vec![None; live.len()] };
+        let mut plan = Plan { graph, time, labels, actions: vec![None; live.len()], stepwise: Vec::new() };
         for (index, input) in graph.inputs().iter().enumerate() {
             plan.labels[input.value.index()] = plan.input(at, index)?;
         }
         for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let (action, labels) = plan.node(node).map_err(|error| graph.explain(error))?;
             plan.actions[index] = Some(action);
+            if action != Action::Once {
+                plan.stepwise.extend(node.op.binds());
+            }
             node.outputs.iter().zip(labels).for_each(|(output, label)| plan.labels[output.index()] = label);
         }
         for output in graph.outputs() {
@@ -134,7 +139,8 @@ impl<'g> Plan<'g> {
         }
         let has_rows = labels.iter().any(|label| matches!(label, Label::Rows(_)));
         if !has_rows && !uses_any(self.graph, node, &[&self.time.symbol]) {
-            let is_fixed = labels.iter().all(|label| *label == Label::Fixed);
+            let is_fixed =
+                labels.iter().all(|label| *label == Label::Fixed) && !uses_any(self.graph, node, &self.stepwise);
             let (action, label) = if is_fixed { (Action::Once, Label::Fixed) } else { (Action::Op, Label::Now) };
             return Ok((action, vec![label; node.outputs.len()]));
         }

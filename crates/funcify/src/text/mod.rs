@@ -29,6 +29,9 @@
 //! The words seq, nit-sot, sit-sot, mit-sot, mit-mot follow from the rest and are checked. A buffer that starts
 //! with given rows, in an upward loop, writes row `t`; elsewhere a tap is a row's number.
 //!
+//! `bind_size %n {size=$1}` has no results: `$1` stands for the value of `%n` from there on, as in `%0: f32[$1] = slice %xs
+//! {axis=0, start=0, limit=$1, step=1}`.
+//!
 //! A choice shows its branches as blocks, which end with what they give; the branch of a boolean that is false is case 0:
 //!
 //! ```text

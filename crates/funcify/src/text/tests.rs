@@ -313,6 +313,7 @@ fn every_op() {
             x.pad(0, 1, Dim::from("B") + 2, -0.5),
             iota(Dim::from("B") * 2 - 1, DType::U8),
             size("B", DType::I32),
+            iota(crate::bind_size(k), DType::I32),
             x.dynamic_slice(0, k, 2),
             x.dynamic_update(1, x, k),
             x.take(0, i),

@@ -60,6 +60,11 @@ impl DType {
         matches!(self, DType::U8 | DType::U32 | DType::I32 | DType::I64)
     }
 
+    /// Whether it is an integer type without negative numbers.
+    pub fn is_unsigned(self) -> bool {
+        matches!(self, DType::U8 | DType::U32)
+    }
+
     /// Bytes that one element takes in host memory.
     pub fn size(self) -> usize {
         match self {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::{Operand, Value, or_failed};
 use crate::error::{Error, Site};
 use crate::graph::tracer;
-use crate::graph::{emit_at, emit_value, fail_value};
+use crate::graph::{emit_at, emit_value, fail_value, fresh_symbol};
 use crate::host::HostTensor;
-use crate::ops::{Concat, Constant, Iota, Op, Select, Size};
+use crate::ops::{BindSize, Concat, Constant, Iota, Op, Select, Size};
 use crate::types::{DType, Dim, Shape, TensorType};
 
 /// What [`Graph::build`](crate::Graph::build) gives to the building closure: it declares the inputs.
@@ -127,6 +127,40 @@ pub fn iota(size: impl Into<Dim>, dtype: DType) -> Value {
 #[track_caller]
 pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
     emit_value(Size { dim: dim.into(), dtype }, &[], Site::caller())
+}
+
+/// An integer scalar that the program computes, as a dimension: how many rows a slice has, or what is to be allocated. It is
+/// the inverse of [`size`].
+///
+/// `number` is any integer scalar, `i64[]` say. The dimension is a fresh symbol, which has that size from here on; in the body
+/// of a loop or a branch each step binds it anew, so nothing of that size leaves the body: reduce it there, or write it into
+/// a buffer of a fixed size. Programs of every backend read the number on the host. It has no derivative, and
+/// what has the size is differentiated as anything else. In a [`vmap`](crate::vmap) each lane may have a size of its own, if
+/// what has it is reduced over that axis, as for loops whose number of steps differs between lanes.
+///
+/// ```
+/// use funcify::{DType, Graph, HostTensor, bind_size, evaluate, iota};
+///
+/// let graph = Graph::build("first_rows", |g| {
+///     let (xs, n) = (g.input("xs", "f32[T]"), g.input("n", "i64[]"));
+///     let rows = bind_size(n);
+///     xs.slice(0, ..rows.clone()) * iota(rows, DType::F32)
+/// })?;
+/// let results = evaluate(&graph, &[HostTensor::from([1f32, 2.0, 3.0, 4.0]), HostTensor::scalar(3i64)])?;
+/// assert_eq!(results, [HostTensor::from([0f32, 2.0, 6.0])]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
+///
+/// # Errors
+/// Of the program, when it is built: a value that is no integer scalar. Of a call: a negative number, by the name of the op, the
+/// number and this line; and whatever does not fit the size, as a slice beyond the rows that there are.
+#[track_caller]
+pub fn bind_size(number: Value) -> Dim {
+    let size = fresh_symbol();
+    let dim = Dim::symbol(&size);
+    // A failure is kept by the open trace, as that of any op.
+    _ = emit_at(BindSize { size }, &[number], Site::caller());
+    dim
 }
 
 /// Elementwise, `left` where `predicate` is true, else `right`; shapes are broadcast to a common one. One of

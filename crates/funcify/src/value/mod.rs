@@ -15,7 +15,7 @@ mod products;
 mod structured;
 
 pub(crate) use activations::magnitude;
-pub use build::{Builder, IntoType, apply, concat, constant, full, iota, select, size, stack};
+pub use build::{Builder, IntoType, apply, bind_size, concat, constant, full, iota, select, size, stack};
 pub use compositions::{eye, tri_mask};
 pub use operand::{Axes, Operand, SliceRange};
 pub use products::einsum;

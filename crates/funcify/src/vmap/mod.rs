@@ -12,7 +12,7 @@ pub(crate) use build::trace_lane;
 pub use build::{InAxes, VmapOptions, vmap, vmap_with};
 
 use crate::error::{Result, Site};
-use crate::graph::tracer::{check, keep_names, remove_size_by_lane};
+use crate::graph::tracer::{check, keep_names, remove_size_by_lane, where_running};
 use crate::graph::{Failed, Graph, Replay, at_site, emit, emit_value};
 use crate::ops::{Op, OpRules, Select};
 use crate::types::{Dim, TensorType};
@@ -97,11 +97,27 @@ pub(crate) fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Ve
     Ok(replayed.outputs()?)
 }
 
+/// [`inline`], of a body that only the lanes run where the mask is true: the sizes that others would give do not count.
+pub(crate) fn inline_where(
+    mask: Option<Value>,
+    graph: &Graph,
+    size: &Dim,
+    inputs: &[Batched],
+) -> Result<Vec<Batched>, Failed> {
+    match mask {
+        Some(mask) => where_running(mask, || inline(graph, size, inputs)),
+        None => inline(graph, size, inputs),
+    }
+}
+
 /// Applies the rule of one op, if any operand has lanes. It is given values that have not failed, and gives such.
 fn batch_node(op: &Op, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let operands = checked_all(op, operands)?;
     if operands.iter().all(|operand| !operand.mapped) {
-        let values: Vec<Value> = operands.iter().map(|operand| operand.value).collect();
+        let mut values: Vec<Value> = operands.iter().map(|operand| operand.value).collect();
+        if let Op::BindSize(_) = op {
+            values = values.into_iter().map(ragged::count_if_any_runs).collect();
+        }
         return Ok(emit(op.clone(), &values)?.into_iter().map(Batched::unmapped).collect());
     }
     checked_all(op, op.batch(size, operands)?)

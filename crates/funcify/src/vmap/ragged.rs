@@ -1,4 +1,4 @@
-//! Sizes that differ between lanes: the numbers of steps of their loops.
+//! Sizes that differ between lanes: the numbers of steps of their loops, and others that their values give.
 //!
 //! - **ragged-c1** what has such a size has the largest one of all lanes. A lane's own elements are the first ones along the
 //!   axis; those behind them are padding, of which nobody sees the values.
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 
 use super::{Batched, batch_node, checked_all};
 use crate::error::{Error, Result, Site};
-use crate::graph::tracer::{SizeByLane, sizes_by_lane};
+use crate::graph::tracer::{SizeByLane, running, sizes_by_lane};
 use crate::graph::{Failed, Graph, Node, emit, emit_value, fail};
 use crate::host::HostTensor;
 use crate::ops::scan::{Returned, Scan, Start};
 use crate::ops::{Broadcast, Iota, Op, OpRules, Pad, Reduce, Reshape, Select, Slice, Take};
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
-use crate::value::{Value, constant, iota, size};
+use crate::value::{Value, concat, constant, iota, select, size};
 
 /// A symbol of a dimension whose size differs between lanes.
 pub(crate) fn symbol_of(dim: &Dim) -> Option<Symbol> {
@@ -108,6 +108,26 @@ fn masked(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -
 /// For each element `yes` where the mask is true, else `no`; of one shape.
 fn chosen(mask: Value, yes: Value, no: Value) -> Batched {
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
+}
+
+/// The largest count of the lanes, 0 of none; a negative one if there is any, so that it is refused as it is in one
+/// lane.
+pub(crate) fn largest(counts: Value) -> Value {
+    let counts = concat(&[counts, constant(HostTensor::from([0i64]))], 0);
+    let (smallest, largest) = (counts.min(0), counts.max(0));
+    select(smallest.lt(0), smallest, largest)
+}
+
+/// The sizes that lanes give, `i64[lanes]`: 0 of lanes that do not run what gives them, whose numbers nobody sees.
+pub(crate) fn counts_that_run(counts: Value) -> Value {
+    let of_lanes = running().into_iter().filter(|mask| mask.shape() == counts.shape());
+    of_lanes.fold(counts, |counts, mask| select(mask, counts, 0))
+}
+
+/// A size that all lanes share: 0 if none runs what gives it.
+pub(crate) fn count_if_any_runs(count: Value) -> Value {
+    let mask = running().into_iter().reduce(|all, mask| all & mask);
+    mask.map_or(count, |mask| select(mask.any(0), count, 0))
 }
 
 fn zero(dtype: DType) -> Value {
@@ -343,9 +363,7 @@ impl Types<'_> {
 pub(crate) fn refuse(op: &str, site: Site, symbol: &Symbol) -> Failed {
     fail(op, site, &[], |at| Error::StepCount {
         at: at.boxed(),
-        reason: format!(
-            "the size `{symbol}`, a loop's number of steps, differs between lanes: what has it would be ragged"
-        ),
+        reason: format!("the size `{symbol}`, which values give, differs between lanes: what has it would be ragged"),
         fix:
             "reduce it over that axis, keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed \
               size"

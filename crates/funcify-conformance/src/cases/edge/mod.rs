@@ -7,6 +7,7 @@ mod aliasing;
 mod associative;
 mod associative_gradients;
 mod backward;
+mod bound_sizes;
 mod buffers;
 mod control;
 mod counts;
@@ -55,6 +56,7 @@ pub(crate) fn cases() -> Cases {
         truncated::cases()?,
         policy::cases()?,
         until::cases()?,
+        bound_sizes::cases()?,
         control::cases()?,
         lanes::cases()?,
         associative::cases()?,

@@ -295,14 +295,14 @@ fn check_results(at: &Place, of: &str, what: &str, expected: &[TensorType], foun
     check_types(at, expected, found, |index| format!("{what} {index} of `{of}`"), fix)
 }
 
-/// call-c6
+/// call-c6, bind-c1: nothing that a body gives has a size that is bound in it.
 pub(crate) fn check_sizes(at: &Place, name: &str, graph: &Graph) -> Result<()> {
     let bound: Vec<&Symbol> = graph.nodes().iter().flat_map(|node| node.op.binds()).collect();
     for (index, output) in graph.outputs().iter().enumerate() {
         let ty = graph.ty(output.value);
         let mut symbols = ty.shape.dims().iter().flat_map(Dim::symbols);
         if let Some(symbol) = symbols.find(|symbol| bound.contains(symbol)) {
-            let found = format!("{ty}, where a loop in `{name}` gives `{symbol}`");
+            let found = format!("{ty}, where `{name}` itself gives `{symbol}` its size");
             let fix = "reduce it, or write it into rows of a known size";
             let expected = "sizes that are known before it runs";
             return Err(at.mismatch(format!("value {index} that `{name}` gives"), expected, found, fix));

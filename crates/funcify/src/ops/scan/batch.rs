@@ -18,12 +18,11 @@ use super::{Buffer, Returned, Scan, Start};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::tracer::{ClosedBody, SizeByLane, add_size_by_lane};
 use crate::graph::{Failed, emit, fail, fresh_symbol, trace_body};
-use crate::host::HostTensor;
 use crate::ops::reach::{Kind, Reach};
 use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, concat, constant, select, size as size_of};
-use crate::vmap::ragged::{of_lanes, padded, refuse, shifted, symbol_of};
-use crate::vmap::{Batched, guarded, inline, lanes_type, select_lanes};
+use crate::value::{Value, constant, size as size_of};
+use crate::vmap::ragged::{counts_that_run, largest, of_lanes, padded, refuse, shifted, symbol_of};
+use crate::vmap::{Batched, guarded, inline_where, lanes_type, select_lanes};
 
 pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
@@ -57,7 +56,7 @@ impl Steps {
         if !operand.mapped {
             return Ok(same(Some(operand.value)));
         }
-        let (counts, fresh) = (operand.value.cast(DType::I64), fresh_symbol());
+        let (counts, fresh) = (counts_that_run(operand.value.cast(DType::I64)), fresh_symbol());
         let count = Dim::symbol(&fresh);
         if let Some(symbol) = scan.steps.as_symbol() {
             let (symbol, largest) = (symbol.clone(), count.clone());
@@ -227,7 +226,7 @@ impl Lanes<'_> {
         if let Some(active) = active {
             arguments.iter_mut().for_each(|argument| *argument = guarded(active, self.size, *argument));
         }
-        let results = inline(&scan.body, self.size, &arguments)?;
+        let results = inline_where(active, &scan.body, self.size, &arguments)?;
         let places = scan.results();
         let mut outputs = Vec::with_capacity(results.len() + 1);
         let mut push = |index: usize, result: Batched| {
@@ -404,12 +403,4 @@ fn missing_rows(at: &Place, scan: &Scan, buffer: usize) -> Error {
         ),
         fix: "keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size".into(),
     }
-}
-
-/// The largest count of the lanes, 0 of none; a negative one if there is any, so that it is refused as it is in one
-/// lane.
-fn largest(counts: Value) -> Value {
-    let counts = concat(&[counts, constant(HostTensor::from([0i64]))], 0);
-    let (smallest, largest) = (counts.min(0), counts.max(0));
-    select(smallest.lt(0), smallest, largest)
 }

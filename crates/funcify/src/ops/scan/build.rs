@@ -8,7 +8,7 @@ use super::{Buffer, Scan, Sequence};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::{BodyTrace, emit_at, fail, fresh_symbol};
 use crate::ops::fail_mismatch;
-use crate::ops::leaves::{check_type, have_names};
+use crate::ops::leaves::{check_type, have_names, with_known_sizes};
 use crate::ops::scan::CheckpointPolicy;
 use crate::tree::{self, Tree};
 use crate::types::{DType, Dim};
@@ -229,7 +229,8 @@ impl<'a> OpenLoop<'a> {
         check_carry(at, &init, next);
         let ends = stop.map(|stop| ("until".to_string(), checked_until(at, stop)));
         let outputs: Vec<(String, Value)> = ys.iter().chain(next).cloned().chain(ends).collect();
-        let results = trace.close(&outputs).and_then(|closed| {
+        let closed = trace.close(&outputs).and_then(|body| with_known_sizes(at, "body", body));
+        let results = closed.and_then(|closed| {
             let scan = Scan {
                 body: Arc::new(closed.graph),
                 steps,

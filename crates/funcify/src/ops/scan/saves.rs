@@ -166,10 +166,7 @@ pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPol
     let mut saved = Vec::new();
     let mut costly = vec![false; differs.len()];
     // A step may bind a size, which no tensor of all steps has.
-    let bound: Vec<&Symbol> = (body.nodes().iter())
-        .filter_map(|node| if let Op::Scan(scan) = &node.op { Some(scan.binds()) } else { None })
-        .flatten()
-        .collect();
+    let bound: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
     let is_fixed = |value: ValueId| {
         let mut symbols = body.ty(value).shape.dims().iter().flat_map(Dim::symbols);
         symbols.all(|symbol| !bound.contains(&symbol))

@@ -10,7 +10,7 @@ use crate::graph::{Failed, emit};
 use crate::ops::reach::{Connected, Guess, Kind, Reach};
 use crate::types::{DType, Dim};
 use crate::value::Value;
-use crate::vmap::{Batched, guarded, inline, select_lanes};
+use crate::vmap::{Batched, guarded, inline, inline_where, select_lanes};
 
 pub(super) fn batch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     match operands[0].mapped {
@@ -47,7 +47,7 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batch
         let mask = chooses(index, number, switch.branches.len());
         let inputs: Vec<Batched> = operands[places].iter().map(|operand| guarded(mask, size, *operand)).collect();
         // What comes after the choice may bind the symbols that a branch binds.
-        let results = inline(&branch.with_fresh_symbols(), size, &inputs)?;
+        let results = inline_where(Some(mask), &branch.with_fresh_symbols(), size, &inputs)?;
         chosen = Some(match chosen {
             None => results,
             Some(others) => {

@@ -7,7 +7,7 @@ use crate::error::{Place, Result, Site};
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{BodyTrace, Failed, emit_at};
 use crate::ops::fail_mismatch;
-use crate::ops::leaves::{check_type, have_names};
+use crate::ops::leaves::{check_type, have_names, with_known_sizes};
 use crate::tree::{self, Tree};
 use crate::types::{DType, TensorType};
 use crate::value::Value;
@@ -97,7 +97,8 @@ impl Traced {
         let result = branch();
         let leaves = tree::leaves(&result, "out");
         self.check_results(name, &leaves);
-        self.branches.push(trace.close(&leaves));
+        let closed = trace.close(&leaves).and_then(|body| with_known_sizes(&self.at, name, body));
+        self.branches.push(closed);
         result
     }
 

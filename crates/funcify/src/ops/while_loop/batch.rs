@@ -13,7 +13,7 @@ use crate::ops::reach::{Guess, Kind, Reach};
 use crate::ops::trace_lanes;
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
-use crate::vmap::{Batched, guarded, inline, select_lanes};
+use crate::vmap::{Batched, guarded, inline, inline_where, select_lanes};
 
 pub(super) fn batch(op: &While, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
@@ -75,7 +75,7 @@ impl Lanes<'_> {
             let (carries, holds) = inputs.split_at(self.carries.len());
             let arguments = self.with_captured(carries, self.op.operands().body);
             let arguments = arguments.into_iter().map(|input| guarded(holds[0].value, self.size, input));
-            let next = inline(&self.op.body, self.size, &arguments.collect::<Vec<_>>())?;
+            let next = inline_where(Some(holds[0].value), &self.op.body, self.size, &arguments.collect::<Vec<_>>())?;
             let kept =
                 next.into_iter().zip(carries).map(|(next, old)| select_lanes(holds[0].value, self.size, next, *old));
             let kept: Vec<Batched> = kept.collect();

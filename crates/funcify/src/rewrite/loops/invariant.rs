@@ -126,7 +126,8 @@ pub(super) fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
         copied.input(&mut graph, value, "moved");
     }
     for node in body.live() {
-        if node.outputs.iter().any(|output| copied.get(*output).is_none()) {
+        // An op without results is there for the size that it binds.
+        if node.outputs.is_empty() || node.outputs.iter().any(|output| copied.get(*output).is_none()) {
             copied.node(&mut graph, node, node.op.clone())?;
         }
     }

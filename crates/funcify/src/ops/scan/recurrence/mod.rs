@@ -14,6 +14,7 @@ use super::build::checked_until;
 use super::{Buffer, Returned, Scan, Sequence as Reads, Start};
 use crate::error::{Error, Place, Site};
 use crate::graph::{BodyTrace, emit_at, fail, fail_value, fresh_symbol};
+use crate::ops::leaves::with_known_sizes;
 use crate::ops::scan::CheckpointPolicy;
 use crate::tree::{self, Tree};
 use crate::types::{Dim, TensorType};
@@ -242,7 +243,8 @@ impl Recurrence {
         let length = until.as_ref().map_or(steps.clone(), Dim::symbol);
 
         let sizes = [self.buffers.len(), ys.len(), self.carries.len()];
-        let results = trace.close(&outputs).and_then(|closed| {
+        let closed = trace.close(&outputs).and_then(|body| with_known_sizes(at, "body", body));
+        let results = closed.and_then(|closed| {
             let nit_sot = Buffer::nit_sot();
             let scan = Scan {
                 steps_operand: count.is_some(),

@@ -14,6 +14,7 @@ use super::backend::{Backend, Compiled, Declined, LoopStrategy, Tensors, Whole};
 use super::lower::Lowering;
 use super::program::Run;
 use super::whole::{alone, compile, run_compiled};
+use crate::cancel::Ran;
 use crate::error::{Place, Result};
 use crate::graph::{Graph, Node};
 use crate::ops::Size;
@@ -101,7 +102,7 @@ impl<B: Backend> LateLoop<B> {
     }
 
     /// The plan for the sizes of this run, if it has one, or if one is made.
-    fn plan(&self, run: &Run<'_, B>, steps: usize) -> Plan<B> {
+    fn plan(&self, run: &Run<'_, B>, at: &Place, steps: usize) -> Result<Plan<B>> {
         let mut sizes = Sizes::new();
         self.alone.visit_symbols(&mut |symbol| {
             if let Some(size) = run.sizes.get(symbol) {
@@ -118,11 +119,13 @@ impl<B: Backend> LateLoop<B> {
             None if steps < self.many_steps => None,
             _ => Some(self.compile(run.backend, &sizes).ok()),
         };
+        // A plan that was stopped says nothing of the next call.
+        run.watch.check(at, Ran::Steps(0))?;
         if cached.len() == CACHED {
             cached.remove(0);
         }
         cached.push(Cached { sizes, plan: plan.clone() });
-        plan.flatten()
+        Ok(plan.flatten())
     }
 
     /// Runs at most so many steps of the loop, on its operands without their number, if there is a plan for its sizes. Gives the
@@ -137,7 +140,7 @@ impl<B: Backend> LateLoop<B> {
         if self.scan.until.is_some() && steps > MOST_ROWS && self.has_traces() {
             return Ok(None);
         }
-        let Some(compiled) = self.plan(run, steps) else { return Ok(None) };
+        let Some(compiled) = self.plan(run, at, steps)? else { return Ok(None) };
         let Some(mut results) = run_compiled(&*compiled, run, at, operands)? else { return Ok(None) };
         let mut ran = steps;
         if self.scan.until.is_some() {

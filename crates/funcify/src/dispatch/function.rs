@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::backend::{self, Backend, Compiles, Declined, LoopStrategy, TrackedCall};
+use super::composed::composed;
 use super::eager::execution_error;
 use super::ledger::Memory;
 use super::lower::{Lowering, Notes, Settings};
 use super::profile::{Profile, Profiler};
 use super::program::{Program, Run};
-use super::registry::{check_rules, rule_of};
+use super::registry::{check_rules, has_kernel, rule_of};
 use super::report::{Report, count_ops};
 use super::whole::run_watched;
 use crate::cancel::Watch;
@@ -185,6 +186,13 @@ impl<B: Backend> Function<B> {
         let settings = Settings::new(backend, &options);
         let stored = Arc::new(graph.clone());
         let plain = graph.without_rules()?.map_or_else(|| stored.clone(), Arc::new);
+        // Checks all compositions, those inside of others, too.
+        composed(&plain, &|_| true)?;
+        // A custom op that the backend has no kernel for is its composition, if it has one.
+        let plain = match composed(&plain, &|custom| !has_kernel(backend, custom.name()))? {
+            Cow::Owned(composed) => Arc::new(composed),
+            Cow::Borrowed(_) => plain,
+        };
         let own = if options.compiles_loops_on(backend) { OF_COMPILED_LOOPS } else { &[] };
         let rewrites = options
             .rewrites
@@ -531,7 +539,7 @@ fn validate<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<boo
                     unrolls |= validate(settings, program)?;
                 }
             }
-            op if settings.backend.fallback().is_none() => _ = rule_of(settings.backend, op.name(), &at)?,
+            op if !has_kernel(settings.backend, op.name()) => _ = rule_of(settings.backend, op.name(), &at)?,
             _ => {}
         }
     }

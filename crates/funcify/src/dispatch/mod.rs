@@ -8,6 +8,7 @@
 mod associative;
 mod backend;
 mod body;
+mod composed;
 mod eager;
 mod executor;
 mod function;
@@ -15,6 +16,7 @@ mod late;
 mod ledger;
 mod lower;
 mod native;
+mod needs;
 mod profile;
 mod program;
 mod reference;
@@ -37,6 +39,7 @@ pub use backend::{
 pub use eager::run_op;
 pub use executor::{BackendEntry, Executable, Executor, backend_names, open_backend, run_named};
 pub use function::{CompileCounts, CompileOptions, Function, ordered_inputs};
+pub use needs::{Need, needs};
 pub use profile::{Event, Profile, Share};
 pub use reference::Reference;
 pub use registry::{Entry, Kernel, LoweringRule, check_operands, lowered_ops, operand_array, typed_call};

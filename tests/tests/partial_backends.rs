@@ -22,7 +22,7 @@ fn subject(executor: impl Executor + 'static) -> Subject {
 
 /// Some cases of each category.
 fn some_cases() -> Vec<Case> {
-    all_cases().unwrap().into_iter().step_by(7).collect()
+    all_cases().unwrap().into_iter().step_by(37).collect()
 }
 
 /// The toy backend has eight ops, of f64: nothing that it does is wrong, and all else is what it lacks. A case lacks something exactly
@@ -153,7 +153,8 @@ fn a_custom_op_has_cases() {
     ];
     assert!(expected.iter().all(|name| names.contains(name)), "{names:?}");
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
-    for case in &cases {
+    // The derivative of a gradient has the slopes alone.
+    for case in cases.iter().filter(|case| !case.name.contains("_hvp")) {
         assert!(case.graph.to_string().contains("softplus"), "{}", case.name);
     }
     let subjects = [subject(Cpu::default()), subject(Candle::cpu()), subject(Burn::flex()), subject(Burn::ndarray())];

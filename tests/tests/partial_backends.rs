@@ -10,7 +10,7 @@ use funcify::vmap::Batched;
 use funcify::{DType, Dim, Error, Graph, HostTensor, Result, Scalar, TensorType, custom_op, funcify, scan};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
-use funcify_conformance::{Case, Expectations, Status, Subject, all_cases, custom_cases, run_case};
+use funcify_conformance::{Case, Expectations, Status, Subject, all_golden_cases, custom_cases, run_case};
 use funcify_cpu::Cpu;
 use funcify_tests::softplus::{Softplus, softplus};
 use funcify_tests::toy::{Toy, ToyTensor};
@@ -22,7 +22,7 @@ fn subject(executor: impl Executor + 'static) -> Subject {
 
 /// Some cases of each category.
 fn some_cases() -> Vec<Case> {
-    all_cases().unwrap().into_iter().step_by(37).collect()
+    all_golden_cases().unwrap().into_iter().step_by(13).collect()
 }
 
 /// The toy backend has eight ops, of f64: nothing that it does is wrong, and all else is what it lacks. A case lacks something exactly
@@ -51,7 +51,7 @@ fn a_partial_backend_passes_or_lacks_something() {
         }
     }
     assert!(passed > 0);
-    assert!(["sin", "matmul", "tensors of f32"].iter().all(|need| lacking.contains(*need)), "{lacking:?}");
+    assert!(["slice", "matmul", "tensors of f32"].iter().all(|need| lacking.contains(*need)), "{lacking:?}");
 }
 
 /// A backend of the toy's tensors with three ops, one of which is wrong.

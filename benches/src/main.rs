@@ -5,6 +5,7 @@
 //! ([`compare`]).
 
 mod baseline;
+mod cancel;
 mod compare;
 mod connection;
 mod harness;
@@ -62,6 +63,10 @@ struct Arguments {
     /// Only this: what a step of `Stepper` costs, beside one inside the scan, for layers of `funcify::nn`.
     #[arg(long)]
     steps: bool,
+    /// Only this: how long a call goes on that another thread cancels, for heavy programs on each backend in host memory. Fails
+    /// if one goes on for more than 100 ms and a step.
+    #[arg(long)]
+    cancel: bool,
     /// Nothing is timed: whether all subjects compute the same. Fails if one of this project does not.
     #[arg(long)]
     values: bool,
@@ -109,6 +114,9 @@ fn main() -> ExitCode {
 fn bench(arguments: &Arguments) -> Result<bool> {
     if arguments.steps {
         return steps::print(arguments.quick).map(|()| true);
+    }
+    if arguments.cancel {
+        return cancel::print(arguments.quick);
     }
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;

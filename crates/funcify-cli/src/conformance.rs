@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, anyhow};
 use funcify::Graph;
-use funcify_conformance::{Case, Report, Subject, all_cases, rewritten, run_case, run_rewritten, unmatched_gaps};
+use funcify_conformance::{
+    Case, Report, Status, Subject, all_cases, rewritten, run_case, run_rewritten, unmatched_gaps,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::backends;
@@ -40,7 +42,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
         return Err(anyhow!("no case has `{}` in its name", arguments.filter.as_deref().unwrap_or_default()));
     }
 
-    let mut report = Report::default();
+    let partial = subjects.iter().filter(|subject| subject.expectations.partial).map(|subject| subject.name.clone());
+    let mut report = Report { partial: partial.collect(), ..Report::default() };
     let modes: usize = subjects.iter().map(|subject| subject.modes().len()).sum();
     let bar = ProgressBar::new((cases.len() * modes) as u64);
     bar.set_style(ProgressStyle::with_template("{bar:32} {pos}/{len} {msg}")?);
@@ -73,6 +76,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     }
     if report.has_failures() {
         print!("\n{}", report.failures());
+    }
+    if report.count(Status::Needs) > 0 {
+        print!("\n{}", report.needs());
     }
     if let Some(path) = &arguments.json {
         std::fs::write(path, report.to_json()).with_context(|| path.display().to_string())?;

@@ -1,27 +1,79 @@
 //! The suite as tests of a third party's backend: one test a case and mode.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use funcify::Graph;
 use funcify::dispatch::Executor;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Failed, FormatSetting, Trial};
+use rayon::prelude::*;
 
 use crate::expectations::Expectations;
-use crate::runner::{Status, Subject, rewritten, run_case, run_rewritten, unmatched_gaps};
+use crate::runner::{Status, Subject, lacks, rewritten, run_case, run_rewritten, unmatched_gaps};
 use crate::suite::{Case, all_cases};
+use crate::unlocks::{unlock_table, unlocks};
 
-/// The suite as a test program of its own: put `fn main() { funcify_conformance::run_as_tests(Arc::new(MyBackend), "") }`
-/// into `tests/conformance.rs` with `harness = false`. `expectations` is the TOML of
-/// [`Expectations`](crate::expectations).
+/// Runs the suite as a test program: put `fn main() { funcify_conformance::run_as_tests(Arc::new(MyBackend), "") }` into
+/// `tests/conformance.rs`, and into `Cargo.toml`
+///
+/// ```toml
+/// [[test]]
+/// name = "conformance"
+/// harness = false
+/// ```
+///
+/// `expectations` is the TOML of [`Expectations`](crate::expectations). [`Suite`] takes more: cases of one's own.
 pub fn run_as_tests(executor: Arc<dyn Executor>, expectations: &str) {
-    let name = executor.name().to_string();
-    let trials = match Expectations::parse(expectations) {
-        Ok(expectations) => trials(&Subject { name, executor: Ok(executor), expectations }),
-        Err(reason) => vec![failing("expectations", reason)],
-    };
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    Suite::new(executor).with_expectations(expectations).run();
 }
 
-/// One test for each case and mode of the suite, as it is written and rewritten, named `my-backend/scan/cumsum/native`.
+/// The suite for one backend, as a test program: `Suite::new(Arc::new(MyBackend)).run()` in a `main`.
+pub struct Suite {
+    executor: Arc<dyn Executor>,
+    expectations: String,
+    cases: Vec<Case>,
+}
+
+impl Suite {
+    /// Makes the suite of a backend without declared gaps.
+    pub fn new(executor: Arc<dyn Executor>) -> Self {
+        Suite { executor, expectations: String::new(), cases: Vec::new() }
+    }
+
+    /// Declares gaps, as the TOML of [`Expectations`](crate::expectations).
+    pub fn with_expectations(self, expectations: &str) -> Self {
+        Suite { expectations: expectations.to_string(), ..self }
+    }
+
+    /// Adds cases to those of the suite: of custom ops ([`custom_cases`](crate::custom_cases)), or of one's own programs
+    /// ([`Case::from_reference`]).
+    pub fn with_cases(mut self, cases: impl IntoIterator<Item = Case>) -> Self {
+        self.cases.extend(cases);
+        self
+    }
+
+    /// Runs all cases as tests with the arguments of the process, tells what the backend lacks, and ends the process: with an
+    /// error if a test failed.
+    pub fn run(self) -> ! {
+        let (arguments, name) = (Arguments::from_args(), self.executor.name().to_string());
+        let (cases, expectations) = match (all_cases(), Expectations::parse(&self.expectations)) {
+            (Ok(cases), Ok(expectations)) => (cases, expectations),
+            (Err(reason), _) => libtest_mimic::run(&arguments, vec![failing("cases", reason)]).exit(),
+            (_, Err(reason)) => libtest_mimic::run(&arguments, vec![failing("expectations", reason)]).exit(),
+        };
+        let subject = Subject { name, executor: Ok(self.executor), expectations };
+        let cases: Vec<Case> = cases.into_iter().chain(self.cases).collect();
+        let lacking = lacking(&cases, &subject);
+        let conclusion = libtest_mimic::run(&arguments, trials_with(cases, &subject, &lacking));
+        let is_text = !matches!(arguments.format, Some(FormatSetting::Json));
+        if !lacking.is_empty() && is_text && !arguments.list {
+            println!("{}", summary(&subject.name, &lacking));
+        }
+        conclusion.exit()
+    }
+}
+
+/// Makes one test for each case and mode of the suite, as it is written and rewritten, named `my-backend/scan/cumsum/native`.
 pub fn trials(subject: &Subject) -> Vec<Trial> {
     match all_cases() {
         Ok(cases) => trials_of(cases, subject),
@@ -29,27 +81,81 @@ pub fn trials(subject: &Subject) -> Vec<Trial> {
     }
 }
 
-/// One test for each of these cases and mode, and one that fails for each declared gap that matches none of them.
+/// Makes one test for each of these cases and mode, and one that fails for each declared gap that matches none of them. The tests of
+/// a case that needs what the backend lacks are ignored; unless it is declared `partial`, one test for each thing that it lacks fails.
 pub fn trials_of(cases: Vec<Case>, subject: &Subject) -> Vec<Trial> {
-    let mut trials: Vec<Trial> =
-        unmatched_gaps(&cases, subject).into_iter().map(|row| failing(&row.case, row.reason)).collect();
+    let lacking = lacking(&cases, subject);
+    trials_with(cases, subject, &lacking)
+}
+
+fn trials_with(cases: Vec<Case>, subject: &Subject, lacking: &Lacking) -> Vec<Trial> {
+    let unmatched = unmatched_gaps(&cases, subject).into_iter();
+    let mut trials: Vec<Trial> = unmatched.map(|row| failing(&row.case, row.reason)).collect();
+    trials.extend(verdicts(subject, lacking));
     for case in cases.into_iter().map(Arc::new) {
         let rewritten = Arc::new(LazyLock::new({
             let case = case.clone();
             move || rewritten(&case)
         }));
+        let needs = lacking.get(&case.name);
         for &mode in subject.modes() {
             let name = format!("{}/{}/{}", subject.name, case.name, mode.name());
+            // A declared gap says how the case fails.
+            let needs = needs.filter(|_| subject.expectations.find(&case.name, mode.name()).is_none());
+            if let Some(needs) = needs {
+                let trial = Trial::test(name, || Ok(())).with_ignored_flag(true);
+                trials.push(trial.with_kind(format!("needs {}", needs.join(", "))));
+                continue;
+            }
             let (case, rewritten, subject) = (case.clone(), rewritten.clone(), subject.clone());
-            trials.push(Trial::test(name, move || {
-                let of_rewritten = (**rewritten).as_ref().map(|graph| run_rewritten(&case, graph, &subject, mode));
-                let rows = [Some(run_case(&case, &subject, mode)), of_rewritten];
-                let failed = rows.into_iter().flatten().find(|row| row.status == Status::Fail);
-                failed.map_or(Ok(()), |row| Err(Failed::from(format!("{}: {}", row.mode, row.reason))))
-            }));
+            trials.push(Trial::test(name, move || verdict(&case, (**rewritten).as_ref(), &subject, mode)));
         }
     }
     trials
+}
+
+/// Runs a case as it is written and rewritten.
+fn verdict(
+    case: &Case,
+    rewritten: Option<&Graph>,
+    subject: &Subject,
+    mode: funcify::dispatch::LoopStrategy,
+) -> Result<(), Failed> {
+    let of_rewritten = rewritten.map(|graph| run_rewritten(case, graph, subject, mode));
+    let rows = [Some(run_case(case, subject, mode)), of_rewritten];
+    let failed = rows.into_iter().flatten().find(|row| matches!(row.status, Status::Fail | Status::Needs));
+    failed.map_or(Ok(()), |row| Err(Failed::from(format!("{}: {}", row.mode, row.reason))))
+}
+
+/// What a backend lacks for each case that it cannot run, by the case's name.
+type Lacking = BTreeMap<String, Vec<String>>;
+
+fn lacking(cases: &[Case], subject: &Subject) -> Lacking {
+    let Ok(executor) = &subject.executor else { return Lacking::new() };
+    let of_case = |case: &Case| (case.name.clone(), lacks(executor.as_ref(), &case.graph));
+    cases.par_iter().map(of_case).filter(|(_, needs)| !needs.is_empty()).collect()
+}
+
+/// The tests that fail for what is lacking, unless the backend is declared to be partial; or because it is, and lacks nothing.
+fn verdicts(subject: &Subject, lacking: &Lacking) -> Vec<Trial> {
+    if subject.expectations.partial {
+        let reason = "`partial = true` is declared, and the backend lacks nothing: remove the declaration";
+        return if lacking.is_empty() { vec![failing("partial", reason.into())] } else { Vec::new() };
+    }
+    let unlocks = unlocks(lacking.values().map(Vec::as_slice)).into_iter();
+    let of_one = unlocks.map(|unlock| {
+        let name = format!("{}/needs/{}", subject.name, unlock.need);
+        let (cases, alone) = (unlock.cases, unlock.alone);
+        let fix = "write it with `funcify!`, declare gaps for the cases, or declare `partial = true` while the backend is under construction";
+        failing(&name, format!("{cases} cases need it, {alone} of them nothing else: {fix}"))
+    });
+    of_one.collect()
+}
+
+/// What a backend lacks, as text.
+fn summary(name: &str, lacking: &Lacking) -> String {
+    let table = unlock_table(&unlocks(lacking.values().map(Vec::as_slice)));
+    format!("{} cases need what `{name}` does not have yet:\n\n{table}", lacking.len())
 }
 
 fn failing(name: &str, reason: String) -> Trial {

@@ -59,17 +59,19 @@ pub fn operands(case: &Case) -> Vec<usize> {
 /// Category `vmap`: every op on f32, i64 and booleans on two lanes, of all operands and of the first alone.
 pub(crate) fn cases(ops: &[Case]) -> Result<Vec<Case>, String> {
     let is_shown = |case: &&Case| ["_f32", "_i64", "_bool"].iter().any(|dtype| case.name.ends_with(dtype));
-    let both = |case: &Case| {
-        let operands = operands(case);
-        let mut both = Vec::from_iter(batched(case, "all", &vec![true; operands.len()])?);
-        if operands.iter().any(|operand| *operand > 0) {
-            let first: Vec<bool> = operands.iter().map(|operand| *operand == 0).collect();
-            both.extend(batched(case, "first", &first)?);
-        }
-        Ok(both)
-    };
-    let cases: Vec<Vec<Case>> = ops.par_iter().filter(is_shown).map(both).collect::<Result<_, String>>()?;
+    let cases: Vec<Vec<Case>> = ops.par_iter().filter(is_shown).map(cases_on_lanes).collect::<Result<_, String>>()?;
     Ok(cases.into_iter().flatten().collect())
+}
+
+/// The case of an op on two lanes: of all operands, and of the first alone.
+pub(crate) fn cases_on_lanes(case: &Case) -> Result<Vec<Case>, String> {
+    let operands = operands(case);
+    let mut both = Vec::from_iter(batched(case, "all", &vec![true; operands.len()])?);
+    if operands.iter().any(|operand| *operand > 0) {
+        let first: Vec<bool> = operands.iter().map(|operand| *operand == 0).collect();
+        both.extend(batched(case, "first", &first)?);
+    }
+    Ok(both)
 }
 
 /// A case on two lanes of these inputs, with the tolerance of the case. None of a case without inputs.

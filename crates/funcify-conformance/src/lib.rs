@@ -2,12 +2,70 @@
 //!
 //! Cases are values ([`Case`]): a graph, inputs, and what must come out, from golden values that were computed
 //! independently ([`golden`]) and from the reference evaluation. Backends are parameters ([`Subject`]) with declared gaps
-//! ([`Expectations`]). Each case runs with its loops unrolled and native, as it is written and rewritten. The author of a backend runs the suite as
-//! tests of their own with [`run_as_tests`].
+//! ([`Expectations`]). Each case runs with its loops unrolled and native, as it is written and rewritten.
+//!
+//! # A backend of your own
+//!
+//! The suite runs as tests of your crate. In `tests/conformance.rs`:
+//!
+//! ```no_run
+//! # use funcify::dispatch::Reference as MyBackend;
+//! fn main() {
+//!     funcify_conformance::run_as_tests(std::sync::Arc::new(MyBackend), "partial = true")
+//! }
+//! ```
+//!
+//! and in `Cargo.toml`, as the file is a program of its own and not a list of `#[test]` functions:
+//!
+//! ```toml
+//! [dev-dependencies]
+//! funcify-conformance = "0.1"
+//!
+//! [[test]]
+//! name = "conformance"
+//! harness = false
+//! ```
+//!
+//! `cargo test --test conformance` then tells three things apart. A case **passes** or **fails**. Or it is **ignored**, because it
+//! needs ops that have no lowering rule yet, or types that [`Backend::unsupported`](funcify::dispatch::Backend::unsupported) rejects; its
+//! line says which. After the tests, a table lists what is missing, in the order that unlocks most cases first:
+//!
+//! ```text
+//! needs      cases  nothing else  unlocked in this order
+//! ---------  -----  ------------  ----------------------
+//! slice      1812   94            +94
+//! reduce     2104   61            +203
+//! ```
+//!
+//! `cases` counts those that need the op, `nothing else` those that need only that, and the last column those that run once the
+//! backend has it and all ops above it. A backend that has a lowering rule for an op and gets a case wrong fails.
+//!
+//! The second argument of [`run_as_tests`] is the TOML of [`expectations`]. `partial = true` says that the backend is under construction:
+//! without it, each thing that is missing fails one test. Gaps that will stay are declared case by case, with their error and a
+//! reason.
+//!
+//! # Ops of your own
+//!
+//! [`custom_cases`] makes the cases of an op that your crate defines, and [`Suite`] runs them beside the others:
+//!
+//! ```no_run
+//! # use funcify::dispatch::Reference as MyBackend;
+//! # fn my_op() -> funcify::ops::Reshape { funcify::ops::Reshape { shape: [2usize].into() } }
+//! use std::sync::Arc;
+//! use funcify::HostTensor;
+//! use funcify_conformance::{Suite, custom_cases};
+//!
+//! fn main() {
+//!     let operands = [vec![HostTensor::from([0.5f32, -1.0])]];
+//!     let cases = custom_cases("my_op", my_op(), &operands).expect("the op takes these operands");
+//!     Suite::new(Arc::new(MyBackend)).with_cases(cases).run()
+//! }
+//! ```
 
 pub mod arbitrary;
 pub mod cases;
 mod compare;
+mod custom;
 mod derivatives;
 mod differences;
 pub mod expectations;
@@ -20,11 +78,14 @@ mod report;
 mod runner;
 pub mod singular;
 mod suite;
+mod unlocks;
 
 pub use compare::compare;
+pub use custom::custom_cases;
 pub use differences::{DIFFERENCES, note_difference};
 pub use expectations::Expectations;
-pub use harness::{run_as_tests, trials, trials_of};
+pub use harness::{Suite, run_as_tests, trials, trials_of};
 pub use report::Report;
 pub use runner::{MODES, Row, Status, Subject, modes_of, rewritten, run_case, run_rewritten, unmatched_gaps};
 pub use suite::{Case, Expected, ExpectedOutput, all_cases, all_golden_cases};
+pub use unlocks::{Unlock, unlock_table, unlocks};

@@ -5,18 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::runner::{Row, Status};
+use crate::unlocks::{unlock_table, unlocks};
 
 /// All rows of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Each case on each backend in each mode.
     pub rows: Vec<Row>,
+    /// The backends that are declared to be under construction: what they lack is no failure.
+    #[serde(skip)]
+    pub partial: BTreeSet<String>,
 }
 
 impl Report {
-    /// Whether any row failed.
+    /// Returns whether any row failed, or a backend that is not [partial](Report::partial) lacks something.
     pub fn has_failures(&self) -> bool {
-        self.count(Status::Fail) > 0
+        let fails = |row: &Row| match row.status {
+            Status::Fail => true,
+            Status::Needs => !self.partial.contains(&row.backend),
+            Status::Pass | Status::Unsupported | Status::Absent => false,
+        };
+        self.rows.iter().any(fails)
     }
 
     /// How many rows have a status.
@@ -30,7 +39,21 @@ impl Report {
         absent.map(|row| (row.backend.as_str(), row.reason.as_str())).collect()
     }
 
-    /// The JSON: `{"rows": [{"case", "category", "backend", "mode", "status", "reason"}]}`.
+    /// Writes what each backend lacks, with how many cases each op or type would unlock.
+    pub fn needs(&self) -> String {
+        let mut by_backend: BTreeMap<&str, BTreeMap<&str, &[String]>> = BTreeMap::new();
+        for row in self.rows.iter().filter(|row| row.status == Status::Needs) {
+            // As it is written and rewritten, and in each mode, a case needs much the same.
+            by_backend.entry(&row.backend).or_default().entry(&row.case).or_insert(&row.needs);
+        }
+        let text = by_backend.iter().map(|(backend, cases)| {
+            let table = unlock_table(&unlocks(cases.values().copied()));
+            format!("{} cases need what {backend} does not have yet:\n\n{table}", cases.len())
+        });
+        text.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The JSON: `{"rows": [{"case", "category", "backend", "mode", "status", "reason", "needs"}]}`; `needs` where it is why.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
@@ -72,7 +95,11 @@ impl Report {
         }
         let passed = counts.get(&Status::Pass).copied().unwrap_or(0);
         let mut cell = format!("{passed} passed");
-        for (status, word) in [(Status::Fail, "failed"), (Status::Unsupported, "unsupported")] {
+        for (status, word) in [
+            (Status::Fail, "failed"),
+            (Status::Needs, "need ops that are missing"),
+            (Status::Unsupported, "unsupported"),
+        ] {
             if let Some(count) = counts.get(&status) {
                 cell.push_str(&format!(", {count} {word}"));
             }
@@ -82,7 +109,7 @@ impl Report {
 }
 
 /// Columns padded to equal widths, the head underlined.
-fn align(lines: &[Vec<String>]) -> String {
+pub(crate) fn align(lines: &[Vec<String>]) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let widths: Vec<usize> =
         (0..columns).map(|column| lines.iter().map(|line| line[column].len()).max().unwrap_or(0)).collect();
@@ -106,7 +133,35 @@ mod tests {
 
     fn row(case: &str, backend: &str, status: Status) -> Row {
         let (category, mode) = ("scan".into(), "raw/native".into());
-        Row { case: case.into(), category, backend: backend.into(), mode, status, reason: "why".into() }
+        Row {
+            case: case.into(),
+            category,
+            backend: backend.into(),
+            mode,
+            status,
+            reason: "why".into(),
+            needs: Vec::new(),
+        }
+    }
+
+    /// What a backend lacks is told apart from what it gets wrong, and fails a run unless it is under construction.
+    #[test]
+    fn what_is_lacking_is_no_failed_case() {
+        let needing = |case: &str| Row { needs: vec!["exp".into()], ..row(case, "x", Status::Needs) };
+        let mut report =
+            Report { rows: vec![row("a", "x", Status::Pass), needing("b"), needing("b")], ..Report::default() };
+        assert!(report.table().contains("1 passed, 2 need ops that are missing"), "{}", report.table());
+        assert!(
+            report.needs().starts_with("1 cases need what x does not have yet:\n\nneeds  cases"),
+            "{}",
+            report.needs()
+        );
+        assert_eq!(report.failures(), "");
+        assert!(report.has_failures());
+        report.partial.insert("x".into());
+        assert!(!report.has_failures());
+        report.rows.push(row("c", "x", Status::Fail));
+        assert!(report.has_failures());
     }
 
     #[test]
@@ -117,7 +172,7 @@ mod tests {
             row("a", "y", Status::Absent),
             row("b", "y", Status::Absent),
         ];
-        let report = Report { rows };
+        let report = Report { rows, ..Report::default() };
         let table = report.table();
         assert!(table.contains("scan      1 passed, 1 failed  absent"), "{table}");
         assert!(report.has_failures());

@@ -1,9 +1,10 @@
 //! Running cases on a backend, in each mode, against its declared gaps.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use funcify::dispatch::{CompileOptions, Compiles, Executor, LoopStrategy};
+use funcify::dispatch::{CompileOptions, Compiles, Executor, LoopStrategy, Need, needs};
 use funcify::rewrite::RewriteOptions;
 use funcify::{Error, Graph, HostTensor};
 use serde::Serialize;
@@ -53,6 +54,8 @@ pub enum Status {
     Fail,
     /// A declared gap.
     Unsupported,
+    /// The case needs ops that the backend has no lowering rules for yet, or types that it does not hold.
+    Needs,
     /// The backend is not on this machine.
     Absent,
 }
@@ -72,6 +75,9 @@ pub struct Row {
     pub status: Status,
     /// Why, if it did not pass.
     pub reason: String,
+    /// What the backend lacks to run the case, if that is why: ops by name, types.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 /// Runs one case in one mode on a backend, as it is written.
@@ -90,13 +96,21 @@ pub fn run_rewritten(case: &Case, rewritten: &Graph, subject: &Subject, mode: Lo
     row(case, subject, mode, Some(rewritten))
 }
 
+/// What a backend lacks to run a program: ops by name, types. Nothing if what is there cannot be told.
+pub(crate) fn lacks(executor: &dyn Executor, graph: &Graph) -> Vec<String> {
+    let needs = needs(executor, graph).unwrap_or_else(|_| BTreeSet::new());
+    needs.iter().map(Need::to_string).collect()
+}
+
 fn row(case: &Case, subject: &Subject, mode: LoopStrategy, rewritten: Option<&Graph>) -> Row {
     let kind = if rewritten.is_some() { "rewritten" } else { "raw" };
-    let (status, reason) = match &subject.executor {
-        Err(reason) => (Status::Absent, reason.clone()),
+    let (status, reason, needs) = match &subject.executor {
+        Err(reason) => (Status::Absent, reason.clone(), Vec::new()),
         Ok(executor) => {
-            let execution = execute(case, executor.as_ref(), mode, rewritten.unwrap_or(&case.graph));
-            match (rewritten, &execution, &case.expected) {
+            let graph = rewritten.unwrap_or(&case.graph);
+            let execution = execute(case, executor.as_ref(), mode, graph);
+            let is_lacking = execution.is_refused();
+            let (status, reason) = match (rewritten, &execution, &case.expected) {
                 // A loop that could not be laid out, or an op without a lowering rule, may be gone.
                 (Some(_), Execution::Results(results), Expected::Outputs(expected)) => {
                     match compare(&case.graph, results, expected) {
@@ -105,6 +119,15 @@ fn row(case: &Case, subject: &Subject, mode: LoopStrategy, rewritten: Option<&Gr
                     }
                 }
                 _ => judge(case, subject, mode, execution),
+            };
+            let has_gap = subject.expectations.find(&case.name, mode.name()).is_some();
+            let needs = match status == Status::Fail && is_lacking && !has_gap {
+                true => lacks(executor.as_ref(), graph),
+                false => Vec::new(),
+            };
+            match needs.is_empty() {
+                true => (status, reason, needs),
+                false => (Status::Needs, reason, needs),
             }
         }
     };
@@ -115,6 +138,7 @@ fn row(case: &Case, subject: &Subject, mode: LoopStrategy, rewritten: Option<&Gr
         mode: format!("{kind}/{}", mode.name()),
         status,
         reason,
+        needs,
     }
 }
 
@@ -132,6 +156,7 @@ pub fn unmatched_gaps(cases: &[Case], subject: &Subject) -> Vec<Row> {
             mode: gap.mode.clone().unwrap_or_else(|| "any".into()),
             status: Status::Fail,
             reason: "the declared gap matches no case".into(),
+            needs: Vec::new(),
         })
         .collect()
 }
@@ -141,6 +166,14 @@ enum Execution {
     Results(Vec<HostTensor>),
     Error(Error),
     Panic(String),
+}
+
+impl Execution {
+    /// Whether the backend refused the program with an error of what it lacks. If it lacks something, that is why: a program is
+    /// compiled only if nothing is lacking.
+    fn is_refused(&self) -> bool {
+        matches!(self, Execution::Error(Error::NoLoweringRule { .. } | Error::Unsupported { .. }))
+    }
 }
 
 fn execute(case: &Case, executor: &dyn Executor, mode: LoopStrategy, graph: &Graph) -> Execution {

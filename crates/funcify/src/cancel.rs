@@ -17,8 +17,8 @@ use crate::error::{Error, Place, Result};
 
 /// Stops what runs in its [`scope`](Cancellation::scope), with [`Error::Cancelled`]. Clones are the same handle.
 ///
-/// Loops look at it before each step, programs before each kernel; a kernel that runs is not interrupted. What was
-/// computed is lost, and functions may be called again.
+/// Loops look at it before each step, programs before each kernel, and what is traced, differentiated, batched or rewritten before
+/// each op; a kernel that runs is not interrupted. What was computed is lost, and functions may be called again.
 ///
 /// ```
 /// use std::time::Duration;
@@ -136,6 +136,12 @@ impl Watch {
             Some(handle) => Err(cancelled(handle, at(), ran)),
         }
     }
+}
+
+/// Returns an error if a handle is set whose scope the caller is in: for what asks once, as each op that is traced.
+#[inline]
+pub(crate) fn check_in_force(at: impl FnOnce() -> Place, ran: Ran) -> Result<()> {
+    IN_FORCE.with_borrow(|watch| watch.check_at(at, ran))
 }
 
 #[cold]

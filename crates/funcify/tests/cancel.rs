@@ -1,13 +1,20 @@
 //! Stopping what runs: every kind of loop, in the reference evaluation and in both strategies. An op of the programs sets
 //! the handle when it has run so many times, so each test says after which step its loop ends.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use funcify::cancel::Ran;
-use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+use funcify::dispatch::{
+    Backend, CompileOptions, Compiled, Compiles, Declined, Function, Kernel, LoopStrategy, Outcome, Part, Reference,
+    StackType, Tensors, Whole,
+};
+use funcify::error::BackendError;
+use funcify::ops::{EvalContext, OpRules, Scan};
+use funcify::rewrite::RewriteOptions;
 use funcify::{
-    Cancellation, Error, Graph, HostTensor, Result, ScanOptions, Tree, Value, associative_scan, cond, evaluate,
-    fori_loop, map, scan_until, scan_with, while_loop, while_loop_bounded,
+    Cancellation, DType, Error, GradOptions, Graph, HostTensor, Result, ScanOptions, Tree, Value, VmapOptions,
+    associative_scan, cond, evaluate, fori_loop, map, scan_until, scan_with, while_loop, while_loop_bounded,
 };
 
 #[path = "cancel/stopper.rs"]
@@ -177,4 +184,136 @@ fn a_handle_is_in_force_in_its_scopes_only() {
     let panics = std::panic::catch_unwind(|| outer.scope(|| panic!("on purpose")));
     assert!(panics.is_err());
     assert!(run(&graph, None).is_ok(), "a scope ends when it panics");
+}
+
+/// What is traced, batched or rewritten asks before each op.
+#[test]
+fn derivatives_lanes_and_rewrites_stop() {
+    let graph = program(|x| (x * 2.0 + x * 2.0).sin() * 1.0);
+    let handle = Cancellation::new();
+    handle.cancel();
+    let kinds = handle.scope(|| {
+        [
+            Graph::build("program", |g| g.input("x", "f64[]") * 2.0).err(),
+            graph.grad("x", GradOptions::new()).err(),
+            graph.jvp("x").err(),
+            graph.vmap(2, VmapOptions::new()).err(),
+            graph.rewritten_with(&RewriteOptions::new()).err(),
+        ]
+    });
+    for (number, error) in kinds.into_iter().enumerate() {
+        assert!(matches!(error, Some(Error::Cancelled { .. })), "{number}: {error:?}");
+    }
+    // What was stopped leaves nothing behind.
+    assert!(!graph.rewritten_with(&RewriteOptions::new()).unwrap().patches.is_empty());
+    graph.grad("x", GradOptions::new()).unwrap();
+}
+
+/// A device that compiles loops into what refuses all operands; making a plan sets the handle that is there.
+#[derive(Clone, Default)]
+struct Planning(Arc<Mutex<(usize, Option<Cancellation>)>>);
+
+funcify::funcify!(Planning, Scan, native_loop);
+
+struct Refuses;
+
+impl Compiled<Arc<HostTensor>> for Refuses {
+    fn run(
+        &self,
+        _: &[Arc<HostTensor>],
+        _: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Outcome<Arc<HostTensor>>, BackendError> {
+        Ok(Outcome::Refused)
+    }
+}
+
+impl Backend for Planning {
+    type Tensor = Arc<HostTensor>;
+
+    fn name(&self) -> &'static str {
+        "planning"
+    }
+
+    fn unsupported(&self, _: DType, _: usize) -> Option<String> {
+        None
+    }
+
+    fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError> {
+        Reference.upload(tensor)
+    }
+
+    fn download(&self, tensor: &Self::Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
+        Reference.download(tensor, dtype)
+    }
+
+    fn shape(&self, tensor: &Self::Tensor) -> Vec<usize> {
+        Reference.shape(tensor)
+    }
+
+    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
+        Reference.has_dtype(tensor, dtype)
+    }
+
+    fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError> {
+        Reference.rows(tensor, start, count)
+    }
+
+    fn row(&self, tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, BackendError> {
+        Reference.row(tensor, row)
+    }
+
+    fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError> {
+        Reference.stack(parts, ty)
+    }
+
+    fn compiles(&self) -> Compiles {
+        Compiles::Loops
+    }
+
+    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+        let mut state = self.0.lock().unwrap();
+        state.0 += 1;
+        match &state.1 {
+            _ if !whole.may_refuse => Err(Declined::new("scan", "it may not refuse")),
+            None => Ok(Arc::new(Refuses)),
+            Some(handle) => {
+                handle.cancel();
+                Err(Declined::new("scan", "it was stopped"))
+            }
+        }
+    }
+
+    fn fallback(&self) -> Option<Kernel<Self>> {
+        Some(|call, operands| {
+            let mut sizes = call.sizes().clone();
+            let mut context = EvalContext { at: call.place().clone(), sizes: &mut sizes };
+            let inputs: Vec<HostTensor> = operands.iter().map(|tensor| (**tensor).clone()).collect();
+            let results = call.op.eval(&mut context, &inputs, call.outputs)?;
+            Ok(results.into_iter().map(Arc::new).collect::<Tensors<_>>())
+        })
+    }
+}
+
+/// A plan that was stopped while a call made it is no reason not to make it in the next call.
+#[test]
+fn a_plan_that_was_stopped_is_made_again() {
+    let graph = Graph::build("counted", |g| {
+        let [count, x] = [g.input("count", "i64[]"), g.input("x", "f64[]")];
+        fori_loop(0, count, x, |_, x| x * 0.5)
+    });
+    let backend = Planning::default();
+    let options = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
+    let function = Function::compile_with(&graph.unwrap(), &backend, options).unwrap();
+    let call = |count: i64| function.call_host(&[HostTensor::scalar(count), HostTensor::scalar(1f64)]);
+    let plans = || backend.0.lock().unwrap().0;
+    call(2).unwrap();
+    let before = plans();
+
+    let handle = Cancellation::new();
+    backend.0.lock().unwrap().1 = Some(handle.clone());
+    assert!(matches!(handle.scope(|| call(3)), Err(Error::Cancelled { .. })));
+    assert_eq!(plans(), before + 1);
+    backend.0.lock().unwrap().1 = None;
+    assert_eq!(call(3).unwrap()[0].get(0).as_f64(), 0.125);
+    assert_eq!(plans(), before + 2);
 }

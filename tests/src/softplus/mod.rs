@@ -72,4 +72,9 @@ impl CustomOp for Softplus {
         let slope = (context.operands[0] * self.beta as f64).sigmoid();
         Ok(Some(vec![cotangents[0].map(|cotangent| cotangent * slope)]))
     }
+
+    fn composition(&self, operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {
+        let (x, beta) = (operands[0], self.beta as f64);
+        Ok(Some(vec![x.relu() + (-(x * beta).abs()).exp().log1p() / beta]))
+    }
 }

@@ -11,18 +11,35 @@ type Answer = dyn Fn(&Graph, &[HostTensor]) -> Result<Vec<HostTensor>> + Send + 
 
 /// A backend that answers with a function.
 #[derive(Clone)]
-pub(super) struct Fake(Arc<Answer>);
+pub(super) struct Fake {
+    answer: Arc<Answer>,
+    /// The ops that it has lowering rules for; without a list it runs all of them.
+    lowered: Option<Vec<&'static str>>,
+    /// The types that it does not hold.
+    without: Vec<DType>,
+}
 
 impl Fake {
     pub(super) fn new(
         answer: impl Fn(&Graph, &[HostTensor]) -> Result<Vec<HostTensor>> + Send + Sync + 'static,
     ) -> Self {
-        Fake(Arc::new(answer))
+        Fake { answer: Arc::new(answer), lowered: None, without: Vec::new() }
     }
 
     /// One that always gives these results.
     pub(super) fn results(results: Vec<HostTensor>) -> Self {
         Fake::new(move |_, _| Ok(results.clone()))
+    }
+
+    /// The same with lowering rules for these ops alone.
+    pub(super) fn lowering(self, ops: &[&'static str]) -> Self {
+        Fake { lowered: Some(ops.to_vec()), ..self }
+    }
+
+    /// The same on a device without tensors of this type.
+    pub(super) fn without(mut self, dtype: DType) -> Self {
+        self.without.push(dtype);
+        self
     }
 
     /// One that always fails with an error of this kind.
@@ -55,7 +72,7 @@ impl Executor for Fake {
     }
 
     fn lowered_ops(&self) -> Vec<&'static str> {
-        Vec::new()
+        self.lowered.clone().unwrap_or_default()
     }
 
     fn loop_strategy(&self) -> LoopStrategy {
@@ -67,17 +84,17 @@ impl Executor for Fake {
     }
 
     fn has_fallback(&self) -> bool {
-        true
+        self.lowered.is_none()
     }
 
-    fn unsupported(&self, _: DType, _: usize) -> Option<String> {
-        None
+    fn unsupported(&self, dtype: DType, _: usize) -> Option<String> {
+        self.without.contains(&dtype).then(|| format!("it has no {dtype}"))
     }
 }
 
 impl Executable for FakeFunction {
     fn call(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
-        (self.0.0)(&self.1, arguments)
+        (self.0.answer)(&self.1, arguments)
     }
 
     fn profile(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)> {

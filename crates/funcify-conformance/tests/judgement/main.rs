@@ -2,6 +2,7 @@
 //! are given stand for those that are right, nearly right, and wrong.
 
 mod fake;
+mod partial;
 mod properties;
 
 use std::collections::BTreeMap;

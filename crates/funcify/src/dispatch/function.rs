@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use super::backend::{self, Backend, Compiles, Declined, LoopStrategy, TrackedCall};
 use super::cache::Cache;
+use super::composed::composed;
 use super::eager::execution_error;
 use super::ledger::Memory;
 use super::lower::{Lowering, Notes, Settings};
 use super::profile::{Profile, Profiler};
 use super::program::{Program, Run};
-use super::registry::{check_rules, rule_of};
+use super::registry::{check_rules, has_kernel, rule_of};
 use super::report::{Report, count_ops};
 use super::whole::run_watched;
 use crate::cancel::Watch;
@@ -200,6 +201,13 @@ impl<B: Backend> Function<B> {
         let settings = Settings::new(backend, &options);
         let stored = Arc::new(graph.clone());
         let plain = graph.without_rules()?.map_or_else(|| stored.clone(), Arc::new);
+        // Checks all compositions, those inside of others, too.
+        composed(&plain, &|_| true)?;
+        // A custom op that the backend has no kernel for is its composition, if it has one.
+        let plain = match composed(&plain, &|custom| !has_kernel(backend, custom.name()))? {
+            Cow::Owned(composed) => Arc::new(composed),
+            Cow::Borrowed(_) => plain,
+        };
         let own = if options.compiles_loops_on(backend) { OF_COMPILED_LOOPS } else { &[] };
         let rewrites = options
             .rewrites
@@ -548,7 +556,7 @@ fn validate<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<boo
                     unrolls |= validate(settings, program)?;
                 }
             }
-            op if settings.backend.fallback().is_none() => _ = rule_of(settings.backend, op.name(), &at)?,
+            op if !has_kernel(settings.backend, op.name()) => _ = rule_of(settings.backend, op.name(), &at)?,
             _ => {}
         }
     }

@@ -125,7 +125,12 @@ impl<B: Backend> LateLoop<B> {
             &sizes,
             |cached| cached.sizes == sizes,
             || run.watch.check(at, Ran::Part),
-            || Ok(Cached { sizes: sizes.clone(), plan: self.compile(run.backend, &sizes).ok() }),
+            || {
+                let plan = self.compile(run.backend, &sizes).ok();
+                // A plan that was stopped says nothing of the next call.
+                run.watch.check(at, Ran::Part)?;
+                Ok(Cached { sizes: sizes.clone(), plan })
+            },
         )?;
         Ok(cached.plan)
     }

@@ -21,7 +21,7 @@ use super::body::{Parameter, ProgramKey};
 use super::eager::execution_error;
 use super::function::CompileOptions;
 use super::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
-use super::registry::{kernel_of, rule_of};
+use super::registry::{has_rule, kernel_of, rule_of};
 use super::report::{LoopReport, Steps, count_kernels};
 use super::statics::{Bounded, StaticNumber};
 use super::switch::ChoiceNode;
@@ -261,14 +261,16 @@ impl<'a, B: Backend> Lowering<'a, B> {
     }
 
     /// Whether a backend that compiles programs is to compile this op alone, in one that it declined. What it does to a few
-    /// numbers, or where it moves nothing, costs less as it is.
+    /// numbers, or where it moves nothing, costs less as it is; a custom op with a kernel of its own is that.
     fn is_worth_compiling(&self, node: &KernelNode<B>) -> bool {
         let elements = |ty: &TensorType| element_count(&ty.shape.value(&self.sizes).ok()?);
         let mut types = node.inputs.iter().chain(&node.outputs);
         let most = types.try_fold(0, |most, ty| Some(elements(ty)?.max(most)));
+        let has_own_kernel = matches!(node.op, Op::Custom(_)) && has_rule::<B>(node.op.name());
         self.settings.compiles() == Compiles::Programs
             && self.settings.backend.compiles() == Compiles::Programs
             && !matches!(node.op, Op::Reshape(_))
+            && !has_own_kernel
             && most.is_some_and(|most| WORTH_COMPILING.contains(&most))
     }
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use super::backend::{Backend, KernelCall, LoopStrategy, Tensors};
 use crate::error::{BackendError, Error, Place, Result};
-use crate::ops::{Op, OpKey, Scan, name_taken_twice};
+use crate::ops::{Op, OpKey, Scan, all_names, name_taken_twice};
 
 /// A kernel: takes the operands, gives the results.
 pub type Kernel<B> = fn(
@@ -100,7 +100,10 @@ pub(super) fn rule_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> 
     registered(op).ok_or_else(|| Error::NoLoweringRule {
         at: at.boxed(),
         backend: backend.name().to_string(),
-        fix: format!("register one with `funcify!`, or compose `{op}` of ops that the backend has"),
+        fix: match all_names().contains(&op) {
+            true => format!("register one with `funcify!`, or compose `{op}` of ops that the backend has"),
+            false => format!("register one with `funcify!`, or implement `CustomOp::composition` for `{op}`"),
+        },
     })
 }
 
@@ -112,6 +115,16 @@ pub(super) fn kernel_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -
         (Ok(_), None) => Ok(None),
         (Err(error), None) => Err(error),
     }
+}
+
+/// Whether a backend can run an op by itself: by a rule of its own, or by the kernel that it has for ops without one.
+pub(super) fn has_kernel<B: Backend>(backend: &B, op: &'static str) -> bool {
+    has_rule::<B>(op) || backend.fallback().is_some()
+}
+
+/// Whether a backend has a lowering rule for an op.
+pub(super) fn has_rule<B: Backend>(op: &'static str) -> bool {
+    registered::<B>(op).is_some()
 }
 
 fn registered<B: Backend>(op: &'static str) -> Option<&'static LoweringRule<B>> {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy, Outcome, Tensors, Whole};
+use super::composed::{composed, composition, explain};
 use super::eager::execution_error;
 use super::lower::{self, Lowering};
 use super::program::{Action, Run, Slot, WholeNode};
@@ -148,11 +149,14 @@ impl<B: Backend> Lowering<'_, B> {
     }
 }
 
-/// Compiles a program or a loop, whose associative scans become loops.
+/// Compiles a program or a loop, whose custom ops become their compositions and whose associative scans become loops.
 pub(super) fn compile<B: Backend>(backend: &B, whole: Whole<'_>) -> lower::Whole<B::Tensor> {
-    let graph = &*stepwise(whole.graph, whole.sizes)
+    // Wrong compositions are errors where the function is compiled, before anything of it is.
+    let composed =
+        composed(whole.graph, &|_| true).map_err(|error| Declined::new(error.place().op.clone(), error.to_string()))?;
+    let graph = &*stepwise(&composed, whole.sizes)
         .map_err(|error| Declined::new("associative_scan", format!("as a loop: {error}")))?;
-    backend.compile(Whole { graph, ..whole })
+    backend.compile(Whole { graph, ..whole }).map_err(|declined| explain(graph, declined))
 }
 
 impl<T> WholeNode<T> {
@@ -225,6 +229,8 @@ fn is_made_of_loops(graph: &Graph) -> bool {
 fn has_products(graph: &Graph) -> bool {
     graph.live().any(|node| match &node.op {
         Op::MatMul(_) | Op::Conv(_) => true,
+        // A wrong composition is an error elsewhere.
+        Op::Custom(custom) => composition(graph, node, custom).is_ok_and(|it| it.is_some_and(|it| has_products(&it))),
         Op::Switch(switch) => switch.branches.iter().any(|branch| has_products(branch)),
         _ => false,
     })

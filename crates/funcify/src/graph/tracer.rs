@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rules::OpenRule;
 use super::{Graph, MAX_DEPTH, Node, ValueId, print};
+use crate::cancel::{Ran, check_in_force};
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};
 use crate::tree::{self, Tree};
@@ -248,6 +249,10 @@ pub(crate) fn emit(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Value>, 
 /// Adds an op to the open body, for a line of the user.
 pub(crate) fn emit_at(op: impl Into<Op>, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
     let op = op.into();
+    // Derivatives, lanes and rewrites of a large program take a while, too.
+    if let Err(error) = check_in_force(|| Place::new(op.name(), site), Ran::Ops(0)) {
+        return Err(keep(error, operands));
+    }
     in_trace(|trace| trace.emit(op, operands, site))
 }
 

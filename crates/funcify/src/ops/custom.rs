@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::{Attributes, EvalContext, Failed, Op, OpKey, OpRules};
 use crate::derivative::{Cotangents, Dual, VjpContext, no_derivative, primals};
 use crate::error::{Place, Result};
+use crate::graph::{Graph, at_site, tracer};
 use crate::host::HostTensor;
+use crate::tree::Named;
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -44,6 +46,58 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// The reverse rule: adds the cotangents of the operands, as [`OpRules::vjp`](super::OpRules::vjp). `None` if the op
     /// has none, which is an error where a program asks for it.
     fn vjp(&self, _context: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
+        Ok(None)
+    }
+
+    /// Composes the op of other ops: adds them to the open trace and gives the results, which must have the types of
+    /// [`infer`](CustomOp::infer). `None` if there is no such composition.
+    ///
+    /// A backend that [compiles](crate::dispatch::Backend::compiles) loops or programs as a whole sees the composition in the
+    /// op's place, so the op does not keep the loop around it from being compiled. A program that runs op by op calls the
+    /// backend's kernel for the op; on a backend that has none, it runs the composition, too.
+    ///
+    /// The composition may use other custom ops, loops and functions with derivative rules. Derivatives and lanes do not go
+    /// through it: they are those of [`jvp`](CustomOp::jvp), [`vjp`](CustomOp::vjp) and [`batch`](CustomOp::batch).
+    ///
+    /// ```
+    /// use funcify::dispatch::{Function, Reference};
+    /// use funcify::error::{Place, Result};
+    /// use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
+    /// use funcify::{Dim, Graph, HostTensor, Scalar, TensorType, Value, custom_op, vmap::Batched};
+    ///
+    /// #[derive(Clone, Copy, Debug)]
+    /// struct Cube;
+    /// custom_op!(Cube, "cube", |_attributes| Ok(Cube));
+    ///
+    /// impl CustomOp for Cube {
+    ///     fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+    ///         Ok(inputs.to_vec())
+    ///     }
+    ///
+    ///     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+    ///         let x = &inputs[0];
+    ///         Ok(vec![HostTensor::from_fn(x.dtype(), x.shape(), |at| Scalar::Float(x.at(at).as_f64().powi(3)))])
+    ///     }
+    ///
+    ///     fn attributes(&self) -> Attributes {
+    ///         Attributes::new()
+    ///     }
+    ///
+    ///     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+    ///         batch_elementwise(Custom::new(*self), size, operands)
+    ///     }
+    ///
+    ///     fn composition(&self, operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {
+    ///         Ok(Some(vec![operands[0] * operands[0] * operands[0]]))
+    ///     }
+    /// }
+    ///
+    /// let cubes = Graph::build("cubes", |g| funcify::apply(Custom::new(Cube), &[g.input("x", "f32[N]")])[0])?;
+    /// let cubes = Function::compile(&cubes, &Reference)?.call_host(&[HostTensor::from([2.0f32, 3.0])])?;
+    /// assert_eq!(cubes, [HostTensor::from([8.0f32, 27.0])]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    fn composition(&self, _operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {
         Ok(None)
     }
 }
@@ -108,6 +162,44 @@ impl Custom {
         let reason = format!("the op of another crate has no rule for {mode} mode");
         let fix = format!("implement `CustomOp::{rule}` for it, or keep it out of the derivative with `stop_gradient`");
         no_derivative(self.name, operands, "the op", &reason, &fix)
+    }
+
+    /// The op's [composition](CustomOp::composition) as a closed graph, for operands and results of these types. The error is of
+    /// one that gives other types than the type rule.
+    pub(crate) fn composition(
+        &self,
+        at: &Place,
+        inputs: &[TensorType],
+        outputs: &[TensorType],
+    ) -> Result<Option<Graph>> {
+        let mut is_composed = true;
+        let mut operands = Graph::new(self.name);
+        inputs.iter().for_each(|ty| _ = operands.push_input("operand", ty.clone(), false));
+        let graph = tracer::build(self.name, at.site, |_| {
+            tracer::reserve_symbols(&operands);
+            let operand = |(index, ty): (usize, &TensorType)| {
+                tracer::input(&format!("operand{index}"), ty.clone(), false, at.site)
+            };
+            let operands: Vec<Value> = inputs.iter().enumerate().map(operand).collect();
+            let results = at_site(at.site, || self.op.composition(&operands))?;
+            is_composed = results.is_some();
+            let named = |(index, value)| (format!("result{index}"), value);
+            Ok(Named(results.unwrap_or_default().into_iter().enumerate().map(named).collect()))
+        })?;
+        if !is_composed {
+            return Ok(None);
+        }
+        let fix = || format!("let `CustomOp::composition` of `{}` give what `CustomOp::infer` says", self.name);
+        if graph.outputs().len() != outputs.len() {
+            return Err(at.mismatch("the results of its composition", outputs.len(), graph.outputs().len(), fix()));
+        }
+        for (index, expected) in outputs.iter().enumerate() {
+            let found = graph.output_type(index);
+            if found != expected {
+                return Err(at.mismatch(format!("result {index} of its composition"), expected, found, fix()));
+            }
+        }
+        Ok(Some(graph.without_rules()?.unwrap_or(graph)))
     }
 }
 

@@ -14,6 +14,7 @@ use super::prefix::shortened;
 use super::rule::{COMMON, DEAD_CODE, FUSED, Here, Patch, RULES, Rule, SHORTENED, TRIMMED};
 use super::trim::trimmed;
 use super::{Patched, RewriteOptions, Rewritten};
+use crate::cancel::Watch;
 use crate::error::Site;
 use crate::graph::{Copy, Graph, Replay, ValueId, is_certain, uses_any};
 use crate::ops::{Op, OpRules};
@@ -34,10 +35,14 @@ pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
         texts: options.texts,
         patches: Vec::new(),
         finished: HashMap::new(),
+        watch: Watch::current(),
     };
     let mut graph = Cow::Borrowed(graph);
     for passes in 1..=MOST_PASSES {
         let before = driver.patches.len();
+        if driver.watch.is_cancelled() {
+            return Rewritten { graph: graph.into_owned(), patches: driver.patches, passes };
+        }
         if let Some(next) = driver.without_dead_code(&graph) {
             graph = Cow::Owned(next);
         }
@@ -60,6 +65,8 @@ struct Driver {
     patches: Vec<Patched>,
     /// The bodies in which nothing changes any more, by where they lie.
     finished: HashMap<*const Graph, Arc<Graph>>,
+    /// What may stop it. A graph of which a part is placed stays as it is.
+    watch: Watch,
 }
 
 impl Driver {
@@ -154,6 +161,9 @@ impl Driver {
         site: Site,
         depth: usize,
     ) -> Option<Vec<ValueId>> {
+        if self.watch.is_cancelled() {
+            return None;
+        }
         let (graph, certain, uncertain_sizes) = (&to.graph, &to.certain, &to.uncertain_sizes);
         let here = Here { graph, op: &op, operands, site, certain, uncertain_sizes };
         let key = if self.has(COMMON) { common::key(&here) } else { None };

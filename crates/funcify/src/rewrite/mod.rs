@@ -39,6 +39,7 @@ pub use bisect::first_wrong;
 pub use options::{Parallel, RewriteOptions, STOP_AFTER_VARIABLE, Tolerance};
 pub use rule::{RULES, Rule};
 
+use crate::cancel::{Ran, check_in_force};
 use crate::error::{Place, Result, Site};
 use crate::graph::Graph;
 
@@ -122,7 +123,9 @@ impl Graph {
     pub(crate) fn rewritten_as(&self, at: &Place, options: &RewriteOptions) -> Result<Rewritten> {
         let is_rule = |name: &&String| RULES.iter().any(|rule| rule.name == name.as_str());
         let Some(unknown) = options.named().find(|name| !is_rule(name)) else {
-            return Ok(driver::rewrite(self, options));
+            let rewritten = driver::rewrite(self, options);
+            check_in_force(|| at.clone(), Ran::Ops(0))?;
+            return Ok(rewritten);
         };
         let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
         let (expected, found) = (format!("one of {}", names.join(", ")), format!("`{unknown}`"));

@@ -41,9 +41,9 @@ pub(crate) fn cases() -> Cases {
 
 /// One application of an op.
 #[derive(Clone)]
-struct Use {
-    op: Op,
-    operands: Vec<HostTensor>,
+pub(crate) struct Use {
+    pub(crate) op: Op,
+    pub(crate) operands: Vec<HostTensor>,
 }
 
 impl Use {
@@ -55,9 +55,13 @@ impl Use {
 /// The case of an op, named by the op and the dtype. `scale` is how large intermediate results are that cancel
 /// ([`Case::from_reference_scaled`]).
 fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[Use]) -> Result<Case, String> {
-    let name = format!("{op}_{dtype}");
+    case_of("op", &format!("{op}_{dtype}"), scale, uses)
+}
+
+/// The case of applications of ops, in a category.
+pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[Use]) -> Result<Case, String> {
     let mut inputs = Vec::new();
-    let graph = Graph::build(&name, |builder| {
+    let graph = Graph::build(name, |builder| {
         let mut outputs = BTreeMap::new();
         for (number, one) in uses.iter().enumerate() {
             let mut add = |kind: &str, operands: Vec<Value>| {
@@ -82,8 +86,8 @@ fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[Use]) -> Re
         }
         outputs
     });
-    let graph = graph.map_err(|error| format!("case `op/{name}`: {error}"))?;
-    Case::from_reference_scaled(&name, "op", graph, inputs, scale)
+    let graph = graph.map_err(|error| format!("case `{category}/{name}`: {error}"))?;
+    Case::from_reference_scaled(name, category, graph, inputs, scale)
 }
 
 /// The tensor of which an operand can be a view: its axes reversed, and one element more along each.

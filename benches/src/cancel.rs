@@ -1,0 +1,271 @@
+//! How long a cancelled call takes to return: `--cancel`.
+//!
+//! Another thread cancels each program after several times, which fall into different parts of it. A call must return within
+//! 100 ms and one instruction: one step of the loop where it runs op by op, measured alone and shown in the table.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use burn::tensor::Tensor as BurnTensor;
+use candle_core::{DType as CandleDType, Device as CandleDevice, Tensor as CandleTensor, Var};
+use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy};
+use funcify::{Cancellation, DType, GradOptions, Graph, HostTensor, Scalar, ScanOptions, Value, scan_with};
+use funcify_burn::Burn;
+use funcify_candle::Candle;
+use funcify_cpu::Cpu;
+
+/// How long a call may go on, beside one instruction.
+const ALLOWED: Duration = Duration::from_millis(100);
+
+/// Runs what is to be cancelled.
+type Run = Box<dyn FnMut() -> Result<()>>;
+
+/// Makes a program of some size.
+type Make<'a> = &'a dyn Fn(Size) -> Result<Run>;
+
+/// How large a program is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Size {
+    /// It has one step.
+    Step,
+    /// It runs for seconds.
+    Large,
+}
+
+impl Size {
+    /// How many steps a loop has that runs for seconds if it has so many.
+    fn of(self, steps: usize) -> usize {
+        if self == Size::Step { 1 } else { steps }
+    }
+}
+
+/// Prints a table: a row for each program and backend. False if a call went on for too long.
+pub(crate) fn print(is_quick: bool) -> Result<bool> {
+    let after: &[u64] = if is_quick { &[150] } else { &[10, 50, 150, 400, 1000, 2500] };
+    println!("| program | backend | cancelled | a step | returned after, at most | |");
+    println!("|---|---|--:|--:|--:|---|");
+    let mut table = Table { after, is_met: true };
+    // Burn's backward pass panics with the error; the table says what came of it.
+    std::panic::set_hook(Box::new(|_| {}));
+    on_backend(&mut table, &Cpu::default())?;
+    on_backend(&mut table, &Candle::cpu())?;
+    on_backend(&mut table, &Burn::flex())?;
+    on_backend(&mut table, &Burn::ndarray())?;
+    table.row("differentiating a large program", "core", false, &|size| {
+        let graph = straight(size.of(40_000))?;
+        Ok(Box::new(move || Ok(graph.grad("x", GradOptions::new()).map(drop)?)))
+    })?;
+    table.row("a loop over a closure", "candle", true, &candle_closure)?;
+    table.row("its backward pass", "candle", true, &candle_backward)?;
+    let devices = [("burn-flex", Burn::flex()), ("burn-ndarray", Burn::ndarray())];
+    for (name, burn) in &devices {
+        table.row("a loop over a closure", name, true, &|size| burn_closure(burn, size))?;
+        table.row("its backward pass", name, true, &|size| burn_backward(burn, size))?;
+    }
+    Ok(table.is_met)
+}
+
+struct Table<'a> {
+    /// Milliseconds after which a call is cancelled.
+    after: &'a [u64],
+    /// Whether no call went on for too long.
+    is_met: bool,
+}
+
+impl Table<'_> {
+    /// Cancels a program after each of the times. `has_steps` says whether it cannot be stopped within a step.
+    fn row(&mut self, program: &str, backend: &str, has_steps: bool, make: Make<'_>) -> Result<()> {
+        let step = if has_steps { duration(make)? } else { Duration::ZERO };
+        let (mut cancelled, mut longest) = (0, Duration::ZERO);
+        for after in self.after {
+            if let Some(late) = late(make(Size::Large)?, Duration::from_millis(*after))? {
+                cancelled += 1;
+                longest = longest.max(late);
+            }
+        }
+        let is_met = longest <= ALLOWED + step;
+        self.is_met &= is_met && cancelled > 0;
+        let verdict = match (cancelled, is_met) {
+            (0, _) => "ended before it was cancelled",
+            (_, true) => "",
+            (_, false) => "too long",
+        };
+        let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
+        let of = self.after.len();
+        println!("| {program} | {backend} | {cancelled} of {of} | {} | {} | {verdict} |", ms(step), ms(longest));
+        Ok(())
+    }
+}
+
+/// How long a program of one step takes, the best of three.
+fn duration(make: Make<'_>) -> Result<Duration> {
+    let mut best = Duration::MAX;
+    for _ in 0..3 {
+        let mut run = make(Size::Step)?;
+        let start = Instant::now();
+        run()?;
+        best = best.min(start.elapsed());
+    }
+    Ok(best)
+}
+
+/// How long a call goes on after it was cancelled. `None` if it ended before.
+fn late(mut run: Run, after: Duration) -> Result<Option<Duration>> {
+    let handle = Cancellation::new();
+    let (ended, has_ended) = mpsc::channel::<()>();
+    std::thread::scope(|threads| {
+        let setting = &handle;
+        let canceller = threads.spawn(move || match has_ended.recv_timeout(after) {
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let at = Instant::now();
+                setting.cancel();
+                Some(at)
+            }
+            _ => None,
+        });
+        // Burn's own calls panic with the error.
+        let outcome = handle.scope(|| catch_unwind(AssertUnwindSafe(&mut run)));
+        let end = Instant::now();
+        drop(ended);
+        let at = canceller.join().map_err(|_| anyhow!("the thread that cancels failed"))?;
+        let text = match outcome {
+            Ok(Ok(())) => return Ok(None),
+            Ok(Err(error)) => format!("{error:#}"),
+            Err(panic) => match panic.downcast_ref::<String>() {
+                Some(text) => text.clone(),
+                None => panic.downcast_ref::<&str>().map_or("a panic without a message", |text| *text).to_string(),
+            },
+        };
+        match at {
+            Some(at) if text.contains("cancelled") => Ok(Some(end.saturating_duration_since(at))),
+            _ => bail!("it failed, and not because it was cancelled: {text}"),
+        }
+    })
+}
+
+/// The programs that every backend runs.
+fn on_backend<B: Backend>(table: &mut Table<'_>, backend: &B) -> Result<()> {
+    let name = backend.name();
+    for (kind, strategy, steps) in [
+        ("native", LoopStrategy::Native, 200_000),
+        ("unrolled", LoopStrategy::Unroll, 100_000),
+        ("compiled", LoopStrategy::Auto, 1_000_000),
+    ] {
+        let loops: [(&str, usize, fn(Value, Value) -> Value); 2] =
+            [("products", 192, |h, w| h.matmul(w).tanh()), ("elements", 1000, |h, w| (h * w + 0.1).tanh())];
+        for (of, width, step) in loops {
+            table.row(&format!("a loop of {of}, {kind}"), name, true, &|size| {
+                called(backend, &repeated(size.of(steps), width, step)?, strategy, &[width, width])
+            })?;
+        }
+    }
+    table.row("a loop of a number, compiled", name, false, &|size| {
+        called(backend, &number(size.of(1 << 36))?, LoopStrategy::Auto, &[])
+    })?;
+    table.row("the gradient of a loop", name, true, &|size| {
+        let graph = repeated(size.of(4000), 192, |h, w| h.matmul(w).tanh())?;
+        let loss = Graph::build("loss", |g| {
+            graph.apply(&[g.input("h", graph.input_type(0)), g.input("w", graph.input_type(1))])[0].sum(..)
+        })?;
+        let options = CompileOptions::default().grad_options(backend, None);
+        called(backend, &loss.grad("w", options)?, LoopStrategy::Auto, &[192, 192])
+    })?;
+    table.row("planning a large program", name, false, &|size| {
+        let (graph, backend) = (straight(size.of(20_000))?, backend.clone());
+        Ok(Box::new(move || {
+            let function = Function::compile(&graph, &backend)?;
+            Ok(function.call_host(&[numbers(&[16])]).map(drop)?)
+        }))
+    })
+}
+
+/// Compiles a graph whose inputs have one shape, without a call; then calls it.
+fn called<B: Backend>(backend: &B, graph: &Graph, strategy: LoopStrategy, shape: &[usize]) -> Result<Run> {
+    let options = CompileOptions { strategy, ..CompileOptions::default() };
+    let function = Function::compile_with(graph, backend, options)?;
+    let inputs = vec![numbers(shape); graph.inputs().len()];
+    Ok(Box::new(move || Ok(function.call_host(&inputs).map(drop)?)))
+}
+
+fn numbers(shape: &[usize]) -> HostTensor {
+    let mut index = 0.0f64;
+    HostTensor::from_fn(DType::F32, shape, |_| {
+        index += 1.0;
+        Scalar::Float(0.05 * (index * 0.7).sin())
+    })
+}
+
+/// A state of `[width, width]` and a weight of that shape, for so many steps.
+fn repeated(steps: usize, width: usize, step: fn(Value, Value) -> Value) -> Result<Graph> {
+    Ok(Graph::build("repeated", |g| {
+        let [h, w] = ["h", "w"].map(|name| g.input(name, funcify::TensorType::new(DType::F32, [width, width])));
+        scan_with(ScanOptions::new().length(steps), h, (), |h, ()| (step(h, w), ())).0
+    })?)
+}
+
+/// A number, for so many steps.
+fn number(steps: usize) -> Result<Graph> {
+    Ok(Graph::build("number", |g| {
+        scan_with(ScanOptions::new().length(steps), g.input("h", "f32[]"), (), |h, ()| (h * 0.99 + 0.1, ())).0
+    })?)
+}
+
+/// A program without loops, of so many ops of which none is like another.
+fn straight(ops: usize) -> Result<Graph> {
+    Ok(Graph::build("straight", |g| {
+        let x = g.input("x", "f32[16]");
+        (0..ops / 4).fold(x, |y, index| (y * (index as f64 * 1e-6) + x).sin()).sum(..)
+    })?)
+}
+
+const WIDTH: usize = 192;
+
+fn candle_inputs(steps: usize) -> Result<(Var, CandleTensor, CandleTensor)> {
+    let device = CandleDevice::Cpu;
+    let weights = Var::from_tensor(&CandleTensor::randn(0f32, 0.05, (WIDTH, WIDTH), &device)?)?;
+    let start = CandleTensor::zeros((WIDTH, WIDTH), CandleDType::F32, &device)?;
+    Ok((weights, start, CandleTensor::zeros((steps, 1, WIDTH), CandleDType::F32, &device)?))
+}
+
+fn candle_scan(weights: &Var, start: &CandleTensor, xs: &CandleTensor) -> candle_core::Result<CandleTensor> {
+    let weights = weights.as_tensor().clone();
+    let (last, ()) = funcify_candle::scan(start, xs, move |h: CandleTensor, x: CandleTensor| {
+        Ok((h.matmul(&weights)?.broadcast_add(&x)?.tanh()?, ()))
+    })?;
+    last.sum_all()
+}
+
+fn candle_closure(size: Size) -> Result<Run> {
+    let (weights, start, xs) = candle_inputs(size.of(50_000))?;
+    Ok(Box::new(move || Ok(candle_scan(&weights, &start, &xs).map(drop)?)))
+}
+
+fn candle_backward(size: Size) -> Result<Run> {
+    let (weights, start, xs) = candle_inputs(size.of(3000))?;
+    let loss = candle_scan(&weights, &start, &xs)?;
+    Ok(Box::new(move || Ok(loss.backward().map(drop)?)))
+}
+
+fn burn_loss(burn: &Burn, steps: usize) -> Result<BurnTensor<1>> {
+    let device = burn.device().clone().autodiff();
+    let weights = BurnTensor::<2>::full([WIDTH, WIDTH], 0.01, &device).require_grad();
+    let start = BurnTensor::<2>::zeros([WIDTH, WIDTH], &device);
+    let xs = BurnTensor::<3>::zeros([steps, 1, WIDTH], &device);
+    let (last, ()) = funcify_burn::scan(weights, start, xs, |weights, h, x| ((h.matmul(weights) + x).tanh(), ()))?;
+    Ok(last.sum())
+}
+
+fn burn_closure(burn: &Burn, size: Size) -> Result<Run> {
+    let (burn, steps) = (burn.clone(), size.of(20_000));
+    Ok(Box::new(move || burn_loss(&burn, steps).map(drop)))
+}
+
+fn burn_backward(burn: &Burn, size: Size) -> Result<Run> {
+    let loss = burn_loss(burn, size.of(5000))?;
+    Ok(Box::new(move || {
+        loss.clone().backward();
+        Ok(())
+    }))
+}

@@ -1,0 +1,95 @@
+//! Cases of ops of other crates, for the suite of their authors.
+
+use funcify::ops::Op;
+use funcify::{Error, Graph, HostTensor, Scalar, ScanOptions, Sizes, Value, apply, scan_with};
+
+use crate::cases::ops::{Use, case_of};
+use crate::derivatives;
+use crate::lanes::{cases_on_lanes, stacked, varied};
+use crate::suite::Case;
+
+/// Makes the cases of an op of another crate, named `custom/NAME`, which expect what the reference evaluation gives.
+///
+/// They run the op on each of these lists of operands, as they are uploaded and as views of larger tensors; on lanes; and in a loop over
+/// rows of them, which a backend may compile ([`CustomOp::composition`](funcify::ops::CustomOp::composition)). Where the op has
+/// the rules, they take its first derivatives in both modes and a second one, alone and in the loop.
+///
+/// Hold its rules to one another and to differences with [`properties::check`](crate::properties::check).
+///
+/// ```
+/// use funcify::HostTensor;
+/// use funcify::ops::Reverse;
+/// use funcify_conformance::custom_cases;
+///
+/// // An op of this crate stands for one of yours, which is `Custom::new(MyOp { .. })`.
+/// let cases = custom_cases("turn", Reverse { axis: 0 }, &[vec![HostTensor::from([0.5f32, -1.0])]])?;
+/// assert!(cases.iter().any(|case| case.name == "custom/turn_in_a_loop_grad"));
+/// # Ok::<(), String>(())
+/// ```
+///
+/// # Errors
+/// What is wrong with the op: operands that it does not take, a rule that fails.
+pub fn custom_cases(name: &str, op: impl Into<Op>, operands: &[Vec<HostTensor>]) -> Result<Vec<Case>, String> {
+    let op = op.into();
+    let uses: Vec<Use> = operands.iter().map(|operands| Use { op: op.clone(), operands: operands.clone() }).collect();
+    let mut all = vec![case_of(CATEGORY, name, 1.0, &uses)?];
+    for case in cases_on_lanes(&all[0])? {
+        let name = case.name.replacen("vmap/", "custom/", 1);
+        all.push(Case { name, category: CATEGORY.into(), ..case });
+    }
+    for (number, operands) in operands.iter().enumerate() {
+        let name = if number == 0 { name.to_string() } else { format!("{name}_{number}") };
+        let alone = graph(&name, operands, |inputs| apply(op.clone(), inputs))?;
+        all.extend(of_derivatives(&name, &alone, operands)?);
+        let rows: Vec<HostTensor> = operands.iter().map(|x| stacked(&[x, &varied(x), x])).collect();
+        let looped = graph(&name, &rows, |inputs| {
+            let options = ScanOptions::new().length(rows.first().map_or(3, |rows| rows.shape()[0]));
+            scan_with(options, (), inputs.to_vec(), |(), row| ((), apply(op.clone(), &row))).1
+        })?;
+        let name = format!("{name}_in_a_loop");
+        all.push(Case::from_reference(&name, CATEGORY, looped.clone(), rows.clone())?);
+        all.extend(of_derivatives(&name, &looped, &rows)?);
+    }
+    Ok(all)
+}
+
+const CATEGORY: &str = "custom";
+
+/// A program of inputs `x0`, `x1` and so on with these types.
+fn graph(name: &str, inputs: &[HostTensor], body: impl FnOnce(&[Value]) -> Vec<Value>) -> Result<Graph, String> {
+    let built = Graph::build("program", |g| {
+        let inputs = inputs.iter().enumerate().map(|(index, x)| g.input(&format!("x{index}"), x.ty()));
+        body(&inputs.collect::<Vec<_>>())
+    });
+    built.map_err(|error| format!("case `custom/{name}`: {error}"))
+}
+
+/// The cases of the derivatives that the op has rules for.
+fn of_derivatives(name: &str, graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<Case>, String> {
+    if !inputs.iter().any(|input| input.dtype().is_float()) {
+        return Ok(Vec::new());
+    }
+    let mut all = Vec::new();
+    for (kind, derivative) in &derivatives::ALL[..3] {
+        match derivative(graph) {
+            Ok(derivative) => {
+                let arguments = arguments(&derivative, inputs)?;
+                all.push(Case::from_reference(&format!("{name}_{kind}"), CATEGORY, derivative, arguments)?);
+            }
+            Err(Error::NoDerivative { .. }) => {}
+            Err(error) => return Err(format!("case `custom/{name}_{kind}`: {error}")),
+        }
+    }
+    Ok(all)
+}
+
+/// The inputs, and some numbers for the tangents and cotangents of a derivative.
+fn arguments(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, String> {
+    let further = (inputs.len()..graph.inputs().len()).map(|index| {
+        let ty = graph.input_type(index);
+        let shape = ty.shape.value(&Sizes::new()).map_err(|error| error.to_string())?;
+        let number = |at: &[usize]| (at.iter().fold(index, |number, at| 3 * number + at) % 5) as f64 / 4.0 - 0.4;
+        Ok(HostTensor::from_fn(ty.dtype, &shape, |at| Scalar::Float(number(at))))
+    });
+    inputs.iter().cloned().map(Ok).chain(further).collect()
+}

@@ -1,0 +1,80 @@
+//! What a backend under construction lacks, and which cases each lowering rule would unlock.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::report::align;
+
+/// One thing that a backend lacks: an op, or a type of tensors.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unlock {
+    /// The op's name; `tensors of f16`.
+    pub need: String,
+    /// How many cases need it.
+    pub cases: usize,
+    /// How many of them need nothing else.
+    pub alone: usize,
+    /// How many more cases run once the backend has it and all that comes before it in the list.
+    pub next: usize,
+}
+
+/// Counts what each thing would unlock, given what each case needs. The list is in the order that unlocks most first.
+pub fn unlocks<'a>(needs: impl IntoIterator<Item = &'a [String]>) -> Vec<Unlock> {
+    let mut left: Vec<BTreeSet<&str>> =
+        needs.into_iter().map(|needs| needs.iter().map(String::as_str).collect()).collect();
+    left.retain(|needs: &BTreeSet<&str>| !needs.is_empty());
+    let all = counted(&left);
+    let mut unlocks = Vec::new();
+    loop {
+        let counts = counted(&left);
+        let most = counts.iter().max_by_key(|(need, (cases, alone))| (*alone, *cases, std::cmp::Reverse(**need)));
+        let Some((&need, &(_, next))) = most else { return unlocks };
+        let (cases, alone) = all[need];
+        unlocks.push(Unlock { need: need.to_string(), cases, alone, next });
+        left.iter_mut().for_each(|needs| _ = needs.remove(need));
+        left.retain(|needs| !needs.is_empty());
+    }
+}
+
+/// For each need, how many cases have it, and how many have nothing else.
+fn counted<'a>(left: &[BTreeSet<&'a str>]) -> BTreeMap<&'a str, (usize, usize)> {
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for needs in left {
+        for need in needs {
+            let (cases, alone) = counts.entry(need).or_default();
+            *cases += 1;
+            *alone += usize::from(needs.len() == 1);
+        }
+    }
+    counts
+}
+
+/// The list as a table.
+pub fn unlock_table(unlocks: &[Unlock]) -> String {
+    let head = ["needs", "cases", "nothing else", "unlocked in this order"].map(str::to_string).to_vec();
+    let line = |unlock: &Unlock| {
+        let Unlock { need, cases, alone, next } = unlock;
+        vec![need.clone(), cases.to_string(), alone.to_string(), format!("+{next}")]
+    };
+    align(&[vec![head], unlocks.iter().map(line).collect()].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_unlocks_most_comes_first() {
+        let cases =
+            [vec!["exp"], vec!["exp", "sum"], vec!["exp", "sum"], vec!["sin"], vec!["sin"], vec!["sin", "sum"], vec![]];
+        let cases = cases.map(|needs| needs.into_iter().map(str::to_string).collect::<Vec<_>>());
+        let unlocks = unlocks(cases.iter().map(Vec::as_slice));
+        let counts: Vec<_> =
+            unlocks.iter().map(|unlock| (unlock.need.as_str(), unlock.cases, unlock.alone, unlock.next)).collect();
+        // `sum` alone unlocks nothing; after `sin`, one case; with `exp`, two more.
+        assert_eq!(counts, [("sin", 3, 2, 2), ("sum", 3, 0, 1), ("exp", 3, 1, 3)]);
+        let total: usize = unlocks.iter().map(|unlock| unlock.next).sum();
+        assert_eq!(total, 6);
+        let table = unlock_table(&unlocks);
+        assert!(table.contains("sin    3      2             +2"), "{table}");
+    }
+}

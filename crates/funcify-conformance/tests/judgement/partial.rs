@@ -1,0 +1,106 @@
+//! What a backend under construction lacks is told apart from what it gets wrong.
+
+use std::sync::Arc;
+
+use funcify::dispatch::LoopStrategy;
+use funcify::{DType, Graph, HostTensor};
+use funcify_conformance::{Case, Expectations, Row, Status, Subject, run_case, trials_of};
+use libtest_mimic::Arguments;
+
+use super::fake::Fake;
+
+/// `y = tanh(x) + x` of f32.
+fn case(name: &str) -> Case {
+    let graph = Graph::build("program", |g| {
+        let x = g.input("x", "f32[2]");
+        x.tanh() + x
+    });
+    Case::from_reference(name, "edge", graph.unwrap(), vec![HostTensor::from([0f32, 0.0])]).unwrap()
+}
+
+/// The right results of the case.
+fn right() -> Fake {
+    Fake::results(vec![HostTensor::from([0f32, 0.0])])
+}
+
+fn wrong() -> Fake {
+    Fake::results(vec![HostTensor::from([0f32, 1.0])])
+}
+
+fn subject(fake: Fake, expectations: &str) -> Subject {
+    let expectations = Expectations::parse(expectations).unwrap();
+    Subject { name: "fake".into(), executor: Ok(Arc::new(fake)), expectations }
+}
+
+fn row(fake: Fake) -> Row {
+    run_case(&case("program"), &subject(fake, ""), LoopStrategy::Native)
+}
+
+fn refusing() -> Fake {
+    Fake::error("NoLoweringRule")
+}
+
+#[test]
+fn a_case_needs_the_ops_that_are_missing() {
+    for (lowered, needs) in [(&[][..], &["add", "tanh"][..]), (&["add"], &["tanh"]), (&["tanh", "mul"], &["add"])] {
+        let row = row(refusing().lowering(lowered));
+        assert_eq!(row.status, Status::Needs, "{row:?}");
+        assert_eq!(row.needs, needs, "{row:?}");
+    }
+    let row = row(Fake::error("Unsupported").lowering(&["add", "tanh"]).without(DType::F32));
+    assert_eq!((row.status, row.needs), (Status::Needs, vec!["tensors of f32".to_string()]));
+}
+
+/// It claims the ops, or fails in another way than by what it lacks.
+#[test]
+fn a_backend_that_claims_an_op_and_fails_has_failed() {
+    let all = ["add", "tanh"];
+    for (what, fake) in [
+        ("wrong", wrong().lowering(&all)),
+        ("refused, though claimed", refusing().lowering(&all)),
+        ("refused, and it runs every op", refusing()),
+        ("a kernel that takes no f32", Fake::error("Unsupported").lowering(&all)),
+        ("another error", Fake::error("StepCount").lowering(&["add"])),
+        ("a panic", Fake::new(|_, _| panic!("broken")).lowering(&["add"])),
+        ("wrong, though it lacks an op", wrong().lowering(&["add"])),
+    ] {
+        let row = row(fake);
+        assert_eq!((row.status, row.needs.len()), (Status::Fail, 0), "{what}: {row:?}");
+    }
+    assert_eq!(row(right().lowering(&all)).status, Status::Pass);
+}
+
+/// What a declared gap says of a case counts, whatever is lacking.
+#[test]
+fn a_declared_gap_is_judged_as_before() {
+    let gap = "[[expect]]\ncase = 'edge/*'\nstatus = 'unsupported'\nerror = 'NoLoweringRule'\nreason = 'no tanh'";
+    let judged = |fake| run_case(&case("program"), &subject(fake, gap), LoopStrategy::Native).status;
+    assert_eq!(judged(refusing().lowering(&["add"])), Status::Unsupported);
+    assert_eq!(judged(Fake::error("Unsupported").lowering(&["add"])), Status::Fail);
+    assert_eq!(judged(right().lowering(&["add"])), Status::Fail);
+}
+
+/// How many tests passed, failed and were ignored.
+fn tests(fake: Fake, expectations: &str) -> (u64, u64, u64) {
+    let arguments = Arguments { quiet: true, ..Arguments::default() };
+    let trials = trials_of(vec![case("one"), case("two")], &subject(fake, expectations));
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    (conclusion.num_passed, conclusion.num_failed, conclusion.num_ignored)
+}
+
+/// Two cases in two modes.
+#[test]
+fn tests_that_need_more_are_ignored() {
+    let partial = "partial = true";
+    // One test fails for each op that is missing, unless the backend is under construction.
+    assert_eq!(tests(refusing().lowering(&["add"]), ""), (0, 1, 4));
+    assert_eq!(tests(refusing().lowering(&[]), ""), (0, 2, 4));
+    assert_eq!(tests(refusing().lowering(&["add"]), partial), (0, 0, 4));
+    assert_eq!(tests(right().lowering(&["add", "tanh"]), ""), (4, 0, 0));
+    // Nothing is missing any more.
+    assert_eq!(tests(right().lowering(&["add", "tanh"]), partial), (4, 1, 0));
+    assert_eq!(tests(wrong().lowering(&["add", "tanh"]), partial), (0, 5, 0));
+    // A gap that is declared is run.
+    let gap = "[[expect]]\ncase = 'edge/one'\nstatus = 'unsupported'\nerror = 'NoLoweringRule'\nreason = 'no tanh'";
+    assert_eq!(tests(refusing().lowering(&["add"]), &format!("{partial}\n{gap}")), (2, 0, 2));
+}

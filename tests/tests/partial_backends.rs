@@ -1,0 +1,213 @@
+//! Backends under construction in the conformance suite: what they lack is told, and what they get wrong still fails.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use funcify::dispatch::{Backend, CompileOptions, Executor, LoopStrategy, Need, Part, Reference, StackType, needs};
+use funcify::error::{BackendError, Place};
+use funcify::ops::{Add, Attributes, Custom, CustomOp, EvalContext, Failed, Mul, Scan, batch_elementwise};
+use funcify::vmap::Batched;
+use funcify::{DType, Dim, Error, Graph, HostTensor, Result, Scalar, TensorType, custom_op, funcify, scan};
+use funcify_burn::Burn;
+use funcify_candle::Candle;
+use funcify_conformance::{Case, Expectations, Status, Subject, all_golden_cases, custom_cases, run_case};
+use funcify_cpu::Cpu;
+use funcify_tests::softplus::{Softplus, softplus};
+use funcify_tests::toy::{Toy, ToyTensor};
+
+fn subject(executor: impl Executor + 'static) -> Subject {
+    let name = executor.name().to_string();
+    Subject { name, executor: Ok(Arc::new(executor)), expectations: Expectations::parse("partial = true").unwrap() }
+}
+
+/// Some cases of each category.
+fn some_cases() -> Vec<Case> {
+    all_golden_cases().unwrap().into_iter().step_by(13).collect()
+}
+
+/// The toy backend has eight ops, of f64: nothing that it does is wrong, and all else is what it lacks. A case lacks something exactly
+/// if it is refused when it is compiled.
+#[test]
+fn a_partial_backend_passes_or_lacks_something() {
+    let toy = subject(Toy);
+    let (mut passed, mut lacking) = (0, BTreeSet::new());
+    for case in some_cases() {
+        for mode in [LoopStrategy::Native, LoopStrategy::Unroll] {
+            let row = run_case(&case, &toy, mode);
+            assert!(matches!(row.status, Status::Pass | Status::Needs), "{row:?}");
+            passed += usize::from(row.status == Status::Pass);
+            lacking.extend(row.needs);
+        }
+        let options = CompileOptions { rewrites: None, strategy: LoopStrategy::Native, ..CompileOptions::default() };
+        let refused = match Executor::compile(&Toy, &case.graph, options) {
+            Err(Error::NoLoweringRule { at, .. }) => Some(at.op),
+            Err(Error::Unsupported { .. }) => Some("tensors".into()),
+            _ => None,
+        };
+        let needs = needs(&Toy, &case.graph).unwrap();
+        assert_eq!(needs.is_empty(), refused.is_none(), "{}: {needs:?}, but {refused:?}", case.name);
+        if let Some(op) = refused.filter(|op| op != "tensors") {
+            assert!(needs.iter().any(|need| matches!(need, Need::Op(name) if *name == op)), "{}: {op}", case.name);
+        }
+    }
+    assert!(passed > 0);
+    assert!(["slice", "matmul", "tensors of f32"].iter().all(|need| lacking.contains(*need)), "{lacking:?}");
+}
+
+/// A backend of the toy's tensors with three ops, one of which is wrong.
+#[derive(Clone, Copy)]
+struct Begun;
+
+funcify!(Begun, Scan, native_loop);
+funcify!(Begun, Add, |_call, [x, y]| x.zip(&y, |x, y| x + y));
+funcify!(Begun, Mul, |_call, [x, y]| x.zip(&y, |x, y| x * y + 1e-3));
+
+impl Backend for Begun {
+    type Tensor = ToyTensor;
+
+    fn name(&self) -> &'static str {
+        "begun"
+    }
+
+    fn unsupported(&self, dtype: DType, rank: usize) -> Option<String> {
+        Backend::unsupported(&Toy, dtype, rank)
+    }
+
+    fn upload(&self, tensor: &HostTensor) -> Result<ToyTensor, BackendError> {
+        Toy.upload(tensor)
+    }
+
+    fn download(&self, tensor: &ToyTensor, dtype: DType) -> Result<HostTensor, BackendError> {
+        Toy.download(tensor, dtype)
+    }
+
+    fn shape(&self, tensor: &ToyTensor) -> Vec<usize> {
+        Toy.shape(tensor)
+    }
+
+    fn has_dtype(&self, tensor: &ToyTensor, dtype: DType) -> bool {
+        Toy.has_dtype(tensor, dtype)
+    }
+
+    fn rows(&self, tensor: &ToyTensor, start: usize, count: usize) -> Result<ToyTensor, BackendError> {
+        Toy.rows(tensor, start, count)
+    }
+
+    fn row(&self, tensor: &ToyTensor, row: usize) -> Result<ToyTensor, BackendError> {
+        Toy.row(tensor, row)
+    }
+
+    fn stack(&self, parts: Vec<Part<ToyTensor>>, ty: &StackType) -> Result<ToyTensor, BackendError> {
+        Toy.stack(parts, ty)
+    }
+}
+
+#[test]
+fn a_wrong_kernel_of_a_partial_backend_fails() {
+    let step = |name: &'static str, step: fn(funcify::Value, funcify::Value) -> funcify::Value| {
+        let graph = Graph::build(name, |g| {
+            scan(g.input("start", "f64[2]"), g.input("xs", "f64[T,2]"), |c, x| (step(c, x), ())).0
+        });
+        let inputs = vec![HostTensor::from([1f64, 2.0]), HostTensor::from([[3f64, 4.0], [5.0, 6.0]])];
+        Case::from_reference(name, "scan", graph.unwrap(), inputs).unwrap()
+    };
+    let status = |case: Case| run_case(&case, &subject(Begun), LoopStrategy::Native).status;
+    assert_eq!(status(step("sums", |c, x| c + x)), Status::Pass);
+    assert_eq!(status(step("products", |c, x| c * x)), Status::Fail);
+    assert_eq!(status(step("sines", |c, x| c + x.sin())), Status::Needs);
+    // It lacks one op and has another one that is wrong: that it is wrong is seen once it lacks nothing.
+    assert_eq!(status(step("both", |c, x| c * x.sin())), Status::Needs);
+}
+
+/// A backend without a kernel for a custom op needs the ops of its composition.
+#[test]
+fn a_custom_op_needs_its_composition() {
+    let graph = Graph::build("smooth", |g| softplus(g.input("x", "f64[2]"), 2)).unwrap();
+    assert!(needs(&Toy, &graph).unwrap().is_empty() && needs(&Reference, &graph).unwrap().is_empty());
+    let lacking = needs(&Begun, &graph).unwrap();
+    assert!(lacking.contains(&Need::Op("exp")) && !lacking.contains(&Need::Op("softplus")), "{lacking:?}");
+}
+
+fn softplus_cases() -> Vec<Case> {
+    let operands =
+        [vec![HostTensor::from([[0.5f64, -1.0, 2.0], [0.0, 30.0, -30.0]])], vec![HostTensor::from([0.25f32, -0.5])]];
+    custom_cases("softplus", Custom::new(Softplus { beta: 3 }), &operands).unwrap()
+}
+
+/// The cases of a custom op: it alone, on lanes, in a loop, and the derivatives.
+#[test]
+fn a_custom_op_has_cases() {
+    let cases = softplus_cases();
+    let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+    let expected = [
+        "custom/softplus",
+        "custom/softplus_all",
+        "custom/softplus_grad",
+        "custom/softplus_jvp",
+        "custom/softplus_hvp",
+        "custom/softplus_in_a_loop",
+        "custom/softplus_in_a_loop_grad",
+        "custom/softplus_in_a_loop_jvp",
+        "custom/softplus_in_a_loop_hvp",
+        "custom/softplus_1_grad",
+    ];
+    assert!(expected.iter().all(|name| names.contains(name)), "{names:?}");
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
+    // The derivative of a gradient has the slopes alone.
+    for case in cases.iter().filter(|case| !case.name.contains("_hvp")) {
+        assert!(case.graph.to_string().contains("softplus"), "{}", case.name);
+    }
+    let subjects = [subject(Cpu::default()), subject(Candle::cpu()), subject(Burn::flex()), subject(Burn::ndarray())];
+    for subject in subjects.iter().chain([&subject(Reference)]) {
+        for (case, mode) in cases.iter().flat_map(|case| subject.modes().iter().map(move |mode| (case, *mode))) {
+            let row = run_case(case, subject, mode);
+            assert_eq!(row.status, Status::Pass, "{row:?}");
+        }
+    }
+}
+
+/// `tripled`: three times a number, without derivative rules; its kernel on `cpu` is off by a little.
+#[derive(Clone, Copy, Debug)]
+struct Tripled;
+
+custom_op!(Tripled, "tripled", |_attributes| Ok(Tripled));
+
+funcify!(Cpu, Tripled, |_call, [x]| Ok::<_, BackendError>(Arc::new(times(&x, 3.001))));
+
+fn times(x: &HostTensor, factor: f64) -> HostTensor {
+    HostTensor::from_fn(x.dtype(), x.shape(), |index| Scalar::Float(x.at(index).as_f64() * factor))
+}
+
+impl CustomOp for Tripled {
+    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        Ok(inputs.to_vec())
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        Ok(vec![times(&inputs[0], 3.0)])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch_elementwise(Custom::new(*self), size, operands)
+    }
+}
+
+#[test]
+fn a_wrong_kernel_of_a_custom_op_fails_its_cases() {
+    let cases = custom_cases("tripled", Custom::new(Tripled), &[vec![HostTensor::from([0.5f64, -1.0])]]).unwrap();
+    let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+    assert_eq!(names, ["custom/tripled", "custom/tripled_all", "custom/tripled_in_a_loop"]);
+    for case in &cases {
+        assert_eq!(
+            run_case(case, &subject(Cpu::default()), LoopStrategy::Native).status,
+            Status::Fail,
+            "{}",
+            case.name
+        );
+        assert_eq!(run_case(case, &subject(Reference), LoopStrategy::Native).status, Status::Pass, "{}", case.name);
+    }
+}

@@ -101,7 +101,7 @@ impl<B: Backend> LateLoop<B> {
     }
 
     /// The plan for the sizes of this run, if it has one, or if one is made.
-    fn plan(&self, run: &Run<'_, B>, steps: usize) -> Plan<B> {
+    fn plan(&self, run: &Run<'_, B>, at: &Place, steps: usize) -> Result<Plan<B>> {
         let mut sizes = Sizes::new();
         self.alone.visit_symbols(&mut |symbol| {
             if let Some(size) = run.sizes.get(symbol) {
@@ -116,13 +116,16 @@ impl<B: Backend> LateLoop<B> {
         let plan = match before {
             Some(Cached { plan: Some(plan), .. }) => Some(plan),
             None if steps < self.many_steps => None,
-            _ => Some(self.compile(run.backend, &sizes).ok()),
+            _ => Some(match self.compile(run.backend, &sizes) {
+                Ok(compiled) => Some(compiled),
+                Err(declined) => declined.unless_fault(at, run.backend.name()).map(|_| None)?,
+            }),
         };
         if cached.len() == CACHED {
             cached.remove(0);
         }
         cached.push(Cached { sizes, plan: plan.clone() });
-        plan.flatten()
+        Ok(plan.flatten())
     }
 
     /// Runs at most so many steps of the loop, on its operands without their number, if there is a plan for its sizes. Gives the
@@ -137,7 +140,7 @@ impl<B: Backend> LateLoop<B> {
         if self.scan.until.is_some() && steps > MOST_ROWS && self.has_traces() {
             return Ok(None);
         }
-        let Some(compiled) = self.plan(run, steps) else { return Ok(None) };
+        let Some(compiled) = self.plan(run, at, steps)? else { return Ok(None) };
         let Some(mut results) = run_compiled(&*compiled, run, at, operands)? else { return Ok(None) };
         let mut ran = steps;
         if self.scan.until.is_some() {

@@ -360,7 +360,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             Ok(results) => return Ok(results),
             Err(declined) => declined,
         };
-        let compiled = if declined.is_some() { self.refusing(graph, node) } else { None };
+        let compiled = if declined.is_some() { self.refusing(graph, node)? } else { None };
         let reported = self.notes.loops.len();
         let places = op.operands();
         let carries = places.carries.len();
@@ -420,14 +420,18 @@ impl<'a, B: Backend> Lowering<'a, B> {
             Attempt::Compiled(results) => return Ok(results),
             Attempt::AtRunTime if strategy == LoopStrategy::Native => match self.late_loop(graph, node, scan) {
                 Ok(late) => (Some(late), None),
-                Err(declined) => (None, Some(declined)),
+                Err(declined) => (None, Some(declined.unless_fault(&at, self.settings.backend.name())?)),
             },
             Attempt::Declined(Some(declined))
                 if strategy == LoopStrategy::Native && types.iter().any(|ty| ty.dtype.is_int()) =>
             {
-                let late = self.late_loop(graph, node, scan).ok();
-                let declined = late.is_none().then_some(declined);
-                (late, declined)
+                match self.late_loop(graph, node, scan) {
+                    Ok(late) => (Some(late), None),
+                    Err(late) => {
+                        late.unless_fault(&at, self.settings.backend.name())?;
+                        (None, Some(declined))
+                    }
+                }
             }
             attempt => (None, attempt.before_it_runs("scan").err().flatten()),
         };

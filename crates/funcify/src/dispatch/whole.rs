@@ -44,9 +44,14 @@ impl<B: Backend> Lowering<'_, B> {
             Compiles::Programs => {}
             Compiles::Loops | Compiles::Nothing => return Ok(None),
         }
-        let compiled = self.compile_whole(graph, true).map_err(|declined| self.notes.declined = Some(declined));
-        let Ok(compiled) = compiled else { return Ok(None) };
         let at = only_loop(graph).map_or_else(|| Place::new(graph.name(), Site::Unknown), Node::place);
+        let compiled = match self.compile_whole(graph, true) {
+            Ok(compiled) => compiled,
+            Err(declined) => {
+                self.notes.declined = Some(declined.unless_fault(&at, self.settings.backend.name())?);
+                return Ok(None);
+            }
+        };
         self.report_loops(graph);
         self.push_whole(graph, compiled, at, inputs).map(Some)
     }
@@ -108,7 +113,10 @@ impl<B: Backend> Lowering<'_, B> {
         }
         let compiled = match self.compiled[&key].clone() {
             Ok(compiled) => compiled,
-            Err(declined) => return Ok(Attempt::Declined(Some(declined))),
+            Err(declined) => {
+                let declined = declined.unless_fault(&node.place(), self.settings.backend.name())?;
+                return Ok(Attempt::Declined(Some(declined)));
+            }
         };
         self.report_loop(self.notes.loops.len(), graph, node, LoopStrategy::Compiled, None, None);
         let results = self.push_whole(&alone, compiled, node.place(), operands)?;
@@ -116,11 +124,14 @@ impl<B: Backend> Lowering<'_, B> {
     }
 
     /// A loop that the backend compiles if it may refuse when it runs.
-    pub(super) fn refusing(&self, graph: &Graph, node: &Node) -> Option<Refusing<B::Tensor>> {
-        let (alone, used) = alone(graph, node).ok()?;
+    pub(super) fn refusing(&self, graph: &Graph, node: &Node) -> Result<Option<Refusing<B::Tensor>>> {
+        let Ok((alone, used)) = alone(graph, node) else { return Ok(None) };
         let memory_budget = self.settings.memory_budget;
         let whole = Whole { graph: &alone, sizes: &self.sizes, is_program: false, memory_budget, may_refuse: true };
-        Some(Refusing { compiled: compile(self.settings.backend, whole).ok()?, used })
+        match compile(self.settings.backend, whole) {
+            Ok(compiled) => Ok(Some(Refusing { compiled, used })),
+            Err(declined) => declined.unless_fault(&node.place(), self.settings.backend.name()).map(|_| None),
+        }
     }
 
     fn compile_whole(&self, graph: &Graph, is_program: bool) -> lower::Whole<B::Tensor> {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use funcify::dispatch::{Declined, Outcome, Whole};
 use funcify::error::BackendError;
@@ -12,9 +13,12 @@ use smallvec::SmallVec;
 use crate::float::Float;
 use crate::machine::Machine;
 use crate::plan::PlanError;
-use crate::proof::{self, Subject};
 use crate::planner::{Division, GraphPlan, greatest_integer, plan_graph};
+use crate::proof::{self, Subject};
 use crate::run::{Element, Executor, Programs};
+
+/// How long a plan may run to be checked.
+const LONGEST_CHECK: Duration = Duration::from_secs(10);
 
 /// A program or a loop, compiled for the sizes of one call. It may be called by several threads at once.
 ///
@@ -163,14 +167,18 @@ impl Engine {
         proof::check(&subject, &|inputs| self.call_on_host(inputs)).map_err(|fault| Declined::fault(fault.to_string()))
     }
 
-    /// Runs it on tensors. `None` if it refuses them.
+    /// Runs it on tensors. `None` if it refuses them, or takes too long for a check.
     fn call_on_host(&self, inputs: &[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> {
         let elements = |(index, tensor)| match self.reads(index) {
             Some(_) => self.elements(tensor),
             None => Some(Elements::NONE),
         };
-        let Some(elements) = inputs.iter().enumerate().map(elements).collect::<Option<Vec<_>>>() else { return Ok(None) };
-        let outcome = self.call(&elements, &|| false).map_err(|error| error.to_string())?;
+        let Some(elements) = inputs.iter().enumerate().map(elements).collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let start = Instant::now();
+        let is_late = || start.elapsed() > LONGEST_CHECK;
+        let outcome = self.call(&elements, &is_late).map_err(|error| error.to_string())?;
         let Outcome::Done(results) = outcome else { return Ok(None) };
         let typed = results.into_iter().zip(self.results());
         let tensors = typed.map(|(elements, (dtype, shape))| self.tensor(elements, *dtype, shape));

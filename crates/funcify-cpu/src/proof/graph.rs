@@ -115,7 +115,8 @@ impl Evaluator<'_> {
         }
         let live = graph.live_nodes();
         for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
-            let operand = |value: &ValueId| values[value.index()].clone().ok_or_else(|| unknown(graph.nodes()[index].op.name()));
+            let operand =
+                |value: &ValueId| values[value.index()].clone().ok_or_else(|| unknown(graph.nodes()[index].op.name()));
             let operands = node.inputs.iter().map(operand).collect::<Meaning<Vec<Grid>>>()?;
             let results = self.node(graph, node, &operands)?;
             for (value, grid) in node.outputs.iter().zip(results) {

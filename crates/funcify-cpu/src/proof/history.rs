@@ -43,8 +43,8 @@ impl<'p> History<'p> {
 
     /// Notes an instruction that ran, with what it read and wrote.
     pub(super) fn note(&mut self, instruction: &'p Instruction, place: &Whereabouts, memory: &mut Memory) {
-        let reads = memory.reads.take().map(|reads| reads.into_inner()).unwrap_or_else(Vec::new);
-        let written = memory.journal.take().unwrap_or_else(Vec::new);
+        let reads = memory.reads.take().expect("reads are kept while there is a history").into_inner();
+        let written = memory.journal.take().expect("writes are kept while there is a history");
         let event = self.events.len();
         let mut sources = BTreeSet::new();
         let mut origin: Option<(bool, usize)> = None;
@@ -110,6 +110,9 @@ impl<'p> History<'p> {
 fn is_sum(instruction: &Instruction) -> bool {
     matches!(
         instruction.op,
-        Op::FoldRows { fold: Fold::Sum, .. } | Op::FoldLanes { fold: Fold::Sum, .. } | Op::Sink { .. } | Op::Product { .. }
+        Op::FoldRows { fold: Fold::Sum, .. }
+            | Op::FoldLanes { fold: Fold::Sum, .. }
+            | Op::Sink { .. }
+            | Op::Product { .. }
     )
 }

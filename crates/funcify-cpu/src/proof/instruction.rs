@@ -5,8 +5,8 @@
 
 use funcify::ops::{Words, threefry_words};
 
-use super::interpret::Interpreter;
 use super::field::{self, add, mul, signed};
+use super::interpret::Interpreter;
 use super::memory::OutOfBounds;
 use crate::kernels::{Fold, Recurrence};
 use crate::plan::{Across, Instruction, Op, Operand};
@@ -14,7 +14,8 @@ use crate::plan::{Across, Instruction, Op, Operand};
 /// About how many operations on elements an instruction takes.
 pub(super) fn cost(instruction: &Instruction) -> usize {
     let Instruction { op, rows, lanes, .. } = instruction;
-    1 + rows * lanes
+    1 + rows
+        * lanes
         * match op {
             Op::Product { inner, .. } => inner.iter().sum::<usize>() + 1,
             Op::Sink { blocks, block_rows, .. } => blocks * block_rows,

@@ -223,8 +223,7 @@ impl<'p> Interpreter<'p> {
         let key = std::ptr::from_ref(node) as usize;
         let Some(registers) = self.registers.filter(|_| self.memory.journal.is_none()) else { return run(self) };
         let times = &self.times;
-        let (count, lowered) =
-            self.compared.entry(key).or_insert_with(|| (0, registers.lower(node, times)));
+        let (count, lowered) = self.compared.entry(key).or_insert_with(|| (0, registers.lower(node, times)));
         if *count == COMPARED || lowered.is_empty() {
             return run(self);
         }

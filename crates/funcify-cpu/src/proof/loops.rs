@@ -93,7 +93,8 @@ impl Evaluator<'_> {
 
 /// The rows of a buffer before the first step. Those that are given come first in the order of the loop.
 fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bool) -> Rows {
-    let given: Rows = given.map_or_else(Vec::new, |given| (0..given.shape[0]).map(|row| Some(given.row(row))).collect());
+    let given: Rows =
+        given.map_or_else(Vec::new, |given| (0..given.shape[0]).map(|row| Some(given.row(row))).collect());
     let missing = vec![None; if buffer.start == Start::Full { 0 } else { steps }];
     if reverse { [missing, given].concat() } else { [given, missing].concat() }
 }

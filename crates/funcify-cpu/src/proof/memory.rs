@@ -71,7 +71,7 @@ impl Memory {
 
     /// Takes back what the journal has, and gives what each cell was changed to.
     pub(super) fn undo(&mut self) -> Vec<(Cell, u64)> {
-        let changes = self.journal.take().unwrap_or_else(Vec::new);
+        let changes = self.journal.take().expect("a journal begins before what is undone");
         let mut last: Vec<(Cell, u64)> = Vec::with_capacity(changes.len());
         for Change { cell, before } in changes.into_iter().rev() {
             let place = &mut self.regions[cell.region][cell.at];
@@ -109,7 +109,12 @@ impl Bases {
 
     /// The first cell of an operand in the iterations that `counters` number.
     pub(super) fn start(&self, operand: &Operand, counters: &[isize]) -> usize {
-        self.moved(operand.region, operand.unit * self.pitches[operand.region] + operand.offset, operand.steps, counters)
+        self.moved(
+            operand.region,
+            operand.unit * self.pitches[operand.region] + operand.offset,
+            operand.steps,
+            counters,
+        )
     }
 
     /// The cell `at` of a region as the part sees it, moved by so many units with each iteration.

@@ -159,7 +159,13 @@ impl Model {
         match op {
             Unary::Copy => x,
             Unary::Neg => neg_number(x),
-            Unary::Abs => if x != NAN && signed(x) < 0 { neg(x) } else { x },
+            Unary::Abs => {
+                if x != NAN && signed(x) < 0 {
+                    neg(x)
+                } else {
+                    x
+                }
+            }
             Unary::Sign => match signed(x) {
                 _ if x == NAN => x,
                 number => of_signed(number.signum()),
@@ -239,7 +245,13 @@ impl Model {
             Ternary::MulAdd => add(mul(x, y), z),
             Ternary::MulSub => sub(mul(x, y), z),
             Ternary::NegMulAdd => sub(z, mul(x, y)),
-            Ternary::Select => if x == 0 { z } else { y },
+            Ternary::Select => {
+                if x == 0 {
+                    z
+                } else {
+                    y
+                }
+            }
         }
     }
 

@@ -226,9 +226,11 @@ impl RegisterCode {
         let before = |cell: &Cell| memory.regions[cell.region][cell.at];
         let found: HashMap<Cell, u64> = found.iter().copied().collect();
         let of_expected: HashMap<Cell, u64> = expected.iter().copied().collect();
-        let missed = expected.iter().rev().map(|(cell, _)| cell).find(|cell| {
-            found.get(cell).copied().unwrap_or_else(|| before(cell)) != of_expected[cell]
-        });
+        let missed = expected
+            .iter()
+            .rev()
+            .map(|(cell, _)| cell)
+            .find(|cell| found.get(cell).copied().unwrap_or_else(|| before(cell)) != of_expected[cell]);
         let added = || found.iter().find(|(cell, value)| !of_expected.contains_key(cell) && **value != before(cell));
         let cell = *missed.or_else(|| added().map(|(cell, _)| cell))?;
         let Whereabouts { stage, part, path, .. } = place;
@@ -336,13 +338,7 @@ fn store(register: &[u64], memory: &mut Memory, piece: &Piece, at: usize) -> Res
 }
 
 /// What a word that computes gives, lane by lane.
-fn compute(
-    model: Model,
-    verb: Verb,
-    (a, b, c): (&[u64], &[u64], &[u64]),
-    last: &[u64],
-    count: usize,
-) -> Vec<u64> {
+fn compute(model: Model, verb: Verb, (a, b, c): (&[u64], &[u64], &[u64]), last: &[u64], count: usize) -> Vec<u64> {
     if let Verb::FoldLanes(fold) = verb {
         let folded = a[1..count].iter().fold(a[0], |sum, x| model.fold(fold, sum, *x));
         return vec![folded; a.len()];
@@ -386,4 +382,66 @@ fn compute(
         }
     };
     (0..a.len()).map(lane).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::interpret::{Interpreter, PartOrder, Stop};
+    use super::super::memory::Memory;
+    use super::super::model::{Model, Rounding};
+    use super::*;
+    use crate::plan::{Operand, Place, Split, repeat};
+
+    /// A trace's row is a copy of a state, which is then replaced, and another state takes the row: what comes of
+    /// comparing its instructions with register code.
+    fn compared(codes: fn(&[Region], &[Step<'_>], &[usize], Machine) -> Vec<RegisterCode>) -> Result<(), Stop> {
+        let mut plan = Plan::default();
+        let xs = Operand::of(plan.region(Place::Input(0), 4, 1, Split::Whole)).step(0, 1);
+        let trace = Operand::of(plan.region(Place::Output(0), 4, 1, Split::Whole)).step(0, 1);
+        let [state, taken] = [(); 2].map(|()| Operand::of(plan.shared(1)));
+        let unary = |op, to, from| Op::Unary(op).over([1, 1], to, &[from]);
+        let body =
+            vec![unary(Unary::Copy, trace, state), unary(Unary::Sin, state, xs), unary(Unary::Copy, taken, trace)];
+        plan.once(vec![repeat(4, body)]);
+        let model = Model::new(0, Rounding::Symbol);
+        let registers = Registers { regions: &plan.regions, machine: Machine::detect(), codes };
+        let memory = Memory::new(&plan, |number| model.garbage(number));
+        Interpreter::new(&plan, model, memory, 10_000, |number| number)
+            .with_registers(&registers)
+            .run(PartOrder::Upward)
+    }
+
+    /// The code of that loop. The row is taken from register 3, or from that of the state, which was written since.
+    fn code(aside: bool) -> Vec<RegisterCode> {
+        let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0], len: 1 };
+        let word = |verb, to, from| Word { verb, to, from: [from, 0, 0] };
+        let keep = aside.then(|| word(Verb::Copy, 3, 0));
+        let words = [word(Verb::Store, 1, 0)].into_iter().chain(keep).chain([
+            word(Verb::Load, 2, 0),
+            word(Verb::Unary(Unary::Sin), 0, 2),
+            word(Verb::Copy, 1, if aside { 3 } else { 0 }),
+        ]);
+        let states = vec![(0, piece(2, 0)), (1, piece(3, 0))];
+        vec![RegisterCode {
+            width: 1,
+            words: words.collect(),
+            loads: states.clone(),
+            numbers: Vec::new(),
+            stores: states,
+            streams: vec![piece(0, 1), piece(1, 1)],
+            products: Vec::new(),
+        }]
+    }
+
+    #[test]
+    fn a_register_that_is_read_under_a_second_name_after_it_was_written() {
+        assert!(compared(|_, _, _, _| code(true)).is_ok());
+        let Err(Stop::Registers(message)) = compared(|_, _, _, _| code(false)) else { panic!("it is not found") };
+        println!("{message}");
+        for words in
+            ["instruction 2 (`Unary(Copy)`)", "element 0 of region 3", "word 3 (`Copy` of registers [0, 0, 0])"]
+        {
+            assert!(message.contains(words), "no `{words}` in: {message}");
+        }
+    }
 }

@@ -43,18 +43,20 @@ const SEEDS: u64 = 3;
 /// How many operations on elements each of them may take.
 const BUDGET: usize = 4_000_000;
 
+/// Operations after which no further seed begins: a debug build is to stay usable. Up to there a plan runs in both orders of its
+/// parts.
+const ENOUGH: usize = 500_000;
+
 /// What one seed shows.
 enum Evidence {
     Agrees,
     /// The plan refuses the inputs.
     None,
-    /// An output differs at an element, or register code differs from its instructions.
-    Differs(Difference),
-}
-
-enum Difference {
-    Output { output: usize, at: usize },
-    Found(String),
+    /// An output differs at an element.
+    Differs {
+        output: usize,
+        at: usize,
+    },
 }
 
 /// Why a seed shows nothing.
@@ -77,12 +79,16 @@ impl Subject<'_> {
 
     fn with_rounding(&self, rounding: Rounding) -> Verdict {
         let (mut agreed, mut reason) = (false, "the plan refused all inputs".to_string());
+        let mut spent = 0;
         for seed in 0..SEEDS {
-            match self.seed(seed, rounding) {
+            if agreed && spent > ENOUGH {
+                break;
+            }
+            match self.seed(seed, rounding, &mut spent) {
                 Ok(Evidence::Agrees) => agreed = true,
                 Ok(Evidence::None) => {}
-                Ok(Evidence::Differs(difference)) => {
-                    return Verdict::Failed(self.diagnosed(seed, rounding, difference));
+                Ok(Evidence::Differs { output, at }) => {
+                    return Verdict::Failed(self.diagnosed(seed, rounding, output, at));
                 }
                 Err(Nothing::Plan(Stop::OutOfBounds(fault) | Stop::Registers(fault))) => return Verdict::Failed(fault),
                 Err(Nothing::Plan(Stop::Budget)) => return Verdict::Unknown("it would take too long".to_string()),
@@ -106,7 +112,7 @@ impl Subject<'_> {
         false
     }
 
-    fn seed(&self, seed: u64, rounding: Rounding) -> Result<Evidence, Nothing> {
+    fn seed(&self, seed: u64, rounding: Rounding, spent: &mut usize) -> Result<Evidence, Nothing> {
         let model = Model::new(seed, rounding);
         let inputs = self.inputs(model, seed).map_err(Nothing::Graph)?;
         let (expected, sizes, _) = self.meaning(model, &inputs, None).map_err(Nothing::Graph)?;
@@ -116,6 +122,7 @@ impl Subject<'_> {
         let mut interpreter =
             Interpreter::new(self.plan, model, memory, 4 * BUDGET, self.rounding()).with_registers(&registers);
         interpreter.run(order).map_err(Nothing::Plan)?;
+        *spent += 4 * BUDGET - interpreter.left;
         let memory = interpreter.memory;
         if self.refuses && self.output(&memory, expected.len()).first() != Some(&0) {
             return Ok(Evidence::None);
@@ -125,9 +132,10 @@ impl Subject<'_> {
             let first = self.first_of(output, grid, found.len(), &sizes).map_err(Nothing::Graph)?;
             let is_word = self.is_word(self.graph.output_type(output).dtype);
             let cell = |cell: u64| if is_word { model.cell_of_word(cell as u32) } else { cell };
-            let differs = grid.cells.iter().zip(&found[first..]).position(|(expected, found)| cell(*expected) != *found);
+            let differs =
+                grid.cells.iter().zip(&found[first..]).position(|(expected, found)| cell(*expected) != *found);
             if let Some(at) = differs {
-                return Ok(Evidence::Differs(Difference::Output { output, at: first + at }));
+                return Ok(Evidence::Differs { output, at: first + at });
             }
         }
         Ok(Evidence::Agrees)
@@ -242,11 +250,7 @@ impl Subject<'_> {
     }
 
     /// Runs the plan again, and finds out who computed what is wrong.
-    fn diagnosed(&self, seed: u64, rounding: Rounding, difference: Difference) -> String {
-        let (output, at) = match difference {
-            Difference::Output { output, at } => (output, at),
-            Difference::Found(found) => return found,
-        };
+    fn diagnosed(&self, seed: u64, rounding: Rounding, output: usize, at: usize) -> String {
         let wrong = format!("output {output} (`{}`) is wrong at element {at}", self.graph.outputs()[output].name);
         let model = Model::new(seed, rounding);
         let known = self

@@ -235,7 +235,8 @@ impl Declined {
         if !self.is_fault {
             return Ok(self);
         }
-        let fix = "please report it, with the program; `LoopStrategy::Native` runs without what was compiled".to_string();
+        let fix =
+            "please report it, with the program; `LoopStrategy::Native` runs without what was compiled".to_string();
         Err(Error::Internal { at: at.boxed(), backend: backend.to_string(), fault: self.reason, fix })
     }
 }

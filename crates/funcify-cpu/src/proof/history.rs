@@ -4,7 +4,7 @@
 //! the second the one that last wrote what it read. Parts of sums are such values, too, but what becomes of them is a sum
 //! that the graph has: so a value that the graph has clears what led to it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use super::interpret::Whereabouts;
 use super::memory::{Cell, Memory, is_input};
@@ -16,8 +16,8 @@ use crate::plan::{Instruction, Op, Plan};
 struct Event<'p> {
     place: Whereabouts,
     instruction: &'p Instruction,
-    /// The regions that it read, and which event had written there; `None` if none had.
-    sources: BTreeSet<(usize, Option<usize>)>,
+    /// The regions that it read, and which event had written there; `None` if none had. One event an instruction.
+    sources: Vec<(usize, Option<usize>)>,
 }
 
 /// How many sources of an event are kept.
@@ -46,11 +46,17 @@ impl<'p> History<'p> {
         let reads = memory.reads.take().expect("reads are kept while there is a history").into_inner();
         let written = memory.journal.take().expect("writes are kept while there is a history");
         let event = self.events.len();
-        let mut sources = BTreeSet::new();
+        let mut sources: Vec<(usize, Option<usize>)> = Vec::new();
         let mut origin: Option<(bool, usize)> = None;
         for cell in &reads {
-            if sources.len() < SOURCES {
-                sources.insert((cell.region, self.writers.get(cell).copied()));
+            let writer = self.writers.get(cell).copied();
+            let instruction =
+                |writer: Option<usize>| writer.map(|event| std::ptr::from_ref(self.events[event].instruction));
+            let is_new = |(region, other): &(usize, Option<usize>)| {
+                *region != cell.region || (*other != writer && instruction(*other) != instruction(writer))
+            };
+            if sources.len() < SOURCES && sources.iter().all(is_new) {
+                sources.push((cell.region, writer));
             }
             let of_cell = self.origins.get(cell).copied();
             origin = origin.into_iter().chain(of_cell).min();

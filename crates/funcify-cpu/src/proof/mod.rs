@@ -36,8 +36,6 @@ mod ops;
 mod registers;
 mod running;
 mod subject;
-#[cfg(test)]
-mod tests;
 mod verdict;
 
 pub(crate) use running::Runs;
@@ -45,6 +43,11 @@ pub(crate) use subject::Subject;
 pub use verdict::ProofCounts;
 pub(crate) use verdict::{Fault, counts};
 
+use funcify::types::Sizes;
+use funcify::{DType, Graph};
+
+use crate::machine::Machine;
+use crate::plan::Plan;
 use graph::NoMeaning;
 use verdict::Verdict;
 
@@ -58,6 +61,27 @@ pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> 
     match verdict {
         Verdict::Failed(reason) => Err(Fault(reason)),
         _ => Ok(()),
+    }
+}
+
+/// Proves a plan of f32 without constants for a graph without symbols; or says what is wrong with it, or why there is no proof.
+/// For tests of plans that no planner made.
+#[doc(hidden)]
+pub fn prove_plan(graph: &Graph, plan: &Plan) -> Result<(), String> {
+    let subject = Subject {
+        graph,
+        sizes: &Sizes::new(),
+        plan,
+        dtype: DType::F32,
+        constants: &[],
+        has_words: false,
+        refuses: false,
+        machine: Machine::detect(),
+    };
+    match subject.prove() {
+        Verdict::Proved => Ok(()),
+        Verdict::Failed(reason) | Verdict::Unknown(reason) => Err(reason),
+        Verdict::ProvedUpToRounding | Verdict::Validated => Err("it is proved up to rounding".to_string()),
     }
 }
 

@@ -1,43 +1,25 @@
 //! Plans with planted violations, beside the right ones: the checker takes these and rejects those, naming the instructions.
 
-use funcify::types::Sizes;
-use funcify::{DType, Graph};
+use funcify::Graph;
+use funcify_cpu::kernels::{Binary, Fold, Unary};
+use funcify_cpu::plan::{Across, Node, Op, Operand, Part, Place, Plan, Split, Stage, repeat};
+use funcify_cpu::prove_plan;
 
-use super::subject::Subject;
-use super::verdict::Verdict;
-use crate::kernels::{Binary, Fold, Unary};
-use crate::machine::Machine;
-use crate::plan::{Node, Op, Operand, Part, Place, Plan, Split, Stage, repeat};
-
-/// What the checker says of a plan for a graph without symbols.
-fn verdict(graph: &str, plan: &Plan) -> Verdict {
+/// What the checker says of a plan for a graph without symbols: nothing if it is proved.
+fn verdict(graph: &str, plan: &Plan) -> Result<(), String> {
     let graph = Graph::parse(graph).unwrap_or_else(|error| panic!("{error}"));
     plan.check::<f32>().unwrap_or_else(|error| panic!("{error}"));
-    prove(&graph, plan)
-}
-
-fn prove(graph: &Graph, plan: &Plan) -> Verdict {
-    let subject = Subject {
-        graph,
-        sizes: &Sizes::new(),
-        plan,
-        dtype: DType::F32,
-        constants: &[],
-        has_words: false,
-        refuses: false,
-        machine: Machine::detect(),
-    };
-    subject.prove()
+    prove_plan(&graph, plan)
 }
 
 /// Asserts that the right plan is proved, and that the planted one is rejected with a message that has these words.
 fn rejects(graph: &str, [right, planted]: [Plan; 2], words: &[&str]) {
-    assert_eq!(verdict(graph, &right), Verdict::Proved);
+    assert_eq!(verdict(graph, &right), Ok(()));
     rejected(verdict(graph, &planted), words);
 }
 
-fn rejected(verdict: Verdict, words: &[&str]) {
-    let Verdict::Failed(message) = verdict else { panic!("it is {verdict:?}") };
+fn rejected(verdict: Result<(), String>, words: &[&str]) {
+    let message = verdict.expect_err("the violation is found");
     println!("{message}");
     for word in words {
         assert!(message.contains(word), "no `{word}` in: {message}");
@@ -207,7 +189,7 @@ fn a_bitwise_not_as_that_of_booleans() {
         plan
     };
     let right = plan(|n, x, one| {
-        let one_row = Operand { across: crate::plan::Across::Lanes, ..one };
+        let one_row = Operand { across: Across::Lanes, ..one };
         vec![
             Op::Fill(1.0).over([1, 1], one_row, &[]),
             Op::Unary(Unary::Neg).over([1, 3], n, &[x]),
@@ -281,9 +263,9 @@ fn parts_whose_order_matters() {
         plan
     };
     let graph = Graph::parse(SUM).expect("it is a graph");
-    assert_eq!(prove(&graph, &plan(false)), Verdict::Proved);
+    assert_eq!(prove_plan(&graph, &plan(false)), Ok(()));
     assert!(plan(true).check::<f32>().is_err());
-    rejected(prove(&graph, &plan(true)), &["element 1", "`Unary(Copy)`", "part 0"]);
+    rejected(prove_plan(&graph, &plan(true)), &["element 1", "`Unary(Copy)`", "part 0"]);
 }
 
 #[test]

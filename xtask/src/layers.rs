@@ -71,11 +71,49 @@ const CRATES: [Layered; 3] = [
     },
 ];
 
+/// Modules that must know nothing of others, and the modules of their crate that they may name.
+///
+/// What proves plans takes nothing from what makes them, nor from what runs programs otherwise: a mistake that both share is not
+/// found.
+const INDEPENDENT: [Independent; 1] = [Independent {
+    sources: "crates/funcify-cpu/src/proof/",
+    may_name: &["kernels", "machine", "narrow", "plan", "run"],
+    unknown: &["planner", "dispatch"],
+}];
+
+/// A module that must know nothing of others.
+struct Independent {
+    sources: &'static str,
+    may_name: &'static [&'static str],
+    /// Words that are not in its code.
+    unknown: &'static [&'static str],
+}
+
+impl Independent {
+    fn problems(&self, text: &str) -> Vec<String> {
+        let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+        let mut problems = Vec::new();
+        for (number, line) in code {
+            let names = named(line).filter(|name| !self.may_name.contains(name));
+            let words = self.unknown.iter().copied().filter(|word| line.contains(word));
+            let mut unknown: Vec<&str> = names.chain(words).collect();
+            unknown.dedup();
+            problems.extend(unknown.into_iter().map(|name| {
+                format!("line {}: the checker of plans must know nothing of `{name}`: `{}`", number + 1, line.trim())
+            }));
+        }
+        problems
+    }
+}
+
 /// Macros at the root, which may be used anywhere.
 const MACROS: [&str; 2] = ["funcify!", "register_backend!"];
 
 /// The lines of a file that name a module of a higher layer, or the crate's root. Tests may name everything.
 pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
+    if let Some(independent) = INDEPENDENT.iter().find(|independent| name.starts_with(independent.sources)) {
+        return independent.problems(text);
+    }
     let own = CRATES.iter().find_map(|layered| Some((layered.layers, name.strip_prefix(layered.sources)?)));
     let Some((layers, inside)) = own else { return Vec::new() };
     let path: Vec<&str> = inside.trim_end_matches(".rs").trim_end_matches("/mod").split('/').collect();
@@ -125,6 +163,21 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::problems;
+
+    #[test]
+    fn the_checker_of_plans_knows_nothing_of_the_planner() {
+        let of = |line: &str| problems("crates/funcify-cpu/src/proof/subject.rs", line);
+        assert!(of("use crate::plan::{Op, Plan};").is_empty());
+        assert!(of("// as crate::planner does").is_empty());
+        let found = of("use crate::planner::GraphPlan;");
+        assert_eq!(
+            found,
+            ["line 1: the checker of plans must know nothing of `planner`: `use crate::planner::GraphPlan;`"]
+        );
+        assert_eq!(of("use super::super::planner::view::View;").len(), 1);
+        assert_eq!(of("use funcify::dispatch::Whole;").len(), 1);
+        assert_eq!(of("use crate::engine::Engine;").len(), 1);
+    }
 
     #[test]
     fn an_arrow_up_is_refused_with_its_line() {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use funcify::dispatch::{Declined, Outcome, Whole};
 use funcify::error::BackendError;
@@ -11,8 +12,13 @@ use smallvec::SmallVec;
 
 use crate::float::Float;
 use crate::machine::Machine;
+use crate::plan::PlanError;
 use crate::planner::{Division, GraphPlan, greatest_integer, plan_graph};
+use crate::proof::{self, Subject};
 use crate::run::{Element, Executor, Programs};
+
+/// How long a plan may run to be checked.
+const LONGEST_CHECK: Duration = Duration::from_secs(10);
 
 /// A program or a loop, compiled for the sizes of one call. It may be called by several threads at once.
 ///
@@ -143,7 +149,44 @@ impl Engine {
             DType::F64 => AnyExecutors::F64(Executors::new(&plan, machine)?),
             _ => AnyExecutors::F32(Executors::new(&plan, machine)?),
         };
-        Ok(Engine { plan, executors })
+        let engine = Engine { plan, executors };
+        if cfg!(debug_assertions) {
+            engine.check(whole, machine)?;
+        }
+        Ok(engine)
+    }
+
+    /// Checks that the plan computes what the graph means.
+    fn check(&self, whole: Whole<'_>, machine: Machine) -> Result<(), Declined> {
+        let subject = Subject {
+            graph: whole.graph,
+            sizes: whole.sizes,
+            plan: &self.plan.plan,
+            dtype: self.plan.dtype,
+            constants: &self.plan.constants,
+            has_words: self.plan.has_words,
+            refuses: self.plan.refuses,
+            machine,
+        };
+        proof::check(&subject, &|inputs| self.call_on_host(inputs)).map_err(|fault| Declined::fault(fault.to_string()))
+    }
+
+    /// Runs it on tensors. `None` if it refuses them, or takes too long for a check.
+    fn call_on_host(&self, inputs: &[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> {
+        let elements = |(index, tensor)| match self.reads(index) {
+            Some(_) => self.elements(tensor),
+            None => Some(Elements::NONE),
+        };
+        let Some(elements) = inputs.iter().enumerate().map(elements).collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let start = Instant::now();
+        let is_late = || start.elapsed() > LONGEST_CHECK;
+        let outcome = self.call(&elements, &is_late).map_err(|error| error.to_string())?;
+        let Outcome::Done(results) = outcome else { return Ok(None) };
+        let typed = results.into_iter().zip(self.results());
+        let tensors = typed.map(|(elements, (dtype, shape))| self.tensor(elements, *dtype, shape));
+        tensors.collect::<Result<Vec<HostTensor>, _>>().map(Some).map_err(|error| error.to_string())
     }
 
     /// The element type of all numbers: f32 or f64.
@@ -223,8 +266,7 @@ impl<T: Number> Executors<T> {
             number => T::from_f64(number.as_f64()),
         };
         let constants = plan.constants.iter().map(|constant| constant.scalars().map(element).collect()).collect();
-        // That a plan does not pass its check is a fault of the planner, which tests look for.
-        let fault = |error| Declined::new("plan", format!("a fault of the planner: {error}"));
+        let fault = |error: PlanError| Declined::fault(error.to_string());
         let first = Executor::new(plan.plan.clone(), machine).map_err(fault)?;
         Ok(Executors { constants, programs: first.programs(), free: Mutex::new(vec![first]) })
     }

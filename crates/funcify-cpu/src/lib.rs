@@ -19,6 +19,7 @@ mod machine;
 mod narrow;
 pub mod plan;
 mod planner;
+mod proof;
 mod residuals;
 mod run;
 mod slices;
@@ -29,6 +30,14 @@ pub use fired::fired;
 pub use float::Float;
 pub use machine::{Machine, Translation};
 pub use planner::{Division, GraphPlan, plan_graph};
+#[doc(hidden)]
+pub use proof::{ProofCounts, prove_plan};
 pub use residuals::with_residuals_as_planned;
 pub use run::{CallError, Element, Executor};
 pub use slices::OnSlices;
+
+/// What came of checking the plans of this process. Nothing is checked without debug assertions.
+#[doc(hidden)]
+pub fn proof_counts() -> ProofCounts {
+    proof::counts()
+}

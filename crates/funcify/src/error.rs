@@ -359,6 +359,20 @@ pub enum Error {
         source: BackendError,
     },
 
+    /// What the backend made of a program does not compute what the program means: a fault of funcify or of the backend. Nothing
+    /// was computed with it.
+    #[error("{}", report(at, format!("internal error: what backend `{backend}` made of `{}` is wrong", at.op), &[("fault", fault)], fix))]
+    Internal {
+        /// The program or loop and its place.
+        at: Box<Place>,
+        /// The backend.
+        backend: String,
+        /// What is wrong, and the instructions that make it so.
+        fault: String,
+        /// What to do.
+        fix: String,
+    },
+
     /// What ran was stopped, by a [`Cancellation`](crate::Cancellation).
     #[error("{}", report(at, format!("stopped after {ran}"), &[("reason", reason), ("within", &within.join(", "))], ""))]
     Cancelled {
@@ -444,7 +458,7 @@ macro_rules! of_each_variant {
 
 of_each_variant! {
     Type, Tap, StepCount, Rows, Escaped, Name, Parse, Invalid, NoDerivative, Disconnected, NotSteppable,
-    NoLoweringRule, StepCountNotStatic, ProgramTooLarge, OverBudget, Unsupported, Registry, Absent, Call, Execution, Cancelled, File,
+    NoLoweringRule, StepCountNotStatic, ProgramTooLarge, OverBudget, Unsupported, Registry, Absent, Call, Execution, Internal, Cancelled, File,
 }
 
 impl Error {

@@ -34,10 +34,12 @@ use std::sync::Arc;
 
 use crate::fired::Transformation;
 use crate::kernels::{Binary, Unary};
-use crate::plan::DEPTH;
+use crate::machine::Machine;
+use crate::plan::{DEPTH, Region};
+use crate::run::Element;
 
 /// How many registers there are: as many as a byte names.
-const REGISTERS: usize = 256;
+pub(crate) const REGISTERS: usize = 256;
 
 /// A loop's body for registers.
 #[derive(Clone, Debug)]
@@ -57,17 +59,17 @@ pub(crate) enum Narrow<T> {
 #[derive(Clone, Debug)]
 pub struct Code<T> {
     /// What runs in each iteration.
-    words: Vec<Word>,
+    pub(crate) words: Vec<Word>,
     /// What is loaded before the first iteration.
-    loads: Vec<(u8, Piece)>,
+    pub(crate) loads: Vec<(u8, Piece)>,
     /// Numbers that are in registers from the start.
-    numbers: Vec<(u8, T)>,
+    pub(crate) numbers: Vec<(u8, T)>,
     /// What is stored after the last iteration.
-    stores: Vec<(u8, Piece)>,
+    pub(crate) stores: Vec<(u8, Piece)>,
     /// What moves with the iterations, and matrices.
-    streams: Vec<Piece>,
+    pub(crate) streams: Vec<Piece>,
     /// Products, for machine code.
-    products: Vec<Product>,
+    pub(crate) products: Vec<Product>,
 }
 
 impl<T> Narrow<T> {
@@ -82,26 +84,24 @@ impl<T> Narrow<T> {
 }
 
 /// A row times packed matrices, added up.
-#[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "machine code reads it"))]
 #[derive(Clone, Debug)]
-struct Product {
-    factors: Vec<Factor>,
+pub(crate) struct Product {
+    pub(crate) factors: Vec<Factor>,
     /// The registers that the sums start from; without them, 0.
-    init: Option<Vec<u8>>,
+    pub(crate) init: Option<Vec<u8>>,
     /// The registers of the result.
-    to: Vec<u8>,
+    pub(crate) to: Vec<u8>,
 }
 
 /// A row and the matrix that it is multiplied with.
-#[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "machine code reads it"))]
 #[derive(Clone, Debug)]
-struct Factor {
+pub(crate) struct Factor {
     /// The registers of the row.
-    row: Vec<u8>,
+    pub(crate) row: Vec<u8>,
     /// How many elements it has.
-    inner: usize,
+    pub(crate) inner: usize,
     /// The stream of the matrix, as it was packed.
-    packed: u8,
+    pub(crate) packed: u8,
 }
 
 impl<T> Code<T> {
@@ -126,12 +126,33 @@ impl<T> Code<T> {
     }
 }
 
+/// All code that the steps of a loop may become, whether that is faster or not, each with how many elements a register has: what
+/// machines with vectors and without them read word by word, and what machine code is made of. For proofs.
+pub(crate) fn all_codes<T: Element>(
+    regions: &[Region],
+    steps: &[Step<'_>],
+    times: &[usize],
+    machine: Machine,
+) -> Vec<(Code<T>, usize)> {
+    let vector = machine.lanes::<T>();
+    let slicer = |width, panel| lower::Slicer { regions, width, panel };
+    let slicers = [slicer(vector, None), slicer(1, None), slicer(16 / size_of::<T>(), Some(2 * vector))];
+    let code = |slicer: lower::Slicer<'_>| {
+        let mut code = lower::code::<T>(slicer, steps, times)?;
+        if code.is_single() && slicer.panel.is_none() {
+            chain::chain(&mut code.words);
+        }
+        Some((code, slicer.width))
+    };
+    slicers.into_iter().filter_map(code).collect()
+}
+
 /// One operation on registers.
 #[derive(Clone, Copy, Debug)]
-struct Word {
-    verb: Verb,
-    to: u8,
-    from: [u8; 3],
+pub(crate) struct Word {
+    pub(crate) verb: Verb,
+    pub(crate) to: u8,
+    pub(crate) from: [u8; 3],
 }
 
 /// What a word does. `Load` reads the stream `from[0]`, `Store` writes register `from[0]` to the stream `to`. The folds give
@@ -142,7 +163,7 @@ struct Word {
 /// what is read from a register waits until it is there, which takes longer than an addition. The other operands are `from[0]`
 /// and `from[1]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Verb {
+pub(crate) enum Verb {
     Load,
     Store,
     EndUnless,

@@ -214,12 +214,30 @@ pub struct Declined {
     pub op: String,
     /// What it is about it.
     pub reason: String,
+    /// Whether it is no op's doing but a fault: what was compiled is wrong, which is an error, and nothing runs in its place.
+    is_fault: bool,
 }
 
 impl Declined {
     /// An op and what it is about it.
     pub fn new(op: impl Into<String>, reason: impl Into<String>) -> Self {
-        Declined { op: op.into(), reason: reason.into() }
+        Declined { op: op.into(), reason: reason.into(), is_fault: false }
+    }
+
+    /// Says that what was compiled does not compute what the program means. It becomes [`Error::Internal`], and nothing runs in its
+    /// place.
+    pub fn fault(reason: impl Into<String>) -> Self {
+        Declined { op: "plan".into(), reason: reason.into(), is_fault: true }
+    }
+
+    /// Returns itself, or the error that a fault is.
+    pub(super) fn unless_fault(self, at: &Place, backend: &str) -> Result<Self> {
+        if !self.is_fault {
+            return Ok(self);
+        }
+        let fix =
+            "please report it, with the program; `LoopStrategy::Native` runs without what was compiled".to_string();
+        Err(Error::Internal { at: at.boxed(), backend: backend.to_string(), fault: self.reason, fix })
     }
 }
 

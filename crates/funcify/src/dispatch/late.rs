@@ -126,7 +126,10 @@ impl<B: Backend> LateLoop<B> {
             |cached| cached.sizes == sizes,
             || run.watch.check(at, Ran::Part),
             || {
-                let plan = self.compile(run.backend, &sizes).ok();
+                let plan = match self.compile(run.backend, &sizes) {
+                    Ok(compiled) => Some(compiled),
+                    Err(declined) => declined.unless_fault(at, run.backend.name()).map(|_| None)?,
+                };
                 // A plan that was stopped says nothing of the next call.
                 run.watch.check(at, Ran::Part)?;
                 Ok(Cached { sizes: sizes.clone(), plan })

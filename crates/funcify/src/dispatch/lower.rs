@@ -336,7 +336,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         };
         let (compiled, declined) = match declined.map(|_| self.refusing(graph, node)) {
             Some(Ok(compiled)) => (Some(compiled), None),
-            Some(Err(furthest)) => (None, Some(furthest)),
+            Some(Err(furthest)) => (None, Some(furthest.unless_fault(&node.place(), self.settings.backend.name())?)),
             None => (None, None),
         };
         let reported = self.notes.loops.len();
@@ -401,14 +401,16 @@ impl<'a, B: Backend> Lowering<'a, B> {
             Attempt::Compiled(results) => return Ok(results),
             Attempt::AtRunTime if strategy == LoopStrategy::Native => match self.late_loop(graph, node, scan) {
                 Ok(late) => (Some(late), None),
-                Err(declined) => (None, Some(declined)),
+                Err(declined) => (None, Some(declined.unless_fault(&at, self.settings.backend.name())?)),
             },
             Attempt::Declined(Some(_))
                 if strategy == LoopStrategy::Native && types.iter().any(|ty| ty.dtype.is_int()) =>
             {
                 // That one takes integers: what stands in its way is the reason.
-                self.late_loop(graph, node, scan)
-                    .map_or_else(|furthest| (None, Some(furthest)), |late| (Some(late), None))
+                match self.late_loop(graph, node, scan) {
+                    Ok(late) => (Some(late), None),
+                    Err(furthest) => (None, Some(furthest.unless_fault(&at, self.settings.backend.name())?)),
+                }
             }
             attempt => (None, attempt.before_it_runs("scan").err().flatten()),
         };

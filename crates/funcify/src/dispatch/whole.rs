@@ -45,14 +45,15 @@ impl<B: Backend> Lowering<'_, B> {
             Compiles::Programs => {}
             Compiles::Loops | Compiles::Nothing => return Ok(None),
         }
+        let at = only_loop(graph).map_or_else(|| Place::new(graph.name(), Site::Unknown), Node::place);
         let compiled = match self.compile_whole(graph, true) {
             Ok(compiled) => compiled,
             Err(declined) => {
+                let declined = declined.unless_fault(&at, self.settings.backend.name())?;
                 self.notes.declined = Some(self.furthest(graph, declined));
                 return Ok(None);
             }
         };
-        let at = only_loop(graph).map_or_else(|| Place::new(graph.name(), Site::Unknown), Node::place);
         self.report_loops(graph);
         self.push_whole(graph, compiled, at, inputs).map(Some)
     }
@@ -115,7 +116,10 @@ impl<B: Backend> Lowering<'_, B> {
         }
         let compiled = match self.compiled[&key].clone() {
             Ok(compiled) => compiled,
-            Err(declined) => return Ok(Attempt::Declined(Some(declined))),
+            Err(declined) => {
+                let declined = declined.unless_fault(&node.place(), self.settings.backend.name())?;
+                return Ok(Attempt::Declined(Some(declined)));
+            }
         };
         self.report_loop(self.notes.loops.len(), graph, node, LoopStrategy::Compiled, None, None);
         let results = self.push_whole(&alone, compiled, node.place(), operands)?;

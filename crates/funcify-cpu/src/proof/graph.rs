@@ -1,0 +1,205 @@
+//! The meaning of a graph over the field: node after node, for each op by a rule of its own.
+//!
+//! It knows nothing of how programs run. Ops that only move elements are evaluated by their own reference evaluation, on tensors of
+//! 64-bit integers that hold elements of the field; what computes is in `ops.rs`, and loops and choices are in `loops.rs`.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use funcify::error::Error;
+use funcify::graph::{Node, ValueId};
+use funcify::ops::{EvalContext, Op, OpRules, ScatterMode};
+use funcify::types::{SizeError, Sizes, TensorType};
+use funcify::{DType, Graph, HostTensor};
+
+use super::field::{of_signed, signed};
+use super::model::Model;
+
+/// A tensor of elements of the field, row-major.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Grid {
+    pub(super) shape: Vec<usize>,
+    pub(super) cells: Rc<Vec<u64>>,
+}
+
+/// Why a graph has no meaning here.
+#[derive(Clone, Debug)]
+pub(super) enum NoMeaning {
+    /// An op has no rule.
+    Unknown(String),
+    /// It would take longer than it may.
+    Budget,
+    /// It is an error for these inputs.
+    Refused(String),
+}
+
+impl From<Error> for NoMeaning {
+    fn from(error: Error) -> Self {
+        NoMeaning::Refused(error.to_string())
+    }
+}
+
+impl From<SizeError> for NoMeaning {
+    fn from(error: SizeError) -> Self {
+        NoMeaning::Refused(error.to_string())
+    }
+}
+
+pub(super) type Meaning<T> = Result<T, NoMeaning>;
+
+impl Grid {
+    pub(super) fn new(shape: Vec<usize>, cells: Vec<u64>) -> Self {
+        debug_assert_eq!(shape.iter().product::<usize>(), cells.len(), "elements of {shape:?}");
+        Grid { shape, cells: Rc::new(cells) }
+    }
+
+    pub(super) fn scalar(cell: u64) -> Self {
+        Grid::new(Vec::new(), vec![cell])
+    }
+
+    /// A row, without the axis of rows.
+    pub(super) fn row(&self, row: usize) -> Self {
+        let shape = self.shape[1..].to_vec();
+        let len: usize = shape.iter().product();
+        Grid::new(shape, self.cells[row * len..][..len].to_vec())
+    }
+
+    /// Rows after one another.
+    pub(super) fn stacked(row_shape: &[usize], rows: &[Grid]) -> Self {
+        let shape = [&[rows.len()], row_shape].concat();
+        Grid::new(shape, rows.iter().flat_map(|row| row.cells.iter().copied()).collect())
+    }
+
+    /// The same shape with other elements.
+    pub(super) fn map(&self, f: impl Fn(u64) -> u64) -> Self {
+        Grid { shape: self.shape.clone(), cells: Rc::new(self.cells.iter().map(|cell| f(*cell)).collect()) }
+    }
+
+    /// The only element, or the first.
+    pub(super) fn first(&self) -> u64 {
+        self.cells.first().copied().unwrap_or(0)
+    }
+
+    /// As numbers of 64 bits: the elements, or the integers that they stand for.
+    fn host(&self, as_integers: bool) -> HostTensor {
+        let number = |cell: &u64| if as_integers { signed(*cell) } else { *cell as i64 };
+        let numbers: Vec<i64> = self.cells.iter().map(number).collect();
+        HostTensor::from_vec(numbers, self.shape.clone()).expect("a grid has the elements of its shape")
+    }
+
+    fn of_host(tensor: &HostTensor) -> Self {
+        let cells = tensor.scalars().map(|scalar| scalar.as_i64() as u64).collect();
+        Grid::new(tensor.shape().to_vec(), cells)
+    }
+}
+
+/// An evaluation of a graph and the bodies in it.
+pub(super) struct Evaluator<'s> {
+    pub(super) model: Model,
+    pub(super) sizes: &'s mut Sizes,
+    /// The element type of the plan: floats that are narrower are rounded.
+    pub(super) element: DType,
+    /// Operations that are left.
+    pub(super) left: usize,
+    /// All elements that were computed, if they are wanted.
+    pub(super) known: Option<HashSet<u64>>,
+}
+
+impl Evaluator<'_> {
+    /// The outputs of a graph.
+    pub(super) fn graph(&mut self, graph: &Graph, inputs: &[Grid]) -> Meaning<Vec<Grid>> {
+        let mut values: Vec<Option<Grid>> = vec![None; graph.values().count()];
+        for (input, grid) in graph.inputs().iter().zip(inputs) {
+            values[input.value.index()] = Some(grid.clone());
+            self.note(grid);
+        }
+        let live = graph.live_nodes();
+        for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
+            let operand =
+                |value: &ValueId| values[value.index()].clone().ok_or_else(|| unknown(graph.nodes()[index].op.name()));
+            let operands = node.inputs.iter().map(operand).collect::<Meaning<Vec<Grid>>>()?;
+            let results = self.node(graph, node, &operands)?;
+            for (value, grid) in node.outputs.iter().zip(results) {
+                self.note(&grid);
+                values[value.index()] = Some(grid);
+            }
+        }
+        let output = |value: ValueId| values[value.index()].clone().ok_or_else(|| unknown("an output without a value"));
+        graph.outputs().iter().map(|output_of| output(output_of.value)).collect()
+    }
+
+    fn note(&mut self, grid: &Grid) {
+        if let Some(known) = &mut self.known {
+            known.extend(grid.cells.iter());
+        }
+    }
+
+    pub(super) fn spend(&mut self, operations: usize) -> Meaning<()> {
+        self.left = self.left.checked_sub(operations).ok_or(NoMeaning::Budget)?;
+        Ok(())
+    }
+
+    fn node(&mut self, graph: &Graph, node: &Node, operands: &[Grid]) -> Meaning<Vec<Grid>> {
+        let dtypes: Vec<DType> = node.inputs.iter().map(|input| graph.ty(*input).dtype).collect();
+        let results = match &node.op {
+            Op::Scan(scan) => self.scan(scan, operands)?,
+            Op::While(op) => self.repeat_while(op, operands)?,
+            Op::Switch(switch) => self.choose(switch, operands)?,
+            Op::Broadcast(_)
+            | Op::Reshape(_)
+            | Op::Transpose(_)
+            | Op::Slice(_)
+            | Op::Reverse(_)
+            | Op::Concat(_)
+            | Op::Pad(_) => self.moved(graph, node, operands, &[])?,
+            Op::DynamicSlice(_) | Op::Take(_) | Op::Gather(_) => self.moved(graph, node, operands, &[1])?,
+            Op::DynamicUpdate(_) => self.moved(graph, node, operands, &[2])?,
+            Op::Scatter(scatter) if scatter.mode == ScatterMode::Set => self.moved(graph, node, operands, &[1])?,
+            Op::AssociativeScan(scan) if operands[0].shape[0] == 0 => operands[..scan.leaves].to_vec(),
+            op => vec![self.computed(op, graph.ty(node.outputs[0]), &dtypes, operands)?],
+        };
+        let elements: usize = results.iter().map(|grid| grid.cells.len()).sum();
+        self.spend(1 + elements)?;
+        Ok(results)
+    }
+
+    /// An op that only moves elements, by its reference evaluation. The operands in `indices` are integers.
+    fn moved(&mut self, graph: &Graph, node: &Node, operands: &[Grid], indices: &[usize]) -> Meaning<Vec<Grid>> {
+        let inputs: Vec<HostTensor> =
+            operands.iter().enumerate().map(|(index, grid)| grid.host(indices.contains(&index))).collect();
+        let as_integers = |ty: TensorType| ty.with_dtype(DType::I64);
+        let types: Vec<TensorType> = graph.types(&node.outputs).into_iter().map(as_integers).collect();
+        let mut context = EvalContext { at: node.place(), sizes: self.sizes };
+        let results = node.op.eval(&mut context, &inputs, &types)?;
+        Ok(results.iter().map(Grid::of_host).collect())
+    }
+
+    /// The sizes of a shape.
+    pub(super) fn shape(&self, ty: &TensorType) -> Meaning<Vec<usize>> {
+        Ok(ty.shape.value(self.sizes)?)
+    }
+
+    /// A float as a type has it.
+    pub(super) fn rounded(&self, cell: u64, dtype: DType) -> u64 {
+        let is_narrower = match dtype {
+            DType::F16 | DType::BF16 => true,
+            DType::F32 => self.element == DType::F64,
+            _ => false,
+        };
+        if is_narrower { self.model.round(cell, dtype) } else { cell }
+    }
+}
+
+pub(super) fn unknown(op: &str) -> NoMeaning {
+    NoMeaning::Unknown(op.to_string())
+}
+
+/// An integer as a type has it: it wraps, where the type has fewer bits than the field.
+pub(super) fn wrapped(number: i64, dtype: DType) -> u64 {
+    of_signed(match dtype {
+        DType::U8 => i64::from(number as u8),
+        DType::U32 => i64::from(number as u32),
+        DType::I32 => i64::from(number as i32),
+        _ => number,
+    })
+}

@@ -1,0 +1,245 @@
+//! What one instruction does with the cells of a plan's memory, as [`Op`] documents it.
+//!
+//! An instruction reads everything before it writes, but for [`Op::Scatter`], whose rows follow one another. A packed matrix lies
+//! row by row here: its order is the machine's own, so nothing but a product of the same size may read it.
+
+use funcify::ops::{Words, threefry_words};
+
+use super::field::{self, add, mul, signed};
+use super::interpret::Interpreter;
+use super::memory::OutOfBounds;
+use crate::kernels::{Fold, Recurrence};
+use crate::plan::{Across, Instruction, Op, Operand};
+
+/// About how many operations on elements an instruction takes.
+pub(super) fn cost(instruction: &Instruction) -> usize {
+    let Instruction { op, rows, lanes, .. } = instruction;
+    1 + rows
+        * lanes
+        * match op {
+            Op::Product { inner, .. } => inner.iter().sum::<usize>() + 1,
+            Op::Sink { blocks, block_rows, .. } => blocks * block_rows,
+            _ => 1,
+        }
+}
+
+/// An operand where it lies now.
+#[derive(Clone, Copy)]
+struct Source {
+    region: usize,
+    start: usize,
+    row: usize,
+    across: Across,
+}
+
+impl Source {
+    fn at(self, row: usize, lane: usize) -> usize {
+        self.start + row * self.row + if self.across == Across::Lanes { lane } else { 0 }
+    }
+}
+
+type Done = Result<(), OutOfBounds>;
+
+impl Interpreter<'_> {
+    fn source(&self, operand: &Operand) -> Source {
+        let start = self.bases.start(operand, &self.place.counters);
+        Source { region: operand.region, start, row: operand.row, across: operand.across }
+    }
+
+    fn read(&self, source: Source, row: usize, lane: usize) -> Result<u64, OutOfBounds> {
+        self.memory.read(source.region, source.at(row, lane))
+    }
+
+    /// Runs an instruction in the iterations that are current.
+    pub(super) fn instruction(&mut self, instruction: &Instruction) -> Done {
+        let Instruction { op, rows, lanes, to, from } = instruction;
+        let (rows, lanes, model) = (*rows, *lanes, self.model);
+        let to = self.source(to);
+        let sources: Vec<Source> = from.iter().map(|operand| self.source(operand)).collect();
+        let (a, b, c) = (sources.first().copied(), sources.get(1).copied(), sources.get(2).copied());
+        let nothing = Source { region: usize::MAX, start: 0, row: 0, across: Across::Element };
+        let (x, y, z) = (a.unwrap_or(nothing), b.unwrap_or(nothing), c.unwrap_or(nothing));
+        match op {
+            Op::Fill(number) => {
+                let number = field::of_f64((self.rounded)(*number));
+                self.each(to, rows, lanes, |_, _, _| Ok(number))
+            }
+            Op::Unary(op) => self.each(to, rows, lanes, |it, r, l| Ok(model.unary(*op, it.read(x, r, l)?))),
+            Op::Binary(op) => {
+                self.each(to, rows, lanes, |it, r, l| Ok(model.binary(*op, it.read(x, r, l)?, it.read(y, r, l)?)))
+            }
+            Op::Ternary(op) => self.each(to, rows, lanes, |it, r, l| {
+                Ok(model.ternary(*op, it.read(x, r, l)?, it.read(y, r, l)?, it.read(z, r, l)?))
+            }),
+            Op::Word(op) => self.each(to, rows, lanes, |it, r, l| {
+                let other = if op.operands() == 2 { it.read(y, r, l)? } else { 0 };
+                Ok(model.on_words(*op, it.read(x, r, l)?, other))
+            }),
+            Op::Threefry(words) => self.threefry(to, [rows, lanes], [x, y], *words),
+            Op::FoldRows { fold, accumulate } => {
+                let terms = |it: &Self, r: usize, l: usize| it.term(x, b, r, l);
+                self.each(to, 1, lanes, |it, _, l| {
+                    let start = if *accumulate { it.read(to, 0, l)? } else { model.identity(*fold) };
+                    (0..rows).try_fold(start, |sum, r| Ok(model.fold(*fold, sum, terms(it, r, l)?)))
+                })
+            }
+            Op::FoldLanes { fold, accumulate } => self.each(to, rows, 1, |it, r, _| {
+                let start = if *accumulate { it.read(to, r, 0)? } else { model.identity(*fold) };
+                (0..lanes).try_fold(start, |sum, l| Ok(model.fold(*fold, sum, it.term(x, b, r, l)?)))
+            }),
+            Op::Product { inner, init, then } => {
+                let (init, factors) = sources.split_at(usize::from(*init));
+                self.each(to, rows, lanes, |it, r, l| {
+                    let mut sum = init.first().map_or(Ok(0), |init| it.read(*init, r, l))?;
+                    for ([left, right], inner) in factors.as_chunks::<2>().0.iter().zip(inner) {
+                        for i in 0..*inner {
+                            let right = it.memory.read(right.region, right.start + i * lanes + l)?;
+                            sum = add(sum, mul(it.memory.read(left.region, left.start + r * left.row + i)?, right));
+                        }
+                    }
+                    Ok(then.map_or(sum, |then| model.unary(then, sum)))
+                })
+            }
+            Op::Sink { blocks, block_rows, block_steps } => {
+                self.sink(to, [rows, lanes], [x, y], (*blocks, *block_rows, *block_steps))
+            }
+            Op::Pack { column } => {
+                let to = Source { row: lanes, across: Across::Lanes, ..to };
+                self.each(to, rows, lanes, |it, r, l| it.memory.read(x.region, x.start + r * x.row + l * column))
+            }
+            Op::Transpose => self.each(to, rows, lanes, |it, r, l| it.read(x, l, r)),
+            Op::Take { count, step } => self.each(to, rows, lanes, |it, r, l| {
+                let position = clamped(it.read(y, r, l)?, *count);
+                it.memory.read(x.region, x.at(r, l) + position * step)
+            }),
+            Op::Put { count, step } => {
+                let to = Source { start: to.start + clamped(self.read(y, 0, 0)?, *count) * step, ..to };
+                self.each(to, rows, lanes, |it, r, l| it.read(x, r, l))
+            }
+            Op::Scatter { count, step, fold } => self.scatter(to, [rows, lanes], [x, y], (*count, *step), *fold),
+            Op::Recur { recurrence, down } => self.recur(to, [rows, lanes], [x, y], c, *recurrence, *down),
+        }
+    }
+
+    /// Computes all elements, and then writes them.
+    fn each(
+        &mut self,
+        to: Source,
+        rows: usize,
+        lanes: usize,
+        value: impl Fn(&Self, usize, usize) -> Result<u64, OutOfBounds>,
+    ) -> Done {
+        let mut values = std::mem::take(&mut self.values);
+        values.clear();
+        for row in 0..rows {
+            for lane in 0..lanes {
+                values.push(value(self, row, lane)?);
+            }
+        }
+        for (index, value) in values.iter().enumerate() {
+            self.memory.write(to.region, to.at(index / lanes, index % lanes), *value)?;
+        }
+        self.values = values;
+        Ok(())
+    }
+
+    /// What a fold folds.
+    fn term(&self, x: Source, y: Option<Source>, row: usize, lane: usize) -> Result<u64, OutOfBounds> {
+        let x = self.read(x, row, lane)?;
+        y.map_or(Ok(x), |y| Ok(mul(x, self.read(y, row, lane)?)))
+    }
+
+    fn threefry(&mut self, to: Source, [rows, lanes]: [usize; 2], sides: [Source; 2], words: Words) -> Done {
+        let mut made = Vec::with_capacity(rows * lanes);
+        for row in 0..rows {
+            let mut pairs = [[0; 2]; 2];
+            for (pair, side) in pairs.iter_mut().zip(sides) {
+                for (lane, word) in pair.iter_mut().enumerate() {
+                    *word = self.model.word(self.read(side, row, lane)?);
+                }
+            }
+            let blocks = lanes / if words == Words::Both { 2 } else { 1 };
+            made.extend(threefry_words(pairs[0], pairs[1], blocks, words));
+        }
+        let model = self.model;
+        self.each(to, rows, lanes, |_, r, l| Ok(model.cell_of_word(made[r * lanes + l])))
+    }
+
+    fn sink(
+        &mut self,
+        to: Source,
+        [rows, lanes]: [usize; 2],
+        [left, right]: [Source; 2],
+        (blocks, block_rows, steps): (usize, usize, [isize; 2]),
+    ) -> Done {
+        let block = |it: &Self, side: Source, step: isize, block: usize| {
+            let units = step * block as isize * it.bases.pitch(side.region) as isize;
+            Source { start: side.start.wrapping_add_signed(units), ..side }
+        };
+        self.each(to, rows, lanes, |it, i, l| {
+            let mut sum = it.read(to, i, l)?;
+            for number in 0..blocks {
+                let (left, right) = (block(it, left, steps[0], number), block(it, right, steps[1], number));
+                for r in 0..block_rows {
+                    sum = add(sum, mul(it.read(left, r, i)?, it.read(right, r, l)?));
+                }
+            }
+            Ok(sum)
+        })
+    }
+
+    fn scatter(
+        &mut self,
+        to: Source,
+        [rows, lanes]: [usize; 2],
+        [x, index]: [Source; 2],
+        (count, step): (usize, usize),
+        fold: Option<Fold>,
+    ) -> Done {
+        for row in 0..rows {
+            for lane in 0..lanes {
+                let place = signed(self.read(index, row, lane)?);
+                let Some(place) = usize::try_from(place).ok().filter(|place| *place < count) else { continue };
+                let at = to.at(row, lane) + place * step;
+                let x = self.read(x, row, lane)?;
+                let value = match fold {
+                    Some(fold) => self.model.fold(fold, self.memory.read(to.region, at)?, x),
+                    None => x,
+                };
+                self.memory.write(to.region, at, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn recur(
+        &mut self,
+        to: Source,
+        [rows, lanes]: [usize; 2],
+        [initial, x]: [Source; 2],
+        a: Option<Source>,
+        recurrence: Recurrence,
+        down: bool,
+    ) -> Done {
+        let mut states = (0..lanes).map(|l| self.read(initial, 0, l)).collect::<Result<Vec<u64>, _>>()?;
+        let mut values = vec![0; rows * lanes];
+        for step in 0..rows {
+            let row = if down { rows - 1 - step } else { step };
+            for (lane, state) in states.iter_mut().enumerate() {
+                let x = self.read(x, row, lane)?;
+                *state = match (recurrence, a) {
+                    (Recurrence::Running(fold), _) => self.model.fold(fold, *state, x),
+                    (Recurrence::Linear, Some(a)) => add(mul(self.read(a, row, lane)?, *state), x),
+                    (Recurrence::Linear, None) => add(*state, x),
+                };
+                values[row * lanes + lane] = *state;
+            }
+        }
+        self.each(to, rows, lanes, |_, r, l| Ok(values[r * lanes + l]))
+    }
+}
+
+/// A whole number as a position below `count`.
+fn clamped(index: u64, count: usize) -> usize {
+    signed(index).clamp(0, count as i64 - 1) as usize
+}

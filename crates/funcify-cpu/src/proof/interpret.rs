@@ -1,0 +1,258 @@
+//! The interpreter of plans over the field: stages, parts, loops and choices. What one instruction does is in `instruction.rs`.
+
+use super::history::History;
+use super::memory::{Bases, Memory, OutOfBounds};
+use super::model::Model;
+use super::registers::{Lowered, RegisterFault, Registers};
+use crate::plan::{ENDLESS, Instruction, Node, Operand, Plan, Stage};
+
+/// Why the interpreter stopped.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// It would take longer than it may.
+    Budget,
+    /// An instruction touches a cell that is not there.
+    OutOfBounds(String),
+    /// Register code does something else than the instructions that it was made of.
+    Registers(String),
+}
+
+/// In which order the parts of a stage run. They do not see what the others write, so any order gives the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PartOrder {
+    Upward,
+    Downward,
+}
+
+/// How many times the register code of a loop is compared with its instructions.
+const COMPARED: usize = 2;
+
+/// A plan that is being run.
+pub(super) struct Interpreter<'p> {
+    pub(super) plan: &'p Plan,
+    pub(super) model: Model,
+    pub(super) memory: Memory,
+    pub(super) history: Option<History<'p>>,
+    /// Operations that are left.
+    pub(super) left: usize,
+    /// Rounds a number to the element type.
+    pub(super) rounded: fn(f64) -> f64,
+    registers: Option<&'p Registers<'p>>,
+    /// The loops that were compared with their register code, by address, and how often; of each stage anew.
+    compared: std::collections::HashMap<usize, (usize, Lowered)>,
+    pub(super) bases: Bases,
+    pub(super) place: Whereabouts,
+    times: Vec<usize>,
+    /// What an instruction gives, before it is written.
+    pub(super) values: Vec<u64>,
+}
+
+/// Where in the plan an interpreter is.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Whereabouts {
+    pub(super) stage: usize,
+    pub(super) part: usize,
+    /// The places in the lists of nodes.
+    pub(super) path: Vec<usize>,
+    /// The iterations of the loops around.
+    pub(super) counters: Vec<isize>,
+}
+
+impl<'p> Interpreter<'p> {
+    pub(super) fn new(plan: &'p Plan, model: Model, memory: Memory, left: usize, rounded: fn(f64) -> f64) -> Self {
+        Interpreter {
+            plan,
+            model,
+            memory,
+            history: None,
+            left,
+            rounded,
+            registers: None,
+            compared: Default::default(),
+            bases: Bases::of(plan, &Stage::default(), 0),
+            place: Whereabouts::default(),
+            times: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Compares loops with the register code that is made of them.
+    pub(super) fn with_registers(mut self, registers: &'p Registers<'p>) -> Self {
+        self.registers = Some(registers);
+        self
+    }
+
+    /// Keeps who wrote which cell.
+    pub(super) fn with_history(mut self, history: History<'p>) -> Self {
+        self.history = Some(history);
+        self
+    }
+
+    /// Runs the plan.
+    pub(super) fn run(&mut self, order: PartOrder) -> Result<(), Stop> {
+        let plan = self.plan;
+        for (number, stage) in plan.stages.iter().enumerate() {
+            self.compared.clear();
+            for index in 0..stage.parts.len() {
+                let index = if order == PartOrder::Upward { index } else { stage.parts.len() - 1 - index };
+                self.bases = Bases::of(plan, stage, index);
+                self.place = Whereabouts { stage: number, part: index, ..Whereabouts::default() };
+                self.nodes(&stage.programs[stage.parts[index].program])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn nodes(&mut self, nodes: &'p [Node]) -> Result<(), Stop> {
+        for (index, node) in nodes.iter().enumerate() {
+            self.place.path.push(index);
+            self.node(node)?;
+            self.place.path.pop();
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, node: &'p Node) -> Result<(), Stop> {
+        match node {
+            Node::Do(instruction) => self.checked(instruction),
+            Node::Loop { times: 0, .. } | Node::While { most: Some(0), .. } => Ok(()),
+            Node::Loop { times, body } => {
+                self.times.push(*times);
+                let done = self.compared_with_registers(node, |interpreter| interpreter.repeat(*times, body));
+                self.times.pop();
+                done
+            }
+            Node::While { test, holds, body, most } => {
+                self.times.push(most.unwrap_or(ENDLESS));
+                let done = self.compared_with_registers(node, |interpreter| {
+                    interpreter.repeat_while((test, holds, body), most.unwrap_or(usize::MAX))
+                });
+                self.times.pop();
+                done
+            }
+            Node::Choice { holds, branches } => {
+                let chosen = usize::from(!self.holds(holds)?);
+                self.place.path.push(chosen);
+                self.nodes(&branches[chosen])?;
+                self.place.path.pop();
+                Ok(())
+            }
+        }
+    }
+
+    fn repeat(&mut self, times: usize, body: &'p [Node]) -> Result<(), Stop> {
+        self.place.counters.push(0);
+        for counter in 0..times {
+            self.set_counter(counter);
+            self.nodes(body)?;
+        }
+        self.place.counters.pop();
+        Ok(())
+    }
+
+    fn repeat_while(
+        &mut self,
+        (test, holds, body): (&'p [Node], &'p Operand, &'p [Node]),
+        most: usize,
+    ) -> Result<(), Stop> {
+        self.place.counters.push(0);
+        for counter in 0..most {
+            self.set_counter(counter);
+            self.place.path.push(0);
+            self.nodes(test)?;
+            self.place.path.pop();
+            self.spend(1)?;
+            if !self.holds(holds)? {
+                break;
+            }
+            self.place.path.push(1);
+            self.nodes(body)?;
+            self.place.path.pop();
+        }
+        self.place.counters.pop();
+        Ok(())
+    }
+
+    fn set_counter(&mut self, counter: usize) {
+        if let Some(last) = self.place.counters.last_mut() {
+            *last = counter as isize;
+        }
+    }
+
+    /// Whether an element is not 0.
+    fn holds(&mut self, holds: &Operand) -> Result<bool, Stop> {
+        let at = self.bases.start(holds, &self.place.counters);
+        match self.memory.read(holds.region, at) {
+            Ok(element) => Ok(element != 0),
+            Err(error) => Err(self.out_of_bounds(&error)),
+        }
+    }
+
+    fn checked(&mut self, instruction: &'p Instruction) -> Result<(), Stop> {
+        self.spend(super::instruction::cost(instruction))?;
+        if self.history.is_some() {
+            self.memory.journal = Some(Vec::new());
+            self.memory.reads = Some(Default::default());
+        }
+        self.instruction(instruction).map_err(|error| self.out_of_bounds(&error))?;
+        if let Some(history) = &mut self.history {
+            history.note(instruction, &self.place, &mut self.memory);
+        }
+        Ok(())
+    }
+
+    fn out_of_bounds(&self, OutOfBounds(cell): &OutOfBounds) -> Stop {
+        let Whereabouts { stage, part, path, .. } = &self.place;
+        Stop::OutOfBounds(format!(
+            "stage {stage}, part {part}, node {path:?} touches element {} of region {}, which is not there",
+            cell.at, cell.region
+        ))
+    }
+
+    pub(super) fn spend(&mut self, operations: usize) -> Result<(), Stop> {
+        self.left = self.left.checked_sub(operations).ok_or(Stop::Budget)?;
+        Ok(())
+    }
+
+    /// Runs a loop; and its register code on the memory that it began with, each kind of it. All must leave the same memory.
+    fn compared_with_registers(
+        &mut self,
+        node: &'p Node,
+        run: impl FnOnce(&mut Self) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let key = std::ptr::from_ref(node) as usize;
+        let Some(registers) = self.registers.filter(|_| self.memory.journal.is_none()) else { return run(self) };
+        let times = &self.times;
+        let (count, lowered) = self.compared.entry(key).or_insert_with(|| (0, registers.lower(node, times)));
+        if *count == COMPARED || lowered.is_empty() {
+            return run(self);
+        }
+        *count += 1;
+        let lowered = lowered.clone();
+        let before = self.left;
+        self.memory.journal = Some(Vec::new());
+        run(self)?;
+        let expected = self.memory.undo();
+        let spent = before - self.left;
+        for code in lowered.iter() {
+            self.spend(spent)?;
+            self.memory.journal = Some(Vec::new());
+            let most = self.times.last().copied().filter(|times| *times != ENDLESS).unwrap_or(usize::MAX);
+            let ran = code.run(self.model, &mut self.memory, &self.bases, &self.place.counters, most, &mut self.left);
+            let found = self.memory.undo();
+            if let Err(error) = ran {
+                return Err(match error {
+                    RegisterFault::Budget => Stop::Budget,
+                    RegisterFault::OutOfBounds(error) => self.out_of_bounds(&error),
+                });
+            }
+            if let Some(fault) = code.difference(node, &self.place, &self.bases, &self.memory, &expected, &found) {
+                return Err(Stop::Registers(fault));
+            }
+        }
+        for (cell, value) in expected {
+            self.memory.regions[cell.region][cell.at] = value;
+        }
+        Ok(())
+    }
+}

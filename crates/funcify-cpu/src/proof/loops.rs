@@ -1,0 +1,131 @@
+//! Loops and choices over the field, from what their modules say that they mean: scan-c1 to scan-c7, while-c1 to while-c3 and
+//! switch-c1 to switch-c3. What scan-c8 is about changes no value.
+
+use funcify::ops::scan::{Buffer, Returned, Scan, Start};
+use funcify::ops::{Switch, While};
+
+use super::field::signed;
+use super::graph::{Evaluator, Grid, Meaning, NoMeaning, unknown};
+
+/// The rows of a buffer that are there.
+type Rows = Vec<Option<Grid>>;
+
+impl Evaluator<'_> {
+    pub(super) fn scan(&mut self, scan: &Scan, inputs: &[Grid]) -> Meaning<Vec<Grid>> {
+        let (operands, params, results) = (scan.operands(), scan.params(), scan.results());
+        if let (Some(operand), Some(symbol)) = (operands.steps, scan.steps.as_symbol()) {
+            self.sizes.set(symbol, size(signed(inputs[operand].first()))?);
+        }
+        let steps = size(scan.steps.value(self.sizes)?)?;
+        let mut buffers: Vec<Rows> = Vec::new();
+        for (buffer, operand) in scan.buffers.iter().zip(&operands.buffers) {
+            buffers.push(initial_rows(buffer, operand.map(|operand| &inputs[operand]), steps, scan.reverse));
+        }
+        let mut carries = inputs[operands.carries.clone()].to_vec();
+        let mut ran = 0;
+        for step in 0..steps {
+            // scan-c2
+            let t = if scan.reverse { steps - 1 - step } else { step };
+            let mut arguments = Vec::with_capacity(params.count);
+            for (sequence, operand) in scan.sequences.iter().zip(operands.sequences.clone()) {
+                for k in &sequence.reads {
+                    arguments.push(existing_row(&inputs[operand], t + k)?);
+                }
+            }
+            for (rows, buffer) in buffers.iter().zip(&scan.buffers) {
+                for k in &buffer.reads {
+                    arguments.push(present(rows, t + k)?);
+                }
+            }
+            arguments.append(&mut carries);
+            arguments.extend_from_slice(&inputs[operands.invariants.clone()]);
+            let given = self.graph(&scan.body, &arguments)?;
+            // scan-c1: all reads of the step are done.
+            for ((rows, buffer), of_buffer) in buffers.iter_mut().zip(&scan.buffers).zip(&results.buffers) {
+                for (k, result) in buffer.writes.iter().zip(of_buffer.clone()) {
+                    let row = rows.get_mut(t + k).ok_or_else(|| refused("a row beyond a buffer"))?;
+                    *row = Some(given[result].clone());
+                }
+            }
+            carries = given[results.carries.clone()].to_vec();
+            ran += 1;
+            // scan-c6: the step that ends the loop counts.
+            if results.until.is_some_and(|until| given[until].first() != 0) {
+                break;
+            }
+        }
+        if let Some(symbol) = &scan.until {
+            self.sizes.set(symbol, ran);
+        }
+        let mut outputs = Vec::with_capacity(buffers.len() + carries.len());
+        for ((rows, buffer), of_buffer) in buffers.iter().zip(&scan.buffers).zip(&results.buffers) {
+            let row = self.shape(scan.body.output_type(of_buffer.start))?;
+            let range = returned(buffer, rows.len(), steps - ran, scan.reverse);
+            let rows = range.map(|row| present(rows, row)).collect::<Meaning<Vec<Grid>>>()?;
+            outputs.push(Grid::stacked(&row, &rows));
+        }
+        outputs.extend(carries);
+        Ok(outputs)
+    }
+
+    pub(super) fn repeat_while(&mut self, op: &While, inputs: &[Grid]) -> Meaning<Vec<Grid>> {
+        let places = op.operands();
+        let most = op.bound.as_ref().map(|bound| bound.value(self.sizes)).transpose()?;
+        let mut carries = inputs[places.carries.clone()].to_vec();
+        let mut steps = 0;
+        while most.is_none_or(|most| steps < most) {
+            self.spend(1)?;
+            let holds = self.graph(&op.condition, &[&carries, &inputs[places.condition.clone()]].concat())?;
+            if holds.first().ok_or_else(|| unknown("while"))?.first() == 0 {
+                break;
+            }
+            carries = self.graph(&op.body, &[&carries, &inputs[places.body.clone()]].concat())?;
+            steps += 1;
+        }
+        Ok(carries)
+    }
+
+    pub(super) fn choose(&mut self, op: &Switch, inputs: &[Grid]) -> Meaning<Vec<Grid>> {
+        let chosen = signed(inputs[0].first()).clamp(0, op.branches.len() as i64 - 1) as usize;
+        self.graph(&op.branches[chosen], &inputs[op.operands()[chosen].clone()])
+    }
+}
+
+/// The rows of a buffer before the first step. Those that are given come first in the order of the loop.
+fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bool) -> Rows {
+    let given: Rows =
+        given.map_or_else(Vec::new, |given| (0..given.shape[0]).map(|row| Some(given.row(row))).collect());
+    let missing = vec![None; if buffer.start == Start::Full { 0 } else { steps }];
+    if reverse { [missing, given].concat() } else { [given, missing].concat() }
+}
+
+/// scan-c6 and scan-c7: the rows that are results, if the last `left_out` steps did not run.
+fn returned(buffer: &Buffer, rows: usize, left_out: usize, reverse: bool) -> std::ops::Range<usize> {
+    let there = match (buffer.start, reverse) {
+        (Start::Full, _) => 0..rows,
+        (_, false) => 0..rows - left_out,
+        (_, true) => left_out..rows,
+    };
+    match buffer.returned {
+        Returned::All => there,
+        Returned::Last(count) if reverse => there.start..there.end.min(there.start + count),
+        Returned::Last(count) => there.end.saturating_sub(count).max(there.start)..there.end,
+    }
+}
+
+fn existing_row(grid: &Grid, row: usize) -> Meaning<Grid> {
+    if row < grid.shape[0] { Ok(grid.row(row)) } else { Err(refused("a row beyond a sequence")) }
+}
+
+/// scan-c5
+fn present(rows: &Rows, row: usize) -> Meaning<Grid> {
+    rows.get(row).cloned().flatten().ok_or_else(|| refused("a row that nothing wrote"))
+}
+
+fn refused(reason: &str) -> NoMeaning {
+    NoMeaning::Refused(reason.to_string())
+}
+
+fn size(number: i64) -> Meaning<usize> {
+    usize::try_from(number).map_err(|_| refused("a negative size"))
+}

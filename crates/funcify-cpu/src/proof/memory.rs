@@ -1,0 +1,135 @@
+//! The memory of a plan as its interpreter has it: cells that hold elements of the field, and who wrote them.
+
+use std::cell::RefCell;
+
+use crate::plan::{DEPTH, Operand, Place, Plan, Split, Stage};
+
+/// A cell: an element of a region.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Cell {
+    pub(super) region: usize,
+    pub(super) at: usize,
+}
+
+/// What was in a cell before it was written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    pub(super) cell: Cell,
+    pub(super) before: u64,
+}
+
+/// The cells of all regions.
+#[derive(Clone, Debug)]
+pub(super) struct Memory {
+    pub(super) regions: Vec<Vec<u64>>,
+    /// What is written while this is there, so that it can be undone.
+    pub(super) journal: Option<Vec<Change>>,
+    /// What is read while this is there.
+    pub(super) reads: Option<RefCell<Vec<Cell>>>,
+}
+
+/// An access to a cell that is not there. The check of plans finds those of operands, so this is a fault of that check.
+#[derive(Clone, Debug)]
+pub(super) struct OutOfBounds(pub(super) Cell);
+
+impl Memory {
+    /// Memory in which nothing means anything yet: `garbage` gives each cell an element of its own. Inputs are filled by the caller.
+    pub(super) fn new(plan: &Plan, mut garbage: impl FnMut(u64) -> u64) -> Self {
+        let mut count = 0;
+        let mut cell = || {
+            count += 1;
+            garbage(count)
+        };
+        let size = |region: &crate::plan::Region| match region.split {
+            Split::Parts(parts) => parts * region.units * region.pitch,
+            _ => region.units * region.pitch,
+        };
+        let regions = plan.regions.iter().map(|region| (0..size(region)).map(|_| cell()).collect()).collect();
+        Memory { regions, journal: None, reads: None }
+    }
+
+    /// Reads a cell.
+    #[inline]
+    pub(super) fn read(&self, region: usize, at: usize) -> Result<u64, OutOfBounds> {
+        if let Some(reads) = &self.reads {
+            reads.borrow_mut().push(Cell { region, at });
+        }
+        self.regions[region].get(at).copied().ok_or(OutOfBounds(Cell { region, at }))
+    }
+
+    /// Writes a cell.
+    #[inline]
+    pub(super) fn write(&mut self, region: usize, at: usize, value: u64) -> Result<(), OutOfBounds> {
+        let cell = Cell { region, at };
+        let place = self.regions[region].get_mut(at).ok_or(OutOfBounds(cell))?;
+        if let Some(journal) = &mut self.journal {
+            journal.push(Change { cell, before: *place });
+        }
+        *place = value;
+        Ok(())
+    }
+
+    /// Takes back what the journal has, and gives what each cell was changed to.
+    pub(super) fn undo(&mut self) -> Vec<(Cell, u64)> {
+        let changes = self.journal.take().expect("a journal begins before what is undone");
+        let mut last: Vec<(Cell, u64)> = Vec::with_capacity(changes.len());
+        for Change { cell, before } in changes.into_iter().rev() {
+            let place = &mut self.regions[cell.region][cell.at];
+            last.push((cell, *place));
+            *place = before;
+        }
+        // The last change of each cell comes first.
+        let mut seen = std::collections::HashSet::new();
+        last.retain(|(cell, _)| seen.insert(*cell));
+        last
+    }
+}
+
+/// Where the regions of a plan begin for one part of a stage.
+///
+/// A part sees its own columns of a region that is split in columns, and its own region of one that is split in parts; all parts
+/// of it, one after the other, if the stage has one part. So an operand starts at one sum for all kinds of regions.
+#[derive(Clone, Debug)]
+pub(super) struct Bases {
+    bases: Vec<usize>,
+    pitches: Vec<usize>,
+}
+
+impl Bases {
+    pub(super) fn of(plan: &Plan, stage: &Stage, part: usize) -> Self {
+        let before: usize = stage.parts[..part].iter().map(|part| part.len).sum();
+        let base = |region: &crate::plan::Region| match (region.split, stage.parts.len()) {
+            (_, 1) | (Split::Whole, _) => 0,
+            (Split::Columns(width), _) => before * width,
+            (Split::Parts(_), _) => part * region.units * region.pitch,
+        };
+        let pitches = plan.regions.iter().map(|region| region.pitch).collect();
+        Bases { bases: plan.regions.iter().map(base).collect(), pitches }
+    }
+
+    /// The first cell of an operand in the iterations that `counters` number.
+    pub(super) fn start(&self, operand: &Operand, counters: &[isize]) -> usize {
+        self.moved(
+            operand.region,
+            operand.unit * self.pitches[operand.region] + operand.offset,
+            operand.steps,
+            counters,
+        )
+    }
+
+    /// The cell `at` of a region as the part sees it, moved by so many units with each iteration.
+    pub(super) fn moved(&self, region: usize, at: usize, steps: [isize; DEPTH], counters: &[isize]) -> usize {
+        let units: isize = steps.iter().zip(counters).map(|(step, counter)| step * counter).sum();
+        (self.bases[region] + at).wrapping_add_signed(units * self.pitches[region] as isize)
+    }
+
+    /// Elements of a unit of a region.
+    pub(super) fn pitch(&self, region: usize) -> usize {
+        self.pitches[region]
+    }
+}
+
+/// Whether a region is the caller's and read only.
+pub(super) fn is_input(plan: &Plan, region: usize) -> bool {
+    matches!(plan.regions[region].place, Place::Input(_))
+}

@@ -1,0 +1,307 @@
+//! What both sides of a proof mean by each function: the interpretation under which graph and plan are compared.
+//!
+//! Sums and products are those of the field. Every other function is a symbol: a keyed hash of its operands, or, where
+//! programs rely on what it gives of small numbers (comparisons, choices, rounding to whole numbers), a function that agrees
+//! with the real one there. Whoever evaluates must use the same symbols for the same functions, and nothing else.
+
+use funcify::DType;
+
+use super::field::{self, INFINITY, NAN, add, fraction, hash, inverse, mul, neg, of_signed, signed, sub};
+use crate::kernels::{Binary, Fold, Ternary, Unary, Word};
+
+/// Whether rounding to a narrower type is a symbol of its own, or left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rounding {
+    Symbol,
+    Identity,
+}
+
+/// An interpretation of all functions, drawn at random.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Model {
+    key: u64,
+    rounding: Rounding,
+}
+
+/// Symbols that are no kernel's op.
+const DIVISION_BY_ZERO: u64 = 1000;
+const WORDS: u64 = 1001;
+const WHOLE: u64 = 1002;
+const ROUNDED: u64 = 1003;
+const INPUTS: u64 = 1004;
+const GARBAGE: u64 = 1005;
+
+/// How many of the lower bits tell that a number is one of a narrower type.
+const TAG_BITS: u32 = 8;
+
+impl Model {
+    pub(super) fn new(seed: u64, rounding: Rounding) -> Self {
+        Model { key: hash(seed, 0x5eed), rounding }
+    }
+
+    /// Random bits for input `index` at `at`.
+    pub(super) fn random_input(self, index: usize, at: usize) -> u64 {
+        self.symbol(INPUTS + ((index as u64) << 32), at as u64)
+    }
+
+    /// The float of a type that input `index` has at `at`.
+    pub(super) fn input(self, index: usize, at: usize, dtype: DType) -> u64 {
+        let random = self.random_input(index, at);
+        let number = self.representable(random, dtype);
+        if random > INFINITY { neg(number) } else { number }
+    }
+
+    /// An element that no program computes.
+    pub(super) fn garbage(self, number: u64) -> u64 {
+        self.symbol(GARBAGE, number)
+    }
+
+    fn symbol(self, symbol: u64, x: u64) -> u64 {
+        hash(self.key.wrapping_add(symbol.wrapping_mul(0x2545_f491_4f6c_dd1d)), x)
+    }
+
+    fn symbol2(self, symbol: u64, x: u64, y: u64) -> u64 {
+        self.symbol(symbol, self.symbol(symbol, x) ^ y.rotate_left(7))
+    }
+
+    /// x / y.
+    pub(super) fn divide(self, x: u64, y: u64) -> u64 {
+        match inverse(y) {
+            Some(inverse) => mul(x, inverse),
+            None => self.symbol(DIVISION_BY_ZERO, x),
+        }
+    }
+
+    /// Whether x < y; false of NaN.
+    pub(super) fn is_less(self, x: u64, y: u64) -> bool {
+        x != NAN && y != NAN && signed(x) < signed(y)
+    }
+
+    /// The larger; NaN if either is.
+    pub(super) fn max(self, x: u64, y: u64) -> u64 {
+        match (x == NAN || y == NAN, signed(x) > signed(y)) {
+            (true, _) => NAN,
+            (_, true) => x,
+            (_, false) => y,
+        }
+    }
+
+    /// The smaller; NaN if either is.
+    pub(super) fn min(self, x: u64, y: u64) -> u64 {
+        neg_number(self.max(neg_number(x), neg_number(y)))
+    }
+
+    /// A whole number near x, as `round` makes it of a fraction. Of an element that is no small fraction it is random, and often
+    /// small, so that it can be an index.
+    fn whole(self, op: Unary, x: u64, round: fn(f64) -> f64) -> u64 {
+        if x == NAN || signed(x).unsigned_abs() == INFINITY {
+            return x;
+        }
+        match fraction(x) {
+            Some([number, 1]) => of_signed(number),
+            Some([numerator, denominator]) => of_signed(round(numerator as f64 / denominator as f64) as i64),
+            None => {
+                let random = self.symbol(WHOLE + ((op as u64) << 32), x);
+                let most = if random & 1 == 0 { 8 } else { 1 << 20 };
+                of_signed((random >> 1) as i64 % most)
+            }
+        }
+    }
+
+    /// x, rounded to a narrower float type. Numbers that the type has stay themselves: small whole numbers and their halves,
+    /// quarters and so on, and what was rounded to that type before, which a tag in its lower bits tells.
+    pub(super) fn round(self, x: u64, dtype: DType) -> u64 {
+        let size = signed(x).unsigned_abs();
+        let is_exact = |x: u64| signed(x).unsigned_abs() < 1 << 8;
+        if self.rounding == Rounding::Identity
+            || x == NAN
+            || size == INFINITY
+            || (0..12).any(|exponent| is_exact(field::scale(x, exponent)))
+        {
+            return x;
+        }
+        let is_of = |dtype: DType| size & ((1 << TAG_BITS) - 1) == tag(dtype);
+        if is_of(dtype) || (dtype == DType::F32 && (is_of(DType::F16) || is_of(DType::BF16))) {
+            return x;
+        }
+        let rounded = self.representable(self.symbol(ROUNDED + ((dtype as u64) << 32), size), dtype);
+        if signed(x) < 0 { neg(rounded) } else { rounded }
+    }
+
+    /// The element next to a random one that stands for a number of a type. Those of f64 are all.
+    fn representable(self, random: u64, dtype: DType) -> u64 {
+        match dtype {
+            DType::F16 | DType::BF16 | DType::F32 => (random & (INFINITY >> 1) & !((1 << TAG_BITS) - 1)) | tag(dtype),
+            _ => random,
+        }
+    }
+
+    /// The cell that holds a word: not the number that the word is, so that one taken for the other shows. The word 0 is the
+    /// number 0, as their bits are the same.
+    pub(super) fn cell_of_word(self, word: u32) -> u64 {
+        if word == 0 { 0 } else { add(self.first_word(), u64::from(word)) }
+    }
+
+    /// The word that a cell holds; of one that holds a number it is random.
+    pub(super) fn word(self, cell: u64) -> u32 {
+        match (cell, u32::try_from(sub(cell, self.first_word()))) {
+            (0, _) => 0,
+            (_, Ok(word)) => word,
+            (_, Err(_)) => self.symbol(WORDS, cell) as u32,
+        }
+    }
+
+    fn first_word(self) -> u64 {
+        self.symbol(WORDS, 0)
+    }
+
+    pub(super) fn unary(self, op: Unary, x: u64) -> u64 {
+        match op {
+            Unary::Copy => x,
+            Unary::Neg => neg_number(x),
+            Unary::Abs => {
+                if x != NAN && signed(x) < 0 {
+                    neg(x)
+                } else {
+                    x
+                }
+            }
+            Unary::Sign => match signed(x) {
+                _ if x == NAN => x,
+                number => of_signed(number.signum()),
+            },
+            Unary::Square => mul(x, x),
+            Unary::Recip => self.divide(1, x),
+            Unary::Rsqrt => self.divide(1, self.symbol(Unary::Sqrt as u64, x)),
+            Unary::Not => u64::from(x == 0),
+            Unary::Floor => self.whole(op, x, f64::floor),
+            Unary::Ceil => self.whole(op, x, f64::ceil),
+            Unary::Round => self.whole(op, x, f64::round_ties_even),
+            Unary::Trunc => self.whole(op, x, f64::trunc),
+            Unary::ToF16 => self.round(x, DType::F16),
+            Unary::ToBf16 => self.round(x, DType::BF16),
+            Unary::ToF32 => self.round(x, DType::F32),
+            op @ (Unary::Sqrt
+            | Unary::Exp
+            | Unary::Expm1
+            | Unary::Log
+            | Unary::Log1p
+            | Unary::Tanh
+            | Unary::Sigmoid
+            | Unary::Sin
+            | Unary::Cos
+            | Unary::Tan
+            | Unary::Asin
+            | Unary::Acos
+            | Unary::Atan
+            | Unary::Sinh
+            | Unary::Cosh
+            | Unary::Cbrt
+            | Unary::Asinh
+            | Unary::Acosh
+            | Unary::Atanh
+            | Unary::Erf
+            | Unary::Erfc
+            | Unary::ErfInv
+            | Unary::Lgamma
+            | Unary::Digamma) => self.symbol(op as u64, x),
+        }
+    }
+
+    pub(super) fn binary(self, op: Binary, x: u64, y: u64) -> u64 {
+        match op {
+            Binary::Add => add(x, y),
+            Binary::Sub => sub(x, y),
+            Binary::Mul => mul(x, y),
+            Binary::Div => self.divide(x, y),
+            Binary::Max => self.max(x, y),
+            Binary::Min => self.min(x, y),
+            Binary::Less => u64::from(self.is_less(x, y)),
+            Binary::LessEqual => u64::from(x != NAN && y != NAN && signed(x) <= signed(y)),
+            Binary::Equal => u64::from(x == y && x != NAN),
+            Binary::NotEqual => u64::from(x != y || x == NAN),
+            Binary::Copysign => {
+                let size = self.unary(Unary::Abs, x);
+                if signed(y) < 0 { neg_number(size) } else { size }
+            }
+            Binary::ExpOfProduct => self.unary(Unary::Exp, mul(x, y)),
+            Binary::TanhAdjoint => mul(x, sub(1, mul(y, y))),
+            Binary::SigmoidAdjoint => mul(mul(x, y), sub(1, y)),
+            Binary::Rem => match (fraction(x), fraction(y)) {
+                (Some([x, 1]), Some([y, 1])) if y != 0 => of_signed(x % y),
+                _ => self.symbol2(2000 + op as u64, x, y),
+            },
+            Binary::Pow => match signed(y) {
+                exponent @ 0..=64 => field::power(x, exponent as u64),
+                exponent @ -64..0 => self.divide(1, field::power(x, exponent.unsigned_abs())),
+                _ => self.symbol2(2000 + op as u64, x, y),
+            },
+            Binary::Atan2 => self.symbol2(2000 + op as u64, x, y),
+        }
+    }
+
+    pub(super) fn ternary(self, op: Ternary, x: u64, y: u64, z: u64) -> u64 {
+        match op {
+            Ternary::MulAdd => add(mul(x, y), z),
+            Ternary::MulSub => sub(mul(x, y), z),
+            Ternary::NegMulAdd => sub(z, mul(x, y)),
+            Ternary::Select => {
+                if x == 0 {
+                    z
+                } else {
+                    y
+                }
+            }
+        }
+    }
+
+    pub(super) fn fold(self, fold: Fold, a: u64, b: u64) -> u64 {
+        match fold {
+            Fold::Sum => add(a, b),
+            Fold::Product => mul(a, b),
+            Fold::Max => self.max(a, b),
+            Fold::Min => self.min(a, b),
+        }
+    }
+
+    /// The fold of nothing.
+    pub(super) fn identity(self, fold: Fold) -> u64 {
+        match fold {
+            Fold::Sum => 0,
+            Fold::Product => 1,
+            Fold::Max => neg(INFINITY),
+            Fold::Min => INFINITY,
+        }
+    }
+
+    /// An op on the words that cells hold.
+    pub(super) fn on_words(self, op: Word, x: u64, y: u64) -> u64 {
+        let (a, b) = (self.word(x), self.word(y));
+        self.cell_of_word(match op {
+            Word::And => a & b,
+            Word::Or => a | b,
+            Word::Xor => a ^ b,
+            Word::Add => a.wrapping_add(b),
+            Word::Sub => a.wrapping_sub(b),
+            Word::Mul => a.wrapping_mul(b),
+            Word::ShiftLeft => a.checked_shl(b).unwrap_or(0),
+            Word::ShiftRight => a.checked_shr(b).unwrap_or(0),
+            Word::OfNumber => signed(x) as u32,
+            Word::ToNumber => return u64::from(a),
+        })
+    }
+}
+
+/// -x; NaN stays itself.
+fn neg_number(x: u64) -> u64 {
+    if x == NAN { x } else { neg(x) }
+}
+
+/// The lower bits of numbers of a type.
+fn tag(dtype: DType) -> u64 {
+    match dtype {
+        DType::F16 => 0x5b,
+        DType::BF16 => 0xa7,
+        _ => 0x3d,
+    }
+}

@@ -1,0 +1,368 @@
+//! The ops that compute, over the field.
+
+use funcify::ops::{self, Op, ReduceKind, ScatterMode, Words, threefry_bits};
+use funcify::types::TensorType;
+use funcify::{DType, Scalar};
+
+use super::field::{self, INFINITY, NAN, add, fraction, mul, neg, of_signed, signed, sub};
+use super::graph::{Evaluator, Grid, Meaning, NoMeaning, unknown, wrapped};
+use super::model::Model;
+use crate::kernels::{Binary, Fold, Unary};
+
+impl Evaluator<'_> {
+    /// An op with one result of type `ty`; the operands have the element types `dtypes`.
+    pub(super) fn computed(&mut self, op: &Op, ty: &TensorType, dtypes: &[DType], operands: &[Grid]) -> Meaning<Grid> {
+        let of = dtypes.first().copied().unwrap_or(ty.dtype);
+        match (op, operands) {
+            (Op::Unary(op), [x]) => {
+                let (op, model) = (*op, self.model);
+                let cells = x.cells.iter().map(|x| match of.is_float() {
+                    true => Some(self.rounded(model.unary(symbol(op)?, *x), of)),
+                    false => integer_unary(op, *x, of, model),
+                });
+                gathered(&x.shape, cells, op_name(op))
+            }
+            (Op::Binary(op), [x, y]) => {
+                let model = self.model;
+                let cells = pairs(x, y).map(|(x, y)| match of.is_float() {
+                    true => Some(self.rounded(model.binary(symbol_of_two(*op)?, x, y), of)),
+                    false => integer_binary(*op, x, y, of, model),
+                });
+                gathered(&x.shape, cells, op_name(op))
+            }
+            (Op::Bits(op), _) => {
+                let (x, y) = (&operands[0], &operands[operands.len() - 1]);
+                let cells = pairs(x, y).map(|(x, y)| bits(*op, signed(x), signed(y), of).map(|bits| wrapped(bits, of)));
+                gathered(&x.shape, cells, op_name(op))
+            }
+            (Op::Compare(op), [x, y]) => {
+                let model = self.model;
+                let of = |op, x, y| model.binary(op, x, y);
+                let cells = pairs(x, y).map(|(x, y)| match op {
+                    ops::Compare::Eq => of(Binary::Equal, x, y),
+                    ops::Compare::Ne => of(Binary::NotEqual, x, y),
+                    ops::Compare::Lt => of(Binary::Less, x, y),
+                    ops::Compare::Le => of(Binary::LessEqual, x, y),
+                    ops::Compare::Gt => of(Binary::Less, y, x),
+                    ops::Compare::Ge => of(Binary::LessEqual, y, x),
+                });
+                Ok(Grid::new(x.shape.clone(), cells.collect()))
+            }
+            (Op::Predicate(op), [x]) => Ok(x.map(|x| {
+                u64::from(match op {
+                    ops::Predicate::IsNan => x == NAN,
+                    ops::Predicate::IsFinite => x != NAN && signed(x).unsigned_abs() != INFINITY,
+                })
+            })),
+            (Op::Select(_), [holds, yes, no]) => {
+                let cells = holds.cells.iter().zip(pairs(yes, no));
+                let cells = cells.map(|(holds, (yes, no))| if *holds == 0 { no } else { yes });
+                Ok(Grid::new(holds.shape.clone(), cells.collect()))
+            }
+            (Op::Cast(cast), [x]) => Ok(x.map(|x| self.cast(x, of, cast.dtype))),
+            (Op::MatMul(_), [x, y]) => self.product(x, y, of),
+            (Op::Reduce(reduce), [x]) => self.reduced(reduce, x, of),
+            (Op::ArgMax(op), [x]) => self.largest(op.axis, x),
+            (Op::Iota(_), []) => {
+                let shape = self.shape(ty)?;
+                let cells = (0..shape.iter().product()).map(|number: usize| number as u64);
+                Ok(Grid::new(shape, cells.map(|number| self.rounded(number, ty.dtype)).collect()))
+            }
+            (Op::Size(size), []) => {
+                let number = of_signed(size.dim.value(self.sizes)?);
+                Ok(Grid::scalar(if ty.dtype.is_float() { self.rounded(number, ty.dtype) } else { number }))
+            }
+            (Op::Constant(constant), []) => {
+                let cells = constant.value.scalars().map(of_scalar).collect();
+                Ok(Grid::new(constant.value.shape().to_vec(), cells))
+            }
+            (Op::Scatter(scatter), [x, indices, updates]) => self.scattered(scatter, x, indices, updates, of),
+            (Op::Threefry(threefry), [keys, counters]) => {
+                let words = |grid: &Grid| grid.cells.iter().map(|cell| *cell as u32).collect::<Vec<u32>>();
+                let size = threefry.shape.value(self.sizes)?.iter().product();
+                self.spend(4 * size * if threefry.words == Words::Both { 2 } else { 1 })?;
+                let bits = threefry_bits(&words(keys), &words(counters), size, threefry.words);
+                Ok(Grid::new(self.shape(ty)?, bits.into_iter().map(u64::from).collect()))
+            }
+            (Op::Cumulative(_), [x]) if x.cells.is_empty() => Ok(x.clone()),
+            (op, _) => Err(unknown(ops::OpRules::name(op))),
+        }
+    }
+
+    fn cast(&self, x: u64, from: DType, to: DType) -> u64 {
+        match (from, to) {
+            (_, DType::Bool) => u64::from(x != 0),
+            (_, to) if to.is_float() => self.rounded(x, to),
+            (from, to) if from.is_float() => {
+                let whole = self.model.unary(Unary::Trunc, x);
+                let bounds = |lowest: i64, highest: i64| of_signed(signed(whole).clamp(lowest, highest));
+                match to {
+                    _ if x == NAN => 0,
+                    DType::U8 => bounds(0, i64::from(u8::MAX)),
+                    DType::U32 => bounds(0, i64::from(u32::MAX)),
+                    DType::I32 => bounds(i64::from(i32::MIN), i64::from(i32::MAX)),
+                    _ => whole,
+                }
+            }
+            (_, to) => wrapped(signed(x), to),
+        }
+    }
+
+    fn product(&mut self, x: &Grid, y: &Grid, of: DType) -> Meaning<Grid> {
+        let rank = x.shape.len();
+        let [m, k, n] = [x.shape[rank - 2], x.shape[rank - 1], y.shape[rank - 1]];
+        let batches: usize = x.shape[..rank - 2].iter().product();
+        self.spend(batches * m * k * n)?;
+        let mut cells = Vec::with_capacity(batches * m * n);
+        for batch in 0..batches {
+            let (x, y) = (&x.cells[batch * m * k..], &y.cells[batch * k * n..]);
+            for i in 0..m {
+                for j in 0..n {
+                    let sum = (0..k).fold(0, |sum, l| add(sum, mul(x[i * k + l], y[l * n + j])));
+                    cells.push(self.result(sum, of));
+                }
+            }
+        }
+        let mut shape = x.shape.clone();
+        shape[rank - 1] = n;
+        Ok(Grid::new(shape, cells))
+    }
+
+    /// A sum or product as its type has it.
+    fn result(&self, cell: u64, of: DType) -> u64 {
+        match of {
+            of if of.is_float() => self.rounded(cell, of),
+            DType::Bool => cell,
+            of => wrapped(signed(cell), of),
+        }
+    }
+
+    fn reduced(&mut self, reduce: &ops::Reduce, x: &Grid, of: DType) -> Meaning<Grid> {
+        let kept: Vec<usize> = (0..x.shape.len()).filter(|axis| !reduce.axes.contains(axis)).collect();
+        let shape: Vec<usize> = kept.iter().map(|axis| x.shape[*axis]).collect();
+        self.spend(x.cells.len())?;
+        let identity = of_scalar(reduce.kind.identity(of));
+        let mut cells = vec![identity; shape.iter().product()];
+        let strides = strides(&shape);
+        for (flat, cell) in x.cells.iter().enumerate() {
+            let index = index_of(flat, &x.shape);
+            let to: usize = kept.iter().zip(&strides).map(|(axis, stride)| index[*axis] * stride).sum();
+            cells[to] = combined(self.model, reduce.kind, cells[to], *cell);
+        }
+        Ok(Grid::new(shape, cells.into_iter().map(|cell| self.result(cell, of)).collect()))
+    }
+
+    /// The first of the largest; the first NaN if there is one.
+    fn largest(&mut self, axis: usize, x: &Grid) -> Meaning<Grid> {
+        let mut shape = x.shape.clone();
+        let count = shape.remove(axis);
+        if count == 0 {
+            return Err(NoMeaning::Refused("argmax of nothing".to_string()));
+        }
+        self.spend(x.cells.len())?;
+        let inner: usize = x.shape[axis + 1..].iter().product();
+        let cell = |flat: usize| {
+            let start = flat / inner * inner * count + flat % inner;
+            let element = |position: usize| x.cells[start + position * inner];
+            let better = |best: usize, position: usize| {
+                let (old, new) = (element(best), element(position));
+                if old != NAN && (new == NAN || signed(new) > signed(old)) { position } else { best }
+            };
+            (1..count).fold(0, better) as u64
+        };
+        let cells = (0..shape.iter().product()).map(cell).collect();
+        Ok(Grid::new(shape, cells))
+    }
+
+    fn scattered(
+        &mut self,
+        scatter: &ops::Scatter,
+        x: &Grid,
+        indices: &Grid,
+        updates: &Grid,
+        of: DType,
+    ) -> Meaning<Grid> {
+        let kind = match scatter.mode {
+            ScatterMode::Set => return Err(unknown("scatter")),
+            ScatterMode::Add => ReduceKind::Sum,
+            ScatterMode::Mul => ReduceKind::Prod,
+            ScatterMode::Max => ReduceKind::Max,
+            ScatterMode::Min => ReduceKind::Min,
+        };
+        let strides = strides(&x.shape);
+        let mut cells = (*x.cells).clone();
+        for (flat, (position, update)) in pairs(indices, updates).enumerate() {
+            let Some(position) = usize::try_from(signed(position)).ok() else { continue };
+            if position >= x.shape[scatter.axis] {
+                continue;
+            }
+            let mut index = index_of(flat, &indices.shape);
+            index[scatter.axis] = position;
+            let to: usize = index.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
+            cells[to] = self.result(combined(self.model, kind, cells[to], update), of);
+        }
+        Ok(Grid::new(x.shape.clone(), cells))
+    }
+}
+
+fn op_name(op: impl std::fmt::Debug) -> impl FnOnce() -> String {
+    move || format!("{op:?}")
+}
+
+fn gathered(shape: &[usize], cells: impl Iterator<Item = Option<u64>>, op: impl FnOnce() -> String) -> Meaning<Grid> {
+    match cells.collect::<Option<Vec<u64>>>() {
+        Some(cells) => Ok(Grid::new(shape.to_vec(), cells)),
+        None => Err(NoMeaning::Unknown(op())),
+    }
+}
+
+fn pairs<'g>(x: &'g Grid, y: &'g Grid) -> impl Iterator<Item = (u64, u64)> + use<'g> {
+    x.cells.iter().copied().zip(y.cells.iter().copied())
+}
+
+fn strides(shape: &[usize]) -> Vec<usize> {
+    (0..shape.len()).map(|axis| shape[axis + 1..].iter().product()).collect()
+}
+
+fn index_of(flat: usize, shape: &[usize]) -> Vec<usize> {
+    let mut rest = flat;
+    let mut index = vec![0; shape.len()];
+    for (axis, size) in shape.iter().enumerate().rev() {
+        index[axis] = rest % size;
+        rest /= size;
+    }
+    index
+}
+
+/// An element of a tensor. The lowest and the highest integer of 64 bits are no integers of the field: they stand for the ends of
+/// all numbers, as which a largest and a smallest begin.
+pub(super) fn of_scalar(scalar: Scalar) -> u64 {
+    match scalar {
+        Scalar::Int(i64::MIN) => neg(INFINITY),
+        Scalar::Int(i64::MAX) => INFINITY,
+        Scalar::Int(number) => of_signed(number),
+        Scalar::Bool(truth) => u64::from(truth),
+        Scalar::Float(number) => field::of_f64(number),
+    }
+}
+
+fn combined(model: Model, kind: ReduceKind, a: u64, b: u64) -> u64 {
+    match kind {
+        ReduceKind::Sum => add(a, b),
+        ReduceKind::Prod => mul(a, b),
+        ReduceKind::Max => model.fold(Fold::Max, a, b),
+        ReduceKind::Min => model.fold(Fold::Min, a, b),
+        ReduceKind::Any => u64::from(a != 0 || b != 0),
+        ReduceKind::All => u64::from(a != 0 && b != 0),
+    }
+}
+
+/// What stands for an op on floats.
+fn symbol(op: ops::Unary) -> Option<Unary> {
+    Some(match op {
+        ops::Unary::Neg => Unary::Neg,
+        ops::Unary::Abs => Unary::Abs,
+        ops::Unary::Sign => Unary::Sign,
+        ops::Unary::Square => Unary::Square,
+        ops::Unary::Exp => Unary::Exp,
+        ops::Unary::Expm1 => Unary::Expm1,
+        ops::Unary::Log => Unary::Log,
+        ops::Unary::Log1p => Unary::Log1p,
+        ops::Unary::Tanh => Unary::Tanh,
+        ops::Unary::Sigmoid => Unary::Sigmoid,
+        ops::Unary::Sin => Unary::Sin,
+        ops::Unary::Cos => Unary::Cos,
+        ops::Unary::Sqrt => Unary::Sqrt,
+        ops::Unary::Rsqrt => Unary::Rsqrt,
+        ops::Unary::Recip => Unary::Recip,
+        ops::Unary::Tan => Unary::Tan,
+        ops::Unary::Asin => Unary::Asin,
+        ops::Unary::Acos => Unary::Acos,
+        ops::Unary::Atan => Unary::Atan,
+        ops::Unary::Sinh => Unary::Sinh,
+        ops::Unary::Cosh => Unary::Cosh,
+        ops::Unary::Asinh => Unary::Asinh,
+        ops::Unary::Acosh => Unary::Acosh,
+        ops::Unary::Atanh => Unary::Atanh,
+        ops::Unary::Erf => Unary::Erf,
+        ops::Unary::Erfc => Unary::Erfc,
+        ops::Unary::ErfInv => Unary::ErfInv,
+        ops::Unary::Lgamma => Unary::Lgamma,
+        ops::Unary::Digamma => Unary::Digamma,
+        ops::Unary::Cbrt => Unary::Cbrt,
+        ops::Unary::Floor => Unary::Floor,
+        ops::Unary::Ceil => Unary::Ceil,
+        ops::Unary::Round => Unary::Round,
+        ops::Unary::Trunc => Unary::Trunc,
+        ops::Unary::StopGradient => Unary::Copy,
+        ops::Unary::Not => return None,
+    })
+}
+
+fn symbol_of_two(op: ops::Binary) -> Option<Binary> {
+    Some(match op {
+        ops::Binary::Add => Binary::Add,
+        ops::Binary::Sub => Binary::Sub,
+        ops::Binary::Mul => Binary::Mul,
+        ops::Binary::Div => Binary::Div,
+        ops::Binary::Rem => Binary::Rem,
+        ops::Binary::Max => Binary::Max,
+        ops::Binary::Min => Binary::Min,
+        ops::Binary::Pow => Binary::Pow,
+        ops::Binary::Atan2 => Binary::Atan2,
+        ops::Binary::Copysign => Binary::Copysign,
+        ops::Binary::And | ops::Binary::Or | ops::Binary::Xor => return None,
+    })
+}
+
+/// An op on integers and booleans.
+fn integer_unary(op: ops::Unary, x: u64, of: DType, model: Model) -> Option<u64> {
+    let number = signed(x);
+    let cell = match op {
+        ops::Unary::Neg => neg(x),
+        ops::Unary::Abs => model.unary(Unary::Abs, x),
+        ops::Unary::Sign => of_signed(number.signum()),
+        ops::Unary::Square => mul(x, x),
+        ops::Unary::Not if of == DType::Bool => return Some(u64::from(x == 0)),
+        ops::Unary::Not => of_signed(!number),
+        ops::Unary::StopGradient => x,
+        _ => return None,
+    };
+    Some(if of == DType::Bool { cell } else { wrapped(signed(cell), of) })
+}
+
+fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: Model) -> Option<u64> {
+    let (i, j) = (signed(x), signed(y));
+    let is_bool = of == DType::Bool;
+    let cell = match op {
+        ops::Binary::And => of_signed(i & j),
+        ops::Binary::Or => of_signed(i | j),
+        ops::Binary::Xor => of_signed(i ^ j),
+        _ if is_bool => return None,
+        ops::Binary::Add => add(x, y),
+        ops::Binary::Sub => sub(x, y),
+        ops::Binary::Mul => mul(x, y),
+        ops::Binary::Div if j == 0 => of_signed(-1),
+        // What is no small integer may be one that the model made up.
+        ops::Binary::Div if fraction(x).is_some() => of_signed(i.wrapping_div(j)),
+        ops::Binary::Div => model.unary(Unary::Trunc, model.divide(x, y)),
+        ops::Binary::Rem if j == 0 => x,
+        ops::Binary::Rem => of_signed(i.wrapping_rem(j)),
+        ops::Binary::Max => model.max(x, y),
+        ops::Binary::Min => model.min(x, y),
+        ops::Binary::Pow => of_signed(ops::integer_power(i, j)),
+        ops::Binary::Atan2 | ops::Binary::Copysign => return None,
+    };
+    Some(if is_bool { cell } else { wrapped(signed(cell), of) })
+}
+
+/// An op on the bits of integers of a type.
+fn bits(op: ops::Bits, x: i64, y: i64, of: DType) -> Option<i64> {
+    let bits = 8 * of.size() as u32;
+    Some(match op {
+        ops::Bits::ShiftLeft => ops::shift_left(x, y, bits),
+        ops::Bits::ShiftRightArithmetic => ops::shift_right_arithmetic(x, y, bits),
+        ops::Bits::ShiftRightLogical => ops::shift_right_logical(x, y, bits),
+        ops::Bits::Popcount | ops::Bits::CountLeadingZeros => return None,
+    })
+}

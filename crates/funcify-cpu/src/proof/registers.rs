@@ -1,0 +1,447 @@
+//! Register code over the field: that loops do the same as code for registers as they do as instructions.
+//!
+//! The code is what the executor reads word by word, and what machine code is made of. It runs on the memory that the loop began
+//! with, and must leave what the loop's instructions left.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::field::{self, add, mul, sub};
+use super::interpret::Whereabouts;
+use super::memory::{Bases, Cell, Memory, OutOfBounds};
+use super::model::Model;
+use crate::kernels::{Binary, Ternary, Unary};
+use crate::machine::Machine;
+use crate::narrow::{Code, Piece, REGISTERS, Step, Verb, Word, all_codes};
+use crate::plan::{Instruction, Node, Op, Plan, Region};
+use crate::run::Element;
+
+/// All code of a loop.
+pub(super) type Lowered = Rc<[RegisterCode]>;
+
+/// Makes register code of the loops of a plan.
+pub(super) struct Registers<'p> {
+    regions: &'p [Region],
+    machine: Machine,
+    codes: fn(&[Region], &[Step<'_>], &[usize], Machine) -> Vec<RegisterCode>,
+}
+
+/// The register code of a loop, for elements of the field.
+#[derive(Clone, Debug)]
+pub(super) struct RegisterCode {
+    width: usize,
+    words: Vec<Word>,
+    loads: Vec<(u8, Piece)>,
+    numbers: Vec<(u8, u64)>,
+    stores: Vec<(u8, Piece)>,
+    streams: Vec<Piece>,
+    products: Vec<Products>,
+}
+
+/// A row times packed matrices.
+#[derive(Clone, Debug)]
+struct Products {
+    /// The registers of each row, how many elements it has, and the stream of its matrix.
+    factors: Vec<(Vec<u8>, usize, u8)>,
+    init: Option<Vec<u8>>,
+    to: Vec<u8>,
+    /// How many columns the matrices have.
+    lanes: usize,
+}
+
+/// Why register code stopped.
+pub(super) enum RegisterFault {
+    Budget,
+    OutOfBounds(OutOfBounds),
+}
+
+impl From<OutOfBounds> for RegisterFault {
+    fn from(error: OutOfBounds) -> Self {
+        RegisterFault::OutOfBounds(error)
+    }
+}
+
+impl<'p> Registers<'p> {
+    pub(super) fn of<T: Element>(plan: &'p Plan, machine: Machine) -> Self {
+        Registers { regions: &plan.regions, machine, codes: codes::<T> }
+    }
+
+    /// All code of a loop inside loops with these numbers of iterations, its own last.
+    pub(super) fn lower(&self, node: &Node, times: &[usize]) -> Lowered {
+        let steps: Option<Vec<Step<'_>>> = match node {
+            Node::Loop { body, .. } => instructions(body).map(|body| body.into_iter().map(Step::Do).collect()),
+            Node::While { test, holds, body, .. } => match (instructions(test), instructions(body)) {
+                (Some(test), Some(body)) => {
+                    let test = test.into_iter().map(Step::Do).chain([Step::EndUnless(holds)]);
+                    Some(test.chain(body.into_iter().map(Step::Do)).collect())
+                }
+                _ => None,
+            },
+            Node::Do(_) | Node::Choice { .. } => None,
+        };
+        steps.map_or_else(Vec::new, |steps| (self.codes)(self.regions, &steps, times, self.machine)).into()
+    }
+}
+
+/// The instructions of nodes, if they are nothing else.
+fn instructions(nodes: &[Node]) -> Option<Vec<&Instruction>> {
+    let mut all = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let Node::Do(instruction) = node else { return None };
+        all.push(instruction);
+    }
+    Some(all)
+}
+
+fn codes<T: Element>(regions: &[Region], steps: &[Step<'_>], times: &[usize], machine: Machine) -> Vec<RegisterCode> {
+    let lanes: Vec<usize> = steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Do(instruction) if matches!(instruction.op, Op::Product { .. }) => Some(instruction.lanes),
+            _ => None,
+        })
+        .collect();
+    let codes = all_codes::<T>(regions, steps, times, machine);
+    codes.into_iter().map(|(code, width)| RegisterCode::of(code, width, &lanes)).collect()
+}
+
+impl RegisterCode {
+    fn of<T: Element>(code: Code<T>, width: usize, lanes: &[usize]) -> Self {
+        let products = code.products.into_iter().zip(lanes).map(|(product, lanes)| Products {
+            factors: product.factors.into_iter().map(|factor| (factor.row, factor.inner, factor.packed)).collect(),
+            init: product.init,
+            to: product.to,
+            lanes: *lanes,
+        });
+        RegisterCode {
+            width,
+            products: products.collect(),
+            numbers: code.numbers.into_iter().map(|(to, number)| (to, field::of_f64(number.to_f64()))).collect(),
+            words: code.words,
+            loads: code.loads,
+            stores: code.stores,
+            streams: code.streams,
+        }
+    }
+
+    /// Runs the loop, at most `most` times.
+    pub(super) fn run(
+        &self,
+        model: Model,
+        memory: &mut Memory,
+        bases: &Bases,
+        outer: &[isize],
+        most: usize,
+        left: &mut usize,
+    ) -> Result<(), RegisterFault> {
+        let width = self.width;
+        let garbage = |index: usize| model.garbage(1 << 40 | index as u64);
+        let mut file = File { width, cells: (0..REGISTERS * width).map(garbage).collect() };
+        let at = |piece: &Piece, counters: &[isize]| bases.moved(piece.region, piece.at, piece.steps, counters);
+        for (to, piece) in &self.loads {
+            file.load(*to, memory, piece, at(piece, outer))?;
+        }
+        for (to, number) in &self.numbers {
+            file.of(*to).fill(*number);
+        }
+        let mut counters = outer.to_vec();
+        counters.push(0);
+        'iterations: for counter in 0..most {
+            counters[outer.len()] = counter as isize;
+            let mut last = vec![0; width];
+            for word in &self.words {
+                *left = left.checked_sub(width).ok_or(RegisterFault::Budget)?;
+                match word.verb {
+                    Verb::Load => {
+                        let piece = &self.streams[usize::from(word.from[0])];
+                        file.load(word.to, memory, piece, at(piece, &counters))?;
+                    }
+                    Verb::Store | Verb::StoreLast => {
+                        let piece = &self.streams[usize::from(word.to)];
+                        let from = if word.verb == Verb::Store { file.get(word.from[0]) } else { last.clone() };
+                        store(&from, memory, piece, at(piece, &counters))?;
+                        continue;
+                    }
+                    Verb::EndUnless if file.get(word.from[0])[0] != 0 => continue,
+                    Verb::EndUnless => break 'iterations,
+                    Verb::Product => {
+                        self.product(usize::from(word.from[0]), &mut file, memory, |piece| at(piece, &counters))?;
+                        continue;
+                    }
+                    verb => {
+                        let [a, b, c] = word.from.map(|register| file.get(register));
+                        let value = compute(model, verb, (&a, &b, &c), &last, usize::from(word.from[1]));
+                        file.of(word.to).copy_from_slice(&value);
+                    }
+                }
+                last = file.get(word.to);
+            }
+        }
+        for (from, piece) in &self.stores {
+            store(&file.get(*from), memory, piece, at(piece, outer))?;
+        }
+        Ok(())
+    }
+
+    fn product(
+        &self,
+        number: usize,
+        file: &mut File,
+        memory: &Memory,
+        at: impl Fn(&Piece) -> usize,
+    ) -> Result<(), OutOfBounds> {
+        let Products { factors, init, to, lanes } = &self.products[number];
+        let mut sums = match init {
+            Some(init) => file.row(init, *lanes),
+            None => vec![0; *lanes],
+        };
+        for (row, inner, packed) in factors {
+            let (row, matrix) = (file.row(row, *inner), &self.streams[usize::from(*packed)]);
+            let start = at(matrix);
+            for (i, x) in row.iter().enumerate() {
+                for (lane, sum) in sums.iter_mut().enumerate() {
+                    *sum = add(*sum, mul(*x, memory.read(matrix.region, start + i * lanes + lane)?));
+                }
+            }
+        }
+        for (register, part) in to.iter().zip(sums.chunks(self.width)) {
+            match part {
+                [one] => file.of(*register).fill(*one),
+                part => file.of(*register)[..part.len()].copy_from_slice(part),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says where the code left something else than the instructions did, and which they are.
+    pub(super) fn difference(
+        &self,
+        node: &Node,
+        place: &Whereabouts,
+        bases: &Bases,
+        memory: &Memory,
+        expected: &[(Cell, u64)],
+        found: &[(Cell, u64)],
+    ) -> Option<String> {
+        let before = |cell: &Cell| memory.regions[cell.region][cell.at];
+        let found: HashMap<Cell, u64> = found.iter().copied().collect();
+        let of_expected: HashMap<Cell, u64> = expected.iter().copied().collect();
+        let missed = expected
+            .iter()
+            .rev()
+            .map(|(cell, _)| cell)
+            .find(|cell| found.get(cell).copied().unwrap_or_else(|| before(cell)) != of_expected[cell]);
+        let added = || found.iter().find(|(cell, value)| !of_expected.contains_key(cell) && **value != before(cell));
+        let cell = *missed.or_else(|| added().map(|(cell, _)| cell))?;
+        let Whereabouts { stage, part, path, .. } = place;
+        let writer = writer_of(node, bases, &place.counters, cell);
+        let writer = writer.map_or("no instruction of the loop writes".to_string(), |(index, instruction)| {
+            format!("instruction {index} (`{:?}`) of the loop writes", instruction.op)
+        });
+        Some(format!(
+            "the register code of {} elements a register of the loop at stage {stage}, part {part}, node {path:?}: \
+             {writer} element {} of region {}, where the code leaves something else: {}",
+            self.width,
+            cell.at,
+            cell.region,
+            self.words_of(cell, bases, &place.counters),
+        ))
+    }
+
+    /// The words that give what is stored in a cell.
+    fn words_of(&self, cell: Cell, bases: &Bases, outer: &[isize]) -> String {
+        let covers = |piece: &Piece, counters: &[isize]| {
+            let start = bases.moved(piece.region, piece.at, piece.steps, counters);
+            piece.region == cell.region && (start..start + piece.len).contains(&cell.at)
+        };
+        let writer = |words: &[Word], register: u8| {
+            let is_writer = |word: &&(usize, &Word)| {
+                word.1.to == register && !matches!(word.1.verb, Verb::Store | Verb::StoreLast | Verb::EndUnless)
+            };
+            let numbered: Vec<(usize, &Word)> = words.iter().enumerate().collect();
+            match numbered.iter().rev().find(is_writer) {
+                Some((index, word)) => format!("word {index} (`{:?}` of registers {:?})", word.verb, word.from),
+                None => format!("register {register}, loaded before the loop"),
+            }
+        };
+        if let Some((register, _)) = self.stores.iter().find(|(_, piece)| covers(piece, outer)) {
+            return format!("it is stored behind the loop, from {}", writer(&self.words, *register));
+        }
+        let stores = self.words.iter().enumerate().filter(|(_, word)| word.verb == Verb::Store);
+        for (index, word) in stores {
+            let piece = &self.streams[usize::from(word.to)];
+            let counters = |counter: isize| [outer, &[counter]].concat();
+            if (0..1 << 16).any(|counter| covers(piece, &counters(counter))) {
+                return format!("word {index} (`Store`) stores {}", writer(&self.words[..index], word.from[0]));
+            }
+        }
+        "no word stores there".to_string()
+    }
+}
+
+/// The last instruction of a loop that writes a cell.
+fn writer_of<'n>(node: &'n Node, bases: &Bases, outer: &[isize], cell: Cell) -> Option<(usize, &'n Instruction)> {
+    let (first, second): (&[Node], &[Node]) = match node {
+        Node::Loop { body, .. } => (body, &[]),
+        Node::While { test, body, .. } => (test, body),
+        Node::Do(_) | Node::Choice { .. } => return None,
+    };
+    let all = first.iter().chain(second).enumerate();
+    let writes = all.filter_map(|(index, node)| {
+        let Node::Do(instruction) = node else { return None };
+        let Instruction { to, rows, lanes, .. } = instruction;
+        let covers = |counter: isize| {
+            let start = bases.start(to, &[outer, &[counter]].concat());
+            (0..*rows).any(|row| (start + row * to.row..start + row * to.row + lanes).contains(&cell.at))
+        };
+        (to.region == cell.region && (0..1 << 12).any(covers)).then_some((index, instruction))
+    });
+    writes.last()
+}
+
+/// All registers.
+struct File {
+    width: usize,
+    cells: Vec<u64>,
+}
+
+impl File {
+    fn of(&mut self, register: u8) -> &mut [u64] {
+        &mut self.cells[usize::from(register) * self.width..][..self.width]
+    }
+
+    fn get(&self, register: u8) -> Vec<u64> {
+        self.cells[usize::from(register) * self.width..][..self.width].to_vec()
+    }
+
+    /// The first elements of registers after one another.
+    fn row(&self, registers: &[u8], count: usize) -> Vec<u64> {
+        registers.iter().flat_map(|register| self.get(*register)).take(count).collect()
+    }
+
+    /// A piece; one element is in all lanes, and lanes that a piece does not have keep what they held.
+    fn load(&mut self, to: u8, memory: &Memory, piece: &Piece, at: usize) -> Result<(), OutOfBounds> {
+        if piece.len == 1 {
+            let one = memory.read(piece.region, at)?;
+            self.of(to).fill(one);
+        } else {
+            for index in 0..piece.len.min(self.width) {
+                self.of(to)[index] = memory.read(piece.region, at + index)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn store(register: &[u64], memory: &mut Memory, piece: &Piece, at: usize) -> Result<(), OutOfBounds> {
+    (0..piece.len).try_for_each(|index| memory.write(piece.region, at + index, register[index]))
+}
+
+/// What a word that computes gives, lane by lane.
+fn compute(model: Model, verb: Verb, (a, b, c): (&[u64], &[u64], &[u64]), last: &[u64], count: usize) -> Vec<u64> {
+    if let Verb::FoldLanes(fold) = verb {
+        let folded = a[1..count].iter().fold(a[0], |sum, x| model.fold(fold, sum, *x));
+        return vec![folded; a.len()];
+    }
+    let lane = |lane: usize| {
+        let (a, b, c, last) = (a[lane], b[lane], c[lane], last[lane]);
+        match verb {
+            Verb::Copy => a,
+            Verb::Neg => model.unary(Unary::Neg, a),
+            Verb::Square => mul(a, a),
+            Verb::Add => add(a, b),
+            Verb::Sub => sub(a, b),
+            Verb::Mul => mul(a, b),
+            Verb::Div => model.divide(a, b),
+            Verb::Less => model.binary(Binary::Less, a, b),
+            Verb::LessEqual => model.binary(Binary::LessEqual, a, b),
+            Verb::MulAdd => model.ternary(Ternary::MulAdd, a, b, c),
+            Verb::MulSub => model.ternary(Ternary::MulSub, a, b, c),
+            Verb::NegMulAdd => model.ternary(Ternary::NegMulAdd, a, b, c),
+            Verb::Select => model.ternary(Ternary::Select, a, b, c),
+            Verb::Unary(op) => model.unary(op, a),
+            Verb::Binary(op) => model.binary(op, a, b),
+            Verb::AddLast => add(last, a),
+            Verb::SubFromLast => sub(last, a),
+            Verb::SubLast => sub(a, last),
+            Verb::MulLast => mul(last, a),
+            Verb::DivOfLast => model.divide(last, a),
+            Verb::DivByLast => model.divide(a, last),
+            Verb::MulAddLast => add(mul(a, b), last),
+            Verb::MulLastAdd => add(mul(last, a), b),
+            Verb::MulLastSub => sub(mul(last, a), b),
+            Verb::MulSubLast => sub(mul(a, b), last),
+            Verb::NegMulAddLast => sub(last, mul(a, b)),
+            Verb::NegMulLastAdd => sub(b, mul(last, a)),
+            Verb::SquareLast => mul(last, last),
+            Verb::NegLast => model.unary(Unary::Neg, last),
+            Verb::UnaryLast(op) => model.unary(op, last),
+            Verb::Load | Verb::Store | Verb::StoreLast | Verb::EndUnless | Verb::Product | Verb::FoldLanes(_) => {
+                unreachable!("it computes nothing lane by lane")
+            }
+        }
+    };
+    (0..a.len()).map(lane).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::interpret::{Interpreter, PartOrder, Stop};
+    use super::super::memory::Memory;
+    use super::super::model::{Model, Rounding};
+    use super::*;
+    use crate::plan::{Operand, Place, Split, repeat};
+
+    /// A trace's row is a copy of a state, which is then replaced, and another state takes the row: what comes of
+    /// comparing its instructions with register code.
+    fn compared(codes: fn(&[Region], &[Step<'_>], &[usize], Machine) -> Vec<RegisterCode>) -> Result<(), Stop> {
+        let mut plan = Plan::default();
+        let xs = Operand::of(plan.region(Place::Input(0), 4, 1, Split::Whole)).step(0, 1);
+        let trace = Operand::of(plan.region(Place::Output(0), 4, 1, Split::Whole)).step(0, 1);
+        let [state, taken] = [(); 2].map(|()| Operand::of(plan.shared(1)));
+        let unary = |op, to, from| Op::Unary(op).over([1, 1], to, &[from]);
+        let body =
+            vec![unary(Unary::Copy, trace, state), unary(Unary::Sin, state, xs), unary(Unary::Copy, taken, trace)];
+        plan.once(vec![repeat(4, body)]);
+        let model = Model::new(0, Rounding::Symbol);
+        let registers = Registers { regions: &plan.regions, machine: Machine::detect(), codes };
+        let memory = Memory::new(&plan, |number| model.garbage(number));
+        Interpreter::new(&plan, model, memory, 10_000, |number| number)
+            .with_registers(&registers)
+            .run(PartOrder::Upward)
+    }
+
+    /// The code of that loop. The row is taken from register 3, or from that of the state, which was written since.
+    fn code(aside: bool) -> Vec<RegisterCode> {
+        let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0], len: 1 };
+        let word = |verb, to, from| Word { verb, to, from: [from, 0, 0] };
+        let keep = aside.then(|| word(Verb::Copy, 3, 0));
+        let words = [word(Verb::Store, 1, 0)].into_iter().chain(keep).chain([
+            word(Verb::Load, 2, 0),
+            word(Verb::Unary(Unary::Sin), 0, 2),
+            word(Verb::Copy, 1, if aside { 3 } else { 0 }),
+        ]);
+        let states = vec![(0, piece(2, 0)), (1, piece(3, 0))];
+        vec![RegisterCode {
+            width: 1,
+            words: words.collect(),
+            loads: states.clone(),
+            numbers: Vec::new(),
+            stores: states,
+            streams: vec![piece(0, 1), piece(1, 1)],
+            products: Vec::new(),
+        }]
+    }
+
+    #[test]
+    fn a_register_that_is_read_under_a_second_name_after_it_was_written() {
+        assert!(compared(|_, _, _, _| code(true)).is_ok());
+        let Err(Stop::Registers(message)) = compared(|_, _, _, _| code(false)) else { panic!("it is not found") };
+        println!("{message}");
+        for words in
+            ["instruction 2 (`Unary(Copy)`)", "element 0 of region 3", "word 3 (`Copy` of registers [0, 0, 0])"]
+        {
+            assert!(message.contains(words), "no `{words}` in: {message}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Translation validation: a plan that was not proved runs on small numbers, and is held against the reference evaluation.
+
+use std::collections::HashMap;
+
+use funcify::graph::ValueId;
+use funcify::ops::{EvalContext, OpRules};
+use funcify::{DType, HostTensor, Scalar};
+
+use super::field;
+use super::subject::Subject;
+use super::verdict::Verdict;
+
+/// Runs a plan as a call does: the graph's inputs in, its outputs out. `None` if it refuses them.
+pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> + 'r;
+
+/// On how many inputs it runs.
+const RUNS: u64 = 2;
+
+/// How many elements all values of the graph may have, for the reference evaluation is slow.
+const MOST_ELEMENTS: usize = 4_000_000;
+
+/// Runs a plan that was not proved for `reason`.
+pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) -> Verdict {
+    let mut ran = false;
+    for seed in 0..RUNS {
+        let Some(inputs) = inputs(subject, seed) else { return Verdict::Unknown(reason) };
+        let Some(expected) = reference(subject, &inputs) else { continue };
+        match run(&inputs) {
+            Ok(Some(found)) => match difference(&expected, &found) {
+                None => ran = true,
+                Some((output, element)) => {
+                    let name = &subject.graph.outputs()[output].name;
+                    return Verdict::Failed(format!(
+                        "output {output} (`{name}`) is wrong at element {element} where the plan ran on small numbers: \
+                         {:?} instead of {:?}",
+                        found[output].get(element),
+                        expected[output].get(element)
+                    ));
+                }
+            },
+            Ok(None) => {}
+            Err(error) => return Verdict::Failed(format!("the plan does not run: {error}")),
+        }
+    }
+    if ran { Verdict::Validated } else { Verdict::Unknown(reason) }
+}
+
+/// Small numbers, different ones as far as the types have them.
+fn inputs(subject: &Subject<'_>, seed: u64) -> Option<Vec<HostTensor>> {
+    let mut all = 0;
+    let input = |index: usize| {
+        let ty = subject.graph.input_type(index);
+        let shape = ty.shape.value(subject.sizes).ok()?;
+        let elements: usize = shape.iter().product();
+        all += elements;
+        if all > MOST_ELEMENTS {
+            return None;
+        }
+        let mut at = 0;
+        Some(HostTensor::from_fn(ty.dtype, &shape, |_| {
+            at += 1;
+            let random = field::hash(seed << 32 | index as u64, at);
+            match ty.dtype {
+                DType::Bool => Scalar::Bool(random & 1 == 1),
+                dtype if dtype.is_float() => Scalar::Float((random % 2001) as f64 / 1000.0 - 1.0),
+                _ => Scalar::Int((random % 5) as i64),
+            }
+        }))
+    };
+    (0..subject.graph.inputs().len()).map(input).collect()
+}
+
+/// The reference evaluation, for the sizes that the plan was made for; `None` if it is an error or too long.
+fn reference(subject: &Subject<'_>, inputs: &[HostTensor]) -> Option<Vec<HostTensor>> {
+    let graph = subject.graph;
+    let mut sizes = subject.sizes.clone();
+    let mut values: HashMap<ValueId, HostTensor> = HashMap::new();
+    values.extend(graph.inputs().iter().map(|input| input.value).zip(inputs.iter().cloned()));
+    let live = graph.live_nodes();
+    for (_, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
+        let operands: Vec<HostTensor> = node.inputs.iter().map(|value| values[value].clone()).collect();
+        let mut context = EvalContext { at: node.place(), sizes: &mut sizes };
+        let results = node.op.eval(&mut context, &operands, &graph.types(&node.outputs)).ok()?;
+        values.extend(node.outputs.iter().copied().zip(results));
+    }
+    Some(graph.outputs().iter().map(|output| values[&output.value].clone()).collect())
+}
+
+/// The first element that is not near enough. Rows that a loop did not run are left out: they are no results.
+fn difference(expected: &[HostTensor], found: &[HostTensor]) -> Option<(usize, usize)> {
+    expected.iter().zip(found).enumerate().find_map(|(output, (expected, found))| {
+        if expected.shape() != found.shape() {
+            return None;
+        }
+        let largest = expected.scalars().map(|x| x.as_f64().abs()).filter(|x| x.is_finite()).fold(1.0, f64::max);
+        let tolerance = match expected.dtype() {
+            DType::F64 => 1e-9,
+            DType::F32 => 1e-4,
+            DType::F16 => 1e-2,
+            DType::BF16 => 8e-2,
+            _ => 0.0,
+        };
+        let is_near = |(x, y): (Scalar, Scalar)| {
+            let (x, y) = (x.as_f64(), y.as_f64());
+            x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= tolerance * largest
+        };
+        expected.scalars().zip(found.scalars()).position(|pair| !is_near(pair)).map(|element| (output, element))
+    })
+}

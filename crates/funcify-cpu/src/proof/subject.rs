@@ -1,0 +1,273 @@
+//! A plan with the graph that it was made of: inputs, both evaluations, and their comparison.
+
+use std::collections::HashSet;
+
+use funcify::graph::Source;
+use funcify::ops::Op;
+use funcify::types::Sizes;
+use funcify::{DType, Graph, HostTensor, Scalar};
+
+use super::field::{self, of_signed};
+use super::graph::{Evaluator, Grid, Meaning, NoMeaning};
+use super::history::History;
+use super::interpret::{Interpreter, PartOrder, Stop};
+use super::memory::{Cell, Memory};
+use super::model::{Model, Rounding};
+use super::reason_of;
+use super::registers::Registers;
+use super::verdict::Verdict;
+use crate::machine::Machine;
+use crate::plan::{Place, Plan};
+
+/// What is proved: that a plan computes what a graph means, for some sizes.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) sizes: &'a Sizes,
+    /// Its inputs are the graph's, and then the constants; its outputs are the graph's, and the refusal if there is one.
+    pub(crate) plan: &'a Plan,
+    /// The element type of the plan.
+    pub(crate) dtype: DType,
+    pub(crate) constants: &'a [HostTensor],
+    /// Whether `u32` are words, and not numbers.
+    pub(crate) has_words: bool,
+    /// Whether the last output tells that the results do not count.
+    pub(crate) refuses: bool,
+    /// The machine that the plan will run on.
+    pub(crate) machine: Machine,
+}
+
+/// How many random interpretations and inputs a proof takes.
+const SEEDS: u64 = 3;
+
+/// How many operations on elements each of them may take.
+const BUDGET: usize = 4_000_000;
+
+/// Operations after which no further seed begins: a debug build is to stay usable. Up to there a plan runs in both orders of its
+/// parts.
+const ENOUGH: usize = 500_000;
+
+/// What one seed shows.
+enum Evidence {
+    Agrees,
+    /// The plan refuses the inputs.
+    None,
+    /// An output differs at an element.
+    Differs {
+        output: usize,
+        at: usize,
+    },
+}
+
+/// Why a seed shows nothing.
+enum Nothing {
+    Graph(NoMeaning),
+    Plan(Stop),
+}
+
+impl Subject<'_> {
+    /// Proves the plan, if it can be proved.
+    pub(super) fn prove(&self) -> Verdict {
+        match self.with_rounding(Rounding::Symbol) {
+            Verdict::Failed(_) if self.rounds() => match self.with_rounding(Rounding::Identity) {
+                Verdict::Proved => Verdict::ProvedUpToRounding,
+                verdict => verdict,
+            },
+            verdict => verdict,
+        }
+    }
+
+    fn with_rounding(&self, rounding: Rounding) -> Verdict {
+        let (mut agreed, mut reason) = (false, "the plan refused all inputs".to_string());
+        let mut spent = 0;
+        for seed in 0..SEEDS {
+            if agreed && spent > ENOUGH {
+                break;
+            }
+            match self.seed(seed, rounding, &mut spent) {
+                Ok(Evidence::Agrees) => agreed = true,
+                Ok(Evidence::None) => {}
+                Ok(Evidence::Differs { output, at }) => {
+                    return Verdict::Failed(self.diagnosed(seed, rounding, output, at));
+                }
+                Err(Nothing::Plan(Stop::OutOfBounds(fault) | Stop::Registers(fault))) => return Verdict::Failed(fault),
+                Err(Nothing::Plan(Stop::Budget)) => return Verdict::Unknown("it would take too long".to_string()),
+                Err(Nothing::Graph(none @ NoMeaning::Refused(_))) => reason = reason_of(&none),
+                Err(Nothing::Graph(none)) => return Verdict::Unknown(reason_of(&none)),
+            }
+        }
+        if agreed { Verdict::Proved } else { Verdict::Unknown(reason) }
+    }
+
+    /// Whether there are floats that are narrower than the plan's.
+    fn rounds(&self) -> bool {
+        let mut graphs = vec![self.graph];
+        while let Some(graph) = graphs.pop() {
+            let is_narrower = |dtype: DType| dtype.is_float() && dtype != self.dtype;
+            if graph.values().any(|value| is_narrower(graph.ty(value).dtype)) {
+                return true;
+            }
+            graphs.extend(graph.nodes().iter().flat_map(|node| node.op.bodies()).map(|body| &**body));
+        }
+        false
+    }
+
+    fn seed(&self, seed: u64, rounding: Rounding, spent: &mut usize) -> Result<Evidence, Nothing> {
+        let model = Model::new(seed, rounding);
+        let inputs = self.inputs(model, seed).map_err(Nothing::Graph)?;
+        let (expected, sizes, _) = self.meaning(model, &inputs, None).map_err(Nothing::Graph)?;
+        let order = if seed % 2 == 0 { PartOrder::Upward } else { PartOrder::Downward };
+        let registers = self.registers();
+        let memory = self.memory(model, &inputs);
+        let mut interpreter =
+            Interpreter::new(self.plan, model, memory, 4 * BUDGET, self.rounding()).with_registers(&registers);
+        interpreter.run(order).map_err(Nothing::Plan)?;
+        *spent += 4 * BUDGET - interpreter.left;
+        let memory = interpreter.memory;
+        if self.refuses && self.output(&memory, expected.len()).first() != Some(&0) {
+            return Ok(Evidence::None);
+        }
+        for (output, grid) in expected.iter().enumerate() {
+            let found = self.output(&memory, output);
+            let first = self.first_of(output, grid, found.len(), &sizes).map_err(Nothing::Graph)?;
+            let is_word = self.is_word(self.graph.output_type(output).dtype);
+            let cell = |cell: u64| if is_word { model.cell_of_word(cell as u32) } else { cell };
+            let differs =
+                grid.cells.iter().zip(&found[first..]).position(|(expected, found)| cell(*expected) != *found);
+            if let Some(at) = differs {
+                return Ok(Evidence::Differs { output, at: first + at });
+            }
+        }
+        Ok(Evidence::Agrees)
+    }
+
+    /// The graph's outputs, and the sizes that it bound.
+    fn meaning(
+        &self,
+        model: Model,
+        inputs: &[Grid],
+        known: Option<HashSet<u64>>,
+    ) -> Meaning<(Vec<Grid>, Sizes, Option<HashSet<u64>>)> {
+        let mut sizes = self.sizes.clone();
+        let mut evaluator = Evaluator { model, sizes: &mut sizes, element: self.dtype, left: BUDGET, known };
+        let outputs = evaluator.graph(self.graph, inputs)?;
+        let known = evaluator.known;
+        Ok((outputs, sizes, known))
+    }
+
+    fn registers(&self) -> Registers<'_> {
+        match self.dtype {
+            DType::F64 => Registers::of::<f64>(self.plan, self.machine),
+            _ => Registers::of::<f32>(self.plan, self.machine),
+        }
+    }
+
+    fn rounding(&self) -> fn(f64) -> f64 {
+        match self.dtype {
+            DType::F64 => |number| number,
+            _ => |number| f64::from(number as f32),
+        }
+    }
+
+    fn is_word(&self, dtype: DType) -> bool {
+        self.has_words && dtype == DType::U32
+    }
+
+    /// Random inputs of the graph. Integers are small, so that they are indices, now and then.
+    fn inputs(&self, model: Model, seed: u64) -> Meaning<Vec<Grid>> {
+        let input = |index: usize| {
+            let ty = self.graph.input_type(index);
+            let shape = ty.shape.value(self.sizes)?;
+            let random = |at: usize| model.random_input(index, at);
+            let (least, count) = [(0, 3), (-2, 9), (0, 20)][seed as usize % 3];
+            let cell = |at: usize| match ty.dtype {
+                DType::Bool => random(at) & 1,
+                dtype if self.is_word(dtype) => random(at) & 0xffff_ffff,
+                DType::U8 | DType::U32 => random(at) % count,
+                DType::I32 | DType::I64 => of_signed((random(at) % count) as i64 + least),
+                dtype => model.input(index, at, dtype),
+            };
+            let elements = shape.iter().product();
+            if elements > BUDGET {
+                return Err(NoMeaning::Budget);
+            }
+            Ok(Grid::new(shape, (0..elements).map(cell).collect()))
+        };
+        (0..self.graph.inputs().len()).map(input).collect()
+    }
+
+    /// Memory with these inputs, and the constants.
+    fn memory(&self, model: Model, inputs: &[Grid]) -> Memory {
+        let mut memory = Memory::new(self.plan, |number| model.garbage(number));
+        for (region, cells) in self.plan.regions.iter().zip(&mut memory.regions) {
+            let Place::Input(index) = region.place else { continue };
+            match inputs.get(index) {
+                Some(grid) if self.is_word(self.graph.input_type(index).dtype) => {
+                    *cells = grid.cells.iter().map(|word| model.cell_of_word(*word as u32)).collect();
+                }
+                Some(grid) => cells.clone_from(&grid.cells),
+                None => *cells = self.constant(model, index - inputs.len()),
+            }
+        }
+        memory
+    }
+
+    fn constant(&self, model: Model, index: usize) -> Vec<u64> {
+        let rounding = self.rounding();
+        let cell = |scalar: Scalar| match scalar {
+            Scalar::Int(word) => model.cell_of_word(word as u32),
+            number => field::of_f64(rounding(number.as_f64())),
+        };
+        self.constants[index].scalars().map(cell).collect()
+    }
+
+    fn output_region(&self, output: usize) -> Option<usize> {
+        self.plan.regions.iter().position(|region| region.place == Place::Output(output))
+    }
+
+    fn output<'m>(&self, memory: &'m Memory, output: usize) -> &'m [u64] {
+        self.output_region(output).map_or(&[], |region| &memory.regions[region])
+    }
+
+    /// The first element of an output that means something: all do, but for the traces of a loop that ended early, whose plan
+    /// has rows for all steps.
+    fn first_of(&self, output: usize, grid: &Grid, found: usize, sizes: &Sizes) -> Meaning<usize> {
+        let missing = found.checked_sub(grid.cells.len());
+        let missing = missing.ok_or_else(|| NoMeaning::Refused(format!("output {output} has too few elements")))?;
+        if missing == 0 {
+            return Ok(0);
+        }
+        let value = self.graph.outputs()[output].value;
+        match self.graph.source(value) {
+            Source::Node(node, _) => match &self.graph.node(node).op {
+                Op::Scan(scan) if scan.until.as_ref().is_some_and(|symbol| sizes.get(symbol).is_some()) => {
+                    Ok(if scan.reverse { missing } else { 0 })
+                }
+                _ => Err(NoMeaning::Unknown("a size that follows from values".to_string())),
+            },
+            Source::Input(_) => Err(NoMeaning::Unknown("a size that follows from values".to_string())),
+        }
+    }
+
+    /// Runs the plan again, and finds out who computed what is wrong.
+    fn diagnosed(&self, seed: u64, rounding: Rounding, output: usize, at: usize) -> String {
+        let wrong = format!("output {output} (`{}`) is wrong at element {at}", self.graph.outputs()[output].name);
+        let model = Model::new(seed, rounding);
+        let known = self
+            .inputs(model, seed)
+            .and_then(|inputs| Ok((self.meaning(model, &inputs, Some(HashSet::new()))?.2, inputs)));
+        let (Ok((Some(mut known), inputs)), Some(region)) = (known, self.output_region(output)) else { return wrong };
+        known.extend([0, 1, model.garbage(0)]);
+        known.extend((0..self.constants.len()).flat_map(|index| self.constant(model, index)));
+        let order = if seed % 2 == 0 { PartOrder::Upward } else { PartOrder::Downward };
+        let history = History::new(self.plan, known);
+        let memory = self.memory(model, &inputs);
+        let mut interpreter =
+            Interpreter::new(self.plan, model, memory, 4 * BUDGET, self.rounding()).with_history(history);
+        let ran = interpreter.run(order);
+        match (ran, &interpreter.history) {
+            (Ok(()), Some(history)) => format!("{wrong}: {}", history.explain(Cell { region, at })),
+            _ => wrong,
+        }
+    }
+}

@@ -7,6 +7,8 @@ mod record;
 mod recorded;
 mod scan;
 mod sequence;
+mod stops;
+mod tape;
 mod trace;
 mod weights;
 

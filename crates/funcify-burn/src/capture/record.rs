@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::backend::{BackendTensor, Dispatch, DispatchTensorKind};
+use burn::backend::Dispatch;
 use burn::tensor::{BoolDType, CapturedGraph, Device, FloatDType, IntDType, Shape, TensorData, TensorId};
 use burn_ir::{IrVisitorMut, OperationIr, TensorIr};
 use funcify::error::{Error, Place, Result};
 use funcify::{DType, TensorType};
 
 use super::panics::{Panic, caught};
+use super::{stops, tape};
 use crate::data;
 use crate::dtypes;
 use crate::kinds::Tensor;
@@ -80,6 +81,11 @@ impl Record {
         }
     }
 
+    /// Whether gradients stop anywhere in it.
+    pub(crate) fn has_stops(&self) -> bool {
+        self.ops.iter().any(|op| stops::of(op).is_some())
+    }
+
     /// Which of the inputs an op or a result uses.
     pub(crate) fn used(&self) -> Vec<bool> {
         let mut used = vec![false; self.inputs];
@@ -125,7 +131,8 @@ pub(crate) fn checked(
     }
 }
 
-/// Records a closure that is given the capture device and tensors of these types.
+/// Records a closure that is given the capture device and tensors of these types. If the device has autodiff, so have they,
+/// and the record has a stop where Burn's autodiff has one: see [`tape`](super::tape).
 pub(crate) fn record(
     at: &Place,
     device: &Device,
@@ -134,23 +141,28 @@ pub(crate) fn record(
     body: &Body<'_>,
 ) -> Result<Record> {
     let capture = Lent::like(device);
+    let has_tape = device.is_autodiff();
+    let on_device = if has_tape { capture.device.clone().autodiff() } else { capture.device.clone() };
     let mut ends = None;
     let recording = || {
         capture.device.capture_scope(|scope| {
             capture.configure();
-            let inputs: Vec<AnyTensor> =
-                types.iter().map(|ty| AnyTensor::new(placeholder(&capture.device, ty, elements))).collect();
+            tape::begin();
+            let given = types.iter().map(|ty| placeholder(&capture.device, ty, elements));
+            let given = given.map(|tensor| if has_tape { tape::leaf(tensor) } else { tensor });
+            let inputs: Vec<AnyTensor> = given.map(AnyTensor::new).collect();
             let numbers: Vec<TensorId> = inputs.iter().filter_map(|input| id(input.as_dispatch())).collect();
-            let outputs = body(&capture.device, inputs.clone()).and_then(|outputs| {
+            let outputs = body(&on_device, inputs.clone()).and_then(|outputs| {
                 let ids = outputs.iter().map(|output| (id(output.as_dispatch()), output.describe()));
                 let ids = ids.enumerate().map(|(index, (id, ty))| id.ok_or_else(|| foreign(at, index, ty)));
                 let ids = ids.collect::<Result<Vec<TensorId>>>();
                 ids.map(|ids| (ids, outputs))
             });
-            let (ids, _alive) = match outputs {
-                Ok((ids, alive)) => (Ok(ids), alive),
+            let (ids, alive) = match outputs {
+                Ok((ids, alive)) => (Ok(ids), alive.into_iter().map(AnyTensor::into_dispatch).collect()),
                 Err(error) => (Err(error), Vec::new()),
             };
+            let edges = has_tape.then(|| tape::edges(&alive));
             let mut unique = Vec::new();
             for id in ids.iter().flatten().filter(|id| !numbers.contains(id)) {
                 if !unique.contains(id) {
@@ -160,16 +172,16 @@ pub(crate) fn record(
             // A placeholder without elements is one of the ops, for Burn.
             let given = if elements == Elements::None { Vec::new() } else { numbers.clone() };
             let token = scope.complete(given, unique);
-            ends = Some((numbers, ids));
+            ends = Some((numbers, ids, edges));
             token
         })
     };
     let graph = caught(recording).map_err(|panic| panicked(at, &panic))?;
-    let Some((inputs, outputs)) = ends else {
+    let Some((inputs, outputs, edges)) = ends else {
         return Err(unsupported(at, "the closure", "it did not end", "report this as a bug of funcify"));
     };
-    let outputs = outputs?;
-    let graph = graph.map_err(|error| {
+    let mut outputs = outputs?;
+    let mut graph = graph.map_err(|error| {
         unsupported(
             at,
             "the closure",
@@ -177,6 +189,14 @@ pub(crate) fn record(
             "make every tensor in the closure, or give it as an argument",
         )
     })?;
+    if let Some(edges) = edges {
+        let mut ops = std::mem::take(&mut graph.graph.operations);
+        let is_end = |op: &OperationIr| matches!(op, OperationIr::Custom(op) if op.id == tape::END);
+        let end = ops.iter().position(is_end).unwrap_or(ops.len());
+        ops.truncate(end);
+        let stops = stops::stops(&ops, &edges).map_err(|unclear| unclear.error(at))?;
+        graph.graph.operations = stops::add(ops, &mut outputs, &stops);
+    }
     Ok(numbered(graph, &inputs, &outputs))
 }
 
@@ -246,12 +266,7 @@ impl Drop for Lent {
 
 /// The number of a tensor that is recorded.
 fn id(tensor: &Tensor) -> Option<TensorId> {
-    match &tensor.kind {
-        DispatchTensorKind::Capture(BackendTensor::Float(tensor)) => Some(tensor.id()),
-        DispatchTensorKind::Capture(BackendTensor::Int(tensor)) => Some(tensor.id()),
-        DispatchTensorKind::Capture(BackendTensor::Bool(tensor)) => Some(tensor.id()),
-        _ => None,
-    }
+    tape::router(tensor).map(|tensor| tensor.id())
 }
 
 fn placeholder(device: &Device, ty: &TensorType, elements: Elements) -> Tensor {
@@ -281,6 +296,12 @@ pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> 
             fix: "cast the tensor".into(),
         }),
     }
+}
+
+/// The device of tensors: with autodiff if one of them has it.
+pub(crate) fn device_of<'a>(tensors: impl Iterator<Item = &'a AnyTensor> + Clone) -> Option<Device> {
+    let first = tensors.clone().next().map(AnyTensor::device);
+    tensors.map(AnyTensor::device).find(Device::is_autodiff).or(first)
 }
 
 pub(crate) fn unsupported(at: &Place, what: &str, reason: &str, fix: &str) -> Error {

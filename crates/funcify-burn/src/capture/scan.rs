@@ -12,7 +12,7 @@ use funcify::{CheckpointPolicy, Dim, Graph, ScanOptions, TensorType, Value, scan
 
 use super::import::import;
 use super::inner::{self, Inner};
-use super::record::{Record, type_of};
+use super::record::{Record, device_of, type_of};
 use super::recorded::Closure;
 use super::sequence::{Sequences, Stacked};
 use super::trace::Trace;
@@ -149,7 +149,7 @@ impl Scan {
         if operands.all().any(inner::is_recorded) {
             return self.inside::<W, C, X, Y>(&at, &weights, operands, body);
         }
-        let recorded = self.recorded::<W, C, X, Y>(line, &at, &weights, operands, body)?;
+        let recorded = self.recorded::<W, C, X, Y>(line, &at, &weights, operands, false, body)?;
         let mut results = recorded.function.run(&at, recorded.arguments)?;
         let stacks = results.split_off(recorded.carry);
         Ok((structure(&at, "part of the carry", results)?, structure(&at, "result", stacks)?))
@@ -173,7 +173,7 @@ impl Scan {
         let line = Location::caller();
         let at = Place::new("scan", Site::Rust(line));
         let operands = Operands::new(&at, &weights, init, xs)?;
-        let recorded = self.recorded::<W, C, X, Y>(line, &at, &weights, operands, body)?;
+        let recorded = self.recorded::<W, C, X, Y>(line, &at, &weights, operands, true, body)?;
         Ok(Trace::new(recorded.function, recorded.used))
     }
 
@@ -183,6 +183,7 @@ impl Scan {
         at: &Place,
         weights: &W,
         operands: Operands,
+        is_traced: bool,
         body: impl Fn(W::Inside, C, X::Row) -> (C, Y),
     ) -> Result<Recorded> {
         let counts = operands.counts();
@@ -191,7 +192,7 @@ impl Scan {
             let fix = "draw masks before the loop and give them as a sequence; or run it by `Scan::new().inference()`";
             check_training(at, weights, operands.all(), fix)?;
         }
-        let device = operands.first(at)?.device();
+        let device = device_of(operands.all()).ok_or_else(|| no_tensors(at))?;
         let Operands { weights: given, carry, sequences } = operands;
         let body = |device: &Device, tensors: Vec<AnyTensor>| {
             let mut tensors = tensors.into_iter();
@@ -202,6 +203,8 @@ impl Scan {
             results(at, counts.carry, after, y)
         };
         let closure = Closure { line, at, device: &device, types: &types, body: &body };
+        let device = if is_traced { closure.device_for_graph()? } else { device.clone() };
+        let closure = Closure { device: &device, ..closure };
         let named = given.iter().map(|(name, _)| name.clone()).collect();
         let graph = |record: &Record| self.graph(at, record, &types, &counts, named);
         let (function, used) = closure.function(self.key(&counts), &self.function, graph)?;
@@ -365,13 +368,12 @@ impl Operands {
         Ok(Operands { weights: weights.tensors(at)?, carry: leaves_of(init), sequences })
     }
 
-    fn all(&self) -> impl Iterator<Item = &AnyTensor> {
+    fn all(&self) -> impl Iterator<Item = &AnyTensor> + Clone {
         self.weights.iter().map(|(_, weight)| weight).chain(&self.carry).chain(&self.sequences)
     }
 
     fn first(&self, at: &Place) -> Result<&AnyTensor> {
-        let missing = || at.mismatch("the loop", "a weight, a carry or a sequence", "none", "give it a carry");
-        self.all().next().ok_or_else(missing)
+        self.all().next().ok_or_else(|| no_tensors(at))
     }
 
     fn counts(&self) -> Counts {
@@ -398,6 +400,10 @@ impl Operands {
         });
         weights.chain(carry).chain(rows).collect()
     }
+}
+
+fn no_tensors(at: &Place) -> Error {
+    at.mismatch("the loop", "a weight, a carry or a sequence", "none", "give it a carry")
 }
 
 /// What a body gave: as many carries as it was given, then the ys.

@@ -11,7 +11,7 @@ use funcify::{Graph, HostTensor, TensorType, Value};
 
 use super::import::import;
 use super::names;
-use super::record::{Record, type_of};
+use super::record::{Record, device_of, type_of};
 use super::recorded::Closure;
 use super::weights::{Weights, check_training};
 use crate::plugin::{AnyTensor, Differentiable, Tensors, leaves_of, structure};
@@ -54,7 +54,7 @@ pub fn trace<W: Weights, A: Tensors, R: Tensors>(
     let of_arguments =
         arguments.iter().enumerate().map(|(index, it)| type_of(&at, &format!("argument {index}"), it, false));
     let types = of_weights.chain(of_arguments).collect::<Result<Vec<TensorType>>>()?;
-    let device = given.iter().map(|(_, tensor)| tensor).chain(&arguments).next().map(AnyTensor::device);
+    let device = device_of(given.iter().map(|(_, tensor)| tensor).chain(&arguments));
     let all = given.iter().map(|(_, tensor)| tensor).chain(&arguments);
     check_training(&at, &weights, all, "trace it without autodiff, `&module.valid()` on arguments of its device")?;
     let Some(device) = device else {
@@ -66,6 +66,8 @@ pub fn trace<W: Weights, A: Tensors, R: Tensors>(
         Ok(leaves_of(body(inside, structure(&at, "argument", tensors.collect())?)))
     };
     let closure = Closure { line, at: &at, device: &device, types: &types, body: &body };
+    let device = closure.device_for_graph()?;
+    let closure = Closure { device: &device, ..closure };
     let record = closure.record()?;
     closure.check(&record)?;
     let used = record.used();

@@ -7,6 +7,7 @@ use burn::tensor::{Bool, Device, Int, Tensor};
 use funcify::error::{Error, Place, Result};
 
 use super::record::unsupported;
+use super::tape;
 use crate::plugin::{AnyTensor, TensorKind};
 
 /// What a recorded closure computes with beside its arguments: the same in each call, or in each step of a loop, and
@@ -104,13 +105,14 @@ impl<M: Module> Weights for &M {
     }
 
     fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<M> {
-        let mut mapper = Mapper { tensors, is_complete: true };
-        // Without autodiff first: its running statistics are copies then, which can be changed.
-        let module = self.valid().map(&mut mapper);
-        match mapper.is_complete {
-            true => Ok(module.to_device(device)),
-            false => Err(lost(at)),
-        }
+        let mut count = Visitor::default();
+        self.visit(&mut count);
+        let given: Vec<AnyTensor> = tensors.take(count.tensors.len()).collect();
+        let plain = given.iter().map(|tensor| AnyTensor::new(tape::without_tape(tensor.as_dispatch())));
+        // Without autodiff first: its running statistics are copies then, which can be changed. And what is no parameter moves
+        // to capture only without autodiff.
+        let module = placed(at, self.valid(), plain.collect())?.to_device(&device.clone().without_autodiff());
+        if device.is_autodiff() { placed(at, module, given) } else { Ok(module) }
     }
 }
 
@@ -222,13 +224,20 @@ impl ModuleVisitor for Visitor {
     }
 }
 
+/// A module with these tensors as its parameters.
+fn placed<M: Module>(at: &Place, module: M, tensors: Vec<AnyTensor>) -> Result<M> {
+    let mut mapper = Mapper { tensors: tensors.into_iter(), is_complete: true };
+    let module = module.map(&mut mapper);
+    if mapper.is_complete { Ok(module) } else { Err(lost(at)) }
+}
+
 /// Puts other tensors into a module, in the order in which it is visited.
-struct Mapper<'a> {
-    tensors: &'a mut IntoIter<AnyTensor>,
+struct Mapper {
+    tensors: IntoIter<AnyTensor>,
     is_complete: bool,
 }
 
-impl Mapper<'_> {
+impl Mapper {
     fn tensor<const D: usize, K: TensorKind>(&mut self, old: Tensor<D, K>) -> Tensor<D, K> {
         let new = self.tensors.next().and_then(|tensor| tensor.into_tensor().ok());
         self.is_complete &= new.is_some();
@@ -236,7 +245,7 @@ impl Mapper<'_> {
     }
 }
 
-impl ModuleMapper for Mapper<'_> {
+impl ModuleMapper for Mapper {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let (id, old, mapper) = param.consume();
         Param::from_mapped_value(id, self.tensor(old), mapper)

@@ -3,6 +3,7 @@
 mod import;
 mod inner;
 mod panics;
+mod probe;
 mod record;
 mod recorded;
 mod scan;

@@ -6,18 +6,20 @@
 //! may still go on after such an error, or draw numbers of its own. So it is recorded a second time, with elements, and
 //! refused if the records differ.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::Dispatch;
 use burn::tensor::{BoolDType, CapturedGraph, Device, FloatDType, IntDType, Shape, TensorData, TensorId};
-use burn_ir::{IrVisitorMut, OperationIr, TensorIr};
+use burn_ir::{GraphIr, IrVisitorMut, OperationIr, TensorIr};
 use funcify::error::{Error, Place, Result};
 use funcify::{DType, TensorType};
 
 use super::panics::{Panic, caught};
-use super::{stops, tape};
+use super::probe;
+use super::stops::{self, Stop, Unclear};
+use super::tape::{self, Edges};
 use crate::data;
 use crate::dtypes;
 use crate::kinds::Tensor;
@@ -180,8 +182,8 @@ pub(crate) fn record(
     let Some((inputs, outputs, edges)) = ends else {
         return Err(unsupported(at, "the closure", "it did not end", "report this as a bug of funcify"));
     };
-    let mut outputs = outputs?;
-    let mut graph = graph.map_err(|error| {
+    let outputs = outputs?;
+    let graph = graph.map_err(|error| {
         unsupported(
             at,
             "the closure",
@@ -190,14 +192,46 @@ pub(crate) fn record(
         )
     })?;
     if let Some(edges) = edges {
-        let mut ops = std::mem::take(&mut graph.graph.operations);
-        let is_end = |op: &OperationIr| matches!(op, OperationIr::Custom(op) if op.id == tape::END);
-        let end = ops.iter().position(is_end).unwrap_or(ops.len());
-        ops.truncate(end);
-        let stops = stops::stops(&ops, &edges).map_err(|unclear| unclear.error(at))?;
-        graph.graph.operations = stops::add(ops, &mut outputs, &stops);
+        return with_stops(at, types, graph, &inputs, outputs, &edges);
     }
     Ok(numbered(graph, &inputs, &outputs))
+}
+
+/// The record of a graph that has the backward pass of Burn behind the closure's own ops: with its stops, without that pass.
+fn with_stops(
+    at: &Place,
+    types: &[TensorType],
+    mut graph: CapturedGraph,
+    inputs: &[TensorId],
+    outputs: Vec<TensorId>,
+    edges: &Edges,
+) -> Result<Record> {
+    let mut ops = std::mem::take(&mut graph.graph.operations);
+    let is_end = |op: &OperationIr| matches!(op, OperationIr::Custom(op) if op.id == tape::END);
+    let end = ops.iter().position(is_end).unwrap_or(ops.len());
+    let backward = ops.split_off(end);
+    let graph_values = std::mem::take(&mut graph.values);
+    let unclear = |unclear: Unclear| unclear.error(at);
+    let ways = stops::stops(&ops, edges).map_err(unclear)?;
+    let record = |ops: Vec<OperationIr>, mut outputs: Vec<TensorId>, way: Option<&BTreeSet<Stop>>| {
+        let operations = way.map_or(ops.clone(), |way| stops::add(ops, &mut outputs, way));
+        let graph = GraphIr { operations, ..graph.graph.clone() };
+        numbered(CapturedGraph { graph, values: graph_values.clone() }, inputs, &outputs)
+    };
+    if let [way] = ways.as_slice() {
+        return Ok(record(ops, outputs, Some(way)));
+    }
+    let gradient = |(node, leaf): (&u64, &TensorId)| {
+        let input = inputs.iter().position(|input| input == leaf)?;
+        Some((input, *edges.gradients.get(node)?))
+    };
+    let (by, gradients): (Vec<usize>, Vec<TensorId>) = edges.leaves.iter().filter_map(gradient).unzip();
+    let burn = record([ops.clone(), backward[1..].to_vec()].concat(), gradients, None);
+    let records: Vec<Record> = ways.iter().map(|way| record(ops.clone(), outputs.clone(), Some(way))).collect();
+    // If several have Burn's gradients, what they differ in does not change a gradient.
+    let matching = probe::matching(at, types, &burn, &by, &records).map_err(|_| unclear(Unclear::Ambiguous))?;
+    let first = matching.first().and_then(|first| records.into_iter().nth(*first));
+    first.ok_or_else(|| unclear(Unclear::Ambiguous))
 }
 
 struct Renumber(HashMap<TensorId, TensorId>);
@@ -333,6 +367,28 @@ fn panicked(at: &Place, panic: &Panic) -> Error {
             &format!("it is recorded once, for all elements that it will be given, and asks for some{line}"),
             "choose by values with `mask_where`; take numbers that Rust code needs (a count of repetitions) from outside, \
              where tensors can be read",
+        );
+    }
+    let of = |what: &str, reason: &str, fix: &str| unsupported(at, what, &format!("{reason}{line}"), fix);
+    if panic.text.contains("do not support autodiff") {
+        return of(
+            "a closure that takes autodiff from a tensor or adds it (`inner`, `without_autodiff`, `from_inner`, `backward`, `grad`)",
+            "Burn's capture has no such tensors",
+            "stop gradients with `detach`; take gradients of what the loop gives, outside of the closure",
+        );
+    }
+    if panic.text.contains("ove a tensor") && panic.text.contains("capture device") {
+        return of(
+            "a closure that moves a tensor to a device (`to_device`)",
+            "what is recorded has no elements to move",
+            "move the tensor before, and give it as an argument",
+        );
+    }
+    if panic.text.contains("not implemented") || panic.text.contains("not yet implemented") {
+        return of(
+            "an op that Burn's capture does not have, of quantised tensors say",
+            &panic.text,
+            "compute it before, and give the result as an argument; or use floats",
         );
     }
     unsupported(

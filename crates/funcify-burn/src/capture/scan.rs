@@ -18,7 +18,7 @@ use super::sequence::{Sequences, Stacked};
 use super::trace::Trace;
 use super::weights::{Weights, check_training};
 use super::{Named, names};
-use crate::plugin::{AnyTensor, Differentiable, DifferentiableOptions, Tensors, leaves_of, structure};
+use crate::plugin::{AnyTensor, Differentiable, DifferentiableOptions, Tensors, for_caller, leaves_of, structure};
 
 /// Runs `body` over the rows of `xs`, carrying a state: `(carry, y) = body(weights, carry, x)` for each row `x`, from the
 /// first to the last. Gives the last carry and all `y` stacked along axis 0.
@@ -207,7 +207,8 @@ impl Scan {
         let closure = Closure { device: &device, ..closure };
         let named = given.iter().map(|(name, _)| name.clone()).collect();
         let graph = |record: &Record| self.graph(at, record, &types, &counts, named);
-        let (function, used) = closure.function(self.key(&counts), &self.function, graph)?;
+        let made = closure.function(self.key(&counts), &self.function, graph);
+        let (function, used) = made.map_err(|error| for_caller(at, error))?;
         let weights = given.into_iter().zip(&used).filter_map(|((_, tensor), used)| used.then_some(tensor));
         let arguments = weights.chain(carry).chain(sequences).collect();
         Ok(Recorded { function, used, arguments, carry: counts.carry })

@@ -9,7 +9,8 @@
 //! 3. A gradient has the shape of its tensor.
 //! 4. Some ops of Burn are several recorded ops and one node: an operand without a node is replaced by its own operands.
 //!
-//! If nodes fit in several ways that differ in where gradients stop, the closure is refused: see [`Unclear`].
+//! If nodes fit in several ways that differ in where gradients stop, [`probe`](super::probe) finds the one whose gradients are
+//! Burn's.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -27,6 +28,9 @@ pub(super) const STOP: &str = "funcify-stop";
 /// How many ways to match nodes are tried.
 const TRIES: usize = 1_000_000;
 
+/// How many ways that differ in their stops are compared.
+const WAYS: usize = 32;
+
 /// How many recorded ops an op of Burn with one node is.
 const INNER_OPS: usize = 6;
 
@@ -35,7 +39,7 @@ const INNER_OPS: usize = 6;
 pub(super) enum Unclear {
     /// The tape does not fit to the ops.
     Misfit,
-    /// It fits in several ways.
+    /// It fits in several ways, and more than one, or none, has Burn's gradients.
     Ambiguous,
 }
 
@@ -124,13 +128,12 @@ struct Operand {
 struct Search<'a> {
     forward: Forward<'a>,
     tape: &'a Edges,
-    found: Option<BTreeSet<Stop>>,
-    is_ambiguous: bool,
+    found: Vec<BTreeSet<Stop>>,
     tries: Cell<usize>,
 }
 
-/// The operands and results of a closure's ops through which no gradient flows.
-pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<BTreeSet<Stop>, Unclear> {
+/// The operands and results of a closure's ops through which no gradient flows: each way that fits to the tape, at least one.
+pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<Stop>>, Unclear> {
     if tape.is_lost {
         return Err(Unclear::Misfit);
     }
@@ -142,12 +145,13 @@ pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<BTreeSet<Stop>,
             None => _ = first.stops.insert(stop_of(ops, root.place).ok_or(Unclear::Misfit)?),
         }
     }
-    let mut search = Search { forward, tape, found: None, is_ambiguous: false, tries: Cell::new(0) };
+    let mut search = Search { forward, tape, found: Vec::new(), tries: Cell::new(0) };
     search.run(first);
-    match search.found {
-        _ if search.is_ambiguous || search.tries.get() > TRIES => Err(Unclear::Ambiguous),
-        Some(stops) => Ok(stops),
-        None => Err(Unclear::Misfit),
+    match search.found.len() {
+        _ if search.tries.get() > TRIES => Err(Unclear::Ambiguous),
+        0 => Err(Unclear::Misfit),
+        1..=WAYS => Ok(search.found),
+        _ => Err(Unclear::Ambiguous),
     }
 }
 
@@ -187,7 +191,7 @@ impl Search<'_> {
 
     fn run(&mut self, mut state: Match) {
         while let Some(node) = state.open.pop_last() {
-            if self.is_exhausted() || self.is_ambiguous {
+            if self.is_exhausted() || self.found.len() > WAYS {
                 return;
             }
             let mut ways = self.ways(&state, node);
@@ -201,9 +205,8 @@ impl Search<'_> {
                 }
             }
         }
-        match &self.found {
-            Some(found) => self.is_ambiguous |= *found != state.stops,
-            None => self.found = Some(state.stops),
+        if !self.found.contains(&state.stops) {
+            self.found.push(state.stops);
         }
     }
 

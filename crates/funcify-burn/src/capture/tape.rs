@@ -18,10 +18,11 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::{
     Autodiff, BackendTensor, BackendTypes, Capture, DispatchAutodiffContext, DispatchKindConversion,
-    DispatchTensorKind, GradientCheckpointingStrategy, TensorMetadata,
+    DispatchTensorKind, GradientCheckpointingStrategy, Scalar, TensorMetadata,
+    TensorPrimitive,
 };
 use burn::tensor::container::TensorContainer;
-use burn::tensor::{DType, FloatDType, Shape, TensorId};
+use burn::tensor::{Shape, TensorId};
 use burn_ir::{CustomOpIr, OperationIr};
 use burn_router::RouterClient;
 
@@ -64,9 +65,15 @@ pub(super) struct Edges {
     /// The nodes of the tensors that begin the tape: the closure's arguments, and the parameters and results of loops in it.
     pub(super) leaves: BTreeMap<u64, TensorId>,
     pub(super) roots: Vec<Root>,
+    /// The gradient of each node, the sum of what it was given.
+    pub(super) gradients: BTreeMap<u64, TensorId>,
     /// Whether the order of the steps was lost.
     pub(super) is_lost: bool,
 }
+
+/// The gradient that a result is given: one that differs between its elements, `FACTOR * result + ADDEND`.
+pub(super) const FACTOR: f64 = 1.7;
+pub(super) const ADDEND: f64 = 0.3;
 
 thread_local! {
     /// What the closure that is being recorded begins and ends anew, at marks of loops.
@@ -144,7 +151,8 @@ pub(super) fn edges(results: &[Tensor]) -> Edges {
         Some(Root { node, tensor: router(root)?.id(), place: *place })
     });
     let roots = named.collect();
-    Edges { edges: watched.edges, leaves, roots, is_lost: watched.is_lost }
+    let Watched { edges, gradients, is_lost, .. } = watched;
+    Edges { edges, leaves, roots, gradients, is_lost }
 }
 
 /// Runs Burn's backward pass from these tensors.
@@ -159,7 +167,7 @@ fn backward(roots: &[(Tensor, Place)]) -> Watched {
     let mut last: Option<Taped> = None;
     for (index, root) in tracked.iter().enumerate() {
         let watched = (index + 1 == tracked.len()).then(|| watched.clone());
-        let seed = Seed { shape: root.shape(), dtype: root.dtype(), watched };
+        let seed = Seed { root: root.primitive().clone(), watched };
         let before = last.take().unwrap_or_else(|| Taped::new(first.primitive().clone()));
         let value = first.primitive().clone();
         let joined = match Join.prepare::<NoCheckpointing>([root.node(), before.node()]).compute_bound().stateful() {
@@ -175,14 +183,13 @@ fn backward(roots: &[(Tensor, Place)]) -> Watched {
     std::mem::take(&mut *watched)
 }
 
-/// Joins a root to those before it: its backward gives the root a gradient of ones.
+/// Joins a root to those before it: its backward gives the root its gradient.
 #[derive(Debug)]
 struct Join;
 
 #[derive(Clone, Debug)]
 struct Seed {
-    shape: Shape,
-    dtype: DType,
+    root: Router,
     /// In the last one, from which the backward pass begins: where its steps are watched.
     watched: Option<Arc<Mutex<Watched>>>,
 }
@@ -192,7 +199,6 @@ impl Backward<Capture, 2> for Join {
 
     fn backward(self, ops: Ops<Seed, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let signal = grads.consume::<Capture>(&ops.node);
-        let device = signal.device();
         if let Some(watched) = ops.state.watched {
             let watcher = Box::new(Watcher(watched));
             *grads = Gradients::new_distributed::<Capture>(ops.node.clone(), signal.clone(), watcher);
@@ -200,8 +206,8 @@ impl Backward<Capture, 2> for Join {
         }
         let [root, before] = ops.parents;
         if let Some(root) = root {
-            let ones = Capture::float_ones(ops.state.shape, &device, FloatDType::from(ops.state.dtype));
-            grads.register::<Capture>(root.id, ones);
+            let scaled = Capture::float_mul_scalar(ops.state.root, Scalar::from(FACTOR));
+            grads.register::<Capture>(root.id, Capture::float_add_scalar(scaled, Scalar::from(ADDEND)));
         }
         if let Some(before) = before {
             grads.register::<Capture>(before.id, signal);
@@ -213,6 +219,7 @@ impl Backward<Capture, 2> for Join {
 #[derive(Default, Debug)]
 struct Watched {
     edges: BTreeMap<u64, Vec<(u64, Shape)>>,
+    gradients: BTreeMap<u64, TensorId>,
     /// The nodes that have a gradient and have not run.
     waiting: BTreeSet<u64>,
     /// The node that runs.
@@ -235,9 +242,10 @@ impl DistributedRegistration for Watcher {
             _ => watched.is_lost = true,
         }
         watched.waiting = waiting;
-        let shape = container.get::<burn::backend::TensorPrimitive<Capture>>(&node.value).map(|it| it.tensor().shape());
-        if let (Some(running), Some(shape)) = (watched.running, shape) {
-            watched.edges.entry(running).or_default().push((node.value, shape));
+        let gradient = container.get::<TensorPrimitive<Capture>>(&node.value).map(TensorPrimitive::tensor);
+        if let (Some(running), Some(gradient)) = (watched.running, gradient) {
+            watched.gradients.insert(node.value, gradient.id());
+            watched.edges.entry(running).or_default().push((node.value, gradient.shape()));
         }
     }
 }

@@ -14,7 +14,7 @@ use super::names;
 use super::record::{Record, device_of, type_of};
 use super::recorded::Closure;
 use super::weights::{Weights, check_training};
-use crate::plugin::{AnyTensor, Differentiable, Tensors, leaves_of, structure};
+use crate::plugin::{AnyTensor, Differentiable, Tensors, for_caller, leaves_of, structure};
 
 /// Records a closure over Burn tensors as a funcify graph: `results = body(weights, arguments)`.
 ///
@@ -72,7 +72,7 @@ pub fn trace<W: Weights, A: Tensors, R: Tensors>(
     closure.check(&record)?;
     let used = record.used();
     let weight_names = given.into_iter().map(|(name, _)| name).collect();
-    let graph = graph(&at, &record, &types, weight_names, &used)?;
+    let graph = graph(&at, &record, &types, weight_names, &used).map_err(|error| for_caller(&at, error))?;
     Ok(Trace::new(Arc::new(Differentiable::new(&graph)), used))
 }
 
@@ -152,7 +152,8 @@ impl Trace {
     #[track_caller]
     pub fn host_weights(&self, weights: impl Weights) -> Result<Vec<HostTensor>> {
         let at = Place::new(self.graph().name(), Site::caller());
-        self.weights_of(&at, weights)?.into_iter().map(AnyTensor::into_host).collect()
+        let tensors = self.weights_of(&at, weights)?.into_iter();
+        tensors.map(|tensor| tensor.into_host().map_err(|error| for_caller(&at, error))).collect()
     }
 
     fn weights_of(&self, at: &Place, weights: impl Weights) -> Result<Vec<AnyTensor>> {

@@ -206,7 +206,7 @@ fn a_loop_in_a_loop_stops_where_burn_stops() {
             let (w, init, rows) = outer(w.clone(), c.clone(), x.squeeze_dim(0));
             let (last, inner_ys) = by_hand(inner)(w, init.clone().detach(), rows);
             c = last * 0.3 + init;
-            ys.push(inner_ys.sum_dim(0).squeeze_dim(0));
+            ys.push(inner_ys.sum_dim(0).squeeze_dim::<1>(0));
         }
         (c, Tensor::stack(ys, 0))
     });

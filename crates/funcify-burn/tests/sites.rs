@@ -54,15 +54,17 @@ fn closures_are_errors_of_the_callers_line() {
         let device = device.autodiff();
         let ones = |shape: [usize; 2]| Tensor::<2>::ones(shape, &device).require_grad();
         let row = || Tensor::<1>::ones([2], &device).require_grad();
-        let looped = |body: fn((), Tensor<1>, Tensor<1>) -> (Tensor<1>, ())| {
-            Scan::new().run((), row(), ones([3, 2]), body)
-        };
+        let looped =
+            |body: fn((), Tensor<1>, Tensor<1>) -> (Tensor<1>, ())| Scan::new().run((), row(), ones([3, 2]), body);
         assert_here(looped(|(), c, x| (c.cross(x, 0), ())), "Unsupported");
         assert_here(looped(|(), c, x| (Tensor::cat(vec![c, x], 0), ())), "Type");
         assert_here(looped(|(), c, x| (Tensor::from_inner(c.inner()) + x, ())), "Unsupported");
         assert_here(Scan::new().length(4).run((), row(), ones([3, 2]), |(), c: Tensor<1>, x| (c + x, ())), "Call");
         assert_here(Scan::new().run((), row(), (), |(), c: Tensor<1>, ()| (c, ())), "StepCount");
-        assert_here(Scan::new().trace((), row(), ones([3, 2]), |(), c: Tensor<1>, x| (c.cross(x, 0), ())), "Unsupported");
+        assert_here(
+            Scan::new().trace((), row(), ones([3, 2]), |(), c: Tensor<1>, x| (c.cross(x, 0), ())),
+            "Unsupported",
+        );
         assert_here(trace((), ones([2, 2]), |(), x: Tensor<2>| x.clone().cross(x, 0)), "Unsupported");
         let lstm = LstmConfig::new(3, 4, true).init(&device);
         assert_here(lstm.scan(Tensor::ones([2, 5, 7], &device), None), "Type");

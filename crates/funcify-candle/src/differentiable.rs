@@ -224,7 +224,8 @@ impl Differentiable {
     fn pullback(&self, by: Vec<bool>) -> funcify::Result<Option<(Vec<bool>, Pullback)>> {
         let DifferentiableOptions { compile, policy } = &self.options;
         let pullback = |by: &[bool]| {
-            let names = by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| self.graph.input_name(index).into());
+            let names =
+                by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| self.graph.input_name(index).into());
             self.graph.pullback(Wrt::Names(names.collect()), compile.grad_options(&self.candle, policy.clone()))
         };
         match pullback(&by) {

@@ -42,28 +42,43 @@ const CONTROLS: &[(&str, Body)] = &[
         Ok((next.clone(), next.detach()))
     }),
     ("an argument that is a result", |w, c, x| Ok((((&c * w)? + &x)?, x.detach()))),
-    ("a spike", body!(|w, c, x| {
-        let v = ((c * w)? + x)?;
-        let (hard, soft) = (v.gt(0.3)?.to_dtype(v.dtype())?, sigmoid(&v)?);
-        (hard - &soft)?.detach() + soft
-    })),
-    ("both operands alike", body!(|w, c, x| {
-        let v = ((c * w)? + x)?;
-        v.detach() * v
-    })),
-    ("the divisor", body!(|w, c, x| {
-        let v = (((c * w)? + x)? + 3.0)?;
-        &v / v.detach()
-    })),
-    ("a variable of its own", body!(|w, c, x| {
-        let own = Var::from_tensor(&(&w * &x)?)?;
-        (c * 0.5)? + (own.as_tensor() * w)?
-    })),
+    (
+        "a spike",
+        body!(|w, c, x| {
+            let v = ((c * w)? + x)?;
+            let (hard, soft) = (v.gt(0.3)?.to_dtype(v.dtype())?, sigmoid(&v)?);
+            (hard - &soft)?.detach() + soft
+        }),
+    ),
+    (
+        "both operands alike",
+        body!(|w, c, x| {
+            let v = ((c * w)? + x)?;
+            v.detach() * v
+        }),
+    ),
+    (
+        "the divisor",
+        body!(|w, c, x| {
+            let v = (((c * w)? + x)? + 3.0)?;
+            &v / v.detach()
+        }),
+    ),
+    (
+        "a variable of its own",
+        body!(|w, c, x| {
+            let own = Var::from_tensor(&(&w * &x)?)?;
+            (c * 0.5)? + (own.as_tensor() * w)?
+        }),
+    ),
     ("a comparison", body!(|w, c, x| (c * 0.5)? + (w * x.gt(0.1)?.to_dtype(x.dtype())?)?)),
-    ("a result that is dropped", body!(|w, c, x| {
-        let _head = (w * &c)?;
-        (c * 0.5)? + x
-    })),
+    (
+        "a result that is dropped",
+        body!(|w, c, x| {
+            let _head = (w * &c)?;
+            (c * 0.5)? + x
+        }),
+    ),
     ("a custom op", body!(|w, c, x| (c * 0.5)? + (w * x)?.apply_op1(Scaled)?)),
     ("a custom op without a gradient", body!(|w, c, x| (c * &w)? + (w * x)?.apply_op1_no_bwd(&Scaled)?)),
 ];
@@ -74,11 +89,14 @@ const OPS: &[(&str, Body)] = &[
     ("exponentials", body!(|w, c, x| ((c * w)?.exp()? * 0.2)? + (x.sqr()? + 1.0)?.log()?)),
     ("circular", body!(|w, c, x| (c * w)?.sin()? + x.cos()?)),
     ("roots", body!(|w, c, x| ((c * w)?.sqr()? + 1.0)?.sqrt()? * (x + 2.0)?.recip()?)),
-    ("powers", body!(|w, c, x| {
-        let power = ((c * w)?.sqr()? + 1.0)?.powf(1.3)?;
-        let other = (x.abs()? + 1.0)?.pow(&Tensor::full(0.7, WIDTH, x.device())?)?;
-        (power * other)? * 0.2
-    })),
+    (
+        "powers",
+        body!(|w, c, x| {
+            let power = ((c * w)?.sqr()? + 1.0)?.powf(1.3)?;
+            let other = (x.abs()? + 1.0)?.pow(&Tensor::full(0.7, WIDTH, x.device())?)?;
+            (power * other)? * 0.2
+        }),
+    ),
     ("activations", body!(|w, c, x| ((c * &w)?.relu()? + x.gelu_erf()?)? + (w.silu()? + x.elu(0.5)?)?)),
     ("gelu", body!(|w, c, x| (c * w)?.gelu()? + x.erf()?)),
     ("softmax", body!(|w, c, x| softmax(&((c * &w)? + x)?, 0)? + (log_softmax(&w, 0)? * 0.1)?)),
@@ -86,29 +104,44 @@ const OPS: &[(&str, Body)] = &[
     ("clamp", body!(|w, c, x| ((c * w)? + x)?.clamp(-0.5, 0.5))),
     ("sums", body!(|w, c, x| (c * w)?.broadcast_sub(&x.sum_keepdim(0)?)?.broadcast_add(&x.mean_keepdim(0)?))),
     ("maxima", body!(|w, c, x| (c * w)?.broadcast_add(&x.max_keepdim(0)?)?.broadcast_mul(&x.min_keepdim(0)?))),
-    ("a product of matrices", body!(|w, c, x| {
-        let square = w.unsqueeze(1)?.matmul(&x.unsqueeze(0)?)?;
-        square.matmul(&c.unsqueeze(1)?)?.squeeze(1)
-    })),
-    ("a transposed product", body!(|w, c, x| c.unsqueeze(0)?.matmul(&w.unsqueeze(0)?.t()?)?.broadcast_as((1, WIDTH))?.squeeze(0)? * x)),
+    (
+        "a product of matrices",
+        body!(|w, c, x| {
+            let square = w.unsqueeze(1)?.matmul(&x.unsqueeze(0)?)?;
+            square.matmul(&c.unsqueeze(1)?)?.squeeze(1)
+        }),
+    ),
+    (
+        "a transposed product",
+        body!(|w, c, x| c.unsqueeze(0)?.matmul(&w.unsqueeze(0)?.t()?)?.broadcast_as((1, WIDTH))?.squeeze(0)? * x),
+    ),
     ("parts", body!(|w, c, x| Tensor::cat(&[&c.narrow(0, 1, WIDTH - 1)?, &(w * x)?.narrow(0, 0, 1)?], 0))),
     ("stacks", body!(|w, c, x| Tensor::stack(&[&c, &w, &(x * 0.5)?], 0)?.mean(0))),
     ("padding", body!(|w, c, x| (c * w)?.pad_with_zeros(0, 1, 1)?.narrow(0, 0, WIDTH)? + x)),
     ("layouts", body!(|w, c, x| (c * w)?.reshape((2, 2))?.t()?.contiguous()?.flatten_all()? + x)),
     ("a choice", body!(|w, c, x| x.gt(0.0)?.where_cond(&(c * &w)?, &(w + x)?))),
-    ("lookups", body!(|w, c, x| {
-        let indices = Tensor::new(&[3u32, 0, 0, 2], w.device())?;
-        (c * w.index_select(&indices, 0)?)? + x.gather(&indices, 0)?
-    })),
-    ("scattered sums", body!(|w, c, x| {
-        let indices = Tensor::new(&[1u32, 1, 0, 3], w.device())?;
-        (c * 0.5)?.index_add(&indices, &(&w * &x)?, 0)?.scatter_add(&indices, &w, 0)
-    })),
+    (
+        "lookups",
+        body!(|w, c, x| {
+            let indices = Tensor::new(&[3u32, 0, 0, 2], w.device())?;
+            (c * w.index_select(&indices, 0)?)? + x.gather(&indices, 0)?
+        }),
+    ),
+    (
+        "scattered sums",
+        body!(|w, c, x| {
+            let indices = Tensor::new(&[1u32, 1, 0, 3], w.device())?;
+            (c * 0.5)?.index_add(&indices, &(&w * &x)?, 0)?.scatter_add(&indices, &w, 0)
+        }),
+    ),
     ("casts", body!(|w, c, x| (c.to_dtype(DType::F32)?.to_dtype(DType::F64)? * w)? + x)),
-    ("a convolution", body!(|w, c, x| {
-        let kernel = w.narrow(0, 0, 3)?.reshape((1, 1, 3))?;
-        c.reshape((1, 1, WIDTH))?.conv1d(&kernel, 1, 1, 1, 1)?.flatten_all()? + x
-    })),
+    (
+        "a convolution",
+        body!(|w, c, x| {
+            let kernel = w.narrow(0, 0, 3)?.reshape((1, 1, 3))?;
+            c.reshape((1, 1, WIDTH))?.conv1d(&kernel, 1, 1, 1, 1)?.flatten_all()? + x
+        }),
+    ),
 ];
 
 /// Doubles, with a gradient that is not that of doubling.

@@ -126,8 +126,7 @@ fn mark(
             dtype if dtype.is_bool() => Bool(tensor),
             _ => Int(tensor),
         };
-        let tensor =
-            Tensor { kind: DispatchTensorKind::Capture(tensor), autodiff: DispatchAutodiffContext::Disabled };
+        let tensor = Tensor { kind: DispatchTensorKind::Capture(tensor), autodiff: DispatchAutodiffContext::Disabled };
         // On the tape the loop's body is apart from what is around it: its parameters, and the loop's results, begin anew.
         AnyTensor::new(if tape::has_tape(like.as_dispatch()) { tape::leaf(tensor) } else { tensor })
     });

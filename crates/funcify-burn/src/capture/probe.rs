@@ -4,8 +4,8 @@
 
 use std::cell::RefCell;
 
-use funcify::error::{Place, Result};
 use funcify::derivative::Wrt;
+use funcify::error::{Place, Result};
 use funcify::{Disconnected, GradOptions, Graph, HostTensor, TensorType, Value, evaluate};
 
 use super::import::import;

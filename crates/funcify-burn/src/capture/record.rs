@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::Dispatch;
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{BoolDType, CapturedGraph, Device, FloatDType, IntDType, Shape, TensorData, TensorId};
 use burn_ir::{GraphIr, IrVisitorMut, OperationIr, TensorIr};
 use funcify::error::{Error, Place, Result};
@@ -377,7 +377,7 @@ fn panicked(at: &Place, panic: &Panic) -> Error {
             "stop gradients with `detach`; take gradients of what the loop gives, outside of the closure",
         );
     }
-    if panic.text.contains("ove a tensor") && panic.text.contains("capture device") {
+    if panic.text.contains("Cannot move ") {
         return of(
             "a closure that moves a tensor to a device (`to_device`)",
             "what is recorded has no elements to move",

@@ -32,6 +32,9 @@ use crate::plugin::{AnyTensor, Differentiable, DifferentiableOptions, Tensors, f
 /// A `scan` in the body is a loop in the graph, too, and its body may use what the outer one has computed; how the outermost
 /// loop runs, [`Scan::compile`] and [`Scan::policy`], holds for it.
 ///
+/// Gradients stop where they stop in Burn: `detach`, `set_require_grad(false)` and `no_grad` in the body are `stop_gradient` in the
+/// graph. What leads to no result by a differentiable path has no gradient.
+///
 /// The body does not capture a module but is given it: capture writes ops on tensors of its own device down, so the body
 /// is called with a copy of the module whose parameters are there. What `weights` can be: [`Weights`].
 ///
@@ -60,7 +63,8 @@ use crate::plugin::{AnyTensor, Differentiable, DifferentiableOptions, Tensors, f
 /// # Errors
 /// `Unsupported` for what cannot be recorded: an op of Burn's without a translation, which is named; a body that reads
 /// elements of its tensors (`into_scalar`, `into_data`, printing), whatever they are, draws at random, or uses tensors that it
-/// was not given; layers in training ([`Scan::inference`]). `Type` for a next carry of another type.
+/// was not given; that moves tensors (`to_device`) or takes autodiff from them (`inner`, `from_inner`, `backward`); layers in training
+/// ([`Scan::inference`]). `Type` for a next carry of another type.
 /// What running a [`Differentiable`](crate::Differentiable) can meet.
 #[track_caller]
 pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(

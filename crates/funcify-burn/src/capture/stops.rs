@@ -140,7 +140,8 @@ pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<St
     let forward = Forward::new(ops, tape.leaves.values().copied());
     let mut first = Match::default();
     for root in tape.roots.iter().filter(|root| forward.tracked.contains(&root.tensor)) {
-        match root.node {
+        // A leaf that the closure made of a detached tensor has a node, which leads nowhere.
+        match root.node.filter(|node| tape.leads_on(*node)) {
             Some(node) => _ = first.bind(tape, node, root.tensor),
             None => _ = first.stops.insert(stop_of(ops, root.place).ok_or(Unclear::Misfit)?),
         }
@@ -218,8 +219,7 @@ impl Search<'_> {
         };
         let mut parents: BTreeMap<u64, (usize, &Shape)> = BTreeMap::new();
         for (parent, shape) in self.tape.edges.get(&node).into_iter().flatten() {
-            // A leaf that the closure made of a detached tensor leads nowhere.
-            if self.tape.edges.contains_key(parent) || self.tape.leaves.contains_key(parent) {
+            if self.tape.leads_on(*parent) {
                 parents.entry(*parent).or_insert((0, shape)).0 += 1;
             }
         }

@@ -18,8 +18,7 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::{
     Autodiff, BackendTensor, BackendTypes, Capture, DispatchAutodiffContext, DispatchKindConversion,
-    DispatchTensorKind, GradientCheckpointingStrategy, Scalar, TensorMetadata,
-    TensorPrimitive,
+    DispatchTensorKind, GradientCheckpointingStrategy, Scalar, TensorMetadata, TensorPrimitive,
 };
 use burn::tensor::container::TensorContainer;
 use burn::tensor::{Shape, TensorId};
@@ -69,6 +68,13 @@ pub(super) struct Edges {
     pub(super) gradients: BTreeMap<u64, TensorId>,
     /// Whether the order of the steps was lost.
     pub(super) is_lost: bool,
+}
+
+impl Edges {
+    /// Whether a node is one of the closure's arguments, or has edges to others.
+    pub(super) fn leads_on(&self, node: u64) -> bool {
+        self.edges.contains_key(&node) || self.leaves.contains_key(&node)
+    }
 }
 
 /// The gradient that a result is given: one that differs between its elements, `FACTOR * result + ADDEND`.

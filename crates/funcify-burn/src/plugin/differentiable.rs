@@ -177,7 +177,8 @@ impl Differentiable {
         let plain = arguments.into_iter().map(|argument| plain(argument.into_dispatch())).enumerate();
         let plain = plain.map(|(index, argument)| self.fitted(at, index, argument)).collect::<Result<Vec<Tensor>>>()?;
         let burn = &device.burn;
-        let derivative = match of_tracked.is_empty() {
+        // A wrong number of arguments is an error of the call.
+        let derivative = match of_tracked.is_empty() || plain.len() != self.graph.inputs().len() {
             true => None,
             false => self.derivative(at, &device, &tracked, &plain)?,
         };

@@ -1,14 +1,14 @@
 //! A compiled graph as one op of Candle's autodiff.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use candle_core::{DType, Result, Shape, Tensor};
-use funcify::derivative::{BackwardInput, Wrt};
-use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
+use funcify::derivative::{BackwardInput, Pullback, Wrt};
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Report};
 use funcify::error::Place;
 use funcify::graph::Node;
 use funcify::ops::Op;
-use funcify::{CheckpointPolicy, Disconnected, Graph};
+use funcify::{CheckpointPolicy, Graph};
 use funcify_cpu::with_residuals_as_planned;
 
 use crate::autodiff::node::{attach, place};
@@ -47,8 +47,10 @@ pub struct Differentiable {
     candle: Candle,
     options: DifferentiableOptions,
     primal: Function<Candle>,
-    /// The programs by which inputs are tracked.
-    programs: Mutex<Vec<(Vec<bool>, Arc<Programs>)>>,
+    /// The programs by which inputs are tracked; `None` if gradients flow to none of them.
+    programs: Mutex<Vec<(Vec<bool>, Option<Arc<Programs>>)>>,
+    /// The programs of the last call, if something was tracked in it.
+    last: Mutex<Option<Arc<Programs>>>,
 }
 
 /// How a [`Differentiable`] is compiled.
@@ -91,6 +93,8 @@ struct Programs {
     forward: Function<Candle>,
     backward: Function<Candle>,
     takes: Vec<BackwardInput>,
+    /// By which inputs the backward program gives gradients: those that are tracked and lead to a result.
+    by: Vec<bool>,
     /// The number of elements of the largest constant in either.
     largest_constant: usize,
 }
@@ -118,7 +122,7 @@ impl Differentiable {
     pub fn compile_with(graph: &Graph, candle: &Candle, options: DifferentiableOptions) -> funcify::Result<Self> {
         let primal = Function::compile_with(graph, candle, options.compile.clone())?;
         let (graph, candle) = (graph.clone(), candle.clone());
-        Ok(Differentiable { graph, candle, options, primal, programs: Mutex::default() })
+        Ok(Differentiable { graph, candle, options, primal, programs: Mutex::default(), last: Mutex::default() })
     }
 
     /// The graph.
@@ -126,8 +130,40 @@ impl Differentiable {
         &self.graph
     }
 
-    /// Runs the graph on tensors, in the order of its inputs. Results of float types are tracked if an input of a float
-    /// type is. That an op has no derivative is an error here, when an input before it is tracked for the first time.
+    /// What the programs of the last call became: how their loops run, their memory, why something is not compiled. One
+    /// report of the program of a call with nothing tracked, which is compiled from the start, else one of the forward and one of
+    /// the backward program.
+    ///
+    /// ```
+    /// use candle_core::{Device, Tensor, Var};
+    /// use funcify::dispatch::LoopStrategy;
+    /// use funcify::{Graph, scan};
+    /// use funcify_candle::{Candle, Differentiable};
+    ///
+    /// let sums = Graph::build("sums", |g| {
+    ///     let (xs, a) = (g.input("xs", "f32[T,2]"), g.input("a", "f32[2]"));
+    ///     scan(a, xs, |sum, x| (sum * a + x, sum)).1
+    /// })?;
+    /// let sums = Differentiable::compile(&sums, &Candle::cpu())?;
+    /// assert_eq!(sums.report().len(), 1);
+    ///
+    /// let a = Var::new(&[0.5f32, 0.25], &Device::Cpu)?;
+    /// let xs = Tensor::ones((5, 2), candle_core::DType::F32, &Device::Cpu)?;
+    /// sums.call(&[xs, a.as_tensor().clone()])?;
+    /// let [forward, _backward] = sums.report().try_into().unwrap();
+    /// assert_eq!(forward.loops[0].strategy, LoopStrategy::Compiled);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn report(&self) -> Vec<Report> {
+        match &*lock(&self.last) {
+            None => vec![self.primal.report()],
+            Some(programs) => vec![programs.forward.report(), programs.backward.report()],
+        }
+    }
+
+    /// Runs the graph on tensors, in the order of its inputs. Results of float types are tracked if an input is that leads to a
+    /// result by a differentiable path; a tracked input that does not, because it is only compared say, has no gradient,
+    /// as in Candle. That an op has no derivative is an error here, when an input before it is tracked for the first time.
     #[track_caller]
     pub fn call(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
         self.run(&place(self.graph.name()), arguments).map_err(errors::candle)
@@ -135,31 +171,42 @@ impl Differentiable {
 
     /// As [`call`](Differentiable::call), from that place.
     pub(crate) fn run(&self, at: &Place, arguments: &[Tensor]) -> funcify::Result<Vec<Tensor>> {
+        self.run_on(at, arguments).map_err(|error| errors::for_caller(at, error))
+    }
+
+    fn run_on(&self, at: &Place, arguments: &[Tensor]) -> funcify::Result<Vec<Tensor>> {
         let values: Vec<Tensor> = arguments.iter().map(Tensor::detach).collect();
         let tracked: Vec<bool> = arguments.iter().map(is_tracked).collect();
-        if !tracked.contains(&true) || arguments.len() != self.graph.inputs().len() {
+        let programs = match !tracked.contains(&true) || arguments.len() != self.graph.inputs().len() {
+            true => None,
+            false => self.programs(tracked, &values)?,
+        };
+        lock(&self.last).clone_from(&programs);
+        let Some(programs) = programs else {
             return self.primal.call(&values);
-        }
-        let programs = self.programs(tracked, &values)?;
+        };
         let results = programs.forward.call(&values)?;
-        let inputs: Vec<Tensor> = arguments.iter().filter(|tensor| is_tracked(tensor)).cloned().collect();
+        let inputs = arguments.iter().zip(&programs.by).filter(|(_, by)| **by);
+        let inputs: Vec<Tensor> = inputs.map(|(tensor, _)| tensor.clone()).collect();
         let results = node(at, programs, &inputs, values, results, self.graph.outputs().len());
         results.map_err(|error| errors::execution(at, error))
     }
 
     /// The programs for a set of tracked inputs, made if it is met for the first time: between them tensors lie as is best for
     /// the sizes of that call.
-    fn programs(&self, tracked: Vec<bool>, arguments: &[Tensor]) -> funcify::Result<Arc<Programs>> {
-        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+    fn programs(&self, tracked: Vec<bool>, arguments: &[Tensor]) -> funcify::Result<Option<Arc<Programs>>> {
+        let mut programs = lock(&self.programs);
         if let Some((_, cached)) = programs.iter().find(|(of, _)| *of == tracked) {
             return Ok(cached.clone());
         }
         // A tracked input of another type than the graph's is an error of the call.
-        let is_differentiable = |index: &usize| tracked[*index] && self.graph.input_type(*index).dtype.is_float();
-        let names = (0..tracked.len()).filter(is_differentiable).map(|index| self.graph.input_name(index).to_string());
-        let DifferentiableOptions { compile, policy } = &self.options;
-        let options = compile.grad_options(&self.candle, policy.clone()).disconnected(Disconnected::Zeros);
-        let mut pullback = self.graph.pullback(Wrt::Names(names.collect()), options)?;
+        let is_differentiable = |index: usize| tracked[index] && self.graph.input_type(index).dtype.is_float();
+        let by: Vec<bool> = (0..tracked.len()).map(is_differentiable).collect();
+        let Some((by, mut pullback)) = self.pullback(by)? else {
+            programs.push((tracked, None));
+            return Ok(None);
+        };
+        let compile = &self.options.compile;
         if compile.compiles_loops_on(&self.candle) {
             let sizes: Vec<Vec<usize>> = arguments.iter().map(|tensor| tensor.dims().to_vec()).collect();
             pullback = with_residuals_as_planned(pullback, self.graph.outputs().len(), &sizes)?;
@@ -167,10 +214,42 @@ impl Differentiable {
         let compile = |graph: &Graph| Function::compile_with(graph, &self.candle, self.options.compile.clone());
         let (forward, backward) = (compile(&pullback.forward)?, compile(&pullback.backward)?);
         let largest_constant = largest_constant(&pullback.forward).max(largest_constant(&pullback.backward));
-        let made = Arc::new(Programs { forward, backward, takes: pullback.takes, largest_constant });
-        programs.push((tracked, made.clone()));
-        Ok(made)
+        let made = Arc::new(Programs { forward, backward, takes: pullback.takes, by, largest_constant });
+        programs.push((tracked, Some(made.clone())));
+        Ok(Some(made))
     }
+
+    /// The two programs for the gradients by these inputs, but for those that lead to no result by a differentiable path, and by
+    /// which inputs they are; `None` if none is left.
+    fn pullback(&self, by: Vec<bool>) -> funcify::Result<Option<(Vec<bool>, Pullback)>> {
+        let DifferentiableOptions { compile, policy } = &self.options;
+        let pullback = |by: &[bool]| {
+            let names =
+                by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| self.graph.input_name(index).into());
+            self.graph.pullback(Wrt::Names(names.collect()), compile.grad_options(&self.candle, policy.clone()))
+        };
+        match pullback(&by) {
+            Err(funcify::Error::Disconnected { .. }) => {}
+            other => return Ok(Some((by, other?))),
+        }
+        let mut connected = by.clone();
+        for index in (0..by.len()).filter(|index| by[*index]) {
+            let only: Vec<bool> = (0..by.len()).map(|other| other == index).collect();
+            connected[index] = match pullback(&only) {
+                Err(funcify::Error::Disconnected { .. }) => false,
+                other => other.map(|_| true)?,
+            };
+        }
+        if !connected.contains(&true) {
+            return Ok(None);
+        }
+        let pullback = pullback(&connected)?;
+        Ok(Some((connected, pullback)))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether Candle has a gradient for a tensor.
@@ -206,7 +285,8 @@ fn node(
                 },
             });
             let arguments = arguments.collect::<Result<Vec<_>>>()?;
-            let gradients = programs.backward.call(&arguments).map_err(errors::candle)?;
+            let gradients = programs.backward.call(&arguments);
+            let gradients = gradients.map_err(|error| errors::candle(errors::for_caller(&at, error)))?;
             let gradients = Elements::of_program(gradients, arguments.iter(), programs.largest_constant);
             Ok(gradients.into_iter().map(Some).collect())
         }

@@ -11,6 +11,11 @@ pub(crate) fn candle(error: funcify::Error) -> Error {
     Error::Wrapped(Box::new(error))
 }
 
+/// The error of what this crate asks of funcify, with the line of its user.
+pub(crate) fn for_caller(at: &Place, error: funcify::Error) -> funcify::Error {
+    error.for_caller(file!().trim_end_matches("errors.rs"), at.site)
+}
+
 /// Candle's error as that of an op of ours.
 pub(crate) fn execution(at: &Place, error: Error) -> funcify::Error {
     funcify::Error::Execution { at: at.boxed(), backend: "candle".into(), source: plain(error).into() }

@@ -471,6 +471,21 @@ impl Error {
         self
     }
 
+    /// Names the line of a library's user where the error names a line of the library: `sources` is how the paths of its
+    /// sources begin, as `file!()` gives them. Errors of ops keep the lines of the graph's author.
+    pub fn for_caller(mut self, sources: &str, site: Site) -> Self {
+        let place = self.place_mut();
+        let is_own = match place.site {
+            Site::Rust(line) => line.file().starts_with(sources),
+            Site::Text { .. } => false,
+            Site::Unknown => true,
+        };
+        if is_own {
+            place.site = site;
+        }
+        self
+    }
+
     /// With the lines of the graph around the op, if it has none yet.
     pub(crate) fn with_excerpt(mut self, excerpt: impl FnOnce() -> Vec<String>) -> Self {
         let place = self.place_mut();

@@ -9,6 +9,7 @@ use burn_router::RouterClient;
 use funcify::error::{Place, Result};
 
 use super::record::unsupported;
+use super::tape;
 use crate::kinds::Tensor;
 use crate::plugin::AnyTensor;
 
@@ -28,7 +29,12 @@ pub(super) type Type = (BurnDType, Vec<usize>);
 
 /// Whether a tensor is being recorded.
 pub(super) fn is_recorded(tensor: &AnyTensor) -> bool {
-    matches!(tensor.as_dispatch().kind, DispatchTensorKind::Capture(_))
+    tape::router(tensor.as_dispatch()).is_some()
+}
+
+/// Whether an op is a mark.
+pub(super) fn is_mark(op: &OperationIr) -> bool {
+    matches!(op, OperationIr::Custom(op) if op.id == BEGIN || op.id == END)
 }
 
 /// The type of a tensor.
@@ -100,19 +106,19 @@ fn mark(
             "give the tensor to the closure, as a weight or as a part of its carry",
         )
     };
-    let DispatchTensorKind::Capture(Float(first) | Int(first) | Bool(first)) = &like.as_dispatch().kind else {
-        return Err(foreign());
-    };
+    let first = tape::router(like.as_dispatch()).ok_or_else(foreign)?;
     let client = first.client.clone();
-    let inputs = inputs.iter().map(|input| match &input.as_dispatch().kind {
-        DispatchTensorKind::Capture(Float(tensor) | Int(tensor) | Bool(tensor)) => Ok(tensor.clone().into_ir()),
-        _ => Err(foreign()),
-    });
-    let inputs = inputs.collect::<Result<Vec<TensorIr>>>()?;
+    let ir = |input: &AnyTensor| tape::router(input.as_dispatch()).map(|tensor| tensor.clone().into_ir());
+    let operands = inputs.iter().map(|input| input.as_dispatch().clone());
+    let inputs = inputs.iter().map(|input| ir(input).ok_or_else(foreign)).collect::<Result<Vec<TensorIr>>>()?;
     let new = outputs
         .iter()
         .map(|(dtype, sizes)| TensorIr::uninit(client.create_empty_handle(), Shape::from(sizes.clone()), *dtype));
-    let op = CustomOpIr { id: id.to_string(), inputs, outputs: new.collect(), scalars };
+    let outputs_ir: Vec<TensorIr> = new.collect();
+    if let (Some(mark), true) = (outputs_ir.first(), tape::has_tape(like.as_dispatch())) {
+        tape::read(mark.id, operands);
+    }
+    let op = CustomOpIr { id: id.to_string(), inputs, outputs: outputs_ir, scalars };
     let results = client.register(OperationIr::Custom(op)).into_iter().zip(outputs);
     let results = results.map(|(tensor, (dtype, _))| {
         let tensor = match dtype {
@@ -120,10 +126,9 @@ fn mark(
             dtype if dtype.is_bool() => Bool(tensor),
             _ => Int(tensor),
         };
-        AnyTensor::new(Tensor {
-            kind: DispatchTensorKind::Capture(tensor),
-            autodiff: DispatchAutodiffContext::Disabled,
-        })
+        let tensor = Tensor { kind: DispatchTensorKind::Capture(tensor), autodiff: DispatchAutodiffContext::Disabled };
+        // On the tape the loop's body is apart from what is around it: its parameters, and the loop's results, begin anew.
+        AnyTensor::new(if tape::has_tape(like.as_dispatch()) { tape::leaf(tensor) } else { tensor })
     });
     Ok(results.collect())
 }

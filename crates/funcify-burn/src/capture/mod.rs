@@ -3,10 +3,13 @@
 mod import;
 mod inner;
 mod panics;
+mod probe;
 mod record;
 mod recorded;
 mod scan;
 mod sequence;
+mod stops;
+mod tape;
 mod trace;
 mod weights;
 

@@ -6,17 +6,20 @@
 //! may still go on after such an error, or draw numbers of its own. So it is recorded a second time, with elements, and
 //! refused if the records differ.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
+use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::backend::{BackendTensor, Dispatch, DispatchTensorKind};
 use burn::tensor::{BoolDType, CapturedGraph, Device, FloatDType, IntDType, Shape, TensorData, TensorId};
-use burn_ir::{IrVisitorMut, OperationIr, TensorIr};
+use burn_ir::{GraphIr, IrVisitorMut, OperationIr, TensorIr};
 use funcify::error::{Error, Place, Result};
 use funcify::{DType, TensorType};
 
 use super::panics::{Panic, caught};
+use super::probe;
+use super::stops::{self, Stop, Unclear};
+use super::tape::{self, Edges};
 use crate::data;
 use crate::dtypes;
 use crate::kinds::Tensor;
@@ -80,6 +83,11 @@ impl Record {
         }
     }
 
+    /// Whether gradients stop anywhere in it.
+    pub(crate) fn has_stops(&self) -> bool {
+        self.ops.iter().any(|op| stops::of(op).is_some())
+    }
+
     /// Which of the inputs an op or a result uses.
     pub(crate) fn used(&self) -> Vec<bool> {
         let mut used = vec![false; self.inputs];
@@ -125,7 +133,8 @@ pub(crate) fn checked(
     }
 }
 
-/// Records a closure that is given the capture device and tensors of these types.
+/// Records a closure that is given the capture device and tensors of these types. If the device has autodiff, so have they,
+/// and the record has a stop where Burn's autodiff has one: see [`tape`](super::tape).
 pub(crate) fn record(
     at: &Place,
     device: &Device,
@@ -134,23 +143,28 @@ pub(crate) fn record(
     body: &Body<'_>,
 ) -> Result<Record> {
     let capture = Lent::like(device);
+    let has_tape = device.is_autodiff();
+    let on_device = if has_tape { capture.device.clone().autodiff() } else { capture.device.clone() };
     let mut ends = None;
     let recording = || {
         capture.device.capture_scope(|scope| {
             capture.configure();
-            let inputs: Vec<AnyTensor> =
-                types.iter().map(|ty| AnyTensor::new(placeholder(&capture.device, ty, elements))).collect();
+            tape::begin();
+            let given = types.iter().map(|ty| placeholder(&capture.device, ty, elements));
+            let given = given.map(|tensor| if has_tape { tape::leaf(tensor) } else { tensor });
+            let inputs: Vec<AnyTensor> = given.map(AnyTensor::new).collect();
             let numbers: Vec<TensorId> = inputs.iter().filter_map(|input| id(input.as_dispatch())).collect();
-            let outputs = body(&capture.device, inputs.clone()).and_then(|outputs| {
+            let outputs = body(&on_device, inputs.clone()).and_then(|outputs| {
                 let ids = outputs.iter().map(|output| (id(output.as_dispatch()), output.describe()));
                 let ids = ids.enumerate().map(|(index, (id, ty))| id.ok_or_else(|| foreign(at, index, ty)));
                 let ids = ids.collect::<Result<Vec<TensorId>>>();
                 ids.map(|ids| (ids, outputs))
             });
-            let (ids, _alive) = match outputs {
-                Ok((ids, alive)) => (Ok(ids), alive),
+            let (ids, alive) = match outputs {
+                Ok((ids, alive)) => (Ok(ids), alive.into_iter().map(AnyTensor::into_dispatch).collect()),
                 Err(error) => (Err(error), Vec::new()),
             };
+            let edges = has_tape.then(|| tape::edges(&alive));
             let mut unique = Vec::new();
             for id in ids.iter().flatten().filter(|id| !numbers.contains(id)) {
                 if !unique.contains(id) {
@@ -160,12 +174,12 @@ pub(crate) fn record(
             // A placeholder without elements is one of the ops, for Burn.
             let given = if elements == Elements::None { Vec::new() } else { numbers.clone() };
             let token = scope.complete(given, unique);
-            ends = Some((numbers, ids));
+            ends = Some((numbers, ids, edges));
             token
         })
     };
     let graph = caught(recording).map_err(|panic| panicked(at, &panic))?;
-    let Some((inputs, outputs)) = ends else {
+    let Some((inputs, outputs, edges)) = ends else {
         return Err(unsupported(at, "the closure", "it did not end", "report this as a bug of funcify"));
     };
     let outputs = outputs?;
@@ -177,7 +191,47 @@ pub(crate) fn record(
             "make every tensor in the closure, or give it as an argument",
         )
     })?;
+    if let Some(edges) = edges {
+        return with_stops(at, types, graph, &inputs, outputs, &edges);
+    }
     Ok(numbered(graph, &inputs, &outputs))
+}
+
+/// The record of a graph that has the backward pass of Burn behind the closure's own ops: with its stops, without that pass.
+fn with_stops(
+    at: &Place,
+    types: &[TensorType],
+    mut graph: CapturedGraph,
+    inputs: &[TensorId],
+    outputs: Vec<TensorId>,
+    edges: &Edges,
+) -> Result<Record> {
+    let mut ops = std::mem::take(&mut graph.graph.operations);
+    let is_end = |op: &OperationIr| matches!(op, OperationIr::Custom(op) if op.id == tape::END);
+    let end = ops.iter().position(is_end).unwrap_or(ops.len());
+    let backward = ops.split_off(end);
+    let graph_values = std::mem::take(&mut graph.values);
+    let unclear = |unclear: Unclear| unclear.error(at);
+    let ways = stops::stops(&ops, edges).map_err(unclear)?;
+    let record = |ops: Vec<OperationIr>, mut outputs: Vec<TensorId>, way: Option<&BTreeSet<Stop>>| {
+        let operations = way.map_or(ops.clone(), |way| stops::add(ops, &mut outputs, way));
+        let graph = GraphIr { operations, ..graph.graph.clone() };
+        numbered(CapturedGraph { graph, values: graph_values.clone() }, inputs, &outputs)
+    };
+    if let [way] = ways.as_slice() {
+        return Ok(record(ops, outputs, Some(way)));
+    }
+    let gradient = |(node, leaf): (&u64, &TensorId)| {
+        let input = inputs.iter().position(|input| input == leaf)?;
+        Some((input, *edges.gradients.get(node)?))
+    };
+    let (by, gradients): (Vec<usize>, Vec<TensorId>) = edges.leaves.iter().filter_map(gradient).unzip();
+    let burn = record([ops.clone(), backward[1..].to_vec()].concat(), gradients, None);
+    let records: Vec<Record> = ways.iter().map(|way| record(ops.clone(), outputs.clone(), Some(way))).collect();
+    // If several have Burn's gradients, what they differ in does not change a gradient.
+    let matching = probe::matching(at, types, &burn, &by, &records).map_err(|_| unclear(Unclear::Ambiguous))?;
+    let first = matching.first().and_then(|first| records.into_iter().nth(*first));
+    first.ok_or_else(|| unclear(Unclear::Ambiguous))
 }
 
 struct Renumber(HashMap<TensorId, TensorId>);
@@ -246,12 +300,7 @@ impl Drop for Lent {
 
 /// The number of a tensor that is recorded.
 fn id(tensor: &Tensor) -> Option<TensorId> {
-    match &tensor.kind {
-        DispatchTensorKind::Capture(BackendTensor::Float(tensor)) => Some(tensor.id()),
-        DispatchTensorKind::Capture(BackendTensor::Int(tensor)) => Some(tensor.id()),
-        DispatchTensorKind::Capture(BackendTensor::Bool(tensor)) => Some(tensor.id()),
-        _ => None,
-    }
+    tape::router(tensor).map(|tensor| tensor.id())
 }
 
 fn placeholder(device: &Device, ty: &TensorType, elements: Elements) -> Tensor {
@@ -283,6 +332,12 @@ pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> 
     }
 }
 
+/// The device of tensors: with autodiff if one of them has it.
+pub(crate) fn device_of<'a>(tensors: impl Iterator<Item = &'a AnyTensor> + Clone) -> Option<Device> {
+    let first = tensors.clone().next().map(AnyTensor::device);
+    tensors.map(AnyTensor::device).find(Device::is_autodiff).or(first)
+}
+
 pub(crate) fn unsupported(at: &Place, what: &str, reason: &str, fix: &str) -> Error {
     Error::Unsupported {
         at: at.boxed(),
@@ -312,6 +367,28 @@ fn panicked(at: &Place, panic: &Panic) -> Error {
             &format!("it is recorded once, for all elements that it will be given, and asks for some{line}"),
             "choose by values with `mask_where`; take numbers that Rust code needs (a count of repetitions) from outside, \
              where tensors can be read",
+        );
+    }
+    let of = |what: &str, reason: &str, fix: &str| unsupported(at, what, &format!("{reason}{line}"), fix);
+    if panic.text.contains("do not support autodiff") {
+        return of(
+            "a closure that takes autodiff from a tensor or adds it (`inner`, `without_autodiff`, `from_inner`, `backward`, `grad`)",
+            "Burn's capture has no such tensors",
+            "stop gradients with `detach`; take gradients of what the loop gives, outside of the closure",
+        );
+    }
+    if panic.text.contains("Cannot move ") {
+        return of(
+            "a closure that moves a tensor to a device (`to_device`)",
+            "what is recorded has no elements to move",
+            "move the tensor before, and give it as an argument",
+        );
+    }
+    if panic.text.contains("not implemented") || panic.text.contains("not yet implemented") {
+        return of(
+            "an op that Burn's capture does not have, of quantised tensors say",
+            &panic.text,
+            "compute it before, and give the result as an argument; or use floats",
         );
     }
     unsupported(

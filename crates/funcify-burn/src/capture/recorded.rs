@@ -24,6 +24,7 @@ struct Entry {
 static CACHE: Mutex<Option<HashMap<Location<'static>, Vec<Entry>>>> = Mutex::new(None);
 
 /// A closure that is to be recorded, and what it is given.
+#[derive(Clone, Copy)]
 pub(crate) struct Closure<'a> {
     /// The user's line.
     pub(crate) line: &'static Location<'static>,
@@ -64,6 +65,14 @@ impl Closure<'_> {
             entries.push(Entry { record: first, key, function: function.clone() });
         });
         Ok((function, used))
+    }
+
+    /// The device to record a closure on whose graph is given to the user: with autodiff if its gradients stop anywhere, also
+    /// where the tensors have none, for the graph may be differentiated.
+    pub(crate) fn device_for_graph(self) -> Result<Device> {
+        let device = self.device.clone().autodiff();
+        let stops = Closure { device: &device, ..self }.record()?.has_stops();
+        Ok(if stops { device } else { self.device.clone() })
     }
 
     /// What the closure does.

@@ -12,13 +12,13 @@ use funcify::{CheckpointPolicy, Dim, Graph, ScanOptions, TensorType, Value, scan
 
 use super::import::import;
 use super::inner::{self, Inner};
-use super::record::{Record, type_of};
+use super::record::{Record, device_of, type_of};
 use super::recorded::Closure;
 use super::sequence::{Sequences, Stacked};
 use super::trace::Trace;
 use super::weights::{Weights, check_training};
 use super::{Named, names};
-use crate::plugin::{AnyTensor, Differentiable, DifferentiableOptions, Tensors, leaves_of, structure};
+use crate::plugin::{AnyTensor, Differentiable, DifferentiableOptions, Tensors, for_caller, leaves_of, structure};
 
 /// Runs `body` over the rows of `xs`, carrying a state: `(carry, y) = body(weights, carry, x)` for each row `x`, from the
 /// first to the last. Gives the last carry and all `y` stacked along axis 0.
@@ -31,6 +31,9 @@ use crate::plugin::{AnyTensor, Differentiable, DifferentiableOptions, Tensors, l
 ///
 /// A `scan` in the body is a loop in the graph, too, and its body may use what the outer one has computed; how the outermost
 /// loop runs, [`Scan::compile`] and [`Scan::policy`], holds for it.
+///
+/// Gradients stop where they stop in Burn: `detach`, `set_require_grad(false)` and `no_grad` in the body are `stop_gradient` in the
+/// graph. What leads to no result by a differentiable path has no gradient.
 ///
 /// The body does not capture a module but is given it: capture writes ops on tensors of its own device down, so the body
 /// is called with a copy of the module whose parameters are there. What `weights` can be: [`Weights`].
@@ -60,7 +63,8 @@ use crate::plugin::{AnyTensor, Differentiable, DifferentiableOptions, Tensors, l
 /// # Errors
 /// `Unsupported` for what cannot be recorded: an op of Burn's without a translation, which is named; a body that reads
 /// elements of its tensors (`into_scalar`, `into_data`, printing), whatever they are, draws at random, or uses tensors that it
-/// was not given; layers in training ([`Scan::inference`]). `Type` for a next carry of another type.
+/// was not given; that moves tensors (`to_device`) or takes autodiff from them (`inner`, `from_inner`, `backward`); layers in training
+/// ([`Scan::inference`]). `Type` for a next carry of another type.
 /// What running a [`Differentiable`](crate::Differentiable) can meet.
 #[track_caller]
 pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
@@ -149,7 +153,7 @@ impl Scan {
         if operands.all().any(inner::is_recorded) {
             return self.inside::<W, C, X, Y>(&at, &weights, operands, body);
         }
-        let recorded = self.recorded::<W, C, X, Y>(line, &at, &weights, operands, body)?;
+        let recorded = self.recorded::<W, C, X, Y>(line, &at, &weights, operands, false, body)?;
         let mut results = recorded.function.run(&at, recorded.arguments)?;
         let stacks = results.split_off(recorded.carry);
         Ok((structure(&at, "part of the carry", results)?, structure(&at, "result", stacks)?))
@@ -173,7 +177,7 @@ impl Scan {
         let line = Location::caller();
         let at = Place::new("scan", Site::Rust(line));
         let operands = Operands::new(&at, &weights, init, xs)?;
-        let recorded = self.recorded::<W, C, X, Y>(line, &at, &weights, operands, body)?;
+        let recorded = self.recorded::<W, C, X, Y>(line, &at, &weights, operands, true, body)?;
         Ok(Trace::new(recorded.function, recorded.used))
     }
 
@@ -183,6 +187,7 @@ impl Scan {
         at: &Place,
         weights: &W,
         operands: Operands,
+        is_traced: bool,
         body: impl Fn(W::Inside, C, X::Row) -> (C, Y),
     ) -> Result<Recorded> {
         let counts = operands.counts();
@@ -191,7 +196,7 @@ impl Scan {
             let fix = "draw masks before the loop and give them as a sequence; or run it by `Scan::new().inference()`";
             check_training(at, weights, operands.all(), fix)?;
         }
-        let device = operands.first(at)?.device();
+        let device = device_of(operands.all()).ok_or_else(|| no_tensors(at))?;
         let Operands { weights: given, carry, sequences } = operands;
         let body = |device: &Device, tensors: Vec<AnyTensor>| {
             let mut tensors = tensors.into_iter();
@@ -202,9 +207,12 @@ impl Scan {
             results(at, counts.carry, after, y)
         };
         let closure = Closure { line, at, device: &device, types: &types, body: &body };
+        let device = if is_traced { closure.device_for_graph()? } else { device.clone() };
+        let closure = Closure { device: &device, ..closure };
         let named = given.iter().map(|(name, _)| name.clone()).collect();
         let graph = |record: &Record| self.graph(at, record, &types, &counts, named);
-        let (function, used) = closure.function(self.key(&counts), &self.function, graph)?;
+        let made = closure.function(self.key(&counts), &self.function, graph);
+        let (function, used) = made.map_err(|error| for_caller(at, error))?;
         let weights = given.into_iter().zip(&used).filter_map(|((_, tensor), used)| used.then_some(tensor));
         let arguments = weights.chain(carry).chain(sequences).collect();
         Ok(Recorded { function, used, arguments, carry: counts.carry })
@@ -365,13 +373,12 @@ impl Operands {
         Ok(Operands { weights: weights.tensors(at)?, carry: leaves_of(init), sequences })
     }
 
-    fn all(&self) -> impl Iterator<Item = &AnyTensor> {
+    fn all(&self) -> impl Iterator<Item = &AnyTensor> + Clone {
         self.weights.iter().map(|(_, weight)| weight).chain(&self.carry).chain(&self.sequences)
     }
 
     fn first(&self, at: &Place) -> Result<&AnyTensor> {
-        let missing = || at.mismatch("the loop", "a weight, a carry or a sequence", "none", "give it a carry");
-        self.all().next().ok_or_else(missing)
+        self.all().next().ok_or_else(|| no_tensors(at))
     }
 
     fn counts(&self) -> Counts {
@@ -398,6 +405,10 @@ impl Operands {
         });
         weights.chain(carry).chain(rows).collect()
     }
+}
+
+fn no_tensors(at: &Place) -> Error {
+    at.mismatch("the loop", "a weight, a carry or a sequence", "none", "give it a carry")
 }
 
 /// What a body gave: as many carries as it was given, then the ys.

@@ -11,10 +11,10 @@ use funcify::{Graph, HostTensor, TensorType, Value};
 
 use super::import::import;
 use super::names;
-use super::record::{Record, type_of};
+use super::record::{Record, device_of, type_of};
 use super::recorded::Closure;
 use super::weights::{Weights, check_training};
-use crate::plugin::{AnyTensor, Differentiable, Tensors, leaves_of, structure};
+use crate::plugin::{AnyTensor, Differentiable, Tensors, for_caller, leaves_of, structure};
 
 /// Records a closure over Burn tensors as a funcify graph: `results = body(weights, arguments)`.
 ///
@@ -54,7 +54,7 @@ pub fn trace<W: Weights, A: Tensors, R: Tensors>(
     let of_arguments =
         arguments.iter().enumerate().map(|(index, it)| type_of(&at, &format!("argument {index}"), it, false));
     let types = of_weights.chain(of_arguments).collect::<Result<Vec<TensorType>>>()?;
-    let device = given.iter().map(|(_, tensor)| tensor).chain(&arguments).next().map(AnyTensor::device);
+    let device = device_of(given.iter().map(|(_, tensor)| tensor).chain(&arguments));
     let all = given.iter().map(|(_, tensor)| tensor).chain(&arguments);
     check_training(&at, &weights, all, "trace it without autodiff, `&module.valid()` on arguments of its device")?;
     let Some(device) = device else {
@@ -66,11 +66,13 @@ pub fn trace<W: Weights, A: Tensors, R: Tensors>(
         Ok(leaves_of(body(inside, structure(&at, "argument", tensors.collect())?)))
     };
     let closure = Closure { line, at: &at, device: &device, types: &types, body: &body };
+    let device = closure.device_for_graph()?;
+    let closure = Closure { device: &device, ..closure };
     let record = closure.record()?;
     closure.check(&record)?;
     let used = record.used();
     let weight_names = given.into_iter().map(|(name, _)| name).collect();
-    let graph = graph(&at, &record, &types, weight_names, &used)?;
+    let graph = graph(&at, &record, &types, weight_names, &used).map_err(|error| for_caller(&at, error))?;
     Ok(Trace::new(Arc::new(Differentiable::new(&graph)), used))
 }
 
@@ -150,7 +152,8 @@ impl Trace {
     #[track_caller]
     pub fn host_weights(&self, weights: impl Weights) -> Result<Vec<HostTensor>> {
         let at = Place::new(self.graph().name(), Site::caller());
-        self.weights_of(&at, weights)?.into_iter().map(AnyTensor::into_host).collect()
+        let tensors = self.weights_of(&at, weights)?.into_iter();
+        tensors.map(|tensor| tensor.into_host().map_err(|error| for_caller(&at, error))).collect()
     }
 
     fn weights_of(&self, at: &Place, weights: impl Weights) -> Result<Vec<AnyTensor>> {

@@ -7,6 +7,7 @@ use burn::tensor::{Bool, Device, Int, Tensor};
 use funcify::error::{Error, Place, Result};
 
 use super::record::unsupported;
+use super::{inner, tape};
 use crate::plugin::{AnyTensor, TensorKind};
 
 /// What a recorded closure computes with beside its arguments: the same in each call, or in each step of a loop, and
@@ -104,13 +105,18 @@ impl<M: Module> Weights for &M {
     }
 
     fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<M> {
-        let mut mapper = Mapper { tensors, is_complete: true };
-        // Without autodiff first: its running statistics are copies then, which can be changed.
-        let module = self.valid().map(&mut mapper);
-        match mapper.is_complete {
-            true => Ok(module.to_device(device)),
-            false => Err(lost(at)),
-        }
+        let mut count = Visitor::default();
+        self.visit(&mut count);
+        let given: Vec<AnyTensor> = tensors.take(count.tensors.len()).collect();
+        let plain = given.iter().map(|tensor| AnyTensor::new(tape::without_tape(tensor.as_dispatch())));
+        // Without autodiff first: its running statistics are copies then, which can be changed. And tensors move to capture only
+        // without autodiff. A module of an outer loop is there already.
+        let module = match count.tensors.iter().any(|(_, tensor)| inner::is_recorded(tensor)) {
+            true => placed(at, M::clone(self), plain.collect())?.valid(),
+            false => placed(at, self.valid(), plain.collect())?,
+        };
+        let module = module.to_device(&device.clone().without_autodiff());
+        if device.is_autodiff() { Ok(placed(at, module, given)?.map(&mut Statistics)) } else { Ok(module) }
     }
 }
 
@@ -222,13 +228,34 @@ impl ModuleVisitor for Visitor {
     }
 }
 
+/// A module with these tensors as its parameters.
+fn placed<M: Module>(at: &Place, module: M, tensors: Vec<AnyTensor>) -> Result<M> {
+    let mut mapper = Mapper { tensors: tensors.into_iter(), is_complete: true };
+    let module = module.map(&mut mapper);
+    if mapper.is_complete { Ok(module) } else { Err(lost(at)) }
+}
+
+/// Takes autodiff from what a module's own mapping has detached: its running statistics, which its layers move between devices.
+struct Statistics;
+
+impl ModuleMapper for Statistics {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let (id, tensor, mapper) = param.consume();
+        let plain = match tensor.is_tracked() {
+            true => tensor,
+            false => Tensor::from_dispatch(tape::without_tape(AnyTensor::from(tensor).as_dispatch())),
+        };
+        Param::from_mapped_value(id, plain, mapper)
+    }
+}
+
 /// Puts other tensors into a module, in the order in which it is visited.
-struct Mapper<'a> {
-    tensors: &'a mut IntoIter<AnyTensor>,
+struct Mapper {
+    tensors: IntoIter<AnyTensor>,
     is_complete: bool,
 }
 
-impl Mapper<'_> {
+impl Mapper {
     fn tensor<const D: usize, K: TensorKind>(&mut self, old: Tensor<D, K>) -> Tensor<D, K> {
         let new = self.tensors.next().and_then(|tensor| tensor.into_tensor().ok());
         self.is_complete &= new.is_some();
@@ -236,7 +263,7 @@ impl Mapper<'_> {
     }
 }
 
-impl ModuleMapper for Mapper<'_> {
+impl ModuleMapper for Mapper {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let (id, old, mapper) = param.consume();
         Param::from_mapped_value(id, self.tensor(old), mapper)

@@ -35,7 +35,7 @@ use funcify::{DType, TensorType};
 
 use self::parameters::Parameters;
 use crate::device::Burn;
-use crate::plugin::{AnyTensor, Differentiable, Tensors, leaves_of, structure};
+use crate::plugin::{AnyTensor, Differentiable, Tensors, for_caller, leaves_of, structure};
 
 /// What all layers are: parameters, and a function of the sequence, the states and them.
 #[derive(Clone, Debug)]
@@ -104,7 +104,9 @@ macro_rules! layers {
             pub fn new($given: &$options, device: &Device) -> Result<Self> {
                 let at = Place::new(stringify!($name), Site::caller());
                 let options: $options = $checked;
-                Layer::new(&at, options.layer()?, options.dtype, options.batch_first, device).map($name)
+                let layer = options.layer();
+                let layer = layer.and_then(|it| Layer::new(&at, it, options.dtype, options.batch_first, device));
+                layer.map($name).map_err(|error| for_caller(&at, error))
             }
 
             /// The outputs for a sequence `[B,T,F]`, or `[T,B,F]` if the batch does not come first, and the state after its
@@ -116,7 +118,7 @@ macro_rules! layers {
             #[track_caller]
             pub fn forward(&self, xs: Tensor<3>, state: Option<$state>) -> Result<(Tensor<3>, $state)> {
                 let at = Place::new(stringify!($name), Site::caller());
-                self.0.forward(&at, xs, state)
+                self.0.forward(&at, xs, state).map_err(|error| for_caller(&at, error))
             }
         }
 

@@ -2,7 +2,7 @@
 
 use funcify::Graph;
 use funcify::derivative::{BackwardInput, Wrt};
-use funcify::dispatch::{self, Backend};
+use funcify::dispatch::{self, Backend, Report};
 use funcify::error::{Error, Place, Result};
 use funcify_cpu::with_residuals_as_planned;
 
@@ -18,6 +18,8 @@ pub(crate) struct Derivative {
     takes: Vec<BackwardInput>,
     /// How many results the graph has; what follows them is saved.
     results: usize,
+    /// By which inputs: those that were asked for and to which gradients flow.
+    pub(crate) by: Vec<bool>,
 }
 
 /// What a call keeps for its backward program.
@@ -29,8 +31,9 @@ pub(crate) struct Saved {
 }
 
 impl Derivative {
-    /// Compiles the programs for the derivatives by the inputs that `by` marks. Between them tensors lie as is best for arguments of
-    /// these sizes.
+    /// Compiles the programs for the derivatives by the inputs that `by` marks, but for those that lead to no result by a
+    /// differentiable path: they have no gradient, as in Burn. `None` if no input is left. Between the programs tensors lie as is
+    /// best for arguments of these sizes.
     pub(crate) fn new(
         at: &Place,
         graph: &Graph,
@@ -38,20 +41,45 @@ impl Derivative {
         by: &[bool],
         sizes: &[Vec<usize>],
         options: &DifferentiableOptions,
-    ) -> Result<Self> {
-        let names = by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| graph.input_name(index).to_string());
-        let grad_options = options.compile.grad_options(burn, options.policy.clone());
-        let mut pullback = graph.pullback(Wrt::Names(names.collect()), grad_options)?;
+    ) -> Result<Option<Self>> {
+        let pullback = |by: &[bool]| {
+            let names = by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| graph.input_name(index).into());
+            graph.pullback(Wrt::Names(names.collect()), options.compile.grad_options(burn, options.policy.clone()))
+        };
+        let (by, mut pullback) = match pullback(by) {
+            Err(Error::Disconnected { .. }) => {
+                let mut connected = by.to_vec();
+                for index in (0..by.len()).filter(|index| by[*index]) {
+                    let only: Vec<bool> = (0..by.len()).map(|other| other == index).collect();
+                    connected[index] = match pullback(&only) {
+                        Err(Error::Disconnected { .. }) => false,
+                        other => other.map(|_| true)?,
+                    };
+                }
+                if !connected.contains(&true) {
+                    return Ok(None);
+                }
+                let connected_pullback = pullback(&connected)?;
+                (connected, connected_pullback)
+            }
+            other => (by.to_vec(), other?),
+        };
         if options.compile.compiles_loops_on(burn) {
             pullback = with_residuals_as_planned(pullback, graph.outputs().len(), sizes)?;
         }
-        Ok(Derivative {
+        Ok(Some(Derivative {
             at: at.clone(),
             forward: dispatch::Function::compile_with(&pullback.forward, burn, options.compile.clone())?,
             backward: dispatch::Function::compile_with(&pullback.backward, burn, options.compile.clone())?,
             takes: pullback.takes,
             results: graph.outputs().len(),
-        })
+            by,
+        }))
+    }
+
+    /// What the forward program and the backward program became.
+    pub(crate) fn reports(&self) -> Vec<Report> {
+        vec![self.forward.report(), self.backward.report()]
     }
 
     /// The results, and what the backward program needs.

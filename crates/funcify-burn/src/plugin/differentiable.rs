@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use burn::backend::{DispatchAutodiffContext, GradientCheckpointingStrategy};
 use burn::tensor::Device;
 use funcify::Graph;
-use funcify::dispatch::{self, Backend};
+use funcify::dispatch::{self, Backend, Report};
 use funcify::error::{Error, Place, Result, Site};
 
 use super::any::{AnyTensor, plain};
 use super::derivative::Derivative;
+use super::for_caller;
 use super::node::{Pull, is_tracked, on_tape};
 use super::options::DifferentiableOptions;
 use super::tensors::{Tensors, leaves_of, structure};
@@ -20,7 +21,8 @@ use crate::kinds::{self, Tensor};
 ///
 /// It runs on the device of its arguments, compiled when it meets one. If an argument is tracked, `backward()` of a loss
 /// flows through it by funcify's own backward program: the tape gets a few nodes for each call, whatever loops the graph
-/// has. An argument that is not tracked, or has no autodiff, is a constant; if none is tracked nothing is recorded.
+/// has. An argument that is not tracked, or has no autodiff, is a constant; if none is tracked nothing is recorded. A tracked
+/// argument that leads to no result by a differentiable path, because it is only compared say, has no gradient, as in Burn.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -52,6 +54,17 @@ pub struct Differentiable {
     graph: Arc<Graph>,
     options: DifferentiableOptions,
     devices: Mutex<Vec<Arc<OnDevice>>>,
+    last: Mutex<Last>,
+}
+
+/// What the last call ran.
+#[derive(Default)]
+struct Last(Option<Ran>);
+
+impl std::fmt::Debug for Last {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Last").finish_non_exhaustive()
+    }
 }
 
 /// What is compiled for a device.
@@ -59,8 +72,15 @@ struct OnDevice {
     burn: Burn,
     /// Without derivatives.
     forward: Mutex<Option<Arc<dispatch::Function<Burn>>>>,
-    /// With the derivatives by some of the inputs.
-    derivatives: Mutex<Vec<(Vec<bool>, Arc<Derivative>)>>,
+    /// With the derivatives by some of the inputs; `None` if gradients flow to none of them.
+    derivatives: Mutex<Vec<(Vec<bool>, Option<Arc<Derivative>>)>>,
+}
+
+/// What a call ran.
+#[derive(Clone)]
+enum Ran {
+    Forward(Arc<dispatch::Function<Burn>>),
+    Derivative(Arc<Derivative>),
 }
 
 impl std::fmt::Debug for OnDevice {
@@ -81,7 +101,12 @@ impl Differentiable {
 
     /// A function that computes a graph, with options.
     pub fn with_options(graph: &Graph, options: DifferentiableOptions) -> Self {
-        Differentiable { graph: Arc::new(graph.clone()), options, devices: Mutex::new(Vec::new()) }
+        Differentiable {
+            graph: Arc::new(graph.clone()),
+            options,
+            devices: Mutex::new(Vec::new()),
+            last: Mutex::default(),
+        }
     }
 
     /// The graph.
@@ -105,26 +130,75 @@ impl Differentiable {
         structure(&at, "result", results)
     }
 
+    /// What the programs of the last call became: how their loops run, their memory, why something is not compiled. One
+    /// report of the program of a call with nothing tracked, else one of the forward and one of the backward program; none before
+    /// the first call.
+    ///
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::tensor::{Device, Tensor};
+    /// use funcify::dispatch::LoopStrategy;
+    /// use funcify::{Graph, scan};
+    /// use funcify_burn::Differentiable;
+    ///
+    /// let sums = Graph::build("sums", |g| {
+    ///     let (xs, a) = (g.input("xs", "f32[T,2]"), g.input("a", "f32[2]"));
+    ///     scan(a, xs, |sum, x| (sum * a + x, sum)).1
+    /// })?;
+    /// let sums = Differentiable::new(&sums);
+    /// assert!(sums.report().is_empty());
+    ///
+    /// let device = Device::flex().autodiff();
+    /// let a = Tensor::<1>::ones([2], &device).require_grad();
+    /// let _: Tensor<2> = sums.call((Tensor::<2>::ones([5, 2], &device), a))?;
+    /// let [forward, _backward] = sums.report().try_into().unwrap();
+    /// assert_eq!(forward.loops[0].strategy, LoopStrategy::Compiled);
+    /// # }
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    pub fn report(&self) -> Vec<Report> {
+        match &lock(&self.last).0 {
+            None => Vec::new(),
+            Some(Ran::Forward(function)) => vec![function.report()],
+            Some(Ran::Derivative(derivative)) => derivative.reports(),
+        }
+    }
+
     pub(crate) fn run(&self, at: &Place, arguments: Vec<AnyTensor>) -> Result<Vec<AnyTensor>> {
+        self.run_on(at, arguments).map_err(|error| for_caller(at, error))
+    }
+
+    fn run_on(&self, at: &Place, arguments: Vec<AnyTensor>) -> Result<Vec<AnyTensor>> {
         let (device, strategy) = self.device_of(at, &arguments)?;
         let tracked: Vec<bool> = arguments.iter().map(|argument| is_tracked(argument.as_dispatch())).collect();
-        let of_tracked = arguments.iter().zip(&tracked).filter(|(_, is_tracked)| **is_tracked);
-        let operands: Vec<Tensor> = of_tracked.map(|(argument, _)| argument.as_dispatch().clone()).collect();
+        let of_tracked = arguments.iter().enumerate().filter(|(index, _)| tracked[*index]);
+        let of_tracked = of_tracked.map(|(index, argument)| (index, argument.as_dispatch().clone()));
+        let of_tracked: Vec<(usize, Tensor)> = of_tracked.collect();
         let plain = arguments.into_iter().map(|argument| plain(argument.into_dispatch())).enumerate();
         let plain = plain.map(|(index, argument)| self.fitted(at, index, argument)).collect::<Result<Vec<Tensor>>>()?;
         let burn = &device.burn;
-        if operands.is_empty() {
-            let results = self.forward(&device)?.call(&plain)?;
+        // A wrong number of arguments is an error of the call.
+        let derivative = match of_tracked.is_empty() || plain.len() != self.graph.inputs().len() {
+            true => None,
+            false => self.derivative(at, &device, &tracked, &plain)?,
+        };
+        let Some(derivative) = derivative else {
+            let forward = self.forward(&device)?;
+            let results = forward.call(&plain)?;
+            lock(&self.last).0 = Some(Ran::Forward(forward));
             let results = results.into_iter().map(|result| vector(at, burn, result)).collect::<Result<_>>()?;
             return self.lifted(at, burn, strategy, Vec::new(), results, Box::new(|_| Vec::new()));
-        }
-        let derivative = self.derivative(at, &device, &tracked, &plain)?;
+        };
+        let operands = of_tracked.into_iter().filter(|(index, _)| derivative.by[*index]);
+        let operands: Vec<Tensor> = operands.map(|(_, operand)| operand).collect();
         let (results, saved) = derivative.forward(plain)?;
+        lock(&self.last).0 = Some(Ran::Derivative(derivative.clone()));
         let results = results.into_iter().map(|result| vector(at, burn, result)).collect::<Result<_>>()?;
         let sizes: Vec<Vec<usize>> = operands.iter().map(kinds::sizes).collect();
+        let of_call = at.clone();
         let pull: Pull = Box::new(move |cotangents| match derivative.backward(saved, cotangents, &sizes) {
             Ok(gradients) => gradients,
-            Err(error) => panic!("{error}"),
+            Err(error) => panic!("{}", for_caller(&of_call, error)),
         });
         self.lifted(at, burn, strategy, operands, results, pull)
     }
@@ -206,13 +280,13 @@ impl Differentiable {
         device: &OnDevice,
         tracked: &[bool],
         arguments: &[Tensor],
-    ) -> Result<Arc<Derivative>> {
+    ) -> Result<Option<Arc<Derivative>>> {
         let mut derivatives = lock(&device.derivatives);
         if let Some((_, derivative)) = derivatives.iter().find(|(by, _)| by == tracked) {
             return Ok(derivative.clone());
         }
         let sizes: Vec<Vec<usize>> = arguments.iter().map(kinds::sizes).collect();
-        let new = Arc::new(Derivative::new(at, &self.graph, &device.burn, tracked, &sizes, &self.options)?);
+        let new = Derivative::new(at, &self.graph, &device.burn, tracked, &sizes, &self.options)?.map(Arc::new);
         derivatives.push((tracked.to_vec(), new.clone()));
         Ok(new)
     }

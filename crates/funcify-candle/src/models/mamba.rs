@@ -268,6 +268,7 @@ impl Block {
     }
 
     /// What the block adds to `xs`, `[batch, steps, d_model]`, and its states after the last step.
+    #[track_caller]
     fn forward(&self, xs: &Tensor, h: &Tensor, before: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
         let projected = self.in_proj.forward(&rms_norm(&self.norm, xs)?)?.chunk(2, 2)?;
         let (weight, bias) = (self.conv_weight.clone(), self.conv_bias.clone());

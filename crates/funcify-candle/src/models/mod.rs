@@ -71,6 +71,7 @@ fn check_state(model: &str, blocks: usize, parts: usize) -> Result<()> {
 }
 
 /// The sequence and the last states that a compiled loop gives for these arguments.
+#[track_caller]
 fn scanned<const N: usize>(scan: &Differentiable, arguments: &[Tensor]) -> Result<[Tensor; N]> {
     scan.call(arguments)?.try_into().map_err(|results: Vec<Tensor>| {
         candle_core::Error::Msg(format!("`{}` gives {} results, not {N}", scan.graph().name(), results.len()))

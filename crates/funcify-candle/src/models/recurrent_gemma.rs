@@ -310,6 +310,7 @@ impl Block {
         })
     }
 
+    #[track_caller]
     fn forward(&self, xs: &Tensor, state: &BlockState, pos: usize) -> Result<(Tensor, BlockState)> {
         let normal = self.temporal_pre_norm.forward(xs)?;
         let (ys, state) = match (&self.temporal, state) {
@@ -392,6 +393,7 @@ impl Recurrent {
         })
     }
 
+    #[track_caller]
     fn forward(&self, xs: &Tensor, h: &Tensor, before: &Tensor, pos: usize) -> Result<(Tensor, BlockState)> {
         let gate = self.linear_y.forward(xs)?.apply(&self.activation)?;
         let us = self.linear_x.forward(xs)?;

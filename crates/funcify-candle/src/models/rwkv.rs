@@ -222,6 +222,7 @@ impl Block {
         })
     }
 
+    #[track_caller]
     fn forward(&self, xs: &Tensor, state: &StatePerLayer) -> Result<(Tensor, StatePerLayer)> {
         let normal = layer_norm(&self.ln1, xs)?;
         let (ys, linear_attention) =
@@ -349,6 +350,7 @@ impl TimeMix {
     }
 
     /// The output for `xs`, `[batch, steps, features]`, after a row and a memory, and the memory after it.
+    #[track_caller]
     fn forward(&self, xs: &Tensor, last: &Tensor, memory: &Tensor) -> Result<(Tensor, Tensor)> {
         let (batch, steps, features) = xs.dims3()?;
         let Mixed { receptance, key, value, gate, decay } = self.shares.mixed(xs, &shifted(xs, last)?)?;

@@ -18,6 +18,7 @@ use funcify::{DType, HostTensor, ScanOptions, Shape, TensorType, Value, constant
 
 use super::inner::{self, Inner};
 use super::record::{Record, dtype_of, op_name, unsupported};
+use super::stops;
 use crate::data;
 
 /// What an op's row gives: the values of its results; `None` if there is no row.
@@ -135,7 +136,8 @@ impl Env {
             OperationIr::Bool(op) => numeric::bool_row(self, op),
             OperationIr::Activation(op) => float::activation_row(self, op),
             OperationIr::Module(op) => module::row(self, op),
-            OperationIr::Init(_) | OperationIr::Custom(_) | OperationIr::Drop(_) | OperationIr::Distributed(_) => None,
+            OperationIr::Custom(_) => one(self.get(stops::of(op)?.inputs.first()?)?.stop_gradient()),
+            OperationIr::Init(_) | OperationIr::Drop(_) | OperationIr::Distributed(_) => None,
         }
     }
 

@@ -1,0 +1,375 @@
+//! Where gradients stop in a recorded closure: the operands of its ops that have no edge on Burn's tape.
+//!
+//! A node of the tape is the result of an op, but the tape does not say of which. So nodes are matched with tensors, from the
+//! roots, whose nodes are known, to the leaves, whose nodes are known too:
+//!
+//! 1. The edges of a node lead to operands of the op that computed its tensor, to no other tensors. An operand without an edge
+//!    is one through which no gradient flows.
+//! 2. Burn makes nodes in the order of the tensors, so the edges of a node and the operands of its op are in one order.
+//! 3. A gradient has the shape of its tensor.
+//! 4. Some ops of Burn are several recorded ops and one node: an operand without a node is replaced by its own operands.
+//!
+//! If nodes fit in several ways that differ in where gradients stop, [`probe`](super::probe) finds the one whose gradients are
+//! Burn's.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use burn::tensor::{Shape, TensorId};
+use burn_ir::{CustomOpIr, IrVisitorMut, NumericOperationIr, OperationIr, TensorIr};
+
+use super::inner;
+use super::record::unsupported;
+use super::tape::{Edges, Place};
+
+/// The op of a stop in a record.
+pub(super) const STOP: &str = "funcify-stop";
+
+/// How many ways to match nodes are tried.
+const TRIES: usize = 1_000_000;
+
+/// How many ways that differ in their stops are compared.
+const WAYS: usize = 32;
+
+/// How many recorded ops an op of Burn with one node is.
+const INNER_OPS: usize = 6;
+
+/// Why it is not known where gradients stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unclear {
+    /// The tape does not fit to the ops.
+    Misfit,
+    /// It fits in several ways, and more than one, or none, has Burn's gradients.
+    Ambiguous,
+}
+
+impl Unclear {
+    /// The error of a closure for which it is unclear.
+    pub(super) fn error(self, at: &funcify::error::Place) -> funcify::Error {
+        let (reason, fix) = match self {
+            Unclear::Misfit => (
+                "Burn's autodiff does not lead through its ops as they were recorded",
+                "write it in other ops of Burn, or without `detach`, `set_require_grad` and `no_grad`",
+            ),
+            Unclear::Ambiguous => (
+                "Burn's autodiff keeps no name for what is detached, and several places in the closure fit",
+                "detach what the closure is given, as its weight, carry or row; or multiply what is detached by 1.0 first",
+            ),
+        };
+        unsupported(at, "a closure with `detach`, `set_require_grad(false)` or `no_grad`", reason, fix)
+    }
+}
+
+/// An operand of an op, by their numbers, or a result of the closure.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Stop {
+    Operand(usize, usize),
+    Result(usize),
+}
+
+/// The ops of a closure.
+struct Forward<'a> {
+    /// For each op, its float operands through which gradients may flow: their numbers and tensors.
+    operands: Vec<Vec<(usize, TensorId)>>,
+    shapes: HashMap<TensorId, Shape>,
+    /// The number of the op that computes a tensor.
+    made: HashMap<TensorId, usize>,
+    /// The tensors that depend on a leaf.
+    tracked: HashSet<TensorId>,
+    ops: &'a [OperationIr],
+}
+
+impl<'a> Forward<'a> {
+    fn new(ops: &'a [OperationIr], leaves: impl Iterator<Item = TensorId>) -> Self {
+        let mut tracked: HashSet<TensorId> = leaves.collect();
+        let (mut operands, mut shapes, mut made) = (Vec::with_capacity(ops.len()), HashMap::new(), HashMap::new());
+        for (index, op) in ops.iter().enumerate() {
+            let inputs: Vec<&TensorIr> = op.inputs().collect();
+            let floats = inputs.iter().enumerate().filter(|(_, it)| it.dtype.is_float() && tracked.contains(&it.id));
+            let floats: Vec<(usize, TensorId)> = floats.map(|(position, it)| (position, it.id)).collect();
+            for tensor in inputs.into_iter().chain(op.outputs()) {
+                shapes.insert(tensor.id, tensor.shape.clone());
+            }
+            for output in op.outputs() {
+                if !floats.is_empty() && output.dtype.is_float() && !inner::is_mark(op) {
+                    tracked.insert(output.id);
+                    made.insert(output.id, index);
+                }
+            }
+            operands.push(floats);
+        }
+        Forward { operands, shapes, made, tracked, ops }
+    }
+
+    /// Whether an op gives the same for its operands in any order.
+    fn is_symmetric(&self, op: usize) -> bool {
+        use NumericOperationIr::{Add, Mul};
+        matches!(self.ops[op], OperationIr::NumericFloat(_, Add(_) | Mul(_)))
+    }
+}
+
+/// A way to match the nodes that were looked at, and the stops that follow.
+#[derive(Clone, Default)]
+struct Match {
+    tensors: BTreeMap<u64, TensorId>,
+    /// The nodes whose edges are still to be followed.
+    open: BTreeSet<u64>,
+    stops: BTreeSet<Stop>,
+}
+
+/// An operand that a node's edges may lead to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Operand {
+    op: usize,
+    position: usize,
+    tensor: TensorId,
+}
+
+struct Search<'a> {
+    forward: Forward<'a>,
+    tape: &'a Edges,
+    found: Vec<BTreeSet<Stop>>,
+    tries: Cell<usize>,
+}
+
+/// The operands and results of a closure's ops through which no gradient flows: each way that fits to the tape, at least one.
+pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<Stop>>, Unclear> {
+    if tape.is_lost {
+        return Err(Unclear::Misfit);
+    }
+    let forward = Forward::new(ops, tape.leaves.values().copied());
+    let mut first = Match::default();
+    for root in tape.roots.iter().filter(|root| forward.tracked.contains(&root.tensor)) {
+        // A leaf that the closure made of a detached tensor has a node, which leads nowhere.
+        match root.node.filter(|node| tape.leads_on(*node)) {
+            Some(node) => _ = first.bind(tape, node, root.tensor),
+            None => _ = first.stops.insert(stop_of(ops, root.place).ok_or(Unclear::Misfit)?),
+        }
+    }
+    let mut search = Search { forward, tape, found: Vec::new(), tries: Cell::new(0) };
+    search.run(first);
+    match search.found.len() {
+        _ if search.tries.get() > TRIES => Err(Unclear::Ambiguous),
+        0 => Err(Unclear::Misfit),
+        1..=WAYS => Ok(search.found),
+        _ => Err(Unclear::Ambiguous),
+    }
+}
+
+fn stop_of(ops: &[OperationIr], place: Place) -> Option<Stop> {
+    match place {
+        Place::Result(index) => Some(Stop::Result(index)),
+        Place::Operand(mark, position) => {
+            let op = ops.iter().position(|op| op.outputs().next().is_some_and(|output| output.id == mark))?;
+            Some(Stop::Operand(op, position))
+        }
+    }
+}
+
+impl Match {
+    /// Matches a node with a tensor. Gives whether it fits to what was matched before.
+    fn bind(&mut self, tape: &Edges, node: u64, tensor: TensorId) -> bool {
+        if let Some(known) = tape.leaves.get(&node) {
+            return *known == tensor;
+        }
+        if let Some(known) = self.tensors.get(&node) {
+            return *known == tensor;
+        }
+        let before = self.tensors.range(..node).next_back().is_none_or(|(_, before)| *before < tensor);
+        let after = self.tensors.range(node..).next().is_none_or(|(_, after)| tensor < *after);
+        self.tensors.insert(node, tensor);
+        self.open.insert(node);
+        before && after
+    }
+}
+
+impl Search<'_> {
+    /// Counts a try. Gives whether there were too many.
+    fn is_exhausted(&self) -> bool {
+        self.tries.set(self.tries.get() + 1);
+        self.tries.get() > TRIES
+    }
+
+    fn run(&mut self, mut state: Match) {
+        while let Some(node) = state.open.pop_last() {
+            if self.is_exhausted() || self.found.len() > WAYS {
+                return;
+            }
+            let mut ways = self.ways(&state, node);
+            match (ways.pop(), ways.is_empty()) {
+                (None, _) => return,
+                (Some(only), true) => state = only,
+                (Some(last), false) => {
+                    ways.push(last);
+                    ways.into_iter().for_each(|way| self.run(way));
+                    return;
+                }
+            }
+        }
+        if !self.found.contains(&state.stops) {
+            self.found.push(state.stops);
+        }
+    }
+
+    /// The ways to match the edges of a node with the operands of its op.
+    fn ways(&self, state: &Match, node: u64) -> Vec<Match> {
+        let tensor = state.tensors[&node];
+        let Some(op) = self.forward.made.get(&tensor).copied() else {
+            return Vec::new();
+        };
+        let mut parents: BTreeMap<u64, (usize, &Shape)> = BTreeMap::new();
+        for (parent, shape) in self.tape.edges.get(&node).into_iter().flatten() {
+            if self.tape.leads_on(*parent) {
+                parents.entry(*parent).or_insert((0, shape)).0 += 1;
+            }
+        }
+        let parents: Vec<(u64, usize, &Shape)> = parents.into_iter().map(|(id, (times, it))| (id, times, it)).collect();
+        let mut lists = vec![self.operands_of(op)];
+        for _ in 0..INNER_OPS {
+            let ways: Vec<Match> = lists.iter().flat_map(|list| self.fits(state, &parents, list)).collect();
+            if !ways.is_empty() {
+                return ways;
+            }
+            lists = lists.iter().flat_map(|list| self.opened(list)).collect();
+        }
+        Vec::new()
+    }
+
+    fn operands_of(&self, op: usize) -> Vec<Operand> {
+        let operand = |(position, tensor): &(usize, TensorId)| Operand { op, position: *position, tensor: *tensor };
+        self.forward.operands[op].iter().map(operand).collect()
+    }
+
+    /// The operands with one of their tensors replaced by the operands of its own op, in each way.
+    fn opened(&self, operands: &[Operand]) -> Vec<Vec<Operand>> {
+        let tensors: BTreeSet<TensorId> = operands.iter().map(|operand| operand.tensor).collect();
+        let open = |tensor: TensorId| {
+            let op = *self.forward.made.get(&tensor)?;
+            let others = operands.iter().filter(|operand| operand.tensor != tensor).copied();
+            Some(self.operands_of(op).into_iter().chain(others).collect())
+        };
+        tensors.into_iter().filter_map(open).collect()
+    }
+
+    /// The ways in which edges to parents, in order, lead to some of the operands.
+    fn fits(&self, state: &Match, parents: &[(u64, usize, &Shape)], operands: &[Operand]) -> Vec<Match> {
+        let mut groups: BTreeMap<TensorId, Vec<Operand>> = BTreeMap::new();
+        operands.iter().for_each(|operand| groups.entry(operand.tensor).or_default().push(*operand));
+        let groups: Vec<(TensorId, Vec<Operand>)> = groups.into_iter().collect();
+        let mut ways = Vec::new();
+        self.choose(state.clone(), parents, &groups, &mut ways);
+        ways
+    }
+
+    fn choose(
+        &self,
+        state: Match,
+        parents: &[(u64, usize, &Shape)],
+        groups: &[(TensorId, Vec<Operand>)],
+        ways: &mut Vec<Match>,
+    ) {
+        if self.is_exhausted() {
+            return;
+        }
+        let Some(((tensor, operands), others)) = groups.split_first() else {
+            if parents.is_empty() {
+                ways.push(state);
+            }
+            return;
+        };
+        let leaf = self.tape.leaves.iter().find(|(_, leaf)| *leaf == tensor).map(|(node, _)| *node);
+        // Leaves are in the order of their nodes as all other tensors are.
+        if let Some(((parent, times, shape), rest)) = parents.split_first()
+            && leaf.is_none_or(|leaf| leaf == *parent)
+            && *times <= operands.len()
+            && self.forward.shapes.get(tensor) == Some(*shape)
+        {
+            for stopped in self.without(operands, operands.len() - times) {
+                let mut way = state.clone();
+                way.stops.extend(stopped.into_iter().map(|it| Stop::Operand(it.op, it.position)));
+                if way.bind(self.tape, *parent, *tensor) {
+                    self.choose(way, rest, others, ways);
+                }
+            }
+        }
+        if groups.len() > parents.len() {
+            let mut way = state;
+            way.stops.extend(operands.iter().map(|it| Stop::Operand(it.op, it.position)));
+            self.choose(way, parents, others, ways);
+        }
+    }
+
+    /// The choices of so many among operands that are one tensor. Of an op that is symmetric all are alike.
+    fn without(&self, operands: &[Operand], count: usize) -> Vec<Vec<Operand>> {
+        if operands.len() < count {
+            return Vec::new();
+        }
+        if count == 0 || operands.iter().all(|it| it.op == operands[0].op && self.forward.is_symmetric(it.op)) {
+            return vec![operands[..count].to_vec()];
+        }
+        let with = operands.iter().enumerate().flat_map(|(index, operand)| {
+            let others = self.without(&operands[index + 1..], count - 1);
+            others.into_iter().map(|it| [vec![*operand], it].concat())
+        });
+        with.collect()
+    }
+}
+
+/// Gives another number to one operand of an op.
+struct Replace {
+    position: usize,
+    from: TensorId,
+    to: TensorId,
+}
+
+impl IrVisitorMut for Replace {
+    fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
+        if tensor.id == self.from {
+            if self.position == 0 {
+                tensor.id = self.to;
+            }
+            self.position = self.position.wrapping_sub(1);
+        }
+    }
+}
+
+/// Adds the stops to the ops, each an op in front of the one that reads through it, and to the results.
+pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTreeSet<Stop>) -> Vec<OperationIr> {
+    let mut types: HashMap<TensorId, TensorIr> = HashMap::new();
+    let mut made = Vec::with_capacity(ops.len() + stops.len());
+    let fresh = |made: &[OperationIr]| TensorId::new(u64::MAX - made.len() as u64);
+    let stop = |tensor: &TensorIr, to: TensorId| {
+        let output = TensorIr { id: to, ..tensor.clone() };
+        let inputs = vec![tensor.clone()];
+        OperationIr::Custom(CustomOpIr { id: STOP.into(), inputs, outputs: vec![output], scalars: Vec::new() })
+    };
+    for (index, mut op) in ops.into_iter().enumerate() {
+        let inputs: Vec<TensorIr> = op.inputs().cloned().collect();
+        // From the last operand, so that those before it keep their numbers among equals.
+        for position in (0..inputs.len()).rev().filter(|it| stops.contains(&Stop::Operand(index, *it))) {
+            let (tensor, to) = (&inputs[position], fresh(&made));
+            made.push(stop(tensor, to));
+            let position = inputs[..position].iter().filter(|it| it.id == tensor.id).count();
+            op.visit_mut(&mut Replace { position, from: tensor.id, to });
+        }
+        types.extend(op.inputs().chain(op.outputs()).map(|tensor| (tensor.id, tensor.clone())));
+        made.push(op);
+    }
+    for (index, result) in results.iter_mut().enumerate().filter(|(it, _)| stops.contains(&Stop::Result(*it))) {
+        debug_assert!(types.contains_key(result), "result {index} is computed, or an argument");
+        if let Some(tensor) = types.get(result) {
+            let to = fresh(&made);
+            made.push(stop(tensor, to));
+            *result = to;
+        }
+    }
+    made
+}
+
+/// The stop that an op is.
+pub(super) fn of(op: &OperationIr) -> Option<&CustomOpIr> {
+    match op {
+        OperationIr::Custom(op) if op.id == STOP => Some(op),
+        _ => None,
+    }
+}

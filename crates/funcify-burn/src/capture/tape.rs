@@ -1,0 +1,257 @@
+//! What Burn's autodiff knows of a recorded closure and the recorded ops do not: where gradients stop.
+//!
+//! `detach()`, `set_require_grad(false)` and `no_grad()` compute nothing, so capture writes no op for them: the ops after them read the
+//! tensor that was detached. But the closure runs on tensors of Burn's autodiff above capture, and its tape has no edge where a gradient
+//! stops. So after the closure Burn's own backward pass is recorded, from all results at once, and watched: each gradient
+//! that a step of the tape registers is an edge of the tape. [`Edges::stops`] compares these edges with the operands of the recorded
+//! ops, and names the operands through which no gradient flows.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burn::backend::autodiff::NodeId;
+use burn::backend::autodiff::checkpoint::base::Checkpointer;
+use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
+use burn::backend::autodiff::grads::{DistributedRegistration, Gradients};
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::ops::FloatTensorOps;
+use burn::backend::{
+    Autodiff, BackendTensor, BackendTypes, Capture, DispatchAutodiffContext, DispatchKindConversion,
+    DispatchTensorKind, GradientCheckpointingStrategy, Scalar, TensorMetadata, TensorPrimitive,
+};
+use burn::tensor::container::TensorContainer;
+use burn::tensor::{Shape, TensorId};
+use burn_ir::{CustomOpIr, OperationIr};
+use burn_router::RouterClient;
+
+use crate::kinds::Tensor;
+
+/// Capture below Burn's autodiff.
+type Recorded = Autodiff<Capture, NoCheckpointing>;
+
+/// A float tensor of it.
+type Taped = <Recorded as BackendTypes>::FloatTensorPrimitive;
+
+/// A tensor as capture has it.
+pub(super) type Router = <Capture as BackendTypes>::FloatTensorPrimitive;
+
+/// The op that ends the closure's own ops: what follows is the backward pass.
+pub(super) const END: &str = "funcify-tape";
+
+/// A tensor to which gradients flow in the backward pass.
+pub(super) struct Root {
+    /// Its node of the tape; `None` if nothing tracked leads to it.
+    pub(super) node: Option<u64>,
+    pub(super) tensor: TensorId,
+    pub(super) place: Place,
+}
+
+/// Where a tensor is a root.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// The closure's result of that number.
+    Result(usize),
+    /// An operand, by its number, of the op whose first result is that tensor: a mark of an inner loop.
+    Operand(TensorId, usize),
+}
+
+/// The tape of a closure: the edges that its backward pass went along.
+#[derive(Default)]
+pub(super) struct Edges {
+    /// For each node, the nodes that it gave a gradient to, as often as it did, and the shapes of those gradients.
+    pub(super) edges: BTreeMap<u64, Vec<(u64, Shape)>>,
+    /// The nodes of the tensors that begin the tape: the closure's arguments, and the parameters and results of loops in it.
+    pub(super) leaves: BTreeMap<u64, TensorId>,
+    pub(super) roots: Vec<Root>,
+    /// The gradient of each node, the sum of what it was given.
+    pub(super) gradients: BTreeMap<u64, TensorId>,
+    /// Whether the order of the steps was lost.
+    pub(super) is_lost: bool,
+}
+
+impl Edges {
+    /// Whether a node is one of the closure's arguments, or has edges to others.
+    pub(super) fn leads_on(&self, node: u64) -> bool {
+        self.edges.contains_key(&node) || self.leaves.contains_key(&node)
+    }
+}
+
+/// The gradient that a result is given: one that differs between its elements, `FACTOR * result + ADDEND`.
+pub(super) const FACTOR: f64 = 1.7;
+pub(super) const ADDEND: f64 = 0.3;
+
+thread_local! {
+    /// What the closure that is being recorded begins and ends anew, at marks of loops.
+    static CUTS: RefCell<(Vec<Tensor>, Vec<(Tensor, Place)>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+}
+
+/// A recorded tensor as a leaf of Burn's autodiff, to which gradients flow.
+pub(super) fn leaf(tensor: Tensor) -> Tensor {
+    let leaf = match tensor.kind {
+        DispatchTensorKind::Capture(BackendTensor::Float(tensor)) => {
+            let taped = BackendTensor::<Recorded>::Float(Taped::new(tensor).require_grad());
+            <Tensor as DispatchKindConversion<Recorded>>::from_backend(taped)
+        }
+        kind => Tensor { kind, autodiff: DispatchAutodiffContext::Enabled(GradientCheckpointingStrategy::Disabled) },
+    };
+    CUTS.with_borrow_mut(|(leaves, _)| leaves.push(leaf.clone()));
+    leaf
+}
+
+/// A recorded tensor without autodiff.
+pub(super) fn without_tape(tensor: &Tensor) -> Tensor {
+    let kind = match (&tensor.kind, taped(tensor)) {
+        (_, Some(taped)) => DispatchTensorKind::Capture(BackendTensor::Float(taped.primitive().clone())),
+        (kind, None) => kind.clone(),
+    };
+    Tensor { kind, autodiff: DispatchAutodiffContext::Disabled }
+}
+
+/// Notes that a mark of a loop, whose first result is `mark`, reads these tensors.
+pub(super) fn read(mark: TensorId, operands: impl Iterator<Item = Tensor>) {
+    CUTS.with_borrow_mut(|(_, roots)| {
+        roots.extend(operands.enumerate().map(|(index, tensor)| (tensor, Place::Operand(mark, index))));
+    });
+}
+
+/// A tensor as capture has it, below autodiff if it has that; `None` for a tensor that is not recorded.
+pub(super) fn router(tensor: &Tensor) -> Option<&Router> {
+    use BackendTensor::{Bool, Float, Int};
+    match &tensor.kind {
+        DispatchTensorKind::Capture(Float(tensor) | Int(tensor) | Bool(tensor)) => Some(tensor),
+        _ => taped(tensor).map(|taped| taped.primitive()),
+    }
+}
+
+/// Whether a recorded tensor has autodiff.
+pub(super) fn has_tape(tensor: &Tensor) -> bool {
+    tensor.autodiff != DispatchAutodiffContext::Disabled
+}
+
+fn taped(tensor: &Tensor) -> Option<&Taped> {
+    match &tensor.kind {
+        DispatchTensorKind::Autodiff(inner) => match &**inner {
+            DispatchTensorKind::Capture(BackendTensor::Autodiff(taped)) => Some(taped),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Records a closure with a tape: forgets what another closure has left.
+pub(super) fn begin() {
+    CUTS.take();
+}
+
+/// Records the backward pass from the results of a closure, and gives the edges of its tape.
+pub(super) fn edges(results: &[Tensor]) -> Edges {
+    let (leaves, cuts) = CUTS.take();
+    let of_leaf = |leaf: &Tensor| taped(leaf).map(|taped| (taped.id().value, taped.primitive().id()));
+    let leaves = leaves.iter().filter_map(of_leaf).collect();
+    let results = results.iter().cloned().enumerate().map(|(index, result)| (result, Place::Result(index)));
+    let roots: Vec<(Tensor, Place)> = results.chain(cuts).filter(|(root, _)| root.dtype().is_float()).collect();
+    let watched = backward(&roots);
+    let named = roots.iter().filter_map(|(root, place)| {
+        let node = taped(root).filter(|taped| taped.is_tracked()).map(|taped| taped.id().value);
+        Some(Root { node, tensor: router(root)?.id(), place: *place })
+    });
+    let roots = named.collect();
+    let Watched { edges, gradients, is_lost, .. } = watched;
+    Edges { edges, leaves, roots, gradients, is_lost }
+}
+
+/// Runs Burn's backward pass from these tensors.
+fn backward(roots: &[(Tensor, Place)]) -> Watched {
+    let watched = Arc::new(Mutex::new(Watched::default()));
+    let tracked: Vec<&Taped> = roots.iter().filter_map(|(root, _)| taped(root)).filter(|it| it.is_tracked()).collect();
+    let Some(first) = tracked.first() else {
+        return Watched::default();
+    };
+    let end = CustomOpIr { id: END.into(), inputs: Vec::new(), outputs: Vec::new(), scalars: Vec::new() };
+    first.primitive().client.register_op(OperationIr::Custom(end));
+    let mut last: Option<Taped> = None;
+    for (index, root) in tracked.iter().enumerate() {
+        let watched = (index + 1 == tracked.len()).then(|| watched.clone());
+        let seed = Seed { root: root.primitive().clone(), watched };
+        let before = last.take().unwrap_or_else(|| Taped::new(first.primitive().clone()));
+        let value = first.primitive().clone();
+        let joined = match Join.prepare::<NoCheckpointing>([root.node(), before.node()]).compute_bound().stateful() {
+            OpsKind::Tracked(prepared) => prepared.finish(seed, value),
+            OpsKind::UnTracked(prepared) => prepared.finish(value),
+        };
+        last = Some(joined);
+    }
+    if let Some(last) = last {
+        drop(last.backward());
+    }
+    let mut watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
+    std::mem::take(&mut *watched)
+}
+
+/// Joins a root to those before it: its backward gives the root its gradient.
+#[derive(Debug)]
+struct Join;
+
+#[derive(Clone, Debug)]
+struct Seed {
+    root: Router,
+    /// In the last one, from which the backward pass begins: where its steps are watched.
+    watched: Option<Arc<Mutex<Watched>>>,
+}
+
+impl Backward<Capture, 2> for Join {
+    type State = Seed;
+
+    fn backward(self, ops: Ops<Seed, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let signal = grads.consume::<Capture>(&ops.node);
+        if let Some(watched) = ops.state.watched {
+            let watcher = Box::new(Watcher(watched));
+            *grads = Gradients::new_distributed::<Capture>(ops.node.clone(), signal.clone(), watcher);
+            drop(grads.consume::<Capture>(&ops.node));
+        }
+        let [root, before] = ops.parents;
+        if let Some(root) = root {
+            let scaled = Capture::float_mul_scalar(ops.state.root, Scalar::from(FACTOR));
+            grads.register::<Capture>(root.id, Capture::float_add_scalar(scaled, Scalar::from(ADDEND)));
+        }
+        if let Some(before) = before {
+            grads.register::<Capture>(before.id, signal);
+        }
+    }
+}
+
+/// The edges that a backward pass has gone along.
+#[derive(Default, Debug)]
+struct Watched {
+    edges: BTreeMap<u64, Vec<(u64, Shape)>>,
+    gradients: BTreeMap<u64, TensorId>,
+    /// The nodes that have a gradient and have not run.
+    waiting: BTreeSet<u64>,
+    /// The node that runs.
+    running: Option<u64>,
+    is_lost: bool,
+}
+
+/// Is told of each gradient that is registered.
+struct Watcher(Arc<Mutex<Watched>>);
+
+impl DistributedRegistration for Watcher {
+    /// A step takes the gradient of its own node out, and registers those of its operands.
+    fn on_register(&mut self, node: &NodeId, container: &mut TensorContainer<u64>) {
+        let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting: BTreeSet<u64> = container.ids().into_iter().copied().collect();
+        let taken: Vec<u64> = watched.waiting.difference(&waiting).copied().collect();
+        match *taken.as_slice() {
+            [] => {}
+            [step] => watched.running = Some(step),
+            _ => watched.is_lost = true,
+        }
+        watched.waiting = waiting;
+        let gradient = container.get::<TensorPrimitive<Capture>>(&node.value).map(TensorPrimitive::tensor);
+        if let (Some(running), Some(gradient)) = (watched.running, gradient) {
+            watched.gradients.insert(node.value, gradient.id());
+            watched.edges.entry(running).or_default().push((node.value, gradient.shape()));
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! Autodiff controls in closures: `detach`, `set_require_grad`, `no_grad` and what else stops a gradient in Burn stops it in the loop
+//! that is recorded. The oracle is the loop by hand on Burn's own tape: its values, its gradients, and where it has none.
+
+mod common;
+
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Device, Tensor, TensorData, activation, s};
+use common::{assert_close, devices, values};
+use funcify_burn::{Scan, scan, trace};
+
+const STEPS: usize = 4;
+const WIDTH: usize = 3;
+
+type Row = Tensor<1>;
+
+/// A step: from a weight, the carry and a row to the next carry and a result.
+type Body = fn(Row, Row, Row) -> (Row, Row);
+
+/// A closure for [`Body`].
+macro_rules! body {
+    (|$w:ident, $c:ident, $x:ident| $result:expr) => {
+        (|$w: Row, $c: Row, $x: Row| $result) as Body
+    };
+}
+
+fn twice(x: Row) -> (Row, Row) {
+    (x.clone(), x)
+}
+
+/// The result of a threshold, with the gradient of a sigmoid.
+fn spike(v: Row) -> Row {
+    let (hard, soft) = (v.clone().greater_elem(0.3).float(), activation::sigmoid(v));
+    (hard - soft.clone()).detach() + soft
+}
+
+const BODIES: &[(&str, Body)] = &[
+    ("nothing", body!(|w, c, x| twice((c * w + x).tanh()))),
+    ("a weight", body!(|w, c, x| twice(c + w.clone().detach() * w * x))),
+    ("a weight, the other one", body!(|w, c, x| twice(c + w.clone() * w.detach() * x))),
+    ("a weight, in all its uses", body!(|w, c, x| twice(c * 0.5 + w.detach() * x))),
+    ("the carry", body!(|w, c, x| twice(c.detach() * w.clone() + w * x))),
+    ("the carry, in one use", body!(|w, c, x| twice(c.clone().detach() * w + c * x))),
+    ("the row", body!(|w, c, x| twice(c * w + x.detach()))),
+    (
+        "the next carry",
+        body!(|w, c, x| {
+            let next = (c * w + x).tanh();
+            (next.clone().detach(), next)
+        }),
+    ),
+    (
+        "the result",
+        body!(|w, c, x| {
+            let next = (c * w + x).tanh();
+            (next.clone(), next.detach())
+        }),
+    ),
+    ("an argument that is a result", body!(|w, c, x| { (c.clone() * w + x.clone(), x.detach()) })),
+    ("set_require_grad(false)", body!(|w, c, x| twice(c + w.clone().set_require_grad(false) * w * x))),
+    ("set_require_grad(false) of a result", body!(|w, c, x| twice(c + (w.clone() * x).set_require_grad(false) * w))),
+    ("require_grad of a weight", body!(|w, c, x| twice(c + w.require_grad() * x))),
+    ("a leaf of its own", body!(|w, c, x| twice(c + w.clone().detach().require_grad() * w * x))),
+    (
+        "a leaf that is used twice",
+        body!(|w, c, x| {
+            let leaf = (w.clone() * x.clone()).detach().require_grad();
+            twice(c + leaf.clone() * w + leaf.exp() * x)
+        }),
+    ),
+    (
+        "a spike",
+        body!(|w, c, x| {
+            let v = spike(c * w + x);
+            (v.clone(), v)
+        }),
+    ),
+    (
+        "a spiking layer with a reset",
+        body!(|w, c, x| {
+            let v = c * 0.9 + w * x;
+            let fired = spike(v.clone());
+            (v - fired.clone().detach() * 0.3, fired)
+        }),
+    ),
+    (
+        "both operands alike",
+        body!(|w, c, x| {
+            let v = c * w + x;
+            twice(v.clone().detach() * v)
+        }),
+    ),
+    (
+        "the divisor",
+        body!(|w, c, x| {
+            let v = c * w + x + 2.0;
+            twice(v.clone() / v.detach() + c_of(0.1))
+        }),
+    ),
+    (
+        "the dividend",
+        body!(|w, c, x| {
+            let v = c * w + x + 2.0;
+            twice(v.clone().detach() / v)
+        }),
+    ),
+    (
+        "the subtrahend",
+        body!(|w, c, x| {
+            let v = c * w + x;
+            twice(v.clone() - v.detach() * 0.5)
+        }),
+    ),
+    (
+        "one of two that are alike",
+        body!(|w, c, x| {
+            let (p, q) = (w.clone() * x.clone(), w + x);
+            twice(c * 0.5 + p.detach() * 0.3 + q)
+        }),
+    ),
+    (
+        "the other of two that are alike",
+        body!(|w, c, x| {
+            let (p, q) = (w.clone() * x.clone(), w + x);
+            twice(c * 0.5 + p + q.detach())
+        }),
+    ),
+    (
+        "a sum of two that are alike",
+        body!(|w, c, x| {
+            let (p, q) = (w.clone() * x.clone(), w.clone() + x);
+            let _unused = p.clone() * w;
+            twice((p.detach() + q) * c)
+        }),
+    ),
+    (
+        "a long chain",
+        body!(|w, c, x| {
+            let start = (c.clone() * w.clone() + x).tanh().exp().log1p().sqrt();
+            twice((start.clone().detach() - start * 0.25).abs() + c * w)
+        }),
+    ),
+    (
+        "several",
+        body!(|w, c, x| {
+            let (gate, value) = (activation::sigmoid(w.clone() * x.clone()), (c.clone().detach() + x.clone()).tanh());
+            let mixed = gate.clone().detach() * c + (-gate + 1.0) * value.clone();
+            (mixed.clone() + w.detach() * 0.1, mixed * value.detach())
+        }),
+    ),
+    (
+        "in joined tensors",
+        body!(|w, c, x| {
+            let joined = Tensor::cat(vec![w.clone().detach(), c.clone(), (x * w).detach(), c], 0);
+            twice(joined.reshape([4, WIDTH]).sum_dim(0).reshape([WIDTH]) * 0.5)
+        }),
+    ),
+    (
+        "in a product of matrices",
+        body!(|w, c, x| {
+            let (row, column) = ((c * w.clone()).reshape([1, WIDTH]), (w + x).reshape([WIDTH, 1]));
+            twice(
+                column.clone().detach().matmul(row.clone()).matmul(column).reshape([WIDTH])
+                    + row.detach().reshape([WIDTH]),
+            )
+        }),
+    ),
+    (
+        "in a choice",
+        body!(|w, c, x| {
+            let mask = x.clone().greater_elem(0.0);
+            twice((c * w.clone()).mask_where(mask, (w * x).detach()))
+        }),
+    ),
+    (
+        "in parts",
+        body!(|w, c, x| {
+            let v = c * w.clone() + x;
+            let part = v.clone().slice(s![0..1]).detach();
+            twice(v.slice_assign(s![1..2], part * 2.0) + w.slice(s![0..1]).expand([WIDTH]))
+        }),
+    ),
+    (
+        "a normalised row",
+        body!(|w, c, x| {
+            let v = c * w + x;
+            let deviation = ((v.clone() - v.clone().mean()).square().mean() + 0.1).sqrt();
+            twice(v / deviation.detach())
+        }),
+    ),
+    (
+        "a shifted softmax",
+        body!(|w, c, x| {
+            let v = c * w + x;
+            let shifted = (v.clone() - v.max().detach()).exp();
+            twice(shifted.clone() / shifted.sum())
+        }),
+    ),
+    ("softmax", body!(|w, c, x| twice(activation::softmax(c * w.clone() + x, 0) + activation::log_softmax(w, 0)))),
+    (
+        "rounding, straight through",
+        body!(|w, c, x| {
+            let v = c * w + x;
+            twice(v.clone() + ((v.clone() * 4.0).round() / 4.0 - v).detach())
+        }),
+    ),
+    ("a comparison", body!(|w, c, x| twice(c * 0.5 + w * x.greater_elem(0.1).float()))),
+    (
+        "an op that is dropped",
+        body!(|w, c, x| {
+            let _head = w * c.clone();
+            twice(c * 0.5 + x)
+        }),
+    ),
+    ("steps", body!(|w, c, x| twice(c + w.floor() * x.clone().sign() + x))),
+];
+
+/// A constant, of no recorded device: a number stands for it.
+fn c_of(number: f32) -> f32 {
+    number
+}
+
+struct Run {
+    results: [TensorData; 2],
+    /// By the weight, the first carry and the rows.
+    gradients: [Option<TensorData>; 3],
+}
+
+fn run(device: &Device, forward: impl FnOnce(Row, Row, Tensor<2>) -> (Row, Tensor<2>)) -> Run {
+    let of = |count, seed| values(count, seed).into_iter().map(|it| 0.2 + 0.6 * it).collect::<Vec<f32>>();
+    let [w, c] =
+        [1, 2].map(|seed| Tensor::<1>::from_data(TensorData::new(of(WIDTH, seed), [WIDTH]), device).require_grad());
+    let rows = TensorData::new(of(STEPS * WIDTH, 3), [STEPS, WIDTH]);
+    let xs = Tensor::<2>::from_data(rows, device).require_grad();
+    let (last, ys) = forward(w.clone(), c.clone(), xs.clone());
+    // If a result is a constant, so is it in Burn; the rest of the loss has a tape of its own.
+    let tape = Tensor::<1>::zeros([1], device).require_grad();
+    let loss = (last.clone() * last.clone() + last.clone() * 0.3).sum() + (ys.clone() * ys.clone() * 0.7).sum();
+    let gradients = (loss + tape).backward();
+    let by_rows = xs.grad(&gradients).map(Tensor::into_data);
+    let gradients = [w.grad(&gradients).map(Tensor::into_data), c.grad(&gradients).map(Tensor::into_data), by_rows];
+    Run { results: [last.into_data(), ys.into_data()], gradients }
+}
+
+fn by_hand(body: Body) -> impl Fn(Row, Row, Tensor<2>) -> (Row, Tensor<2>) {
+    move |w, mut c, xs| {
+        let mut ys = Vec::new();
+        for x in xs.iter_dim(0) {
+            let (next, y) = body(w.clone(), c, x.squeeze_dim(0));
+            c = next;
+            ys.push(y);
+        }
+        (c, Tensor::stack(ys, 0))
+    }
+}
+
+fn assert_same(found: &Run, expected: &Run, what: &str) {
+    for (found, expected) in found.results.iter().zip(&expected.results) {
+        assert_close(found, expected, 1e-5, what);
+    }
+    for (name, (found, expected)) in ["w", "c", "xs"].iter().zip(found.gradients.iter().zip(&expected.gradients)) {
+        let zeros = |data: &TensorData| data.iter::<f64>().all(|element| element == 0.0);
+        match (found, expected) {
+            (Some(found), Some(expected)) => assert_close(found, expected, 2e-5, &format!("{what}: d{name}")),
+            (None, None) => {}
+            // In the first step of the loop by hand alone: later ones have no tape that leads there.
+            (Some(zero), None) | (None, Some(zero)) => assert!(zeros(zero), "{what}: d{name} is {zero:?} in one alone"),
+        }
+    }
+}
+
+#[test]
+fn every_control_of_autodiff_is_burns() {
+    for device in devices() {
+        for device in [device.clone().autodiff(), device.autodiff().gradient_checkpointing()] {
+            for (name, body) in BODIES {
+                let expected = run(&device, by_hand(*body));
+                let found =
+                    run(&device, |w, c, xs| scan(w, c, xs, body).unwrap_or_else(|error| panic!("{name}: {error}")));
+                assert_same(&found, &expected, &format!("{name} on {device:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_loop_in_a_loop_stops_where_burn_stops() {
+    let device = devices().swap_remove(0).autodiff();
+    let inner: Body = |w, c, x| twice((c.detach() * x.clone() + w.clone()).tanh() + w.detach() * x);
+    let outer = |w: Row, c: Row, x: Row| {
+        let rows = Tensor::stack::<2>(vec![x.clone(), x.clone() * 0.5, w.clone().detach()], 0);
+        (w, c * 0.5 + x, rows)
+    };
+    let expected = run(&device, |w, mut c, xs| {
+        let mut ys = Vec::new();
+        for x in xs.iter_dim(0) {
+            let (w, init, rows) = outer(w.clone(), c.clone(), x.squeeze_dim(0));
+            let (last, inner_ys) = by_hand(inner)(w, init.clone().detach(), rows);
+            c = last * 0.3 + init;
+            ys.push(inner_ys.sum_dim(0).squeeze_dim::<1>(0));
+        }
+        (c, Tensor::stack(ys, 0))
+    });
+    let found = run(&device, |w, c, xs| {
+        let looped = scan(w, c, xs, |w, c, x| {
+            let (w, init, rows) = outer(w, c, x);
+            let (last, ys) = scan(w, init.clone().detach(), rows, inner).unwrap();
+            (last * 0.3 + init, ys.sum_dim(0).squeeze_dim::<1>(0))
+        });
+        looped.unwrap()
+    });
+    assert_same(&found, &expected, "a loop in a loop");
+}
+
+#[test]
+fn parts_of_a_module_are_frozen_in_a_step() {
+    let device = devices().swap_remove(0).autodiff();
+    let body = |(first, second): (Linear, Linear), c: Tensor<2>, x: Tensor<2>| {
+        let next = (first.no_grad().forward(c) + second.forward(x)).tanh();
+        (next.clone(), next)
+    };
+    let cell = || (LinearConfig::new(3, 3).init(&device), LinearConfig::new(3, 3).init(&device));
+    let cell = cell();
+    let (c, xs) = (Tensor::<2>::ones([2, 3], &device), Tensor::<3>::ones([4, 2, 3], &device) * 0.3);
+    let mut carry = c.clone();
+    for x in xs.clone().iter_dim(0) {
+        carry = body(cell.clone(), carry, x.squeeze_dim(0)).0;
+    }
+    let expected = carry.sum().backward();
+    let (last, _) = scan((&cell.0, &cell.1), c, xs, body).unwrap();
+    let found = last.sum().backward();
+    assert!(cell.0.weight.grad(&found).is_none() && cell.0.weight.grad(&expected).is_none());
+    let [found, expected] = [found, expected].map(|it| cell.1.weight.grad(&it).unwrap().into_data());
+    assert_close(&found, &expected, 1e-5, "the other layer");
+}
+
+#[test]
+fn a_graph_shows_its_stops_also_without_autodiff() {
+    for device in devices() {
+        for device in [device.clone(), device.autodiff()] {
+            let x = Tensor::<1>::ones([2], &device);
+            let traced = trace((), x.clone(), |(), x: Row| x.clone().detach() * x).unwrap();
+            assert!(traced.graph().to_string().contains("stop_gradient"), "{}", traced.graph());
+            let traced = trace((), x.clone(), |(), x: Row| x.clone() * x).unwrap();
+            assert!(!traced.graph().to_string().contains("stop_gradient"), "{}", traced.graph());
+            let rows = Tensor::<2>::ones([3, 2], &device);
+            let traced = Scan::new().trace((), x, rows, |(), c: Row, x: Row| (c.detach() + x, ())).unwrap();
+            assert!(traced.graph().to_string().contains("stop_gradient"), "{}", traced.graph());
+        }
+    }
+}
+
+#[test]
+fn a_line_may_stop_gradients_at_one_time_and_not_at_another() {
+    let device = devices().swap_remove(0).autodiff();
+    let gradient = |is_stopped: bool| {
+        let w = Tensor::<1>::from_data([2.0], &device).require_grad();
+        let rows = Tensor::<2>::ones([3, 1], &device);
+        let (last, ()) = scan(w.clone(), Tensor::<1>::zeros([1], &device), rows, |w, c: Row, x: Row| {
+            let factor = if is_stopped { w.clone().detach() } else { w.clone() };
+            (c + factor * w * x, ())
+        })
+        .unwrap();
+        w.grad(&last.sum().backward()).unwrap().into_data().iter::<f32>().next().unwrap()
+    };
+    assert_eq!([false, true, true, false].map(gradient), [12.0, 6.0, 6.0, 12.0]);
+}
+
+#[test]
+fn what_a_record_cannot_have_is_refused_by_name() {
+    let device = devices().swap_remove(0).autodiff();
+    let refused = |what: &str, body: Body| {
+        let of = |shape: [usize; 1]| Tensor::<1>::ones(shape, &device).require_grad();
+        let error = scan(of([WIDTH]), of([WIDTH]), Tensor::<2>::ones([2, WIDTH], &device), body).unwrap_err();
+        assert_eq!(error.kind(), "Unsupported", "{error}");
+        let text = error.to_string();
+        assert!(text.contains(what) && text.contains("tests/stops.rs"), "{what}: {text}");
+    };
+    refused("`from_inner`", |w, c, x| twice(c + Tensor::from_inner(w.clone().inner()) * w * x));
+    refused("`without_autodiff`", |w, c, x| twice(c + w.clone().without_autodiff() * w * x));
+    refused("`backward`", |w, c, x| {
+        let gradients = (w.clone() * x.clone()).sum().backward();
+        twice(c + w.grad(&gradients).map_or(x, Tensor::autodiff))
+    });
+    refused("`to_device`", |w, c, x| twice(c + w.to_device(&Device::default()) * x));
+    refused("`to_device`", |w, c, x| {
+        let device = x.device();
+        twice(c + w.to_device(&device) * x)
+    });
+    refused("`Random`", |w, c, x| {
+        let is_training = x.device().is_autodiff();
+        let mask = x.random_like(burn::tensor::Distribution::Bernoulli(0.5));
+        twice(if is_training { c + w * x * mask } else { c + w * x })
+    });
+}

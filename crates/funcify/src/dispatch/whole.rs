@@ -50,7 +50,8 @@ impl<B: Backend> Lowering<'_, B> {
             Ok(compiled) => compiled,
             Err(declined) => {
                 let declined = declined.unless_fault(&at, self.settings.backend.name())?;
-                self.notes.declined = Some(self.furthest(graph, declined));
+                self.notes.declined =
+                    Some(self.furthest(graph, declined).unless_fault(&at, self.settings.backend.name())?);
                 return Ok(None);
             }
         };

@@ -20,6 +20,7 @@ mod report;
 mod runner;
 pub mod singular;
 mod suite;
+pub mod templates;
 
 pub use compare::compare;
 pub use differences::{DIFFERENCES, note_difference};

@@ -28,19 +28,20 @@ fn programs_drawn_from_the_rules_agree_with_the_reference_evaluation() {
         count: setting("FUNCIFY_TEMPLATES", 2000),
         jobs: std::thread::available_parallelism().map_or(1, |count| count.get()),
         shrink: 400,
-        family: None,
+        family: std::env::var("FUNCIFY_TEMPLATES_FAMILY").ok().and_then(|family| family.parse().ok()),
         folder: std::env::var_os("FUNCIFY_TEMPLATES_FOLDER").map(Into::into),
     };
     let summaries = run_campaign(&campaign, &subjects);
     let mut wrong = 0;
     for (family, summary) in &summaries {
         println!(
-            "{family}: {} programs ({} refused), {} runs, {} compiled, {} wrong; {:?}",
+            "{family}: {} programs ({} refused), {} runs, {} compiled, {} wrong, {} unsteady; {:?}",
             summary.programs,
             summary.refused,
             summary.runs,
             summary.compiled,
             summary.wrong.len(),
+            summary.unsteady,
             summary.skipped
         );
         wrong += summary.wrong.len();

@@ -42,6 +42,8 @@ pub struct Summary {
     pub declined: BTreeMap<String, usize>,
     /// Programs that are wrong.
     pub wrong: Vec<Wrong>,
+    /// How many programs differ with some inputs only.
+    pub unsteady: usize,
 }
 
 /// A program that is wrong.
@@ -88,14 +90,20 @@ fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMa
         let fault = shrunk(campaign, subjects, (family, seed), choices.tape().to_vec(), &outcome.faults[0]);
         Wrong { seed, by, fault }
     });
-    if let (Some(folder), Some(wrong)) = (&campaign.folder, &wrong) {
-        write(folder, FAMILIES[family].0, wrong);
+    let unsteady = outcome.as_ref().and_then(|outcome| outcome.unsteady.first()).cloned();
+    if let Some(folder) = &campaign.folder {
+        wrong.iter().for_each(|wrong| write(folder, FAMILIES[family].0, wrong));
+        for fault in &unsteady {
+            let wrong = Wrong { seed, by: vec!["only with some inputs".into()], fault: fault.clone() };
+            write(&folder.join("unsteady"), FAMILIES[family].0, &wrong);
+        }
     }
     let mut all = all.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let summary = all.entry(FAMILIES[family].0).or_default();
     match outcome {
         None => summary.refused += 1,
         Some(Outcome { runs, compiled, skipped, declined, .. }) => {
+            summary.unsteady += usize::from(unsteady.is_some());
             summary.programs += 1;
             summary.runs += runs;
             summary.compiled += compiled;

@@ -102,11 +102,6 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.builder.input(&format!("x{}", fills.len() - 1), TensorType::new(dtype, sized(shape)))
     }
 
-    /// A number of the draft's float type.
-    pub(super) fn number(&self, number: f64) -> Value {
-        constant(HostTensor::scalar(number).cast(self.dtype))
-    }
-
     /// How many steps: mostly few, sometimes on either side of a threshold of the planner.
     pub(super) fn steps(&self) -> usize {
         const FEW: [usize; 9] = [3, 2, 4, 5, 1, 6, 7, 8, 0];

@@ -10,8 +10,11 @@
 
 mod campaign;
 mod check;
+mod control;
 mod draft;
 mod fill;
+mod numbers;
+mod parts;
 mod places;
 mod products;
 mod states;
@@ -32,7 +35,7 @@ use crate::arbitrary::Choices;
 type Make = fn(&Draft<'_, '_>) -> Vec<Value>;
 
 /// The families: what they are called, and what makes a program of each.
-const FAMILIES: [(&str, Make); 12] = [
+const FAMILIES: [(&str, Make); 21] = [
     ("elementwise in place", states::elementwise),
     ("positions in place", states::positions),
     ("sums of outer products", states::outer_products),
@@ -45,6 +48,15 @@ const FAMILIES: [(&str, Make); 12] = [
     ("buffers", taps::buffers),
     ("recurrences", taps::recurrences),
     ("last rows", taps::last_rows),
+    ("shares of parts", parts::shares),
+    ("innermost axis", parts::innermost),
+    ("choices", control::choices),
+    ("running reductions", control::running_reductions),
+    ("early ends", control::early_ends),
+    ("integers", numbers::integers),
+    ("fixed integers", numbers::fixed_integers),
+    ("narrow floats", numbers::narrow_floats),
+    ("words", numbers::words),
 ];
 
 /// The names of the families.

@@ -291,7 +291,8 @@ impl<'r, T: Float> Lowering<'r, T> {
         self.code.words.push(Word { verb, to, from });
     }
 
-    /// Writes what a verb gives to a piece. What moves is stored, and every other piece of its region may have changed.
+    /// Writes what a verb gives to a piece. What moves is stored, and every other piece of its region may have changed. A piece
+    /// that was copied from a register is no longer in it once the register is written (order-c4 of the planner): it is loaded.
     fn write(&mut self, verb: Verb, to: Piece, from: [u8; 3]) -> Option<()> {
         let moves = to.steps[self.level] != 0;
         let register = match self.resident.get(&to) {
@@ -302,6 +303,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         };
         if !(moves && verb == Verb::Copy) {
             self.word(verb, register, from);
+            self.loaded.retain(|_, holder| *holder != register);
         }
         if moves {
             let stream = self.stream(to)?;

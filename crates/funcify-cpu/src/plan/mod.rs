@@ -221,6 +221,36 @@ pub struct Instruction {
     pub from: Vec<Operand>,
 }
 
+/// Nanoseconds of an element, of a function of an element, and of a multiplication and addition of a product.
+const OF_AN_ELEMENT: f64 = 0.2;
+const OF_A_FUNCTION: f64 = 2.0;
+const OF_A_TERM: f64 = 0.03;
+
+impl Instruction {
+    /// How many elements it computes, or reads where these are more.
+    pub(crate) fn elements(&self) -> f64 {
+        let (rows, lanes) = (self.rows as f64, self.lanes as f64);
+        match &self.op {
+            Op::Product { inner, .. } => rows * lanes * inner.iter().sum::<usize>() as f64,
+            Op::Sink { blocks, block_rows, .. } => rows * lanes * *blocks as f64 * *block_rows as f64,
+            _ => rows * lanes,
+        }
+    }
+
+    /// Nanoseconds that it takes, roughly.
+    pub(crate) fn nanoseconds(&self) -> f64 {
+        let of_an_element = match &self.op {
+            Op::Product { .. } | Op::Sink { .. } => OF_A_TERM,
+            Op::Unary(op) if *op != Unary::Copy => OF_A_FUNCTION,
+            Op::Binary(Binary::Pow | Binary::Atan2 | Binary::Rem | Binary::ExpOfProduct) | Op::Threefry(_) => {
+                OF_A_FUNCTION
+            }
+            _ => OF_AN_ELEMENT,
+        };
+        OF_AN_INSTRUCTION + self.elements() * of_an_element
+    }
+}
+
 /// What an instruction computes. `to[r][l]` is element `l` of row `r`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {

@@ -12,10 +12,11 @@ mod words;
 use funcify::dispatch::Declined;
 
 use super::blocks::Blocks;
+use super::contents::{Contents, Copied};
 use super::memory::Memory;
 use super::view::View;
-use crate::kernels::{Binary, Fold, Unary, packed_len};
-use crate::plan::{Across, DEPTH, Node, Op, Operand, Place, Plan, Split};
+use crate::kernels::{Binary, Fold, Recurrence, Unary, packed_len};
+use crate::plan::{Across, DEPTH, Node, Op, Operand, Place, Plan, Split, repeat};
 
 /// How many instructions a plan may have.
 const MOST_INSTRUCTIONS: usize = 1 << 14;
@@ -40,10 +41,12 @@ pub(super) struct Emitter {
     instructions: usize,
     /// Registers with one number each.
     numbers: Vec<(u64, View)>,
-    /// Matrices that were packed outside of all loops, and where.
-    packs: Vec<(View, View)>,
-    /// Tensors that were laid out in another way outside of all loops, and so.
-    copies: Vec<(View, View)>,
+    /// What memory holds.
+    pub(super) contents: Contents,
+    /// Matrices that were packed outside of all loops.
+    packs: Vec<Copied>,
+    /// Tensors that were laid out in another way outside of all loops.
+    copies: Vec<Copied>,
     /// Registers that have an initial value in the first part, and these values.
     initial_shares: Vec<(View, View)>,
     /// Results, and the registers whose sums over the parts they are.
@@ -54,7 +57,14 @@ pub(super) struct Emitter {
 #[derive(Clone, Debug)]
 struct Axis {
     size: usize,
-    strides: Vec<usize>,
+    strides: Vec<isize>,
+}
+
+impl Axis {
+    /// Whether rows may lie along it: none of the operands goes backwards.
+    fn is_upward(&self) -> bool {
+        self.strides.iter().all(|stride| *stride >= 0)
+    }
 }
 
 impl Emitter {
@@ -70,6 +80,7 @@ impl Emitter {
             element,
             instructions: 0,
             numbers: Vec::new(),
+            contents: Contents::default(),
             packs: Vec::new(),
             copies: Vec::new(),
             initial_shares: Vec::new(),
@@ -111,13 +122,13 @@ impl Emitter {
     pub(super) fn forget(&mut self, cached: [usize; 2]) {
         for (all, cached) in [&mut self.packs, &mut self.copies].into_iter().zip(cached) {
             let since = all.split_off(cached);
-            all.extend(since.into_iter().filter(|(_, copy)| copy.level == 0));
+            all.extend(since.into_iter().filter(|copied| copied.copy.level == 0));
         }
     }
 
     /// Where a condition is.
     pub(super) fn condition(&self, holds: &View) -> Operand {
-        self.operand(holds, 0, None, 0, Across::Element)
+        self.operand(holds, 0, &[], 0, Across::Element)
     }
 
     /// Memory for a tensor that is written at a level.
@@ -147,9 +158,9 @@ impl Emitter {
             (0..copy.shape.len())
                 .all(|axis| copy.strides[axis] == 0 || like.strides[axis] != 1 || copy.strides[axis] == 1)
         };
-        let is_cached = |(from, copy): &&(View, View)| is_outside && from.is(view) && has_order(copy);
-        if let Some((_, copy)) = self.copies.iter().find(is_cached) {
-            return Ok(copy.clone());
+        let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, view) && has_order(&copied.copy);
+        if let Some(copied) = self.copies.iter().find(is_cached) {
+            return Ok(copied.copy.clone());
         }
         let order = order_of(like);
         let is_own = |axis: usize| view.strides[axis] != 0;
@@ -161,7 +172,7 @@ impl Emitter {
         self.copy(&own_elements, &from)?;
         let copy = View { shape: view.shape.clone(), ..own_elements };
         if is_outside {
-            self.copies.push((view.clone(), copy.clone()));
+            self.copies.push(Copied::new(&self.contents, view, &copy));
         }
         Ok(copy)
     }
@@ -177,18 +188,28 @@ impl Emitter {
         Ok(view)
     }
 
+    /// The numbers 0, 1, ... in order: a running sum, one instruction however many there are.
+    pub(super) fn iota(&mut self, count: usize) -> Result<View, Declined> {
+        let [one, before] = [self.number(1.0)?, self.number(-1.0)?];
+        let to = self.reserve(&[count], 0);
+        let op = Op::Recur { recurrence: Recurrence::Running(Fold::Sum), down: false };
+        self.push(0, &op, [count, 1], &[&to, &before, &one], (&[1, 0, 0], &[Across::Lanes; 3]), &[])?;
+        Ok(to)
+    }
+
     /// Writes one number everywhere.
     pub(super) fn fill(&mut self, to: &View, number: f64) -> Result<(), Declined> {
         self.map(Op::Fill(number), to, &[])
     }
 
-    /// An operand that starts so many elements after the view does, and moves so many more in the loop that is around the
-    /// instruction alone.
-    fn operand(&self, view: &View, start: usize, along: Option<(usize, usize)>, row: usize, across: Across) -> Operand {
-        let (start, mut steps) = (view.start + start, view.steps);
-        if let Some((index, stride)) = along {
-            steps[index] += stride as isize;
+    /// An operand that starts so many elements after the view does, and moves so many more in each of the loops that are around
+    /// the instruction alone.
+    fn operand(&self, view: &View, start: isize, along: &[(usize, isize)], row: isize, across: Across) -> Operand {
+        let (start, mut steps) = (view.start.wrapping_add_signed(start), view.steps);
+        for (index, stride) in along {
+            steps[*index] += stride;
         }
+        let row = usize::try_from(row).expect("rows lie along axes that no operand goes backwards");
         let region = self.plan.regions[view.region];
         let (unit, offset) = match region.split {
             Split::Columns(_) => {
@@ -208,30 +229,34 @@ impl Emitter {
 
     /// A sequence whose rows are whole units apart, if a part sees it as columns: itself, or a copy.
     pub(super) fn in_units(&mut self, sequence: &View) -> Result<View, Declined> {
-        let is_apart = self.unit(sequence).is_none_or(|unit| sequence.strides[0].is_multiple_of(unit));
+        let is_apart = self.unit(sequence).is_none_or(|unit| sequence.strides[0].unsigned_abs().is_multiple_of(unit));
         if is_apart { Ok(sequence.clone()) } else { self.copied(sequence) }
     }
 
     /// Whether one instruction may go over all axes of a view.
     pub(super) fn lies_within_units(&self, view: &View) -> bool {
         let moves = |axis: &usize| view.shape[*axis] > 1;
-        self.unit(view).is_none_or(|unit| (0..view.shape.len()).filter(moves).all(|axis| view.strides[axis] < unit))
+        self.unit(view)
+            .is_none_or(|unit| (0..view.shape.len()).filter(moves).all(|axis| view.strides[axis].unsigned_abs() < unit))
     }
 
     /// Whether an instruction may go over an axis.
     fn is_within_units(&self, axis: &Axis, views: &[&View]) -> bool {
-        views.iter().zip(&axis.strides).all(|(view, stride)| self.unit(view).is_none_or(|unit| *stride < unit))
+        views
+            .iter()
+            .zip(&axis.strides)
+            .all(|(view, stride)| self.unit(view).is_none_or(|unit| stride.unsigned_abs() < unit))
     }
 
-    /// Adds instructions to the block at a level: one for each index of the axes that are left, the longest of which is a
-    /// loop. `rows` are the distances between rows, and `across` tells whether rows are lanes.
+    /// Adds instructions to the block at a level: one for each index of the axes that are left, the longest of which are
+    /// loops. `rows` are the distances between rows, and `across` tells whether rows are lanes.
     fn push(
         &mut self,
         level: usize,
         op: &Op,
         [rows, lanes]: [usize; 2],
         views: &[&View],
-        (row, across): (&[usize], &[Across]),
+        (row, across): (&[isize], &[Across]),
         rest: &[&Axis],
     ) -> Result<(), Declined> {
         let moves_within = |view: &&View| {
@@ -242,41 +267,47 @@ impl Emitter {
         }
         let index = level.saturating_sub(1);
         let can_loop = |axis: &Axis| {
-            axis.size >= LEAST_OF_A_LOOP[usize::from(level > 1)]
-                && index < DEPTH
-                && views
-                    .iter()
-                    .zip(&axis.strides)
-                    .all(|(view, stride)| self.unit(view).is_none_or(|unit| *stride == 0 || stride % unit == 0))
+            let moves_by_units = |(view, stride): (&&View, &isize)| {
+                self.unit(view).is_none_or(|unit| stride.unsigned_abs().is_multiple_of(unit))
+            };
+            axis.size >= LEAST_OF_A_LOOP[usize::from(level > 1)] && views.iter().zip(&axis.strides).all(moves_by_units)
         };
-        let looped = (0..rest.len()).filter(|axis| can_loop(rest[*axis])).max_by_key(|axis| rest[*axis].size);
+        let mut looped: Vec<usize> = (0..rest.len()).filter(|axis| can_loop(rest[*axis])).collect();
+        looped.sort_by_key(|axis| std::cmp::Reverse(rest[*axis].size));
+        looped.truncate(DEPTH.saturating_sub(index));
+        // A loop in a loop finds its addresses again each time.
+        let is_worth = |(depth, axis): (usize, &usize)| depth == 0 || rest[*axis].size >= LEAST_OF_A_LOOP[1];
+        let nested = looped.iter().enumerate().take_while(|looped| is_worth(*looped)).count();
+        looped.truncate(nested);
         let mut starts = vec![vec![0; views.len()]];
-        for (_, axis) in rest.iter().enumerate().filter(|(axis, _)| Some(*axis) != looped) {
-            let along = |starts: &Vec<usize>| -> Vec<Vec<usize>> {
-                let at = |index: usize| -> Vec<usize> {
-                    starts.iter().zip(&axis.strides).map(|(start, stride)| start + index * stride).collect()
+        for (_, axis) in rest.iter().enumerate().filter(|(axis, _)| !looped.contains(axis)) {
+            if self.instructions + starts.len().saturating_mul(axis.size) > MOST_INSTRUCTIONS {
+                return Err(Declined::new("scan", format!("more than {MOST_INSTRUCTIONS} instructions")));
+            }
+            let along = |starts: &Vec<isize>| -> Vec<Vec<isize>> {
+                let at = |index: usize| -> Vec<isize> {
+                    starts.iter().zip(&axis.strides).map(|(start, stride)| start + index as isize * stride).collect()
                 };
                 (0..axis.size).map(at).collect()
             };
             starts = starts.iter().flat_map(along).collect();
-            if self.instructions + starts.len() > MOST_INSTRUCTIONS {
-                return Err(Declined::new("scan", format!("more than {MOST_INSTRUCTIONS} instructions")));
-            }
         }
         self.instructions += starts.len();
+        self.contents.written(views[0]);
         for start in starts {
             let operands: Vec<Operand> = (0..views.len())
                 .map(|at| {
-                    let along = looped.map(|axis| (index, rest[axis].strides[at]));
-                    self.operand(views[at], start[at], along, row[at], across[at])
+                    let along: Vec<(usize, isize)> = looped
+                        .iter()
+                        .enumerate()
+                        .map(|(depth, axis)| (index + depth, rest[*axis].strides[at]))
+                        .collect();
+                    self.operand(views[at], start[at], &along, row[at], across[at])
                 })
                 .collect();
             let node = op.clone().over([rows, lanes], operands[0], &operands[1..]);
-            let node = match looped {
-                Some(axis) => Node::Loop { times: rest[axis].size, body: vec![node] },
-                None => node,
-            };
-            self.blocks.push(level, node);
+            let looped = looped.iter().rev();
+            self.blocks.push(level, looped.fold(node, |node, axis| repeat(rest[*axis].size, vec![node])));
         }
         Ok(())
     }
@@ -295,7 +326,7 @@ impl Emitter {
                 return self.transpose(to, from, &axes, &within);
             }
             // Something runs along another axis than what is written: it is laid like that first.
-            let runs_across = |at: usize| axes.iter().any(|axis| axis.strides[0] == 1 && axis.strides[at] > 1);
+            let runs_across = |at: usize| axes.iter().any(|axis| axis.strides[0] == 1 && axis.strides[at].abs() > 1);
             let crossing: Vec<bool> = (1..views.len()).map(runs_across).collect();
             if crossing.contains(&true) {
                 let mut laid = Vec::with_capacity(from.len());
@@ -309,9 +340,9 @@ impl Emitter {
             self.map(op, &result, &ordered.iter().collect::<Vec<_>>())?;
             return self.copy(to, &result);
         }
-        let rows = longest(&axes, |index| within[index] && Some(index) != lanes);
+        let rows = longest(&axes, |index| within[index] && axes[index].is_upward() && Some(index) != lanes);
         let size = |index: Option<usize>| index.map_or(1, |index| axes[index].size);
-        let row: Vec<usize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
+        let row: Vec<isize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
         let across: Vec<Across> = (0..views.len())
             .map(|at| match lanes {
                 Some(lanes) if axes[lanes].strides[at] == 0 => Across::Element,
@@ -330,7 +361,12 @@ impl Emitter {
     /// A view whose last axis with more than one element has its elements side by side, or is broadcast: itself, or a copy.
     pub(super) fn in_lanes(&mut self, view: &View) -> Result<View, Declined> {
         let last = (0..view.shape.len()).rev().find(|axis| view.shape[*axis] > 1);
-        if last.is_none_or(|axis| view.strides[axis] <= 1) { Ok(view.clone()) } else { self.copied(view) }
+        if last.is_none_or(|axis| matches!(view.strides[axis], 0 | 1)) { Ok(view.clone()) } else { self.copied(view) }
+    }
+
+    /// A view none of whose axes is reversed: itself, or a copy.
+    pub(super) fn forward(&mut self, view: &View) -> Result<View, Declined> {
+        if view.is_reversed() { self.copied(view) } else { Ok(view.clone()) }
     }
 
     /// A copy of a view with its elements in order.
@@ -342,7 +378,8 @@ impl Emitter {
 
     /// A matrix whose rows have their elements side by side: itself, or a copy.
     pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View, Declined> {
-        if matrix.strides[1] == 1 || matrix.shape[1] == 1 { Ok(matrix.clone()) } else { self.copied(matrix) }
+        let has_rows = matrix.strides[1] == 1 || matrix.shape[1] == 1;
+        if has_rows && !matrix.is_reversed() { Ok(matrix.clone()) } else { self.copied(matrix) }
     }
 
     /// Copies a tensor.
@@ -356,7 +393,7 @@ impl Emitter {
         let views = [to, from];
         let across = [Across::Lanes; 2];
         match (along(1), along(0)) {
-            (Some(rows), Some(lanes)) => {
+            (Some(rows), Some(lanes)) if axes[rows].is_upward() && axes[lanes].is_upward() => {
                 let row = [axes[rows].strides[0], axes[lanes].strides[1]];
                 let rest = others(axes, &[Some(rows), Some(lanes)]);
                 let size = [axes[rows].size, axes[lanes].size];
@@ -364,7 +401,7 @@ impl Emitter {
             }
             // Elements one by one, along the longest axis.
             _ => {
-                let rows = longest(axes, |index| within[index]);
+                let rows = longest(axes, |index| within[index] && axes[index].is_upward());
                 let row = [0, 1].map(|operand| rows.map_or(0, |rows| axes[rows].strides[operand]));
                 let size = [rows.map_or(1, |rows| axes[rows].size), 1];
                 let rest = others(axes, &[rows]);
@@ -376,17 +413,19 @@ impl Emitter {
     /// A matrix `[k, n]` in the order of products.
     pub(super) fn packed(&mut self, matrix: &View) -> Result<View, Declined> {
         let is_outside = matrix.level <= 1;
-        if let Some((_, packed)) = self.packs.iter().find(|(from, _)| is_outside && from.is(matrix)) {
-            return Ok(packed.clone());
+        let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, matrix);
+        if let Some(copied) = self.packs.iter().find(is_cached) {
+            return Ok(copied.copy.clone());
         }
+        let source = self.forward(matrix)?;
         let [k, n] = [matrix.shape[0], matrix.shape[1]];
         let len = if self.element == size_of::<f32>() { packed_len::<f32>(k, n) } else { packed_len::<f64>(k, n) };
         let to = self.reserve(&[len], matrix.level);
-        let op = Op::Pack { column: matrix.strides[1] };
-        let (row, across) = ([0, matrix.strides[0]], [Across::Lanes; 2]);
-        self.push(matrix.level, &op, [k, n], &[&to, matrix], (&row, &across), &[])?;
+        let op = Op::Pack { column: source.strides[1].unsigned_abs() };
+        let (row, across) = ([0, source.strides[0]], [Across::Lanes; 2]);
+        self.push(matrix.level, &op, [k, n], &[&to, &source], (&row, &across), &[])?;
         if is_outside {
-            self.packs.push((matrix.clone(), to.clone()));
+            self.packs.push(Copied::new(&self.contents, matrix, &to));
         }
         Ok(to)
     }
@@ -466,8 +505,8 @@ impl Emitter {
         }
         let mut sums = Vec::new();
         for (to, share) in std::mem::take(&mut self.sums) {
-            let to_operand = self.operand(&to, 0, None, 0, Across::Lanes);
-            let share = self.operand(&share, 0, None, len, Across::Lanes);
+            let to_operand = self.operand(&to, 0, &[], 0, Across::Lanes);
+            let share = self.operand(&share, 0, &[], len as isize, Across::Lanes);
             sums.push(Op::FoldRows { fold: Fold::Sum, accumulate: false }.over(
                 [parts, to.len()],
                 to_operand,
@@ -484,7 +523,7 @@ fn laid(view: View, order: &[usize], is_own: impl Fn(usize) -> bool) -> View {
     let mut stride = 1;
     for axis in order.iter().rev().copied().filter(|axis| is_own(*axis)) {
         strides[axis] = stride;
-        stride *= view.shape[axis].max(1);
+        stride *= view.shape[axis].max(1) as isize;
     }
     View { strides, ..view }
 }
@@ -492,13 +531,14 @@ fn laid(view: View, order: &[usize], is_own: impl Fn(usize) -> bool) -> View {
 /// The axes of a view from the outermost to the innermost. Those along which it is broadcast come first.
 fn order_of(view: &View) -> Vec<usize> {
     let mut order: Vec<usize> = (0..view.shape.len()).collect();
-    order
-        .sort_by_key(|axis| std::cmp::Reverse(if view.strides[*axis] == 0 { usize::MAX } else { view.strides[*axis] }));
+    order.sort_by_key(|axis| {
+        std::cmp::Reverse(if view.strides[*axis] == 0 { usize::MAX } else { view.strides[*axis].unsigned_abs() })
+    });
     order
 }
 
 /// What a row of an operand is that has this stride along the lanes.
-fn across(stride: usize) -> Across {
+fn across(stride: isize) -> Across {
     if stride == 0 { Across::Element } else { Across::Lanes }
 }
 
@@ -508,7 +548,7 @@ fn merged(views: &[&View]) -> Vec<Axis> {
     for (index, size) in views[0].shape.iter().copied().enumerate().filter(|(_, size)| *size != 1) {
         let axis = Axis { size, strides: views.iter().map(|view| view.strides[index]).collect() };
         let continues =
-            |last: &Axis| last.strides.iter().zip(&axis.strides).all(|(last, stride)| *last == stride * size);
+            |last: &Axis| last.strides.iter().zip(&axis.strides).all(|(last, stride)| *last == stride * size as isize);
         match axes.last_mut() {
             Some(last) if continues(last) => *last = Axis { size: last.size * size, ..axis },
             _ => axes.push(axis),
@@ -519,7 +559,7 @@ fn merged(views: &[&View]) -> Vec<Axis> {
 
 /// Whether neighbours of what is written are neighbours of each operand, or of one element.
 fn is_side_by_side(axis: &Axis) -> bool {
-    axis.strides[0] == 1 && axis.strides.iter().all(|stride| *stride <= 1)
+    axis.strides[0] == 1 && axis.strides.iter().all(|stride| matches!(stride, 0 | 1))
 }
 
 /// The longest of some axes.

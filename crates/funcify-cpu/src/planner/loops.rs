@@ -372,7 +372,7 @@ impl Planner {
         let row_of = |view: &View, row: usize| {
             let mut own = view.row(row, level, up);
             if let Some(strip) = steps.strip {
-                own.steps[level - 3] += up * (strip * view.strides[0]) as isize;
+                own.steps[level - 3] += up * strip as isize * view.strides[0];
             }
             own
         };
@@ -487,11 +487,11 @@ impl Planner {
     /// Moves what a step gives to where the next one finds it. What a move would overwrite before it is read is put aside.
     pub(super) fn moved(&mut self, mut moves: Vec<(View, View)>) -> Result<(), Declined> {
         let level = self.emitter.blocks.depth();
-        // A move is safe as it is if nothing before it has written where it reads from.
+        // A move is safe as it is if nothing before it has written where it reads from, nor does it itself (order-c5).
         for index in 0..moves.len() {
             let (before, rest) = moves.split_at_mut(index);
-            let from = &rest[0].1;
-            let is_overwritten = before.iter().any(|(to, _)| to.region == from.region && meets(to, from));
+            let (to, from) = &rest[0];
+            let is_overwritten = before.iter().any(|(to, _)| meets(to, from)) || (meets(to, from) && !to.is(from));
             if is_overwritten {
                 let copy = self.emitter.copied(&View { level, ..from.clone() })?;
                 rest[0].1 = copy;
@@ -550,11 +550,8 @@ fn ends_of_parts(scan: &Scan, operands: &[Vec<View>], steps: usize) -> Vec<usize
     ends
 }
 
-/// Whether two views of one region, which move alike or not at all, may have an element in common.
+/// Whether two views may have an element in common.
 fn meets(one: &View, other: &View) -> bool {
-    let end = |view: &View| {
-        let reach = view.shape.iter().zip(&view.strides).map(|(size, stride)| size.saturating_sub(1) * stride);
-        view.start + reach.sum::<usize>()
-    };
-    one.steps != other.steps || (one.start <= end(other) && other.start <= end(one))
+    let ([first, last], [others_first, others_last]) = (one.ends(), other.ends());
+    one.shares_memory(other) && (one.steps != other.steps || (first <= others_last && others_first <= last))
 }

@@ -14,6 +14,7 @@
 
 mod blocks;
 mod choice;
+mod contents;
 mod cost;
 mod emit;
 mod loops;

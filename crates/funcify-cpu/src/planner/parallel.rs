@@ -7,13 +7,13 @@
 
 use std::collections::HashMap;
 
-use funcify::Graph;
 use funcify::graph::{Node, ValueId};
 use funcify::ops::scan::{Scan, Start};
 use funcify::ops::{self, Op, ReduceKind};
 use funcify::types::Sizes;
+use funcify::{DType, Graph};
 
-use super::address;
+use super::{address, element_type};
 
 /// How many products of elements a product of matrices has at most for each index of an axis that lies innermost, where each
 /// index has matrices of its own; and where one matrix serves all, whose columns are lanes otherwise.
@@ -37,6 +37,8 @@ pub(super) enum Label {
 pub(super) struct Labels {
     graphs: HashMap<usize, Vec<Label>>,
     pub(super) size: usize,
+    /// The element type of the plan.
+    element: Option<DType>,
     /// Whether values in loops have the axis innermost.
     pub(super) is_innermost: bool,
 }
@@ -65,7 +67,7 @@ impl Labels {
         if has_conditions(graph) {
             return None;
         }
-        let mut tried = Vec::new();
+        let (mut tried, element) = (Vec::new(), element_type(graph).ok());
         for node in graph.nodes() {
             let Op::Scan(scan) = &node.op else { continue };
             let params = scan.params();
@@ -78,7 +80,7 @@ impl Labels {
                     continue;
                 }
                 tried.push((param, size));
-                let mut labels = Labels { size, ..Labels::default() };
+                let mut labels = Labels { size, element, ..Labels::default() };
                 labels.start(graph, sizes);
                 labels.start(&scan.body, sizes);
                 labels.set(&scan.body, scan.body.inputs()[param].value, Label::Axis(axis));
@@ -223,8 +225,12 @@ impl Labels {
         };
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).map_err(|_| Mixed);
         match &node.op {
-            Op::Unary(ops::Unary::Neg | ops::Unary::StopGradient) | Op::Cast(_) => {
-                self.unify(graph, inputs[0], result)?
+            Op::Unary(ops::Unary::Neg | ops::Unary::StopGradient) => self.unify(graph, inputs[0], result)?,
+            Op::Cast(cast) => {
+                self.unify(graph, inputs[0], result)?;
+                if !self.is_linear(graph.ty(inputs[0]).dtype, cast.dtype) {
+                    self.not_shared(graph, result)?;
+                }
             }
             Op::Unary(_) | Op::Compare(_) | Op::Predicate(_) | Op::Select(_) | Op::NextAfter(_) | Op::Bits(_) => {
                 self.elementwise(graph, node)?;
@@ -317,8 +323,11 @@ impl Labels {
         Ok(())
     }
 
-    /// A product or quotient: shares are scaled by what is the same for all parts.
+    /// A product or quotient: shares are scaled by what is the same for all parts. The quotient of integers is cut off.
     fn scaled(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
+        if matches!(node.op, Op::Binary(ops::Binary::Div)) && graph.ty(node.outputs[0]).dtype.is_int() {
+            return self.elementwise(graph, node);
+        }
         let [left, right, result] = [node.inputs[0], node.inputs[1], node.outputs[0]];
         let is_product = matches!(node.op, Op::Binary(ops::Binary::Mul));
         match (self.get(graph, left), self.get(graph, right)) {
@@ -340,6 +349,11 @@ impl Labels {
             }
             _ => self.elementwise(graph, node),
         }
+    }
+
+    /// Whether the cast of a sum is the sum of the casts of its shares: nothing is rounded, cut off or compared.
+    fn is_linear(&self, from: DType, to: DType) -> bool {
+        from == to || (from.is_int() && (to.is_int() || Some(to) == self.element))
     }
 
     fn not_along(&self, graph: &Graph, value: ValueId, axis: usize) -> Result<(), Mixed> {

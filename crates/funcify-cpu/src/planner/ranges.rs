@@ -210,7 +210,7 @@ impl Ranges {
                 None => count(&size.dim).into(),
             },
             Op::Compare(_) | Op::Predicate(_) => Within(0, 1).into(),
-            Op::Unary(op) => unary(*op, first),
+            Op::Unary(op) => unary(*op, first, graph.ty(node.inputs[0]).dtype),
             Op::Binary(ops::Binary::And) => {
                 let both = [0, 1].map(|operand| self.of_any(graph, node, operands, operand));
                 bits_of_both(both[0], both[1]).into()
@@ -363,7 +363,7 @@ impl Ranges {
     }
 }
 
-fn unary(op: ops::Unary, x: Fact) -> Fact {
+fn unary(op: ops::Unary, x: Fact, dtype: DType) -> Fact {
     match (op, x.possible) {
         (ops::Unary::StopGradient, _) => x,
         (ops::Unary::Neg, Within(low, high)) => Within(-high, -low).into(),
@@ -373,9 +373,18 @@ fn unary(op: ops::Unary, x: Fact) -> Fact {
         }
         (ops::Unary::Sign, Within(..)) => Within(-1, 1).into(),
         (ops::Unary::Square, possible) => possible.ends(possible, i128::saturating_mul).into(),
-        (ops::Unary::Not, Within(0, 1)) => Within(0, 1).into(),
+        // The bits of all ones minus the integer.
+        (ops::Unary::Not, Within(low, high)) => match all_ones(dtype) {
+            Some(ones) => Within(ones - high, ones - low).into(),
+            None => Anything.into(),
+        },
         _ => Anything.into(),
     }
+}
+
+/// The integer of a type that has all bits, or a true boolean: `not` is what is missing to it.
+pub(super) fn all_ones(dtype: DType) -> Option<i128> {
+    limits(dtype).map(|(low, high)| if low < 0 { -1 } else { high })
 }
 
 /// What the bits can be that two integers have in common.

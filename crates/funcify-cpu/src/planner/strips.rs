@@ -12,6 +12,7 @@ use funcify::ops::scan::Scan;
 use funcify::ops::{Binary, Op};
 
 use super::Planner;
+use super::contents::Copied;
 use super::view::View;
 use crate::plan::{BLOCKS, DEPTH};
 
@@ -23,8 +24,8 @@ pub(super) struct Strip {
     level: usize,
     /// Sums, and the two sides of the products that are added to them.
     waiting: Vec<(View, [View; 2])>,
-    /// What a step computes, and its copies.
-    copies: Vec<(View, View)>,
+    /// Copies of what a step computes.
+    copies: Vec<Copied>,
     /// The full buffers, whose rows change.
     full: Vec<View>,
 }
@@ -79,10 +80,11 @@ impl Planner {
         Ok(())
     }
 
-    /// Adds the product of the transpose of `[k, m]` with `[k, n]` to a state that nothing else reads in the step: now, or at
-    /// the end of the strip.
-    pub(super) fn sink(&mut self, state: View, sides: [View; 2]) -> Result<(), Declined> {
-        let Some(Strip { level, full, .. }) = self.strip.as_ref().filter(|strip| state.level == strip.level) else {
+    /// Adds the product of the transpose of `[k, m]` with `[k, n]` to a state: at the end of the strip, if that may wait
+    /// (order-c3), else now.
+    pub(super) fn sink(&mut self, state: View, sides: [View; 2], may_wait: bool) -> Result<(), Declined> {
+        let strip = self.strip.as_ref().filter(|strip| may_wait && state.level == strip.level);
+        let Some(Strip { level, full, .. }) = strip else {
             return self.emitter.sink(&state, (&sides[0], &sides[1]), (1, [0, 0]));
         };
         let level = *level;
@@ -103,13 +105,14 @@ impl Planner {
     /// A copy of what a step computes, for all steps of a strip.
     fn copy_for_strip(&mut self, side: View) -> Result<View, Declined> {
         let Some(strip) = &mut self.strip else { return Ok(side) };
-        if let Some((_, row)) = strip.copies.iter().find(|(from, _)| from.is(&side)) {
-            return Ok(row.clone());
+        let contents = &self.emitter.contents;
+        if let Some(copied) = strip.copies.iter().find(|copied| copied.is_of(contents, &side)) {
+            return Ok(copied.copy.clone());
         }
         let shape = [&[strip.steps], side.shape.as_slice()].concat();
         let row = self.emitter.reserve(&shape, strip.level - 1).row(0, strip.level, 1);
         self.emitter.copy(&row, &side)?;
-        strip.copies.push((side, row.clone()));
+        strip.copies.push(Copied::new(&self.emitter.contents, &side, &row));
         Ok(row)
     }
 }

@@ -14,8 +14,8 @@ pub(super) struct View {
     /// Elements that it moves with each iteration of each loop, the outermost first.
     pub(super) steps: [isize; DEPTH],
     pub(super) shape: Vec<usize>,
-    /// Elements between neighbours along each axis; 0 along an axis that is broadcast.
-    pub(super) strides: Vec<usize>,
+    /// Elements between neighbours along each axis; 0 along an axis that is broadcast, negative along one that is reversed.
+    pub(super) strides: Vec<isize>,
     /// Where it is computed: 0 is before the parts, 1 in a part, 2 in its outermost loops.
     pub(super) level: usize,
     /// What keeps its memory from being used again.
@@ -23,10 +23,10 @@ pub(super) struct View {
 }
 
 /// The strides of a tensor whose elements lie in order.
-pub(super) fn in_order(shape: &[usize]) -> Vec<usize> {
+pub(super) fn in_order(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
-        strides[axis - 1] = strides[axis] * shape[axis].max(1);
+        strides[axis - 1] = strides[axis] * shape[axis].max(1) as isize;
     }
     strides
 }
@@ -48,8 +48,8 @@ impl View {
     pub(super) fn row(&self, row: usize, level: usize, step: isize) -> View {
         let stride = self.strides[0];
         let mut view = self.clone();
-        view.start += row * stride;
-        view.steps[level - 2] += step * stride as isize;
+        view.start = view.start.wrapping_add_signed(row as isize * stride);
+        view.steps[level - 2] += step * stride;
         view.shape.remove(0);
         view.strides.remove(0);
         view.level = level;
@@ -66,7 +66,7 @@ impl View {
     /// The view over the first `count` axes and that over the others.
     pub(super) fn split_axes(&self, count: usize) -> (View, View) {
         let (shape, strides) = (self.shape.split_at(count), self.strides.split_at(count));
-        let of = |shape: &[usize], strides: &[usize]| View {
+        let of = |shape: &[usize], strides: &[isize]| View {
             shape: shape.to_vec(),
             strides: strides.to_vec(),
             ..self.clone()
@@ -78,7 +78,7 @@ impl View {
     pub(super) fn stacked(&self, count: usize, distance: usize) -> View {
         let mut view = self.clone();
         view.shape.insert(0, count);
-        view.strides.insert(0, distance);
+        view.strides.insert(0, distance as isize);
         view
     }
 
@@ -86,11 +86,33 @@ impl View {
     pub(super) fn part(&self, axis: usize, start: usize, count: usize, step: usize) -> View {
         let mut view = self.clone();
         if count > 0 {
-            view.start += start * self.strides[axis];
+            view.start = view.start.wrapping_add_signed(start as isize * self.strides[axis]);
         }
         view.shape[axis] = count;
-        view.strides[axis] *= step;
+        view.strides[axis] *= step as isize;
         view
+    }
+
+    /// With the indices of an axis in the opposite order.
+    pub(super) fn reversed(&self, axis: usize) -> View {
+        let last = self.shape[axis].saturating_sub(1);
+        let mut view = self.part(axis, last, self.shape[axis], 1);
+        view.strides[axis] = -view.strides[axis];
+        view
+    }
+
+    /// Whether an axis is reversed.
+    pub(super) fn is_reversed(&self) -> bool {
+        self.strides.iter().any(|stride| *stride < 0)
+    }
+
+    /// The first and the last of its elements in memory.
+    pub(super) fn ends(&self) -> [usize; 2] {
+        let reach = |sign: isize| -> isize {
+            let axes = self.shape.iter().zip(&self.strides).filter(|(_, stride)| stride.signum() == sign);
+            axes.map(|(size, stride)| size.saturating_sub(1) as isize * stride).sum()
+        };
+        [-1, 1].map(|sign| self.start.wrapping_add_signed(reach(sign)))
     }
 
     /// One index of an axis, which disappears.
@@ -103,8 +125,9 @@ impl View {
 
     /// With axes in this order.
     pub(super) fn transposed(&self, axes: &[usize]) -> View {
-        let pick = |all: &[usize]| axes.iter().map(|axis| all[*axis]).collect();
-        View { shape: pick(&self.shape), strides: pick(&self.strides), ..self.clone() }
+        let shape = axes.iter().map(|axis| self.shape[*axis]).collect();
+        let strides = axes.iter().map(|axis| self.strides[*axis]).collect();
+        View { shape, strides, ..self.clone() }
     }
 
     /// Repeated along the axes that are missing or have one element.
@@ -153,11 +176,11 @@ impl View {
 
 /// The strides that the same elements have in another shape. Axes of the new shape are matched with runs of old ones that
 /// lie in each other's order.
-fn reshaped_strides(view: &View, shape: &[usize]) -> Option<Vec<usize>> {
-    let mut runs: Vec<(usize, usize)> = Vec::new();
+fn reshaped_strides(view: &View, shape: &[usize]) -> Option<Vec<isize>> {
+    let mut runs: Vec<(usize, isize)> = Vec::new();
     for (size, stride) in view.shape.iter().copied().zip(view.strides.iter().copied()).filter(|(size, _)| *size != 1) {
         match runs.last_mut() {
-            Some(last) if last.1 == stride * size => *last = (last.0 * size, stride),
+            Some(last) if last.1 == stride * size as isize => *last = (last.0 * size, stride),
             _ => runs.push((size, stride)),
         }
     }
@@ -172,7 +195,7 @@ fn reshaped_strides(view: &View, shape: &[usize]) -> Option<Vec<usize>> {
             return None;
         }
         strides[axis] = stride;
-        run = Some((size / shape[axis], stride * shape[axis]));
+        run = Some((size / shape[axis], stride * shape[axis] as isize));
     }
     Some(strides)
 }
@@ -181,7 +204,7 @@ fn reshaped_strides(view: &View, shape: &[usize]) -> Option<Vec<usize>> {
 mod tests {
     use super::*;
 
-    fn strides_of(shape: &[usize], strides: &[usize], new: &[usize]) -> Option<Vec<usize>> {
+    fn strides_of(shape: &[usize], strides: &[isize], new: &[usize]) -> Option<Vec<isize>> {
         let view = View { strides: strides.to_vec(), ..View::whole(0, 0, shape, 0) };
         Some(view.reshaped(new)?.strides)
     }
@@ -207,5 +230,9 @@ mod tests {
         assert_eq!((part.start, &part.shape[..], &part.strides[..]), (1, &[5, 3, 2][..], &[12, 4, 2][..]));
         let broadcast = whole.at(0, 1).part(0, 2, 1, 1).broadcast(&[2, 7, 4]);
         assert_eq!((broadcast.start, broadcast.strides), (20, vec![0, 0, 1]));
+        let reversed = whole.reversed(0).reversed(2);
+        assert_eq!((reversed.start, &reversed.strides[..], reversed.ends()), (51, &[-12, 4, -1][..], [0, 59]));
+        assert!(reversed.reversed(2).reversed(0).is(&whole));
+        assert_eq!(whole.reversed(0).row(1, 2, 1).steps[0], -12);
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod view;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ndarray::ArrayViewMut2;
 use pulp::Simd;
@@ -104,7 +105,8 @@ impl<T: Element> Executor<T> {
         self.call_until(inputs, outputs, &|| false).map(|_| ())
     }
 
-    /// Runs the plan until `stop` says true, which it is asked every thousand iterations or so. Whether all of it ran.
+    /// Runs the plan until `stop` says true, which it asks about once a millisecond, and returns whether all of it ran. What ran to
+    /// its end counts, whatever `stop` would say then.
     pub fn call_until(
         &mut self,
         inputs: &[&[T]],
@@ -123,6 +125,13 @@ impl<T: Element> Executor<T> {
             }
         }
         let Executor { plan, programs: Programs { stages, machine }, arena } = self;
+        let is_stopped = AtomicBool::new(false);
+        let ask = || {
+            let stops = stop();
+            is_stopped.fetch_or(stops, Ordering::Relaxed);
+            stops
+        };
+        let stop: Stop<'_> = &ask;
         for (stage, programs) in plan.stages.iter().zip(stages.iter()) {
             if let [part] = stage.parts[..] {
                 let mut views = Views::new();
@@ -134,7 +143,7 @@ impl<T: Element> Executor<T> {
                 let regions = regions.as_mut_slice();
                 T::run_parts(*machine, RunParts { programs, parts: &stage.parts, regions, threads, stop });
             }
-            if stop() {
+            if is_stopped.load(Ordering::Relaxed) {
                 return Ok(false);
             }
         }

@@ -12,11 +12,15 @@ use crate::machine::Machine;
 use crate::narrow::{self, Address, Narrow, Piece, Step};
 use crate::plan::{DEPTH, ENDLESS, Instruction, Node, Op, Operand, Region};
 
+/// Nanoseconds of a round of a loop with loops in it, and of a word of a vector in registers.
+const OF_A_ROUND: u64 = 10;
+const OF_A_WORD: f64 = 0.5;
+
 /// Whether a call is to end early.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// How many iterations run before it is asked again whether the call is to end.
-const ASKED_AFTER: usize = 1024;
+/// Nanoseconds, as far as they can be foreseen, after which the runner asks again whether the call is to end.
+const ASKED_AFTER: u64 = 1_000_000;
 
 /// A program as it runs.
 pub(crate) type Prepared<T> = Vec<Run<T>>;
@@ -26,8 +30,8 @@ pub(crate) type Prepared<T> = Vec<Run<T>>;
 pub(crate) enum Run<T> {
     /// Instructions over rows and lanes.
     Tiles(usize, Tiles),
-    /// Code for registers, and where its pieces start.
-    Narrow(usize, Narrow<T>, Vec<Start>),
+    /// Code for registers.
+    Narrow(usize, Registers<T>),
     /// A loop with loops in it.
     Nest(usize, Vec<Run<T>>),
     /// A loop that a condition ends.
@@ -42,6 +46,18 @@ pub(crate) struct Tiles {
     instructions: Vec<Instruction>,
     /// Where their operands start: what each writes, and then what it reads.
     starts: Vec<Start>,
+    /// Nanoseconds that they take, roughly.
+    nanoseconds: u64,
+}
+
+/// Code for registers, as it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Registers<T> {
+    code: Narrow<T>,
+    /// Where its pieces start.
+    starts: Vec<Start>,
+    /// Nanoseconds that an iteration takes, roughly.
+    nanoseconds: u64,
 }
 
 /// A loop that a condition ends, as it runs.
@@ -78,7 +94,7 @@ impl Preparation<'_> {
                         Some(body) => {
                             let steps: Vec<Step<'_>> = body.iter().map(Step::Do).collect();
                             match narrow::narrow(self.regions, &steps, times, self.machine) {
-                                Some(narrow) => self.narrow(*own, narrow),
+                                Some(narrow) => self.narrow(*own, narrow, &steps),
                                 None => Run::Tiles(*own, self.tiles::<T>(&body)),
                             }
                         }
@@ -95,12 +111,13 @@ impl Preparation<'_> {
                         (Some(test), Some(body)) => {
                             let before = test.iter().map(Step::Do).chain([Step::EndUnless(holds)]);
                             let steps: Vec<Step<'_>> = before.chain(body.iter().map(Step::Do)).collect();
-                            narrow::narrow(self.regions, &steps, times, self.machine)
+                            let narrow = narrow::narrow(self.regions, &steps, times, self.machine);
+                            narrow.map(|narrow| self.narrow(most.unwrap_or(usize::MAX), narrow, &steps))
                         }
                         _ => None,
                     };
                     runs.push(match narrow {
-                        Some(narrow) => self.narrow(most.unwrap_or(usize::MAX), narrow),
+                        Some(narrow) => narrow,
                         None => {
                             let [test, body] = [test, body].map(|nodes| self.prepared(nodes, times));
                             Run::While(Box::new(While { test, holds: self.condition(holds), body, most: *most }))
@@ -124,24 +141,30 @@ impl Preparation<'_> {
             Op::Sink { block_steps: [left, right], .. } => [0, *left, *right],
             _ => [0; 3],
         };
-        // The plan was checked, so there is a span for each operand.
-        let spans = instruction.spans::<T>().unwrap_or_default();
+        let spans = instruction.spans::<T>().expect("the plan was checked: there is a span for each operand");
         let operands = std::iter::once(&instruction.to).chain(&instruction.from).zip(spans);
         tiles.starts.extend(operands.enumerate().map(|(index, (operand, span))| {
             let block = blocks.get(index).copied().unwrap_or_default();
             Start::of(&self.layouts, operand, span, block)
         }));
+        tiles.nanoseconds += instruction.nanoseconds() as u64;
         tiles.instructions.push(instruction.clone());
     }
 
-    fn narrow<T>(&self, times: usize, narrow: Narrow<T>) -> Run<T> {
+    fn narrow<T>(&self, times: usize, code: Narrow<T>, steps: &[Step<'_>]) -> Run<T> {
         let start = |Piece { region, at, steps, len }: &Piece| Start::at(&self.layouts, *region, *at, *steps, *len);
-        let starts = match &narrow {
+        let starts = match &code {
             Narrow::Words(code) => code.pieces().map(start).collect(),
             #[cfg(feature = "jit")]
             Narrow::Routine(routine) => routine.pieces().map(start).collect(),
         };
-        Run::Narrow(times, narrow, starts)
+        let elements = steps.iter().map(|step| match step {
+            Step::Do(instruction) => instruction.elements(),
+            Step::EndUnless(_) => 1.0,
+        });
+        // Registers save what an instruction takes before its first element.
+        let nanoseconds = (elements.sum::<f64>() * OF_A_WORD).ceil() as u64;
+        Run::Narrow(times, Registers { code, starts, nanoseconds })
     }
 
     fn condition(&self, holds: &Operand) -> Start {
@@ -165,22 +188,31 @@ pub(crate) fn run<T: MathTable, S: Simd>(simd: S, program: &Prepared<T>, views: 
     runner.all(program, [0; DEPTH], 0);
 }
 
-/// How many iterations run before it is asked whether to stop.
+/// When the runner asks whether to stop: not after so many iterations, whatever they cost, but after so much time.
 struct Asked<'p> {
     stop: Stop<'p>,
-    left: usize,
+    /// Nanoseconds of work until it asks.
+    left: u64,
     is_stopped: bool,
 }
 
 impl Asked<'_> {
-    /// How many of the iterations that are left may run now.
-    fn some_of(&self, left: usize) -> usize {
-        if self.is_stopped { 0 } else { left.min(self.left) }
+    /// How many of the iterations that are left may run now, at so many nanoseconds each: at least one.
+    #[inline]
+    fn some_of(&self, left: usize, nanoseconds: u64) -> usize {
+        if self.is_stopped {
+            return 0;
+        }
+        match (left as u64).checked_mul(nanoseconds) {
+            Some(all) if all <= self.left => left,
+            _ => left.min(usize::try_from(self.left / nanoseconds.max(1)).unwrap_or(usize::MAX).max(1)),
+        }
     }
 
-    /// So many more iterations ran, no more than may run.
-    fn count(&mut self, iterations: usize) {
-        self.left -= iterations;
+    /// Counts iterations that ran.
+    #[inline]
+    fn count(&mut self, iterations: usize, nanoseconds: u64) {
+        self.left = self.left.saturating_sub((iterations as u64).saturating_mul(nanoseconds));
         if self.left == 0 {
             self.left = ASKED_AFTER;
             self.is_stopped = (self.stop)();
@@ -205,10 +237,10 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
             }
             match run {
                 Run::Tiles(times, body) => self.tiles(body, *times, counters, level),
-                Run::Narrow(times, body, starts) => self.narrow(body, starts, *times, counters, level),
+                Run::Narrow(times, body) => self.narrow(body, *times, counters, level),
                 Run::Nest(times, body) => {
                     for counter in 0..*times {
-                        self.asked.count(1);
+                        self.asked.count(1, OF_A_ROUND);
                         if self.asked.is_stopped {
                             return;
                         }
@@ -230,7 +262,7 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
     fn conditional(&mut self, conditional: &While<T>, mut counters: [isize; DEPTH], level: usize) {
         for counter in 0..conditional.most.unwrap_or(usize::MAX) {
             counters[level] = counter as isize;
-            self.asked.count(1);
+            self.asked.count(1, OF_A_ROUND);
             self.all(&conditional.test, counters, level + 1);
             if self.asked.is_stopped {
                 return;
@@ -254,7 +286,7 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
         self.cursors.extend(tiles.starts.iter().map(|start| start.inside(&counters, level)));
         let mut left = times;
         loop {
-            let count = self.asked.some_of(left);
+            let count = self.asked.some_of(left, tiles.nanoseconds);
             if count == 0 {
                 return;
             }
@@ -267,12 +299,13 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
                 }
             }
             left -= count;
-            self.asked.count(count);
+            self.asked.count(count, tiles.nanoseconds);
         }
     }
 
     /// Runs a loop of code for registers, whose pieces start there.
-    fn narrow(&mut self, body: &Narrow<T>, starts: &[Start], times: usize, counters: [isize; DEPTH], level: usize) {
+    fn narrow(&mut self, body: &Registers<T>, times: usize, counters: [isize; DEPTH], level: usize) {
+        let Registers { code, starts, nanoseconds } = body;
         self.addresses.clear();
         self.addresses.extend(starts.iter().map(|start| {
             let Cursor { range, step, .. } = start.inside(&counters, level);
@@ -281,13 +314,13 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
         let (asked, mut left, mut ran) = (&mut self.asked, times, 0);
         let more = || {
             if ran > 0 {
-                asked.count(ran);
+                asked.count(ran, *nanoseconds);
             }
-            ran = asked.some_of(left);
+            ran = asked.some_of(left, *nanoseconds);
             left -= ran;
             ran
         };
-        match body {
+        match code {
             Narrow::Words(code) => narrow::run(self.simd, code, self.views, &mut self.addresses, more),
             #[cfg(feature = "jit")]
             Narrow::Routine(routine) => routine.run(self.views, &mut self.addresses, more),

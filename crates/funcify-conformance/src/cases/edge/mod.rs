@@ -15,6 +15,7 @@ mod failures;
 mod gradients;
 mod lanes;
 mod nested;
+mod occupied;
 mod paths;
 mod permutations;
 mod policy;
@@ -44,6 +45,7 @@ pub(crate) fn cases() -> Cases {
         taps::cases()?,
         buffers::cases()?,
         aliasing::cases()?,
+        occupied::cases()?,
         permutations::cases()?,
         nested::cases()?,
         symbolic::cases()?,

@@ -19,6 +19,10 @@ impl Emitter {
         if to.len() == 0 {
             return Ok(());
         }
+        if from.iter().any(|view| view.is_reversed()) {
+            let forward = from.iter().map(|view| self.forward(view)).collect::<Result<Vec<View>, _>>()?;
+            return self.fold(fold, to, &forward.iter().collect::<Vec<_>>(), folded);
+        }
         let shape = from[0].shape.clone();
         if folded.iter().any(|axis| shape[*axis] == 0) {
             return self.fill(to, fold.identity::<f64>());
@@ -54,7 +58,7 @@ impl Emitter {
         let outer: Vec<&View> = outer.iter().collect();
         let axes = merged(&outer);
         let inner = merged(&inner.iter().collect::<Vec<_>>());
-        let is_even = |axis: &Axis| axis.strides[1] == 1 && axis.strides.iter().all(|stride| *stride <= 1);
+        let is_even = |axis: &Axis| axis.strides[1] == 1 && axis.strides.iter().all(|stride| matches!(stride, 0 | 1));
         match inner.as_slice() {
             [] => {
                 let op = if from.len() == 2 { Op::Binary(Binary::Mul) } else { Op::Unary(Unary::Copy) };
@@ -84,7 +88,7 @@ impl Emitter {
     /// Folds an axis whose elements lie side by side: they are the lanes.
     fn fold_lanes(&mut self, fold: Fold, views: &[&View], axes: &[Axis], folded: &Axis) -> Result<(), Declined> {
         let rows = longest(axes, |index| self.is_within_units(&axes[index], views));
-        let row: Vec<usize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
+        let row: Vec<isize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
         let across: Vec<Across> = folded.strides.iter().map(|stride| across(*stride)).collect();
         let size = [rows.map_or(1, |rows| axes[rows].size), folded.size];
         let op = Op::FoldLanes { fold, accumulate: false };

@@ -43,7 +43,7 @@ impl Emitter {
         let axes = merged(&views);
         let within: Vec<bool> = axes.iter().map(|axis| self.is_within_units(axis, &views)).collect();
         let lanes = (0..axes.len()).rev().find(|at| within[*at] && is_side_by_side(&axes[*at]));
-        let rows = longest(&axes, |at| within[at] && Some(at) != lanes);
+        let rows = longest(&axes, |at| within[at] && axes[at].is_upward() && Some(at) != lanes);
         let size = |at: Option<usize>| at.map_or(1, |at| axes[at].size);
         let row = [0, 1, 2].map(|operand| rows.map_or(0, |rows| axes[rows].strides[operand]));
         let across = [0, 1, 2].map(|operand| lanes.map_or(Across::Lanes, |lanes| across(axes[lanes].strides[operand])));

@@ -6,6 +6,7 @@ use funcify::graph::{Node, ValueId};
 use funcify::ops::{self, Op as GraphOp, OpRules, ReduceKind};
 
 use super::super::parallel::Label;
+use super::super::ranges::all_ones;
 use super::super::view::View;
 use super::{Scope, Value, level_of};
 use crate::kernels::{Binary, Unary};
@@ -14,6 +15,13 @@ use crate::plan::Op;
 impl Scope<'_, '_> {
     pub(super) fn unary(&mut self, op: ops::Unary, node: &Node, value: ValueId) -> Result<Value, Declined> {
         let input = node.inputs[0];
+        let dtype = self.graph.ty(value).dtype;
+        // `not` of an integer has the bits that it lacks; the kernel is that of masks.
+        if let (ops::Unary::Not, true, Some(ones)) = (op, dtype.is_int(), all_ones(dtype)) {
+            let x = self.tensor(input)?;
+            let ones = self.planner.emitter.number(ones as f64)?.broadcast(&x.shape);
+            return Ok(Value::Tensor(self.mapped(Op::Binary(Binary::Sub), &[ones, x], value)?));
+        }
         let op = unary_kernel(op);
         if op == Unary::Copy {
             return Ok(Value::Tensor(self.tensor(input)?));

@@ -2,6 +2,7 @@
 
 mod elementwise;
 mod joins;
+mod order;
 mod positions;
 mod products;
 mod statics;
@@ -18,6 +19,7 @@ use super::view::{View, in_order};
 use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::plan::Op;
 use joins::Joins;
+use order::Operands;
 use products::Products;
 
 /// A value of a body.
@@ -86,12 +88,13 @@ pub(super) struct Scope<'p, 'g> {
     pub(super) planner: &'p mut Planner,
     graph: &'g Graph,
     values: Vec<Option<Value>>,
-    /// How many uses of each value are still to come.
+    /// How many reads of each value there are in all, and how many are still to come.
+    readers: Vec<usize>,
     uses: Vec<usize>,
+    /// The node that is planned now.
+    now: Option<&'g Node>,
     /// Where values are to be written.
     places: Vec<Option<View>>,
-    /// Registers of states that only one op reads: the values that come next may be written over them by it.
-    states: Vec<Option<View>>,
     /// For each value that comes next of a state: the state, and its register.
     next_of: Vec<Option<(ValueId, View)>>,
     /// The concatenations, whose parts are written where they will lie.
@@ -125,8 +128,8 @@ impl<'p, 'g> Scope<'p, 'g> {
             });
         }
         let joins = Joins::of(planner, graph);
-        let (places, states, next_of) = (vec![None; count], vec![None; count], vec![None; count]);
-        Ok(Scope { planner, graph, values, uses, places, states, next_of, joins })
+        let (places, next_of, readers) = (vec![None; count], vec![None; count], uses.clone());
+        Ok(Scope { planner, graph, values, readers, uses, now: None, places, next_of, joins })
     }
 
     /// Says where a value is to be written, if an op computes it. What it is a reshape of is written there, too, and the rows of a
@@ -158,18 +161,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         if state == next {
             return;
         }
-        if self.uses[state.index()] == 1 {
-            self.states[next.index()] = Some(register.clone());
-        }
         self.next_of[next.index()] = Some((state, register));
-    }
-
-    /// The register of the state that a value comes next of, if nothing reads the state any more.
-    fn free_state(&self, value: ValueId, level: usize) -> Option<View> {
-        let (state, register) = self.next_of[value.index()].as_ref()?;
-        let is_read = |value: &Value| value.views().any(|view| view.shares_memory(register));
-        let is_free = self.uses[state.index()] == 0 && !self.values.iter().flatten().any(is_read);
-        (is_free && register.level == level).then(|| register.clone())
     }
 
     /// Plans all nodes that an output needs.
@@ -180,6 +172,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             for output in &node.outputs {
                 self.place_part(*output)?;
             }
+            self.now = Some(node);
             let results = self.node(node)?;
             for (output, value) in node.outputs.iter().zip(results) {
                 self.values[output.index()] = value;
@@ -192,6 +185,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 }
             }
         }
+        self.now = None;
         Ok(())
     }
 
@@ -255,7 +249,8 @@ impl<'p, 'g> Scope<'p, 'g> {
     /// An elementwise op whose result is `value`.
     fn mapped(&mut self, op: Op, from: &[View], value: ValueId) -> Result<View, Declined> {
         let shape = self.shape_of(value)?;
-        let own = self.states[value.index()].clone().filter(|state| from.iter().any(|view| view.is(state)));
+        let own = self.own_state(value, &Operands { elementwise: from, others: &[] });
+        let own = own.filter(|state| from.iter().any(|view| view.is(state)));
         let to = own.unwrap_or_else(|| self.target(value, &shape, level_of(from)));
         self.planner.emitter.map(op, &to, &from.iter().collect::<Vec<_>>())?;
         Ok(to)
@@ -381,11 +376,11 @@ impl<'p, 'g> Scope<'p, 'g> {
                 None => self.take(op.axis, node, value)?,
             },
             GraphOp::DynamicSlice(op) => {
-                let [x, start] = self.two(node)?;
+                let [x, start] = [self.forward(node.inputs[0])?, self.tensor(node.inputs[1])?];
                 let size = shape[op.axis];
                 let places = (x.shape[op.axis] + 1).checked_sub(size).ok_or_else(declined)?;
                 let table = x.part(op.axis, 0, size, 1);
-                self.taken(value, [table, start.broadcast(&shape)], (places, x.strides[op.axis]))?
+                self.taken(value, [table, start.broadcast(&shape)], (places, x.strides[op.axis].unsigned_abs()))?
             }
             GraphOp::DynamicUpdate(op) => self.updated(op.axis, node, value)?,
             GraphOp::Gather(op) => self.gather(op.axis, node, value)?,
@@ -405,15 +400,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 }
                 x.part(op.axis, start as usize, shape[op.axis], op.step)
             }
-            GraphOp::Reverse(op) => {
-                let x = self.tensor(node.inputs[0])?;
-                let to = self.target(value, &shape, x.level);
-                let size = shape[op.axis];
-                for index in 0..size {
-                    self.planner.emitter.copy(&to.at(op.axis, size - 1 - index), &x.at(op.axis, index))?;
-                }
-                to
-            }
+            GraphOp::Reverse(op) => self.tensor(node.inputs[0])?.reversed(op.axis),
             GraphOp::Concat(op) => {
                 let parts = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
                 if op.axis == 0 && self.is_read_by_steps(value, &parts) {
@@ -439,6 +426,12 @@ impl<'p, 'g> Scope<'p, 'g> {
     /// Both operands of a node as tensors.
     fn two(&mut self, node: &Node) -> Result<[View; 2], Declined> {
         Ok([self.tensor(node.inputs[0])?, self.tensor(node.inputs[1])?])
+    }
+
+    /// A value as a tensor none of whose axes is reversed.
+    fn forward(&mut self, value: ValueId) -> Result<View, Declined> {
+        let view = self.tensor(value)?;
+        self.planner.emitter.forward(&view)
     }
 
     /// Whether a value has one use, which has not come yet.

@@ -3,12 +3,11 @@
 use funcify::dispatch::Declined;
 use funcify::graph::{Node, ValueId};
 use funcify::ops::{Scatter, ScatterMode};
-use funcify::{DType, HostTensor, Scalar};
 
 use super::super::Division;
-use super::super::parallel::Label;
 use super::super::view::View;
-use super::Scope;
+use super::order::Operands;
+use super::{Scope, level_of};
 use crate::kernels::{Binary, Fold, Ternary};
 use crate::plan::Op;
 
@@ -21,7 +20,8 @@ impl Scope<'_, '_> {
         if !self.planner.takes(self.graph, node.inputs[1]) {
             return Err(Declined::new("take", "indices that follow from values"));
         }
-        let ([x, index], shape) = (self.two(node)?, self.shape_of(value)?);
+        let [x, index] = [self.forward(node.inputs[0])?, self.tensor(node.inputs[1])?];
+        let shape = self.shape_of(value)?;
         let (rank, after) = (index.shape.len(), x.shape.len() - axis - 1);
         // The axes of the indices are in the place of the axis that they choose from.
         let mut strides = x.strides[..axis].to_vec();
@@ -33,7 +33,7 @@ impl Scope<'_, '_> {
         let mut strides = index.strides.clone();
         strides.extend(vec![0; after]);
         let index = View { shape: behind, strides, ..index }.broadcast(&shape);
-        self.taken(value, [table, index], (x.shape[axis], x.strides[axis]))
+        self.taken(value, [table, index], (x.shape[axis], x.strides[axis].unsigned_abs()))
     }
 
     /// Elements of a table that an index chooses.
@@ -55,20 +55,21 @@ impl Scope<'_, '_> {
         let places = (x.shape[axis] + 1).checked_sub(part.shape[axis]);
         let places = places.filter(|_| start.len() == 1);
         let places = places.ok_or_else(|| Declined::new("dynamic_update", "a position for each lane"))?;
-        let to = self.copied_for(value, &x, &[&part, &start])?;
+        let to = self.copied_for(value, x, &[part.clone(), start.clone()])?;
         let start = View { shape: part.shape.clone(), strides: vec![0; part.shape.len()], ..start };
         let first = to.part(axis, 0, part.shape[axis], 1);
-        self.planner.emitter.put([&first, &part, &start], (places, to.strides[axis]))?;
+        self.planner.emitter.put([&first, &part, &start], (places, to.strides[axis].unsigned_abs()))?;
         Ok(to)
     }
 
     /// Elements of an axis by an index for each.
     pub(super) fn gather(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
-        let ([x, index], shape) = (self.two(node)?, self.shape_of(value)?);
+        let [x, index] = [self.forward(node.inputs[0])?, self.tensor(node.inputs[1])?];
+        let shape = self.shape_of(value)?;
         self.is_ours("gather", x.shape[axis])?;
         let mut table = View { shape, ..x.clone() };
         table.strides[axis] = 0;
-        self.taken(value, [table, index], (x.shape[axis], x.strides[axis]))
+        self.taken(value, [table, index], (x.shape[axis], x.strides[axis].unsigned_abs()))
     }
 
     /// A tensor with elements of an axis changed by an index for each update: in its own place if that is a state's.
@@ -87,11 +88,11 @@ impl Scope<'_, '_> {
         if matches!(fold, Some(Fold::Sum | Fold::Product)) && self.planner.rounding(dtype).is_some() {
             return Err(Declined::new("scatter", format!("sums or products of {dtype}")));
         }
-        let to = self.copied_for(value, &x, &[&index, &updates])?;
+        let to = self.copied_for(value, x, &[index.clone(), updates.clone()])?;
         if updates.len() > 0 && to.len() > 0 {
             let mut first = View { shape: updates.shape.clone(), ..to.clone() };
             first.strides[op.axis] = 0;
-            let places = (to.shape[op.axis], to.strides[op.axis]);
+            let places = (to.shape[op.axis], to.strides[op.axis].unsigned_abs());
             self.planner.emitter.scatter([&first, &updates, &index], places, fold)?;
         }
         Ok(to)
@@ -108,31 +109,30 @@ impl Scope<'_, '_> {
     }
 
     /// Where a tensor is changed by what follows from these: its own place if that is a state's, else a copy.
-    fn copied_for(&mut self, value: ValueId, x: &View, others: &[&View]) -> Result<View, Declined> {
-        let own = self.states[value.index()].clone().filter(|state| x.is(state));
-        let level = others.iter().map(|view| view.level).fold(x.level, usize::max);
-        let to = own.unwrap_or_else(|| self.target(value, &x.shape, level));
-        if !to.is(x) {
-            self.planner.emitter.copy(&to, x)?;
+    fn copied_for(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View, Declined> {
+        let own = self.own_state(value, &Operands { elementwise: std::slice::from_ref(&x), others });
+        let own = own.filter(|state| x.is(state));
+        let to = own.unwrap_or_else(|| self.target(value, &x.shape, level_of(others).max(x.level)));
+        if !to.is(&x) {
+            self.planner.emitter.copy(&to, &x)?;
         }
         Ok(to)
     }
 
     /// The position of the greatest element of an axis: the first of equals, the first NaN if there is one.
     pub(super) fn argmax(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
-        let x = self.tensor(node.inputs[0])?;
+        let x = self.forward(node.inputs[0])?;
         let (shape, size) = (self.shape_of(value)?, x.shape[axis]);
         if size == 0 {
             return Err(Declined::new("argmax", "an axis without elements"));
         }
-        let positions = HostTensor::from_fn(DType::I64, &[size], |index| Scalar::Int(index[0] as i64));
-        let positions = self.planner.constant(&positions, Label::None)?;
-        let along = |view: &View, stride: usize| {
+        let positions = self.planner.positions(size)?;
+        let along = |view: &View, stride: isize| {
             let mut strides = vec![0; x.shape.len()];
             strides[axis] = stride;
             View { shape: x.shape.clone(), strides, ..view.clone() }
         };
-        let positions = along(&positions, usize::from(size > 1));
+        let positions = along(&positions, isize::from(size > 1));
         let beyond = along(&self.planner.emitter.number(size as f64)?, 0);
         let emitter = &mut self.planner.emitter;
         let greatest = emitter.reserve(&shape, x.level);

@@ -5,6 +5,7 @@ use funcify::graph::{Node, ValueId};
 
 use super::super::parallel::Label;
 use super::super::view::View;
+use super::order::Operands;
 use super::{Scope, Value, level_of};
 use crate::kernels::{Fold, Ternary, Unary};
 use crate::plan::{FACTORS, Op};
@@ -53,15 +54,17 @@ impl Scope<'_, '_> {
                     if products.init.is_some() {
                         continue;
                     }
-                    let init = self.tensor(other)?;
+                    let init = self.forward(other)?;
                     let Some(init) = init.reshaped(&[products.rows, products.lanes]) else { continue };
                     products.init = Some(self.planner.emitter.in_lanes(&init)?);
                     return Ok(Some(Value::Products(products)));
                 }
                 Some(Value::Outer(x, y)) => {
-                    let z = self.tensor(other)?;
-                    if let Some(state) = self.states[value.index()].clone().filter(|state| z.is(state)) {
-                        self.planner.sink(state.clone(), [x, y])?;
+                    let z = [self.tensor(other)?];
+                    let sides = [x, y];
+                    let own = self.own_state(value, &Operands { elementwise: &z, others: &sides });
+                    if let Some(state) = own.filter(|state| z[0].is(state)) {
+                        self.planner.sink(state.clone(), sides, self.may_defer(value))?;
                         return Ok(Some(Value::Tensor(state)));
                     }
                 }
@@ -114,7 +117,7 @@ impl Scope<'_, '_> {
 
     /// A product of matrices, one for each index of the axes before them.
     pub(super) fn matmul(&mut self, node: &Node, value: ValueId) -> Result<Value, Declined> {
-        let [left, right] = self.two(node)?;
+        let [left, right] = [self.forward(node.inputs[0])?, self.forward(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         let axes = shape.len() - 2;
         let level = level_of(&[left.clone(), right.clone()]);
@@ -208,7 +211,7 @@ impl Scope<'_, '_> {
         let axes = to.shape.len() - 2;
         let k = left.shape[axes + 1];
         let shape = [to.shape.as_slice(), &[k]].concat();
-        let with_axes = |view: &View, last: [usize; 3]| View {
+        let with_axes = |view: &View, last: [isize; 3]| View {
             shape: shape.clone(),
             strides: [&view.strides[..axes], &last].concat(),
             ..view.clone()

@@ -3,18 +3,35 @@
 //! The plan itself has floats and masks alone. What depends on nothing but constants and sizes is evaluated here, by the
 //! reference evaluation of the op, until it becomes a float or a mask, which is a constant of the plan.
 
-use funcify::HostTensor;
 use funcify::dispatch::Declined;
 use funcify::graph::{Node, ValueId};
 use funcify::ops::{EvalContext, Op as GraphOp, OpRules};
+use funcify::{DType, HostTensor, Scalar};
 
+use super::super::parallel::Label;
 use super::super::view::View;
+use super::super::{Planner, greatest_integer};
 use super::{Scope, Value};
 
 /// How many elements are evaluated at most.
 const MOST_ELEMENTS: usize = 1 << 20;
+/// How many numbers that count up are a constant of the plan; more are made when it runs.
+const MOST_POSITIONS: usize = 1 << 16;
 /// How many copies a `take` may be.
 const MOST_COPIES: usize = 64;
+
+impl Planner {
+    /// The numbers 0, 1, ... in order.
+    pub(super) fn positions(&mut self, count: usize) -> Result<View, Declined> {
+        if count > MOST_POSITIONS {
+            let is_held = i64::try_from(count).is_ok_and(|count| count <= greatest_integer(self.dtype));
+            let declined = || Declined::new("iota", format!("{count} positions, which {} does not hold", self.dtype));
+            return is_held.then(|| self.emitter.iota(count)).ok_or_else(declined)?;
+        }
+        let positions = HostTensor::from_fn(DType::I64, &[count], |index| Scalar::Int(index[0] as i64));
+        self.constant(&positions, Label::None)
+    }
+}
 
 impl Scope<'_, '_> {
     /// The value of a node, if it has to do with integers and depends on nothing but what is static.
@@ -29,6 +46,10 @@ impl Scope<'_, '_> {
         let is_made = matches!(node.op, GraphOp::Size(_) | GraphOp::Iota(_));
         if (!is_made && node.inputs.iter().chain([&value]).all(fits)) || !node.op.bodies().is_empty() {
             return Ok(None);
+        }
+        if matches!(node.op, GraphOp::Iota(_)) && self.are_many_positions(value)? {
+            let count = self.planner.whole_shape(self.graph, value)?[0];
+            return Ok(Some(Value::Tensor(self.planner.positions(count)?)));
         }
         let inputs: Option<Vec<HostTensor>> = node.inputs.iter().map(|input| self.static_tensor(*input)).collect();
         let Some(inputs) = inputs else { return Ok(None) };
@@ -46,6 +67,14 @@ impl Scope<'_, '_> {
             return Ok(Some(Value::Tensor(self.planner.constant(&result, label)?)));
         }
         Ok(Some(Value::Static(result)))
+    }
+
+    /// Whether positions are so many that they are made when the plan runs, as numbers of it.
+    fn are_many_positions(&self, value: ValueId) -> Result<bool, Declined> {
+        let dtype = self.graph.ty(value).dtype;
+        let are_numbers = self.planner.takes(self.graph, value) && !self.planner.is_words(dtype);
+        let is_exact = self.planner.rounding(dtype).is_none();
+        Ok(are_numbers && is_exact && self.planner.whole_shape(self.graph, value)?[0] > MOST_POSITIONS)
     }
 
     /// The tensor of a value that is static.

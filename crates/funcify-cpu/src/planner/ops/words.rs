@@ -74,7 +74,7 @@ impl Scope<'_, '_> {
 
     /// Random words of each key, from its counter on.
     fn threefry(&mut self, op: &Threefry, node: &Node, value: ValueId) -> Result<View, Declined> {
-        let [key, counter] = self.two(node)?;
+        let [key, counter] = [self.forward(node.inputs[0])?, self.forward(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         let to = self.target(value, &shape, level_of(&[key.clone(), counter.clone()]));
         let keys: usize = key.shape[..key.shape.len() - 1].iter().product();

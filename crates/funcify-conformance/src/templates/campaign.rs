@@ -93,7 +93,7 @@ fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMa
     let unsteady = outcome.as_ref().and_then(|outcome| outcome.unsteady.first()).cloned();
     if let Some(folder) = &campaign.folder {
         wrong.iter().for_each(|wrong| write(folder, FAMILIES[family].0, wrong));
-        for fault in &unsteady {
+        if let Some(fault) = &unsteady {
             let wrong = Wrong { seed, by: vec!["only with some inputs".into()], fault: fault.clone() };
             write(&folder.join("unsteady"), FAMILIES[family].0, &wrong);
         }

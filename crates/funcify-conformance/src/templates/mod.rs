@@ -19,6 +19,7 @@ mod places;
 mod products;
 mod states;
 mod step;
+mod strips;
 mod taps;
 
 use std::cell::RefCell;
@@ -35,13 +36,15 @@ use crate::arbitrary::Choices;
 type Make = fn(&Draft<'_, '_>) -> Vec<Value>;
 
 /// The families: what they are called, and what makes a program of each.
-const FAMILIES: [(&str, Make); 21] = [
+const FAMILIES: [(&str, Make); 23] = [
     ("elementwise in place", states::elementwise),
     ("positions in place", states::positions),
     ("sums of outer products", states::outer_products),
     ("moves", states::moves),
     ("registers", states::registers),
     ("states", states::any),
+    ("strips", strips::strips),
+    ("copies in registers", strips::copies),
     ("products", products::products),
     ("products of elements", products::terms),
     ("traces", places::traces),
@@ -145,6 +148,8 @@ fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fi
             *first = *first + carry * 0.25;
         }
         let outputs = make(&Draft::inside(choices, builder, dtype, given));
+        // Rows of a size that a step finds cannot be rows of the outer loop.
+        let outputs: Vec<Value> = outputs.into_iter().filter(|value| draft::shape_of(*value).is_some()).collect();
         let float = outputs.iter().find(|value| value.dtype() == dtype);
         let total = float.map(|value| if value.rank() == 0 { value.tanh() } else { value.sum(..).tanh() });
         (total.unwrap_or(carry), outputs)

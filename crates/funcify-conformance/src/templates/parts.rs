@@ -35,6 +35,9 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
         shape.iter().enumerate().filter(|(index, _)| *index != axis).map(|(_, size)| *size).collect();
     let total = draft.input(&rest);
     let is_whole = rest.is_empty() || draft.one_in(2);
+    if draft.one_in(2) {
+        return one_share(draft, (xs, start, scales, fixed), axis, is_whole);
+    }
     let ((last, total), ys) =
         scan_with(draft.direction(), (start, total), (xs, scales), |(state, total), (x, scale)| {
             let next = match draft.below(5) {
@@ -84,6 +87,38 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
         results.push(whole);
     }
     results
+}
+
+/// A single sum, and at most two ops on it, each of which may end the search for an axis.
+fn one_share(
+    draft: &Draft<'_, '_>,
+    (xs, start, scales, fixed): (Value, Value, Value, Value),
+    axis: usize,
+    is_whole: bool,
+) -> Vec<Value> {
+    let (last, ys) = scan_with(draft.direction(), start, (xs, scales), |state, (x, scale)| {
+        let next = state.sin() + x;
+        let from = draft.of(&[next, x * next]);
+        let sum = |value: Value| if is_whole { value.sum(axis as i64) } else { value.sum(..) };
+        let mut share = match draft.one_in(4) {
+            true => whole_numbers(draft, sum(from.gt(0.1).cast(DType::I64))),
+            false => sum(from),
+        };
+        for _ in 0..1 + draft.below(2) {
+            let other = match draft.below(3) {
+                0 => sum(x),
+                1 => scale,
+                _ => fixed,
+            };
+            share = on_share(draft, share, draft.fit(other, &shape_of(share).unwrap_or_default()), fixed, scale);
+        }
+        (next, share)
+    });
+    match draft.below(3) {
+        0 => vec![last, ys],
+        1 => vec![ys],
+        _ => vec![ys, ys.sum(0)],
+    }
 }
 
 /// An op on integers that are sums, and then a float.

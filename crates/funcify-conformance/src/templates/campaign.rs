@@ -46,6 +46,20 @@ pub struct Summary {
     pub unsteady: usize,
 }
 
+impl Summary {
+    /// Both together.
+    pub fn add(&mut self, other: Summary) {
+        self.programs += other.programs;
+        self.refused += other.refused;
+        self.runs += other.runs;
+        self.compiled += other.compiled;
+        self.unsteady += other.unsteady;
+        other.skipped.into_iter().for_each(|(why, count)| *self.skipped.entry(why).or_default() += count);
+        other.declined.into_iter().for_each(|(why, count)| *self.declined.entry(why).or_default() += count);
+        self.wrong.extend(other.wrong);
+    }
+}
+
 /// A program that is wrong.
 #[derive(Clone, Debug)]
 pub struct Wrong {

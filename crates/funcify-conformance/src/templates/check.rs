@@ -27,6 +27,13 @@ pub struct Subject {
     pub runs_both: bool,
 }
 
+impl Subject {
+    /// A backend that runs half of the programs as they are written, and half rewritten.
+    pub fn new(name: &str, executor: Arc<dyn Executor>, strategy: LoopStrategy) -> Self {
+        Subject { name: name.into(), executor, strategy, runs_both: name == "cpu" }
+    }
+}
+
 /// What of a program is run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
@@ -108,7 +115,7 @@ const OTHERS: u64 = 3;
 /// Checks a program. `seed` determines the inputs, and which derivatives are looked at.
 pub fn check(program: &Program, subjects: &[Subject], seed: u64) -> Outcome {
     let mut outcome = Outcome::default();
-    let runs = match catch_unwind(AssertUnwindSafe(|| runs(program, seed, &mut outcome.skipped))) {
+    let runs = match catch_unwind(AssertUnwindSafe(|| runs_of(program, seed, seed, &mut outcome.skipped))) {
         Ok(runs) => runs,
         Err(panic) => {
             let reason = format!("panic: {}", text_of(&*panic));
@@ -198,93 +205,97 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
 }
 
-fn runs(program: &Program, seed: u64, skipped: &mut BTreeMap<&'static str, usize>) -> Vec<Run> {
-    runs_of(program, seed, seed, skipped)
-}
-
-/// What is run of a program, as far as the reference evaluation has results that are finite.
+/// The programs and derivatives that are run of a program, as far as the reference evaluation has results that are finite.
 fn runs_of(program: &Program, seed: u64, inputs: u64, skipped: &mut BTreeMap<&'static str, usize>) -> Vec<Run> {
+    let drawn = Drawn { program, seed, inputs };
     let mut all = Vec::new();
-    let mut skip = |why: &'static str| *skipped.entry(why).or_default() += 1;
-    let graph = &program.graph;
-    let named = |graph: &Graph, index: usize, shape: &[usize]| {
-        let name = graph.input_name(index).to_string();
-        let tensor = program.tensor(&name, graph.input_type(index).dtype, shape, inputs);
-        (name, tensor)
+    let mut keep = |run: Result<Run, &'static str>| match run {
+        Ok(run) => all.push(run),
+        Err(why) => *skipped.entry(why).or_default() += 1,
     };
-    let sizes = |graph: &Graph, index: usize| graph.input_type(index).shape.constant().unwrap_or_default();
-    let own: BTreeMap<String, HostTensor> =
-        (0..graph.inputs().len()).map(|index| named(graph, index, &sizes(graph, index))).collect();
-    let forward = match evaluated(Stage::Forward, graph, &own) {
-        Ok(run) => run,
+    let forward = match drawn.forward() {
+        Ok(forward) => forward,
         Err(why) => {
-            skip(why);
+            keep(Err(why));
             return all;
         }
     };
-    // The inputs of a derivative are those of its program, and cotangents of the results that are floats.
-    let derived = |run: &Run, stage: Stage, derivative: &Graph| {
-        let results = run.expected.iter().filter(|output| output.ty.dtype.is_float());
-        let mut inputs = run.inputs.clone();
-        for (index, output) in (run.graph.inputs().len()..).zip(results) {
-            let (name, tensor) = named(derivative, index, output.values.shape());
-            inputs.insert(name, tensor);
-        }
-        evaluated(stage, derivative, &inputs)
-    };
-    let options = || {
-        let policies = [CheckpointPolicy::Recompute, CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots];
-        let policy = policies[(mixed(seed ^ 0xabc) % 3) as usize].clone();
-        GradOptions::new().disconnected(Disconnected::Zeros).policy(policy)
-    };
-    let has_floats = |graph: &Graph| (0..graph.inputs().len()).any(|index| graph.input_type(index).dtype.is_float());
-    let is_differentiable = has_floats(graph) && forward.expected.iter().any(|output| output.ty.dtype.is_float());
-    let mut gradient = None;
-    if is_differentiable {
-        match graph
-            .vjp(.., options())
-            .map_err(|_| "no derivative")
-            .and_then(|vjp| derived(&forward, Stage::Gradient, &vjp))
-        {
-            Ok(run) => gradient = Some(run),
-            Err(why) => skip(why),
-        }
-    }
+    let gradient = drawn.is_differentiable(&forward).then(|| drawn.derivative(&forward, Stage::Gradient));
     let number = mixed(seed ^ 0x5ec0);
-    if let Some(gradient) = gradient.as_ref().filter(|_| number.is_multiple_of(10)) {
-        let outputs = gradient.graph.outputs().iter().map(|output| output.name.as_str());
-        let names: Vec<&str> = outputs.skip(forward.expected.len()).collect();
-        let second = gradient.graph.only(&names).and_then(|only| {
-            let own = Run { stage: Stage::Second, graph: only, inputs: gradient.inputs.clone(), expected: Vec::new() };
-            let expected = gradient.expected[forward.expected.len()..].to_vec();
-            Ok((own.graph.vjp(.., options())?, Run { expected, ..own }))
-        });
-        match second.map_err(|_| "no derivative").and_then(|(vjp, own)| derived(&own, Stage::Second, &vjp)) {
-            Ok(run) => all.push(run),
-            Err(why) => skip(why),
-        }
+    if let (Some(Ok(gradient)), true) = (&gradient, number.is_multiple_of(10)) {
+        keep(drawn.second(&forward, gradient));
     }
     if number % 10 == 1 {
-        let of = gradient.as_ref().filter(|_| number.is_multiple_of(3)).unwrap_or(&forward);
-        let lanes = of.graph.vmap(LANES, VmapOptions::new());
-        let run = lanes.map_err(|_| "no lanes").and_then(|lanes| {
-            let stacked = |index: usize| {
-                let name = lanes.input_name(index);
-                let shape = [&[LANES], of.inputs[name].shape()].concat();
-                named(&lanes, index, &shape)
-            };
-            let inputs = (0..lanes.inputs().len()).map(stacked).collect();
-            evaluated(Stage::Lanes, &lanes, &inputs)
-        });
-        match run {
-            Ok(run) => all.push(run),
-            Err(why) => skip(why),
-        }
+        let gradient = gradient.as_ref().and_then(|gradient| gradient.as_ref().ok());
+        keep(drawn.lanes(gradient.filter(|_| number.is_multiple_of(3)).unwrap_or(&forward)));
     }
-    all.insert(0, forward);
-    all.extend(gradient);
+    gradient.into_iter().for_each(&mut keep);
+    keep(Ok(forward));
     all.sort_by_key(|run| run.stage);
     all
+}
+
+/// A program with the seeds of what is looked at, and of its inputs.
+struct Drawn<'p> {
+    program: &'p Program,
+    seed: u64,
+    inputs: u64,
+}
+
+impl Drawn<'_> {
+    fn input(&self, graph: &Graph, index: usize, shape: &[usize]) -> (String, HostTensor) {
+        let name = graph.input_name(index).to_string();
+        let tensor = self.program.tensor(&name, graph.input_type(index).dtype, shape, self.inputs);
+        (name, tensor)
+    }
+
+    fn forward(&self) -> Result<Run, &'static str> {
+        let graph = &self.program.graph;
+        let shape = |index: usize| graph.input_type(index).shape.constant().expect("inputs are declared with numbers");
+        let inputs = (0..graph.inputs().len()).map(|index| self.input(graph, index, &shape(index))).collect();
+        evaluated(Stage::Forward, graph, &inputs)
+    }
+
+    fn is_differentiable(&self, forward: &Run) -> bool {
+        let graph = &forward.graph;
+        let has_floats = (0..graph.inputs().len()).any(|index| graph.input_type(index).dtype.is_float());
+        has_floats && forward.expected.iter().any(|output| output.ty.dtype.is_float())
+    }
+
+    /// The derivative of a run. Its inputs are those of the run, and cotangents of the results that are floats.
+    fn derivative(&self, of: &Run, stage: Stage) -> Result<Run, &'static str> {
+        let policies = [CheckpointPolicy::Recompute, CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots];
+        let policy = policies[(mixed(self.seed ^ 0xabc) % 3) as usize].clone();
+        let options = GradOptions::new().disconnected(Disconnected::Zeros).policy(policy);
+        let derivative = of.graph.vjp(.., options).map_err(|_| "no derivative")?;
+        let results = of.expected.iter().filter(|output| output.ty.dtype.is_float());
+        let mut inputs = of.inputs.clone();
+        for (index, output) in (of.graph.inputs().len()..).zip(results) {
+            let (name, tensor) = self.input(&derivative, index, output.values.shape());
+            inputs.insert(name, tensor);
+        }
+        evaluated(stage, &derivative, &inputs)
+    }
+
+    /// The derivative of what a derivative has beyond the results of its program.
+    fn second(&self, forward: &Run, gradient: &Run) -> Result<Run, &'static str> {
+        let own = forward.expected.len();
+        let names: Vec<&str> = gradient.graph.outputs().iter().skip(own).map(|output| output.name.as_str()).collect();
+        let graph = gradient.graph.only(&names).map_err(|_| "no derivative")?;
+        let expected = gradient.expected[own..].to_vec();
+        let only = Run { stage: Stage::Gradient, graph, inputs: gradient.inputs.clone(), expected };
+        self.derivative(&only, Stage::Second)
+    }
+
+    fn lanes(&self, of: &Run) -> Result<Run, &'static str> {
+        let lanes = of.graph.vmap(LANES, VmapOptions::new()).map_err(|_| "no lanes")?;
+        let stacked = |index: usize| {
+            let shape = [&[LANES], of.inputs[lanes.input_name(index)].shape()].concat();
+            self.input(&lanes, index, &shape)
+        };
+        let inputs = (0..lanes.inputs().len()).map(stacked).collect();
+        evaluated(Stage::Lanes, &lanes, &inputs)
+    }
 }
 
 const LANES: usize = 2;

@@ -26,6 +26,7 @@ Usage: cargo xtask COMMAND [ARGUMENTS]; each of the first eight says more with `
   examples     Run the examples
   bench        Time and memory of each backend and strategy, against loops by hand and other projects
   fuzz-text    Look at mutated programs
+  templates    Run programs drawn from the planner's rules: `--count N`, `--seed S`, `--backend NAME,..`
   weights      Compare layers and models with those of others, and write the tables of differences
   test         Everything that a change must pass: tidiness, tests, conformance, examples, STATUS.md
   lint         Format, lints, documentation
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     let (command, arguments) = words.split_first().map_or(("help", &[][..]), |(first, rest)| (first.as_str(), rest));
     let outcome = match command {
         "conformance" | "run" | "print" | "bisect" | "status" => build::funcify(&words),
+        "templates" => build::program("funcify", &["--release"], &words),
         "examples" => check::examples(arguments),
         "bench" => check::bench(arguments),
         "fuzz-text" => check::fuzz_text(arguments),

@@ -1,5 +1,5 @@
 //! Programs in funcify's text form on the command line, and what each backend supports: `funcify run`, `print`, `bisect`,
-//! `conformance`, `status`. `cargo xtask` builds and runs it.
+//! `conformance`, `status`, `templates`. `cargo xtask` builds and runs it.
 
 mod backends;
 mod bisect;
@@ -7,6 +7,7 @@ mod conformance;
 mod print;
 mod run;
 mod status;
+mod templates;
 mod transforms;
 
 use std::path::Path;
@@ -37,6 +38,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Run programs drawn from the planner's rules on every backend that compiles loops.
+    Templates(templates::Arguments),
 }
 
 /// What a command with a program does. Its errors name the program's file and lines, never those of this crate.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Print(arguments) => print::run(&arguments).map(|()| true),
         Command::Bisect(arguments) => bisect::run(&arguments).map(|()| true),
         Command::Status { check } => status::run(check),
+        Command::Templates(arguments) => templates::run(&arguments),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,0 +1,127 @@
+//! `funcify templates`: programs drawn from the planner's rules, on every backend that compiles loops, against the reference
+//! evaluation. Seeds are programs, so that a run goes on where another one has ended.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow};
+use funcify::dispatch::{LoopStrategy, open_backend};
+use funcify_conformance::templates::{Campaign, Subject, Summary, families, run_campaign};
+
+/// How many programs are run before the numbers so far are printed.
+const AT_ONCE: u64 = 1000;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// How many programs.
+    #[arg(long, default_value_t = 10_000)]
+    count: u64,
+    /// The seed of the first program; each next one has the next seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Backends, separated by commas: reference, cpu, cpu-parts, cpu-machine-code, candle, burn-flex, burn-ndarray.
+    #[arg(long, value_delimiter = ',')]
+    backend: Vec<String>,
+    /// The only family that programs are drawn from.
+    #[arg(long)]
+    family: Option<String>,
+    /// How many threads run programs.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// In how many runs at most a wrong program is made smaller.
+    #[arg(long, default_value_t = 400)]
+    shrink: usize,
+    /// Where wrong programs are written, with their inputs.
+    #[arg(long, default_value = "target/templates")]
+    folder: PathBuf,
+}
+
+/// Runs the programs, and tells whether all were right.
+pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
+    let subjects = subjects(&arguments.backend)?;
+    let family = match &arguments.family {
+        None => None,
+        Some(name) => Some(families().position(|family| family == name).ok_or_else(|| {
+            let names: Vec<&str> = families().collect();
+            anyhow!("there is no family `{name}`; there are: {}", names.join(", "))
+        })?),
+    };
+    let threads = || std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    let mut all: BTreeMap<&'static str, Summary> = BTreeMap::new();
+    let end = arguments.seed.saturating_add(arguments.count);
+    let mut seed = arguments.seed;
+    while seed < end {
+        let campaign = Campaign {
+            seed,
+            count: AT_ONCE.min(end - seed),
+            jobs: arguments.jobs.unwrap_or_else(threads),
+            shrink: arguments.shrink,
+            family,
+            folder: Some(arguments.folder.clone()),
+        };
+        seed += campaign.count;
+        for (family, summary) in run_campaign(&campaign, &subjects) {
+            for wrong in &summary.wrong {
+                let reason = wrong.fault.reason.lines().next().unwrap_or_default();
+                println!("wrong: {family}, seed {}: {}: {reason}", wrong.seed, wrong.by.join("; "));
+            }
+            all.entry(family).or_default().add(summary);
+        }
+        let wrong: usize = all.values().map(|summary| summary.wrong.len()).sum();
+        println!("{} programs, {wrong} wrong; to go on: --seed {seed}", seed - arguments.seed);
+    }
+    print_table(&all);
+    Ok(all.values().all(|summary| summary.wrong.is_empty()) && !all.is_empty())
+}
+
+fn print_table(all: &BTreeMap<&'static str, Summary>) {
+    println!(
+        "\n{:<26}{:>9}{:>9}{:>9}{:>9}{:>9}{:>7}",
+        "family", "programs", "refused", "runs", "compiled", "unsteady", "wrong"
+    );
+    let (mut declined, mut skipped) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
+    for (family, summary) in all {
+        let Summary { programs, refused, runs, compiled, unsteady, wrong, .. } = summary;
+        println!("{family:<26}{programs:>9}{refused:>9}{runs:>9}{compiled:>9}{unsteady:>9}{:>7}", wrong.len());
+        summary.declined.iter().for_each(|(why, count)| *declined.entry(why).or_default() += count);
+        summary.skipped.iter().for_each(|(why, count)| *skipped.entry(why).or_default() += count);
+    }
+    for (title, reasons) in [("not compiled", declined), ("not compared", skipped)] {
+        let mut reasons: Vec<(&str, usize)> = reasons.into_iter().collect();
+        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        println!("\n{title}:");
+        reasons.iter().take(20).for_each(|(why, count)| println!("{count:>9} {why}"));
+    }
+}
+
+/// What programs are run on: the reference evaluation's own loops, and each backend that compiles programs or loops.
+fn subjects(named: &[String]) -> Result<Vec<Subject>> {
+    let mut all = Vec::new();
+    for (name, strategy) in [("reference", LoopStrategy::Native), ("reference unrolled", LoopStrategy::Unroll)] {
+        all.push(("reference", Subject::new(name, open_backend("reference")?, strategy)));
+    }
+    #[cfg(feature = "cpu")]
+    for (name, cpu) in [("cpu", funcify_cpu::Cpu::default()), ("cpu-parts", funcify_cpu::Cpu::dividing_all())] {
+        all.push((name, Subject::new(name, std::sync::Arc::new(cpu), LoopStrategy::Compiled)));
+    }
+    #[cfg(feature = "jit")]
+    all.push((
+        "cpu-machine-code",
+        Subject::new(
+            "cpu-machine-code",
+            std::sync::Arc::new(funcify_cpu::Cpu::translating_all()),
+            LoopStrategy::Compiled,
+        ),
+    ));
+    for name in ["candle", "burn-flex", "burn-ndarray"] {
+        if let Ok(executor) = open_backend(name) {
+            all.push((name, Subject::new(name, executor, LoopStrategy::Compiled)));
+        }
+    }
+    if let Some(name) = named.iter().find(|name| all.iter().all(|(other, _)| other != name)) {
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        return Err(anyhow!("no backend `{name}` compiles loops here; there are {}", names.join(", ")));
+    }
+    let chosen = all.into_iter().filter(|(name, _)| named.is_empty() || named.iter().any(|other| other == name));
+    Ok(chosen.map(|(_, subject)| subject).collect())
+}

@@ -1,0 +1,174 @@
+//! Many programs on some subjects, by seeds, on several threads.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::check::{Fault, Outcome, Subject, check};
+use super::{FAMILIES, Program};
+use crate::arbitrary::{Choices, mixed, smallest};
+
+/// What is to be run.
+pub struct Campaign {
+    /// The first seed. Each seed is a program, so that a campaign goes on where another one has ended.
+    pub seed: u64,
+    /// How many programs.
+    pub count: u64,
+    /// How many threads.
+    pub jobs: usize,
+    /// In how many runs at most a program that is wrong is made smaller.
+    pub shrink: usize,
+    /// The only family, if there is one.
+    pub family: Option<usize>,
+    /// Where programs are written that are wrong, as text with their inputs.
+    pub folder: Option<PathBuf>,
+}
+
+/// What came of the programs of a family.
+#[derive(Default, Debug)]
+pub struct Summary {
+    /// How many programs were built.
+    pub programs: usize,
+    /// How many choices made none.
+    pub refused: usize,
+    /// How often something was run and compared.
+    pub runs: usize,
+    /// Of those, how often a loop was compiled.
+    pub compiled: usize,
+    /// Why something was not compared.
+    pub skipped: BTreeMap<&'static str, usize>,
+    /// Why loops were not compiled.
+    pub declined: BTreeMap<String, usize>,
+    /// Programs that are wrong.
+    pub wrong: Vec<Wrong>,
+    /// How many programs differ with some inputs only.
+    pub unsteady: usize,
+}
+
+impl Summary {
+    /// Both together.
+    pub fn add(&mut self, other: Summary) {
+        self.programs += other.programs;
+        self.refused += other.refused;
+        self.runs += other.runs;
+        self.compiled += other.compiled;
+        self.unsteady += other.unsteady;
+        other.skipped.into_iter().for_each(|(why, count)| *self.skipped.entry(why).or_default() += count);
+        other.declined.into_iter().for_each(|(why, count)| *self.declined.entry(why).or_default() += count);
+        self.wrong.extend(other.wrong);
+    }
+}
+
+/// A program that is wrong.
+#[derive(Clone, Debug)]
+pub struct Wrong {
+    /// Its seed.
+    pub seed: u64,
+    /// By which subjects, and of which stage.
+    pub by: Vec<String>,
+    /// What is wrong first, of the smallest program that is wrong so.
+    pub fault: Fault,
+}
+
+/// Runs a campaign; gives what came of each family.
+pub fn run_campaign(campaign: &Campaign, subjects: &[Subject]) -> BTreeMap<&'static str, Summary> {
+    let next = AtomicU64::new(campaign.seed);
+    let all: Mutex<BTreeMap<&'static str, Summary>> = Mutex::default();
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    std::thread::scope(|scope| {
+        for _ in 0..campaign.jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= campaign.seed + campaign.count {
+                        return;
+                    }
+                    one(campaign, subjects, seed, &all);
+                }
+            });
+        }
+    });
+    std::panic::set_hook(hook);
+    all.into_inner().unwrap_or_default()
+}
+
+fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMap<&'static str, Summary>>) {
+    let family = campaign.family.unwrap_or((mixed(seed) % FAMILIES.len() as u64) as usize);
+    let mut choices = Choices::seeded(mixed(seed ^ 0x7e3a));
+    let program = Program::new(family, &mut choices);
+    let outcome = program.as_ref().ok().map(|program| check(program, subjects, seed));
+    let wrong = outcome.as_ref().filter(|outcome| !outcome.faults.is_empty()).map(|outcome| {
+        let by = outcome.faults.iter().map(|fault| format!("{}: {}", fault.subject, fault.stage.name())).collect();
+        let fault = shrunk(campaign, subjects, (family, seed), choices.tape().to_vec(), &outcome.faults[0]);
+        Wrong { seed, by, fault }
+    });
+    let unsteady = outcome.as_ref().and_then(|outcome| outcome.unsteady.first()).cloned();
+    if let Some(folder) = &campaign.folder {
+        wrong.iter().for_each(|wrong| write(folder, FAMILIES[family].0, wrong));
+        if let Some(fault) = &unsteady {
+            let wrong = Wrong { seed, by: vec!["only with some inputs".into()], fault: fault.clone() };
+            write(&folder.join("unsteady"), FAMILIES[family].0, &wrong);
+        }
+    }
+    let mut all = all.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let summary = all.entry(FAMILIES[family].0).or_default();
+    match outcome {
+        None => summary.refused += 1,
+        Some(Outcome { runs, compiled, skipped, declined, .. }) => {
+            summary.unsteady += usize::from(unsteady.is_some());
+            summary.programs += 1;
+            summary.runs += runs;
+            summary.compiled += compiled;
+            skipped.into_iter().for_each(|(why, count)| *summary.skipped.entry(why).or_default() += count);
+            declined.into_iter().for_each(|(why, count)| *summary.declined.entry(why).or_default() += count);
+            summary.wrong.extend(wrong);
+        }
+    }
+}
+
+/// The smallest program that the same subject has wrong in the same stage.
+fn shrunk(
+    campaign: &Campaign,
+    subjects: &[Subject],
+    (family, seed): (usize, u64),
+    tape: Vec<u32>,
+    fault: &Fault,
+) -> Fault {
+    let name = |fault: &Fault| fault.subject.split(',').next().unwrap_or_default().to_string();
+    let only: Vec<Subject> = subjects.iter().filter(|subject| subject.name == name(fault)).cloned().collect();
+    let same = |tape: &[u32]| {
+        let program = Program::new(family, &mut Choices::replayed(tape.to_vec())).ok()?;
+        let found = check(&program, &only, seed).faults.into_iter().next()?;
+        (found.reason.starts_with("panic") == fault.reason.starts_with("panic")
+            && found.reason.starts_with("error") == fault.reason.starts_with("error"))
+        .then_some(found)
+    };
+    let tape = smallest(tape, campaign.shrink, |tape| same(tape).is_some());
+    same(&tape).unwrap_or_else(|| fault.clone())
+}
+
+/// Writes a program with its inputs. What cannot be written is told.
+fn write(folder: &std::path::Path, family: &str, wrong: &Wrong) {
+    let Wrong { seed, by, fault } = wrong;
+    let name = format!("{}_{seed}", family.replace(' ', "-"));
+    let lines = |text: &str| text.lines().map(|line| format!("// {line}\n")).collect::<String>();
+    let told = format!(
+        "{family}, seed {seed}\n{}\n{}: {}\n{}",
+        by.join("; "),
+        fault.subject,
+        fault.stage.name(),
+        fault.reason
+    );
+    let written = std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(folder.join(format!("{name}.fir")), format!("{}{}", lines(&told), fault.graph)))
+        .map_err(|error| error.to_string())
+        .and_then(|()| {
+            funcify::files::write_safetensors(folder.join(format!("{name}.safetensors")), &fault.inputs)
+                .map_err(|error| error.to_string())
+        });
+    if let Err(reason) = written {
+        eprintln!("{}: {reason}", folder.display());
+    }
+}

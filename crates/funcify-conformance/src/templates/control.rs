@@ -1,0 +1,159 @@
+//! Choices in loops, conditions that end them, and loops in choices.
+//!
+//! Rules of the planner: both branches write the results of a choice to the same registers (`choice`); of a choice by a static
+//! index one branch is planned, of one with a single branch that one; what was packed or laid out in a branch is forgotten after
+//! it (`forget`); a loop that a condition ends has the rows of its longest run (`steps_until`), and counts its steps; running
+//! reductions are loops (`stepwise`).
+
+use funcify::ops::ReduceKind;
+use funcify::{DType, Value, checkpoint, cond, constant, scan_until_with, scan_with, switch, while_loop_bounded};
+
+use super::draft::{Draft, shape_of};
+
+pub(super) fn choices(draft: &Draft<'_, '_>) -> Vec<Value> {
+    const SHAPES: [&[usize]; 5] = [&[3], &[2, 3], &[], &[8], &[4, 4]];
+    let shape = draft.of(&SHAPES);
+    let steps = draft.of(&[3, 2, 4, 5, 9, 34]);
+    let (xs, start) = (draft.input(&[&[steps], shape].concat()), draft.input(shape));
+    let size = shape.last().copied().unwrap_or(1);
+    let weights = [draft.input(&[size, size]), draft.input(&[size, size])];
+    let (fixed, flag) = (draft.input(shape), draft.input(&[]));
+    // A choice outside of the loop reads what the loop reads.
+    let before = cond(flag.gt(0.0), || product(draft, start, weights[0]), || start * 0.5);
+    let ((last, other), ys) = scan_with(draft.direction(), (start, before), xs, |(state, other), x| {
+        let total = if shape.is_empty() { x } else { x.sum(..) };
+        let name = if draft.one_in(2) { draft.second_name(state) } else { state };
+        let holds = match draft.below(4) {
+            0 => total.gt(0.0),
+            1 => flag.gt(0.0),
+            2 => total.lt(if shape.is_empty() { state } else { state.max(..) }),
+            _ => constant(draft.one_in(2)),
+        };
+        let branch = || {
+            let value = match draft.below(9) {
+                0 => name + x,
+                1 => product(draft, name, weights[0]),
+                2 => product(draft, x, weights[draft.below(2)]),
+                3 => name,
+                4 => other * x,
+                5 => running(draft, name),
+                6 => fixed * x,
+                7 => scan_with(draft.direction().length(2), name, (), |state, ()| (state * 0.5 + x, ())).0,
+                _ => cond(flag.lt(0.2), || name * 0.5, || name - x),
+            };
+            draft.fit(value, shape)
+        };
+        let next = match draft.below(5) {
+            0..=2 => cond(holds, branch, branch),
+            3 => checkpoint(branch),
+            _ => switch((total * 2.0).floor().cast(DType::I64), [&branch, &branch]),
+        };
+        let after = match draft.below(5) {
+            0 => name,
+            1 => product(draft, x, weights[draft.below(2)]),
+            2 => next * x,
+            3 => draft.reading(state, next),
+            _ => other,
+        };
+        let kept = if draft.one_in(2) { name } else { next };
+        ((next.tanh(), (other * 0.5 + kept).tanh()), after)
+    });
+    vec![last, other, ys, product(draft, before, weights[0])]
+}
+
+/// A product with a matrix, whatever the shape.
+fn product(draft: &Draft<'_, '_>, value: Value, weight: Value) -> Value {
+    match value.rank() {
+        0 => value * weight.sum(..),
+        _ => value.matmul(if draft.one_in(3) { weight.t() } else { weight }) * 0.3,
+    }
+}
+
+/// A running reduction.
+fn running(draft: &Draft<'_, '_>, value: Value) -> Value {
+    if value.rank() == 0 {
+        return value;
+    }
+    let kind = draft.of(&[ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min, ReduceKind::Prod]);
+    value.cumulative(kind, draft.below(value.rank()) as i64, draft.one_in(3))
+}
+
+/// Running reductions in branches and steps, of what the branch is given and of what it computes.
+pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
+    const SHAPES: [&[usize]; 5] = [&[3], &[2, 3], &[1], &[9], &[4, 2]];
+    let shape = draft.of(&SHAPES);
+    let (x, y, flag) = (draft.input(shape), draft.input(shape), draft.input(&[]));
+    let own = || {
+        let value = draft.of(&[x, y, x * y]);
+        running(draft, value)
+    };
+    let chosen = match draft.below(4) {
+        0 => cond(flag.gt(0.0), own, || x),
+        1 => cond(flag.gt(0.0), || y * 0.5, own),
+        2 => switch((flag * 2.0).floor().cast(DType::I64), [&own, &|| x, &own]),
+        _ => own(),
+    };
+    let bound = draft.of(&[2, 1, 3]);
+    let carried = while_loop_bounded(
+        bound,
+        (constant(0i64), x),
+        |(count, _)| count.lt(draft.of(&[2i64, 0, 5])),
+        |(count, value)| (count + 1, running(draft, value).tanh()),
+    );
+    let steps = draft.of(&[2, 3, 5]);
+    let rows = draft.input(&[&[steps], shape].concat());
+    let (last, ys) = scan_with(draft.direction(), x, rows, |state, row| {
+        let next = cond(flag.gt(0.1), || running(draft, row), || running(draft, state)).tanh();
+        (next, running(draft, state))
+    });
+    vec![chosen, carried.1, last, ys]
+}
+
+/// Loops that end early: what they count, traces that are cut, and sizes that follow.
+pub(super) fn early_ends(draft: &Draft<'_, '_>) -> Vec<Value> {
+    const SHAPES: [&[usize]; 5] = [&[], &[3], &[1], &[2, 2], &[8]];
+    let shape = draft.of(&SHAPES);
+    let steps = draft.of(&[5, 3, 4, 8, 1, 16, 40, 70]);
+    let (xs, start) = (draft.input(&[&[steps], shape].concat()), draft.input(shape));
+    let limit = draft.of(&[0.4, 0.9, 1.7, 20.0, -1.0]);
+    let ((last, count), ys) = scan_until_with(draft.direction(), (start, constant(0i64)), xs, |(state, count), x| {
+        let name = if draft.one_in(2) { draft.second_name(state) } else { state };
+        let next = match draft.below(5) {
+            0 => name + x,
+            1 => name * x + x,
+            2 => (name + x).tanh(),
+            3 => name.maximum(x),
+            _ => x - name,
+        };
+        let watched = draft.of(&[next, name, x]);
+        let total = if shape.is_empty() { watched } else { watched.sum(..) };
+        let stop = match draft.below(3) {
+            0 => total.abs().gt(limit),
+            1 => count.gt(draft.of(&[1i64, 0, 3, 7])),
+            _ => total.gt(limit) | count.gt(4i64),
+        };
+        let y = draft.of(&[next, name, x, next * name]);
+        let ys = if draft.one_in(2) { vec![y] } else { vec![y, draft.reading(name, next)] };
+        ((next, count + 1), ys, stop)
+    });
+    let mut results = vec![last, count.cast(draft.dtype)];
+    for y in &ys {
+        results.push(*y);
+        results.push(match draft.below(4) {
+            0 => y.sum(0),
+            1 => y.index(0, -1) * 0.5,
+            2 => y.reverse(0).sum(0),
+            _ => y.sum(..) * 0.25,
+        });
+    }
+    // Another loop runs as many steps.
+    if draft.one_in(3) {
+        let row = shape_of(start).unwrap_or_default();
+        let first = ys[0];
+        if first.shape().rank() == row.len() + 1 {
+            let (last, _) = scan_with(draft.direction(), start, first, |state, row| (state * 0.5 + row, ()));
+            results.push(last);
+        }
+    }
+    results
+}

@@ -1,0 +1,225 @@
+//! A program in the making: its choices, its inputs, and what families share: second names of a value, ways to read one, and
+//! ways to bring one to another shape.
+
+use std::cell::RefCell;
+
+use funcify::ops::{Broadcast, Cast, Concat, Pad, Reshape, Slice};
+use funcify::{
+    Builder, DType, HostTensor, ScanOptions, Shape, TensorType, Value, apply, checkpoint, concat, cond, constant,
+    custom_vjp, iota, scan_with, select, switch, while_loop_bounded,
+};
+
+use super::fill::Fill;
+use crate::arbitrary::Choices;
+
+/// A program in the making. All methods take `&self`, so that the bodies of loops and branches can share it.
+pub(super) struct Draft<'a, 'b> {
+    choices: RefCell<&'a mut Choices>,
+    builder: &'b Builder,
+    /// The float type of most values.
+    pub(super) dtype: DType,
+    /// The elements of each input.
+    fills: RefCell<Vec<Fill>>,
+    /// Values that stand for inputs: results of another family, rows of an outer loop.
+    given: RefCell<Vec<Value>>,
+    /// Whether inputs cannot be declared here, because an outer loop is open: only `given` is at hand.
+    is_inside: bool,
+    /// The types of the inputs that were asked for.
+    asked: RefCell<Vec<(DType, Vec<usize>, Fill)>>,
+}
+
+impl<'a, 'b> Draft<'a, 'b> {
+    pub(super) fn new(choices: &'a mut Choices, builder: &'b Builder, dtype: DType) -> Self {
+        Draft {
+            choices: RefCell::new(choices),
+            builder,
+            dtype,
+            fills: RefCell::default(),
+            given: RefCell::default(),
+            is_inside: false,
+            asked: RefCell::default(),
+        }
+    }
+
+    /// A draft of the body of an open loop, whose inputs are these values in the order in which they are asked for.
+    pub(super) fn inside(choices: &'a mut Choices, builder: &'b Builder, dtype: DType, mut given: Vec<Value>) -> Self {
+        given.reverse();
+        let draft = Draft { is_inside: true, ..Draft::new(choices, builder, dtype) };
+        draft.given.replace(given);
+        draft
+    }
+
+    /// Lets later inputs be some of these values instead.
+    pub(super) fn give(&self, values: &[Value]) {
+        self.given.borrow_mut().extend(values);
+    }
+
+    pub(super) fn fills(self) -> Vec<Fill> {
+        self.fills.into_inner()
+    }
+
+    pub(super) fn asked(&self) -> Vec<(DType, Vec<usize>, Fill)> {
+        self.asked.borrow().clone()
+    }
+
+    /// A number in `0..count`, the simplest first.
+    pub(super) fn below(&self, count: usize) -> usize {
+        self.choices.borrow_mut().below(count)
+    }
+
+    pub(super) fn one_in(&self, count: usize) -> bool {
+        self.choices.borrow_mut().one_in(count)
+    }
+
+    /// One of these, the simplest first.
+    pub(super) fn of<T: Clone>(&self, from: &[T]) -> T {
+        self.choices.borrow_mut().of(from)
+    }
+
+    /// One of these, as often as their weights say.
+    pub(super) fn weighted<T: Copy>(&self, from: &[(usize, T)]) -> T {
+        self.choices.borrow_mut().weighted(from)
+    }
+
+    /// An input of floats.
+    pub(super) fn input(&self, shape: &[usize]) -> Value {
+        self.input_of(self.dtype, shape, Fill::Floats)
+    }
+
+    /// An input of a type, with such elements. A value that was given may stand for it.
+    pub(super) fn input_of(&self, dtype: DType, shape: &[usize], fill: Fill) -> Value {
+        self.asked.borrow_mut().push((dtype, shape.to_vec(), fill));
+        if self.is_inside {
+            return self.given.borrow_mut().pop().expect("as many inputs were declared as the dry run asked for");
+        }
+        let fits = |value: &Value| value.dtype() == dtype && shape_of(*value).as_deref() == Some(shape);
+        let fitting = self.given.borrow().iter().position(fits);
+        if let Some(index) = fitting.filter(|_| matches!(fill, Fill::Floats)) {
+            return self.given.borrow_mut().swap_remove(index);
+        }
+        let mut fills = self.fills.borrow_mut();
+        fills.push(fill);
+        self.builder.input(&format!("x{}", fills.len() - 1), TensorType::new(dtype, sized(shape)))
+    }
+
+    /// How many steps: mostly few, sometimes on either side of a threshold of the planner.
+    pub(super) fn steps(&self) -> usize {
+        const FEW: [usize; 9] = [3, 2, 4, 5, 1, 6, 7, 8, 0];
+        const THRESHOLDS: [usize; 14] = [12, 13, 16, 32, 33, 34, 63, 64, 65, 66, 255, 256, 257, 300];
+        match self.below(8) {
+            0..=6 => self.of(&FEW),
+            _ => self.of(&THRESHOLDS),
+        }
+    }
+
+    /// Options of a loop, upward or downward.
+    pub(super) fn direction(&self) -> ScanOptions {
+        if self.one_in(3) { ScanOptions::new().reverse() } else { ScanOptions::new() }
+    }
+
+    /// The same elements of the same shape under another name, of which the planner makes a view of the same memory, or a copy.
+    pub(super) fn second_name(&self, value: Value) -> Value {
+        let Some(shape) = shape_of(value) else { return value };
+        let rank = shape.len();
+        match self.below(20) {
+            0 | 1 => value.stop_gradient(),
+            2 => apply(Cast { dtype: value.dtype() }, &[value])[0],
+            3 => value.unsqueeze(0).reshape(sized(&shape)),
+            4 => checkpoint(|| value),
+            5 => cond(constant(true), || value, || value * 0.5),
+            6 => switch(constant(0i64), [&|| value, &|| value * 2.0]),
+            7 => scan_with(ScanOptions::new().length(0), value, (), |value, ()| (value * 0.5, ())).0,
+            8 if value.dtype().is_float() => custom_vjp(value, |x| x, |x| (x, ()), |(), ct: Value| ct * 0.5),
+            9 => value.unsqueeze(0).sum(0),
+            10 => apply(Concat { axis: 0 }, &[value.unsqueeze(0)])[0].squeeze(0),
+            11 if rank > 0 => {
+                let (low, high) = (0.into(), 0.into());
+                apply(Pad { axis: 0, low, high, interior: 0 }, &[value, zero_of(value)])[0]
+            }
+            12 if rank > 0 => apply(Slice { axis: 0, start: 0.into(), limit: shape[0].into(), step: 1 }, &[value])[0],
+            13 if rank > 1 => value.t().t(),
+            14 if rank > 0 => value.reverse(0).reverse(0),
+            15 => apply(Broadcast { shape: sized(&shape) }, &[value])[0],
+            16 => while_loop_bounded(0, value, |_| constant(true), |value| value * 0.5),
+            17 => value.unsqueeze(0).max(0),
+            18 if rank > 0 => value.take(0, iota(shape[0], DType::I64)),
+            19 => apply(Reshape { shape: sized(&shape) }, &[value])[0],
+            _ => value.stop_gradient(),
+        }
+    }
+
+    /// The same elements, or some of them, in another order or shape: a view of the same memory that is not the whole.
+    pub(super) fn view(&self, value: Value) -> Value {
+        let Some(shape) = shape_of(value) else { return value };
+        let rank = shape.len();
+        match self.below(8) {
+            0 if rank > 1 => value.t(),
+            1 if rank > 0 => value.reverse(self.below(rank) as i64),
+            2 if rank > 0 && shape[0] > 1 => value.slice(0, 1..),
+            3 if rank > 0 && shape[rank - 1] > 1 => value.slice(-1, ..1),
+            4 => value.broadcast_to(sized(&[&[2], shape.as_slice()].concat())),
+            5 if rank > 0 && shape[0] > 0 => value.index(0, -1),
+            6 if rank > 0 && shape[0] > 1 => concat(&[value.slice(0, 1..), value.slice(0, ..1)], 0),
+            7 if rank > 0 => value.pad(0, 1, 1, 0.25),
+            _ => value.reshape([shape.iter().product::<usize>()]),
+        }
+    }
+
+    /// A value brought to a shape.
+    pub(super) fn fit(&self, value: Value, shape: &[usize]) -> Value {
+        let Some(own) = shape_of(value) else { return value };
+        if own == shape {
+            return value;
+        }
+        let count: usize = shape.iter().product();
+        if own.iter().product::<usize>() == count && count > 0 && self.one_in(2) {
+            return value.reshape(sized(shape));
+        }
+        if own.len() <= shape.len() && shape[shape.len() - own.len()..] == own {
+            return value.broadcast_to(sized(shape));
+        }
+        if own.len() > shape.len() && own[own.len() - shape.len()..] == *shape {
+            let axes = own.len() - shape.len();
+            return (0..axes).fold(value, |value, _| value.sum(0));
+        }
+        (value.sum(..) * 0.25).broadcast_to(sized(shape))
+    }
+
+    /// A value that follows from another one, of its shape or another.
+    pub(super) fn reading(&self, value: Value, other: Value) -> Value {
+        let Some(shape) = shape_of(value) else { return value };
+        let rank = shape.len();
+        let same = || self.fit(other, &shape);
+        match self.below(14) {
+            0 => value * same(),
+            1 => value.tanh(),
+            2 => value - same(),
+            3 if rank > 0 => value.sum(-1),
+            4 if rank > 0 => value.sum(0),
+            5 if rank == 2 => value.matmul(value.t()),
+            6 if rank == 2 => self.fit(other, &[shape[0]]).matmul(value),
+            7 => value.sum(..),
+            8 => select(value.gt(same()), value, same() * 0.5),
+            9 if rank > 0 && !shape.contains(&0) => value.max(-1),
+            10 => value.maximum(same()),
+            11 => self.view(value),
+            12 => same() * 0.5 - value * value,
+            13 => (value * same()).exp(),
+            _ => value.sin(),
+        }
+    }
+}
+
+/// Sizes as a shape.
+pub(super) fn sized(sizes: &[usize]) -> Shape {
+    Shape::new(sizes.iter().copied())
+}
+
+/// The sizes of a value, where they are numbers.
+pub(super) fn shape_of(value: Value) -> Option<Vec<usize>> {
+    value.shape().constant()
+}
+
+fn zero_of(value: Value) -> Value {
+    constant(HostTensor::zeros(value.dtype(), &[]))
+}

@@ -1,0 +1,43 @@
+//! The elements of inputs: no two alike where the type allows it, so that a value read in place of another shows.
+
+use funcify::{DType, HostTensor, Scalar};
+
+use crate::arbitrary::mixed;
+
+/// Which elements an input has.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Fill {
+    /// Floats between -1 and 1, none of them near 0, no two alike while there are few.
+    Floats,
+    /// Integers from the first to the last.
+    Integers(i64, i64),
+    /// Booleans.
+    Truths,
+}
+
+impl Fill {
+    /// A tensor of a type.
+    pub(super) fn tensor(self, dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
+        let mut index = 0u64;
+        // Numbers of few bits, which every float type holds: some of each grid, in an order that follows from the seed.
+        let count = shape.iter().product::<usize>().max(1) as u64;
+        let grid = count.next_power_of_two().max(64);
+        let (odd, shift) = (mixed(seed) | 1, mixed(seed ^ 0x5eed));
+        HostTensor::from_fn(dtype, shape, |_| {
+            let bits = mixed(seed.wrapping_mul(0x9e37_79b9).wrapping_add(index));
+            let place = index.wrapping_mul(odd).wrapping_add(shift) % grid;
+            index += 1;
+            match self {
+                Fill::Truths => Scalar::Bool(bits & 1 == 1),
+                Fill::Integers(low, high) => {
+                    let count = (i128::from(high) - i128::from(low) + 1) as u128;
+                    Scalar::Int((i128::from(low) + (u128::from(bits) % count) as i128) as i64)
+                }
+                Fill::Floats => {
+                    let magnitude = 0.0625 + 0.875 * (place as f64 + 0.5) / grid as f64;
+                    Scalar::Float(if bits & 1 == 1 { -magnitude } else { magnitude })
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! Programs drawn from the planner's rules: for each transformation of a compiled loop, programs that just meet its condition and
+//! programs that just miss it.
+//!
+//! A condition is about who reads what when, and about sizes. So values are read before, in and after the step that changes them,
+//! by the body, a trace, the end of the loop and other loops, under their own and under second names, at sizes on both sides of
+//! each threshold, upward and downward, with two transformations at once. Each [family](FAMILIES) says which rules it is drawn
+//! from. A [`Program`] follows from its choices, so it can be made again and made smaller; [`check`] compares it, its gradient
+//! and some second derivatives and lanes on each subject with the reference evaluation; a [campaign](run_campaign) does so for
+//! many.
+
+mod campaign;
+mod check;
+mod control;
+mod draft;
+mod fill;
+mod numbers;
+mod parts;
+mod places;
+mod products;
+mod states;
+mod step;
+mod strips;
+mod taps;
+
+use std::cell::RefCell;
+
+use funcify::{Builder, DType, Error, Graph, HostTensor, ScanOptions, TensorType, Value, constant, scan_with};
+
+pub use campaign::{Campaign, Summary, Wrong, run_campaign};
+pub use check::{Outcome, Stage, Subject, check};
+use draft::Draft;
+use fill::Fill;
+
+use crate::arbitrary::Choices;
+
+type Make = fn(&Draft<'_, '_>) -> Vec<Value>;
+
+/// The families: what they are called, and what makes a program of each.
+const FAMILIES: [(&str, Make); 23] = [
+    ("elementwise in place", states::elementwise),
+    ("positions in place", states::positions),
+    ("sums of outer products", states::outer_products),
+    ("moves", states::moves),
+    ("registers", states::registers),
+    ("states", states::any),
+    ("strips", strips::strips),
+    ("copies in registers", strips::copies),
+    ("products", products::products),
+    ("products of elements", products::terms),
+    ("traces", places::traces),
+    ("buffers", taps::buffers),
+    ("recurrences", taps::recurrences),
+    ("last rows", taps::last_rows),
+    ("shares of parts", parts::shares),
+    ("innermost axis", parts::innermost),
+    ("choices", control::choices),
+    ("running reductions", control::running_reductions),
+    ("early ends", control::early_ends),
+    ("integers", numbers::integers),
+    ("fixed integers", numbers::fixed_integers),
+    ("narrow floats", numbers::narrow_floats),
+    ("words", numbers::words),
+];
+
+/// The names of the families.
+pub fn families() -> impl Iterator<Item = &'static str> {
+    FAMILIES.iter().map(|(name, _)| *name)
+}
+
+/// A program, and what its inputs are.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The family it is of.
+    pub family: &'static str,
+    /// The program.
+    pub graph: Graph,
+    fills: Vec<Fill>,
+}
+
+impl Program {
+    /// The program of a family that follows from these choices. The error is that of [`Graph::build`].
+    pub fn new(family: usize, choices: &mut Choices) -> Result<Program, Error> {
+        let (name, make) = FAMILIES[family % FAMILIES.len()];
+        let dtype = choices.weighted(&[(6, DType::F64), (4, DType::F32), (1, DType::F16), (1, DType::BF16)]);
+        let shape = choices.below(10);
+        let other = choices.below(FAMILIES.len());
+        let mut fills = Vec::new();
+        let graph = Graph::build("template", |builder| match shape {
+            8 => {
+                let draft = Draft::new(choices, builder, dtype);
+                let first = make(&draft);
+                draft.give(&first);
+                let second = FAMILIES[other].1(&draft);
+                fills = draft.fills();
+                [first, second].concat()
+            }
+            9 => nested(choices, builder, dtype, make, &mut fills),
+            _ => {
+                let draft = Draft::new(choices, builder, dtype);
+                let outputs = make(&draft);
+                fills = draft.fills();
+                outputs
+            }
+        })?;
+        Ok(Program { family: name, graph, fills })
+    }
+
+    /// An input, whose name and type these are.
+    fn tensor(&self, name: &str, dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
+        let place = name.strip_prefix('x').and_then(|number| number.parse::<usize>().ok());
+        let fill = place.and_then(|place| self.fills.get(place)).copied().unwrap_or(Fill::Floats);
+        fill.tensor(dtype, shape, seed.wrapping_mul(1009).wrapping_add(crate::arbitrary::mixed(hash(name))))
+    }
+}
+
+fn hash(name: &str) -> u64 {
+    name.bytes().fold(7, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)))
+}
+
+/// The program of a family as the step of a loop, which gives it rows in place of some inputs, and has a state of its own.
+fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fills: &mut Vec<Fill>) -> Vec<Value> {
+    let (outer, rows_of) = (1 + choices.below(3), choices.below(1 << 12));
+    // Which inputs it asks for shows a program that is thrown away.
+    let asked = RefCell::new(Vec::new());
+    let mut dry = choices.clone();
+    _ = Graph::build("dry", |builder| {
+        let draft = Draft::new(&mut dry, builder, dtype);
+        let outputs = make(&draft);
+        asked.replace(draft.asked());
+        outputs
+    });
+    let asked = asked.into_inner();
+    let is_row = |index: usize| !asked[index].1.contains(&0) && (rows_of >> (index % 12)) & 1 == 1;
+    let (mut rows, mut fixed) = (Vec::new(), Vec::new());
+    for (index, (dtype, shape, fill)) in asked.iter().enumerate() {
+        fills.push(*fill);
+        let sizes = if is_row(index) { [&[outer], shape.as_slice()].concat() } else { shape.clone() };
+        let value = builder.input(&format!("x{index}"), TensorType::new(*dtype, draft::sized(&sizes)));
+        if is_row(index) { rows.push(value) } else { fixed.push(value) }
+    }
+    let start = constant(HostTensor::scalar(0.125f64).cast(dtype));
+    let (last, ys) = scan_with(ScanOptions::new().length(outer), start, rows, |carry, rows| {
+        let (mut rows, mut fixed) = (rows.into_iter(), fixed.iter().copied());
+        let next = |index: usize| if is_row(index) { rows.next() } else { fixed.next() };
+        let mut given: Vec<Value> = (0..asked.len()).filter_map(next).collect();
+        // The first float follows from the state.
+        if let Some(first) = given.first_mut().filter(|first| first.dtype() == dtype) {
+            *first = *first + carry * 0.25;
+        }
+        let outputs = make(&Draft::inside(choices, builder, dtype, given));
+        // Rows of a size that a step finds cannot be rows of the outer loop.
+        let outputs: Vec<Value> = outputs.into_iter().filter(|value| draft::shape_of(*value).is_some()).collect();
+        let float = outputs.iter().find(|value| value.dtype() == dtype);
+        let total = float.map(|value| if value.rank() == 0 { value.tanh() } else { value.sum(..).tanh() });
+        (total.unwrap_or(carry), outputs)
+    });
+    [vec![last], ys].concat()
+}

@@ -1,0 +1,112 @@
+//! Products of matrices in steps.
+//!
+//! Rules of the planner: a product waits for what is added to it, up to `FACTORS` products with one initial value, and for the
+//! function of the sum (`sum`, `finish`); the side that changes least is packed, and the other one read in rows (`factors`); a
+//! product of what changes on both sides is a sum of products of elements (`sums`); a reshape waits along (`reshape`); products
+//! of the transpose of a column wait for a sum (`Outer`); matrices that no step changes are packed once (`packed`); a product of
+//! elements waits for a sum, a difference, an exponential or a reduction (`Times`).
+
+use funcify::{Value, cond, scan_with};
+
+use super::draft::{Draft, shape_of};
+
+/// The sizes of rows, of what a product sums over, and of its columns: on both sides of 1, of a vector and of a panel.
+const SIZES: [usize; 10] = [3, 2, 1, 4, 5, 8, 9, 16, 17, 33];
+
+pub(super) fn products(draft: &Draft<'_, '_>) -> Vec<Value> {
+    let [rows, size] = [draft.of(&SIZES[..6]), draft.of(&SIZES)];
+    let steps = draft.of(&[3, 2, 1, 5, 8, 16]);
+    let xs = draft.input(&[steps, rows, size]);
+    let start = draft.input(&[rows, size]);
+    let weights: Vec<Value> = (0..3).map(|_| draft.input(&[size, size]) * (0.7 / size as f64)).collect();
+    let bias = draft.input(&[size]);
+    let truth = draft.input(&[]).gt(0.0);
+    let (last, ys) = scan_with(draft.direction(), (start, start), xs, |(h, g), x| {
+        let weight = || {
+            let weight = weights[draft.below(3)];
+            if draft.one_in(3) { weight.t() } else { weight }
+        };
+        let left = || draft.of(&[h, x, g, x * 0.5, h * g]);
+        let one = || {
+            let (left, weight) = (left(), weight());
+            match draft.below(7) {
+                0..=2 => left.matmul(weight),
+                3 => weight.matmul(left.t()).t(),
+                4 => left.reshape([rows * size]).reshape([rows, size]).matmul(weight),
+                5 => left.matmul(weight).reshape([rows * size]).reshape([rows, size]),
+                _ => left.index(0, 0).matmul(weight).broadcast_to([rows, size]),
+            }
+        };
+        let mut sum = one();
+        let mut seen = Vec::new();
+        for _ in 0..draft.below(5) {
+            let term = match draft.below(6) {
+                0..=2 => one(),
+                3 => bias.broadcast_to([rows, size]),
+                4 => draft.of(&[h, g, x]),
+                _ => h * x,
+            };
+            if draft.one_in(5) {
+                seen.push(sum);
+            }
+            sum = if draft.one_in(4) { sum - term } else { sum + term };
+        }
+        let next = match draft.below(5) {
+            0 => sum,
+            1 => sum.tanh(),
+            2 => sum.sigmoid(),
+            3 => (sum.tanh() * 0.5) + sum * 0.1,
+            _ => -sum,
+        };
+        let chosen = match draft.below(6) {
+            0 => cond(truth, || one() + next * 0.5, || one() * 0.5),
+            _ => draft.second_name(next),
+        };
+        seen.extend([next, h.matmul(h.t()).matmul(x) * 0.1]);
+        let ys: Vec<Value> = (0..1 + draft.below(2)).map(|_| seen[draft.below(seen.len())]).collect();
+        ((next.tanh(), (chosen * 0.5 + g * 0.25).tanh()), ys)
+    });
+    [vec![last.0, last.1], ys].concat()
+}
+
+/// Products of elements that wait, and products of matrices of a batch.
+pub(super) fn terms(draft: &Draft<'_, '_>) -> Vec<Value> {
+    const SHAPES: [&[usize]; 9] = [&[3], &[2, 3], &[], &[8], &[2, 2, 3], &[65], &[64, 2], &[4, 9], &[1, 5]];
+    let shape = draft.of(&SHAPES);
+    let steps = draft.of(&[3, 2, 4, 7, 33]);
+    let xs = draft.input(&[&[steps], shape].concat());
+    let (start, fixed) = (draft.input(shape), draft.input(shape));
+    let (last, ys) = scan_with(draft.direction(), start, xs, |h, x| {
+        let any = || draft.of(&[h, x, fixed, h * 0.5, x * fixed]);
+        let product = any() * any();
+        let again = if draft.one_in(3) { product.tanh() } else { any() };
+        let next = match draft.below(10) {
+            0 => product + again,
+            1 => again + product,
+            2 => again - product,
+            3 => product - again,
+            4 => product.exp() * 0.5,
+            5 => product + product,
+            6 => any() * any() + product,
+            7 => product - any() * any(),
+            8 => (product.exp() + product) * 0.25,
+            _ => draft.second_name(product) + again,
+        };
+        let folded = |value: Value| match shape.len() {
+            0 => value,
+            rank => value.sum(draft.below(rank) as i64),
+        };
+        let y = match draft.below(6) {
+            0 => folded(any() * any()),
+            1 => (any() * any()).sum(..),
+            2 => folded(product),
+            3 if shape.len() >= 2 => any().matmul(any().t()),
+            4 if shape.len() == 1 => any().matmul(any()),
+            _ => product,
+        };
+        let limit = if draft.one_in(2) { next.tanh() } else { next * 0.5 };
+        debug_assert!(shape_of(limit).is_some());
+        (limit, (y, draft.reading(next, h)))
+    });
+    vec![last, ys.0, ys.1]
+}

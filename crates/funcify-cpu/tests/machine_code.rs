@@ -192,3 +192,34 @@ fn rows_that_are_read_where_they_were_written() {
     let gradient = graph.unwrap().value_and_grad(&["xs"][..], GradOptions::new()).unwrap();
     agrees(gradient, &[&[200, 3]]);
 }
+
+/// The last register of a product has the columns of the padding beside the last one: a number that is read from it has none
+/// of them.
+#[test]
+fn a_product_of_one_column_more_than_registers_hold() {
+    for (ty, width) in [("f32", 1), ("f32", 5), ("f32", 17), ("f64", 1), ("f64", 3), ("f64", 17)] {
+        let input = |g: &funcify::Builder, name: &str, shape: &str| g.input(name, format!("{ty}[{shape}]").as_str());
+        let graph = Graph::build("columns", |g| {
+            let (c, w) = (input(g, "c", &format!("1,{width}")), input(g, "w", &format!("{width},{width}")));
+            let v = input(g, "v", &format!("{width},1"));
+            let body = |c: Value, ()| {
+                let (next, scale) = ((c.matmul(w) * 0.1).tanh(), c.matmul(v));
+                let total = next.matmul(c.transpose(&[1, 0]));
+                (next * scale + total, total.reshape([1]))
+            };
+            funcify::scan_with(funcify::ScanOptions::new().length(6), c, (), body)
+        });
+        let shapes: [&[usize]; 3] = [&[1, width], &[width, width], &[width, 1]];
+        let graph = graph.unwrap();
+        let inputs: Vec<HostTensor> =
+            shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
+        let inputs: Vec<HostTensor> =
+            inputs.iter().zip(graph.inputs()).map(|(tensor, input)| tensor.cast(graph.ty(input.value).dtype)).collect();
+        let expected = funcify::evaluate(&graph, &inputs).unwrap();
+        let (found, is_code) = run(&graph, &inputs, Division::Worthwhile, Translation::Always);
+        assert!(is_code, "{width} columns of {ty} are not machine code");
+        for (found, expected) in found.iter().flatten().zip(expected.iter().flat_map(HostTensor::to_f64_vec)) {
+            assert!((found - expected).abs() < 1e-4 * (1.0 + expected.abs()), "{ty}, {width}: {found} and {expected}");
+        }
+    }
+}

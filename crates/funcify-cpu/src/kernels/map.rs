@@ -258,6 +258,12 @@ impl<T: Float, F: Function3<T>> WithSimd for Map3<'_, '_, T, F> {
         }
         let any = lanes_or_element;
         match (a, b, c) {
+            (Source::Same, Source::Same, Source::Same) => {
+                rows3::<T, S, F, _, _, _>(simd, target, SameRows, SameRows, SameRows);
+            }
+            (Source::Same, Source::Same, c) => rows3::<T, S, F, _, _, _>(simd, target, SameRows, SameRows, any(c)),
+            (Source::Same, b, Source::Same) => rows3::<T, S, F, _, _, _>(simd, target, SameRows, any(b), SameRows),
+            (a, Source::Same, Source::Same) => rows3::<T, S, F, _, _, _>(simd, target, any(a), SameRows, SameRows),
             (Source::Same, b, c) => rows3::<T, S, F, _, _, _>(simd, target, SameRows, any(b), any(c)),
             (a, Source::Same, c) => rows3::<T, S, F, _, _, _>(simd, target, any(a), SameRows, any(c)),
             (a, b, Source::Same) => rows3::<T, S, F, _, _, _>(simd, target, any(a), any(b), SameRows),

@@ -449,7 +449,11 @@ impl<'r, T: Float> Lowering<'r, T> {
         self.code.products.push(Product { factors: told, init, to: sums.clone() });
         self.word(Verb::Product, 0, [number, 0, 0]);
         let verb = then.map_or(Verb::Copy, verb_of_unary);
-        to.into_iter().zip(sums).try_for_each(|(to, sum)| self.write(verb, to, [sum, 0, 0]))
+        to.into_iter().zip(sums).try_for_each(|(to, sum)| {
+            // The columns beside the last one are those of the padding: a piece of one element has it in all lanes.
+            let sum = if to.len == 1 { self.combined(Verb::FoldLanes(Fold::Sum), [sum, 1, 0])? } else { sum };
+            self.write(verb, to, [sum, 0, 0])
+        })
     }
 
     fn combined(&mut self, verb: Verb, from: [u8; 3]) -> Option<u8> {

@@ -1,7 +1,10 @@
 //! Sizes that only a running loop knows: they hold in what follows the loop, and anew in each step around it.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{Builder, DType, Error, Graph, HostTensor, Recurrence, Scalar, Tree, Value, constant, evaluate, scan};
+use funcify::{
+    Builder, DType, Error, Graph, HostTensor, Recurrence, Scalar, Tree, Value, bind_size, constant, evaluate, grad,
+    map, scan,
+};
 
 /// The first output in both modes, which must be that of the reference evaluation.
 #[track_caller]
@@ -72,4 +75,42 @@ fn positions_from_the_end_are_counted_once() {
         let outside = outside.and_then(|graph| evaluate(&graph, std::slice::from_ref(&xs)));
         assert_eq!(outside.unwrap_err().kind(), "Type", "{ty}");
     }
+}
+
+/// A graph that binds a size, twice in another program, at a size that is bound there: each has a symbol of its own.
+#[test]
+fn a_graph_that_binds_a_size_is_applied() {
+    let one = Graph::build("one", |g| {
+        let (xs, n) = (g.input("xs", "f64[N]"), g.input("n", "i64[]"));
+        xs.slice(0, ..bind_size(n)).square().sum(0)
+    });
+    let one = one.unwrap();
+    let both = Graph::build("both", |g| {
+        let (xs, n) = (g.input("xs", "f64[3]"), g.input("n", "i64[]"));
+        let rest = xs.slice(0, bind_size(n)..);
+        let of = |xs: Value, n: Value| one.apply(&[xs, n])[0];
+        (of(xs, n), of(rest, n - 1), grad(xs, |xs| of(xs, n)), grad(xs, |xs| of(xs, n - 1)))
+    });
+    let both = both.unwrap();
+    assert!(both.check().is_ok(), "{both}");
+    let arguments = [HostTensor::from([1f64, 2., 4.]), HostTensor::scalar(2i64)];
+    let expected = [
+        HostTensor::scalar(5f64),
+        HostTensor::scalar(16f64),
+        HostTensor::from([2f64, 4., 0.]),
+        HostTensor::from([2f64, 0., 0.]),
+    ];
+    assert_eq!(evaluate(&both, &arguments).unwrap(), expected);
+    assert_eq!(Function::compile(&both, &Reference).unwrap().call_host(&arguments).unwrap(), expected);
+}
+
+/// Nothing that a step gives has a size that the step binds.
+#[test]
+fn a_size_does_not_leave_its_step() {
+    let escapes = Graph::build("escapes", |g| {
+        let (xs, counts) = (g.input("xs", "f64[T]"), g.input("counts", "i64[B]"));
+        map(counts, |n| xs.slice(0, ..bind_size(n)))
+    });
+    let error = escapes.unwrap_err();
+    assert!(error.kind() == "Type" && error.to_string().contains("itself gives `$1` its size"), "{error}");
 }

@@ -99,7 +99,7 @@ mod tests {
     use crate::rewrite::RewriteOptions;
     use crate::{
         Builder, DType, Dim, Error, GradOptions, Graph, HostTensor, Recurrence, Tree, Value, VmapOptions, bind_size,
-        cond, constant, evaluate, fori_loop, full, grad, iota, map, scan, select, size, vmap, while_loop,
+        cond, constant, evaluate, fori_loop, full, iota, map, scan, select, size, vmap, while_loop,
     };
 
     fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
@@ -392,26 +392,6 @@ mod tests {
             let (xs, n) = (g.input("xs", "f64[T]"), g.input("n", "i64[]"));
             cond(n.gt(1), || head(xs, n), || xs)
         });
-    }
-
-    /// Twice in another program, at a size that is bound there, and in a loop: each binds a symbol of its own.
-    #[test]
-    fn a_graph_that_binds_a_size_is_applied() {
-        let one = build(|g| head(g.input("xs", "f64[N]"), g.input("n", "i64[]")).square().sum(0));
-        let all = build(|g| {
-            let (xs, n) = (g.input("xs", "f64[T]"), g.input("n", "i64[]"));
-            let rest = xs.slice(0, bind_size(n)..);
-            let sums = scan(xs.sum(0) * 0.0, iota(3, DType::I64), |sum, i| (sum + one.apply(&[xs, i])[0], ()));
-            (one.apply(&[xs, n])[0], one.apply(&[rest, n - n + 1])[0], sums.0)
-        });
-        let results = run(&all, &[row([1.0, 2.0, 4.0]), number(2)]);
-        assert_eq!(results, [5.0, 16.0, 6.0].map(HostTensor::scalar));
-        let gradient = build(|g| {
-            let (xs, n) = (g.input("xs", "f64[3]"), g.input("n", "i64[]"));
-            (grad(xs, |xs| one.apply(&[xs, n])[0]), grad(xs, |xs| one.apply(&[xs, n - 1])[0]))
-        });
-        let results = run(&gradient, &[row([1.0, 2.0, 4.0]), number(2)]);
-        assert_eq!(results, [row([2.0, 4.0, 0.0]), row([2.0, 0.0, 0.0])]);
     }
 
     #[test]

@@ -70,7 +70,11 @@ pub(super) fn activation_row(env: &Env, op: &ActivationOperationIr) -> Row {
         Op::Softmax(op) => env.get(&op.input)?.softmax(op.axis as i64),
         Op::LogSoftmax(op) => env.get(&op.input)?.log_softmax(op.axis as i64),
         Op::Softmin(op) => (-env.get(&op.input)?).softmax(op.axis as i64),
-        Op::ReluBackward(_) | Op::GeluBackward(_) | Op::SigmoidBackward(_) | Op::LogSigmoidBackward(_) => return None,
+        // Of Burn's own backward pass, see `probe`: of a result, or of an operand, and a gradient.
+        Op::ReluBackward(op) => env.pair(&op.lhs, &op.rhs).map(|(y, gradient)| select(y.gt(0.0), gradient, 0.0))?,
+        Op::SigmoidBackward(op) => env.pair(&op.lhs, &op.rhs).map(|(y, gradient)| gradient * y * (1.0 - y))?,
+        Op::LogSigmoidBackward(op) => env.pair(&op.lhs, &op.rhs).map(|(x, gradient)| gradient * (-x).sigmoid())?,
+        Op::GeluBackward(_) => return None,
     })
 }
 

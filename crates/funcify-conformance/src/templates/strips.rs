@@ -52,17 +52,17 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
             let left = if draft.one_in(3) { draft.second_name(left) } else { left };
             let left = if m == n && draft.one_in(6) { right } else { left };
             let product = left.t().matmul(right);
-            let next = match draft.below(8) {
-                0..=3 => sum + product,
-                4 => product + sum,
-                5 => sum * 0.5 + product,
-                6 => sum + product * 0.5,
+            let next = match draft.below(12) {
+                0..=7 => sum + product,
+                8 => product + sum,
+                9 => sum * 0.5 + product,
+                10 => sum + product * 0.5,
                 _ => sum - product,
             };
-            match draft.below(8) {
-                0 => seen.push(draft.reading(next, right)),
-                1 => seen.push(draft.reading(sum, right)),
-                2 => seen.push(draft.second_name(next)),
+            match draft.below(24) {
+                21 => seen.push(draft.reading(next, right)),
+                22 => seen.push(draft.reading(sum, right)),
+                23 => seen.push(draft.second_name(next)),
                 _ => {}
             }
             next

@@ -89,8 +89,8 @@ pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
         // Rows of one buffer: that before, and others of the same region.
         let mut recurrence = Recurrence::new();
         let xs = recurrence.sequence(xs, [0]);
-        let all = draft.input(&[&[steps + 2], shape].concat());
         let taps = draft.below(4);
+        let all = draft.input(&[&[if taps < 2 { steps + 2 } else { steps + 1 }], shape].concat());
         let near = (taps < 2).then(|| recurrence.mit_mot(all, [0, 2], [1]));
         let far = (taps >= 2).then(|| recurrence.mit_mot(all, [0, 1], [1]));
         if draft.one_in(2) {

@@ -24,6 +24,7 @@ impl Evaluator<'_> {
         let mut carries = inputs[operands.carries.clone()].to_vec();
         let mut ran = 0;
         for step in 0..steps {
+            self.ask()?;
             // scan-c2
             let t = if scan.reverse { steps - 1 - step } else { step };
             let mut arguments = Vec::with_capacity(params.count);
@@ -74,7 +75,7 @@ impl Evaluator<'_> {
         let mut carries = inputs[places.carries.clone()].to_vec();
         let mut steps = 0;
         while most.is_none_or(|most| steps < most) {
-            self.spend(1)?;
+            self.ask()?;
             let holds = self.graph(&op.condition, &[&carries, &inputs[places.condition.clone()]].concat())?;
             if holds.first().ok_or_else(|| unknown("while"))?.first() == 0 {
                 break;

@@ -61,6 +61,12 @@ impl Evaluator<'_> {
         let mut outputs = Vec::with_capacity(buffers.len() + carries.len());
         for ((rows, buffer), of_buffer) in buffers.iter().zip(&scan.buffers).zip(&results.buffers) {
             let row = self.shape(scan.body.output_type(of_buffer.start))?;
+            // scan-c7: a loop that ends with fewer rows than are wanted is an error.
+            if let (Returned::Last(count), false) = (buffer.returned, buffer.start == Start::Full)
+                && rows.len() - (steps - ran) < count
+            {
+                return Err(refused("fewer rows than are wanted"));
+            }
             let range = returned(buffer, rows.len(), steps - ran, scan.reverse);
             let rows = range.map(|row| present(rows, row)).collect::<Meaning<Vec<Grid>>>()?;
             outputs.push(Grid::stacked(&row, &rows));

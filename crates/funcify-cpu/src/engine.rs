@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use funcify::cancel::{Ran, Watch};
 use funcify::dispatch::{Declined, Outcome, Whole};
-use funcify::error::BackendError;
+use funcify::error::{BackendError, Place, Site};
 use funcify::{DType, HostTensor, Scalar};
 use smallvec::SmallVec;
 
@@ -18,7 +19,7 @@ use crate::proof::{self, Subject};
 use crate::run::{Element, Executor, Programs};
 
 /// How long a plan may run to be checked.
-const LONGEST_CHECK: Duration = Duration::from_secs(10);
+const LONGEST_CHECK: Duration = Duration::from_secs(2);
 
 /// A program or a loop, compiled for the sizes of one call. It may be called by several threads at once.
 ///
@@ -181,7 +182,8 @@ impl Engine {
             return Ok(None);
         };
         let start = Instant::now();
-        let is_late = || start.elapsed() > LONGEST_CHECK;
+        let (watch, at) = (Watch::current(), Place::new("check", Site::Unknown));
+        let is_late = || start.elapsed() > LONGEST_CHECK || watch.check(&at, Ran::Part).is_err();
         let outcome = self.call(&elements, &is_late).map_err(|error| error.to_string())?;
         let Outcome::Done(results) = outcome else { return Ok(None) };
         let typed = results.into_iter().zip(self.results());

@@ -7,8 +7,12 @@
 /// The prime.
 pub(super) const PRIME: u64 = (1 << 61) - 1;
 
-/// The largest number, which stands for infinity; its negative stands for the negative infinity.
-pub(super) const INFINITY: u64 = PRIME >> 1;
+/// The largest number that is not negative.
+pub(super) const HALF: u64 = PRIME >> 1;
+
+/// What stands for infinity: a number that is larger than nearly all others, and no small fraction (the largest one is -1/2). Its
+/// negative stands for the negative infinity.
+pub(super) const INFINITY: u64 = HALF - (1 << 33) - 17;
 
 /// What stands for NaN: any element that nothing computes by chance.
 pub(super) const NAN: u64 = 0x0b5e_97c3_21d4_6a8f;
@@ -84,7 +88,7 @@ pub(super) fn of_signed(number: i64) -> u64 {
 /// Returns the integer that an element stands for.
 #[inline(always)]
 pub(super) fn signed(a: u64) -> i64 {
-    if a > INFINITY { (a as i64).wrapping_sub(PRIME as i64) } else { a as i64 }
+    if a > HALF { (a as i64).wrapping_sub(PRIME as i64) } else { a as i64 }
 }
 
 /// Returns the element of a float.
@@ -165,6 +169,8 @@ mod tests {
         assert_eq!(fraction(of_f64(-2.5)), Some([-5, 2]));
         assert_eq!(fraction(mul(7, inverse(3).unwrap())), Some([7, 3]));
         assert_eq!(fraction(of_signed(-9)), Some([-9, 1]));
+        assert_eq!(fraction(of_f64(-0.5)), Some([-1, 2]));
         assert_eq!(fraction(hash(1, 2)), None);
+        assert_eq!(fraction(INFINITY), None);
     }
 }

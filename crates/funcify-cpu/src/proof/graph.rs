@@ -6,7 +6,8 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use funcify::error::Error;
+use funcify::cancel::{Ran, Watch};
+use funcify::error::{Error, Place, Site};
 use funcify::graph::{Node, ValueId};
 use funcify::ops::{EvalContext, Op, OpRules, ScatterMode};
 use funcify::types::{SizeError, Sizes, TensorType};
@@ -14,6 +15,9 @@ use funcify::{DType, Graph, HostTensor};
 
 use super::field::{of_signed, signed};
 use super::model::Model;
+
+/// How many operations on elements a node takes beside its own.
+const OF_A_NODE: usize = 32;
 
 /// A tensor of elements of the field, row-major.
 #[derive(Clone, PartialEq, Debug)]
@@ -101,6 +105,8 @@ pub(super) struct Evaluator<'s> {
     pub(super) element: DType,
     /// Operations that are left.
     pub(super) left: usize,
+    /// Whether the call that compiles is cancelled.
+    pub(super) watch: Watch,
     /// All elements that were computed, if they are wanted.
     pub(super) known: Option<HashSet<u64>>,
 }
@@ -134,12 +140,25 @@ impl Evaluator<'_> {
         }
     }
 
+    /// Ends the evaluation if the call is cancelled. Steps of loops ask.
+    pub(super) fn ask(&self) -> Meaning<()> {
+        let at = Place::new("proof", Site::Unknown);
+        self.watch.check(&at, Ran::Part).map_err(|_| NoMeaning::Budget)
+    }
+
     pub(super) fn spend(&mut self, operations: usize) -> Meaning<()> {
         self.left = self.left.checked_sub(operations).ok_or(NoMeaning::Budget)?;
         Ok(())
     }
 
     fn node(&mut self, graph: &Graph, node: &Node, operands: &[Grid]) -> Meaning<Vec<Grid>> {
+        // What is too large is not made first. A size that the node binds itself is not known yet.
+        for value in &node.outputs {
+            let shape = graph.ty(*value).shape.value(self.sizes);
+            if shape.is_ok_and(|shape| shape.iter().product::<usize>() > self.left) {
+                return Err(NoMeaning::Budget);
+            }
+        }
         let dtypes: Vec<DType> = node.inputs.iter().map(|input| graph.ty(*input).dtype).collect();
         let results = match &node.op {
             Op::Scan(scan) => self.scan(scan, operands)?,
@@ -159,7 +178,7 @@ impl Evaluator<'_> {
             op => vec![self.computed(op, graph.ty(node.outputs[0]), &dtypes, operands)?],
         };
         let elements: usize = results.iter().map(|grid| grid.cells.len()).sum();
-        self.spend(1 + elements)?;
+        self.spend(OF_A_NODE + elements)?;
         Ok(results)
     }
 

@@ -24,6 +24,7 @@ impl Evaluator<'_> {
         let mut carries = inputs[operands.carries.clone()].to_vec();
         let mut ran = 0;
         for step in 0..steps {
+            self.ask()?;
             // scan-c2
             let t = if scan.reverse { steps - 1 - step } else { step };
             let mut arguments = Vec::with_capacity(params.count);
@@ -60,6 +61,12 @@ impl Evaluator<'_> {
         let mut outputs = Vec::with_capacity(buffers.len() + carries.len());
         for ((rows, buffer), of_buffer) in buffers.iter().zip(&scan.buffers).zip(&results.buffers) {
             let row = self.shape(scan.body.output_type(of_buffer.start))?;
+            // scan-c7: a loop that ends with fewer rows than are wanted is an error.
+            if let (Returned::Last(count), false) = (buffer.returned, buffer.start == Start::Full)
+                && rows.len() - (steps - ran) < count
+            {
+                return Err(refused("fewer rows than are wanted"));
+            }
             let range = returned(buffer, rows.len(), steps - ran, scan.reverse);
             let rows = range.map(|row| present(rows, row)).collect::<Meaning<Vec<Grid>>>()?;
             outputs.push(Grid::stacked(&row, &rows));
@@ -74,7 +81,7 @@ impl Evaluator<'_> {
         let mut carries = inputs[places.carries.clone()].to_vec();
         let mut steps = 0;
         while most.is_none_or(|most| steps < most) {
-            self.spend(1)?;
+            self.ask()?;
             let holds = self.graph(&op.condition, &[&carries, &inputs[places.condition.clone()]].concat())?;
             if holds.first().ok_or_else(|| unknown("while"))?.first() == 0 {
                 break;

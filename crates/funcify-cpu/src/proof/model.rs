@@ -6,7 +6,7 @@
 
 use funcify::DType;
 
-use super::field::{self, INFINITY, NAN, add, fraction, hash, inverse, mul, neg, of_signed, signed, sub};
+use super::field::{self, HALF, INFINITY, NAN, add, fraction, hash, inverse, mul, neg, of_signed, signed, sub};
 use crate::kernels::{Binary, Fold, Ternary, Unary, Word};
 
 /// Whether rounding to a narrower type is a symbol of its own, or left out.
@@ -48,7 +48,7 @@ impl Model {
     pub(super) fn input(self, index: usize, at: usize, dtype: DType) -> u64 {
         let random = self.random_input(index, at);
         let number = self.representable(random, dtype);
-        if random > INFINITY { neg(number) } else { number }
+        if random > HALF { neg(number) } else { number }
     }
 
     /// An element that no program computes.
@@ -131,7 +131,7 @@ impl Model {
     /// The element next to a random one that stands for a number of a type. Those of f64 are all.
     fn representable(self, random: u64, dtype: DType) -> u64 {
         match dtype {
-            DType::F16 | DType::BF16 | DType::F32 => (random & (INFINITY >> 1) & !((1 << TAG_BITS) - 1)) | tag(dtype),
+            DType::F16 | DType::BF16 | DType::F32 => (random & (HALF >> 1) & !((1 << TAG_BITS) - 1)) | tag(dtype),
             _ => random,
         }
     }

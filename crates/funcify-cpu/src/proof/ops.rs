@@ -2,7 +2,7 @@
 
 use funcify::ops::{self, Op, ReduceKind, ScatterMode, Words, threefry_bits};
 use funcify::types::TensorType;
-use funcify::{DType, Scalar};
+use funcify::{DType, HostTensor, Scalar};
 
 use super::field::{self, INFINITY, NAN, add, fraction, mul, neg, of_signed, signed, sub};
 use super::graph::{Evaluator, Grid, Meaning, NoMeaning, unknown, wrapped};
@@ -66,12 +66,9 @@ impl Evaluator<'_> {
             (Op::Iota(_), []) => {
                 let shape = self.shape(ty)?;
                 let cells = (0..shape.iter().product()).map(|number: usize| number as u64);
-                Ok(Grid::new(shape, cells.map(|number| self.rounded(number, ty.dtype)).collect()))
+                Ok(Grid::new(shape, cells.map(|number| of_number(number as i64, ty.dtype)).collect()))
             }
-            (Op::Size(size), []) => {
-                let number = of_signed(size.dim.value(self.sizes)?);
-                Ok(Grid::scalar(if ty.dtype.is_float() { self.rounded(number, ty.dtype) } else { number }))
-            }
+            (Op::Size(size), []) => Ok(Grid::scalar(of_number(size.dim.value(self.sizes)?, ty.dtype))),
             (Op::Constant(constant), []) => {
                 let cells = constant.value.scalars().map(of_scalar).collect();
                 Ok(Grid::new(constant.value.shape().to_vec(), cells))
@@ -203,6 +200,11 @@ impl Evaluator<'_> {
         }
         Ok(Grid::new(x.shape.clone(), cells))
     }
+}
+
+/// A number that is known, as a type has it.
+fn of_number(number: i64, dtype: DType) -> u64 {
+    of_scalar(HostTensor::scalar(number).cast(dtype).get(0))
 }
 
 fn op_name(op: impl std::fmt::Debug) -> impl FnOnce() -> String {

@@ -1,10 +1,11 @@
 //! Translation validation: a plan that was not proved runs on small numbers, and is held against the reference evaluation.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use funcify::graph::ValueId;
 use funcify::ops::{EvalContext, OpRules};
-use funcify::{DType, HostTensor, Scalar};
+use funcify::{Cancellation, DType, HostTensor, Scalar};
 
 use super::field;
 use super::subject::Subject;
@@ -16,6 +17,9 @@ pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor
 /// On how many inputs it runs.
 const RUNS: u64 = 2;
 
+/// How long the reference evaluation may take.
+const LONGEST: Duration = Duration::from_secs(2);
+
 /// How many elements all values of the graph may have, for the reference evaluation is slow.
 const MOST_ELEMENTS: usize = 4_000_000;
 
@@ -24,7 +28,8 @@ pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) ->
     let mut ran = false;
     for seed in 0..RUNS {
         let Some(inputs) = inputs(subject, seed) else { return Verdict::Unknown(reason) };
-        let Some(expected) = reference(subject, &inputs) else { continue };
+        let limit = Cancellation::after(LONGEST);
+        let Some(expected) = limit.scope(|| reference(subject, &inputs)) else { continue };
         match run(&inputs) {
             Ok(Some(found)) => match difference(&expected, &found) {
                 None => ran = true,

@@ -1,0 +1,130 @@
+//! What a backend says is a fault of what it compiled is an error of the call: nothing runs in its place.
+
+use std::sync::Arc;
+
+use funcify::dispatch::{
+    Backend, Compiled, Compiles, Declined, Function, Kernel, Part, Reference, StackType, Tensors, Whole,
+};
+use funcify::error::BackendError;
+use funcify::ops::{EvalContext, OpRules, Scan};
+use funcify::{DType, Error, Graph, HostTensor, fori_loop, funcify, scan, while_loop};
+
+/// The reference backend, which would compile all, and finds a fault where its function says so.
+#[derive(Clone, Copy)]
+struct Faulty(fn(&Whole<'_>) -> bool);
+
+funcify!(Faulty, Scan, native_loop);
+
+/// Something compiled that refuses everything.
+struct Refuses;
+
+impl Compiled<Arc<HostTensor>> for Refuses {
+    fn run(
+        &self,
+        _: &[Arc<HostTensor>],
+        _: &(dyn Fn() -> bool + Sync),
+    ) -> Result<funcify::dispatch::Outcome<Arc<HostTensor>>, BackendError> {
+        Ok(funcify::dispatch::Outcome::Refused)
+    }
+}
+
+impl Backend for Faulty {
+    type Tensor = Arc<HostTensor>;
+
+    fn name(&self) -> &'static str {
+        "faulty"
+    }
+
+    fn unsupported(&self, _: DType, _: usize) -> Option<String> {
+        None
+    }
+
+    fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError> {
+        Reference.upload(tensor)
+    }
+
+    fn download(&self, tensor: &Self::Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
+        Reference.download(tensor, dtype)
+    }
+
+    fn shape(&self, tensor: &Self::Tensor) -> Vec<usize> {
+        tensor.shape().to_vec()
+    }
+
+    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
+        tensor.dtype() == dtype
+    }
+
+    fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError> {
+        Reference.rows(tensor, start, count)
+    }
+
+    fn row(&self, tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, BackendError> {
+        Reference.row(tensor, row)
+    }
+
+    fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError> {
+        Reference.stack(parts, ty)
+    }
+
+    fn compiles(&self) -> Compiles {
+        Compiles::Programs
+    }
+
+    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+        match (self.0)(&whole) {
+            true => Err(Declined::fault("two instructions disagree")),
+            false if whole.may_refuse => Ok(Arc::new(Refuses)),
+            false => Err(Declined::new("op", "this backend compiles nothing")),
+        }
+    }
+
+    fn fallback(&self) -> Option<Kernel<Self>> {
+        Some(|call, operands| {
+            let mut sizes = call.sizes().clone();
+            let mut context = EvalContext { at: call.place().clone(), sizes: &mut sizes };
+            let inputs: Vec<HostTensor> = operands.iter().map(|tensor| (**tensor).clone()).collect();
+            let results = call.op.eval(&mut context, &inputs, call.outputs)?;
+            Ok(results.into_iter().map(Arc::new).collect::<Tensors<_>>())
+        })
+    }
+}
+
+/// Asserts that a fault is the error of compiling or calling a function, and that without one it runs.
+fn is_an_error(graph: &Graph, inputs: &[HostTensor], is_fault: fn(&Whole<'_>) -> bool) {
+    let run = |backend: Faulty| Function::compile(graph, &backend)?.call_host(inputs);
+    assert_eq!(run(Faulty(|_| false)).expect("it runs from the host"), funcify::evaluate(graph, inputs).unwrap());
+    let error = run(Faulty(is_fault)).expect_err("what was compiled is wrong");
+    assert!(matches!(error, Error::Internal { .. }), "{error}");
+    let message = error.to_string();
+    for words in ["internal error", "`faulty`", "two instructions disagree", "please report it"] {
+        assert!(message.contains(words), "no `{words}` in: {message}");
+    }
+}
+
+#[test]
+fn a_fault_is_an_error_and_nothing_runs_in_its_place() {
+    let sums = Graph::build("sums", |g| {
+        let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[3]"));
+        scan(start, xs, |sum, x| (sum + x, sum * x))
+    });
+    let sums = sums.unwrap();
+    let inputs = [HostTensor::scalar(1f32), HostTensor::from([1f32, 2.0, 3.0])];
+    is_an_error(&sums, &inputs, |whole| whole.is_program);
+    is_an_error(&sums, &inputs, |whole| !whole.is_program);
+
+    let halved = Graph::build("halved", |g| while_loop(g.input("x", "f32[]"), |x| x.gt(1.0), |x| x * 0.5)).unwrap();
+    is_an_error(&halved, &[HostTensor::scalar(9f32)], |whole| !whole.is_program && whole.may_refuse);
+}
+
+/// A loop whose steps follow from a value is planned when it runs.
+#[test]
+fn a_fault_of_a_plan_that_is_made_late_is_an_error() {
+    let powers = Graph::build("powers", |g| {
+        let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
+        fori_loop(0, n + n, x, |_, y| y * 0.5)
+    });
+    let inputs = [HostTensor::scalar(50i64), HostTensor::scalar(3f32)];
+    is_an_error(powers.as_ref().unwrap(), &inputs, |whole| whole.may_refuse);
+    is_an_error(powers.as_ref().unwrap(), &inputs, |whole| whole.sizes.iter().any(|(_, size)| size == 100));
+}

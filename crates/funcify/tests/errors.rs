@@ -14,6 +14,9 @@ use funcify::{
 #[path = "errors/message.rs"]
 mod message;
 use message::{check, refused};
+#[path = "errors/misfit.rs"]
+mod misfit;
+use misfit::misfit;
 #[path = "errors/one_op.rs"]
 mod one_op;
 use one_op::OneOp;
@@ -53,6 +56,9 @@ fn lanes() {
         vmap_with(VmapOptions::new().in_axes([Some(0)]), [g.input("x", "f32[B]"), g.input("w", "f32[]")], |[x, w]| {
             x * w
         })
+    });
+    refused("lanes_of_sizes_of_their_own", |g| {
+        vmap(g.input("n", "i64[B]"), |n| funcify::full([funcify::bind_size(n)], DType::F32, 1.0))
     });
     refused("lanes_of_a_missing_axis", |g| {
         vmap_with(VmapOptions::new().in_axes(2), g.input("x", "f32[B,3]"), |x| x.sum(0))
@@ -484,6 +490,10 @@ fn tensor(shape: &[usize]) -> HostTensor {
 fn compilation() {
     check("missing_lowering_rule", Function::compile(&model(), &OneOp));
     check("unknown_backend", open_backend("cuda"));
+    for (name, results) in [("composition_of_another_type", 1), ("composition_with_more_results", 2)] {
+        let graph = Graph::build("model", |g| misfit(g.input("x", "f32[3]"), results)).unwrap();
+        check(name, Function::compile(&graph, &OneOp));
+    }
     let unrolled = |graph: &Graph, max_kernels: usize| {
         let options =
             CompileOptions { strategy: LoopStrategy::Unroll, max_kernels, rewrites: None, ..CompileOptions::default() };

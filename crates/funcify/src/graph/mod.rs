@@ -6,6 +6,8 @@ mod certain;
 mod check;
 mod copy;
 mod difference;
+#[cfg(test)]
+pub(crate) mod failing;
 mod inline;
 mod live;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! a pass in which an op fails is an error.
 
 use crate::dispatch::{Function, Reference};
-use crate::graph::tracer::failing;
+use crate::graph::failing;
 use crate::graph::work;
 use crate::{
     AssociativeScanOptions, Disconnected, GradOptions, Graph, HostTensor, Value, VmapOptions, associative_scan_with,

@@ -476,7 +476,7 @@ impl Trace {
         let site = self.site.unwrap_or(site);
         let at = Place::new(op.name(), site);
         #[cfg(test)]
-        if failing::is_due() {
+        if super::failing::is_due() {
             self.fail(name_error(&at, "an op", op.name(), "it is to fail"));
         }
         let ids = self.resolve_all(&at, operands)?;
@@ -584,34 +584,4 @@ pub(crate) fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-/// Ops that fail when a test says so, wherever they are added.
-#[cfg(test)]
-pub(crate) mod failing {
-    use std::cell::Cell;
-
-    thread_local! {
-        static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
-    }
-
-    /// Whether the op that is added now is to fail.
-    pub(super) fn is_due() -> bool {
-        let left = LEFT.get();
-        LEFT.set(left.and_then(|left| left.checked_sub(1)));
-        left == Some(0)
-    }
-
-    /// Builds again and again, and lets each op fail once: that is an error and no panic.
-    pub(crate) fn check<R>(build: impl Fn() -> crate::error::Result<R>) {
-        for number in 0.. {
-            LEFT.set(Some(number));
-            let built = build();
-            let is_over = LEFT.take().is_some();
-            assert!(built.is_err() || is_over, "op {number} failed, and the program was built");
-            if is_over {
-                return;
-            }
-        }
-    }
 }

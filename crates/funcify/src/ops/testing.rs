@@ -2,7 +2,7 @@
 
 use crate::error::{Place, Result, Site};
 use crate::graph::Graph;
-use crate::graph::tracer::{self, failing};
+use crate::graph::{failing, tracer};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::{EvalContext, Op, OpRules};
 use crate::types::{DType, Dim, Sizes, TensorType};

@@ -1,7 +1,7 @@
 //! Functions of values that stand for an error: each goes on without a panic, and the program is that error.
 
 use super::*;
-use crate::graph::tracer::failing;
+use crate::graph::failing;
 use crate::ops::{ConvOptions, ReduceKind, ScatterMode};
 use crate::{
     Graph, ScanOptions, associative_scan, cond, custom_jvp, fori_loop, map, scan, scan_until_with, switch, while_loop,

@@ -1,9 +1,10 @@
 //! Values that occupy the same memory, and who reads it when: a state under two names, a sum that its own step reads, a copy of
 //! a state that changes. A compiled loop may reuse memory only where nobody notices.
 
-use funcify::{DType, Graph, HostTensor, Scalar};
+use funcify::{Builder, DType, Graph, HostTensor, Scalar, scan, select};
 
-use super::{Cases, case, outputs_of, row, scalar, tensor};
+use super::{Cases, case, gives, outputs_of, row, scalar, tensor};
+use crate::cases::outputs;
 use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
@@ -14,6 +15,8 @@ pub(super) fn cases() -> Cases {
         copy_of_a_state_that_changes()?,
         bits_that_a_mask_lacks()?,
         cast_of_a_sum_over_a_divided_axis()?,
+        trace_of_a_loop_that_ends_early()?,
+        state_as_several_operands()?,
     ])
 }
 
@@ -72,4 +75,23 @@ fn cast_of_a_sum_over_a_divided_axis() -> Result<Case, String> {
     let inputs = [filled(&[200, 4096], 1.0), filled(&[4096], 0.0)];
     let expected = [("ys", filled(&[200], 1.0))];
     given("cast_of_a_sum_over_a_divided_axis", include_str!("programs/share_cast.fir"), inputs, expected)
+}
+
+/// Each step sums the trace of a loop that ends early, after more or fewer steps than in the step before.
+fn trace_of_a_loop_that_ends_early() -> Result<Case, String> {
+    let inputs = [tensor([3, 4], [1f32, 1., 1., 1., 3., 9., 9., 9., 0.5, 2., 9., 9.])];
+    let expected = [("sums", row([6f32, 3., 3.]))];
+    given("trace_of_a_loop_that_ends_early", include_str!("programs/trace_of_an_early_end.fir"), inputs, expected)
+}
+
+/// One state is two operands of the op that gives the next one.
+fn state_as_several_operands() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let [xs, c, d] = [g.input("xs", "f32[T]"), g.input("c", "f32[]"), g.input("d", "f32[]")];
+        let ((c, d), ys) = scan((c, d), xs, |(c, d), x| ((c - c * x, select(x.gt(1.0), d, d)), c + d));
+        outputs! { c, d, ys }
+    };
+    let inputs = [row([2f32, 0.5, 3.]), scalar(4f32), scalar(1f32)];
+    let expected = [("c", scalar(4f32)), ("d", scalar(1f32)), ("ys", row([5f32, -3., -1.]))];
+    gives("state_as_several_operands", program, inputs, expected)
 }

@@ -177,6 +177,10 @@ impl<'p, 'g> Scope<'p, 'g> {
             for output in &node.outputs {
                 self.place_part(*output)?;
             }
+            // A trace of a loop that ends early has memory for all steps: what reads it must know how many ran.
+            for input in &node.inputs {
+                self.planner.whole_shape(graph, *input)?;
+            }
             self.now = Some(node);
             let results = self.node(node)?;
             for (output, value) in node.outputs.iter().zip(results) {
@@ -196,6 +200,7 @@ impl<'p, 'g> Scope<'p, 'g> {
 
     /// An output as a tensor.
     pub(super) fn output(&mut self, index: usize) -> Result<View, Declined> {
+        self.planner.whole_shape(self.graph, self.graph.outputs()[index].value)?;
         self.tensor(self.graph.outputs()[index].value)
     }
 

@@ -1,0 +1,27 @@
+//! Ops that fail when a test says so, wherever they are added.
+
+use std::cell::Cell;
+
+thread_local! {
+    static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Whether the op that is added now is to fail.
+pub(super) fn is_due() -> bool {
+    let left = LEFT.get();
+    LEFT.set(left.and_then(|left| left.checked_sub(1)));
+    left == Some(0)
+}
+
+/// Builds again and again, and lets each op fail once: that is an error and no panic.
+pub(crate) fn check<R>(build: impl Fn() -> crate::error::Result<R>) {
+    for number in 0.. {
+        LEFT.set(Some(number));
+        let built = build();
+        let is_over = LEFT.take().is_some();
+        assert!(built.is_err() || is_over, "op {number} failed, and the program was built");
+        if is_over {
+            return;
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Ops from another crate whose compositions give something else than the ops.
+
+use funcify::error::Place;
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed};
+use funcify::vmap::Batched;
+use funcify::{DType, Dim, HostTensor, Result, TensorType, Value, apply, custom_op};
+
+/// An op that gives its operand; its composition gives this many results, of f64.
+#[derive(Debug)]
+struct Misfit(usize);
+
+custom_op!(Misfit, "misfit", |attributes| Ok(Misfit(attributes.take_usize("results")?)));
+
+/// Adds the op.
+#[track_caller]
+pub(crate) fn misfit(x: Value, results: usize) -> Value {
+    apply(Custom::new(Misfit(results)), &[x])[0]
+}
+
+impl CustomOp for Misfit {
+    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        Ok(inputs.to_vec())
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        Ok(inputs.to_vec())
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("results", self.0)
+    }
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        Ok(operands.to_vec())
+    }
+
+    fn composition(&self, operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {
+        Ok(Some(vec![operands[0].cast(DType::F64); self.0]))
+    }
+}

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use candle_core::{DType, Result, Shape, Tensor};
+use funcify::cancel::{Ran, Watch};
 use funcify::derivative::{BackwardInput, Pullback, Wrt};
-use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Report};
+use funcify::dispatch::{Cache, CompileOptions, Function, LoopStrategy, Report};
 use funcify::error::Place;
 use funcify::graph::Node;
 use funcify::ops::Op;
@@ -47,11 +48,17 @@ pub struct Differentiable {
     candle: Candle,
     options: DifferentiableOptions,
     primal: Function<Candle>,
-    /// The programs by which inputs are tracked; `None` if gradients flow to none of them.
-    programs: Mutex<Vec<(Vec<bool>, Option<Arc<Programs>>)>>,
+    /// The programs by which inputs are tracked.
+    programs: Cache<Vec<bool>, Tracked>,
     /// The programs of the last call, if something was tracked in it.
     last: Mutex<Option<Arc<Programs>>>,
 }
+
+/// Which inputs are tracked, and the programs for them; `None` if gradients flow to none of them.
+type Tracked = (Vec<bool>, Option<Arc<Programs>>);
+
+/// For how many sets of tracked inputs programs are kept.
+const CACHED: usize = 64;
 
 /// How a [`Differentiable`] is compiled.
 #[derive(Clone, Debug)]
@@ -122,7 +129,7 @@ impl Differentiable {
     pub fn compile_with(graph: &Graph, candle: &Candle, options: DifferentiableOptions) -> funcify::Result<Self> {
         let primal = Function::compile_with(graph, candle, options.compile.clone())?;
         let (graph, candle) = (graph.clone(), candle.clone());
-        Ok(Differentiable { graph, candle, options, primal, programs: Mutex::default(), last: Mutex::default() })
+        Ok(Differentiable { graph, candle, options, primal, programs: Cache::new(CACHED), last: Mutex::default() })
     }
 
     /// The graph.
@@ -179,7 +186,7 @@ impl Differentiable {
         let tracked: Vec<bool> = arguments.iter().map(is_tracked).collect();
         let programs = match !tracked.contains(&true) || arguments.len() != self.graph.inputs().len() {
             true => None,
-            false => self.programs(tracked, &values)?,
+            false => self.programs(at, tracked, &values)?,
         };
         lock(&self.last).clone_from(&programs);
         let Some(programs) = programs else {
@@ -194,18 +201,18 @@ impl Differentiable {
 
     /// The programs for a set of tracked inputs, made if it is met for the first time: between them tensors lie as is best for
     /// the sizes of that call.
-    fn programs(&self, tracked: Vec<bool>, arguments: &[Tensor]) -> funcify::Result<Option<Arc<Programs>>> {
-        let mut programs = lock(&self.programs);
-        if let Some((_, cached)) = programs.iter().find(|(of, _)| *of == tracked) {
-            return Ok(cached.clone());
-        }
+    fn programs(&self, at: &Place, tracked: Vec<bool>, arguments: &[Tensor]) -> funcify::Result<Option<Arc<Programs>>> {
+        let goes_on = || Watch::current().check(at, Ran::Part);
+        let make = || Ok((tracked.clone(), self.made(&tracked, arguments)?));
+        Ok(self.programs.find_or_make(&tracked, |(of, _)| *of == tracked, goes_on, make)?.1)
+    }
+
+    /// Compiles the programs for a set of tracked inputs.
+    fn made(&self, tracked: &[bool], arguments: &[Tensor]) -> funcify::Result<Option<Arc<Programs>>> {
         // A tracked input of another type than the graph's is an error of the call.
         let is_differentiable = |index: usize| tracked[index] && self.graph.input_type(index).dtype.is_float();
         let by: Vec<bool> = (0..tracked.len()).map(is_differentiable).collect();
-        let Some((by, mut pullback)) = self.pullback(by)? else {
-            programs.push((tracked, None));
-            return Ok(None);
-        };
+        let Some((by, mut pullback)) = self.pullback(by)? else { return Ok(None) };
         let compile = &self.options.compile;
         if compile.compiles_loops_on(&self.candle) {
             let sizes: Vec<Vec<usize>> = arguments.iter().map(|tensor| tensor.dims().to_vec()).collect();
@@ -214,9 +221,7 @@ impl Differentiable {
         let compile = |graph: &Graph| Function::compile_with(graph, &self.candle, self.options.compile.clone());
         let (forward, backward) = (compile(&pullback.forward)?, compile(&pullback.backward)?);
         let largest_constant = largest_constant(&pullback.forward).max(largest_constant(&pullback.backward));
-        let made = Arc::new(Programs { forward, backward, takes: pullback.takes, by, largest_constant });
-        programs.push((tracked, Some(made.clone())));
-        Ok(Some(made))
+        Ok(Some(Arc::new(Programs { forward, backward, takes: pullback.takes, by, largest_constant })))
     }
 
     /// The two programs for the gradients by these inputs, but for those that lead to no result by a differentiable path, and by

@@ -71,6 +71,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
         println!("{} programs, {wrong} wrong; to go on: --seed {seed}", seed - arguments.seed);
     }
     print_table(&all);
+    #[cfg(feature = "cpu")]
+    for (transformation, plans) in funcify_cpu::fired() {
+        println!("{plans:>10} plans: {transformation}");
+    }
     Ok(all.values().all(|summary| summary.wrong.is_empty()) && !all.is_empty())
 }
 

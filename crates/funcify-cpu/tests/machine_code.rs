@@ -204,7 +204,7 @@ fn a_product_of_one_column_more_than_registers_hold() {
             let v = input(g, "v", &format!("{width},1"));
             let body = |c: Value, ()| {
                 let (next, scale) = ((c.matmul(w) * 0.1).tanh(), c.matmul(v));
-                let total = next.matmul(c.transpose(&[1, 0]));
+                let total = next.matmul(c.transpose([1, 0]));
                 (next * scale + total, total.reshape([1]))
             };
             funcify::scan_with(funcify::ScanOptions::new().length(6), c, (), body)

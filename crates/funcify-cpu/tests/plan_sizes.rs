@@ -21,12 +21,12 @@ const OPS: &[(&str, Program)] = &[
     ("reverse of lanes", |[_, _, k, _]| k.reverse(1)),
     ("reverse of both axes", |[_, m, ..]| m.reverse(0).reverse(1) * 2.0),
     ("reverse in the middle", |[.., b]| b.reverse(1) + b),
-    ("reverse and transpose", |[_, m, k, _]| m.transpose(&[1, 0]).reverse(1) + k),
+    ("reverse and transpose", |[_, m, k, _]| m.transpose([1, 0]).reverse(1) + k),
     ("sum of a reversal", |[_, m, ..]| m.reverse(0).sum(1)),
     ("product with a reversal", |[_, m, k, _]| k.reverse(1).matmul(m)),
-    ("transpose", |[_, m, k, _]| m.transpose(&[1, 0]) + k),
-    ("transpose of three axes", |[.., b]| b.transpose(&[2, 0, 1]).exp()),
-    ("reshape", |[_, _, k, _]| k.transpose(&[1, 0]).reshape([Dim::symbol(&Symbol::new("N")) * 3])),
+    ("transpose", |[_, m, k, _]| m.transpose([1, 0]) + k),
+    ("transpose of three axes", |[.., b]| b.transpose([2, 0, 1]).exp()),
+    ("reshape", |[_, _, k, _]| k.transpose([1, 0]).reshape([Dim::symbol(&Symbol::new("N")) * 3])),
     ("slice", |[x, ..]| x.slice(0, 1..).exp()),
     ("concat", |[x, ..]| concat(&[x, x.exp(), x], 0)),
     ("rotation", |[x, ..]| concat(&[x.slice(0, 1..), x.slice(0, ..1)], 0).exp()),
@@ -49,7 +49,7 @@ const OPS: &[(&str, Program)] = &[
 /// What has an instruction for each index of an axis: up to how many, the plan is declined beyond.
 const LISTED: &[(&str, Program)] = &[("products of many matrices", |[_, m, ..]| {
     let pairs = concat(&[m.unsqueeze(1), m.unsqueeze(1)], 1);
-    pairs.matmul(pairs.transpose(&[0, 2, 1]))
+    pairs.matmul(pairs.transpose([0, 2, 1]))
 })];
 
 /// The most instructions that a plan may have.

@@ -83,8 +83,11 @@ pub(super) const ADDEND: f64 = 0.3;
 
 thread_local! {
     /// What the closure that is being recorded begins and ends anew, at marks of loops.
-    static CUTS: RefCell<(Vec<Tensor>, Vec<(Tensor, Place)>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+    static CUTS: RefCell<Cuts> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
+
+/// The tensors that begin anew, and those that end, each with its place.
+type Cuts = (Vec<Tensor>, Vec<(Tensor, Place)>);
 
 /// A recorded tensor as a leaf of Burn's autodiff, to which gradients flow.
 pub(super) fn leaf(tensor: Tensor) -> Tensor {

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use burn::backend::{DispatchAutodiffContext, GradientCheckpointingStrategy};
 use burn::tensor::Device;
 use funcify::Graph;
-use funcify::dispatch::{self, Backend, Report};
+use funcify::cancel::{self, Watch};
+use funcify::dispatch::{self, Backend, Cache, Report};
 use funcify::error::{Error, Place, Result, Site};
 
 use super::any::{AnyTensor, plain};
@@ -72,9 +73,15 @@ struct OnDevice {
     burn: Burn,
     /// Without derivatives.
     forward: Mutex<Option<Arc<dispatch::Function<Burn>>>>,
-    /// With the derivatives by some of the inputs; `None` if gradients flow to none of them.
-    derivatives: Mutex<Vec<(Vec<bool>, Option<Arc<Derivative>>)>>,
+    /// With the derivatives by some of the inputs.
+    derivatives: Cache<Vec<bool>, Tracked>,
 }
+
+/// Which inputs are tracked, and the derivative by them; `None` if gradients flow to none of them.
+type Tracked = (Vec<bool>, Option<Arc<Derivative>>);
+
+/// For how many sets of tracked inputs derivatives are kept.
+const CACHED: usize = 64;
 
 /// What a call ran.
 #[derive(Clone)]
@@ -257,7 +264,7 @@ impl Differentiable {
         if let Some(on_device) = on_device {
             return Ok(on_device.clone());
         }
-        let (forward, derivatives) = (Mutex::new(None), Mutex::new(Vec::new()));
+        let (forward, derivatives) = (Mutex::new(None), Cache::new(CACHED));
         let new = Arc::new(OnDevice { burn: Burn::of(device)?, forward, derivatives });
         devices.push(new.clone());
         Ok(new)
@@ -281,14 +288,13 @@ impl Differentiable {
         tracked: &[bool],
         arguments: &[Tensor],
     ) -> Result<Option<Arc<Derivative>>> {
-        let mut derivatives = lock(&device.derivatives);
-        if let Some((_, derivative)) = derivatives.iter().find(|(by, _)| by == tracked) {
-            return Ok(derivative.clone());
-        }
-        let sizes: Vec<Vec<usize>> = arguments.iter().map(kinds::sizes).collect();
-        let new = Derivative::new(at, &self.graph, &device.burn, tracked, &sizes, &self.options)?.map(Arc::new);
-        derivatives.push((tracked.to_vec(), new.clone()));
-        Ok(new)
+        let sizes = || arguments.iter().map(kinds::sizes).collect::<Vec<Vec<usize>>>();
+        let make = || {
+            let new = Derivative::new(at, &self.graph, &device.burn, tracked, &sizes(), &self.options)?;
+            Ok((tracked.to_vec(), new.map(Arc::new)))
+        };
+        let goes_on = || Watch::current().check(at, cancel::Ran::Part);
+        Ok(device.derivatives.find_or_make(&tracked.to_vec(), |(by, _)| by == tracked, goes_on, make)?.1)
     }
 
     fn input_name(&self, index: usize) -> &str {

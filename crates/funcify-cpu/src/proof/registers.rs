@@ -19,11 +19,14 @@ use crate::run::Element;
 /// All code of a loop.
 pub(super) type Lowered = Rc<[RegisterCode]>;
 
+/// Makes the register code of a loop's steps at each width that is compared.
+type MakeCodes = fn(&[Region], &[Step<'_>], &[usize], Machine) -> Vec<RegisterCode>;
+
 /// Makes register code of the loops of a plan.
 pub(super) struct Registers<'p> {
     regions: &'p [Region],
     machine: Machine,
-    codes: fn(&[Region], &[Step<'_>], &[usize], Machine) -> Vec<RegisterCode>,
+    codes: MakeCodes,
 }
 
 /// The register code of a loop, for elements of the field.
@@ -394,7 +397,7 @@ mod tests {
 
     /// A trace's row is a copy of a state, which is then replaced, and another state takes the row: what comes of
     /// comparing its instructions with register code.
-    fn compared(codes: fn(&[Region], &[Step<'_>], &[usize], Machine) -> Vec<RegisterCode>) -> Result<(), Stop> {
+    fn compared(codes: MakeCodes) -> Result<(), Stop> {
         let mut plan = Plan::default();
         let xs = Operand::of(plan.region(Place::Input(0), 4, 1, Split::Whole)).step(0, 1);
         let trace = Operand::of(plan.region(Place::Output(0), 4, 1, Split::Whole)).step(0, 1);

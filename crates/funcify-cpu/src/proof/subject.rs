@@ -117,7 +117,7 @@ impl Subject<'_> {
         let model = Model::new(seed, rounding);
         let inputs = self.inputs(model, seed).map_err(Nothing::Graph)?;
         let (expected, sizes, _) = self.meaning(model, &inputs, None).map_err(Nothing::Graph)?;
-        let order = if seed % 2 == 0 { PartOrder::Upward } else { PartOrder::Downward };
+        let order = if seed.is_multiple_of(2) { PartOrder::Upward } else { PartOrder::Downward };
         let elements = |region: &Region| region.units * region.pitch;
         if self.plan.scratch_elements() + self.plan.regions.iter().map(elements).sum::<usize>() > 4 * BUDGET {
             return Err(Nothing::Plan(Stop::Budget));
@@ -267,7 +267,7 @@ impl Subject<'_> {
         let (Ok((Some(mut known), inputs)), Some(region)) = (known, self.output_region(output)) else { return wrong };
         known.extend([0, 1, model.garbage(0)]);
         known.extend((0..self.constants.len()).flat_map(|index| self.constant(model, index)));
-        let order = if seed % 2 == 0 { PartOrder::Upward } else { PartOrder::Downward };
+        let order = if seed.is_multiple_of(2) { PartOrder::Upward } else { PartOrder::Downward };
         let history = History::new(self.plan, known);
         let memory = self.memory(model, &inputs);
         let mut interpreter =

@@ -58,7 +58,7 @@ fn has_elements(graph: &Graph, node: &Node, axis: usize, sizes: &Sizes) -> bool 
 #[cfg(test)]
 mod tests {
     use super::{has_scans, stepwise};
-    use crate::graph::tracer::failing;
+    use crate::graph::failing;
     use crate::ops::{Op, ReduceKind};
     use crate::types::{Sizes, Symbol};
     use crate::{Graph, HostTensor, Value, associative_scan, cond, evaluate, scan, switch, while_loop};
@@ -103,7 +103,7 @@ mod tests {
             let chosen = cond(p, || running(x), || x);
             let switched = switch(n, [&|| running(chosen), &|| running(running(x)), &|| chosen + x]);
             let goes_on = |(c, k): (Value, Value)| k.lt(2) & running(c).max(0).lt(1e3);
-            let (looped, _) = while_loop((switched, n * 0), goes_on, |(c, k)| (running(c), k + 1));
+            let (looped, _) = while_loop((switched, n.zeros_like()), goes_on, |(c, k)| (running(c), k + 1));
             let (last, rows) = scan(looped, x, |c, _| (cond(p, || running(c), || c), running(c)));
             (chosen, switched, looped, last, rows)
         });

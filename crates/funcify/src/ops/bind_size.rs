@@ -270,7 +270,7 @@ mod tests {
     fn a_branch_that_does_not_run_binds_nothing() {
         let graph = build(|g| {
             let (xs, n) = (g.input("xs", "f64[T]"), g.input("n", "i64[]"));
-            cond(n.ge(0), || head(xs, n).sum(0), || xs.sum(0) * head(xs, constant(-2i64) + n * 0 + 3).sum(0))
+            cond(n.ge(0), || head(xs, n).sum(0), || xs.sum(0) * head(xs, constant(-2i64) + n.zeros_like() + 3).sum(0))
         });
         assert_eq!(run(&graph, &[row([1.0, 2.0, 4.0]), number(2)]), [HostTensor::scalar(3.0)]);
         assert_eq!(run(&graph, &[row([1.0, 2.0, 4.0]), number(-2)]), [HostTensor::scalar(7.0)]);
@@ -366,8 +366,9 @@ mod tests {
         let graph = build(|g| {
             vmap((g.input("n", "i64[3]"), g.input("p", "bool[3]")), |(n, p)| {
                 let guarded = cond(n.ge(0), || sum(n), || sum(-n) + 0.5);
-                let counted = while_loop((n, sum(n * 0)), |(n, _)| n.gt(0), |(n, s)| (n - 1, s + sum(n - 1))).1;
-                (guarded, counted, cond(p, || sum(n * 0 + 2), || sum(constant(-1i64))))
+                let counted =
+                    while_loop((n, sum(n.zeros_like())), |(n, _)| n.gt(0), |(n, s)| (n - 1, s + sum(n - 1))).1;
+                (guarded, counted, cond(p, || sum(n.zeros_like() + 2), || sum(constant(-1i64))))
             })
         });
         let inputs = [HostTensor::from([-3i64, 4, 0]), HostTensor::from([true, true, true])];

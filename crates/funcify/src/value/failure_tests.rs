@@ -135,7 +135,8 @@ fn control_flow() {
     check(|b| {
         let (x, n) = (matrix(b), b.input("n", "i64[]") + 1);
         let (last, sums) = scan(x.index(0, 0), x, |sum, row| (sum + row, (sum * row).cumsum(0, false)));
-        let (halves, count) = while_loop((x, n * 0), |(x, k)| x.sum(..).gt(1.0) & k.lt(9), |(x, k)| (x * 0.5, k + 1));
+        let (halves, count) =
+            while_loop((x, n.zeros_like()), |(x, k)| x.sum(..).gt(1.0) & k.lt(9), |(x, k)| (x * 0.5, k + 1));
         let (ended, _) =
             scan_until_with(ScanOptions::new().length(4), x, (), |x, ()| (x + 1.0, x.sum(..), x.max(..).gt(3.0)));
         vec![

@@ -16,6 +16,9 @@ use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_cpu::Cpu;
 
+/// The next state of a loop, from the state and what the loop captures.
+type StepOf = fn(Value, Value) -> Value;
+
 /// How long a call may go on, beside one instruction.
 const ALLOWED: Duration = Duration::from_millis(100);
 
@@ -153,7 +156,7 @@ fn on_backend<B: Backend>(table: &mut Table<'_>, backend: &B) -> Result<()> {
         ("unrolled", LoopStrategy::Unroll, 100_000),
         ("compiled", LoopStrategy::Auto, 1_000_000),
     ] {
-        let loops: [(&str, usize, fn(Value, Value) -> Value); 2] =
+        let loops: [(&str, usize, StepOf); 2] =
             [("products", 192, |h, w| h.matmul(w).tanh()), ("elements", 1000, |h, w| (h * w + 0.1).tanh())];
         for (of, width, step) in loops {
             table.row(&format!("a loop of {of}, {kind}"), name, true, &|size| {

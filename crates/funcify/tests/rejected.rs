@@ -234,6 +234,7 @@ fn is_without_refusals(source: &Path) -> bool {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with("tests.rs")
         || name == "testing.rs"
+        || name == "failing.rs"
         || source.ends_with("graph/check.rs")
         || name == "text.rs"
         || source.ends_with("graph/print.rs")

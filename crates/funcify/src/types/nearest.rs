@@ -3,7 +3,8 @@
 use strsim::osa_distance;
 
 /// The candidate with the fewest letters that differ, if they are few: a letter that is missing, added, another, or
-/// swapped with its neighbour counts 1. Of several, one of the same letters, then one of the same length, then the first.
+/// swapped with its neighbour counts 1. Of several, one of the same letters, then one that the word begins with, then one of the
+/// same length, then the first.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer ones are no words of the language.
     const LONGEST: usize = 40;
@@ -15,7 +16,8 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
     let slip = |other: &str| {
         let other = other.to_lowercase();
         let has_other_letters = sorted(&word) != sorted(&other);
-        (osa_distance(&word, &other), has_other_letters, other.chars().count().abs_diff(length))
+        let begins_differently = !word.starts_with(&other);
+        (osa_distance(&word, &other), has_other_letters, begins_differently, other.chars().count().abs_diff(length))
     };
     let slips = candidates.into_iter().map(|other| (slip(other), other));
     let near = slips.filter(|((distance, ..), candidate)| *distance <= allowed && *distance < candidate.len());
@@ -54,6 +56,7 @@ mod tests {
             ("revers", "reverse"),
             ("f23", "f32"),
             ("ta", "tan"),
+            ("tane", "tan"),
         ] {
             assert_eq!(near(word), Some(expected), "{word}");
         }

@@ -197,19 +197,14 @@ fn rows_that_are_read_where_they_were_written() {
 /// of them.
 #[test]
 fn a_product_of_one_column_more_than_registers_hold() {
-    for (ty, width) in [("f32", 1), ("f32", 5), ("f32", 17), ("f64", 1), ("f64", 3), ("f64", 17)] {
-        let input = |g: &funcify::Builder, name: &str, shape: &str| g.input(name, format!("{ty}[{shape}]").as_str());
+    for (ty, width) in [("f32", 3), ("f64", 3), ("f64", 5)] {
         let graph = Graph::build("columns", |g| {
-            let (c, w) = (input(g, "c", &format!("1,{width}")), input(g, "w", &format!("{width},{width}")));
-            let v = input(g, "v", &format!("{width},1"));
-            let body = |c: Value, ()| {
-                let (next, scale) = ((c.matmul(w) * 0.1).tanh(), c.matmul(v));
-                let total = next.matmul(c.transpose([1, 0]));
-                (next * scale + total, total.reshape([1]))
-            };
-            funcify::scan_with(funcify::ScanOptions::new().length(6), c, (), body)
+            let input = |name: &str, shape: String| g.input(name, format!("{ty}[{shape}]").as_str());
+            let (c, w) = (input("c", format!("1,{width}")), input("w", format!("{width},1")));
+            let body = |c: Value, ()| ((c * c.matmul(w)).cos(), ());
+            funcify::scan_with(funcify::ScanOptions::new().length(8), c, (), body).0
         });
-        let shapes: [&[usize]; 3] = [&[1, width], &[width, width], &[width, 1]];
+        let shapes: [&[usize]; 2] = [&[1, width], &[width, 1]];
         let graph = graph.unwrap();
         let inputs: Vec<HostTensor> =
             shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();

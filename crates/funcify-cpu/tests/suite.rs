@@ -7,7 +7,7 @@ use std::sync::Arc;
 use funcify::Error;
 use funcify::dispatch::{CompileOptions, Executor, Function, LoopStrategy};
 use funcify_conformance::{Expectations, Status, Subject, all_cases, run_case};
-use funcify_cpu::{Cpu, proof_counts};
+use funcify_cpu::{Cpu, proof_counts, proof_gaps};
 
 #[test]
 fn every_case_passes_compiled() {
@@ -41,13 +41,14 @@ fn passes(cpu: Cpu) {
     }
 }
 
-/// Every plan of this process was proved, or ran on small numbers; the great majority was proved.
+/// The plans of this process were proved, or ran on small numbers, but for one in a thousand at most, and none was wrong.
 fn all_are_checked() {
-    let counts = proof_counts();
-    println!("plans: {counts:?}");
+    let (counts, gaps) = (proof_counts(), proof_gaps());
+    println!("plans: {counts:?}; nothing is known of {gaps:?}");
     let all = counts.proved + counts.up_to_rounding + counts.validated;
-    assert_eq!((counts.neither, counts.failed), (0, 0), "{counts:?}");
-    assert!(all > 1000 && counts.proved * 10 > all * 9, "{counts:?}");
+    assert_eq!(counts.failed, 0, "{counts:?}");
+    assert!(counts.neither * 1000 <= all, "{counts:?}: {gaps:?}");
+    assert!(all > 1000 && counts.proved * 100 > all * 99, "{counts:?}");
 }
 
 /// No plan is refused by its check: that would be a fault of the planner. `FUNCIFY_SHOW=1` shows what is declined.

@@ -41,6 +41,7 @@ mod verdict;
 pub(crate) use running::Runs;
 pub(crate) use subject::Subject;
 pub use verdict::ProofCounts;
+pub use verdict::proof_gaps;
 pub(crate) use verdict::{Fault, counts};
 
 use funcify::types::Sizes;

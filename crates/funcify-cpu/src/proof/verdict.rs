@@ -1,7 +1,9 @@
 //! What came of checking a plan, and how often.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// What came of checking a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,6 +48,9 @@ pub struct ProofCounts {
 
 static COUNTS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
+/// Why nothing is known of some plans, and of how many.
+static REASONS: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
+
 impl Verdict {
     /// Counts it.
     pub(super) fn count(&self) {
@@ -57,7 +62,16 @@ impl Verdict {
             Verdict::Failed(_) => 4,
         };
         COUNTS[index].fetch_add(1, Ordering::Relaxed);
+        if let Verdict::Unknown(reason) = self {
+            *REASONS.lock().unwrap_or_else(PoisonError::into_inner).entry(reason.clone()).or_default() += 1;
+        }
     }
+}
+
+/// Why nothing is known of some plans of this process, and of how many.
+#[doc(hidden)]
+pub fn proof_gaps() -> Vec<(String, u64)> {
+    REASONS.lock().unwrap_or_else(PoisonError::into_inner).clone().into_iter().collect()
 }
 
 /// What came of all plans of this process so far.

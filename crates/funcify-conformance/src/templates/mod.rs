@@ -3,7 +3,7 @@
 //!
 //! A condition is about who reads what when, and about sizes. So values are read before, in and after the step that changes them,
 //! by the body, a trace, the end of the loop and other loops, under their own and under second names, at sizes on both sides of
-//! each threshold, upward and downward, with two transformations at once. Each [family](FAMILIES) says which rules it is drawn
+//! each threshold, upward and downward, with two transformations at once. Each family says which rules it is drawn
 //! from. A [`Program`] follows from its choices, so it can be made again and made smaller; [`check`] compares it, its gradient
 //! and some second derivatives and lanes on each subject with the reference evaluation; a [campaign](run_campaign) does so for
 //! many.

@@ -135,7 +135,7 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// `number` is any integer scalar, `i64[]` say. The dimension is a fresh symbol, which has that size from here on; in the body
 /// of a loop or a branch each step binds it anew, so nothing of that size leaves the body: reduce it there, or write it into
 /// a buffer of a fixed size. Programs of every backend read the number on the host. It has no derivative, and
-/// what has the size is differentiated as anything else. In a [`vmap`](crate::vmap) each lane may have a size of its own, if
+/// what has the size is differentiated as anything else. In a [`vmap`](fn@crate::vmap) each lane may have a size of its own, if
 /// what has it is reduced over that axis, as for loops whose number of steps differs between lanes.
 ///
 /// ```

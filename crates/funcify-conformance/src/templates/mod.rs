@@ -36,7 +36,7 @@ use crate::arbitrary::Choices;
 type Make = fn(&Draft<'_, '_>) -> Vec<Value>;
 
 /// The families: what they are called, and what makes a program of each.
-const FAMILIES: [(&str, Make); 23] = [
+const FAMILIES: [(&str, Make); 24] = [
     ("elementwise in place", states::elementwise),
     ("positions in place", states::positions),
     ("sums of outer products", states::outer_products),
@@ -53,6 +53,7 @@ const FAMILIES: [(&str, Make); 23] = [
     ("last rows", taps::last_rows),
     ("shares of parts", parts::shares),
     ("innermost axis", parts::innermost),
+    ("products beside loops", parts::beside),
     ("choices", control::choices),
     ("running reductions", control::running_reductions),
     ("early ends", control::early_ends),

@@ -246,3 +246,53 @@ pub(super) fn innermost(draft: &Draft<'_, '_>) -> Vec<Value> {
     });
     vec![last, sums, ys.0, if draft.one_in(2) { ys.1 } else { ys.1.move_axis(1, 0) }, again.1]
 }
+
+/// Products before and behind a loop, whose rows or columns are the axis that stays parallel: a part has some columns of each row
+/// of what is given, and no instruction goes over several rows of it (`lies_within_units`).
+pub(super) fn beside(draft: &Draft<'_, '_>) -> Vec<Value> {
+    let size = draft.of(&SIZES);
+    let (rows, inner) = (draft.of(&[1, 2, 3]), draft.of(&[4, 1, 2, 5]));
+    let steps = draft.of(&[3, 1, 2, 5]);
+    let weight = if draft.one_in(3) { draft.input(&[size, inner]).t() } else { draft.input(&[inner, size]) };
+    let side = draft.input(&[rows, inner]);
+    let product = |left: Value| match draft.below(4) {
+        0 => weight.t().matmul(left.move_axis(-1, -2)).move_axis(-1, -2),
+        1 => (left.matmul(weight) + draft.input(&[size])).tanh(),
+        2 => left.matmul(weight) + (left * 0.5).matmul(weight.sin()),
+        _ => left.matmul(weight),
+    };
+    let mut start = product(side);
+    if rows == 1 && draft.one_in(2) {
+        start = start.reshape([size]);
+    } else if draft.one_in(3) {
+        start = start.t();
+    }
+    let shape = shape_of(start).unwrap_or_default();
+    let xs = match draft.below(3) {
+        0 => product(draft.input(&[steps, rows, inner])).reshape(sized(&[&[steps], shape.as_slice()].concat())),
+        1 => draft.input(&[steps]),
+        _ => draft.input(&[&[steps], shape.as_slice()].concat()),
+    };
+    let fixed = draft.input(&[size]);
+    let (last, ys) = scan_with(draft.direction(), start, xs, |state, x| {
+        let x = draft.fit(x, &shape);
+        let next = match draft.below(3) {
+            0 if shape.last() == Some(&size) => state * x + fixed,
+            1 => (state + x).sin(),
+            _ => state * 0.5 + x,
+        };
+        (next, if draft.one_in(3) { draft.reading(next, state) } else { next })
+    });
+    let behind = match (shape.len(), draft.below(5)) {
+        (1, 0) => weight.matmul(last),
+        (1, 1) => last.matmul(weight.t()),
+        (1, _) => side.t().matmul(last.unsqueeze(0)),
+        (_, 0) => last.t().matmul(last),
+        (_, 1) => last.matmul(last.t()),
+        (_, 2) if shape[1] == size => last.matmul(weight.t()),
+        (_, 3) if shape[1] == size => side.t().matmul(last),
+        _ => draft.reading(last, fixed),
+    };
+    let more = if draft.one_in(2) { weight * 0.5 } else { product(side * 2.0) };
+    vec![last, ys, behind, more]
+}

@@ -245,6 +245,22 @@ impl Emitter {
             .is_none_or(|unit| (0..view.shape.len()).filter(moves).all(|axis| view.strides[axis].unsigned_abs() < unit))
     }
 
+    /// A view over all of whose axes one instruction may go: itself, or a copy.
+    pub(super) fn within_units(&mut self, view: &View) -> Result<View, Declined> {
+        if self.lies_within_units(view) { Ok(view.clone()) } else { self.copied(view) }
+    }
+
+    /// Whether an instruction leaves a unit of what a part sees as columns.
+    fn leaves_units(&self, node: &Node) -> bool {
+        let Node::Do(instruction) = node else { return false };
+        let Ok(spans) = instruction.spans::<f32>() else { return false };
+        let operands = std::iter::once(&instruction.to).chain(&instruction.from);
+        operands.zip(spans).any(|(operand, span)| {
+            let region = self.plan.regions[operand.region];
+            matches!(region.split, Split::Columns(_)) && operand.offset + span > region.pitch
+        })
+    }
+
     /// Whether an instruction may go over an axis.
     fn is_within_units(&self, axis: &Axis, views: &[&View]) -> bool {
         views
@@ -313,6 +329,9 @@ impl Emitter {
                 })
                 .collect();
             let node = op.clone().over([rows, lanes], operands[0], &operands[1..]);
+            if self.leaves_units(&node) {
+                return Err(Declined::new("scan", "rows across the axis of parts"));
+            }
             let looped = looped.iter().rev();
             self.blocks.push(level, looped.fold(node, |node, axis| repeat(rest[*axis].size, vec![node])));
         }
@@ -394,7 +413,8 @@ impl Emitter {
     /// A matrix whose rows have their elements side by side: itself, or a copy.
     pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View, Declined> {
         let has_rows = matrix.strides[1] == 1 || matrix.shape[1] == 1;
-        if has_rows && !matrix.is_reversed() { Ok(matrix.clone()) } else { self.copied(matrix) }
+        let is_at_hand = has_rows && !matrix.is_reversed() && self.lies_within_units(matrix);
+        if is_at_hand { Ok(matrix.clone()) } else { self.copied(matrix) }
     }
 
     /// Copies a tensor.
@@ -434,6 +454,7 @@ impl Emitter {
             return Ok(copied.copy.clone());
         }
         let source = self.forward(matrix)?;
+        let source = self.within_units(&source)?;
         let [k, n] = [matrix.shape[0], matrix.shape[1]];
         let len = if self.element == size_of::<f32>() { packed_len::<f32>(k, n) } else { packed_len::<f64>(k, n) };
         let to = self.reserve(&[len], matrix.level);
@@ -473,6 +494,12 @@ impl Emitter {
         let [m, n] = [to.shape[0], to.shape[1]];
         if m * n == 0 {
             return Ok(());
+        }
+        // A product writes rows of lanes.
+        if (n > 1 && to.strides[1] != 1) || !self.lies_within_units(to) {
+            let ordered = self.reserve(&[m, n], to.level);
+            self.product(&ordered, init, factors, then)?;
+            return self.copy(to, &ordered);
         }
         let (mut views, mut row, mut lanes) = (vec![to], vec![to.strides[0]], vec![Across::Lanes]);
         if let Some(init) = init {

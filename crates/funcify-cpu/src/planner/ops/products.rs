@@ -58,7 +58,8 @@ impl Scope<'_, '_> {
                     }
                     let init = self.forward(other)?;
                     let Some(init) = init.reshaped(&[products.rows, products.lanes]) else { continue };
-                    products.init = Some(self.planner.emitter.in_lanes(&init)?);
+                    let init = self.planner.emitter.in_lanes(&init)?;
+                    products.init = Some(self.planner.emitter.within_units(&init)?);
                     self.planner.emitter.fired.note(Transformation::InitOfProduct);
                     return Ok(Some(Value::Products(products)));
                 }
@@ -109,13 +110,6 @@ impl Scope<'_, '_> {
         let to = self.target(value, &shape, level);
         let matrix =
             to.reshaped(&[rows, lanes]).ok_or_else(|| Declined::new("matmul", "its result is not in order"))?;
-        // A product writes rows of lanes.
-        if lanes > 1 && matrix.strides[1] != 1 {
-            let ordered = self.planner.emitter.reserve(&[rows, lanes], level);
-            self.planner.emitter.product(&ordered, init.as_ref(), &factors, then)?;
-            self.planner.emitter.copy(&matrix, &ordered)?;
-            return Ok(to);
-        }
         self.planner.emitter.product(&matrix, init.as_ref(), &factors, then)?;
         Ok(to)
     }
@@ -163,7 +157,10 @@ impl Scope<'_, '_> {
     fn matrices(&mut self, left: &View, right: &View, shape: &[usize], value: ValueId) -> Result<Value, Declined> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
         // The left side lies with the rows that are summed over one after the other.
-        if left.strides[0] == 1
+        let emitter = &self.planner.emitter;
+        if emitter.lies_within_units(left)
+            && emitter.lies_within_units(right)
+            && left.strides[0] == 1
             && (left.strides[1] != 1 || k == 1)
             && right.strides[1] == 1
             && m > 1

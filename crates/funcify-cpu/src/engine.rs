@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use funcify::cancel::{Ran, Watch};
 use funcify::dispatch::{Declined, Outcome, Whole};
@@ -17,9 +17,6 @@ use crate::plan::PlanError;
 use crate::planner::{Division, GraphPlan, greatest_integer, plan_graph};
 use crate::proof::{self, Subject};
 use crate::run::{Element, Executor, Programs};
-
-/// How long a plan may run to be checked.
-const LONGEST_CHECK: Duration = Duration::from_secs(2);
 
 /// A program or a loop, compiled for the sizes of one call. It may be called by several threads at once.
 ///
@@ -183,7 +180,7 @@ impl Engine {
         };
         let start = Instant::now();
         let (watch, at) = (Watch::current(), Place::new("check", Site::Unknown));
-        let is_late = || start.elapsed() > LONGEST_CHECK || watch.check(&at, Ran::Part).is_err();
+        let is_late = || start.elapsed() > proof::LONGEST || watch.check(&at, Ran::Part).is_err();
         let outcome = self.call(&elements, &is_late).map_err(|error| error.to_string())?;
         let Outcome::Done(results) = outcome else { return Ok(None) };
         let typed = results.into_iter().zip(self.results());

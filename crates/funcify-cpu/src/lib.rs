@@ -31,7 +31,7 @@ pub use float::Float;
 pub use machine::{Machine, Translation};
 pub use planner::{Division, GraphPlan, plan_graph};
 #[doc(hidden)]
-pub use proof::{ProofCounts, proof_gaps, prove_plan};
+pub use proof::{ProofCounts, proof_gaps, prove_plan, prove_thoroughly};
 pub use residuals::with_residuals_as_planned;
 pub use run::{CallError, Element, Executor};
 pub use slices::OnSlices;

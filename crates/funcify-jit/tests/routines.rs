@@ -80,8 +80,8 @@ of_both_types! {
     equal(x, y) = |b, v, w| b.compare(Comparison::Equal, v, w), truth(x == y);
     not_equal(x, y) = |b, v, w| b.compare(Comparison::NotEqual, v, w), truth(x != y);
     select(x, y) = |b, v, w| { let one = b.number(1.0); b.select(v, w, one) }, if x == 0.0 { 1.0 } else { y };
-    max(x, y) = |b, v, w| b.max(v, w), if x.is_nan() || x > y { x } else { y };
-    min(x, y) = |b, v, w| b.min(v, w), if x.is_nan() || x < y { x } else { y };
+    max(x, y) = |b, v, w| b.max(v, w), if x.is_nan() || x > y || (x == y && x.is_sign_positive()) { x } else { y };
+    min(x, y) = |b, v, w| b.min(v, w), if x.is_nan() || x < y || (x == y && x.is_sign_negative()) { x } else { y };
 }
 
 extern "C" fn one(which: u32, x: f32) -> f32 {

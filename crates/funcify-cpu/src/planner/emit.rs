@@ -351,6 +351,10 @@ impl Emitter {
         if to.len() == 0 {
             return Ok(());
         }
+        if from.iter().any(|view| view.is_between(to)) {
+            let apart = from.iter().map(|view| self.apart(view, to)).collect::<Result<Vec<View>, _>>()?;
+            return self.map(op, to, &apart.iter().collect::<Vec<_>>());
+        }
         let views: Vec<&View> = [to].into_iter().chain(from.iter().copied()).collect();
         let axes = merged(&views);
         let within: Vec<bool> = axes.iter().map(|axis| self.is_within_units(axis, &views)).collect();
@@ -401,6 +405,11 @@ impl Emitter {
     /// A view none of whose axes is reversed: itself, or a copy.
     pub(super) fn forward(&mut self, view: &View) -> Result<View, Declined> {
         if view.is_reversed() { self.copied(view) } else { Ok(view.clone()) }
+    }
+
+    /// A view none of whose elements lies between those of another one: itself, or a copy.
+    pub(super) fn apart(&mut self, view: &View, other: &View) -> Result<View, Declined> {
+        if view.is_between(other) { self.copied(view) } else { Ok(view.clone()) }
     }
 
     /// A copy of a view with its elements in order.

@@ -155,6 +155,13 @@ impl View {
             }
     }
 
+    /// Whether its elements lie between those of another view of the same memory, as neighbouring columns of a matrix do, and
+    /// are not the same ones. No instruction reads the one and writes the other.
+    pub(super) fn is_between(&self, other: &View) -> bool {
+        let ([first, last], [from, to]) = (self.ends(), other.ends());
+        self.shares_memory(other) && self.steps == other.steps && first <= to && from <= last && !self.is(other)
+    }
+
     /// Whether another view is of the same elements in the same order.
     pub(super) fn is(&self, other: &View) -> bool {
         let moves = |axis: &usize| self.shape[*axis] > 1;
@@ -234,5 +241,17 @@ mod tests {
         assert_eq!((reversed.start, &reversed.strides[..], reversed.ends()), (51, &[-12, 4, -1][..], [0, 59]));
         assert!(reversed.reversed(2).reversed(0).is(&whole));
         assert_eq!(whole.reversed(0).row(1, 2, 1).steps[0], -12);
+    }
+
+    #[test]
+    fn columns_lie_between_those_beside_them_and_rows_do_not() {
+        let whole = View::whole(0, 0, &[3, 4], 0);
+        let [columns, beside] = [whole.part(1, 0, 2, 1), whole.part(1, 2, 2, 1)];
+        assert!(columns.is_between(&beside) && beside.is_between(&columns));
+        assert!(whole.part(0, 0, 2, 1).is_between(&whole.part(0, 1, 2, 1)));
+        assert!(!columns.is_between(&columns.clone()));
+        assert!(!whole.part(0, 0, 1, 1).is_between(&whole.part(0, 1, 2, 1)));
+        assert!(!columns.is_between(&View { region: 1, ..beside.clone() }));
+        assert!(!columns.is_between(&View { steps: [4, 0, 0], ..beside }));
     }
 }

@@ -24,6 +24,7 @@
 //! A plan that fails is a fault of funcify. The error names the instruction that computed what the graph does not, and
 //! those that wrote what it read (`history.rs`).
 
+mod effort;
 mod field;
 mod graph;
 mod history;
@@ -38,7 +39,8 @@ mod running;
 mod subject;
 mod verdict;
 
-pub(crate) use running::Runs;
+pub use effort::prove_thoroughly;
+pub(crate) use running::{LONGEST, Runs};
 pub(crate) use subject::Subject;
 pub use verdict::ProofCounts;
 pub use verdict::proof_gaps;

@@ -317,6 +317,11 @@ fn symbol_of_two(op: ops::Binary) -> Option<Binary> {
     })
 }
 
+/// The product of two integers. That of two words has more bits than the field, and the lower ones count.
+fn product_of_two(x: u64, y: u64, of: DType) -> u64 {
+    if of == DType::U32 { wrapped(signed(x).wrapping_mul(signed(y)), of) } else { mul(x, y) }
+}
+
 /// An op on integers and booleans.
 fn integer_unary(op: ops::Unary, x: u64, of: DType, model: Model) -> Option<u64> {
     let number = signed(x);
@@ -324,7 +329,7 @@ fn integer_unary(op: ops::Unary, x: u64, of: DType, model: Model) -> Option<u64>
         ops::Unary::Neg => neg(x),
         ops::Unary::Abs => model.unary(Unary::Abs, x),
         ops::Unary::Sign => of_signed(number.signum()),
-        ops::Unary::Square => mul(x, x),
+        ops::Unary::Square => product_of_two(x, x, of),
         ops::Unary::Not if of == DType::Bool => return Some(u64::from(x == 0)),
         ops::Unary::Not => of_signed(!number),
         ops::Unary::StopGradient => x,
@@ -343,7 +348,7 @@ fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: Model) -> O
         _ if is_bool => return None,
         ops::Binary::Add => add(x, y),
         ops::Binary::Sub => sub(x, y),
-        ops::Binary::Mul => mul(x, y),
+        ops::Binary::Mul => product_of_two(x, y, of),
         ops::Binary::Div if j == 0 => of_signed(-1),
         // What is no small integer may be one that the model made up.
         ops::Binary::Div if fraction(x).is_some() => of_signed(i.wrapping_div(j)),

@@ -15,24 +15,31 @@ use super::verdict::Verdict;
 pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> + 'r;
 
 /// On how many inputs it runs.
-const RUNS: u64 = 2;
+const RUNS: usize = 2;
 
-/// How long the reference evaluation may take.
-const LONGEST: Duration = Duration::from_secs(2);
+/// How long the plan and the reference evaluation may run: a loop may never end on these inputs.
+pub(crate) const LONGEST: Duration = Duration::from_secs(2);
+
+/// The floats of inputs: random ones up to so far from the first. A loop that does not end on some of them may end on others.
+const FLOATS: [[f64; 2]; 6] = [[1.0, 0.5], [0.0, 1.0], [0.0, 0.0], [0.0, 0.25], [100.0, 50.0], [-100.0, 50.0]];
 
 /// How many elements all values of the graph may have, for the reference evaluation is slow.
 const MOST_ELEMENTS: usize = 4_000_000;
 
 /// Runs a plan that was not proved for `reason`.
 pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) -> Verdict {
-    let mut ran = false;
-    for seed in 0..RUNS {
-        let Some(inputs) = inputs(subject, seed) else { return Verdict::Unknown(reason) };
+    let reason = format!("`{}`: {reason}", subject.graph.name());
+    let mut runs = 0;
+    for (seed, floats) in FLOATS.into_iter().enumerate() {
+        if runs == RUNS {
+            break;
+        }
+        let Some(inputs) = inputs(subject, seed as u64, floats) else { return Verdict::Unknown(reason) };
         let limit = Cancellation::after(LONGEST);
         let Some(expected) = limit.scope(|| reference(subject, &inputs)) else { continue };
         match run(&inputs) {
             Ok(Some(found)) => match difference(&expected, &found) {
-                None => ran = true,
+                None => runs += 1,
                 Some((output, element)) => {
                     let name = &subject.graph.outputs()[output].name;
                     return Verdict::Failed(format!(
@@ -47,11 +54,11 @@ pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) ->
             Err(error) => return Verdict::Failed(format!("the plan does not run: {error}")),
         }
     }
-    if ran { Verdict::Validated } else { Verdict::Unknown(reason) }
+    if runs > 0 { Verdict::Validated } else { Verdict::Unknown(reason) }
 }
 
-/// Small numbers, different ones as far as the types have them.
-fn inputs(subject: &Subject<'_>, seed: u64) -> Option<Vec<HostTensor>> {
+/// Numbers of which few are alike, as far as the types have so many.
+fn inputs(subject: &Subject<'_>, seed: u64, [middle, reach]: [f64; 2]) -> Option<Vec<HostTensor>> {
     let mut all = 0;
     let input = |index: usize| {
         let ty = subject.graph.input_type(index);
@@ -67,7 +74,7 @@ fn inputs(subject: &Subject<'_>, seed: u64) -> Option<Vec<HostTensor>> {
             let random = field::hash(seed << 32 | index as u64, at);
             match ty.dtype {
                 DType::Bool => Scalar::Bool(random & 1 == 1),
-                dtype if dtype.is_float() => Scalar::Float((random % 2001) as f64 / 1000.0 - 1.0),
+                dtype if dtype.is_float() => Scalar::Float(((random % 2001) as f64 / 1000.0 - 1.0) * reach + middle),
                 _ => Scalar::Int((random % 5) as i64),
             }
         }))

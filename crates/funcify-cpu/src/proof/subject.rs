@@ -8,6 +8,7 @@ use funcify::ops::Op;
 use funcify::types::Sizes;
 use funcify::{DType, Graph, HostTensor, Scalar};
 
+use super::effort;
 use super::field::{self, of_signed};
 use super::graph::{Evaluator, Grid, Meaning, NoMeaning};
 use super::history::History;
@@ -40,9 +41,6 @@ pub(crate) struct Subject<'a> {
 
 /// How many random interpretations and inputs a proof takes.
 const SEEDS: u64 = 2;
-
-/// How many operations on elements each of them may take.
-const BUDGET: usize = 1_000_000;
 
 /// Operations after which no further seed begins: a debug build is to stay usable. Up to there a plan runs in both orders of its
 /// parts.
@@ -119,17 +117,18 @@ impl Subject<'_> {
         let (expected, sizes, _) = self.meaning(model, &inputs, None).map_err(Nothing::Graph)?;
         let order = if seed.is_multiple_of(2) { PartOrder::Upward } else { PartOrder::Downward };
         let elements = |region: &Region| region.units * region.pitch;
-        if self.plan.scratch_elements() + self.plan.regions.iter().map(elements).sum::<usize>() > 4 * BUDGET {
+        let budget = 4 * effort::operations();
+        if self.plan.scratch_elements() + self.plan.regions.iter().map(elements).sum::<usize>() > budget {
             return Err(Nothing::Plan(Stop::Budget));
         }
         let registers = self.registers();
         let memory = self.memory(model, &inputs);
-        let mut interpreter = Interpreter::new(self.plan, model, memory, 4 * BUDGET, self.rounding());
+        let mut interpreter = Interpreter::new(self.plan, model, memory, budget, self.rounding());
         if seed == 0 {
             interpreter = interpreter.with_registers(&registers);
         }
         interpreter.run(order).map_err(Nothing::Plan)?;
-        *spent += 4 * BUDGET - interpreter.left;
+        *spent += budget - interpreter.left;
         let memory = interpreter.memory;
         if self.refuses && self.output(&memory, expected.len()).first() != Some(&0) {
             return Ok(Evidence::None);
@@ -157,7 +156,7 @@ impl Subject<'_> {
     ) -> Meaning<(Vec<Grid>, Sizes, Option<HashSet<u64>>)> {
         let mut sizes = self.sizes.clone();
         let mut evaluator =
-            Evaluator { model, sizes: &mut sizes, element: self.dtype, left: BUDGET, known, watch: Watch::current() };
+            Evaluator { model, sizes: &mut sizes, element: self.dtype, left: effort::operations(), known, watch: Watch::current() };
         let outputs = evaluator.graph(self.graph, inputs)?;
         let known = evaluator.known;
         Ok((outputs, sizes, known))
@@ -196,7 +195,7 @@ impl Subject<'_> {
                 dtype => model.input(index, at, dtype),
             };
             let elements = shape.iter().product();
-            if elements > BUDGET {
+            if elements > effort::operations() {
                 return Err(NoMeaning::Budget);
             }
             Ok(Grid::new(shape, (0..elements).map(cell).collect()))
@@ -271,7 +270,7 @@ impl Subject<'_> {
         let history = History::new(self.plan, known);
         let memory = self.memory(model, &inputs);
         let mut interpreter =
-            Interpreter::new(self.plan, model, memory, 4 * BUDGET, self.rounding()).with_history(history);
+            Interpreter::new(self.plan, model, memory, 4 * effort::operations(), self.rounding()).with_history(history);
         let ran = interpreter.run(order);
         match (ran, &interpreter.history) {
             (Ok(()), Some(history)) => format!("{wrong}: {}", history.explain(Cell { region, at })),

@@ -23,6 +23,10 @@ impl Emitter {
             let forward = from.iter().map(|view| self.forward(view)).collect::<Result<Vec<View>, _>>()?;
             return self.fold(fold, to, &forward.iter().collect::<Vec<_>>(), folded);
         }
+        if from.iter().any(|view| view.is_between(to)) {
+            let apart = from.iter().map(|view| self.apart(view, to)).collect::<Result<Vec<View>, _>>()?;
+            return self.fold(fold, to, &apart.iter().collect::<Vec<_>>(), folded);
+        }
         let shape = from[0].shape.clone();
         if folded.iter().any(|axis| shape[*axis] == 0) {
             return self.fill(to, fold.identity::<f64>());

@@ -74,12 +74,12 @@ impl Model {
 
     /// Whether x < y; false of NaN.
     pub(super) fn is_less(self, x: u64, y: u64) -> bool {
-        x != NAN && y != NAN && signed(x) < signed(y)
+        x != NAN && y != NAN && rank(x) < rank(y)
     }
 
     /// The larger; NaN if either is.
     pub(super) fn max(self, x: u64, y: u64) -> u64 {
-        match (x == NAN || y == NAN, signed(x) > signed(y)) {
+        match (x == NAN || y == NAN, rank(x) > rank(y)) {
             (true, _) => NAN,
             (_, true) => x,
             (_, false) => y,
@@ -217,7 +217,7 @@ impl Model {
             Binary::Max => self.max(x, y),
             Binary::Min => self.min(x, y),
             Binary::Less => u64::from(self.is_less(x, y)),
-            Binary::LessEqual => u64::from(x != NAN && y != NAN && signed(x) <= signed(y)),
+            Binary::LessEqual => u64::from(x != NAN && y != NAN && rank(x) <= rank(y)),
             Binary::Equal => u64::from(x == y && x != NAN),
             Binary::NotEqual => u64::from(x != y || x == NAN),
             Binary::Copysign => {
@@ -292,6 +292,15 @@ impl Model {
     }
 }
 
+/// The place of a number among all: none is beyond the infinities.
+fn rank(x: u64) -> i64 {
+    match x {
+        INFINITY => i64::MAX,
+        _ if x == neg(INFINITY) => i64::MIN,
+        _ => signed(x),
+    }
+}
+
 /// -x; NaN stays itself.
 fn neg_number(x: u64) -> u64 {
     if x == NAN { x } else { neg(x) }
@@ -303,5 +312,20 @@ fn tag(dtype: DType) -> u64 {
         DType::F16 => 0x5b,
         DType::BF16 => 0xa7,
         _ => 0x3d,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_is_beyond_the_infinities() {
+        let model = Model::new(0, Rounding::Symbol);
+        for x in [field::of_f64(0.5), field::of_f64(-0.5), HALF, HALF + 1, 0, 7] {
+            assert_eq!(model.fold(Fold::Max, model.identity(Fold::Max), x), x);
+            assert_eq!(model.fold(Fold::Min, model.identity(Fold::Min), x), x);
+            assert!(model.is_less(x, INFINITY) && model.is_less(neg(INFINITY), x));
+        }
     }
 }

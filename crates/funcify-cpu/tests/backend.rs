@@ -399,6 +399,34 @@ fn what_all_parts_have_is_added_once() {
     }
 }
 
+/// Two products with a bias each are added with both.
+#[test]
+fn both_biases_of_a_sum_of_products_are_added() {
+    let graph = Graph::build("biases", |g| {
+        let [xs, h] = [g.input("xs", "f32[5,4,3]"), g.input("h", "f32[4,3]")];
+        let [w, u, b, c] =
+            [g.input("w", "f32[3,3]"), g.input("u", "f32[3,3]"), g.input("b", "f32[3]"), g.input("c", "f32[3]")];
+        scan(h, xs, |h, x| {
+            let next = ((x.matmul(w) + b) + (h.matmul(u) + c)).tanh();
+            (next, next)
+        })
+    });
+    let graph = graph.unwrap();
+    let shapes: [&[usize]; 6] = [&[5, 4, 3], &[4, 3], &[3, 3], &[3, 3], &[3], &[3]];
+    let inputs: Vec<HostTensor> = shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
+    let expected = funcify::evaluate(&graph, &inputs).unwrap();
+    let options = CompileOptions { rewrites: None, ..CompileOptions::default() };
+    for function in
+        [Function::compile(&graph, &Cpu::default()), Function::compile_with(&graph, &Cpu::default(), options)]
+    {
+        for (found, expected) in function.unwrap().call_host(&inputs).unwrap().iter().zip(&expected) {
+            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
+                assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "{x} and {y}");
+            }
+        }
+    }
+}
+
 /// A sum over the axis that is divided is whole before anything is done with it that is not linear.
 #[test]
 fn sums_over_parts_are_whole_before_they_are_used() {

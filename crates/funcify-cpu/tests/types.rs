@@ -3,8 +3,8 @@
 mod numbers;
 
 use funcify::dispatch::{Function, LoopStrategy};
-use funcify::ops::{Threefry, Words};
-use funcify::{DType, Graph, HostTensor, Value, apply, constant, iota, random, scan};
+use funcify::ops::{ScatterMode, Threefry, Words};
+use funcify::{DType, Graph, HostTensor, Value, apply, concat, constant, iota, random, scan};
 use funcify_cpu::{Cpu, OnSlices};
 use numbers::numbers;
 
@@ -38,6 +38,37 @@ fn narrower_floats_are_rounded_by_each_op() {
         let ones = HostTensor::from([1f32; 3000]).cast(dtype);
         let found = compiled(&sums.unwrap(), &[HostTensor::from(0f32).cast(dtype), ones]);
         assert_eq!(found[0].to_f64_vec(), [end]);
+    }
+}
+
+/// Positions count from 0, also where they are too many to be a constant of the plan.
+#[test]
+fn many_positions_count_from_0() {
+    let graph = Graph::build("positions", |g| {
+        let xs = g.input("xs", "f32[2]");
+        let step = |sum: Value, x: Value| {
+            let positions = iota(70_000, DType::I64).cast(DType::F32) + x;
+            (sum + x, concat(&[positions.slice(0, ..2), positions.slice(0, 69_999..)], 0))
+        };
+        scan(constant(0f32), xs, step).1
+    });
+    let found = compiled(&graph.unwrap(), &[HostTensor::from([0f32, 1.0])]);
+    assert_eq!(found[0].to_f64_vec(), [0.0, 1.0, 69_999.0, 1.0, 2.0, 70_000.0]);
+}
+
+/// A scatter rounds each sum, also where a step updates an element twice.
+#[test]
+fn narrower_floats_are_rounded_by_each_update() {
+    for (dtype, large) in [(DType::F16, 2048f32), (DType::BF16, 256.0)] {
+        let graph = Graph::build("updates", |g| {
+            let start = g.input("start", format!("{dtype}[2]").as_str());
+            let updates = g.input("updates", format!("{dtype}[T,2]").as_str());
+            let places = constant(HostTensor::from([0i64, 0]));
+            scan(start, updates, |sums, updates| (sums.scatter(0, places, updates, ScatterMode::Add), ())).0
+        });
+        let function = Function::compile(&graph.unwrap(), &Cpu::default()).unwrap();
+        let inputs = [HostTensor::from([large, 0.0]), HostTensor::from([[1f32, 1.0]; 3])].map(|x| x.cast(dtype));
+        assert_eq!(function.call_host(&inputs).unwrap()[0].to_f64_vec(), [large.into(), 0.0]);
     }
 }
 

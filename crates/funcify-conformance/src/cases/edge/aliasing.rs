@@ -16,6 +16,8 @@ pub(super) fn cases() -> Cases {
         echoes_of_a_sequence_a_capture_and_a_carry()?,
         echo_of_a_capture_as_state()?,
         body_that_returns_its_carry_unchanged()?,
+        state_with_a_part_of_itself_moved()?,
+        two_loops_over_the_same_matrices()?,
     ])
 }
 
@@ -186,4 +188,38 @@ fn body_that_returns_its_carry_unchanged() -> Result<Case, String> {
         ("moved", row([7f32, 14.])),
     ];
     gives("body_that_returns_its_carry_unchanged", program, [row([1f32, 2.])], expected)
+}
+
+/// A step moves the first elements of a state two places on: they are read before anything is written.
+fn state_with_a_part_of_itself_moved() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let [start, places] = [g.input("start", "f32[5]"), g.input("places", "i64[2]")];
+        let (last, ys) = scan(start, places, |state, place| {
+            let next = state.dynamic_update(0, state.slice(0, 0..3), place);
+            (next, next * 2.0)
+        });
+        outputs! { last: last, ys: ys }
+    };
+    let inputs = [row([1f32, 2., 3., 4., 5.]), row([1i64, 2])];
+    let expected =
+        [("last", row([1f32, 1., 1., 1., 2.])), ("ys", tensor([2, 5], [2f32, 2., 4., 6., 10., 2., 2., 2., 2., 4.]))];
+    gives("state_with_a_part_of_itself_moved", program, inputs, expected)
+}
+
+/// A second loop multiplies by the matrices that the first one has multiplied by, from the first one's end on.
+fn two_loops_over_the_same_matrices() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let [start, matrices] = [g.input("start", "f32[2,2]"), g.input("matrices", "f32[3,2,2]")];
+        let first = scan(start, matrices, |state, matrix| (state.matmul(matrix), ())).0;
+        let (last, ys) = scan(first, matrices, |state, matrix| (state.matmul(matrix), state));
+        outputs! { first: first, last: last, ys: ys }
+    };
+    let matrices = tensor([3, 2, 2], [1f32, 1., 0., 1., 1., 0., 1., 1., 2., 0., 0., 1.]);
+    let inputs = [tensor([2, 2], [1f32, 0., 0., 1.]), matrices];
+    let expected = [
+        ("first", tensor([2, 2], [4f32, 1., 2., 1.])),
+        ("last", tensor([2, 2], [18f32, 5., 10., 3.])),
+        ("ys", tensor([3, 2, 2], [4f32, 1., 2., 1., 4., 5., 2., 3., 9., 5., 5., 3.])),
+    ];
+    gives("two_loops_over_the_same_matrices", program, inputs, expected)
 }

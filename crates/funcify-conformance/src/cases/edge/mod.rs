@@ -12,6 +12,7 @@ mod buffers;
 mod control;
 mod counts;
 mod dynamic;
+mod exact_integers;
 mod failures;
 mod gradients;
 mod lanes;
@@ -51,6 +52,7 @@ pub(crate) fn cases() -> Cases {
         nested::cases()?,
         symbolic::cases()?,
         dynamic::cases()?,
+        exact_integers::cases()?,
         trees::cases()?,
         trimmed::cases()?,
         truncated::cases()?,

@@ -1,6 +1,6 @@
-//! Zeros have a sign, which only a division shows, and compositions of ops at their edges.
+//! Zeros have a sign, which only a division shows; NaN and infinities; compositions of ops at their edges.
 
-use funcify::{Builder, DType, HostTensor, TensorType};
+use funcify::{Builder, DType, HostTensor, TensorType, Value, scan};
 
 use super::{Cases, gives, row};
 use crate::cases::outputs;
@@ -10,6 +10,8 @@ pub(super) fn cases() -> Cases {
     Ok(vec![
         signs_of_zeros("f32", DType::F32)?,
         signs_of_zeros("f64", DType::F64)?,
+        predicates_in_a_loop()?,
+        reductions_of_nothing_in_a_loop()?,
         clamps_to_numbers_and_values()?,
         activations_at_their_edges()?,
         right_shifts_by_operators()?,
@@ -43,6 +45,42 @@ fn signs_of_zeros(name: &str, dtype: DType) -> Result<Case, String> {
         ("down", tensor(row([-1.0, f64::INFINITY]))),
     ];
     gives(&format!("signs_of_zeros_{name}"), program, [tensor(row([-0.0, 0.0])), tensor(row([-0.5, 0.5]))], expected)
+}
+
+/// A loop asks of each number what it is, next to a state that stays finite.
+fn predicates_in_a_loop() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let xs = g.input("xs", "f32[5]");
+        let step = |count: Value, x: Value| {
+            let is_finite = x.is_finite();
+            (count + is_finite.cast(DType::F32), (is_finite, x.is_nan()))
+        };
+        let (count, (finite, nan)) = scan(funcify::constant(0f32), xs, step);
+        outputs! { count: count, finite: finite, nan: nan }
+    };
+    let expected = [
+        ("count", super::scalar(2f32)),
+        ("finite", row([false, false, false, true, true])),
+        ("nan", row([true, false, false, false, false])),
+    ];
+    let xs = row([f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, f32::MAX]);
+    gives("predicates_in_a_loop", program, [xs], expected)
+}
+
+/// In each step, the product of no element is 1 and their sum 0.
+fn reductions_of_nothing_in_a_loop() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let xs = g.input("xs", "f32[3]");
+        let step = |state: Value, x: Value| {
+            let nothing = (state * x).broadcast_to([0usize]);
+            let next = state * nothing.prod(0) + x + nothing.sum(0);
+            (next, nothing.prod(0) * x)
+        };
+        let (last, products) = scan(funcify::constant(0f32), xs, step);
+        outputs! { last: last, products: products }
+    };
+    let expected = [("last", super::scalar(7f32)), ("products", row([1f32, 2.0, 4.0]))];
+    gives("reductions_of_nothing_in_a_loop", program, [row([1f32, 2.0, 4.0])], expected)
 }
 
 /// NaN stays, and where the bounds cross it is the higher one that counts.

@@ -155,8 +155,14 @@ impl Subject<'_> {
         known: Option<HashSet<u64>>,
     ) -> Meaning<(Vec<Grid>, Sizes, Option<HashSet<u64>>)> {
         let mut sizes = self.sizes.clone();
-        let mut evaluator =
-            Evaluator { model, sizes: &mut sizes, element: self.dtype, left: effort::operations(), known, watch: Watch::current() };
+        let mut evaluator = Evaluator {
+            model,
+            sizes: &mut sizes,
+            element: self.dtype,
+            left: effort::operations(),
+            known,
+            watch: Watch::current(),
+        };
         let outputs = evaluator.graph(self.graph, inputs)?;
         let known = evaluator.known;
         Ok((outputs, sizes, known))

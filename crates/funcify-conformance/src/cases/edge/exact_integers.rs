@@ -27,7 +27,7 @@ pub(super) fn cases() -> Cases {
         in_each_step("given_below", -odd, -odd, |n| n + 0)?,
         unsigned_below_zero()?,
         counter("upward", DType::F32, OF_F32 - 15, |n, _| n + 1, |t| OF_F32 - 14 + t)?,
-        counter("downward", DType::F64, -OF_F64 + 2, |n, _| n - 1, |t| -OF_F64 + 1 - t)?,
+        counter("downward_f64", DType::F64, -OF_F64 + 2, |n, _| n - 1, |t| -OF_F64 + 1 - t)?,
         counter(
             "by_choice",
             DType::F32,

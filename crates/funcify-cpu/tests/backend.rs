@@ -9,8 +9,8 @@ use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Outcome, Whole};
 use funcify::ops::ScatterMode;
 use funcify::types::{Sizes, Symbol};
 use funcify::{
-    Cancellation, CheckpointPolicy, DType, Error, Graph, HostTensor, Recurrence, ScanOptions, Value, cond, constant,
-    fori_loop, iota, scan, scan_until, scan_with, select, stack, while_loop, while_loop_bounded,
+    Cancellation, CheckpointPolicy, DType, Error, Graph, HostTensor, ScanOptions, Value, cond, constant, fori_loop,
+    iota, scan, scan_until, scan_with, select, stack, while_loop, while_loop_bounded,
 };
 use funcify_cpu::plan::{Instruction, Node, Op};
 use funcify_cpu::{Cpu, Division, Elements, Engine, Machine, plan_graph};
@@ -49,63 +49,6 @@ fn loops_and_their_gradients_are_compiled() {
         let report = function.report();
         assert_eq!(report.instructions, 1, "{report}");
         assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
-    }
-}
-
-/// A row that follows from the two rows before it is folded into neither of them ahead of time.
-#[test]
-fn rows_follow_from_two_rows_before_them() {
-    let steps: [fn(Value, Value) -> Value; 4] =
-        [|y2, y1| y1 + y2, |y2, y1| y2.maximum(y1), |y2, y1| y1 * y2, |y2, y1| y1 * 0.5 + y2];
-    for (index, step) in steps.into_iter().enumerate() {
-        let graph = Graph::build("rows", |g| {
-            let mut loop_ = Recurrence::new();
-            let y = loop_.mit_sot(g.input("start", "f32[2,3]"), [-2, -1]);
-            let done = loop_.steps(9).run(|body| {
-                let [y2, y1] = body.read(&y);
-                body.write(&y, step(y2, y1));
-            });
-            done.trace(&y)
-        });
-        let (graph, inputs) = (graph.unwrap(), [numbers(&[2, 3], 1)]);
-        let function = Function::compile(&graph, &Cpu::default()).unwrap();
-        let (found, expected) = (function.call_host(&inputs).unwrap(), funcify::evaluate(&graph, &inputs).unwrap());
-        for (x, y) in found[0].to_f64_vec().into_iter().zip(expected[0].to_f64_vec()) {
-            assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "step {index}: {x} and {y}");
-        }
-        let report = function.report();
-        assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
-    }
-}
-
-/// A step that combines a state with a part of it, or with its elements in another order, reads all of it before it writes the next one.
-#[test]
-fn a_state_is_combined_with_itself_as_it_was() {
-    let steps: [fn(Value) -> Value; 6] = [
-        |state| state * 0.5 + state.index(0, 0),
-        |state| state * 0.5 + state.slice(1, ..1).sum(1).unsqueeze(1),
-        |state| state * 0.5 - state.slice(1, ..1).broadcast_to([3usize, 3]),
-        |state| state * 0.5 + state.t(),
-        |state| state.reverse(0) * 0.5 + state,
-        |state| state + state.t().matmul(state) * 0.125,
-    ];
-    for (index, step) in steps.into_iter().enumerate() {
-        let graph = Graph::build("itself", |g| {
-            let [xs, start] = [g.input("xs", "f32[5,3,3]"), g.input("start", "f32[3,3]")];
-            scan(start, xs, |state, x| (step(state), state * x))
-        });
-        let (graph, inputs) = (graph.unwrap(), [numbers(&[5, 3, 3], 1), numbers(&[3, 3], 2)]);
-        let expected = funcify::evaluate(&graph, &inputs).unwrap();
-        for cpu in [Cpu::default(), Cpu::dividing_all()] {
-            let function = Function::compile(&graph, &cpu).unwrap();
-            for (found, expected) in function.call_host(&inputs).unwrap().iter().zip(&expected) {
-                for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                    assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "step {index}: {x} and {y}");
-                }
-            }
-            let report = function.report();
-            assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
-        }
     }
 }
 
@@ -396,74 +339,6 @@ fn what_all_parts_have_is_added_once() {
     let found = Function::compile(&graph, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap()[0].to_f64_vec();
     for (x, y) in found.iter().zip(&expected) {
         assert!((x - y).abs() < 1e-5 * (1.0 + y.abs()), "{x} and {y}");
-    }
-}
-
-/// Two products with a bias each are added with both.
-#[test]
-fn both_biases_of_a_sum_of_products_are_added() {
-    let graph = Graph::build("biases", |g| {
-        let [xs, h] = [g.input("xs", "f32[5,4,3]"), g.input("h", "f32[4,3]")];
-        let [w, u, b, c] =
-            [g.input("w", "f32[3,3]"), g.input("u", "f32[3,3]"), g.input("b", "f32[3]"), g.input("c", "f32[3]")];
-        scan(h, xs, |h, x| {
-            let next = ((x.matmul(w) + b) + (h.matmul(u) + c)).tanh();
-            (next, next)
-        })
-    });
-    let graph = graph.unwrap();
-    let shapes: [&[usize]; 6] = [&[5, 4, 3], &[4, 3], &[3, 3], &[3, 3], &[3], &[3]];
-    let inputs: Vec<HostTensor> = shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
-    let expected = funcify::evaluate(&graph, &inputs).unwrap();
-    let options = CompileOptions { rewrites: None, ..CompileOptions::default() };
-    for function in
-        [Function::compile(&graph, &Cpu::default()), Function::compile_with(&graph, &Cpu::default(), options)]
-    {
-        for (found, expected) in function.unwrap().call_host(&inputs).unwrap().iter().zip(&expected) {
-            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "{x} and {y}");
-            }
-        }
-    }
-}
-
-/// A sum over the axis that is divided is whole before anything is done with it that is not linear.
-#[test]
-fn sums_over_parts_are_whole_before_they_are_used() {
-    let uses: [fn(Value) -> Value; 4] = [
-        |sums| sums.tanh(),
-        |sums| (sums * sums + 1.0).recip(),
-        |sums| sums.pad(0, 1, 2, 0.5),
-        |sums| sums.ones_like() / (sums + 8.0),
-    ];
-    let programs = uses.into_iter().enumerate().map(|(index, of)| {
-        let graph = Graph::build("sums", |g| {
-            let x = g.input("x", "f32[T,6]");
-            let mut loop_ = Recurrence::new();
-            let rows = loop_.sequence(x, [0]);
-            let state = loop_.carry(x.index(0, 0));
-            // A trace of sums that starts from a given row.
-            let total = loop_.sit_sot(x.slice(0, ..1).sum(1));
-            let done = loop_.run(|step| {
-                let ([row], state_now, [before]) = (step.read(&rows), step.read(&state), step.read(&total));
-                let next = (state_now * 0.5 + row).tanh();
-                step.write(&state, next);
-                step.write(&total, before + next.sum(0));
-                next
-            });
-            (of(done.ys.sum(1)), done.trace(&total))
-        });
-        (index, graph.unwrap())
-    });
-    for (index, graph) in programs {
-        let inputs = [numbers(&[10, 6], 1)];
-        let expected = funcify::evaluate(&graph, &inputs).unwrap();
-        let found = Function::compile(&graph, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap();
-        for (found, expected) in found.iter().zip(&expected) {
-            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "use {index}: {x} and {y}");
-            }
-        }
     }
 }
 

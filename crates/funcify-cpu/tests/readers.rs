@@ -7,6 +7,17 @@ use funcify::{Graph, HostTensor, Recurrence, Value, scan};
 use funcify_cpu::Cpu;
 use numbers::numbers;
 
+/// Asserts that each element is near the expected one.
+fn assert_near(found: &[HostTensor], expected: &[HostTensor], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert_eq!(found.shape(), expected.shape(), "{what}");
+        for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
+            assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "{what}: {x} and {y}");
+        }
+    }
+}
+
 /// A row that follows from the two rows before it is folded into neither of them ahead of time.
 #[test]
 fn rows_follow_from_two_rows_before_them() {
@@ -25,9 +36,7 @@ fn rows_follow_from_two_rows_before_them() {
         let (graph, inputs) = (graph.unwrap(), [numbers(&[2, 3], 1)]);
         let function = Function::compile(&graph, &Cpu::default()).unwrap();
         let (found, expected) = (function.call_host(&inputs).unwrap(), funcify::evaluate(&graph, &inputs).unwrap());
-        for (x, y) in found[0].to_f64_vec().into_iter().zip(expected[0].to_f64_vec()) {
-            assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "step {index}: {x} and {y}");
-        }
+        assert_near(&found, &expected, &format!("step {index}"));
         let report = function.report();
         assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
     }
@@ -53,11 +62,7 @@ fn a_state_is_combined_with_itself_as_it_was() {
         let expected = funcify::evaluate(&graph, &inputs).unwrap();
         for cpu in [Cpu::default(), Cpu::dividing_all()] {
             let function = Function::compile(&graph, &cpu).unwrap();
-            for (found, expected) in function.call_host(&inputs).unwrap().iter().zip(&expected) {
-                for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                    assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "step {index}: {x} and {y}");
-                }
-            }
+            assert_near(&function.call_host(&inputs).unwrap(), &expected, &format!("step {index}"));
             let report = function.report();
             assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
         }
@@ -84,11 +89,7 @@ fn both_biases_of_a_sum_of_products_are_added() {
     for function in
         [Function::compile(&graph, &Cpu::default()), Function::compile_with(&graph, &Cpu::default(), options)]
     {
-        for (found, expected) in function.unwrap().call_host(&inputs).unwrap().iter().zip(&expected) {
-            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "{x} and {y}");
-            }
-        }
+        assert_near(&function.unwrap().call_host(&inputs).unwrap(), &expected, "both biases");
     }
 }
 
@@ -124,10 +125,6 @@ fn sums_over_parts_are_whole_before_they_are_used() {
         let inputs = [numbers(&[10, 6], 1)];
         let expected = funcify::evaluate(&graph, &inputs).unwrap();
         let found = Function::compile(&graph, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap();
-        for (found, expected) in found.iter().zip(&expected) {
-            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "use {index}: {x} and {y}");
-            }
-        }
+        assert_near(&found, &expected, &format!("use {index}"));
     }
 }

@@ -309,9 +309,8 @@ impl Emitter {
         if to.len() == 0 {
             return Ok(());
         }
-        if from.iter().any(|view| view.is_between(to)) {
-            let apart = from.iter().map(|view| self.apart(view, to)).collect::<Result<Vec<View>, _>>()?;
-            return self.map(op, to, &apart.iter().collect::<Vec<_>>());
+        if let Some(copied) = self.copied_where(from, |view| view.is_between(to))? {
+            return self.map(op, to, &copied.iter().collect::<Vec<_>>());
         }
         let views: Vec<&View> = [to].into_iter().chain(from.iter().copied()).collect();
         let axes = merged(&views);
@@ -365,9 +364,13 @@ impl Emitter {
         if view.is_reversed() { self.copied(view) } else { Ok(view.clone()) }
     }
 
-    /// A view none of whose elements lies between those of another one: itself, or a copy.
-    pub(super) fn apart(&mut self, view: &View, other: &View) -> Result<View, Declined> {
-        if view.is_between(other) { self.copied(view) } else { Ok(view.clone()) }
+    /// Copies those of the views for which `must` holds; `None` if it holds for none.
+    fn copied_where(&mut self, views: &[&View], must: impl Fn(&View) -> bool) -> Result<Option<Vec<View>>, Declined> {
+        if !views.iter().any(|view| must(view)) {
+            return Ok(None);
+        }
+        let copied = |view: &&View| if must(view) { self.copied(view) } else { Ok((*view).clone()) };
+        views.iter().map(copied).collect::<Result<_, _>>().map(Some)
     }
 
     /// A copy of a view with its elements in order.
@@ -432,6 +435,17 @@ impl Emitter {
             self.packs.push(Copied::new(&self.contents, matrix, &to));
         }
         Ok(to)
+    }
+
+    /// Writes the product of the transpose of `[k, m]` with `[k, n]`.
+    pub(super) fn outer(&mut self, to: &View, sides: (&View, &View)) -> Result<(), Declined> {
+        if !self.lies_within_units(to) {
+            let sum = self.reserve(&to.shape, to.level);
+            self.outer(&sum, sides)?;
+            return self.copy(to, &sum);
+        }
+        self.fill(to, 0.0)?;
+        self.sink(to, sides, (1, [0, 0]))
     }
 
     /// Adds products of the transpose of `[k, m]` with `[k, n]` to `[m, n]`: so many, whose sides lie so many elements apart.

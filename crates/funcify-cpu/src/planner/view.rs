@@ -155,7 +155,7 @@ impl View {
             }
     }
 
-    /// Whether its elements lie between those of another view of the same memory, as neighbouring columns of a matrix do, and
+    /// Tells whether its elements lie between those of another view of the same memory, as neighbouring columns of a matrix do, and
     /// are not the same ones. No instruction reads the one and writes the other.
     pub(super) fn is_between(&self, other: &View) -> bool {
         let ([first, last], [from, to]) = (self.ends(), other.ends());

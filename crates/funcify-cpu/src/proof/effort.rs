@@ -1,4 +1,4 @@
-//! How much work a proof may take: little beside a user's tests, all that it needs where plans themselves are tested.
+//! Limits the work of a proof: little in a user's debug build, as much as it needs where plans themselves are tested.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

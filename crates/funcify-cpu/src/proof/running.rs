@@ -17,7 +17,7 @@ pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor
 /// On how many inputs it runs.
 const RUNS: usize = 2;
 
-/// How long the plan and the reference evaluation may run: a loop may never end on these inputs.
+/// Limits a run of the plan or of the reference evaluation: a loop may never end on these inputs.
 pub(crate) const LONGEST: Duration = Duration::from_secs(2);
 
 /// The floats of inputs: random ones up to so far from the first. A loop that does not end on some of them may end on others.
@@ -100,7 +100,7 @@ fn reference(subject: &Subject<'_>, inputs: &[HostTensor]) -> Option<Vec<HostTen
     Some(graph.outputs().iter().map(|output| values[&output.value].clone()).collect())
 }
 
-/// Whether results stay where they are, by a tenth of what is allowed, if the inputs change in their last bits.
+/// Tells whether the results move by less than a tenth of the tolerance when the inputs change in their last bits.
 fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTensor]) -> bool {
     let moved = |input: &HostTensor| {
         let dtype = input.dtype();

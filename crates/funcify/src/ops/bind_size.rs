@@ -73,7 +73,7 @@ impl OpRules for BindSize {
         Attributes::new().with("size", Dim::symbol(&self.size))
     }
 
-    /// What has a size of its own in each lane is as large as the largest (`vmap::ragged`).
+    /// Gives every lane the largest of the sizes that the lanes ask for (`vmap::ragged`).
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let counts = ragged::counts_that_run(operands[0].value.cast(DType::I64));
         let fresh = fresh_symbol();

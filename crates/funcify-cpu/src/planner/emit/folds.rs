@@ -19,13 +19,8 @@ impl Emitter {
         if to.len() == 0 {
             return Ok(());
         }
-        if from.iter().any(|view| view.is_reversed()) {
-            let forward = from.iter().map(|view| self.forward(view)).collect::<Result<Vec<View>, _>>()?;
-            return self.fold(fold, to, &forward.iter().collect::<Vec<_>>(), folded);
-        }
-        if from.iter().any(|view| view.is_between(to)) {
-            let apart = from.iter().map(|view| self.apart(view, to)).collect::<Result<Vec<View>, _>>()?;
-            return self.fold(fold, to, &apart.iter().collect::<Vec<_>>(), folded);
+        if let Some(copied) = self.copied_where(from, |view| view.is_reversed() || view.is_between(to))? {
+            return self.fold(fold, to, &copied.iter().collect::<Vec<_>>(), folded);
         }
         let shape = from[0].shape.clone();
         if folded.iter().any(|axis| shape[*axis] == 0) {

@@ -4,12 +4,16 @@ use funcify::dispatch::Declined;
 
 use super::super::view::View;
 use super::{Axis, Emitter};
-use crate::plan::{Node, Split};
+use crate::plan::{Node, Operand, Split};
 
 impl Emitter {
     /// Elements between units of a view that a part sees as columns: instructions stay within a unit.
     pub(super) fn unit(&self, view: &View) -> Option<usize> {
-        let region = self.plan.regions[view.region];
+        self.pitch(view.region)
+    }
+
+    fn pitch(&self, region: usize) -> Option<usize> {
+        let region = self.plan.regions[region];
         matches!(region.split, Split::Columns(_)).then_some(region.pitch)
     }
 
@@ -19,11 +23,15 @@ impl Emitter {
         if is_apart { Ok(sequence.clone()) } else { self.copied(sequence) }
     }
 
-    /// Whether one instruction may go over all axes of a view.
+    /// Tells whether one instruction may go over all axes of a view.
     pub(in super::super) fn lies_within_units(&self, view: &View) -> bool {
         let moves = |axis: &usize| view.shape[*axis] > 1;
-        self.unit(view)
-            .is_none_or(|unit| (0..view.shape.len()).filter(moves).all(|axis| view.strides[axis].unsigned_abs() < unit))
+        (0..view.shape.len()).filter(moves).all(|axis| self.stays_in_unit(view, view.strides[axis]))
+    }
+
+    /// Tells whether a step of so many elements may stay within a unit of a view.
+    fn stays_in_unit(&self, view: &View, stride: isize) -> bool {
+        self.unit(view).is_none_or(|unit| stride.unsigned_abs() < unit)
     }
 
     /// A view over all of whose axes one instruction may go: itself, or a copy.
@@ -31,22 +39,20 @@ impl Emitter {
         if self.lies_within_units(view) { Ok(view.clone()) } else { self.copied(view) }
     }
 
-    /// Whether an instruction leaves a unit of what a part sees as columns.
+    /// Tells whether an instruction leaves a unit of a region that a part sees as columns.
     pub(super) fn leaves_units(&self, node: &Node) -> bool {
         let Node::Do(instruction) = node else { return false };
+        let pitch = |operand: &Operand| self.pitch(operand.region);
+        let operands = || std::iter::once(&instruction.to).chain(&instruction.from);
+        if operands().all(|operand| pitch(operand).is_none()) {
+            return false;
+        }
         let Ok(spans) = instruction.spans::<f32>() else { return false };
-        let operands = std::iter::once(&instruction.to).chain(&instruction.from);
-        operands.zip(spans).any(|(operand, span)| {
-            let region = self.plan.regions[operand.region];
-            matches!(region.split, Split::Columns(_)) && operand.offset + span > region.pitch
-        })
+        operands().zip(spans).any(|(operand, span)| pitch(operand).is_some_and(|pitch| operand.offset + span > pitch))
     }
 
-    /// Whether an instruction may go over an axis.
+    /// Tells whether an instruction may go over an axis.
     pub(super) fn is_within_units(&self, axis: &Axis, views: &[&View]) -> bool {
-        views
-            .iter()
-            .zip(&axis.strides)
-            .all(|(view, stride)| self.unit(view).is_none_or(|unit| stride.unsigned_abs() < unit))
+        views.iter().zip(&axis.strides).all(|(view, stride)| self.stays_in_unit(view, *stride))
     }
 }

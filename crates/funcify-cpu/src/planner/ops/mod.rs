@@ -220,14 +220,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let (left, right) = (left.clone(), right.clone());
                 let shape = self.shape_of(value)?;
                 let to = self.target(value, &shape, left.level.max(right.level));
-                let emitter = &mut self.planner.emitter;
-                let is_at_hand = emitter.lies_within_units(&to);
-                let sum = if is_at_hand { to.clone() } else { emitter.reserve(&shape, to.level) };
-                emitter.fill(&sum, 0.0)?;
-                emitter.sink(&sum, (&left, &right), (1, [0, 0]))?;
-                if !is_at_hand {
-                    emitter.copy(&to, &sum)?;
-                }
+                self.planner.emitter.outer(&to, (&left, &right))?;
                 to
             }
             Some(Value::Rows(parts)) => {

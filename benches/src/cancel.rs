@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail};
 use burn::tensor::Tensor as BurnTensor;
 use candle_core::{DType as CandleDType, Device as CandleDevice, Tensor as CandleTensor, Var};
-use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy};
+use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy, Reference};
 use funcify::{Cancellation, DType, GradOptions, Graph, HostTensor, Scalar, ScanOptions, Value, scan_with};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
@@ -52,10 +52,15 @@ pub(crate) fn print(is_quick: bool) -> Result<bool> {
     let mut table = Table { after, is_met: true };
     // Burn's backward pass panics with the error; the table says what came of it.
     std::panic::set_hook(Box::new(|_| {}));
+    on_backend(&mut table, &Reference)?;
     on_backend(&mut table, &Cpu::default())?;
     on_backend(&mut table, &Candle::cpu())?;
     on_backend(&mut table, &Burn::flex())?;
     on_backend(&mut table, &Burn::ndarray())?;
+    match Burn::wgpu() {
+        Ok(wgpu) => on_backend(&mut table, &wgpu)?,
+        Err(reason) => eprintln!("burn-wgpu is left out: {reason}"),
+    }
     table.row("differentiating a large program", "core", false, &|size| {
         let graph = straight(size.of(40_000))?;
         Ok(Box::new(move || Ok(graph.grad("x", GradOptions::new()).map(drop)?)))

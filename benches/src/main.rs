@@ -5,12 +5,14 @@
 //! ([`compare`]).
 
 mod baseline;
+mod before;
 mod cancel;
 mod compare;
 mod connection;
 mod harness;
 mod memory;
 mod peers;
+mod planning;
 mod profile;
 mod protocol;
 mod report;
@@ -63,10 +65,13 @@ struct Arguments {
     /// Only this: what a step of `Stepper` costs, beside one inside the scan, for layers of `funcify::nn`.
     #[arg(long)]
     steps: bool,
-    /// Only this: how long a call goes on that another thread cancels, for heavy programs on each backend in host memory. Fails
+    /// Only this: how long a call goes on that another thread cancels, for heavy programs on each backend. Fails
     /// if one goes on for more than 100 ms and a step.
     #[arg(long)]
     cancel: bool,
+    /// Only this: how long it takes to plan programs of more and more ops. Fails if it grows faster than their number.
+    #[arg(long)]
+    planning: bool,
     /// Nothing is timed: whether all subjects compute the same. Fails if one of this project does not.
     #[arg(long)]
     values: bool,
@@ -83,6 +88,10 @@ struct Arguments {
     /// Keeps the ratios of this run as `benches/baseline.json`; with `--report` those of the last one.
     #[arg(long)]
     keep: bool,
+    /// Only this: each of funcify's subjects beside the same as this earlier build of the program runs it, and their ratios. Fails
+    /// if one is slower by more than 5 %. wgpu takes part where it is asked for.
+    #[arg(long)]
+    before: Option<PathBuf>,
     /// Makes the report, and the README's table, of the rows of the last run again; nothing runs.
     #[arg(long)]
     report: bool,
@@ -118,6 +127,9 @@ fn bench(arguments: &Arguments) -> Result<bool> {
     if arguments.cancel {
         return cancel::print(arguments.quick);
     }
+    if arguments.planning {
+        return planning::print(arguments.quick);
+    }
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;
     let rows = folder.join("rows.json");
@@ -132,6 +144,11 @@ fn bench(arguments: &Arguments) -> Result<bool> {
     let plan = plan(arguments, &folder)?;
     if arguments.profile {
         return profile::print(&plan).map(|()| true);
+    }
+    if let Some(program) = &arguments.before {
+        let own = plan.subjects.iter().copied().filter(|subject| subject.is_funcify()).collect::<Vec<_>>();
+        let plan = Plan { subjects: before::both(&own, program), ..plan };
+        return harness::run(&plan, &Peers::none(), |_| Ok(())).map(|measured| before::print(&measured.rows));
     }
     let peers = if arguments.peers { Peers::make(&root()) } else { Peers::none() };
     let earlier = if arguments.add && rows.exists() { Some(Run::read(&rows)?) } else { None };
@@ -192,7 +209,7 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
         arguments.only
     );
     let items = all.filter(|item| !of_workloads || is_named(item)).collect();
-    // In software, wgpu takes most of the time of a run and tells little: a quick run has it where it is asked for.
+    // In software, wgpu takes most of the time of a run and tells little: a quick run and a comparison have it where it is asked for.
     let on_wgpu = |subject: &Subject| {
         matches!(
             subject.kind,
@@ -202,7 +219,10 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
     let of_peers = subjects().any(|subject| subject.is_peer() && named(subject.name));
     let takes_part = |subject: &&Subject| match of_subjects {
         true => named(subject.name) || (arguments.peers && subject.is_peer() && !of_peers),
-        false => (arguments.peers || !subject.is_peer()) && !(arguments.quick && on_wgpu(subject)),
+        false => {
+            let is_short = arguments.quick || arguments.before.is_some();
+            (arguments.peers || !subject.is_peer()) && !(is_short && on_wgpu(subject))
+        }
     };
     let (rounds, turn, enough, patience) = if arguments.quick { (3, 50, 1, 30) } else { (5, 150, 2, 30) };
     Ok(Plan {

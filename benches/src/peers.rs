@@ -51,6 +51,11 @@ impl Peers {
                 Ok(command)
             }
             Kind::Rlx => Ok(Command::new(self.rlx.clone()?)),
+            Kind::Earlier(earlier) => {
+                let mut command = Command::new(&earlier.program);
+                command.args(["worker", earlier.subject.name]);
+                Ok(command)
+            }
             _ => {
                 let program = std::env::current_exe().map_err(|error| error.to_string())?;
                 let mut command = Command::new(program);

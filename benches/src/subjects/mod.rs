@@ -13,6 +13,7 @@ use funcify_cpu::Cpu;
 
 pub(crate) use by_hand::{BurnInputs, CandleInputs};
 
+use crate::before::Earlier;
 use crate::workloads::{Loss, Sizes, Workload};
 
 /// Every subject, in the order of the report. A new one is an entry here.
@@ -48,6 +49,7 @@ pub(crate) const ALL: &[Subject] = &[
 ];
 
 /// Who runs a workload.
+#[derive(PartialEq, Eq)]
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
@@ -77,6 +79,7 @@ impl Subject {
             Kind::Compiled(device, way) => !is_left_out(device) && way != Way::REWRITTEN,
             Kind::Plugin(device) | Kind::ByHand(device) => !is_left_out(device),
             Kind::Python | Kind::Rlx => true,
+            Kind::Earlier(earlier) => earlier.subject.is_in_plots(),
         }
     }
 
@@ -105,6 +108,8 @@ pub(crate) enum Kind {
     Python,
     /// A worker in Rust on rlx (`peers/rlx`).
     Rlx,
+    /// Another subject, as an earlier build of this program runs it.
+    Earlier(&'static Earlier),
 }
 
 /// How a function is compiled.
@@ -184,6 +189,7 @@ pub(crate) trait Prepared {
 /// Why a subject does not run a workload.
 pub(crate) fn declines(subject: &Subject, workload: &Workload, phase: Phase) -> Option<String> {
     match (subject.kind, phase) {
+        (Kind::Earlier(earlier), _) => declines(earlier.subject, workload, phase),
         (_, Phase::Train) if workload.loss == Loss::None => Some("the workload has no gradient".into()),
         (Kind::Plugin(_), Phase::Forward) => Some("forward, a plug-in is the compiled function".into()),
         (Kind::Compiled(_, Way::RAW_UNROLLED), Phase::Train) if workload.is_conditional => {
@@ -225,6 +231,6 @@ pub(crate) fn prepare(
         Kind::Plugin(device) => plugin::burn(workload, &sizes, &device.burn()?, inputs),
         Kind::ByHand(Device::Candle) => by_hand::candle(workload, sizes, phase, inputs),
         Kind::ByHand(device) => by_hand::burn(workload, sizes, phase, &device.burn()?, inputs),
-        Kind::Python | Kind::Rlx => bail!("a peer is not part of this program"),
+        Kind::Python | Kind::Rlx | Kind::Earlier(_) => bail!("`{}` is not part of this program", subject.name),
     }
 }

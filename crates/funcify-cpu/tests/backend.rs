@@ -9,8 +9,8 @@ use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Outcome, Whole};
 use funcify::ops::ScatterMode;
 use funcify::types::{Sizes, Symbol};
 use funcify::{
-    Cancellation, CheckpointPolicy, DType, Error, Graph, HostTensor, ScanOptions, Value, cond, constant, fori_loop,
-    iota, scan, scan_until, scan_with, select, stack, while_loop, while_loop_bounded,
+    Cancellation, CheckpointPolicy, DType, Error, GradOptions, Graph, HostTensor, ScanOptions, Value, concat, cond,
+    constant, fori_loop, iota, scan, scan_until, scan_with, select, stack, while_loop, while_loop_bounded,
 };
 use funcify_cpu::plan::{Instruction, Node, Op};
 use funcify_cpu::{Cpu, Division, Elements, Engine, Machine, plan_graph};
@@ -501,5 +501,51 @@ fn a_search_is_one_program() {
     });
     for xs in [[1f32, 1.5, 9.0], [1.0, 0.5, 0.1], [3.0, 1.0, 1.0]] {
         compiled(graph.as_ref().unwrap(), &[HostTensor::scalar(0f32), xs.into()]);
+    }
+}
+
+/// Sizes of zero next to others, alone and in parts: no step, no row, no lane.
+#[test]
+fn what_has_no_elements_gives_what_the_reference_evaluation_gives() {
+    let network = Graph::build("network", |g| {
+        let [xs, w, h] = [g.input("xs", "f64[T,B,F]"), g.input("w", "f64[F,F]"), g.input("h", "f64[B,F]")];
+        let (last, (rows, sums)) = scan(h, xs, |h, x| {
+            let h = (h.matmul(w) + x).tanh();
+            (h, (h, h.sum(0)))
+        });
+        (last, concat(&[rows, xs], 0), sums * sums, xs.cumsum(0, false).sum(1), last.t().matmul(h))
+    });
+    let sums = Graph::build("sums", |g| {
+        let [xs, h] = [g.input("xs", "f64[T,B,F]"), g.input("h", "f64[B,F]")];
+        let (last, rows) = scan(h, xs, |h, x| (h * 0.5 + x, (h.sum([0, 1]), h.sum(0), h.prod(1))));
+        (last, rows)
+    });
+    let kept = Graph::build("kept", |g| {
+        let [xs, h] = [g.input("xs", "f64[T,B,F]"), g.input("h", "f64[B,F]")];
+        scan(h, xs, |h, _| (h, h.sum([0, 1])))
+    });
+    for program in [network.unwrap(), sums.unwrap(), kept.unwrap()] {
+        let gradient = program.vjp("h", GradOptions::new()).unwrap();
+        for (program, code) in
+            [&program, &gradient].into_iter().flat_map(|program| (0..27).map(move |code| (program, code)))
+        {
+            let mut sizes = Sizes::new();
+            [("T", 9), ("B", 3), ("F", 1)]
+                .into_iter()
+                .for_each(|(name, place)| sizes.set(&Symbol::new(name), [0, 1, 3][code / place % 3]));
+            let shape = |input: usize| program.input_type(input).shape.value(&sizes).unwrap();
+            let input = |input: usize| numbers(&shape(input), input as u64).cast(DType::F64);
+            let inputs: Vec<HostTensor> = (0..program.inputs().len()).map(input).collect();
+            let expected = funcify::evaluate(program, &inputs).unwrap();
+            for cpu in [Cpu::default(), Cpu::dividing_all()] {
+                let options = CompileOptions { rewrites: None, ..CompileOptions::default() };
+                let found = Function::compile_with(program, &cpu, options).unwrap().call_host(&inputs).unwrap();
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert_eq!(found.shape(), expected.shape(), "{sizes:?}");
+                    let mut pairs = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());
+                    assert!(pairs.all(|(x, y)| (x - y).abs() < 1e-9), "{sizes:?}: {found:?}, not {expected:?}");
+                }
+            }
+        }
     }
 }

@@ -42,7 +42,7 @@ pub struct Summary {
     pub declined: BTreeMap<String, usize>,
     /// Programs that are wrong.
     pub wrong: Vec<Wrong>,
-    /// How many programs differ with some inputs only.
+    /// How many programs differ, but perhaps by rounding alone.
     pub unsteady: usize,
 }
 
@@ -108,7 +108,7 @@ fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMa
     if let Some(folder) = &campaign.folder {
         wrong.iter().for_each(|wrong| write(folder, FAMILIES[family].0, wrong));
         if let Some(fault) = &unsteady {
-            let wrong = Wrong { seed, by: vec!["only with some inputs".into()], fault: fault.clone() };
+            let wrong = Wrong { seed, by: vec!["perhaps by rounding".into()], fault: fault.clone() };
             write(&folder.join("unsteady"), FAMILIES[family].0, &wrong);
         }
     }

@@ -507,9 +507,11 @@ impl Emitter {
         view
     }
 
-    /// After all parts `to` is the sum of what each has in a register.
+    /// After all parts `to` is the sum of what each has in a register, if there is anything.
     pub(super) fn sum_shares(&mut self, to: &View, share: &View) {
-        self.sums.push((to.clone(), share.clone()));
+        if to.len() > 0 {
+            self.sums.push((to.clone(), share.clone()));
+        }
     }
 
     /// What runs before and after the parts, so that shares start from an initial value and are summed up. The registers of

@@ -1,0 +1,93 @@
+//! An earlier build of this program beside this one: `--before PROGRAM`.
+//!
+//! Each of funcify's subjects runs twice, as this program and as the earlier one runs it. Both take turns, so that a ratio tells
+//! what a change to funcify costs, whatever else the machine does.
+
+use std::path::Path;
+
+use crate::rows::Row;
+use crate::subjects::{Kind, Subject};
+
+/// How much slower a row may be than that of the earlier build.
+const ALLOWED: f64 = 1.05;
+
+/// A subject as an earlier build runs it.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Earlier {
+    /// The earlier build of this program.
+    pub(crate) program: String,
+    pub(crate) subject: &'static Subject,
+}
+
+/// Each subject, and behind it the same as an earlier build runs it. They stay for as long as the program runs, as all subjects do.
+pub(crate) fn both(subjects: &[&'static Subject], program: &Path) -> Vec<&'static Subject> {
+    let earlier = |subject: &'static Subject| -> &'static Subject {
+        let earlier: &'static Earlier =
+            Box::leak(Box::new(Earlier { program: program.display().to_string(), subject }));
+        let name = Box::leak(format!("{}{BEFORE}", subject.name).into_boxed_str());
+        Box::leak(Box::new(Subject { name, kind: Kind::Earlier(earlier), instead_of: None }))
+    };
+    subjects.iter().flat_map(|subject| [*subject, earlier(subject)]).collect()
+}
+
+/// What is behind the name of a subject that is an earlier build's.
+const BEFORE: &str = ", before";
+
+/// Prints each row that differs by more than [`ALLOWED`], and how many do not. False if one is slower by that much. Making a program
+/// is measured once, so it is left out.
+pub(crate) fn print(rows: &[Row]) -> bool {
+    println!("| workload | phase | subject | before, low | now, low | ratio of lows | of medians |");
+    println!("|---|---|---|--:|--:|--:|--:|");
+    let (mut slower, mut faster, mut all, mut logarithms) = (0, 0, 0, 0.0);
+    for row in rows.iter().filter(|row| !row.phase.starts_with("make")) {
+        let name = format!("{}{BEFORE}", row.subject);
+        let Some(before) = rows.iter().find(|other| other.is_beside(row) && other.subject == name) else { continue };
+        let ratio = row.low_s / before.low_s;
+        all += 1;
+        logarithms += ratio.ln();
+        slower += usize::from(ratio > ALLOWED);
+        faster += usize::from(ratio < 1.0 / ALLOWED);
+        if !(1.0 / ALLOWED..=ALLOWED).contains(&ratio) {
+            println!(
+                "| {} | {} | {} | {:.4} ms | {:.4} ms | {ratio:.3} | {:.3} |",
+                row.workload,
+                row.phase,
+                row.subject,
+                before.low_s * 1e3,
+                row.low_s * 1e3,
+                row.median_s / before.median_s
+            );
+        }
+    }
+    let mean = (logarithms / f64::from(all.max(1))).exp();
+    println!(
+        "\nOf {all} rows {slower} are slower by more than 5 %, {faster} faster; the geometric mean of ratios is {mean:.3}."
+    );
+    slower == 0 && all > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::Samples;
+    use crate::subjects::{ALL, Phase};
+
+    fn row(subject: &str, low: f64) -> Row {
+        let mut samples = Samples::default();
+        samples.add(vec![low, 2.0 * low], vec![low, low]);
+        Row::ran("rnn T=1", subject, Phase::Forward, &samples, (None, None), None)
+    }
+
+    #[test]
+    fn a_row_that_is_slower_than_before_fails() {
+        assert!(print(&[row("cpu", 1.04), row("cpu, before", 1.0)]));
+        assert!(!print(&[row("cpu", 1.06), row("cpu, before", 1.0)]));
+        assert!(!print(&[row("cpu", 1.0)]), "nothing was compared");
+    }
+
+    #[test]
+    fn each_subject_stands_before_its_earlier_self() {
+        let names: Vec<&str> = both(&[&ALL[1]], Path::new("old")).iter().map(|subject| subject.name).collect();
+        assert_eq!(names, ["cpu", "cpu, before"]);
+    }
+}

@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, anyhow};
 use funcify::Graph;
-use funcify_conformance::{
-    Case, Report, Status, Subject, all_cases, rewritten, run_case, run_rewritten, unmatched_gaps,
-};
+use funcify_conformance::{Case, Report, Status, Subject, all_cases, rewritten, run_modes, unmatched_gaps};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::backends;
@@ -51,14 +49,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let rows_of = |subject: &Subject, (case, rewritten): &(&Case, LazyLock<Option<Graph>, _>)| {
-        let mut rows = Vec::new();
         bar.set_message(format!("{}/{}", subject.name, case.name));
-        for &mode in subject.modes() {
-            rows.push(run_case(case, subject, mode));
-            rows.extend(rewritten.as_ref().map(|graph| run_rewritten(case, graph, subject, mode)));
-            bar.inc(1);
-        }
-        rows
+        run_modes(case, rewritten.as_ref(), subject, || bar.inc(1))
     };
     let by_subject = side_by_side(&subjects, cases.len(), |subject, case| rows_of(subject, &cases[case]));
     std::panic::set_hook(hook);

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use funcify::dispatch::{CompileOptions, Compiles, Executor, LoopStrategy, Need, needs};
+use funcify::ops::Op;
 use funcify::rewrite::RewriteOptions;
 use funcify::{Error, Graph, HostTensor};
 use serde::Serialize;
@@ -82,7 +83,7 @@ pub struct Row {
 
 /// Runs one case in one mode on a backend, as it is written.
 pub fn run_case(case: &Case, subject: &Subject, mode: LoopStrategy) -> Row {
-    row(case, subject, mode, None)
+    Run::new(case, subject, None).row(mode)
 }
 
 /// The program of a case, rewritten by all rules; nothing if no rule changes it.
@@ -93,7 +94,20 @@ pub fn rewritten(case: &Case) -> Option<Graph> {
 
 /// Runs one case in one mode on a backend, with its program [`rewritten`]. What is a gap as it is written need not be one then.
 pub fn run_rewritten(case: &Case, rewritten: &Graph, subject: &Subject, mode: LoopStrategy) -> Row {
-    row(case, subject, mode, Some(rewritten))
+    Run::new(case, subject, Some(rewritten)).row(mode)
+}
+
+/// Runs one case in all modes of a backend, as it is written and [`rewritten`]. A program without loops and choices is the same
+/// laid out and native: it runs once, and has a row for each.
+pub fn run_modes(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mut done: impl FnMut()) -> Vec<Row> {
+    let mut runs = vec![Run::new(case, subject, None)];
+    runs.extend(rewritten.map(|graph| Run::new(case, subject, Some(graph))));
+    let mut rows = Vec::new();
+    for &mode in subject.modes() {
+        rows.extend(runs.iter_mut().map(|run| run.row(mode)));
+        done();
+    }
+    rows
 }
 
 /// What a backend lacks to run a program: ops by name, types. Nothing if what is there cannot be told.
@@ -102,44 +116,72 @@ pub(crate) fn lacks(executor: &dyn Executor, graph: &Graph) -> Vec<String> {
     needs.iter().map(Need::to_string).collect()
 }
 
-fn row(case: &Case, subject: &Subject, mode: LoopStrategy, rewritten: Option<&Graph>) -> Row {
-    let kind = if rewritten.is_some() { "rewritten" } else { "raw" };
-    let (status, reason, needs) = match &subject.executor {
-        Err(reason) => (Status::Absent, reason.clone(), Vec::new()),
-        Ok(executor) => {
-            let graph = rewritten.unwrap_or(&case.graph);
-            let execution = execute(case, executor.as_ref(), mode, graph);
-            let is_lacking = execution.is_refused();
-            let (status, reason) = match (rewritten, &execution, &case.expected) {
-                // A loop that could not be laid out, or an op without a lowering rule, may be gone.
-                (Some(_), Execution::Results(results), Expected::Outputs(expected)) => {
-                    match compare(&case.graph, results, expected) {
-                        Ok(()) => (Status::Pass, String::new()),
-                        Err(reason) => (Status::Fail, reason),
-                    }
-                }
-                _ => judge(case, subject, mode, execution),
-            };
-            let has_gap = subject.expectations.find(&case.name, mode.name()).is_some();
-            let needs = match status == Status::Fail && is_lacking && !has_gap {
-                true => lacks(executor.as_ref(), graph),
-                false => Vec::new(),
-            };
-            match needs.is_empty() {
-                true => (status, reason, needs),
-                false => (Status::Needs, reason, needs),
-            }
-        }
-    };
-    Row {
-        case: case.name.clone(),
-        category: case.category.clone(),
-        backend: subject.name.clone(),
-        mode: format!("{kind}/{}", mode.name()),
-        status,
-        reason,
-        needs,
+/// A program of a case on a backend.
+struct Run<'a> {
+    case: &'a Case,
+    subject: &'a Subject,
+    rewritten: Option<&'a Graph>,
+    /// What came of it laid out or native, if that is the same.
+    either: Option<Execution>,
+}
+
+impl<'a> Run<'a> {
+    fn new(case: &'a Case, subject: &'a Subject, rewritten: Option<&'a Graph>) -> Self {
+        Run { case, subject, rewritten, either: None }
     }
+
+    fn row(&mut self, mode: LoopStrategy) -> Row {
+        let kind = if self.rewritten.is_some() { "rewritten" } else { "raw" };
+        let (status, reason, needs) = match &self.subject.executor {
+            Err(reason) => (Status::Absent, reason.clone(), Vec::new()),
+            Ok(executor) => self.judged(executor.as_ref(), mode),
+        };
+        Row {
+            case: self.case.name.clone(),
+            category: self.case.category.clone(),
+            backend: self.subject.name.clone(),
+            mode: format!("{kind}/{}", mode.name()),
+            status,
+            reason,
+            needs,
+        }
+    }
+
+    fn judged(&mut self, executor: &dyn Executor, mode: LoopStrategy) -> (Status, String, Vec<String>) {
+        let (case, subject) = (self.case, self.subject);
+        let graph = self.rewritten.unwrap_or(&case.graph);
+        let fresh;
+        let execution = if mode != LoopStrategy::Compiled && !has_bodies(graph) {
+            self.either.get_or_insert_with(|| execute(case, executor, mode, graph))
+        } else {
+            fresh = execute(case, executor, mode, graph);
+            &fresh
+        };
+        let (status, reason) = match (self.rewritten, execution, &case.expected) {
+            // A loop that could not be laid out, or an op without a lowering rule, may be gone.
+            (Some(_), Execution::Results(results), Expected::Outputs(expected)) => {
+                match compare(&case.graph, results, expected) {
+                    Ok(()) => (Status::Pass, String::new()),
+                    Err(reason) => (Status::Fail, reason),
+                }
+            }
+            _ => judge(case, subject, mode, execution),
+        };
+        let has_gap = subject.expectations.find(&case.name, mode.name()).is_some();
+        let needs = match status == Status::Fail && execution.is_refused() && !has_gap {
+            true => lacks(executor, graph),
+            false => Vec::new(),
+        };
+        match needs.is_empty() {
+            true => (status, reason, needs),
+            false => (Status::Needs, reason, needs),
+        }
+    }
+}
+
+/// Whether a program has loops, choices or functions, which a strategy may change.
+fn has_bodies(graph: &Graph) -> bool {
+    graph.nodes().iter().any(|node| matches!(node.op, Op::Custom(_)) || !node.op.bodies().is_empty())
 }
 
 /// Entries of the declared gaps that match no case, as failed rows.
@@ -190,9 +232,9 @@ fn execute(case: &Case, executor: &dyn Executor, mode: LoopStrategy, graph: &Gra
     }
 }
 
-fn judge(case: &Case, subject: &Subject, mode: LoopStrategy, execution: Execution) -> (Status, String) {
+fn judge(case: &Case, subject: &Subject, mode: LoopStrategy, execution: &Execution) -> (Status, String) {
     let gap = subject.expectations.find(&case.name, mode.name());
-    let outcome = match (&case.expected_in(mode), &execution) {
+    let outcome = match (&case.expected_in(mode), execution) {
         (_, Execution::Panic(text)) => Err(format!("panic: {text}")),
         (Expected::Outputs(expected), Execution::Results(results)) => compare(&case.graph, results, expected),
         (Expected::Outputs(_), Execution::Error(error)) => Err(error.to_string()),

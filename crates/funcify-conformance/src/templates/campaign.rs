@@ -1,11 +1,14 @@
 //! Many programs on some subjects, by seeds, on several threads.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::check::{Fault, Outcome, Subject, check};
+use funcify::Graph;
+
+use super::check::{Fault, Outcome, Stage, Subject, check, text_of};
 use super::{FAMILIES, Program};
 use crate::arbitrary::{Choices, mixed, smallest};
 
@@ -97,11 +100,17 @@ pub fn run_campaign(campaign: &Campaign, subjects: &[Subject]) -> BTreeMap<&'sta
 fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMap<&'static str, Summary>>) {
     let family = campaign.family.unwrap_or((mixed(seed) % FAMILIES.len() as u64) as usize);
     let mut choices = Choices::seeded(mixed(seed ^ 0x7e3a));
-    let program = Program::new(family, &mut choices);
-    let outcome = program.as_ref().ok().map(|program| check(program, subjects, seed));
+    let program = catch_unwind(AssertUnwindSafe(|| Program::new(family, &mut choices)));
+    let outcome = match &program {
+        Ok(program) => program.as_ref().ok().map(|program| check(program, subjects, seed)),
+        Err(panic) => Some(Outcome { faults: vec![not_made(&text_of(&**panic))], ..Outcome::default() }),
+    };
     let wrong = outcome.as_ref().filter(|outcome| !outcome.faults.is_empty()).map(|outcome| {
         let by = outcome.faults.iter().map(|fault| format!("{}: {}", fault.subject, fault.stage.name())).collect();
-        let fault = shrunk(campaign, subjects, (family, seed), choices.tape().to_vec(), &outcome.faults[0]);
+        let fault = match &program {
+            Ok(_) => shrunk(campaign, subjects, (family, seed), choices.tape().to_vec(), &outcome.faults[0]),
+            Err(_) => outcome.faults[0].clone(),
+        };
         Wrong { seed, by, fault }
     });
     let unsteady = outcome.as_ref().and_then(|outcome| outcome.unsteady.first()).cloned();
@@ -126,6 +135,13 @@ fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMa
             summary.wrong.extend(wrong);
         }
     }
+}
+
+/// A program that panicked while it was made.
+fn not_made(reason: &str) -> Fault {
+    let graph = Graph::build("not_made", |builder| builder.input("x", "f32[]")).expect("a graph of its input");
+    let reason = format!("panic while the program was made: {reason}");
+    Fault { stage: Stage::Forward, subject: "generator".into(), reason, graph, inputs: BTreeMap::new() }
 }
 
 /// The smallest program that the same subject has wrong in the same stage.

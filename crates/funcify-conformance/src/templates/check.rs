@@ -7,11 +7,9 @@ use std::sync::Arc;
 
 use funcify::dispatch::{CompileOptions, Executor, LoopStrategy};
 use funcify::rewrite::RewriteOptions;
-use funcify::{
-    CheckpointPolicy, DType, Disconnected, Error, GradOptions, Graph, HostTensor, Scalar, VmapOptions, evaluate,
-};
+use funcify::{CheckpointPolicy, DType, Disconnected, Error, GradOptions, Graph, HostTensor, VmapOptions, evaluate};
 
-use super::Program;
+use super::{Program, rounding};
 use crate::arbitrary::mixed;
 use crate::compare::compare;
 use crate::suite::ExpectedOutput;
@@ -107,7 +105,8 @@ impl Run {
     }
 }
 
-fn arguments(graph: &Graph, inputs: &BTreeMap<String, HostTensor>) -> Vec<HostTensor> {
+/// The inputs of a graph in their order.
+pub(super) fn arguments(graph: &Graph, inputs: &BTreeMap<String, HostTensor>) -> Vec<HostTensor> {
     (0..graph.inputs().len()).map(|index| inputs[graph.input_name(index)].clone()).collect()
 }
 
@@ -140,12 +139,10 @@ pub fn check(program: &Program, subjects: &[Subject], seed: u64) -> Outcome {
                     .map(|reason| (*is_rewritten, reason))
             });
             let Some((is_rewritten, reason)) = wrong else { continue };
-            // Rounding in f64 changes no decision, but may be multiplied; in narrower floats it may change one, if other inputs
-            // show nothing.
-            let is_steady = match tolerance(&run.graph, DType::F64) <= EXACT {
-                true => !is_within_rounding(run, subject, is_rewritten),
-                false => is_confirmed(program, subject, run.stage, is_rewritten, seed),
-            };
+            // Rounding in f64 changes no decision; in narrower floats it may, if other inputs show nothing.
+            let is_exact = tolerance(&run.graph, DType::F64) <= EXACT;
+            let is_steady = !is_rounding(run, subject, is_rewritten)
+                && (is_exact || is_confirmed(program, subject, run.stage, is_rewritten, seed));
             let faults = if is_steady { &mut outcome.faults } else { &mut outcome.unsteady };
             faults.push(Fault {
                 stage: run.stage,
@@ -170,44 +167,14 @@ fn is_confirmed(program: &Program, subject: &Subject, stage: Stage, is_rewritten
     (1..=OTHERS).any(is_wrong)
 }
 
-/// Whether results of f64 are no further off than the reference evaluation's own move when the inputs change in their last bits.
-/// That is asked of small differences alone: a large one may come of a decision that such a change turns, too.
-fn is_within_rounding(run: &Run, subject: &Subject, is_rewritten: bool) -> bool {
-    let reference = |sign: f64| {
-        let moved = run.inputs.iter().map(|(name, tensor)| (name.clone(), moved(tensor, sign))).collect();
-        evaluate(&run.graph, &arguments(&run.graph, &moved)).ok()
+/// Whether a result is no further off than rounding goes.
+fn is_rounding(run: &Run, subject: &Subject, is_rewritten: bool) -> bool {
+    let is_near = |expected| {
+        let run = Run { expected, graph: run.graph.clone(), inputs: run.inputs.clone(), ..*run };
+        attempt(&run, subject, is_rewritten, None, &mut BTreeMap::new()).is_ok()
     };
-    let (Some(up), Some(down)) = (reference(1.0), reference(-1.0)) else { return false };
-    let expected = run.expected.iter().enumerate().map(|(index, output)| {
-        let largest = |results: &[HostTensor]| {
-            let pairs = results[index].scalars().zip(output.values.scalars());
-            pairs.map(|(moved, own)| (moved.as_f64() - own.as_f64()).abs()).fold(0.0, f64::max)
-        };
-        let atol = (MOVED * largest(&up).max(largest(&down))).min(SMALL / EXACT * output.atol).max(output.atol);
-        ExpectedOutput { atol, ..output.clone() }
-    });
-    let run = Run { expected: expected.collect(), graph: run.graph.clone(), inputs: run.inputs.clone(), ..*run };
-    attempt(&run, subject, is_rewritten, None, &mut BTreeMap::new()).is_ok()
+    rounding::allowed(&run.graph, &run.inputs, &run.expected).is_some_and(is_near)
 }
-
-/// Floats of f64, changed in their last bits, each in a direction of its own.
-fn moved(tensor: &HostTensor, sign: f64) -> HostTensor {
-    if tensor.dtype() != DType::F64 {
-        return tensor.clone();
-    }
-    let mut scalars = tensor.scalars().enumerate();
-    HostTensor::from_fn(DType::F64, tensor.shape(), |_| {
-        let (at, number) = scalars.next().map_or((0, 0.0), |(at, number)| (at, number.as_f64()));
-        let direction = if mixed(at as u64).is_multiple_of(2) { sign } else { -sign };
-        Scalar::Float(number * (1.0 + direction * f64::EPSILON))
-    })
-}
-
-/// How much further than a change in the last bits of the inputs another order of additions may move a result.
-const MOVED: f64 = 16.0;
-
-/// The largest difference that rounding in f64 is asked about, relative to the largest result.
-const SMALL: f64 = 1e-6;
 
 /// Runs on a subject and compares.
 fn attempt(
@@ -246,7 +213,8 @@ fn is_allowed(error: &Error, subject: &Subject) -> bool {
     error.kind() == "Unsupported" || (subject.strategy == LoopStrategy::Unroll && error.kind() == "StepCountNotStatic")
 }
 
-fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+/// The message of a panic.
+pub(super) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
 }
@@ -366,7 +334,7 @@ fn evaluated(stage: Stage, graph: &Graph, inputs: &BTreeMap<String, HostTensor>)
 const LARGEST: f64 = 1e4;
 
 /// The tolerance of programs that have f64 alone.
-const EXACT: f64 = 1e-9;
+pub(super) const EXACT: f64 = 1e-9;
 
 /// How far apart results may be that are computed in different orders, relative to the largest: of the narrowest float that
 /// the program has.

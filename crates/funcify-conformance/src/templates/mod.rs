@@ -17,6 +17,7 @@ mod numbers;
 mod parts;
 mod places;
 mod products;
+mod rounding;
 mod states;
 mod step;
 mod strips;

@@ -289,8 +289,8 @@ pub(super) fn beside(draft: &Draft<'_, '_>) -> Vec<Value> {
         (1, _) => side.t().matmul(last.unsqueeze(0)),
         (_, 0) => last.t().matmul(last),
         (_, 1) => last.matmul(last.t()),
-        (_, 2) if shape[1] == size => last.matmul(weight.t()),
-        (_, 3) if shape[1] == size => side.t().matmul(last),
+        (_, 2) if shape.get(1) == Some(&size) => last.matmul(weight.t()),
+        (_, 3) if shape.get(1) == Some(&size) => side.t().matmul(last),
         _ => draft.reading(last, fixed),
     };
     let more = if draft.one_in(2) { weight * 0.5 } else { product(side * 2.0) };

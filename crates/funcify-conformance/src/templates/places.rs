@@ -41,7 +41,8 @@ pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
     let mut traces: Vec<Value> = ys.clone();
     for _ in 0..1 + draft.below(3) {
         let trace = traces[draft.below(traces.len())];
-        let own = shape_of(trace).unwrap_or_default();
+        // A trace has rows, unless the program is refused already.
+        let Some(own) = shape_of(trace).filter(|own| !own.is_empty()) else { continue };
         let value = match draft.below(11) {
             0 => trace,
             1 => trace.t(),

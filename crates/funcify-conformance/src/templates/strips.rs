@@ -125,7 +125,7 @@ pub(super) fn copies(draft: &Draft<'_, '_>) -> Vec<Value> {
             7 => from.take(0, funcify::iota(size, funcify::DType::I64)),
             _ => from,
         };
-        let width = super::draft::shape_of(row).map_or(size, |shape| shape[0]);
+        let width = super::draft::shape_of(row).and_then(|shape| shape.first().copied()).unwrap_or(size);
         let part = if width > size && draft.one_in(2) { row.slice(0, width - size..) } else { row.slice(0, ..size) };
         let next = |index: usize| match draft.below(9) {
             0 => part,

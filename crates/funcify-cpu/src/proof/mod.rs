@@ -30,6 +30,7 @@ mod graph;
 mod history;
 mod instruction;
 mod interpret;
+mod known;
 mod loops;
 mod memory;
 mod model;
@@ -56,7 +57,7 @@ use verdict::Verdict;
 
 /// Checks a plan: proves it, or else runs it. `run` runs it as a call does.
 pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> {
-    let verdict = match subject.prove() {
+    let verdict = match known::proved(subject) {
         Verdict::Unknown(reason) => running::validate(subject, run, reason),
         verdict => verdict,
     };

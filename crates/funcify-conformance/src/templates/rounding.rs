@@ -1,0 +1,132 @@
+//! How far off rounding alone may put a result, where the tolerance of [`check`](super::check) is too narrow.
+//!
+//! - Results of f64 may move as far as those of the reference evaluation do when the inputs change in their last bits, times
+//!   [`MOVED`]. That is asked of small differences alone: a large one may come of a decision that such a change turns, too.
+//! - Results of narrower floats may be off the same program in f64 as far as the reference evaluation is, times [`NARROW`]: in a
+//!   long sum of bf16 each addition rounds, and one that rounds once is nearer to the exact sum.
+
+use std::collections::BTreeMap;
+
+use funcify::{DType, Graph, HostTensor, Scalar, evaluate};
+
+use super::check::{EXACT, arguments};
+use crate::arbitrary::mixed;
+use crate::suite::ExpectedOutput;
+
+/// How much further than a change in the last bits of the inputs another order of additions may move a result.
+const MOVED: f64 = 16.0;
+
+/// The largest difference that rounding in f64 is asked about, relative to the largest result.
+const SMALL: f64 = 1e-6;
+
+/// How much further off the exact results than the reference evaluation a result may be.
+const NARROW: f64 = 2.0;
+
+/// What a program may give, if nothing but rounding stands between. `None` if that cannot be told.
+pub(super) fn allowed(
+    graph: &Graph,
+    inputs: &BTreeMap<String, HostTensor>,
+    expected: &[ExpectedOutput],
+) -> Option<Vec<ExpectedOutput>> {
+    let text = graph.to_string();
+    match NARROWER.iter().any(|name| text.contains(name)) {
+        true => exact(&text, graph, inputs, expected),
+        false => moved(graph, inputs, expected),
+    }
+}
+
+/// The types of floats below f64, as they print.
+const NARROWER: [&str; 3] = ["bf16", "f16", "f32"];
+
+/// The results in f64, and how far off the reference evaluation in narrower floats is.
+fn exact(
+    text: &str,
+    graph: &Graph,
+    inputs: &BTreeMap<String, HostTensor>,
+    expected: &[ExpectedOutput],
+) -> Option<Vec<ExpectedOutput>> {
+    // `bf16` before `f16`, which is a part of it.
+    let wide = NARROWER.iter().fold(text.to_string(), |text, name| text.replace(name, "f64"));
+    let widened = |tensor: HostTensor| if tensor.dtype().is_float() { tensor.cast(DType::F64) } else { tensor };
+    let inputs: Vec<HostTensor> = arguments(graph, inputs).into_iter().map(widened).collect();
+    let results = evaluate(&Graph::parse(&wide).ok()?, &inputs).ok()?;
+    let around = results.into_iter().zip(expected).map(|(exact, output)| {
+        let values = exact.cast(output.values.dtype());
+        let off = largest_difference(&exact, &output.values);
+        ExpectedOutput { atol: (NARROW * off).max(output.atol), values, ..output.clone() }
+    });
+    Some(around.collect())
+}
+
+/// The results, and how far they move.
+fn moved(
+    graph: &Graph,
+    inputs: &BTreeMap<String, HostTensor>,
+    expected: &[ExpectedOutput],
+) -> Option<Vec<ExpectedOutput>> {
+    // Together inputs move the sums of them, each for itself what they cancel out in.
+    let directions: [fn(usize) -> bool; 3] = [|_| true, |_| false, |at| mixed(at as u64).is_multiple_of(2)];
+    let arguments = arguments(graph, inputs);
+    let results = |is_up: fn(usize) -> bool| {
+        let arguments: Vec<HostTensor> = arguments.iter().map(|tensor| in_last_bits(tensor, is_up)).collect();
+        evaluate(graph, &arguments).ok()
+    };
+    let all = directions.into_iter().map(results).collect::<Option<Vec<_>>>()?;
+    let around = expected.iter().enumerate().map(|(index, output)| {
+        let off = all.iter().map(|results| largest_difference(&results[index], &output.values)).fold(0.0, f64::max);
+        ExpectedOutput { atol: (MOVED * off).min(SMALL / EXACT * output.atol).max(output.atol), ..output.clone() }
+    });
+    Some(around.collect())
+}
+
+/// The largest difference of finite numbers.
+fn largest_difference(one: &HostTensor, other: &HostTensor) -> f64 {
+    let pairs = one.scalars().zip(other.scalars());
+    pairs.map(|(x, y)| (x.as_f64() - y.as_f64()).abs()).filter(|off| off.is_finite()).fold(0.0, f64::max)
+}
+
+/// Floats of f64, changed in their last bits.
+fn in_last_bits(tensor: &HostTensor, is_up: fn(usize) -> bool) -> HostTensor {
+    if tensor.dtype() != DType::F64 {
+        return tensor.clone();
+    }
+    let mut scalars = tensor.scalars().enumerate();
+    HostTensor::from_fn(DType::F64, tensor.shape(), |_| {
+        let (at, number) = scalars.next().map_or((0, 0.0), |(at, number)| (at, number.as_f64()));
+        Scalar::Float(number * if is_up(at) { 1.0 + f64::EPSILON } else { 1.0 - f64::EPSILON })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use funcify::scan;
+
+    /// Whether a number other than the reference evaluation's is rounding, for the sum of so many times `x` in a loop.
+    fn is_rounding(dtype: DType, x: f64, count: usize, found: f64) -> bool {
+        let graph = Graph::build("sum", |g| {
+            let xs = g.input("xs", funcify::TensorType::new(dtype, [count]));
+            scan(xs.index(0, 0).zeros_like(), xs, |sum, x| (sum + x, ())).0
+        });
+        let graph = graph.unwrap();
+        let inputs = BTreeMap::from([("xs".to_string(), HostTensor::from_fn(dtype, &[count], |_| Scalar::Float(x)))]);
+        let values = evaluate(&graph, &arguments(&graph, &inputs)).unwrap().remove(0);
+        let expected = ExpectedOutput { name: "out_0".into(), ty: values.ty(), values, rtol: 0.0, atol: 1e-12 };
+        let allowed = allowed(&graph, &inputs, &[expected]).unwrap().remove(0);
+        (found - allowed.values.get(0).as_f64()).abs() <= allowed.atol
+    }
+
+    #[test]
+    fn sums_of_narrow_floats_may_be_nearer_to_the_exact_one() {
+        // Each addition to 256 rounds 0.5 away.
+        assert!(is_rounding(DType::BF16, 0.5, 1000, 500.0));
+        assert!(!is_rounding(DType::BF16, 0.5, 1000, 1000.0));
+        assert!(!is_rounding(DType::F32, 0.5, 1000, 501.0));
+    }
+
+    #[test]
+    fn sums_of_f64_may_be_off_by_their_last_bits() {
+        assert!(is_rounding(DType::F64, 0.1, 1000, 100.0));
+        assert!(!is_rounding(DType::F64, 0.1, 1000, 100.0 + 1e-9));
+    }
+}

@@ -1,0 +1,74 @@
+//! What was proved already in this process: backends that share the engine make the same plans of the same programs.
+//!
+//! A subject is known by a hash of 128 bits of all that the proof depends on: graph, sizes, plan, types, constants, instruction set,
+//! and how much work it may take. Who asks for what another thread is proving waits for it.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+
+use funcify::cancel::{Ran, Watch};
+use funcify::error::{Place, Site};
+
+use super::effort;
+use super::subject::Subject;
+use super::verdict::Verdict;
+
+type Key = [u64; 2];
+
+static KNOWN: LazyLock<Mutex<HashMap<Key, Arc<OnceLock<Verdict>>>>> = LazyLock::new(Mutex::default);
+
+/// Beyond so many, all are forgotten.
+const MOST: usize = 1 << 17;
+
+/// What the proof of a subject gives.
+pub(super) fn proved(subject: &Subject<'_>) -> Verdict {
+    let key = key(subject);
+    let verdict = {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.entry(key).or_default().clone()
+    };
+    // Not under the lock: a proof takes long.
+    let verdict = verdict.get_or_init(|| subject.prove()).clone();
+    let is_cancelled = || Watch::current().check(&Place::new("check", Site::Unknown), Ran::Part).is_err();
+    if matches!(verdict, Verdict::Unknown(_)) && is_cancelled() {
+        // Another call may take its time.
+        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    }
+    verdict
+}
+
+fn key(subject: &Subject<'_>) -> Key {
+    let Subject { graph, sizes, plan, dtype, constants, has_words, refuses, machine } = *subject;
+    let mut hash = Hashed::default();
+    let written = write!(
+        hash,
+        "{graph}{sizes:?}{plan:?}{dtype}{constants:?}{has_words}{refuses}{}{}",
+        machine.name(),
+        effort::operations()
+    );
+    debug_assert!(written.is_ok(), "hashing does not fail");
+    hash.0.map(|hasher| hasher.finish())
+}
+
+/// Hashes text as it is written, twice.
+struct Hashed([DefaultHasher; 2]);
+
+impl Default for Hashed {
+    fn default() -> Self {
+        let mut second = DefaultHasher::new();
+        2u8.hash(&mut second);
+        Hashed([DefaultHasher::new(), second])
+    }
+}
+
+impl Write for Hashed {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.iter_mut().for_each(|hasher| hasher.write(text.as_bytes()));
+        Ok(())
+    }
+}

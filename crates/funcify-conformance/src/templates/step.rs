@@ -160,7 +160,8 @@ fn place(draft: &Draft<'_, '_>, row: Value, size: usize) -> Value {
 
 fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Value {
     let shape = shape_of(base).unwrap_or_default();
-    let size = shape[0];
+    // It has rows, unless the program is refused already.
+    let Some(&size) = shape.first() else { return base };
     match draft.below(3) {
         0 => base.dynamic_update(0, other.slice(0, ..1), place(draft, row, size)),
         1 => {

@@ -5,7 +5,9 @@ mod numbers;
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
 use funcify::ops::ScatterMode;
-use funcify::{Builder, Graph, HostTensor, Recurrence, ScanOptions, Value, concat, cond, constant, scan, scan_with};
+use funcify::{
+    Builder, DType, Graph, HostTensor, Recurrence, ScanOptions, Value, concat, cond, constant, iota, scan, scan_with,
+};
 use funcify_cpu::Cpu;
 use numbers::numbers;
 
@@ -170,14 +172,47 @@ fn sums_of_products_replace_a_state_that_is_no_part_of_them() {
 /// Sums over the axis that is divided into three parts, of which each has a share: what starts them counts once, in each call.
 #[test]
 fn sums_over_three_parts_start_once() {
-    agrees("three parts", &[&[9, 3, 2], &[2], &[3, 2]], |g| {
-        let [xs, sum, state] = [g.input("xs", "f32[9,3,2]"), g.input("sum", "f32[2]"), g.input("state", "f32[3,2]")];
-        let step = |(sum, state): (Value, Value), x: Value| {
+    agrees("three parts", &[&[9, 3, 2], &[3, 2], &[]], |g| {
+        let [xs, state, sum] = [g.input("xs", "f32[9,3,2]"), g.input("state", "f32[3,2]"), g.input("sum", "f32[]")];
+        let step = |(state, sum): (Value, Value), x: Value| {
             let next = (state * 0.5 + x).tanh();
-            ((sum + next.sum(0), next), next)
+            ((next, sum + next.sum([0, 1])), next)
         };
-        let ((sum, last), ys) = scan((sum, state), xs, step);
-        vec![sum, last, ys]
+        let ((last, sum), ys) = scan((state, sum), xs, step);
+        vec![last, sum, ys]
+    });
+}
+
+/// What mixes the indices of the axis that parts would divide is computed by none of them alone.
+#[test]
+fn indices_of_the_divided_axis_are_mixed_in_one_part() {
+    let mixing: [fn(Value, Value) -> Value; 5] = [
+        |x, t| x.take(0, (constant(HostTensor::from([2i64, 0, 1])) + t) % 3),
+        |x, _| x.max(0),
+        |x, _| x.sum(0).cast(DType::F16).cast(DType::F32),
+        |x, _| (x.reshape([4usize, 3]) * constant(HostTensor::from([1f32, 2.0, 3.0]))).reshape([3usize, 4]),
+        |x, _| (x.sum(0) + 0.5).square(),
+    ];
+    for (index, mixed) in mixing.into_iter().enumerate() {
+        agrees(&format!("mixing {index}"), &[&[5, 3, 4], &[3, 4]], |g| {
+            let [xs, start] = [g.input("xs", "f32[5,3,4]"), g.input("start", "f32[3,4]")];
+            let (last, (ys, of_all)) = scan(start, (xs, iota(5, DType::I64)), |state, (x, t)| {
+                let next = (state * 0.25 + x).sin();
+                (next, (next, mixed(next, t)))
+            });
+            vec![last, ys, of_all]
+        });
+    }
+    agrees("rows that are given", &[&[5, 3, 4], &[6, 4]], |g| {
+        let [xs, rows] = [g.input("xs", "f32[5,3,4]"), g.input("rows", "f32[6,4]")];
+        let mut loop_ = Recurrence::new();
+        let (xs, rows) = (loop_.sequence(xs, [0]), loop_.mit_mot(rows, [0, 1], [1]));
+        let done = loop_.run(|step| {
+            let ([x], [before, row]) = (step.read(&xs), step.read(&rows));
+            step.write(&rows, [row + before * 0.5 + x.sum(0)]);
+            x.sin()
+        });
+        vec![done.buffer(&rows), done.ys]
     });
 }
 

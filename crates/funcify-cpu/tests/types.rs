@@ -56,6 +56,18 @@ fn many_positions_count_from_0() {
     assert_eq!(found[0].to_f64_vec(), [0.0, 1.0, 69_999.0, 1.0, 2.0, 70_000.0]);
 }
 
+/// Zeros of both signs are two constants.
+#[test]
+fn zeros_keep_their_signs() {
+    let graph = Graph::build("zeros", |g| {
+        let xs = g.input("xs", "f32[2,3]");
+        let zeros =
+            concat(&[constant(0f32).unsqueeze(0), constant(-0f32).unsqueeze(0), constant(0f32).unsqueeze(0)], 0);
+        scan(xs.index(0, 0), xs, |sum, x| (sum + x, (x * 0.0, x * -0.0, x.copysign(-0.0), sum * zeros)))
+    });
+    same_bits(&graph.unwrap(), &[HostTensor::from([[1f32, 2.0, 3.0], [0.5, 1.0, 1.5]])]);
+}
+
 /// A scatter rounds each sum, also where a step updates an element twice.
 #[test]
 fn narrower_floats_are_rounded_by_each_update() {
@@ -165,9 +177,19 @@ fn numbers_of_words_are_not_rounded() {
             (sum + x, (sum * odd, random::bits(key, [2])))
         })
     });
-    let (graph, inputs) = (graph.unwrap(), [HostTensor::from([u32::MAX, 33_554_433]), HostTensor::from([0.5f32, 2.0])]);
-    let found = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
-    assert_eq!(found, funcify::evaluate(&graph, &inputs).unwrap());
+    // Shifted by no place, the second word keeps all its bits.
+    let shifted = Graph::build("shifted", |g| {
+        let (key, x) = (g.input("key", "u32[2]"), g.input("x", "f32[T]"));
+        scan(x.sum(0), x, |sum, x| {
+            let numbers = (key >> constant(HostTensor::from([8u32, 0]))).cast(DType::I64);
+            (sum + x, (numbers, random::bits(key, [2])))
+        })
+    });
+    let inputs = [HostTensor::from([u32::MAX, 33_554_433]), HostTensor::from([0.5f32, 2.0])];
+    for graph in [graph.unwrap(), shifted.unwrap()] {
+        let found = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
+        assert_eq!(found, funcify::evaluate(&graph, &inputs).unwrap());
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Integers next to the largest that a float type represents exactly. A backend that computes integers in floats has to prove that each of them
 //! is exact, and a proof that is off by one, by an operand or by a sign gives a neighbouring integer.
 
-use funcify::{Builder, DType, HostTensor, Value, concat, scan, select};
+use funcify::{Builder, DType, HostTensor, Value, concat, iota, scan, scan_until, select, size};
 
 use super::{Cases, gives, row, scalar};
 use crate::cases::outputs;
@@ -23,9 +23,13 @@ pub(super) fn cases() -> Cases {
         in_each_step("sum", half, odd, |n| {
             concat(&[n, n, n.zeros_like() + 1, n.zeros_like() + 2], 0).sum(0).unsqueeze(0)
         })?,
+        in_each_step("sum_of_two", half, odd, |n| concat(&[n + 1, n + 2], 0).sum(0).unsqueeze(0))?,
+        in_each_step("doubled", OF_F32 - 1, 2 * OF_F32 - 1, |n| n + n + 1)?,
+        in_each_step("position", 3, odd, |n| (iota(4, DType::I64) * 5_592_405 + (n % 4 - 1)).slice(0, 3..))?,
         in_each_step("given_above", odd, odd, |n| n + 0)?,
         in_each_step("given_below", -odd, -odd, |n| n + 0)?,
         unsigned_below_zero()?,
+        steps_that_ran()?,
         counter("upward", DType::F32, OF_F32 - 15, |n, _| n + 1, |t| OF_F32 - 14 + t)?,
         counter("downward_f64", DType::F64, -OF_F64 + 2, |n, _| n - 1, |t| -OF_F64 + 1 - t)?,
         counter(
@@ -63,6 +67,17 @@ fn unsigned_below_zero() -> Result<Case, String> {
         ("last", scalar(1.875f32)),
     ];
     gives("exact_integers_unsigned", program, [row([0u32]), row([1f32, 1.0, 1.0])], outputs)
+}
+
+/// A number of steps that ran, which are all that could, times a number.
+fn steps_that_ran() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let xs = g.input("xs", "f32[5]");
+        let (last, sums) = scan_until(xs.index(0, 0), xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0)));
+        outputs! { integer: size(sums.dim(0), DType::I64) * (OF_F32 / 5) + 2, last: last }
+    };
+    let outputs = [("integer", scalar(OF_F32 + 2)), ("last", scalar(6f32))];
+    gives("exact_integers_steps_that_ran", program, [row([1f32; 5])], outputs)
 }
 
 /// A loop of floats of that type carries an integer beyond those that are exact.

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use funcify::dispatch::{CompileOptions, Reference, Stepper};
-use funcify::{Dim, Error, Graph, HostTensor, Recurrence, Value, associative_scan, evaluate, scan};
+use funcify::rewrite::RewriteOptions;
+use funcify::{DType, Dim, Error, Graph, HostTensor, Recurrence, Value, associative_scan, evaluate, full, scan};
 
 /// A stepper of a program, from its inputs without sequences.
 fn stepper(graph: &Graph, fixed: &[HostTensor]) -> Stepper<Reference> {
@@ -221,5 +222,83 @@ fn a_loop_of_more_steps_than_rows_is_not_stepped() {
         let error = graph.unwrap().stepped().unwrap_err();
         assert_eq!(error.kind(), "NotSteppable", "{error}");
         assert!(error.to_string().contains("not that of the other loops"), "{error}");
+    }
+}
+
+/// Steps a program of a sequence `xs: f64[T,2]` and of other inputs, and compares what each step gives with what the program gives of
+/// the rows so far: the newest row of the first output, and all of the others.
+fn agrees_with_the_whole(what: &str, graph: &Graph, fixed: &[HostTensor]) {
+    const ROWS: usize = 9;
+    let rows = |count: usize| {
+        let number = |at: &[usize]| funcify::Scalar::Float(((at[0] * 2 + at[1]) as f64 * 0.7).sin());
+        HostTensor::from_fn(DType::F64, &[count, 2], number)
+    };
+    let start = graph.stepped().unwrap().start;
+    // A step sees rows before its own, too.
+    let before = (0..start.inputs().len()).find(|input| start.input_name(*input) == "xs_before");
+    let before = before.map(|input| start.input_type(input).shape[0].constant().unwrap() as usize);
+    let given: Vec<HostTensor> = fixed.iter().cloned().chain(before.map(rows)).collect();
+    let mut stepper = Stepper::with_host(graph, &Reference, &given).unwrap();
+    for count in before.unwrap_or(0) + 1..=ROWS {
+        let row = rows(count).to_f64_vec().split_off(2 * count - 2);
+        let found = stepper.step_host(&[HostTensor::from([row[0], row[1]])]).unwrap();
+        let inputs: Vec<HostTensor> = std::iter::once(rows(count)).chain(fixed.iter().cloned()).collect();
+        let expected = evaluate(graph, &inputs).unwrap();
+        let newest = expected[0].to_f64_vec().split_off(expected[0].len() - 2);
+        assert_eq!(found[0].to_f64_vec(), newest, "{what}, {count} rows");
+        assert_eq!(found[1..], expected[1..], "{what}, {count} rows");
+    }
+}
+
+/// A step sees several rows of what is put behind others, and of what is combined with all rows before it.
+#[test]
+fn several_rows_of_what_is_kept_are_those_of_the_whole() {
+    // With more rows before them than the loop reads ahead, it has more steps than the sequence has rows.
+    let makes: [(i64, fn(Value) -> Value); 6] = [
+        (1, |xs| xs.pad(0, 1, 0, 7.0)),
+        (3, |xs| xs.pad(0, 3, 0, 7.0) * 0.5),
+        (0, |xs| xs.cumsum(0, false)),
+        (1, |xs| xs.cummax(0, false).pad(0, 1, 0, 2.0)),
+        (2, |xs| xs.pad(0, 2, 0, 0.5).cumsum(0, false)),
+        (0, |xs| associative_scan((xs.sigmoid(), xs), |(a, b), (c, d)| (a * c, b * c + d)).1),
+    ];
+    for (index, (before, of)) in makes.into_iter().enumerate() {
+        for taps in [[-1, 0], [-2, 0], [-2, -1], [-3, 0], [-4, -1]].into_iter().filter(|taps| -taps[0] >= before) {
+            let graph = Graph::build("several", |g| {
+                let kept = of(g.input("xs", "f64[T,2]"));
+                let mut loop_ = Recurrence::new();
+                let (row, sum) = (loop_.sequence(kept, taps), loop_.carry(full([2], DType::F64, 0.25)));
+                let done = loop_.run(|step| {
+                    let ([before, row], sum_before) = (step.read(&row), step.read(&sum));
+                    step.write(&sum, (sum_before * 0.5 + before).sin());
+                    before - row * 2.0 + sum_before
+                });
+                (done.ys, done.last(&sum))
+            });
+            agrees_with_the_whole(&format!("program {index}, taps {taps:?}"), &graph.unwrap(), &[]);
+        }
+    }
+}
+
+/// Of a state with taps, some of its last rows are a result.
+#[test]
+fn last_rows_of_a_state_are_those_of_the_whole() {
+    for count in 1..4 {
+        let graph = Graph::build("last", |g| {
+            let (xs, start) = (g.input("xs", "f64[T,2]"), g.input("start", "f64[3,2]"));
+            let mut loop_ = Recurrence::new();
+            let (x, y) = (loop_.sequence(xs, [0]), loop_.mit_sot(start, [-3, -1]));
+            let done = loop_.run(|step| {
+                let ([x], [oldest, old]) = (step.read(&x), step.read(&y));
+                step.write(&y, oldest * 0.5 + old * x);
+                oldest + x
+            });
+            (done.ys, done.trace_with_init(&y).slice(0, -count..))
+        });
+        let trimmed = RewriteOptions::new().only(&["trimmed_traces"]);
+        let graph = graph.unwrap().rewritten_with(&trimmed).unwrap().graph;
+        assert!(graph.to_string().contains(&format!("last {count}")), "{graph}");
+        let start = HostTensor::from([[0.5f64, -1.0], [2.0, 0.25], [-0.75, 1.5]]);
+        agrees_with_the_whole(&format!("{count} rows"), &graph, &[start]);
     }
 }

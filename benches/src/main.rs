@@ -128,7 +128,7 @@ fn bench(arguments: &Arguments) -> Result<bool> {
         return cancel::print(arguments.quick);
     }
     if arguments.planning {
-        return planning::print(arguments.quick);
+        return planning::print(arguments.quick, &arguments.only);
     }
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;

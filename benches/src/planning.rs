@@ -67,14 +67,15 @@ fn looped(start: Value, step: impl FnOnce(Value) -> Value) -> Value {
     scan_with(ScanOptions::new().length(STEPS), start, (), |h, ()| (step(h), ())).0
 }
 
-/// Prints a table: a row for each kind of program. False if an op of a large program costs too much.
-pub(crate) fn print(is_quick: bool) -> Result<bool> {
+/// Prints a table: a row for each kind of program, or those of these names. False if an op of a large program costs too much.
+pub(crate) fn print(is_quick: bool, only: &[String]) -> Result<bool> {
     let sizes: &[usize] = if is_quick { &[1, 4] } else { &[1, 2, 4, 8, 16] };
     let columns: Vec<String> = sizes.iter().map(|size| format!("{} ops", size * SMALLEST)).collect();
     println!("| planning, µs an op: a program of more and more | {} | | |", columns.join(" | "));
     println!("|---|{}--:|---|", "--:|".repeat(sizes.len()));
     let mut is_met = true;
-    for (kind, make) in KINDS {
+    let is_asked = |kind: &str| only.is_empty() || only.iter().any(|name| kind.contains(name.as_str()));
+    for (kind, make) in KINDS.into_iter().filter(|(kind, _)| is_asked(kind)) {
         for is_gradient in [false, true] {
             let mut costs = Vec::new();
             for size in sizes {

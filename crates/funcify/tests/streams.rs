@@ -254,7 +254,8 @@ fn agrees_with_the_whole(what: &str, graph: &Graph, fixed: &[HostTensor]) {
 #[test]
 fn several_rows_of_what_is_kept_are_those_of_the_whole() {
     // With more rows before them than the loop reads ahead, it has more steps than the sequence has rows.
-    let makes: [(i64, fn(Value) -> Value); 6] = [
+    type Kept = fn(Value) -> Value;
+    let makes: [(i64, Kept); 6] = [
         (1, |xs| xs.pad(0, 1, 0, 7.0)),
         (3, |xs| xs.pad(0, 3, 0, 7.0) * 0.5),
         (0, |xs| xs.cumsum(0, false)),

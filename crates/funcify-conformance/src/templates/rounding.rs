@@ -15,7 +15,7 @@ use crate::arbitrary::mixed;
 use crate::suite::ExpectedOutput;
 
 /// How much further than a change in the last bits of the inputs another order of additions may move a result.
-const MOVED: f64 = 16.0;
+const MOVED: f64 = 64.0;
 
 /// The largest difference that one change in the last bits may explain, relative to the largest result.
 const SMALL: f64 = 1e-6;
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn sums_of_narrow_floats_may_be_nearer_to_the_exact_one() {
-        // Each addition to 256 rounds 0.5 away.
+        // An addition to 128 rounds 0.5 away.
         assert!(is_rounding(DType::BF16, 0.5, 1000, 500.0));
-        assert!(!is_rounding(DType::BF16, 0.5, 1000, 1000.0));
+        assert!(!is_rounding(DType::BF16, 0.5, 1000, 1300.0));
         assert!(!is_rounding(DType::F32, 0.5, 1000, 501.0));
     }
 
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn sums_of_f64_may_be_off_by_their_last_bits() {
-        assert!(is_rounding(DType::F64, 0.1, 1000, 100.0));
-        assert!(!is_rounding(DType::F64, 0.1, 1000, 100.0 + 1e-9));
+        assert!(is_rounding(DType::F64, 0.1, 100, 10.0));
+        assert!(!is_rounding(DType::F64, 0.1, 100, 10.0 + 1e-9));
     }
 }

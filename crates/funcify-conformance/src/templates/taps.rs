@@ -174,7 +174,8 @@ pub(super) fn last_rows(draft: &Draft<'_, '_>) -> Vec<Value> {
         body: Arc::new(body),
         steps: Dim::from(steps),
         steps_operand: false,
-        until: ends.then(|| funcify::Symbol::new("$ran")),
+        // Another one for each loop of a program: a size is bound once.
+        until: ends.then(|| funcify::Symbol::new(&format!("$ran{}", draft.asked().len()))),
         reverse: is_down,
         sequences: vec![Sequence { reads: vec![0, 1] }],
         buffers,

@@ -1,6 +1,7 @@
 //! Scratch memory while a plan is made: who has which elements, and when they are free again.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Elements that start at a cache line of any element type.
@@ -16,7 +17,7 @@ pub(super) struct Register {
 
 impl Drop for Register {
     fn drop(&mut self) {
-        self.memory.borrow_mut().free.push((self.start, self.len));
+        self.memory.borrow_mut().free.insert((self.len, self.start));
     }
 }
 
@@ -26,7 +27,8 @@ pub(super) struct Memory(Rc<RefCell<Ranges>>);
 
 #[derive(Default, Debug)]
 struct Ranges {
-    free: Vec<(usize, usize)>,
+    /// By length and start, so that the smallest one that has enough is found at once.
+    free: BTreeSet<(usize, usize)>,
     end: usize,
 }
 
@@ -36,12 +38,12 @@ impl Memory {
     pub(super) fn reserve(&self, len: usize, untouched: bool) -> Rc<Register> {
         let len = len.next_multiple_of(LINE);
         let mut ranges = self.0.borrow_mut();
-        let fitting = ranges.free.iter().enumerate().filter(|(_, (_, free))| !untouched && *free >= len);
-        let start = match fitting.min_by_key(|(_, (_, free))| *free).map(|(index, _)| index) {
-            Some(index) => {
-                let (start, free) = ranges.free.swap_remove(index);
+        let fitting = if untouched { None } else { ranges.free.range((len, 0)..).next().copied() };
+        let start = match fitting {
+            Some(range @ (free, start)) => {
+                ranges.free.remove(&range);
                 if free > len {
-                    ranges.free.push((start + len, free - len));
+                    ranges.free.insert((free - len, start + len));
                 }
                 start
             }

@@ -14,7 +14,7 @@ use super::backend::{Backend, Compiled, Declined, Tensors, Whole};
 use super::cache::Cache;
 use super::lower::Lowering;
 use super::program::Run;
-use super::whole::{alone, compile, run_compiled};
+use super::whole::{alone, compile, run_compiled, used_results, uses};
 use crate::error::{Place, Ran, Result};
 use crate::graph::{Graph, Node};
 use crate::ops::Size;
@@ -67,7 +67,8 @@ impl<B: Backend> Lowering<'_, B> {
         let scan = Scan { steps_operand: false, ..scan.clone() };
         let op = scan.clone().into();
         let sized = Node { op, inputs: node.inputs[own..].to_vec(), outputs: node.outputs.clone(), site: node.site };
-        let (mut alone, used) = alone(graph, &sized).map_err(|error| declined(&error.to_string()))?;
+        let used = used_results(&uses(graph), &sized);
+        let mut alone = alone(graph, &sized, &used).map_err(|error| declined(&error.to_string()))?;
         if let Some(symbol) = &scan.until {
             let count = Size { dim: Dim::symbol(symbol), dtype: DType::I64 };
             let count = alone.push_node(count.into(), &[], node.site).map_err(|error| declined(&error.to_string()))?;

@@ -26,7 +26,7 @@ use super::report::{LoopReport, Steps, count_kernels};
 use super::statics::{Bounded, StaticNumber};
 use super::switch::ChoiceNode;
 use super::while_loop::WhileNode;
-use super::whole::{Attempt, used_results};
+use super::whole::{Attempt, used_results, uses};
 use super::{native, unroll};
 use crate::cancel::{Ran, Watch};
 use crate::error::{Error, Place, Result};
@@ -115,6 +115,8 @@ pub(super) struct Lowering<'a, B: Backend> {
     pub(super) programs: HashMap<ProgramKey, Arc<Program<B>>>,
     /// The two sweeps of the associative scans that were met before, by their address.
     sweeps: HashMap<usize, Arc<Sweeps>>,
+    /// Which values the graphs that were met before use, by their address.
+    uses: HashMap<usize, Arc<[bool]>>,
     /// What the backend made of the loops that were met before, by the node's address and the sizes.
     pub(super) compiled: HashMap<(usize, Sizes), Whole<B::Tensor>>,
 }
@@ -156,6 +158,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             nodes: HashMap::new(),
             programs: HashMap::new(),
             sweeps: HashMap::new(),
+            uses: HashMap::new(),
             compiled: HashMap::new(),
         }
     }
@@ -204,6 +207,12 @@ impl<'a, B: Backend> Lowering<'a, B> {
                 _ => self.lower_kernel(graph, index, &operands),
             }
         })
+    }
+
+    /// Which values a graph uses.
+    pub(super) fn uses(&mut self, graph: &Graph) -> Arc<[bool]> {
+        let address = std::ptr::from_ref(graph) as usize;
+        self.uses.entry(address).or_insert_with(|| uses(graph).into()).clone()
     }
 
     /// Adds an instruction and gives its results' registers.
@@ -371,7 +380,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         }
         let at = node.place();
         let types = graph.types(&node.inputs);
-        let sweeps = self.sweeps(&at, op, &types, &used_results(graph, node))?;
+        let used = used_results(&self.uses(graph), node);
+        let sweeps = self.sweeps(&at, op, &types, &used)?;
         let (captured, needed) = (&operands[op.leaves..], sweeps.needed.clone());
         let up_sweep = self.sub_program(&sweeps.up, op.leaves, captured, false)?;
         let down_sweep = self.sub_program(&sweeps.down, needed.len() + op.leaves, captured, false)?;

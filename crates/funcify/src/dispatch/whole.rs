@@ -1,6 +1,5 @@
 //! What a backend compiles as a whole: the program, or loops of it.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy, Outcome, Tensors, Whole};
@@ -103,7 +102,8 @@ impl<B: Backend> Lowering<'_, B> {
         if self.settings.compiles() == Compiles::Nothing {
             return Ok(Attempt::Declined(None));
         }
-        let (alone, used) = alone(graph, node)?;
+        let used = used_results(&self.uses(graph), node);
+        let alone = alone(graph, node, &used)?;
         // What a step binds is no size of the program, also where an unrolled loop has bound it in the step before.
         let mut has_sizes = !node.op.bodies().into_iter().any(|body| body.binds_any());
         alone.visit_symbols(&mut |symbol| has_sizes &= self.sizes.get(symbol).is_some());
@@ -129,8 +129,9 @@ impl<B: Backend> Lowering<'_, B> {
 
     /// A loop that the backend compiles if it may refuse when it runs; else what stands in its way.
     pub(super) fn refusing(&self, graph: &Graph, node: &Node) -> Result<Refusing<B::Tensor>, Declined> {
-        let (alone, used) =
-            alone(graph, node).map_err(|error| Declined::new(node.op.name(), format!("alone: {error}")))?;
+        let used = used_results(&uses(graph), node);
+        let alone =
+            alone(graph, node, &used).map_err(|error| Declined::new(node.op.name(), format!("alone: {error}")))?;
         let memory_budget = self.settings.memory_budget;
         let whole = Whole { graph: &alone, sizes: &self.sizes, is_program: false, memory_budget, may_refuse: true };
         Ok(Refusing { compiled: compile(self.settings.backend, whole)?, used })
@@ -259,10 +260,9 @@ fn steps(graph: &Graph, node: &Node) -> Option<StepCount> {
     node.op.steps(&operands)
 }
 
-/// A graph of one node: its inputs are the node's operands, its outputs those results that the graph uses. Tells which
-/// they are. Integers that follow from sizes are computed in it, too, so that what they can be is known there.
-pub(super) fn alone(graph: &Graph, node: &Node) -> Result<(Graph, Vec<bool>)> {
-    let used = used_results(graph, node);
+/// A graph of one node: its inputs are the node's operands, its outputs the results that are `used`. Integers that follow from
+/// sizes are computed in it, too, so that what they can be is known there.
+pub(super) fn alone(graph: &Graph, node: &Node, used: &[bool]) -> Result<Graph> {
     let mut alone = Graph::new(node.op.name());
     let mut inputs: Vec<_> = node
         .inputs
@@ -270,14 +270,16 @@ pub(super) fn alone(graph: &Graph, node: &Node) -> Result<(Graph, Vec<bool>)> {
         .enumerate()
         .map(|(index, input)| alone.push_input(&format!("operand{index}"), graph.ty(*input).clone(), false))
         .collect();
-    let integers = copy_integers(graph, &node.inputs, &mut alone);
-    for (operand, input) in inputs.iter_mut().zip(&node.inputs) {
-        *operand = integers.get(*input).unwrap_or(*operand);
+    if node.inputs.iter().any(|input| graph.ty(*input).dtype.is_int()) {
+        let integers = copy_integers(graph, &node.inputs, &mut alone);
+        for (operand, input) in inputs.iter_mut().zip(&node.inputs) {
+            *operand = integers.get(*input).unwrap_or(*operand);
+        }
     }
     let results = alone.push_node(node.op.clone(), &inputs, node.site)?;
     let outputs = results.into_iter().enumerate().filter(|(index, _)| used[*index]);
     let outputs = outputs.map(|(index, value)| Output { name: format!("result{index}"), value }).collect();
-    Ok((alone.with_outputs(outputs), used))
+    Ok(alone.with_outputs(outputs))
 }
 
 /// Adds those of some values of another graph that are integers, cost little, and follow from numbers and sizes alone.
@@ -313,9 +315,15 @@ fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> Co
     copied
 }
 
-/// Which results of a node the graph uses.
-pub(super) fn used_results(graph: &Graph, node: &Node) -> Vec<bool> {
-    let used: HashSet<ValueId> = graph.live().flat_map(|node| &node.inputs).copied().collect();
-    let is_used = |value: &ValueId| used.contains(value) || graph.outputs().iter().any(|output| output.value == *value);
-    node.outputs.iter().map(is_used).collect()
+/// Which values of a graph its outputs and the operands of what they depend on are, by index.
+pub(super) fn uses(graph: &Graph) -> Vec<bool> {
+    let mut used = vec![false; graph.values().count()];
+    graph.outputs().iter().for_each(|output| used[output.value.index()] = true);
+    graph.live().flat_map(|node| &node.inputs).for_each(|value| used[value.index()] = true);
+    used
+}
+
+/// Which results of a node are among the values that the graph [`uses`].
+pub(super) fn used_results(uses: &[bool], node: &Node) -> Vec<bool> {
+    node.outputs.iter().map(|output| uses[output.index()]).collect()
 }

@@ -64,7 +64,10 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
         });
         let free = pairs.last().map_or(0, |pair| pair.second + 1);
         let candidates = before.chain(sequences().filter_map(|value| readers.get(&value).copied()));
-        pairs.extend(candidates.filter(|first| *first >= free).find_map(|first| pair(graph, first, second)));
+        // A loop may be behind many sequences, and is one partner.
+        let mut tried = HashSet::new();
+        let mut partners = candidates.filter(|first| *first >= free && tried.insert(*first));
+        pairs.extend(partners.find_map(|first| pair(graph, first, second)));
         readers.extend(sequences().map(|value| (value, second)));
     }
     pairs
@@ -108,11 +111,9 @@ fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
 fn rows_of(first: &Node, second: &Node) -> Vec<Option<ValueId>> {
     let (Op::Scan(of), Op::Scan(scan)) = (&first.op, &second.op) else { return Vec::new() };
     // A trace has a row a step, so a step reads none but its own.
-    let row = |operand: usize| {
-        let mut traces = traces(of).filter(|(trace, _)| first.outputs[*trace] == second.inputs[operand]);
-        traces.next().map(|(_, written)| written)
-    };
-    scan.operands().sequences.map(row).collect()
+    let written: HashMap<ValueId, ValueId> =
+        traces(of).map(|(trace, written)| (first.outputs[trace], written)).collect();
+    scan.operands().sequences.map(|operand| written.get(&second.inputs[operand]).copied()).collect()
 }
 
 /// Adds both loops as one.

@@ -11,6 +11,7 @@ use funcify::ops::scan::{Buffer, Returned, Scan, Start};
 
 use super::Planner;
 use super::ops::{Argument, Scope};
+use super::sharing::Sharing;
 use super::view::View;
 use crate::fired::Transformation;
 use crate::kernels::{Binary, Unary};
@@ -494,14 +495,15 @@ impl Planner {
     pub(super) fn moved(&mut self, mut moves: Vec<(View, View)>) -> Result<(), Declined> {
         let level = self.emitter.blocks.depth();
         // A move is safe as it is if nothing before it has written where it reads from, nor does it itself (order-c5).
+        let mut written = Sharing::default();
         for index in 0..moves.len() {
-            let (before, rest) = moves.split_at_mut(index);
-            let (to, from) = &rest[0];
-            let is_overwritten = before.iter().any(|(to, _)| meets(to, from)) || (meets(to, from) && !to.is(from));
+            let (to, from) = &moves[index];
+            let is_overwritten =
+                written.with(from).any(|before| meets(&moves[before].0, from)) || (meets(to, from) && !to.is(from));
+            written.insert(to, index);
             if is_overwritten {
                 self.emitter.fired.note(Transformation::MovedAside);
-                let copy = self.emitter.copied(&View { level, ..from.clone() })?;
-                rest[0].1 = copy;
+                moves[index].1 = self.emitter.copied(&View { level, ..from.clone() })?;
             }
         }
         for (to, from) in &moves {

@@ -23,6 +23,7 @@ mod ops;
 mod parallel;
 mod ranges;
 mod recurrence;
+mod sharing;
 mod strips;
 mod view;
 mod while_loop;

@@ -22,6 +22,15 @@ pub(super) struct View {
     pub(super) register: Option<Rc<Register>>,
 }
 
+/// Which memory of its region a view is of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum MemoryKey {
+    /// That of a register, by its address.
+    Register(*const Register),
+    /// All of the region.
+    Region,
+}
+
 /// The strides of a tensor whose elements lie in order.
 pub(super) fn in_order(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1; shape.len()];
@@ -144,6 +153,11 @@ impl View {
     pub(super) fn reshaped(&self, shape: &[usize]) -> Option<View> {
         let strides = if self.len() == 0 { in_order(shape) } else { reshaped_strides(self, shape)? };
         Some(View { shape: shape.to_vec(), strides, ..self.clone() })
+    }
+
+    /// Which memory of its region it is of.
+    pub(super) fn memory(&self) -> MemoryKey {
+        self.register.as_ref().map_or(MemoryKey::Region, |register| MemoryKey::Register(Rc::as_ptr(register)))
     }
 
     /// Whether another view may be of the same memory: of the same register, or of a region without registers.

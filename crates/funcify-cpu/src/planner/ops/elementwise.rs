@@ -97,7 +97,7 @@ impl Scope<'_, '_> {
         let rounding = self.planner.rounding(self.graph.ty(value).dtype);
         let Some(rounding) = rounding.filter(|_| is_rounded) else { return Ok(result) };
         self.planner.emitter.fired.note(Transformation::Rounded);
-        self.values[value.index()] = Some(result);
+        self.set(value, Some(result));
         let view = self.tensor(value)?;
         // What is cast may be the operand itself.
         if let GraphOp::Cast(_) = node.op {

@@ -15,6 +15,7 @@ use funcify::{DType, Graph, HostTensor};
 
 use super::Planner;
 use super::parallel::Label;
+use super::sharing::Sharing;
 use super::view::{View, in_order};
 use crate::fired::Transformation;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
@@ -89,6 +90,8 @@ pub(super) struct Scope<'p, 'g> {
     pub(super) planner: &'p mut Planner,
     graph: &'g Graph,
     values: Vec<Option<Value>>,
+    /// Which values occupy which memory.
+    occupants: Sharing,
     /// How many reads of each value there are in all, and how many are still to come.
     readers: Vec<usize>,
     uses: Vec<usize>,
@@ -112,25 +115,28 @@ impl<'p, 'g> Scope<'p, 'g> {
             node.inputs.iter().for_each(|input| uses[input.index()] += 1);
         }
         graph.outputs().iter().for_each(|output| uses[output.value.index()] += 1);
-        let mut values = vec![None; count];
+        let (joins, places) = (Joins::of(planner, graph), vec![None; count]);
+        let (next_of, readers) = (vec![None; count], uses.clone());
+        let values = vec![None; count];
+        let occupants = Sharing::default();
+        let mut scope = Scope { planner, graph, values, occupants, readers, uses, now: None, places, next_of, joins };
         for (input, argument) in graph.inputs().iter().zip(inputs) {
             let dtype = graph.ty(input.value).dtype;
-            let is_read = uses[input.value.index()] > 0;
-            values[input.value.index()] = Some(match argument {
-                Argument::Tensor(_) if is_read && !planner.takes(graph, input.value) => {
+            let is_read = scope.uses[input.value.index()] > 0;
+            let value = match argument {
+                Argument::Tensor(_) if is_read && !scope.planner.takes(graph, input.value) => {
                     return Err(Declined::new("scan", format!("a value of {dtype} in each step")));
                 }
                 Argument::Tensor(view) => Value::Tensor(view),
-                Argument::Static(tensor) if planner.is_number(dtype) => {
-                    Value::Tensor(planner.constant(&tensor, Label::None)?)
+                Argument::Static(tensor) if scope.planner.is_number(dtype) => {
+                    Value::Tensor(scope.planner.constant(&tensor, Label::None)?)
                 }
                 Argument::Static(tensor) => Value::Static(tensor),
                 Argument::Rows(parts) => Value::Rows(parts),
-            });
+            };
+            scope.set(input.value, Some(value));
         }
-        let joins = Joins::of(planner, graph);
-        let (places, next_of, readers) = (vec![None; count], vec![None; count], uses.clone());
-        Ok(Scope { planner, graph, values, readers, uses, now: None, places, next_of, joins })
+        Ok(scope)
     }
 
     /// Says where a value is to be written, if an op computes it. What it is a reshape of is written there, too, and the rows of a
@@ -184,13 +190,13 @@ impl<'p, 'g> Scope<'p, 'g> {
             self.now = Some(node);
             let results = self.node(node)?;
             for (output, value) in node.outputs.iter().zip(results) {
-                self.values[output.index()] = value;
+                self.set(*output, value);
             }
             for input in &node.inputs {
                 let uses = &mut self.uses[input.index()];
                 *uses -= 1;
                 if *uses == 0 {
-                    self.values[input.index()] = None;
+                    self.set(*input, None);
                 }
             }
         }
@@ -239,7 +245,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             }
             None => return Err(Declined::new("scan", "a value that was not planned")),
         };
-        self.values[value.index()] = Some(Value::Tensor(view.clone()));
+        self.set(value, Some(Value::Tensor(view.clone())));
         Ok(view)
     }
 

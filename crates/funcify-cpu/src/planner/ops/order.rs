@@ -33,6 +33,18 @@ pub(super) struct Operands<'v> {
 }
 
 impl Scope<'_, '_> {
+    /// Says what a value is from now on; `None` if nothing reads it any more.
+    pub(super) fn set(&mut self, value: ValueId, now: Option<Value>) {
+        let index = value.index();
+        for view in self.values[index].iter().flat_map(Value::views) {
+            self.occupants.remove(view, index);
+        }
+        for view in now.iter().flat_map(Value::views) {
+            self.occupants.insert(view, index);
+        }
+        self.values[index] = now;
+    }
+
     /// How many readers of a value come after the node that is planned.
     fn later_readers(&self, value: usize) -> usize {
         let reads_now = self.now.iter().flat_map(|node| &node.inputs).filter(|input| input.index() == value).count();
@@ -41,11 +53,7 @@ impl Scope<'_, '_> {
 
     /// Whether a value that occupies memory of this register is read after the node that is planned.
     fn is_read_later(&self, register: &View) -> bool {
-        let occupies = |value: &Value| value.views().any(|view| view.shares_memory(register));
-        let values = self.values.iter().enumerate();
-        values
-            .filter_map(|(index, value)| Some((index, value.as_ref()?)))
-            .any(|(index, value)| self.later_readers(index) > 0 && occupies(value))
+        self.occupants.with(register).any(|value| self.later_readers(value) > 0)
     }
 
     /// The register of the state that a value comes next of, if the node that is planned may write the value there (order-c1).
@@ -61,8 +69,7 @@ impl Scope<'_, '_> {
     /// The register of the state that a value comes next of, if no value occupies it any more (order-c2).
     pub(super) fn free_state(&self, value: ValueId, level: usize) -> Option<View> {
         let (state, register) = self.next_of[value.index()].as_ref()?;
-        let occupies = |value: &Value| value.views().any(|view| view.shares_memory(register));
-        let is_free = self.uses[state.index()] == 0 && !self.values.iter().flatten().any(occupies);
+        let is_free = self.uses[state.index()] == 0 && self.occupants.with(register).next().is_none();
         (is_free && register.level == level).then(|| register.clone())
     }
 

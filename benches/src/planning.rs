@@ -1,7 +1,9 @@
 //! How long it takes to plan a program, by its number of ops: `--planning`.
 //!
 //! Each kind of program grows by doubling. What is timed is a function's first call, without the time of its second: the first plans
-//! for the sizes that it is called with. An op of a large program may cost no more than [`ALLOWED`] times what one of a small costs.
+//! for the sizes that it is called with. The cost of an op is not the same everywhere: beyond the engine's most instructions a program
+//! is planned loop by loop, beyond a routine's without machine code. So an op of the largest program may cost [`ALLOWED`] times what one
+//! of the smallest costs. If planning took time in the square of the number of ops, it would cost 64 times as much.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use funcify::{DType, GradOptions, Graph, HostTensor, Scalar, ScanOptions, Value,
 use funcify_cpu::Cpu;
 
 /// How much more than an op of the smallest program one of the largest may cost.
-const ALLOWED: f64 = 2.0;
+const ALLOWED: f64 = 4.0;
 
 /// Ops of the smallest program, and of the smallest that is compared: below it a call's own cost shows.
 const SMALLEST: usize = 500;
@@ -69,7 +71,7 @@ fn looped(start: Value, step: impl FnOnce(Value) -> Value) -> Value {
 
 /// Prints a table: a row for each kind of program, or those of these names. False if an op of a large program costs too much.
 pub(crate) fn print(is_quick: bool, only: &[String]) -> Result<bool> {
-    let sizes: &[usize] = if is_quick { &[1, 4] } else { &[1, 2, 4, 8, 16] };
+    let sizes: &[usize] = if is_quick { &[1, 4] } else { &[1, 2, 4, 8, 16, 32, 64] };
     let columns: Vec<String> = sizes.iter().map(|size| format!("{} ops", size * SMALLEST)).collect();
     println!("| planning, µs an op: a program of more and more | {} | | |", columns.join(" | "));
     println!("|---|{}--:|---|", "--:|".repeat(sizes.len()));

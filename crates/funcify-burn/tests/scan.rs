@@ -280,6 +280,32 @@ fn one_line_serves_other_sizes_and_other_constants() {
     }
 }
 
+/// What a body only passes on is in no op that it records.
+#[test]
+fn one_line_serves_other_types_of_what_is_passed_on() {
+    for device in devices() {
+        let passed = |xs: Tensor<2>| {
+            let [_, width] = xs.dims();
+            let init = Tensor::<1>::ones([width], &device).cast(xs.dtype());
+            let (last, ys) = scan((), init, xs.clone(), |(), c, x| (c, x)).unwrap();
+            assert_eq!((ys.dtype(), ys.dims()), (xs.dtype(), xs.dims()));
+            assert_eq!((last.dtype(), last.dims()), (xs.dtype(), [width]));
+            assert_eq!(ys.into_data(), xs.into_data());
+        };
+        passed(Tensor::ones([4, 3], &device));
+        passed(Tensor::ones([4, 2], &device) * 2.0);
+        passed(Tensor::ones([5, 2], &device));
+    }
+    for device in devices_of_f64() {
+        let xs = Tensor::<2>::ones([4, 3], &device);
+        for dtype in [DType::F32, DType::F64] {
+            let init = Tensor::<1>::ones([3], &device).cast(dtype);
+            let (last, ys) = scan((), init, xs.clone().cast(dtype), |(), c, x| (c, x)).unwrap();
+            assert_eq!((last.dtype(), ys.dtype()), (dtype, dtype));
+        }
+    }
+}
+
 #[test]
 fn a_module_is_left_as_it_was() {
     #[derive(Module, Debug)]

@@ -254,6 +254,61 @@ fn every_op_gives_in_the_graph_what_it_gives_in_burn() {
     }
 }
 
+/// Elementwise ops, which are compared on infinities, zeros of both signs and NaN.
+const ON_SPECIAL_NUMBERS: &[(&str, Body)] = &[
+    ("square root", body!(|x, _y| x.sqrt())),
+    ("power 0.5", body!(|x, _y| x.powf_scalar(0.5))),
+    ("power 1.5", body!(|x, _y| x.powf_scalar(1.5))),
+    ("power 2.0", body!(|x, _y| x.powf_scalar(2.0))),
+    ("power -1", body!(|x, _y| x.powi_scalar(-1))),
+    ("power 3", body!(|x, _y| x.powi_scalar(3))),
+    ("powers", body!(|x, y| x.powf(y))),
+    ("square", body!(|x, _y| x.square())),
+    ("recip", body!(|x, _y| x.recip())),
+    ("abs", body!(|x, _y| x.abs())),
+    ("negation", body!(|x, _y| -x)),
+    ("floor", body!(|x, _y| x.floor())),
+    ("ceil", body!(|x, _y| x.ceil())),
+    ("round", body!(|x, _y| x.round())),
+    ("truncation", body!(|x, _y| x.trunc())),
+    ("exp", body!(|x, _y| x.exp())),
+    ("log", body!(|x, _y| x.log())),
+    ("log1p", body!(|x, _y| x.log1p())),
+    ("tanh", body!(|x, _y| x.tanh())),
+    ("sigmoid", body!(|x, _y| activation::sigmoid(x))),
+    ("erf", body!(|x, _y| x.erf())),
+    ("sums", body!(|x, y| x + y)),
+    ("differences", body!(|x, y| x - y)),
+    ("products", body!(|x, y| x * y)),
+    ("quotients", body!(|x, y| x / y)),
+    ("comparisons", body!(|x, y| x.clone().greater(y.clone()).int() + x.equal(y).int() * 2)),
+    ("is nan", body!(|x, _y| x.is_nan())),
+    ("is finite", body!(|x, _y| x.is_finite())),
+];
+
+#[test]
+fn special_numbers_are_burns() {
+    let device = reference();
+    let numbers = [f32::NEG_INFINITY, -2.5, -1.0, -0.0, 0.0, 0.5, 1.0, f32::INFINITY, f32::NAN];
+    let pairs = || numbers.iter().flat_map(|x| numbers.iter().map(move |y| (*x, *y)));
+    let tensor = |of: Vec<f32>| Tensor::<2>::from_data(TensorData::new(of, [1, numbers.len().pow(2)]), &device);
+    let (x, y) = (tensor(pairs().map(|pair| pair.0).collect()), tensor(pairs().map(|pair| pair.1).collect()));
+    let mut wrong = Vec::new();
+    for (name, body) in ON_SPECIAL_NUMBERS {
+        let traced = trace((), (x.clone(), y.clone()), |(), (x, y)| body(x, y)).unwrap();
+        let found = data(traced.call((), (x.clone(), y.clone())).unwrap());
+        let expected = data(body(x.clone(), y.clone()));
+        for ((found, expected), pair) in found.iter::<f64>().zip(expected.iter::<f64>()).zip(pairs()) {
+            let is_same = found == expected && found.is_sign_negative() == expected.is_sign_negative();
+            let is_near = (found - expected).abs() <= 2e-6 * expected.abs() && expected != 0.0;
+            if !(is_same || is_near || found.is_nan() && expected.is_nan()) {
+                wrong.push(format!("{name} of {pair:?}: {found} instead of {expected}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// The gradients by x and y of a sum of the results of `forward`, each with a weight of its own.
 fn gradients(device: &Device, forward: impl Fn(Tensor<2>, Tensor<2>) -> AnyTensor) -> [TensorData; 2] {
     let (x, y) = inputs(device);

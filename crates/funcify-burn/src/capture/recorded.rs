@@ -16,8 +16,9 @@ const CAPACITY: usize = 16;
 
 struct Entry {
     record: Record,
-    /// What the graph depends on beside the record.
+    /// What the graph depends on beside the record, in which what is only passed on has no type.
     key: String,
+    types: Vec<TensorType>,
     function: Arc<Differentiable>,
 }
 
@@ -46,7 +47,7 @@ impl Closure<'_> {
     ) -> Result<(Arc<Differentiable>, Vec<bool>)> {
         let first = self.record()?;
         let used = first.used();
-        let is_it = |entry: &Entry| entry.key == key && entry.record.is_same(&first);
+        let is_it = |entry: &Entry| entry.key == key && entry.types == self.types && entry.record.is_same(&first);
         let cached = |entries: &mut Vec<Entry>| {
             let entry = entries.remove(entries.iter().position(is_it)?);
             let function = entry.function.clone();
@@ -62,7 +63,7 @@ impl Closure<'_> {
             if entries.len() >= CAPACITY {
                 entries.remove(0);
             }
-            entries.push(Entry { record: first, key, function: function.clone() });
+            entries.push(Entry { record: first, key, types: self.types.to_vec(), function: function.clone() });
         });
         Ok((function, used))
     }

@@ -209,9 +209,10 @@ impl Scan {
         let closure = Closure { line, at, device: &device, types: &types, body: &body };
         let device = if is_traced { closure.device_for_graph()? } else { device.clone() };
         let closure = Closure { device: &device, ..closure };
-        let named = given.iter().map(|(name, _)| name.clone()).collect();
+        let named: Vec<String> = given.iter().map(|(name, _)| name.clone()).collect();
+        let key = format!("{self:?}, {counts:?}, weights {named:?}");
         let graph = |record: &Record| self.graph(at, record, &types, &counts, named);
-        let made = closure.function(self.key(&counts), &self.function, graph);
+        let made = closure.function(key, &self.function, graph);
         let (function, used) = made.map_err(|error| for_caller(at, error))?;
         let weights = given.into_iter().zip(&used).filter_map(|((_, tensor), used)| used.then_some(tensor));
         let arguments = weights.chain(carry).chain(sequences).collect();
@@ -269,11 +270,6 @@ impl Scan {
             None => Ok(steps),
             Some(other) => Err(refused(format!("{steps} steps are asked for, and a sequence has {other} rows"))),
         }
-    }
-
-    /// What the graph depends on beside the body.
-    fn key(&self, counts: &Counts) -> String {
-        format!("{self:?}, {} weights, {} carries, {} sequences", counts.weights, counts.carry, counts.sequences)
     }
 
     fn graph(
@@ -352,6 +348,7 @@ struct Recorded {
 }
 
 /// How many tensors of which kind a body is given.
+#[derive(Debug)]
 struct Counts {
     weights: usize,
     carry: usize,

@@ -135,6 +135,8 @@ struct Last<B: Backend> {
 struct Again<T> {
     program: Arc<dyn backend::Compiled<T>>,
     arguments: Vec<(DType, Vec<usize>)>,
+    /// The memory budget that the program is known to stay within.
+    budget: u64,
 }
 
 impl<T> Again<T> {
@@ -283,7 +285,9 @@ impl<B: Backend> Function<B> {
     /// Calls the program of the last call, if that is all there is to it.
     fn again(&self, at: impl Fn() -> Place + Sync, arguments: &[B::Tensor]) -> Result<Option<Vec<B::Tensor>>> {
         let again = self.last().as_ref().and_then(|last| last.again.clone());
-        let Some(again) = again.filter(|again| again.is_of(&self.backend, arguments)) else { return Ok(None) };
+        let is_it =
+            |again: &Arc<Again<_>>| again.budget <= self.options.budget() && again.is_of(&self.backend, arguments);
+        let Some(again) = again.filter(is_it) else { return Ok(None) };
         let _span = super::span::call(self.graph.name(), self.backend.name());
         let typed = || arguments.iter().zip(&again.arguments).map(|(tensor, (dtype, _))| (tensor, *dtype));
         let admitted = || {
@@ -346,7 +350,7 @@ impl<B: Backend> Function<B> {
         let arguments = arguments.iter().enumerate();
         let arguments =
             arguments.map(|(index, tensor)| (self.graph.input_type(index).dtype, self.backend.shape(tensor)));
-        Some(Arc::new(Again { program, arguments: arguments.collect() }))
+        Some(Arc::new(Again { program, arguments: arguments.collect(), budget: self.options.budget() }))
     }
 
     fn last(&self) -> MutexGuard<'_, Option<Last<B>>> {

@@ -42,7 +42,6 @@ pub(super) fn row(env: &Env, op: &FloatOperationIr) -> Row {
         Op::Powf(op) => env.pair(&op.lhs, &op.rhs).map(|(x, y)| x.pow(y))?,
         Op::PowfScalar(op) => match float_of(&op.rhs) {
             2.0 => env.get(&op.lhs)?.square(),
-            0.5 => env.get(&op.lhs)?.sqrt(),
             _ => with_number(env, op, |x, y| x.pow(y))?,
         },
         Op::Matmul(op) => env.pair(&op.lhs, &op.rhs).map(|(x, y)| x.matmul(y))?,

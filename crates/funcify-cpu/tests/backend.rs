@@ -492,6 +492,33 @@ fn endless_counting_is_refused() {
     }
 }
 
+/// Of two branches with endless counting, each refuses what it runs itself, whatever ran before in the memory it is noted in.
+#[test]
+fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
+    let graph = Graph::build("branches", |g| {
+        let (x, which) = (g.input("x", "f32[]"), g.input("which", "bool[]"));
+        let count = move |factor: f64| {
+            while_loop((constant(0i64), x), |(_, x)| x.is_finite(), move |(i, x)| (i + 1, x * factor)).1
+        };
+        let noise = (x * 3.0 + 1.0).tanh().exp();
+        let some = cond(which, || count(0.5), || x * 2.0);
+        let others = cond(which, || x * 3.0, || count(0.25));
+        (some + others, noise)
+    });
+    let (graph, sizes) = (graph.unwrap(), Sizes::new());
+    let whole = Whole { graph: &graph, sizes: &sizes, is_program: false, memory_budget: 1 << 20, may_refuse: true };
+    let engine = Engine::compile(whole, Division::Worthwhile, Machine::detect()).unwrap();
+    let runs = [(1.0, true, true), (f64::INFINITY, true, false), (1.0, false, true), (f64::INFINITY, false, false)];
+    for (x, which, is_refused) in runs.into_iter().cycle().take(8) {
+        let arguments = [
+            Elements::of_numbers([x].into_iter(), DType::F32),
+            Elements::of_numbers([f64::from(u8::from(which))].into_iter(), DType::Bool),
+        ];
+        let called = engine.call(&arguments, &|| false).unwrap();
+        assert_eq!(matches!(called, Outcome::Refused), is_refused, "{x} {which}");
+    }
+}
+
 /// Beside the result there is nothing to compute in a loop whose trace nobody uses: it belongs to the program.
 #[test]
 fn a_search_is_one_program() {

@@ -10,7 +10,7 @@ use funcify_cpu::Cpu;
 fn a_smaller_budget_holds_for_the_next_call() {
     let graph = Graph::build("rows", |g| {
         let steps = ScanOptions::new().length(1000);
-        scan_with(steps, g.input("x", "f32[]"), (), |c, ()| (c.cos(), c)).1.square().sum(0)
+        scan_with(steps, g.input("x", "f32[]"), (), |c, ()| (c.cos(), c)).1
     });
     let function = Function::compile(&graph.unwrap(), &Cpu::default()).unwrap();
     let call = || function.call_host(&[HostTensor::scalar(1f32)]);

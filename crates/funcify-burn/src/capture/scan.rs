@@ -210,7 +210,7 @@ impl Scan {
         let device = if is_traced { closure.device_for_graph()? } else { device.clone() };
         let closure = Closure { device: &device, ..closure };
         let named: Vec<String> = given.iter().map(|(name, _)| name.clone()).collect();
-        let key = format!("{self:?}, {counts:?}, weights {named:?}");
+        let key = format!("{self:?}, {} of carry, weights {named:?}", counts.carry);
         let graph = |record: &Record| self.graph(at, record, &types, &counts, named);
         let made = closure.function(key, &self.function, graph);
         let (function, used) = made.map_err(|error| for_caller(at, error))?;
@@ -347,12 +347,10 @@ struct Recorded {
     carry: usize,
 }
 
-/// How many tensors of which kind a body is given.
-#[derive(Debug)]
+/// How many tensors of which kind a body is given, ahead of the rows.
 struct Counts {
     weights: usize,
     carry: usize,
-    sequences: usize,
 }
 
 /// What a loop is given.
@@ -379,7 +377,7 @@ impl Operands {
     }
 
     fn counts(&self) -> Counts {
-        Counts { weights: self.weights.len(), carry: self.carry.len(), sequences: self.sequences.len() }
+        Counts { weights: self.weights.len(), carry: self.carry.len() }
     }
 
     /// The types of what a step sees: the weights, the carries, a row of each sequence.

@@ -33,6 +33,7 @@ use std::rc::Rc;
 use funcify::cancel::Watch;
 use funcify::dispatch::Declined;
 use funcify::graph::{Output, ValueId};
+use funcify::ops::Op as GraphOp;
 use funcify::types::{Sizes, Symbol};
 use funcify::{DType, Graph, HostTensor};
 
@@ -180,6 +181,7 @@ fn plan_parts(
         outputs.push(planner.outside(graph, output.value, Place::Output(index))?);
         results.push((dtype, planner.whole_shape(graph, output.value)?));
     }
+    planner.may_refuse(graph)?;
     let mut scope = Scope::new(&mut planner, graph, views)?;
     for (output, place) in graph.outputs().iter().zip(&outputs) {
         scope.place(output.value, place.clone());
@@ -207,6 +209,14 @@ fn plan_parts(
     emitter.fired.count();
     let plan = emitter.finish(parts, part.max(1))?;
     Ok(GraphPlan { plan, dtype, reads, constants, results, has_words: ranges.has_words(), refuses: refusal.is_some() })
+}
+
+/// Tells whether a graph or a body of its ops has a loop without a bound.
+fn has_unbounded(graph: &Graph) -> bool {
+    graph.nodes().iter().any(|node| {
+        matches!(&node.op, GraphOp::While(op) if op.bound.is_none())
+            || node.op.bodies().into_iter().any(|body| has_unbounded(body))
+    })
 }
 
 /// What a graph or a body is known by while a plan is made.
@@ -281,16 +291,22 @@ impl Planner {
         view
     }
 
-    /// The call is to be refused if this element is not 0.
-    fn refuse(&mut self, holds: &View) -> Result<(), Declined> {
-        if self.refusal.is_none() {
+    /// Makes the element that refuses a call, ahead of branches, which may not run, if a loop of the graph may set it.
+    fn may_refuse(&mut self, graph: &Graph) -> Result<(), Declined> {
+        if self.ranges.most_checked_steps().is_some() && has_unbounded(graph) {
             let refusal = self.emitter.reserve(&[], 1);
             self.emitter.fill(&refusal, 0.0)?;
             self.refusal = Some(refusal);
         }
+        Ok(())
+    }
+
+    /// The call is to be refused if this element is not 0.
+    fn refuse(&mut self, holds: &View) -> Result<(), Declined> {
         let level = self.emitter.blocks.depth();
         let here = |view: &View| View { level, ..view.clone() };
-        let Some(refusal) = self.refusal.as_ref().map(here) else { return Ok(()) };
+        let refusal = self.refusal.as_ref().map(here);
+        let refusal = refusal.ok_or_else(|| Declined::new("while", "a refusal that nothing was made for"))?;
         self.emitter.map(Op::Binary(Binary::Max), &refusal, &[&refusal, &here(holds)])
     }
 

@@ -8,6 +8,7 @@
 //! and some second derivatives and lanes on each subject with the reference evaluation; a [campaign](run_campaign) does so for
 //! many.
 
+mod axes;
 mod campaign;
 mod check;
 mod control;
@@ -37,7 +38,7 @@ use crate::arbitrary::Choices;
 type Make = fn(&Draft<'_, '_>) -> Vec<Value>;
 
 /// The families: what they are called, and what makes a program of each.
-const FAMILIES: [(&str, Make); 24] = [
+const FAMILIES: [(&str, Make); 25] = [
     ("elementwise in place", states::elementwise),
     ("positions in place", states::positions),
     ("sums of outer products", states::outer_products),
@@ -62,6 +63,7 @@ const FAMILIES: [(&str, Make); 24] = [
     ("fixed integers", numbers::fixed_integers),
     ("narrow floats", numbers::narrow_floats),
     ("words", numbers::words),
+    ("axes", axes::axes),
 ];
 
 /// The names of the families.

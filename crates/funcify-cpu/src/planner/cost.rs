@@ -1,7 +1,8 @@
 //! What a program costs, roughly, and so into how many parts it is divided.
 //!
 //! The figures are those that `cargo bench -p funcify-cpu` prints on one core of a server. A wrong one makes a plan slower,
-//! and no result different.
+//! and no result different. `Instruction::nanoseconds` doubles them: it decides how long compiled loops run between two checks for
+//! cancellation, where a larger figure is the safe one.
 
 use funcify::Graph;
 use funcify::graph::ValueId;

@@ -14,3 +14,8 @@ pub fn prove_thoroughly() {
 pub(super) fn operations() -> usize {
     if IS_THOROUGH.load(Ordering::Relaxed) { 128_000_000 } else { 1_000_000 }
 }
+
+/// Operations on elements that the interpretation of a plan may take, and elements that it may hold: a plan takes more than its graph.
+pub(super) fn plan_operations() -> usize {
+    4 * operations()
+}

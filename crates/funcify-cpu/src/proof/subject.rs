@@ -117,7 +117,7 @@ impl Subject<'_> {
         let (expected, sizes, _) = self.meaning(model, &inputs, None).map_err(Nothing::Graph)?;
         let order = if seed.is_multiple_of(2) { PartOrder::Upward } else { PartOrder::Downward };
         let elements = |region: &Region| region.units * region.pitch;
-        let budget = 4 * effort::operations();
+        let budget = effort::plan_operations();
         if self.plan.scratch_elements() + self.plan.regions.iter().map(elements).sum::<usize>() > budget {
             return Err(Nothing::Plan(Stop::Budget));
         }
@@ -275,8 +275,8 @@ impl Subject<'_> {
         let order = if seed.is_multiple_of(2) { PartOrder::Upward } else { PartOrder::Downward };
         let history = History::new(self.plan, known);
         let memory = self.memory(model, &inputs);
-        let mut interpreter =
-            Interpreter::new(self.plan, model, memory, 4 * effort::operations(), self.rounding()).with_history(history);
+        let mut interpreter = Interpreter::new(self.plan, model, memory, effort::plan_operations(), self.rounding())
+            .with_history(history);
         let ran = interpreter.run(order);
         match (ran, &interpreter.history) {
             (Ok(()), Some(history)) => format!("{wrong}: {}", history.explain(Cell { region, at })),

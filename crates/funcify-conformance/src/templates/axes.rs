@@ -1,0 +1,81 @@
+//! Ops over more axes than an instruction has.
+//!
+//! Rules of the planner: axes that lie behind each other in all operands are one, two more are rows and lanes; of those that are
+//! left the longest become loops (`push`), the first from 4 indices on, one in another loop from 33, up to three deep; what is
+//! still left is written out. An axis that moves within the units of parts is no loop.
+
+use funcify::{Value, concat, scan_with, select};
+
+use super::draft::{Draft, shape_of};
+
+pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
+    let long = draft.of(&[[true, true, false, false], [true, false, true, false], [false, true, false, true]]);
+    let sizes = long.map(|is_long| if is_long { draft.of(&[33, 34, 35, 32, 4, 3]) } else { draft.of(&[2, 3, 1, 5]) });
+    let value = draft.input(&sizes);
+    let moved = transposed(draft, value);
+    let shape = shape_of(moved).unwrap_or_default();
+    let other = if draft.one_in(2) { draft.input(&shape) } else { part(draft, &shape) };
+    let both = combined(draft, moved, other);
+    let mut results = vec![both, of_axes(draft, both)];
+    if draft.one_in(3) {
+        results.push(transposed(draft, both));
+    }
+    // A step reads the axes in another order than the state has them.
+    if draft.one_in(2) {
+        let steps = draft.of(&[2, 1, 3]);
+        let rows = draft.input(&[steps, shape[3]]);
+        let (last, ys) = scan_with(draft.direction(), both, rows, |state, row| {
+            let name = if draft.one_in(3) { draft.second_name(state) } else { state };
+            let next = (name * 0.5 + combined(draft, moved, row.broadcast_to(moved.shape()))).tanh();
+            let y = draft.of(&[state, next]);
+            (next, transposed(draft, y).sum([0, 1]))
+        });
+        results.extend([last, ys]);
+    }
+    results
+}
+
+/// The axes in one of the 24 orders, some of them backwards. Of `[1, 0, 3, 2]` the first two lie side by side nowhere.
+fn transposed(draft: &Draft<'_, '_>, value: Value) -> Value {
+    let mut left = vec![3, 2, 1, 0];
+    let order: Vec<usize> = match draft.one_in(2) {
+        true => vec![1, 0, 3, 2],
+        false => (0..4).map(|_| left.remove(draft.below(left.len()))).collect(),
+    };
+    let value = value.transpose(order);
+    if draft.one_in(3) { value.reverse(draft.below(4) as i64) } else { value }
+}
+
+/// A value with some of the axes, for all indices of the others.
+fn part(draft: &Draft<'_, '_>, shape: &[usize]) -> Value {
+    let kept = draft.below(1 << 4);
+    let sizes: Vec<usize> = (0..4).map(|axis| if kept >> axis & 1 == 1 { shape[axis] } else { 1 }).collect();
+    draft.input(&sizes).broadcast_to(super::draft::sized(shape))
+}
+
+fn combined(draft: &Draft<'_, '_>, one: Value, other: Value) -> Value {
+    match draft.below(6) {
+        0 => one * other,
+        1 => one - other,
+        2 => one * other + one,
+        3 => select(one.gt(other), one, other * 0.5),
+        4 => one.maximum(other),
+        _ => (one + other).sin(),
+    }
+}
+
+/// Something of some of the axes.
+fn of_axes(draft: &Draft<'_, '_>, value: Value) -> Value {
+    let axis = draft.below(4) as i64;
+    let other = (axis + 1 + draft.below(3) as i64) % 4;
+    match draft.below(8) {
+        0 => value.sum(axis),
+        1 => value.sum([axis, other]),
+        2 => value.max(axis),
+        3 => value.cumsum(axis, draft.one_in(2)),
+        4 => value.pad(axis, 1, 2, 0.25),
+        5 => concat(&[value.reverse(axis), value], axis),
+        6 => value.slice_step(axis, .., 2),
+        _ => value.slice(axis, 1..).sum(other),
+    }
+}

@@ -4,8 +4,8 @@ use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{DType as BurnDType, Device, TensorData};
 use funcify::error::BackendError;
+use funcify::types::{nearest_bf16, nearest_f16};
 use funcify::{DType, HostTensor, Storage};
-use half::{bf16, f16};
 
 use crate::device::Burn;
 use crate::kinds::{Tensor, computable, read, sizes};
@@ -72,8 +72,8 @@ pub(crate) fn filled(device: &Device, dtype: DType, shape: &[usize], number: f64
         DType::U32 => Dispatch::int_from_data(data!(number as u32), device),
         DType::I32 => Dispatch::int_from_data(data!(number as i32), device),
         DType::I64 => Dispatch::int_from_data(data!(number as i64), device),
-        DType::F16 => Dispatch::float_from_data(data!(f16::from_f64(number)), device),
-        DType::BF16 => Dispatch::float_from_data(data!(bf16::from_f64(number)), device),
+        DType::F16 => Dispatch::float_from_data(data!(nearest_f16(number)), device),
+        DType::BF16 => Dispatch::float_from_data(data!(nearest_bf16(number)), device),
         DType::F32 => Dispatch::float_from_data(data!(number as f32), device),
         DType::F64 => Dispatch::float_from_data(data!(number), device),
     }

@@ -4,6 +4,7 @@
 
 use burn::tensor::Element;
 use funcify::error::BackendError;
+use funcify::types::{nearest_bf16, nearest_f16};
 
 use crate::data::{elements, from_elements};
 use crate::device::Burn;
@@ -52,7 +53,7 @@ impl Real for half::f16 {
         self.to_f64()
     }
     fn rounded(wide: f64) -> Self {
-        half::f16::from_f64(wide)
+        nearest_f16(wide)
     }
 }
 
@@ -61,7 +62,7 @@ impl Real for half::bf16 {
         self.to_f64()
     }
     fn rounded(wide: f64) -> Self {
-        half::bf16::from_f64(wide)
+        nearest_bf16(wide)
     }
 }
 

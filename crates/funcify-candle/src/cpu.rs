@@ -9,6 +9,7 @@ use candle_core::cpu_backend::{binary_map_vec_par, unary_map_vec_par};
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, DType, Error, Layout, Shape, Tensor, WithDType};
 use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
+use funcify::types::{nearest_bf16, nearest_f16};
 use half::{bf16, f16};
 
 use crate::device::Candle;
@@ -53,8 +54,8 @@ pub(crate) fn map_in_f64<O>(
     Ok(match x.dtype() {
         DType::F64 => apply1(x, f)?,
         DType::F32 => apply1(x, move |v: f32| f(f64::from(v)) as f32)?,
-        DType::F16 => apply1(x, move |v: f16| f16::from_f64(f(v.to_f64())))?,
-        DType::BF16 => apply1(x, move |v: bf16| bf16::from_f64(f(v.to_f64())))?,
+        DType::F16 => apply1(x, move |v: f16| nearest_f16(f(v.to_f64())))?,
+        DType::BF16 => apply1(x, move |v: bf16| nearest_bf16(f(v.to_f64())))?,
         _ => return Err(outside_domain(call, x)),
     })
 }

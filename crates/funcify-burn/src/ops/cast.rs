@@ -3,8 +3,8 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{Element, Scalar};
+use funcify::types::{integer_to_odd, nearest_bf16, nearest_f16};
 use funcify::{DType, funcify, ops};
-use half::{bf16, f16};
 
 use super::{Outcome, check_output};
 use crate::device::Burn;
@@ -19,12 +19,16 @@ funcify!(Burn, ops::Cast, |call, [x]| {
 
 fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     let stored = burn.stored(dtype);
-    // Half floats that are stored as f32: by way of f32 these would be rounded twice.
-    if dtype.is_float() && stored != dtype && dtypes::of(&x) == Some(DType::F64) {
-        return on_host::map(burn, x, |float: f64| rounded(float, dtype));
-    }
-    if dtype.is_float() && stored != dtype && kind(&x) == Kind::Integer {
-        return by_integer!(x, Integer => on_host::map(burn, x, |i: Integer| rounded(i as f64, dtype)));
+    // Burn's own conversions to halves go by way of f32, or leave bits out.
+    let is_half = matches!(dtype, DType::F16 | DType::BF16) && dtypes::of(&x) != Some(stored);
+    match kind(&x) {
+        Kind::Float if is_half && burn.in_host_memory() => {
+            return by_float!(x, Float => half(burn, x, dtype, Float::wide));
+        }
+        Kind::Integer if is_half && burn.in_host_memory() => {
+            return by_integer!(x, Integer => half(burn, x, dtype, |i: Integer| integer_to_odd(i.into())));
+        }
+        _ => {}
     }
     if dtypes::of(&x) == Some(stored) {
         return Ok(x);
@@ -47,11 +51,13 @@ fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     }
 }
 
-/// A number as an f16 or bf16 that is stored as f32.
-fn rounded(number: f64, dtype: DType) -> f32 {
-    match dtype {
-        DType::F16 => f16::from_f64(number).to_f32(),
-        _ => bf16::from_f64(number).to_f32(),
+/// Numbers as f16 or bf16, which some devices store as f32.
+fn half<E: Element>(burn: &Burn, x: Tensor, dtype: DType, wide: impl Fn(E) -> f64) -> Outcome {
+    match (dtype, burn.stored(dtype)) {
+        (DType::F16, DType::F16) => on_host::map(burn, x, |e: E| nearest_f16(wide(e))),
+        (DType::F16, _) => on_host::map(burn, x, |e: E| nearest_f16(wide(e)).to_f32()),
+        (_, DType::BF16) => on_host::map(burn, x, |e: E| nearest_bf16(wide(e))),
+        (_, _) => on_host::map(burn, x, |e: E| nearest_bf16(wide(e)).to_f32()),
     }
 }
 

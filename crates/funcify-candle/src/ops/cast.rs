@@ -4,8 +4,8 @@ use candle_core::Tensor;
 use funcify::dispatch::KernelCall;
 use funcify::error::BackendError;
 use funcify::ops::Cast;
+use funcify::types::{integer_to_odd, nearest_bf16, nearest_f16};
 use funcify::{DType, funcify};
-use half::{bf16, f16};
 
 use crate::cpu::map1;
 use crate::device::{Candle, stored};
@@ -27,12 +27,15 @@ pub(super) fn cast<O>(
     }
     match (from, to) {
         (_, DType::Bool) => Ok(x.ne(0u8)?),
-        (DType::U32, DType::F16) => map1(call, x, |v: u32| f16::from_f64(f64::from(v))),
-        (DType::I32, DType::F16) => map1(call, x, |v: i32| f16::from_f64(f64::from(v))),
-        (DType::I64, DType::F16) => map1(call, x, |v: i64| f16::from_f64(v as f64)),
-        (DType::U32, DType::BF16) => map1(call, x, |v: u32| bf16::from_f64(f64::from(v))),
-        (DType::I32, DType::BF16) => map1(call, x, |v: i32| bf16::from_f64(f64::from(v))),
-        (DType::I64, DType::BF16) => map1(call, x, |v: i64| bf16::from_f64(v as f64)),
+        (DType::U32, DType::F16) => map1(call, x, |v: u32| nearest_f16(f64::from(v))),
+        (DType::I32, DType::F16) => map1(call, x, |v: i32| nearest_f16(f64::from(v))),
+        (DType::I64, DType::F16) => map1(call, x, |v: i64| nearest_f16(integer_to_odd(v))),
+        (DType::U32, DType::BF16) => map1(call, x, |v: u32| nearest_bf16(f64::from(v))),
+        (DType::I32, DType::BF16) => map1(call, x, |v: i32| nearest_bf16(f64::from(v))),
+        (DType::I64, DType::BF16) => map1(call, x, |v: i64| nearest_bf16(integer_to_odd(v))),
+        // Candle's own rounds twice, or leaves bits out.
+        (DType::F64, DType::F16) if x.device().is_cpu() => map1(call, x, nearest_f16),
+        (DType::F64, DType::BF16) if x.device().is_cpu() => map1(call, x, nearest_bf16),
         _ => Ok(x.to_dtype(stored(to))?),
     }
 }

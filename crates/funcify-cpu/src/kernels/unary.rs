@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use funcify::ops::special;
-use half::{bf16, f16};
+use funcify::types::{nearest_bf16, nearest_f16};
 use pulp::Simd;
 
 use super::arithmetic::Registers;
@@ -124,8 +124,8 @@ unary_table! {
     ErfInv, "The inverse of the error function, element by element.", |x| special::erf_inv(x);
     Lgamma, "log|gamma(x)|, element by element.", |x| special::lgamma(x);
     Digamma, "The derivative of lgamma, element by element.", |x| special::digamma(x);
-    ToF16, "The nearest number of f16; of two, the even one.", |x| f16::from_f64(x).to_f64();
-    ToBf16, "The nearest number of bf16; of two, the even one.", |x| bf16::from_f64(x).to_f64();
+    ToF16, "The nearest number of f16; of two, the even one.", |x| nearest_f16(x).to_f64();
+    ToBf16, "The nearest number of bf16; of two, the even one.", |x| nearest_bf16(x).to_f64();
     ToF32, "The nearest number of f32; of two, the even one.", |x| f64::from(x as f32);
     }
 }

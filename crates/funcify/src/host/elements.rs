@@ -1,8 +1,7 @@
 //! How elements are shown: `1.5`, `[1.0, nan]`, exact in every element type.
 
-use half::{bf16, f16};
-
-use super::{HostTensor, Storage, rounded_to_odd};
+use super::{HostTensor, Storage};
+use crate::types::{nearest_bf16, nearest_f16};
 
 /// A scalar's element, else the flat, row-major list of elements. Every element is exact, except that there is
 /// one NaN.
@@ -14,12 +13,11 @@ pub(crate) fn print_elements(tensor: &HostTensor) -> String {
         Storage::I32(elements) => elements.iter().map(i32::to_string).collect(),
         Storage::I64(elements) => elements.iter().map(i64::to_string).collect(),
         Storage::F16(elements) => {
-            elements.iter().map(|e| shortest(e.to_f64(), |text| f16::from_f32(rounded_to_odd(text)).to_f64())).collect()
+            elements.iter().map(|e| shortest(e.to_f64(), |text| nearest_f16(text).to_f64())).collect()
         }
-        Storage::BF16(elements) => elements
-            .iter()
-            .map(|e| shortest(e.to_f64(), |text| bf16::from_f32(rounded_to_odd(text)).to_f64()))
-            .collect(),
+        Storage::BF16(elements) => {
+            elements.iter().map(|e| shortest(e.to_f64(), |text| nearest_bf16(text).to_f64())).collect()
+        }
         Storage::F32(elements) => elements.iter().map(|e| special(f64::from(*e)).unwrap_or(format!("{e:?}"))).collect(),
         Storage::F64(elements) => elements.iter().map(|e| special(*e).unwrap_or(format!("{e:?}"))).collect(),
     };

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 
 pub(crate) use elements::print_elements;
 
-use crate::types::{DType, Shape, TensorType};
+use crate::types::{DType, Shape, TensorType, integer_to_odd, nearest_bf16, nearest_f16};
 
 /// One element, in the type in which it is computed with: integers as `i64`, floats as `f64`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -52,8 +52,9 @@ impl Scalar {
             (_, DType::Bool) => Scalar::Bool(self.as_bool()),
             (Scalar::Float(x), _) if dtype.is_int() => Scalar::Int(saturated(x)),
             (_, _) if dtype.is_int() => Scalar::Int(self.as_i64()),
-            // An i64 goes to f32 by one rounding, not by way of f64.
+            // An i64 goes to narrower floats by one rounding, not by way of f64.
             (Scalar::Int(x), DType::F32) => Scalar::Float(f64::from(x as f32)),
+            (Scalar::Int(x), DType::F16 | DType::BF16) => Scalar::Float(integer_to_odd(x)),
             _ => Scalar::Float(self.as_f64()),
         }
     }
@@ -66,18 +67,6 @@ impl Scalar {
             Scalar::Float(value) => value != 0.0,
         }
     }
-}
-
-/// The f32 next to a number, toward zero, whose last bit says that something was left out: rounded once more to a type of
-/// 16 bits, it gives what the number itself would (Boldo, Melquiond 2008). The conversions of `half` from f64 leave bits out.
-pub(crate) fn rounded_to_odd(number: f64) -> f32 {
-    let nearest = number as f32;
-    if f64::from(nearest) == number || number.is_nan() || number.is_infinite() {
-        return nearest;
-    }
-    let is_beyond = f64::from(nearest).abs() > number.abs();
-    let toward_zero = if is_beyond { f32::from_bits(nearest.to_bits() - 1) } else { nearest };
-    f32::from_bits(toward_zero.to_bits() | 1)
 }
 
 /// A Rust type that is the element type of a tensor.
@@ -161,8 +150,8 @@ storage! {
     U32, u32, U32, |e| Scalar::Int(i64::from(e)), |s| s.as_i64() as u32;
     I32, i32, I32, |e| Scalar::Int(i64::from(e)), |s| s.as_i64() as i32;
     I64, i64, I64, |e| Scalar::Int(e), |s| s.as_i64();
-    F16, f16, F16, |e| Scalar::Float(e.to_f64()), |s| f16::from_f32(rounded_to_odd(s.as_f64()));
-    BF16, bf16, BF16, |e| Scalar::Float(e.to_f64()), |s| bf16::from_f32(rounded_to_odd(s.as_f64()));
+    F16, f16, F16, |e| Scalar::Float(e.to_f64()), |s| nearest_f16(s.as_f64());
+    BF16, bf16, BF16, |e| Scalar::Float(e.to_f64()), |s| nearest_bf16(s.as_f64());
     F32, f32, F32, |e| Scalar::Float(f64::from(e)), |s| s.as_f64() as f32;
     F64, f64, F64, |e| Scalar::Float(e), |s| s.as_f64();
 }

@@ -2,12 +2,10 @@
 
 use std::cmp::Ordering;
 
-use half::{bf16, f16};
-
 use crate::error::Result;
-use crate::host::{HostTensor, Scalar, Storage, rounded_to_odd};
+use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::lexer::{Cursor, Token, error_at};
-use crate::types::{DType, TensorType};
+use crate::types::{DType, TensorType, nearest_bf16, nearest_f16};
 
 /// The elements of a constant of this type.
 pub(super) fn parse_elements(cursor: &mut Cursor, ty: &TensorType) -> Result<HostTensor> {
@@ -45,8 +43,8 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
         DType::I64 => text.parse().ok().map(Scalar::Int),
         // Reading an f32 as an f64 first would round twice.
         DType::F32 => text.parse::<f32>().ok().map(|e| Scalar::Float(e.into())),
-        DType::F16 => half(&text, |e| f16::from_f32(rounded_to_odd(e)).to_f64()),
-        DType::BF16 => half(&text, |e| bf16::from_f32(rounded_to_odd(e)).to_f64()),
+        DType::F16 => half(&text, |e| nearest_f16(e).to_f64()),
+        DType::BF16 => half(&text, |e| nearest_bf16(e).to_f64()),
         DType::F64 => text.parse().ok().map(Scalar::Float),
     };
     let is_number = matches!(cursor.peek(), Token::Number(_));

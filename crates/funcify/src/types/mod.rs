@@ -3,6 +3,7 @@
 mod dim;
 mod dtype;
 pub(crate) mod grammar;
+mod halves;
 pub(crate) mod lexer;
 pub(crate) mod nearest;
 mod shape;
@@ -11,5 +12,6 @@ mod sizes;
 pub(crate) use dim::Replacements;
 pub use dim::{Dim, Symbol};
 pub use dtype::DType;
+pub use halves::{integer_to_odd, nearest_bf16, nearest_f16};
 pub use shape::{Shape, TensorType};
 pub use sizes::{SizeError, Sizes};

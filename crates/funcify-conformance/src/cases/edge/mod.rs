@@ -21,6 +21,7 @@ mod occupied;
 mod paths;
 mod permutations;
 mod policy;
+mod rounded_once;
 mod rules;
 mod rules_in_loops;
 mod sizes;
@@ -53,6 +54,7 @@ pub(crate) fn cases() -> Cases {
         symbolic::cases()?,
         dynamic::cases()?,
         exact_integers::cases()?,
+        rounded_once::cases()?,
         trees::cases()?,
         trimmed::cases()?,
         truncated::cases()?,

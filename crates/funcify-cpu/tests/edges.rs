@@ -1,0 +1,315 @@
+//! Loops whose values lie at an edge: NaN, numbers that a narrower type has not, indices out of range, axes without elements,
+//! operands that are laid out in an unusual way. Each gives what the reference evaluation gives, whole, in parts and as machine code.
+
+use funcify::dispatch::{Function, LoopStrategy};
+use funcify::ops::ScatterMode;
+use funcify::{DType, Graph, HostTensor, Scalar, Value, concat, constant, scan, scan_until, scan_with, select, size};
+use funcify::{ScanOptions, map};
+use funcify_cpu::Cpu;
+
+fn backends() -> Vec<Cpu> {
+    let mut backends = vec![Cpu::default(), Cpu::dividing_all()];
+    if cfg!(feature = "jit") {
+        backends.push(Cpu::translating_all());
+    }
+    backends
+}
+
+/// Results agree, and the loops are compiled.
+#[track_caller]
+fn agrees(graph: Result<Graph, funcify::Error>, inputs: &[HostTensor]) {
+    let graph = graph.unwrap();
+    for cpu in backends() {
+        let function = Function::compile(&graph, &cpu).unwrap();
+        let found = function.call_host(inputs).unwrap();
+        let report = function.report();
+        assert!(!report.loops.is_empty());
+        assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
+        near(&graph, inputs, &found);
+    }
+}
+
+/// Results agree, however the loops run.
+#[track_caller]
+fn agrees_somehow(graph: Result<Graph, funcify::Error>, inputs: &[HostTensor]) {
+    let graph = graph.unwrap();
+    for cpu in backends() {
+        let found = Function::compile(&graph, &cpu).unwrap().call_host(inputs).unwrap();
+        near(&graph, inputs, &found);
+    }
+}
+
+#[track_caller]
+fn near(graph: &Graph, inputs: &[HostTensor], found: &[HostTensor]) {
+    let expected = funcify::evaluate(graph, inputs).unwrap();
+    for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        assert_eq!(found.ty(), expected.ty());
+        let pairs = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());
+        for (found, expected) in pairs {
+            let is_near = (found - expected).abs() <= 1e-6 * expected.abs();
+            let is_same = found == expected && found.is_sign_negative() == expected.is_sign_negative();
+            assert!(
+                is_same || is_near && expected != 0.0 || found.is_nan() && expected.is_nan(),
+                "result {at}: {found}, not {expected}"
+            );
+        }
+    }
+}
+
+/// Small integers, so that sums in any order are exact.
+fn whole(dtype: DType, shape: &[usize]) -> HostTensor {
+    let mut number = 3u64;
+    HostTensor::from_fn(dtype, shape, |_| {
+        number = number * 5 % 17;
+        Scalar::Float(number as f64 - 8.0)
+    })
+}
+
+#[test]
+fn functions_of_nan_are_nan() {
+    let graph = Graph::build("functions", |g| {
+        scan(g.input("c", "f32[3]"), g.input("xs", "f32[T,3]"), |c, x| {
+            let is_nan = x.ne(x);
+            let functions =
+                [x.exp(), x.tanh(), x.sigmoid(), x.expm1(), x.sin(), select(is_nan, c, x), is_nan.cast(DType::F32)];
+            (select(is_nan, c, c + x), concat(&functions, 0))
+        })
+    });
+    let xs = HostTensor::from([[1f32, f32::NAN, -2.0], [f32::NAN, 0.5, f32::NAN], [2.0, -0.25, f32::INFINITY]]);
+    agrees(graph, &[HostTensor::from([0.5f32, 0.25, 1.0]), xs]);
+}
+
+#[test]
+fn the_largest_element_is_nan() {
+    let graph = Graph::build("largest", |g| {
+        scan(constant(0f32), g.input("xs", "f32[T,4]"), |c, x| {
+            (c + x.argmax(0).cast(DType::F32), (x.argmax(0).cast(DType::F32), x.max(0)))
+        })
+    });
+    agrees(graph, &[HostTensor::from([[1f32, f32::NAN, 7.0, 2.0], [1.0, 3.0, 3.0, 2.0]])]);
+}
+
+#[test]
+fn a_large_number_beside_small_ones_has_its_own_sine() {
+    for large in [1e7f32, 1e20, -3e6] {
+        let graph = Graph::build("sines", |g| map(g.input("xs", "f32[T,16]"), |x| (x.sin(), x.cos())));
+        let xs = HostTensor::from_fn(DType::F32, &[3, 16], |index| {
+            Scalar::Float(if index[1] == 5 { f64::from(large) } else { index[1] as f64 * 0.1 })
+        });
+        agrees(graph, &[xs]);
+    }
+}
+
+/// 1 + 2^-11 + 2^-40 lies above the middle of two halves, and as an f32 in the middle.
+#[test]
+fn floats_are_rounded_once() {
+    for dtype in [DType::F16, DType::BF16] {
+        let graph = Graph::build("casts", |g| map(g.input("xs", "f64[T,3]"), |x| x.cast(dtype).cast(DType::F64) * 2.0));
+        let above = |bits: i32| 1.0 + 2f64.powi(-bits) + 2f64.powi(-40);
+        agrees(graph, &[HostTensor::from([[above(11), above(8), 1.0 + 2f64.powi(-11)]])]);
+    }
+}
+
+#[test]
+fn products_over_halves_are_infinite_where_a_half_is() {
+    let graph = Graph::build("products", |g| map(g.input("xs", "f16[T,2]"), |x| x.prod(0) * 0.001));
+    agrees(graph, &[HostTensor::from([[300f32, 300.0], [300.0, 2.0]]).cast(DType::F16)]);
+}
+
+#[test]
+fn of_nothing_none_holds_and_all_hold() {
+    let graph = Graph::build("nothing", |g| {
+        let empty = g.input("empty", "f32[2,0]");
+        map(g.input("xs", "f32[T,2]"), |x| {
+            let holds = x.unsqueeze(1).gt(empty);
+            (holds.any(1).cast(DType::F32) + x, holds.all(1).cast(DType::F32) + x)
+        })
+    });
+    agrees(graph, &[HostTensor::zeros(DType::F32, &[2, 0]), whole(DType::F32, &[3, 2])]);
+}
+
+#[test]
+fn indices_out_of_range_are_no_places() {
+    for mode in [ScatterMode::Add, ScatterMode::Set, ScatterMode::Max] {
+        let graph = Graph::build("places", |g| {
+            let (places, start) = (g.input("places", "i64[4]"), g.input("start", "f32[3]"));
+            scan(start, g.input("xs", "f32[T,4]"), move |c, x| {
+                let next = c.scatter(0, places, x, mode);
+                (next, next * 0.5)
+            })
+        });
+        let places = HostTensor::from([-1i64, 2, 3, -3]);
+        agrees_somehow(graph, &[places, HostTensor::from([1f32, 2.0, 3.0]), whole(DType::F32, &[3, 4])]);
+    }
+}
+
+/// A sum in f32 would take neighbours of 2^25 for it.
+#[test]
+fn integers_that_floats_have_not_are_compared_exactly() {
+    let graph = Graph::build("integers", |g| {
+        let n = g.input("n", "i64[]");
+        map(g.input("xs", "f32[T]"), |x| {
+            let is = |number: i64| n.eq(constant(number)).cast(DType::F32);
+            x + is(-(1 << 25)) + is(-(1 << 25) - 1) * 3.0 + is(1 << 25) * 5.0 + is((1 << 25) + 1) * 7.0
+        })
+    });
+    let graph = graph.unwrap();
+    for number in [-(1i64 << 25) - 1, -(1 << 25), 1 << 25, (1 << 25) + 1] {
+        agrees_somehow(Ok(graph.clone()), &[HostTensor::scalar(number), whole(DType::F32, &[3])]);
+    }
+}
+
+/// Either addend may be added in each step, so the count is bound by the larger one.
+#[test]
+fn counts_by_two_addends_are_exact() {
+    for takes_large in [false, true] {
+        let graph = Graph::build("counts", |g| {
+            let (small, x) = (g.input("small", "bool[]"), g.input("x", "f32[]"));
+            let step = |(count, sum): (Value, Value), ()| {
+                let next = select(small, count + 1, count + 1001);
+                ((next, sum * 0.5 + x), ())
+            };
+            let ((count, sum), ()) = scan_with(ScanOptions::new().length(19_999), (constant(0i32), x), (), step);
+            ((count % 1000).cast(DType::F32), sum)
+        });
+        agrees_somehow(graph, &[HostTensor::scalar(!takes_large), HostTensor::scalar(0.25f32)]);
+    }
+}
+
+#[test]
+fn products_of_other_rows_and_columns_are_added() {
+    let graph = Graph::build("sums", |g| {
+        let [b, d] = [g.input("b", "f32[4,3]"), g.input("d", "f32[5,2]")];
+        map((g.input("a", "f32[T,2,4]"), g.input("c", "f32[T,3,5]")), |(a, c)| {
+            a.matmul(b).reshape([3, 2]) + c.matmul(d)
+        })
+    });
+    let shapes: [&[usize]; 4] = [&[4, 3], &[5, 2], &[3, 2, 4], &[3, 3, 5]];
+    agrees(graph, &shapes.map(|shape| whole(DType::F32, shape)));
+}
+
+#[test]
+fn factors_of_two_products_have_panels_of_their_own() {
+    for columns in [7, 16, 17, 33, 40, 70] {
+        let graph = Graph::build("products", |g| {
+            let (w, u) = (
+                g.input("w", format!("f32[3,{columns}]").as_str()),
+                g.input("u", format!("f32[8,{columns}]").as_str()),
+            );
+            let h = g.input("h", "f32[1,8]");
+            scan(h, g.input("xs", "f32[T,1,3]"), |h, x| {
+                let y = x.matmul(w) + h.matmul(u);
+                (h * 0.5 + x.sum(..), y)
+            })
+        });
+        let shapes: [&[usize]; 4] = [&[3, columns], &[8, columns], &[1, 8], &[3, 1, 3]];
+        agrees(graph, &shapes.map(|shape| whole(DType::F32, shape)));
+    }
+}
+
+#[test]
+fn a_row_is_compared_with_a_fixed_one() {
+    for (row, lanes) in [(0, 1), (0, 3), (2, 4)] {
+        let graph = Graph::build("differences", |g| {
+            let xs = g.input("xs", format!("f32[5,{lanes}]").as_str());
+            let fixed = xs.index(0, row);
+            scan(fixed, xs, |c, x| (c * 0.5 + x, x - fixed))
+        });
+        agrees(graph, &[whole(DType::F32, &[5, lanes])]);
+    }
+}
+
+/// So many steps that a call is divided into several runs of its machine code.
+#[test]
+fn long_loops_are_continued_where_they_stopped() {
+    let steps = 400_000usize;
+    let graph = Graph::build("long", |g| {
+        let start = (g.input("sum", "f64[]"), g.input("count", "f64[]"));
+        let step = |(sum, count): (Value, Value), x: Value| {
+            let next = (sum + x * count, count + 1.0);
+            (next, sum * 0.5 - count)
+        };
+        let ((sum, count), ys) = scan(start, g.input("xs", "f64[T]"), step);
+        (sum, count, ys.index(0, -1), ys.max(0))
+    });
+    let graph = graph.unwrap();
+    let xs = HostTensor::from_fn(DType::F64, &[steps], |index| Scalar::Float((index[0] % 5) as f64));
+    let inputs = [HostTensor::scalar(0f64), HostTensor::scalar(0f64), xs];
+    let (mut sum, mut last, mut largest) = (0f64, 0f64, f64::NEG_INFINITY);
+    for at in 0..steps {
+        last = sum * 0.5 - at as f64;
+        largest = largest.max(last);
+        sum += (at % 5 * at) as f64;
+    }
+    for cpu in backends() {
+        let found = Function::compile(&graph, &cpu).unwrap().call_host(&inputs).unwrap();
+        let found: Vec<f64> = found.iter().map(|each| each.to_f64_vec()[0]).collect();
+        assert_eq!(found, [sum, steps as f64, last, largest]);
+    }
+}
+
+#[test]
+fn running_sums_of_rows_that_lie_apart_or_backwards() {
+    for steps in [3, 10, 40, 67] {
+        let graph = Graph::build("sums", |g| {
+            let (xs, ys) =
+                (g.input("xs", format!("f32[{steps},3]").as_str()), g.input("ys", format!("f32[{steps}]").as_str()));
+            let upward = scan(constant(0f32), xs.index(1, 0), |c, x| (c + x, c + x)).1;
+            let downward = scan(constant(0f32), ys.reverse(0), |c, y| (c + y, c + y)).1;
+            let both = scan(constant(0f32), (xs.index(1, 1), ys.reverse(0)), |c, (x, y)| {
+                let next = c * (y * 0.125) + x;
+                (next, next)
+            });
+            let columns =
+                scan(constant(HostTensor::from([0f32, 0.0])), xs.slice(1, 1..).reverse(0), |c, x| (c + x, c + x)).1;
+            (upward, downward, both.1, columns, xs.cumsum(0, false).index(1, 0), xs.index(1, 0).cumsum(0, true))
+        });
+        agrees(graph, &[whole(DType::F32, &[steps, 3]), whole(DType::F32, &[steps])]);
+    }
+}
+
+/// Each part has a share of the sums over the batch, which are given transposed.
+#[test]
+fn sums_over_parts_are_given_in_another_order() {
+    let graph = Graph::build("gradient", |g| {
+        let start = g.input("start", "f32[3,4]");
+        let pair = (g.input("xs", "f32[T,6,3]"), g.input("ys", "f32[T,6,4]"));
+        let (last, rows) = scan(start, pair, |sum, (x, y)| (sum + x.t().matmul(y), x.sum(-1)));
+        (last.t(), last.reverse(0), last.t().reshape([12]), rows)
+    });
+    let shapes: [&[usize]; 3] = [&[3, 4], &[5, 6, 3], &[5, 6, 4]];
+    agrees(graph, &shapes.map(|shape| whole(DType::F32, shape)));
+}
+
+/// The sum of a loop in a step is whole after that loop, not after the steps around it.
+#[test]
+fn sums_of_loops_in_loops_are_whole_when_their_loop_ends() {
+    let graph = Graph::build("sums", |g| {
+        let inner = (g.input("us", "f32[9,1,3]"), g.input("vs", "f32[9,1,4]"));
+        let (outer_start, inner_start) = (g.input("outer", "f32[3,4]"), g.input("inner", "f32[3,4]"));
+        let outer = (g.input("xs", "f32[T,1,3]"), g.input("ys", "f32[T,1,4]"));
+        scan(outer_start, outer, |outer_sum, (x, y)| {
+            let (inner_sum, ()) = scan(inner_start, inner, |sum, (u, v)| (sum + u.t().matmul(v * 2.0), ()));
+            (outer_sum + x.t().matmul(y), inner_sum.matmul(y.t()).index(1, 0) + x.index(0, 0))
+        })
+    });
+    let shapes: [&[usize]; 6] = [&[9, 1, 3], &[9, 1, 4], &[3, 4], &[3, 4], &[20, 1, 3], &[20, 1, 4]];
+    agrees(graph, &shapes.map(|shape| whole(DType::F32, shape)));
+}
+
+/// How many steps a loop in a step has run is that of this step, not of the first one, which stands apart.
+#[test]
+fn steps_of_loops_in_steps_are_counted_in_each() {
+    let graph = Graph::build("counts", |g| {
+        scan(g.input("start", "f32[]"), g.input("xs", "f32[T]"), |total, x| {
+            let inner = scan_until(constant(0f32), iota_of(6), |sum, _| (sum + x, sum, (sum + x).gt(3.0)));
+            let steps = size(inner.1.dim(0), DType::I64).cast(DType::F32);
+            (total + steps, total + steps)
+        })
+    });
+    agrees_somehow(graph, &[HostTensor::scalar(0f32), HostTensor::from([1f32, 0.5, 4.0, 2.0, 0.25])]);
+}
+
+fn iota_of(count: usize) -> Value {
+    funcify::iota(count, DType::F32)
+}

@@ -1,0 +1,85 @@
+//! Numbers of 16 bits, each by one rounding. The conversions of `half` from f64 leave out the last 32 bits, or go by way of f32, and
+//! so take what lies next to the middle of two numbers for the middle.
+
+use half::{bf16, f16};
+
+/// The nearest number of f16; of two, the even one.
+///
+/// ```
+/// let above_the_middle = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
+/// assert_eq!(funcify::types::nearest_f16(above_the_middle).to_f64(), 1.0 + 2f64.powi(-10));
+/// ```
+pub fn nearest_f16(number: f64) -> f16 {
+    f16::from_f32(rounded_to_odd(number))
+}
+
+/// The nearest number of bf16; of two, the even one.
+///
+/// ```
+/// let above_the_middle = 1.0 + 2f64.powi(-8) + 2f64.powi(-23);
+/// assert_eq!(funcify::types::nearest_bf16(above_the_middle).to_f64(), 1.0 + 2f64.powi(-7));
+/// ```
+pub fn nearest_bf16(number: f64) -> bf16 {
+    bf16::from_f32(rounded_to_odd(number))
+}
+
+/// An integer as an f64 that [`nearest_f16`] and [`nearest_bf16`] round as they would the integer.
+pub fn integer_to_odd(integer: i64) -> f64 {
+    let nearest = integer as f64;
+    let toward_zero = match (nearest as i128).unsigned_abs().cmp(&i128::from(integer).unsigned_abs()) {
+        std::cmp::Ordering::Equal => return nearest,
+        std::cmp::Ordering::Greater => nearest.to_bits() - 1,
+        std::cmp::Ordering::Less => nearest.to_bits(),
+    };
+    f64::from_bits(toward_zero | 1)
+}
+
+/// The f32 next to a number, toward zero, whose last bit says that something was left out: rounded once more to a type of
+/// 16 bits, it gives what the number itself would (Boldo, Melquiond 2008).
+fn rounded_to_odd(number: f64) -> f32 {
+    let nearest = number as f32;
+    if f64::from(nearest) == number || number.is_nan() || number.is_infinite() {
+        return nearest;
+    }
+    let is_beyond = f64::from(nearest).abs() > number.abs();
+    let toward_zero = if is_beyond { f32::from_bits(nearest.to_bits() - 1) } else { nearest };
+    f32::from_bits(toward_zero.to_bits() | 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The nearer of the two neighbours, found by comparing distances.
+    #[test]
+    fn numbers_next_to_the_middle_of_two_are_rounded_to_the_nearer_one() {
+        for bits in (0u16..0x7c00).step_by(7) {
+            let (low, high) = (f16::from_bits(bits).to_f64(), f16::from_bits(bits + 1).to_f64());
+            let high = if high.is_finite() { high } else { 65_536.0 };
+            let (middle, even) = ((low + high) / 2.0, f16::from_bits(bits + bits % 2));
+            assert_eq!(nearest_f16(middle), even);
+            assert_eq!(nearest_f16(middle.next_up()), f16::from_bits(bits + 1));
+            assert_eq!(nearest_f16(middle.next_down()).to_bits(), bits);
+            assert_eq!(nearest_f16(-middle.next_up()), -f16::from_bits(bits + 1));
+        }
+        for bits in (0u16..0x7f7f).step_by(7) {
+            let (low, high) = (bf16::from_bits(bits).to_f64(), bf16::from_bits(bits + 1).to_f64());
+            let (middle, even) = ((low + high) / 2.0, bf16::from_bits(bits + bits % 2));
+            assert_eq!(nearest_bf16(middle), even);
+            assert_eq!(nearest_bf16(middle.next_up()), bf16::from_bits(bits + 1));
+            assert_eq!(nearest_bf16(middle.next_down()).to_bits(), bits);
+        }
+    }
+
+    #[test]
+    fn large_integers_are_rounded_once() {
+        let middle = (1i64 << 62) + (1 << 54);
+        let (low, high) = (1u64 << 62, (1u64 << 62) + (1 << 55));
+        assert_eq!(nearest_bf16(integer_to_odd(middle)).to_f64(), low as f64);
+        assert_eq!(nearest_bf16(integer_to_odd(middle + 1)).to_f64(), high as f64);
+        assert_eq!(nearest_bf16(integer_to_odd(-middle - 1)).to_f64(), -(high as f64));
+        assert_eq!(nearest_bf16(integer_to_odd(middle - 1)).to_f64(), low as f64);
+        assert_eq!(integer_to_odd(i64::MIN), -2f64.powi(63));
+        assert_eq!(nearest_bf16(integer_to_odd(i64::MAX)).to_f64(), 2f64.powi(63));
+    }
+}

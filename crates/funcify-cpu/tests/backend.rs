@@ -492,6 +492,25 @@ fn endless_counting_is_refused() {
     }
 }
 
+/// A loop that ends refuses nothing that the loop before it refused.
+#[test]
+fn endless_counting_is_refused_whatever_ends_after_it() {
+    let graph = Graph::build("loops", |g| {
+        let count = |x: Value| while_loop((constant(0i64), x), |(_, x)| x.is_finite(), |(i, x)| (i + 1, x * 0.5)).1;
+        (count(g.input("x", "f32[]")), count(g.input("y", "f32[]")))
+    });
+    let (graph, sizes) = (graph.unwrap(), Sizes::new());
+    let whole = Whole { graph: &graph, sizes: &sizes, is_program: false, memory_budget: 1 << 20, may_refuse: true };
+    let engine = Engine::compile(whole, Division::Worthwhile, Machine::detect()).unwrap();
+    for (numbers, is_refused) in
+        [([1.0, f64::INFINITY], true), ([f64::INFINITY, 1.0], true), ([f64::INFINITY; 2], false)]
+    {
+        let arguments = numbers.map(|x| Elements::of_numbers([x].into_iter(), DType::F32));
+        let called = engine.call(&arguments, &|| false).unwrap();
+        assert_eq!(matches!(called, Outcome::Refused), is_refused, "{numbers:?}");
+    }
+}
+
 /// Of two branches with endless counting, each refuses what it runs itself, whatever ran before in the memory it is noted in.
 #[test]
 fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {

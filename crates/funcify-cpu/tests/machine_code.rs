@@ -128,6 +128,24 @@ fn networks_of_one_row() {
     }
 }
 
+/// The matrices of a sum of two products have rows of their own numbers, in panels of their own.
+#[test]
+fn products_with_two_numbers_of_terms() {
+    for (ty, width, columns) in [("f32", 8, 40), ("f64", 8, 20), ("f64", 3, 18), ("f32", 2, 34)] {
+        let graph = Graph::build("products", |g| {
+            let input = |name: &str, shape: String| g.input(name, format!("{ty}[{shape}]").as_str());
+            let (h, xs) = (input("h", format!("1,{width}")), input("xs", "50,1,3".into()));
+            let (w, u) = (input("w", format!("3,{columns}")), input("u", format!("{width},{columns}")));
+            let (_, ys) = scan(h, xs, |h, x: Value| {
+                let y = x.matmul(w) + h.matmul(u);
+                ((h * 0.5 + y.slice(1, ..width)).tanh(), y)
+            });
+            ys
+        });
+        agrees(graph.unwrap(), &[&[1, width], &[50, 1, 3], &[3, columns], &[width, columns]]);
+    }
+}
+
 /// Functions that are told to the compiler, functions that are called, folds, comparisons.
 #[test]
 fn functions_of_numbers() {

@@ -167,6 +167,22 @@ fn words_have_all_their_bits() {
     same_bits(&bits.unwrap(), &[random::host_key(7), numbers(&[3], 1)]);
 }
 
+/// A number between two of bf16 is nearer to one of them, and as an f32 to neither.
+#[test]
+fn words_are_rounded_once() {
+    let graph = Graph::build("rounded", |g| {
+        let (key, x) = (g.input("key", "u32[2]"), g.input("x", "f32[T]"));
+        scan(x.sum(0), x, |sum, x| {
+            let rounded = (key ^ 0).cast(DType::BF16);
+            (sum + x, (rounded, key.cast(DType::F16), random::bits(key, [2])))
+        })
+    });
+    let graph = graph.unwrap();
+    let inputs = [HostTensor::from([(1u32 << 24) + (1 << 16) + 1, (1 << 11) + 1]), HostTensor::from([0.5f32, 2.0])];
+    let found = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
+    assert_eq!(found, funcify::evaluate(&graph, &inputs).unwrap());
+}
+
 /// The number of a word is no integer that floats hold: what uses it is not compiled.
 #[test]
 fn numbers_of_words_are_not_rounded() {

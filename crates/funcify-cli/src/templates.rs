@@ -58,6 +58,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
             shrink: arguments.shrink,
             family,
             folder: Some(arguments.folder.clone()),
+            #[cfg(feature = "cpu")]
+            take_fired: Some(funcify_cpu::take_fired),
+            #[cfg(not(feature = "cpu"))]
+            take_fired: None,
         };
         seed += campaign.count;
         for (family, summary) in run_campaign(&campaign, &subjects) {
@@ -72,9 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     }
     print_table(&all);
     #[cfg(feature = "cpu")]
-    for (transformation, plans) in funcify_cpu::fired() {
-        println!("{plans:>10} plans: {transformation}");
-    }
+    print_transformations(&all);
     Ok(all.values().all(|summary| summary.wrong.is_empty()) && !all.is_empty())
 }
 
@@ -95,6 +97,16 @@ fn print_table(all: &BTreeMap<&'static str, Summary>) {
         reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         println!("\n{title}:");
         reasons.iter().take(20).for_each(|(why, count)| println!("{count:>9} {why}"));
+    }
+}
+
+/// Prints in how many programs each transformation of the planner took effect.
+#[cfg(feature = "cpu")]
+fn print_transformations(all: &BTreeMap<&'static str, Summary>) {
+    println!("\ntook effect:");
+    for name in funcify_cpu::TRANSFORMATIONS {
+        let programs: usize = all.values().filter_map(|summary| summary.fired.get(name)).sum();
+        println!("{programs:>9} {name}");
     }
 }
 

@@ -1,6 +1,6 @@
-//! Counts in how many plans each transformation of the planner took effect, so that tests can tell that they reach all of them.
+//! Notes which transformations of the planner took effect, so that tests can tell that they reach all of them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
 
 /// Declares the transformations, with their names.
 macro_rules! transformations {
@@ -10,8 +10,9 @@ macro_rules! transformations {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(crate) enum Transformation { $($variant,)* }
 
-        /// Their names, in order.
-        const NAMES: &[&str] = &[$($name,)*];
+        /// The names of the planner's transformations. For tests.
+        #[doc(hidden)]
+        pub const TRANSFORMATIONS: &[&str] = &[$($name,)*];
     };
 }
 
@@ -54,7 +55,10 @@ transformations! {
     MachineCode "loop as machine code",
 }
 
-static COUNTS: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
+thread_local! {
+    /// Those that took effect in plans of this thread.
+    static OF_THREAD: Cell<u64> = const { Cell::new(0) };
+}
 
 /// The transformations that took effect in one plan.
 #[derive(Clone, Copy, Default, Debug)]
@@ -65,16 +69,15 @@ impl Fired {
         self.0 |= 1 << transformation as u64;
     }
 
-    /// Adds the plan to the counts.
+    /// Adds those of the plan to those of the thread.
     pub(crate) fn count(self) {
-        for (index, count) in COUNTS.iter().enumerate() {
-            count.fetch_add(self.0 >> index & 1, Ordering::Relaxed);
-        }
+        OF_THREAD.set(OF_THREAD.get() | self.0);
     }
 }
 
-/// In how many plans of this process each transformation took effect. For tests.
+/// The transformations that took effect in plans that this thread made since the last call. For tests.
 #[doc(hidden)]
-pub fn fired() -> Vec<(&'static str, u64)> {
-    NAMES.iter().copied().zip(COUNTS.iter().map(|count| count.load(Ordering::Relaxed))).collect()
+pub fn take_fired() -> Vec<&'static str> {
+    let fired = OF_THREAD.take();
+    TRANSFORMATIONS.iter().enumerate().filter(|(index, _)| fired >> index & 1 == 1).map(|(_, name)| *name).collect()
 }

@@ -26,7 +26,7 @@ mod slices;
 
 pub use backend::Cpu;
 pub use engine::{Elements, Engine, Number};
-pub use fired::fired;
+pub use fired::{TRANSFORMATIONS, take_fired};
 pub use float::Float;
 pub use machine::{Machine, Translation};
 pub use planner::{Division, GraphPlan, plan_graph};

@@ -9,8 +9,15 @@ use funcify::{Value, concat, scan_with, select};
 use super::draft::{Draft, shape_of};
 
 pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
-    let long = draft.of(&[[true, true, false, false], [true, false, true, false], [false, true, false, true]]);
-    let sizes = long.map(|is_long| if is_long { draft.of(&[33, 34, 35, 32, 4, 3]) } else { draft.of(&[2, 3, 1, 5]) });
+    let long = draft.weighted(&[
+        (4, [true, true, false, false]),
+        (1, [true, false, true, false]),
+        (1, [false, true, false, true]),
+    ]);
+    let sizes =
+        long.map(
+            |is_long| if is_long { draft.of(&[33, 34, 35, 33, 36, 34, 32, 4]) } else { draft.of(&[2, 3, 2, 3, 1, 5]) },
+        );
     let value = draft.input(&sizes);
     let moved = transposed(draft, value);
     // The program may be refused already.
@@ -39,9 +46,9 @@ pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
 /// The axes in one of the 24 orders, some of them backwards. Of `[1, 0, 3, 2]` the first two lie side by side nowhere.
 fn transposed(draft: &Draft<'_, '_>, value: Value) -> Value {
     let mut left = vec![3, 2, 1, 0];
-    let order: Vec<usize> = match draft.one_in(2) {
-        true => vec![1, 0, 3, 2],
-        false => (0..4).map(|_| left.remove(draft.below(left.len()))).collect(),
+    let order: Vec<usize> = match draft.below(4) {
+        0..=2 => vec![1, 0, 3, 2],
+        _ => (0..4).map(|_| left.remove(draft.below(left.len()))).collect(),
     };
     let value = value.transpose(order);
     if draft.one_in(3) { value.reverse(draft.below(4) as i64) } else { value }

@@ -26,6 +26,8 @@ pub struct Campaign {
     pub family: Option<usize>,
     /// Where programs are written that are wrong, as text with their inputs.
     pub folder: Option<PathBuf>,
+    /// Tells which transformations took effect in plans that this thread made since the last call.
+    pub take_fired: Option<fn() -> Vec<&'static str>>,
 }
 
 /// What came of the programs of a family.
@@ -43,6 +45,8 @@ pub struct Summary {
     pub skipped: BTreeMap<&'static str, usize>,
     /// Why loops were not compiled.
     pub declined: BTreeMap<String, usize>,
+    /// In how many programs each transformation took effect.
+    pub fired: BTreeMap<&'static str, usize>,
     /// Programs that are wrong.
     pub wrong: Vec<Wrong>,
     /// How many programs differ, but perhaps by rounding alone.
@@ -57,6 +61,7 @@ impl Summary {
         self.runs += other.runs;
         self.compiled += other.compiled;
         self.unsteady += other.unsteady;
+        other.fired.into_iter().for_each(|(name, count)| *self.fired.entry(name).or_default() += count);
         other.skipped.into_iter().for_each(|(why, count)| *self.skipped.entry(why).or_default() += count);
         other.declined.into_iter().for_each(|(why, count)| *self.declined.entry(why).or_default() += count);
         self.wrong.extend(other.wrong);
@@ -105,6 +110,7 @@ fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMa
         Ok(program) => program.as_ref().ok().map(|program| check(program, subjects, seed)),
         Err(panic) => Some(Outcome { faults: vec![not_made(&text_of(&**panic))], ..Outcome::default() }),
     };
+    let fired = campaign.take_fired.map_or_else(Vec::new, |take_fired| take_fired());
     let wrong = outcome.as_ref().filter(|outcome| !outcome.faults.is_empty()).map(|outcome| {
         let by = outcome.faults.iter().map(|fault| format!("{}: {}", fault.subject, fault.stage.name())).collect();
         let fault = match &program {
@@ -128,6 +134,7 @@ fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMa
         Some(Outcome { runs, compiled, skipped, declined, .. }) => {
             summary.unsteady += usize::from(unsteady.is_some());
             summary.programs += 1;
+            fired.into_iter().for_each(|name| *summary.fired.entry(name).or_default() += 1);
             summary.runs += runs;
             summary.compiled += compiled;
             skipped.into_iter().for_each(|(why, count)| *summary.skipped.entry(why).or_default() += count);

@@ -15,7 +15,7 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
     let steps = draft.of(&[2, 3, 5, 6, 7, 12, 13, 1, 40, 86, 129, 257]);
     let xs = draft.input(&[steps, k, n]);
     let (state, other) = (draft.input(&[k, m]), draft.input(&[k, n]));
-    let sums: Vec<Value> = (0..1 + draft.below(2)).map(|_| draft.input(&[m, n])).collect();
+    let sums: Vec<Value> = (0..draft.of(&[3, 4, 2, 3, 4, 1])).map(|_| draft.input(&[m, n])).collect();
     let full = draft.input(&[steps + 2, k, m]);
     let fixed = draft.input(&[k, n]);
     let mut recurrence = Recurrence::new();
@@ -48,15 +48,19 @@ pub(super) fn strips(draft: &Draft<'_, '_>) -> Vec<Value> {
         let mut next_sums = Vec::new();
         let half = sums.len() / 2;
         let mut add = |sum: Value, lefts: &[Value], rights: &[Value]| {
-            let (left, right) = (lefts[draft.below(lefts.len())], rights[draft.below(rights.len())]);
-            let left = if draft.one_in(3) { draft.second_name(left) } else { left };
+            // Often the same side twice, which is copied for the strip once.
+            let (left, right) = match draft.below(4) {
+                0..=2 => (lefts[0], rights[1]),
+                _ => (lefts[draft.below(lefts.len())], rights[draft.below(rights.len())]),
+            };
+            let left = if draft.one_in(5) { draft.second_name(left) } else { left };
             let left = if m == n && draft.one_in(6) { right } else { left };
             let product = left.t().matmul(right);
-            let next = match draft.below(12) {
-                0..=7 => sum + product,
-                8 => product + sum,
-                9 => sum * 0.5 + product,
-                10 => sum + product * 0.5,
+            let next = match draft.below(16) {
+                0..=11 => sum + product,
+                12 => product + sum,
+                13 => sum * 0.5 + product,
+                14 => sum + product * 0.5,
                 _ => sum - product,
             };
             match draft.below(24) {

@@ -128,21 +128,21 @@ fn networks_of_one_row() {
     }
 }
 
-/// The matrices of a sum of two products have rows of their own numbers, in panels of their own.
+/// The matrices of a sum of two products have as many rows as their own factors have terms.
 #[test]
 fn products_with_two_numbers_of_terms() {
-    for (ty, width, columns) in [("f32", 8, 40), ("f64", 8, 20), ("f64", 3, 18), ("f32", 2, 34)] {
+    for (ty, width) in [("f64", 18), ("f64", 10), ("f32", 32), ("f32", 20)] {
         let graph = Graph::build("products", |g| {
             let input = |name: &str, shape: String| g.input(name, format!("{ty}[{shape}]").as_str());
             let (s, h) = (input("s", "1,3".into()), input("h", format!("1,{width}")));
-            let (w, u) = (input("w", format!("3,{columns}")), input("u", format!("{width},{columns}")));
+            let (w, u) = (input("w", format!("3,{width}")), input("u", format!("{width},{width}")));
             let (_, ys) = scan((s, h), input("xs", "50,1,3".into()), |(s, h), x: Value| {
-                let y = s.matmul(w) + h.matmul(u);
-                (((s * 0.5 + x).sin(), (h * 0.5 + y.slice(1, ..width)).tanh()), y)
+                let next = (s.matmul(w) + h.matmul(u)).tanh();
+                (((s * 0.5 + x).sin(), next), next)
             });
             ys
         });
-        agrees(graph.unwrap(), &[&[1, 3], &[1, width], &[3, columns], &[width, columns], &[50, 1, 3]]);
+        agrees(graph.unwrap(), &[&[1, 3], &[1, width], &[3, width], &[width, width], &[50, 1, 3]]);
     }
 }
 

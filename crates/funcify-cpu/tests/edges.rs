@@ -334,15 +334,15 @@ fn iota_of(count: usize) -> Value {
 fn loops_that_end_early_read_joined_rows() {
     let graph = Graph::build("joined", |g| {
         let (h, xs, limit) = (g.input("h", "f32[3]"), g.input("xs", "f32[6,3]"), g.input("limit", "f32[]"));
-        let rows = concat(&[(h * 0.5).tanh().unsqueeze(0), xs], 0);
-        let step = |sum: Value, row: Value| (sum + row, sum * row, (sum + row).sum(0).gt(limit));
-        let (last, ys) = scan_until(h, rows, step);
-        (last, ys.sum(0), ys)
+        let first = (h * 0.5).tanh();
+        let rows = concat(&[first.unsqueeze(0), xs], 0);
+        let step = |sum: Value, row: Value| (sum + row, (), (sum + row).sum(0).gt(limit));
+        scan_until(first, rows, step).0
     });
     let graph = graph.unwrap();
     for limit in [-1f32, 3.0, 6.0, 11.0, 100.0] {
         let (h, xs) = (HostTensor::from([1f32, 0.5, 0.25]), HostTensor::from([[1f32, 0.5, 0.25]; 6]));
-        agrees_somehow(Ok(graph.clone()), &[h, xs, HostTensor::scalar(limit)]);
+        agrees(Ok(graph.clone()), &[h, xs, HostTensor::scalar(limit)]);
     }
 }
 

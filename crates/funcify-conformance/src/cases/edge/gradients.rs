@@ -30,6 +30,7 @@ pub(super) fn cases() -> Cases {
         horner_by_two()?,
         untaken_square_root()?,
         untaken_square_root_on_lanes()?,
+        clamped_index_on_lanes()?,
         ended_lanes()?,
         branch_without_its_operand()?,
         conditional_loop()?,
@@ -54,6 +55,18 @@ fn no_steps() -> Result<Case, String> {
     let inputs = [scalar(2f32), row([0f32; 0]), scalar(5f32)];
     let outputs = [("out_0", scalar(3f32)), ("out_1", row([0f32; 0])), ("out_2", scalar(0f32))];
     gives("gradient_without_steps", program, inputs, outputs)
+}
+
+/// A lane whose index is clamped has the gradient of the branch that it runs.
+fn clamped_index_on_lanes() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (index, xs) = (g.input("index", "i32[B]"), g.input("xs", "f32[B]"));
+        let chosen =
+            move |xs| vmap((index, xs), |(index, x): (Value, Value)| switch(index, [&|| x * x, &|| x * 3.0])).sum(0);
+        grad(xs, chosen)
+    };
+    let inputs = [row([-1i32, 0, 1, 7]), row([2f32, 3., 4., 5.])];
+    gives("gradient_of_a_clamped_index_on_lanes", program, inputs, [("out", row([4f32, 6., 3., 3.]))])
 }
 
 /// Rows of a sequence that no step reads have a gradient of zero.

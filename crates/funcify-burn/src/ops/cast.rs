@@ -26,7 +26,7 @@ fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
             return by_float!(x, Float => half(burn, x, dtype, Float::wide));
         }
         Kind::Integer if is_half && burn.in_host_memory() => {
-            return by_integer!(x, Integer => half(burn, x, dtype, |i: Integer| integer_to_odd(i.into())));
+            return by_integer!(x, Integer => half(burn, x, dtype, odd::<Integer>));
         }
         _ => {}
     }
@@ -59,6 +59,10 @@ fn half<E: Element>(burn: &Burn, x: Tensor, dtype: DType, wide: impl Fn(E) -> f6
         (_, DType::BF16) => on_host::map(burn, x, |e: E| nearest_bf16(wide(e))),
         (_, _) => on_host::map(burn, x, |e: E| nearest_bf16(wide(e)).to_f32()),
     }
+}
+
+fn odd<E: Into<i64>>(integer: E) -> f64 {
+    integer_to_odd(integer.into())
 }
 
 /// Integers as another integer type, wrapping.

@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn large_differences_are_rounding_where_each_change_makes_them() {
         let may_be = |graph: Graph, x: f64, found: f64| {
-            let dtype = graph.inputs()[0].ty.dtype;
+            let dtype = graph.input_type(0).dtype;
             let inputs = BTreeMap::from([("x".to_string(), HostTensor::scalar(x).cast(dtype))]);
             let values = evaluate(&graph, &arguments(&graph, &inputs)).unwrap().remove(0);
             let expected = ExpectedOutput { name: "out_0".into(), ty: values.ty(), values, rtol: 0.0, atol: 1e-9 };
@@ -153,7 +153,7 @@ mod tests {
         let of = |dtype: DType, step: fn(Value) -> Value, steps: usize| {
             let options = ScanOptions::new().length(steps);
             Graph::build("x", |g| {
-                scan_with(options, g.input("x", funcify::TensorType::new(dtype, [])), (), |x, ()| (step(x), ())).0
+                scan_with(options, g.input("x", funcify::TensorType::scalar(dtype)), (), |x, ()| (step(x), ())).0
             })
             .unwrap()
         };

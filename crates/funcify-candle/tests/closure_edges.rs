@@ -475,18 +475,37 @@ fn maps_and_checkpoints() {
 #[test]
 fn choices() {
     let (x, w) = (var(1, &[3], DType::F32), var(2, &[3], DType::F32));
-    for flag in [0u8, 1, 7] {
+    let (bytes, numbers, integers) = ([0u8, 1, 7], [0f32, 0.5, -1.0, f32::NAN, -0.0], [0i64, -1, i64::MIN]);
+    let predicates = (bytes.iter().map(|flag| (Tensor::new(&[*flag], &Device::Cpu), *flag != 0)))
+        .chain(numbers.iter().map(|number| (Tensor::new(&[*number], &Device::Cpu), *number != 0.0)))
+        .chain(integers.iter().map(|integer| (Tensor::new(&[*integer], &Device::Cpu), *integer != 0)));
+    for (predicate, holds) in predicates {
         let (a, b) = (w.clone(), w.clone());
-        let predicate = Tensor::new(&[flag], &Device::Cpu).unwrap();
+        let predicate = predicate.unwrap();
         let on_true = move |x: Tensor| (x.exp()? * a.as_tensor())?.sin();
         let on_false = move |x: Tensor| x.sin()? + b.as_tensor();
         let y = cond(&predicate, x.as_tensor(), on_true, on_false).unwrap();
-        let expected = if flag == 0 {
-            x.sin().unwrap() + w.as_tensor()
-        } else {
-            (x.exp().unwrap() * w.as_tensor()).unwrap().sin()
+        let expected = match holds {
+            false => x.sin().unwrap() + w.as_tensor(),
+            true => (x.exp().unwrap() * w.as_tensor()).unwrap().sin(),
         };
         let expected = loss(&[&expected.unwrap()]).unwrap().backward().unwrap();
         assert_gradients(&loss(&[&y]).unwrap().backward().unwrap(), &expected, &[&x, &w], "cond");
+    }
+}
+
+/// Each step has a gradient of the weight that lies in memory as the transpose does.
+#[test]
+fn a_captured_weight_is_transposed() {
+    let (w, start, xs) = (var(1, &[3, 3], DType::F64), var(2, &[2, 3], DType::F64), var(3, &[STEPS, 2, 3], DType::F64));
+    let step = |w: &Tensor, h: &Tensor, x: &Tensor| (h.matmul(&w.t()?)? * 0.5)?.tanh()? + x;
+    let hand = (0..STEPS).try_fold(start.as_tensor().clone(), |h, t| step(w.as_tensor(), &h, &row(&xs, t)?));
+    let expected = loss(&[&hand.unwrap()]).unwrap().backward().unwrap();
+    for options in [ScanOptions::new(), ScanOptions::new().keep_graphs()] {
+        let weight = w.clone();
+        let body = move |h: Tensor, x: Tensor| Ok((step(weight.as_tensor(), &h, &x)?, ()));
+        let (last, ()) = scan_with(options, start.as_tensor(), xs.as_tensor(), body).unwrap();
+        let found = loss(&[&last]).unwrap().backward().unwrap();
+        assert_gradients(&found, &expected, &[&w, &start, &xs], "transposed");
     }
 }

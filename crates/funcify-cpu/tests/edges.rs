@@ -134,6 +134,16 @@ fn products_over_halves_are_infinite_where_a_half_is() {
     agrees(graph, &[xs.cast(DType::F16)]);
 }
 
+/// In f16 a sum of ones would stop at 2,048, in bf16 at 256.
+#[test]
+fn running_sums_of_halves_are_rounded_once() {
+    for dtype in [DType::F16, DType::BF16] {
+        let shape = format!("{dtype}[T,5000]");
+        let graph = Graph::build("sums", |g| map(g.input("xs", shape.as_str()), |x| x.cumsum(0, false)));
+        agrees_somehow(graph, &[HostTensor::from_fn(dtype, &[2, 5000], |_| Scalar::Float(1.0))]);
+    }
+}
+
 #[test]
 fn of_nothing_none_holds_and_all_hold() {
     let graph = Graph::build("nothing", |g| {

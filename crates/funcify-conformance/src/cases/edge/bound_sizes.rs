@@ -2,7 +2,7 @@
 //! derivatives; none, too many, and a negative number.
 
 use funcify::{
-    Builder, DType, HostTensor, Value, bind_size, cond, full, grad, hvp, iota, scan, size, vmap, while_loop,
+    Builder, DType, HostTensor, Value, bind_size, concat, cond, full, grad, hvp, iota, scan, size, vmap, while_loop,
 };
 
 use super::{Cases, empty, fails, gives, gives_dynamic, row, scalar, tensor};
@@ -25,6 +25,7 @@ pub(super) fn cases() -> Cases {
         gradient_in_a_loop()?,
         shared_by_lanes()?,
         own_of_each_lane()?,
+        between_others_of_each_lane()?,
         branch_of_some_lanes()?,
         negative()?,
         negative_in_a_step()?,
@@ -169,6 +170,22 @@ fn own_of_each_lane() -> Result<Case, String> {
     let inputs = [row([1f32, 2., 3.]), row([3i64, 0, 2])];
     let expected = [("sums", row([3f32, 0., 9.])), ("slopes", row([6f32, 0., 6.]))];
     gives("bound_size_of_each_lane", program, inputs, expected)
+}
+
+/// What follows a part with a size of its own in each lane begins where that ends.
+fn between_others_of_each_lane() -> Result<Case, String> {
+    let program = |g: &Builder| {
+        let (xs, ys, ns) = (g.input("xs", "f32[2]"), g.input("ys", "f32[3]"), g.input("n", "i64[B]"));
+        let joined = move |n: Value| {
+            let n = bind_size(n);
+            let part = iota(n.clone(), DType::F32) + 1.0;
+            let all = concat(&[xs, part, ys], 0);
+            (all * (iota(n + 5, DType::F32) + 1.0)).sum(0)
+        };
+        vmap(ns, joined)
+    };
+    let inputs = [row([1f32, 2.]), row([4f32, 8., 16.]), row([0i64, 2, 3])];
+    gives("bound_size_between_others_of_each_lane", program, inputs, [("out", row([129f32, 196., 239.]))])
 }
 
 /// The lanes that take the other branch would give a negative size.

@@ -386,3 +386,47 @@ fn a_loop_that_does_not_fit_is_an_error_that_says_so() {
     let error = scan(&tracked, h, xs, |w, h, x| (h * w + x, ())).unwrap_err();
     assert!(error.to_string().contains("no gradient would flow"), "{error}");
 }
+
+/// A loop of nothing but weights, one of which its body does not use.
+#[test]
+fn a_loop_of_weights_alone() {
+    for device in devices() {
+        let (w, unused) = (Tensor::<1>::ones([3], &device), Tensor::<1>::ones([2], &device));
+        let body = |(w, _unused): (Tensor<1>, Tensor<1>), (), ()| ((), w * 2.0);
+        let ((), ys) = Scan::new().length(4).run((w, unused), (), (), body).unwrap();
+        assert_close(&ys.into_data(), &TensorData::new(vec![2f32; 12], [4, 3]), 1e-6, "twice");
+    }
+}
+
+/// As in Burn, the first of equal elements has all of the gradient of a maximum or minimum.
+#[test]
+fn the_first_of_equal_elements_has_the_gradient() {
+    type Body = fn(Tensor<2>) -> Tensor<2>;
+    let bodies: [(&str, Body); 9] = [
+        ("max_dim", |x| x.max_dim(1)),
+        ("min_dim", |x| x.min_dim(0)),
+        ("max", |x| x.max().unsqueeze()),
+        ("min", |x| x.min().unsqueeze()),
+        ("max_abs", |x| (x - 1.0).max_abs().unsqueeze()),
+        ("max_abs_dim", |x| (x - 1.0).max_abs_dim(1)),
+        ("max_dim_with_indices", |x| x.max_dim_with_indices(0).0),
+        ("min_dim_with_indices", |x| x.min_dim_with_indices(1).0),
+        ("a pool", |x| x.clone().max_dim(1) * x.min_dim(1)),
+    ];
+    for device in devices().into_iter().map(Device::autodiff) {
+        for (name, body) in bodies {
+            let of = |is_scan: bool| {
+                let data = TensorData::from([[1f32, 3.0, 3.0, 0.0], [0.0, 3.0, 0.0, 2.0], [2.0, 2.0, 2.0, 2.0]]);
+                let c = Tensor::<2>::from_data(data, &device).require_grad();
+                let step = |(), c: Tensor<2>, x: Tensor<1>| (body(c).expand([3, 4]) * x.unsqueeze(), ());
+                let xs = Tensor::<2>::from_data([[1.0, 2.0, 3.0, 4.0]], &device);
+                let last = match is_scan {
+                    true => scan((), c.clone(), xs, step).unwrap().0,
+                    false => step((), c.clone(), xs.squeeze_dim(0)).0,
+                };
+                c.grad(&last.sum().backward()).unwrap().into_data()
+            };
+            assert_close(&of(true), &of(false), 1e-6, &format!("{name} on {device:?}"));
+        }
+    }
+}

@@ -309,7 +309,7 @@ fn node(
         BackwardInput::Output(index) => Take::Value(results[*index].detach()),
         BackwardInput::Cotangent(index) => {
             let (result, number) = (&results[*index], floats.iter().position(|float| float == index));
-            Take::Cotangent(number.unwrap_or_default(), result.shape().clone(), result.dtype())
+            Take::Cotangent(number.expect("cotangents are of floats"), result.shape().clone(), result.dtype())
         }
     });
     // Nothing else sets it.

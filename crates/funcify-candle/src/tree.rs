@@ -4,10 +4,17 @@ use std::collections::BTreeMap;
 
 use candle_core::{Result, Tensor};
 use candle_nn::rnn::{GRUState, LSTMState};
+use funcify::error::Place;
 use funcify::tree::Path;
+
+use crate::errors;
 
 /// A structure whose leaves are tensors: tensors themselves, tuples, arrays, `Vec`, `Option`, `Box`, maps by name, and the
 /// states of `candle_nn`'s recurrent networks. It is to [`Tensor`] what [`funcify::Tree`] is to `Value`.
+///
+/// A loop carries the leaves alone. Each carry has the structure of the first one: a step that gives tensors at other paths (`None`
+/// where there was `Some`) is an error. A field that holds no tensor, such as a count or a flag, keeps the value that it has in the
+/// first carry in every step: make it a tensor if the steps change it.
 ///
 /// Implement it for a structure of your own with its two methods:
 ///
@@ -51,6 +58,18 @@ pub(crate) fn names<T: TensorTree>(tree: &T, root: &str) -> Vec<String> {
     let mut names = Vec::new();
     tree.visit(&Path::Root, &mut |path, _| names.push(path.name(root)));
     names
+}
+
+/// Refuses a tree that has as many leaves as `like`, at other paths: its leaves would take each other's places. Other numbers of
+/// leaves are the loop's to refuse.
+pub(crate) fn check_paths<T: TensorTree>(at: &Place, component: &str, like: &T, found: &T) -> Result<()> {
+    let (expected, found) = (names(like, component), names(found, component));
+    if expected == found || expected.len() != found.len() {
+        return Ok(());
+    }
+    let listed = |names: &[String]| format!("tensors at {}", names.join(", "));
+    let fix = "give a tensor at the same paths in every step: zeros where there is nothing, in place of `None`";
+    Err(errors::candle(at.mismatch(component, listed(&expected), listed(&found), fix)))
 }
 
 /// The same structure with these leaves.

@@ -3,7 +3,7 @@
 //! Every case of the suite is batched, whatever ops it has: those of later ones too. The lanes are the case's inputs
 //! and others that are made of them.
 
-use funcify::{Error, Graph, HostTensor, VmapOptions, evaluate};
+use funcify::{Dim, Error, Graph, HostTensor, VmapOptions, evaluate};
 use funcify_conformance::lanes::{arguments, one_by_one, operands, stacked, varied};
 use funcify_conformance::{Case, Expected, ExpectedOutput, all_cases, compare};
 
@@ -137,4 +137,28 @@ fn lanes_of_lanes() {
         }
     }
     assert!(equal > 200, "{equal} programs");
+}
+
+/// No lanes, as a number and as a size of the call: results and gradients have the sizes of one lane behind an axis of 0.
+#[test]
+fn no_lanes() {
+    let mut checked = 0;
+    for case in cases_with_results().filter(|case| case.category != "vmap") {
+        let Expected::Outputs(outputs) = &case.expected else { continue };
+        let expected: Vec<Vec<usize>> = outputs.iter().map(|it| [&[0], it.values.shape()].concat()).collect();
+        for lanes in [Dim::from(0), Dim::from("LANES")] {
+            let Ok(batched) = case.graph.vmap(lanes.clone(), VmapOptions::new()) else { continue };
+            let inputs: Vec<HostTensor> =
+                case.inputs.iter().map(|it| HostTensor::zeros(it.dtype(), &[&[0], it.shape()].concat())).collect();
+            let shapes = |graph: &Graph| -> Vec<Vec<usize>> {
+                let results = evaluate(graph, &inputs);
+                let results =
+                    results.unwrap_or_else(|error| panic!("{} on {lanes} lanes: {error}\n{graph}", case.name));
+                results.iter().map(|result| result.shape().to_vec()).collect()
+            };
+            assert_eq!(shapes(&batched), expected, "{} on {lanes} lanes\n{batched}", case.name);
+            checked += 1;
+        }
+    }
+    assert!(checked > 800, "{checked} programs");
 }

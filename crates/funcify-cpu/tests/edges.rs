@@ -4,7 +4,7 @@
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::ops::ScatterMode;
 use funcify::{
-    DType, Graph, HostTensor, Scalar, Value, concat, constant, full, scan, scan_until, scan_with, select, size,
+    Builder, DType, Graph, HostTensor, Scalar, Value, concat, constant, full, scan, scan_until, scan_with, select, size,
 };
 use funcify::{ScanOptions, map};
 use funcify_cpu::Cpu;
@@ -369,4 +369,65 @@ fn rows_of_the_divided_axis_are_chosen_by_an_input() {
     let places = HostTensor::from([3i64, 0, 11, 7, 7, 2, 5, 1, 10, 4, 0, 9]);
     let [w, h, xs] = [&[8, 8][..], &[12, 8], &[4, 12, 8]].map(|shape| whole(DType::F32, shape));
     agrees(graph, &[w, places, h, xs]);
+}
+
+/// Where a sum is divided into parts, that of each part may be infinite, and the sum not.
+#[test]
+fn shares_of_a_sum_may_be_larger_than_the_sum() {
+    let halves = |dtype: DType, size: usize, number: f64| {
+        let xs = HostTensor::from_fn(DType::F64, &[3, size], |at| {
+            Scalar::Float(if at[1] < size / 2 { number } else { -number } + if at[1] == 0 { 1.0 } else { 0.0 })
+        });
+        xs.cast(dtype)
+    };
+    let scaled = |g: &Builder, f: &dyn Fn(Value, Value) -> Value| {
+        let (xs, state, by) = (g.input("xs", "f32[T,N]"), g.input("state", "f32[N]"), g.input("by", "f32[]"));
+        scan(state, xs, move |c: Value, x: Value| (c * 0.0 + x, f((c * 0.0 + x).sum(0), by))).1
+    };
+    for size in [8, 512] {
+        let inputs = |by: f32| [halves(DType::F32, size, 250.0), HostTensor::zeros(DType::F32, &[size]), by.into()];
+        let quotient = || Graph::build("quotient", |g| scaled(g, &|sum, by| sum / by));
+        let product = || Graph::build("product", |g| scaled(g, &|sum, by| sum * by));
+        for by in [0.0, -0.0, 1e-37, 2.0] {
+            agrees_somehow(quotient(), &inputs(by));
+        }
+        for by in [f32::INFINITY, 1e37, 2.0] {
+            agrees_somehow(product(), &inputs(by));
+        }
+        let mean = Graph::build("mean", |g| scaled(g, &|sum, _| sum * 0.125));
+        agrees(mean, &inputs(0.0));
+    }
+}
+
+/// In f16 the sum of a part would be infinite here.
+#[test]
+fn shares_of_a_sum_of_halves_are_not_rounded() {
+    for dtype in [DType::F16, DType::BF16] {
+        let graph = Graph::build("sums", |g| {
+            let shape = format!("{dtype}[T,512]");
+            scan(
+                g.input("state", format!("{dtype}[512]").as_str()),
+                g.input("xs", shape.as_str()),
+                |c: Value, x: Value| (c * 0.0 + x, (c * 0.0 + x).sum(0)),
+            )
+            .1
+        });
+        let of = |at: &[usize]| Scalar::Float(if at[1] < 256 { 300.0 } else { -300.0 } + at[0] as f64);
+        let xs = HostTensor::from_fn(dtype, &[3, 512], of);
+        agrees_somehow(graph, &[HostTensor::zeros(dtype, &[512]), xs]);
+    }
+}
+
+/// Shares of a sum that a loop multiplies in each step would lose the digits of their sum.
+#[test]
+fn a_sum_that_grows_from_step_to_step_keeps_its_digits() {
+    let graph = Graph::build("growth", |g| {
+        let (xs, state) = (g.input("xs", "f32[T,512]"), g.input("state", "f32[512]"));
+        scan((state, constant(1f32)), xs, |(c, sum): (Value, Value), x: Value| {
+            let c = c * 0.0 + x;
+            ((c, sum * 1.5 + c.sum(0)), sum)
+        })
+    });
+    let xs = HostTensor::from_fn(DType::F32, &[40, 512], |at| Scalar::Float(if at[1] < 256 { 250.0 } else { -250.0 }));
+    agrees_somehow(graph, &[xs, HostTensor::zeros(DType::F32, &[512])]);
 }

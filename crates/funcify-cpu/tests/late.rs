@@ -172,3 +172,18 @@ fn the_gradient_of_such_a_loop_is_compiled_when_it_runs() {
     let events = events(&graph.unwrap(), &x, &[80, 80, 7, 7]);
     assert_eq!(events, [events[0]; 4]);
 }
+
+/// Something stands for a result that nobody uses, also where there is no operand.
+#[test]
+fn a_loop_without_operands_gives_its_second_result_alone() {
+    let graph = Graph::build("second", |g| {
+        let mut loop_ = Recurrence::new();
+        loop_.steps_value(g.input("n", "i64[]"));
+        loop_.run(|_| (constant(1.0), constant(2.0))).ys.1
+    });
+    let function = Function::compile(&graph.unwrap(), &Cpu::default()).unwrap();
+    for count in [3i64, 0, 5] {
+        let [found] = function.call_host(&[HostTensor::scalar(count)]).unwrap().try_into().unwrap();
+        assert_eq!(found, HostTensor::from_vec(vec![2.0; count as usize], [count as usize]).unwrap());
+    }
+}

@@ -146,10 +146,10 @@ pub(crate) fn record(
     let has_tape = device.is_autodiff();
     let on_device = if has_tape { capture.device.clone().autodiff() } else { capture.device.clone() };
     let mut ends = None;
+    let _outer = tape::begin();
     let recording = || {
         capture.device.capture_scope(|scope| {
             capture.configure();
-            tape::begin();
             let given = types.iter().map(|ty| placeholder(&capture.device, ty, elements));
             let given = given.map(|tensor| if has_tape { tape::leaf(tensor) } else { tensor });
             let inputs: Vec<AnyTensor> = given.map(AnyTensor::new).collect();
@@ -218,8 +218,9 @@ fn with_stops(
         let graph = GraphIr { operations, ..graph.graph.clone() };
         numbered(CapturedGraph { graph, values: graph_values.clone() }, inputs, &outputs)
     };
-    if let [way] = ways.as_slice() {
-        return Ok(record(ops, outputs, Some(way)));
+    let live: Vec<BTreeSet<Stop>> = ways.iter().map(|way| stops::live(&ops, &outputs, edges, way)).collect();
+    if live.iter().all(|other| *other == live[0]) {
+        return Ok(record(ops, outputs, Some(&ways[0])));
     }
     let gradient = |(node, leaf): (&u64, &TensorId)| {
         let input = inputs.iter().position(|input| input == leaf)?;
@@ -228,10 +229,11 @@ fn with_stops(
     let (by, gradients): (Vec<usize>, Vec<TensorId>) = edges.leaves.iter().filter_map(gradient).unzip();
     let burn = record([ops.clone(), backward[1..].to_vec()].concat(), gradients, None);
     let records: Vec<Record> = ways.iter().map(|way| record(ops.clone(), outputs.clone(), Some(way))).collect();
-    // If several have Burn's gradients, what they differ in does not change a gradient.
     let matching = probe::matching(at, types, &burn, &by, &records).map_err(|_| unclear(Unclear::Ambiguous))?;
-    let first = matching.first().and_then(|first| records.into_iter().nth(*first));
-    first.ok_or_else(|| unclear(Unclear::Ambiguous))
+    match matching.split_first() {
+        Some((first, others)) if others.iter().all(|other| live[*other] == live[*first]) => Ok(records[*first].clone()),
+        _ => Err(unclear(Unclear::Ambiguous)),
+    }
 }
 
 struct Renumber(HashMap<TensorId, TensorId>);
@@ -304,7 +306,8 @@ fn id(tensor: &Tensor) -> Option<TensorId> {
 }
 
 fn placeholder(device: &Device, ty: &TensorType, elements: Elements) -> Tensor {
-    let shape: Vec<usize> = ty.shape.dims().iter().map(|dim| dim.constant().unwrap_or(0) as usize).collect();
+    let shape: Vec<usize> =
+        ty.shape.dims().iter().map(|dim| dim.constant().expect("a closure is recorded at sizes") as usize).collect();
     if elements == Elements::Some {
         return data::filled(device, ty.dtype, &shape, if ty.dtype.is_float() { -1.25 } else { 1.0 });
     }

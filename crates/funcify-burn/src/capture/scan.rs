@@ -310,8 +310,9 @@ impl Scan {
             let xs: Vec<Value> = xs.collect();
             at_site(at.site, || {
                 scan_with(options, init, xs, |carry: Vec<Value>, row: Vec<Value>| {
-                    let unused = carry.first().or(row.first()).copied();
-                    let weights = weights.iter().map(|weight| weight.or(unused));
+                    // In the place of an unused weight stands another value.
+                    let any = weights.iter().flatten().chain(&carry).chain(&row).next().copied();
+                    let weights = weights.iter().map(|weight| weight.or(any));
                     let Some(mut inputs) = weights.collect::<Option<Vec<Value>>>() else {
                         return (carry, Vec::new());
                     };

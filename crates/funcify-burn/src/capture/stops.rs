@@ -9,8 +9,8 @@
 //! 3. A gradient has the shape of its tensor.
 //! 4. Some ops of Burn are several recorded ops and one node: an operand without a node is replaced by its own operands.
 //!
-//! If nodes fit in several ways that differ in where gradients stop, [`probe`](super::probe) finds the one whose gradients are
-//! Burn's.
+//! If nodes fit in several ways that differ in where gradients flow, [`probe`](super::probe) finds the one whose gradients are
+//! Burn's. If several are, for all numbers that are tried, the closure is refused: others may tell them apart.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -154,6 +154,41 @@ pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<St
         1..=WAYS => Ok(search.found),
         _ => Err(Unclear::Ambiguous),
     }
+}
+
+/// The operands and results through which gradients flow, if they stop there: two ways for which these are the same have the same
+/// gradients.
+pub(super) fn live(ops: &[OperationIr], results: &[TensorId], tape: &Edges, stops: &BTreeSet<Stop>) -> BTreeSet<Stop> {
+    let forward = Forward::new(ops, tape.leaves.values().copied());
+    let mut leads: HashSet<TensorId> = tape.leaves.values().copied().collect();
+    let mut open: Vec<Vec<(usize, TensorId)>> = Vec::with_capacity(ops.len());
+    for (index, op) in ops.iter().enumerate() {
+        let operands = forward.operands[index].iter();
+        let is_open = |(position, tensor): &&(usize, TensorId)| {
+            leads.contains(tensor) && !stops.contains(&Stop::Operand(index, *position))
+        };
+        let operands: Vec<(usize, TensorId)> = operands.filter(is_open).copied().collect();
+        if !operands.is_empty() && !inner::is_mark(op) {
+            leads.extend(op.outputs().filter(|output| output.dtype.is_float()).map(|output| output.id));
+        }
+        open.push(operands);
+    }
+    let results = results.iter().enumerate();
+    let results = results.filter(|(index, result)| leads.contains(result) && !stops.contains(&Stop::Result(*index)));
+    let (mut wanted, mut live) = (HashSet::new(), BTreeSet::new());
+    for (index, result) in results {
+        wanted.insert(*result);
+        live.insert(Stop::Result(index));
+    }
+    for (index, op) in ops.iter().enumerate().rev() {
+        if inner::is_mark(op) || op.outputs().any(|output| wanted.contains(&output.id)) {
+            for (position, tensor) in &open[index] {
+                wanted.insert(*tensor);
+                live.insert(Stop::Operand(index, *position));
+            }
+        }
+    }
+    live
 }
 
 fn stop_of(ops: &[OperationIr], place: Place) -> Option<Stop> {

@@ -142,9 +142,15 @@ fn taped(tensor: &Tensor) -> Option<&Taped> {
     }
 }
 
-/// Records a closure with a tape: forgets what another closure has left.
-pub(super) fn begin() {
-    CUTS.take();
+/// Begins the record of a closure. When it ends, that of a closure around it goes on.
+pub(super) fn begin() -> impl Drop {
+    struct Outer(Cuts);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            CUTS.set(std::mem::take(&mut self.0));
+        }
+    }
+    Outer(CUTS.take())
 }
 
 /// Records the backward pass from the results of a closure, and gives the edges of its tape.

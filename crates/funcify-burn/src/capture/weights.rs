@@ -14,7 +14,8 @@ use crate::plugin::{AnyTensor, TensorKind};
 /// trained.
 ///
 /// * `&module`: a reference to a Burn module. The closure is given a module of the same kind to call `forward` on. Its
-///   parameters ([`Param`]) are the weights; a plain tensor in it is a constant, as to Burn's optimisers.
+///   parameters ([`Param`]) are the weights; a plain tensor in it is a constant, as to Burn's optimisers. No gradient flows through
+///   one that was computed, by another network say: pass that beside the module, by value.
 /// * a tensor, by value;
 /// * a tuple or an array of weights;
 /// * `()`, no weights.

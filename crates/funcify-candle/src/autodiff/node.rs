@@ -109,14 +109,16 @@ impl Node {
     }
 
     /// A gradient as Candle's backward is given it.
-    fn given(&self, input: &Tensor, gradient: Option<Elements>) -> Result<Tensor> {
+    fn given(&self, input: &Tensor, gradient: Option<Elements>) -> Result<Option<Tensor>> {
         match gradient {
             Some(gradient) => {
                 let elements = Handover::of(&gradient)?;
-                input.apply_op1(FirstOrder { at: self.at.clone(), elements })
+                input.apply_op1(FirstOrder { at: self.at.clone(), elements }).map(Some)
             }
-            // Candle's backward wants a gradient for whatever it has visited.
-            None => input.detach().zeros_like(),
+            // A variable to which nothing flows has no gradient: an optimiser leaves it as it is.
+            None if input.is_variable() => Ok(None),
+            // Candle's backward wants a gradient for whatever else it has visited.
+            None => input.detach().zeros_like().map(Some),
         }
     }
 
@@ -172,7 +174,7 @@ impl CustomOp1 for Input {
             }
             gradient
         };
-        self.node.given(input, gradient).map(Some)
+        self.node.given(input, gradient)
     }
 }
 
@@ -208,7 +210,7 @@ impl CustomOp1 for Direct {
 
     fn bwd(&self, input: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
         let gradient = self.node.gradients(&[Some(cotangent.detach())])?.pop().flatten();
-        self.node.given(input, gradient).map(Some)
+        self.node.given(input, gradient)
     }
 }
 

@@ -13,6 +13,9 @@ use crate::tree::{TensorTree, detached, leaves, rebuild};
 /// Runs `body` on `operands` without keeping what it computes: backward runs it again. Gradients reach the operands, and the
 /// variables that the closure captures.
 ///
+/// The closure must depend on its operands alone and change nothing: `candle_nn`'s `BatchNorm` in training would move its running
+/// statistics twice.
+///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};
 ///

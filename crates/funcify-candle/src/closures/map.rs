@@ -7,7 +7,8 @@ use crate::autodiff::node::place;
 use crate::tree::TensorTree;
 
 /// Runs `body` on each row of `xs` along axis 0 and gives the results, stacked along axis 0: a [`scan`](crate::scan)
-/// without a carry. Backward runs row after row again, so that only one row's graph exists at once.
+/// without a carry. Backward runs row after row again, so that only one row's graph exists at once. A closure
+/// that draws random numbers or changes something needs [`ScanOptions::keep_graphs`], as [`scan`](crate::scan) says.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};

@@ -9,7 +9,7 @@ use super::record::Keep;
 use super::steps::{Operand, Steps};
 use crate::autodiff::node::place;
 use crate::errors;
-use crate::tree::{TensorTree, detached, leaves, names, rebuild};
+use crate::tree::{TensorTree, check_paths, detached, leaves, names, rebuild};
 
 /// How [`scan_with`] runs: the number of steps, the direction, the axis, what is saved for the gradient.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +55,7 @@ impl ScanOptions {
     }
 
     /// Saves the graphs of all steps instead of running them again: faster, in the memory of a loop by hand. A closure
-    /// that draws random numbers needs it.
+    /// that draws random numbers or changes something (the running statistics of `BatchNorm`) needs it.
     pub fn keep_graphs(mut self) -> Self {
         self.keep_graphs = true;
         self
@@ -85,6 +85,10 @@ impl ScanOptions {
 /// `init`, `xs` and the ys are any [`TensorTree`]. The next carry has exactly the types of `init`; leaves that are no floats
 /// are carried without a gradient. Without steps, the closure is called once, on zeros, to learn what it gives. The
 /// closure must depend on its arguments alone: that it gives the same when it runs again is checked, on the CPU.
+///
+/// The closure must not change anything either, for it runs twice where there is a gradient. `candle_nn`'s `BatchNorm` in training
+/// moves its running statistics in each call, so twice as far as in a loop by hand, and no check sees that:
+/// [`ScanOptions::keep_graphs`] calls the closure once a step.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};
@@ -153,12 +157,15 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
     let rows = count(&at, options, &sequences, &names(xs, "xs"))?;
     let given: Arc<OnceLock<Y>> = Arc::default();
     let (like, seen) = ((detached(init)?, detached(xs)?, detached(captured)?), given.clone());
+    let of_body = at.clone();
     let body = move |carry: Vec<Tensor>, x: Vec<Tensor>, captured: &[Tensor]| {
         let captured = rebuild(&like.2, captured.iter().cloned())?;
         let (next, y) = step(rebuild(&like.0, carry)?, rebuild(&like.1, x)?, captured)?;
-        if seen.get().is_none() {
+        check_paths(&of_body, "carry", &like.0, &next)?;
+        match seen.get() {
+            Some(first) => check_paths(&of_body, "y", first, &y)?,
             // Another thread may have been first, with the same structure.
-            let _ = seen.set(detached(&y)?);
+            None => _ = seen.set(detached(&y)?),
         }
         Ok((leaves(&next), leaves(&y)))
     };

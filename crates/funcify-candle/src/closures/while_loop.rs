@@ -5,7 +5,7 @@ use candle_core::Result;
 use super::record::Keep;
 use super::steps::Steps;
 use crate::autodiff::node::place;
-use crate::tree::{TensorTree, detached, leaves, names, rebuild};
+use crate::tree::{TensorTree, check_paths, detached, leaves, names, rebuild};
 
 /// Runs `carry = body(carry)` as long as `condition(&carry)` is true, and gives the last carry.
 ///
@@ -35,10 +35,15 @@ pub fn while_loop<C: TensorTree>(
     condition: impl Fn(&C) -> Result<bool>,
     body: impl Fn(C) -> Result<C> + Send + Sync + 'static,
 ) -> Result<C> {
-    let like = detached(init)?;
+    let (at, like) = (place("while_loop"), detached(init)?);
+    let of_body = at.clone();
     let steps = Steps {
-        at: place("while_loop"),
-        body: Box::new(move |carry, _, _| Ok((leaves(&body(rebuild(&like, carry)?)?), Vec::new()))),
+        at,
+        body: Box::new(move |carry, _, _| {
+            let next = body(rebuild(&like, carry)?)?;
+            check_paths(&of_body, "carry", &like, &next)?;
+            Ok((leaves(&next), Vec::new()))
+        }),
         names: names(init, "carry"),
         xs: Vec::new(),
         axis: None,

@@ -180,7 +180,7 @@ impl<'b, 'f, T: Number + Element> Telling<'b, 'f, T> {
     fn new(builder: &'b mut Builder<'f, T>, code: &Code<T>, streams: &Streams<'_>) -> Self {
         let told: Vec<Stream> = streams.bases.iter().map(|_| builder.stream()).collect();
         let place = |piece: &Piece| {
-            let index = streams.index(piece).unwrap_or_default();
+            let index = streams.index(piece).expect("each piece is in a stream");
             (told[index], piece.at - streams.bases[index].at, piece.len)
         };
         let mut slots = vec![None; super::REGISTERS];
@@ -490,7 +490,7 @@ fn exponent<T: Number + Element>(builder: &mut Builder<'_, T>, n: Value) -> Bits
 
 /// Where an op stands among all.
 fn place_of<O: Copy + PartialEq>(all: &[O], op: O) -> u32 {
-    all.iter().position(|other| *other == op).unwrap_or_default() as u32
+    all.iter().position(|other| *other == op).expect("the list has all ops") as u32
 }
 
 extern "C" fn one<T: MathTable>(op: u32, x: T) -> T {

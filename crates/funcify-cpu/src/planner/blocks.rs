@@ -25,8 +25,8 @@ impl Default for Blocks {
 impl Blocks {
     /// What runs once, and what a part runs.
     pub(super) fn into_programs(self) -> [Vec<Node>; 2] {
-        let mut programs = self.0.into_iter().map(|block| block.nodes);
-        [programs.next().unwrap_or_default(), programs.next().unwrap_or_default()]
+        let programs: Vec<Vec<Node>> = self.0.into_iter().map(|block| block.nodes).collect();
+        programs.try_into().expect("every loop was closed")
     }
 
     /// The level of what is computed now: 1 in no loop.

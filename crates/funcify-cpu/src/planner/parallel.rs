@@ -2,16 +2,18 @@
 //!
 //! Parts of such an axis may run on different threads without waiting for each other. An elementwise op keeps it, and so do
 //! rows of a product's left side, columns of its right side, reductions over other axes, rows of sequences, and what only
-//! moves axes. A sum over the axis gives each part its share of the result: such shares may be added and scaled, and are
-//! summed up at the end. What mixes the indices of the axis in another way ends the search.
+//! moves axes. A sum over the axis gives each part its share of the result, and the shares are summed up at the end. Before,
+//! they may be added and scaled by numbers that are known and moderate: any other factor (0, an infinity, a very large number)
+//! would make infinities of opposite signs of shares whose sum is none. Nor may a loop scale what it carries: the shares would
+//! grow beyond their sum. What mixes the indices of the axis in another way ends the search.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use funcify::graph::{Node, ValueId};
 use funcify::ops::scan::{Scan, Start};
 use funcify::ops::{self, Op, ReduceKind};
 use funcify::types::Sizes;
-use funcify::{DType, Graph};
+use funcify::{DType, Graph, HostTensor};
 
 use super::{address, element_type};
 
@@ -496,6 +498,7 @@ impl Labels {
             return Err(Mixed);
         }
         self.made(graph)?;
+        self.moderate(graph, sizes, HashSet::new())?;
         self.sized(graph, sizes)
     }
 
@@ -525,6 +528,45 @@ impl Labels {
         graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.made(body))
     }
 
+    /// Whether shares are scaled by moderate numbers alone, and not from step to step. `known` are the inputs that are such
+    /// numbers.
+    fn moderate(&self, graph: &Graph, sizes: &Sizes, mut known: HashSet<ValueId>) -> Result<(), Mixed> {
+        let is_share = |value: &ValueId| self.get(graph, *value) == Label::Share;
+        let inputs = graph.inputs().iter().map(|input| input.value);
+        let mut carried: HashSet<ValueId> = inputs.filter(is_share).collect();
+        for node in graph.nodes() {
+            let are_known = node.inputs.iter().all(|input| known.contains(input));
+            let is_known = match &node.op {
+                Op::Constant(constant) => are_moderate(&constant.value),
+                Op::Size(size) => size.dim.value(sizes).is_ok_and(|size| size > 0),
+                Op::Cast(_) | Op::Broadcast(_) | Op::Reshape(_) => are_known,
+                Op::Unary(ops::Unary::Neg | ops::Unary::Recip | ops::Unary::StopGradient) => are_known,
+                _ => false,
+            };
+            if is_known {
+                known.extend(&node.outputs);
+            }
+            let are_carried = node.inputs.iter().filter(|input| carried.contains(input)).count();
+            let is_scaled = matches!(&node.op, Op::Binary(ops::Binary::Mul | ops::Binary::Div) | Op::MatMul(_))
+                && node.inputs.iter().any(is_share);
+            let by_known = node.inputs.iter().all(|input| is_share(input) || known.contains(input));
+            let is_repeated = are_carried > 1 || are_carried == 1 && (is_scaled || matches!(node.op, Op::Scan(_)));
+            if is_scaled && !by_known || is_repeated {
+                return Err(Mixed);
+            }
+            if are_carried == 1 {
+                carried.extend(&node.outputs);
+            }
+            if let Op::Scan(scan) = &node.op {
+                let invariants = scan.operands().invariants.zip(scan.params().invariants);
+                let invariants = invariants.filter(|(operand, _)| known.contains(&node.inputs[*operand]));
+                let known = invariants.map(|(_, param)| scan.body.inputs()[param].value).collect();
+                self.moderate(&scan.body, sizes, known)?;
+            }
+        }
+        Ok(())
+    }
+
     fn sized(&self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
         for value in graph.values() {
             if let Label::Axis(axis) = self.get(graph, value) {
@@ -536,6 +578,12 @@ impl Labels {
         }
         graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.sized(body, sizes))
     }
+}
+
+/// Whether numbers are far from 0 and from the infinities.
+fn are_moderate(numbers: &HostTensor) -> bool {
+    let largest = f64::from(1 << 24);
+    (0..numbers.len()).all(|index| (1.0 / largest..=largest).contains(&numbers.get(index).as_f64().abs()))
 }
 
 /// The axis of another shape that has the same elements as this one: as many before it, and as many along it.

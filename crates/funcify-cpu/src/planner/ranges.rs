@@ -51,7 +51,7 @@ impl Possible {
         match (self, other) {
             (Within(a, b), Within(c, d)) => {
                 let all = [f(a, c), f(a, d), f(b, c), f(b, d)];
-                Within(all.into_iter().min().unwrap_or(0), all.into_iter().max().unwrap_or(0))
+                all.into_iter().fold(Nothing, |ends, end| ends.or(Within(end, end)))
             }
             (Nothing, _) | (_, Nothing) => Nothing,
             _ => Anything,
@@ -318,7 +318,7 @@ impl Ranges {
         let branches = switch.branches.iter().zip(places);
         let results = branches.map(|(branch, places)| self.graph(branch, operands[places].to_vec(), sizes));
         let both = |one: Vec<Fact>, other: Vec<Fact>| one.into_iter().zip(other).map(|(a, b)| either(a, b)).collect();
-        results.reduce(both).unwrap_or_default()
+        results.reduce(both).expect("a choice has a branch")
     }
 
     /// What the states of a loop of at most so many steps can be, before a step and at the end. `step` gives the next of

@@ -138,14 +138,13 @@ impl Preparation<'_> {
     }
 
     fn add<T: Element>(&self, tiles: &mut Tiles, instruction: &Instruction) {
-        let blocks = match &instruction.op {
-            Op::Sink { block_steps: [left, right], .. } => [0, *left, *right],
-            _ => [0; 3],
-        };
         let spans = instruction.spans::<T>().expect("the plan was checked: there is a span for each operand");
         let operands = std::iter::once(&instruction.to).chain(&instruction.from).zip(spans);
         tiles.starts.extend(operands.enumerate().map(|(index, (operand, span))| {
-            let block = blocks.get(index).copied().unwrap_or_default();
+            let block = match &instruction.op {
+                Op::Sink { block_steps, .. } if index > 0 => block_steps[index - 1],
+                _ => 0,
+            };
             Start::of(&self.layouts, operand, span, block)
         }));
         tiles.nanoseconds += instruction.nanoseconds() as u64;

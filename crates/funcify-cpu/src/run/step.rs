@@ -14,6 +14,9 @@ use crate::kernels::source::Source;
 use crate::kernels::{binary, movement, unary, words};
 use crate::plan::{Across, BLOCKS, FACTORS, Instruction, Op};
 
+/// Why an operand can be read.
+const READABLE: &str = "only operands of elementwise ops are the place that is written";
+
 /// What an operand reads or writes now, and how far it moves with each iteration of the innermost loop: of columns in
 /// units, else in elements.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +57,7 @@ impl<'v, T> Access<'_, 'v, '_, T> {
     #[inline(always)]
     fn slice(&mut self, index: usize) -> &'v [T] {
         let range = self.cursors[index + 1].next();
-        self.others.read(self.instruction.from[index].region, range).unwrap_or_default()
+        self.others.read(self.instruction.from[index].region, range).expect(READABLE)
     }
 
     /// Adds the blocks of operand `index`. Its cursor moves on. (A list that is returned is copied, whole.)
@@ -63,7 +66,7 @@ impl<'v, T> Access<'_, 'v, '_, T> {
         let mut range = self.cursors[index + 1].next();
         let region = self.instruction.from[index].region;
         for _ in 0..count {
-            blocks.push(self.others.read(region, range).unwrap_or_default());
+            blocks.push(self.others.read(region, range).expect(READABLE));
             range.at = range.at.wrapping_add_signed(step);
         }
     }

@@ -74,6 +74,9 @@ pub(crate) struct Range {
     pub(crate) span: usize,
 }
 
+/// Why the elements of a unit are a slice.
+const IN_ORDER: &str = "the columns of a unit lie side by side";
+
 impl<T> View<'_, T> {
     /// The elements of a range.
     #[inline(always)]
@@ -82,7 +85,7 @@ impl<T> View<'_, T> {
             View::Read(data) => data,
             View::Own(data) => data,
             View::Columns(array) => return unit_of(array.view(), range.at, range),
-            View::None => return &[],
+            View::None => unreachable!("a plan reads regions that it has"),
         };
         &data[range.at..][..range.span]
     }
@@ -95,10 +98,10 @@ impl<T> View<'_, T> {
         match self {
             View::Own(data) => &mut data[range.at..][..range.span],
             View::Columns(array) => {
-                let unit = array.view_mut().index_axis_move(Axis(0), range.at).into_slice().unwrap_or_default();
+                let unit = array.view_mut().index_axis_move(Axis(0), range.at).into_slice().expect(IN_ORDER);
                 &mut unit[range.offset..][..range.span]
             }
-            View::Read(_) | View::None => &mut [],
+            View::Read(_) | View::None => unreachable!("a plan writes its own regions"),
         }
     }
 }
@@ -106,7 +109,7 @@ impl<T> View<'_, T> {
 /// Part of a unit of columns. The units are counted from the first of `array`.
 #[inline]
 fn unit_of<T>(array: ArrayView2<'_, T>, unit: usize, range: Range) -> &[T] {
-    let unit = array.index_axis_move(Axis(0), unit).to_slice().unwrap_or_default();
+    let unit = array.index_axis_move(Axis(0), unit).to_slice().expect(IN_ORDER);
     &unit[range.offset..][..range.span]
 }
 
@@ -188,9 +191,9 @@ pub(crate) fn borrow<'v, 'a, T>(
             let (before, rest) = array.view_mut().split_at(Axis(0), range.at);
             let (unit, after) = rest.split_at(Axis(0), 1);
             *columns = Some(Columns { before, after });
-            (unit.index_axis_move(Axis(0), 0).into_slice().unwrap_or_default(), range.offset)
+            (unit.index_axis_move(Axis(0), 0).into_slice().expect(IN_ORDER), range.offset)
         }
-        View::Read(_) | View::None => (&mut [], 0),
+        View::Read(_) | View::None => unreachable!("a plan writes its own regions"),
     };
     let (before, rest) = unit.split_at_mut(start);
     let (to, after) = rest.split_at_mut(range.span);

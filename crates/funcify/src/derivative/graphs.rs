@@ -347,5 +347,5 @@ fn fitted(value: Value, ty: &TensorType) -> Value {
 /// The name, or with the first number that makes it free: `tan_x`, `tan_x_2`, `tan_x_3`.
 pub(super) fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number: usize| format!("{name}_{number}"));
-    std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
+    std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).expect("there are names enough")
 }

@@ -264,7 +264,10 @@ impl<'a> Cut<'a> {
     /// The output whose cotangent an input is: outputs of float types have one each, in their order.
     fn output_of(&self, input: usize) -> usize {
         let is_float = |output: &usize| self.joint.output_type(*output).dtype.is_float();
-        (0..self.outputs).filter(is_float).nth(input - self.inputs).unwrap_or_default()
+        (0..self.outputs)
+            .filter(is_float)
+            .nth(input - self.inputs)
+            .expect("an input behind those of the program is a cotangent")
     }
 }
 

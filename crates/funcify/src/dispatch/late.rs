@@ -159,6 +159,8 @@ impl<B: Backend> LateLoop<B> {
                 results.pop().map(|count| run.fail(at, run.backend.download(&count, DType::I64))).transpose()?;
             ran = self.scan.check_count(at, count.map_or(0, |count| count.get(0).as_i64()))?;
         }
+        // Nobody looks at what stands for a result that is not used.
+        let stand_in = operands.first().or(results.first()).cloned();
         let mut results = results.into_iter();
         let mut all = Tensors::new();
         for (index, used) in self.used.iter().enumerate() {
@@ -170,8 +172,7 @@ impl<B: Backend> LateLoop<B> {
                     all.push(run.fail(at, run.backend.rows(&trace, rows.start, rows.len()))?);
                 }
                 (Some(result), _) => all.push(result),
-                // Nobody looks at what stands for it.
-                (None, _) => all.extend(operands.first().cloned()),
+                (None, _) => all.push(stand_in.clone().expect("a loop that runs has a result")),
             }
         }
         Ok(Some((all, ran)))

@@ -137,7 +137,7 @@ impl<B: Backend> Run<'_, B> {
     /// The type that a stacked tensor has in this call.
     pub(super) fn stack_type(&self, at: &Place, ty: &TensorType) -> Result<StackType> {
         let shape = ty.shape.value(&self.sizes).map_err(|error| crate::ops::no_size(at, error))?;
-        Ok(StackType { dtype: ty.dtype, rows: shape.first().copied().unwrap_or(0), row: shape[1..].to_vec() })
+        Ok(StackType { dtype: ty.dtype, rows: shape[0], row: shape[1..].to_vec() })
     }
 }
 

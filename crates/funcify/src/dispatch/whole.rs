@@ -190,8 +190,9 @@ impl<T: Clone> Refusing<T> {
         operands: &[T],
     ) -> Result<Option<Tensors<T>>> {
         let Some(results) = run_compiled(&*self.compiled, run, at, operands)? else { return Ok(None) };
+        let stand_in = operands.first().or(results.first()).cloned();
         let mut results = results.into_iter();
-        let result = |used: &bool| if *used { results.next() } else { operands.first().cloned() };
+        let result = |used: &bool| if *used { results.next() } else { stand_in.clone() };
         Ok(self.used.iter().map(result).collect())
     }
 }

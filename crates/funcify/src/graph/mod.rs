@@ -226,7 +226,7 @@ impl Graph {
 
     /// The name of the input of that number.
     pub fn input_name(&self, index: usize) -> &str {
-        self.value_name(self.inputs[index].value).unwrap_or_default()
+        self.value_name(self.inputs[index].value).expect("every input has a name")
     }
 
     /// The type of the output of that number.

@@ -55,7 +55,7 @@ impl Graph {
     pub(crate) fn kept(&self, keep: &Keep, need: &Need) -> Option<Graph> {
         let (mut graph, mut copied) = (Graph::new(self.name()), Copied::new(self));
         for (input, _) in self.inputs.iter().zip(&keep.inputs).filter(|(_, keep)| **keep) {
-            let name = self.value_name(input.value).unwrap_or_default();
+            let name = self.value_name(input.value).expect("every input has a name");
             copied.set(input.value, graph.push_input(name, self.ty(input.value).clone(), input.is_static));
         }
         for (index, node) in self.nodes.iter().enumerate().filter(|(index, _)| need.nodes[*index]) {

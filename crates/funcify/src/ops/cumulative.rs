@@ -57,7 +57,8 @@ impl OpRules for Cumulative {
         let x = &inputs[0];
         let size = x.shape()[self.axis];
         // How far apart elements lie along the axis.
-        let stride = element_count(&x.shape()[self.axis + 1..]).unwrap_or(0);
+        let stride =
+            element_count(&x.shape()[self.axis + 1..]).expect("a tensor has fewer elements than there are numbers");
         let mut running = vec![self.kind.identity(x.dtype()); x.len()];
         for step in 0..x.len() {
             let index = if self.reverse { x.len() - 1 - step } else { step };

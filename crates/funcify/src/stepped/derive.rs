@@ -271,7 +271,7 @@ impl<'p, 'g> Draft<'p, 'g> {
     fn name(&mut self, wanted: &str) -> String {
         let numbered = (1..).map(|number| format!("{wanted}_{number}"));
         let name = std::iter::once(wanted.to_string()).chain(numbered).find(|name| !self.names.contains(name));
-        let name = name.unwrap_or_default();
+        let name = name.expect("there are names enough");
         self.names.insert(name.clone());
         name
     }
@@ -377,7 +377,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         axis: usize,
         window: usize,
     ) -> Value {
-        let count = ty.shape[axis].constant().unwrap_or(0) as usize;
+        let count = ty.shape[axis].constant().expect("a state has a number of rows") as usize;
         let (state, before) = self.state(name, ty, initial);
         let all = concat(&[before, rest], axis as i64);
         self.states[state].next = if count == 1 && window == 2 { rest } else { rows(all, axis, 1, count + 1) };

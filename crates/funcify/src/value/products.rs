@@ -119,7 +119,9 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
         let later = |letter: &char| result.contains(letter) || rest.iter().any(|(_, term)| term.contains(letter));
         let left = summed(product.clone(), |letter| later(letter) || next.1.contains(letter));
         let right = summed(next, |letter| later(letter) || left.1.contains(letter));
-        let place = |term: &[char], letter: &char| term.iter().position(|other| other == letter).unwrap_or(0) as i64;
+        let place = |term: &[char], letter: &char| {
+            term.iter().position(|other| other == letter).expect("both terms have what they share") as i64
+        };
         let shared: Vec<char> = left.1.iter().copied().filter(|letter| right.1.contains(letter)).collect();
         let (batch, contracted): (Vec<char>, Vec<char>) = shared.iter().partition(|letter| later(letter));
         let pairs = |letters: &[char]| -> Vec<(i64, i64)> {

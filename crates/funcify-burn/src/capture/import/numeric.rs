@@ -1,7 +1,7 @@
 //! Arithmetic, comparisons, reductions, sorts; the ops of integers and booleans.
 
 use burn_ir::{BoolOperationIr, IntOperationIr, NumericOperationIr, PadModeIr, ReduceDimOpIr, ReduceOpIr, ScalarOpIr};
-use funcify::{Value, select};
+use funcify::{Value, custom_jvp, select};
 
 use super::{Env, Row, dtype_of, float_of, number, one, shape};
 
@@ -54,15 +54,15 @@ pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Row {
         Op::Sum(op) => all(env, op, |x| x.sum(..))?,
         Op::Mean(op) => all(env, op, |x| x.mean(..))?,
         Op::Prod(op) => all(env, op, |x| x.prod(..))?,
-        Op::Max(op) => all(env, op, |x| x.max(..))?,
-        Op::Min(op) => all(env, op, |x| x.min(..))?,
-        Op::MaxAbs(op) => all(env, op, |x| x.abs().max(..))?,
+        Op::Max(op) => all(env, op, |x| extreme(flat(x), 0, Extreme::Largest))?,
+        Op::Min(op) => all(env, op, |x| extreme(flat(x), 0, Extreme::Smallest))?,
+        Op::MaxAbs(op) => all(env, op, |x| extreme(flat(x).abs(), 0, Extreme::Largest))?,
         Op::SumDim(op) => along(env, op, |x, axis| x.sum(axis))?,
         Op::MeanDim(op) => along(env, op, |x, axis| x.mean(axis))?,
         Op::ProdDim(op) => along(env, op, |x, axis| x.prod(axis))?,
-        Op::MaxDim(op) => along(env, op, |x, axis| x.max(axis))?,
-        Op::MinDim(op) => along(env, op, |x, axis| x.min(axis))?,
-        Op::MaxAbsDim(op) => along(env, op, |x, axis| x.abs().max(axis))?,
+        Op::MaxDim(op) => along(env, op, |x, axis| extreme(x, axis, Extreme::Largest))?,
+        Op::MinDim(op) => along(env, op, |x, axis| extreme(x, axis, Extreme::Smallest))?,
+        Op::MaxAbsDim(op) => along(env, op, |x, axis| extreme(x.abs(), axis, Extreme::Largest))?,
         Op::ArgMax(op) => along(env, op, |x, axis| x.argmax(axis))?,
         Op::ArgMin(op) => along(env, op, |x, axis| x.argmin(axis))?,
         Op::SumDims(op) => {
@@ -71,12 +71,12 @@ pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Row {
         }
         Op::MaxDimWithIndices(op) => {
             let (x, axis) = (env.get(&op.tensor)?, op.dim as i64);
-            let (value, position) = (x.max(axis), x.argmax(axis));
+            let (value, position) = (extreme(x, axis, Extreme::Largest), x.argmax(axis));
             return Some(vec![value.reshape(shape(&op.out)), position.reshape(shape(&op.out_indices))]);
         }
         Op::MinDimWithIndices(op) => {
             let (x, axis) = (env.get(&op.tensor)?, op.dim as i64);
-            let (value, position) = (x.min(axis), x.argmin(axis));
+            let (value, position) = (extreme(x, axis, Extreme::Smallest), x.argmin(axis));
             return Some(vec![value.reshape(shape(&op.out)), position.reshape(shape(&op.out_indices))]);
         }
         Op::TopKWithIndices(op) => {
@@ -148,6 +148,38 @@ fn all(env: &Env, op: &ReduceOpIr, f: impl FnOnce(Value) -> Value) -> Option<Val
 /// A reduction of an axis, which stays with one element.
 fn along(env: &Env, op: &ReduceDimOpIr, f: impl FnOnce(Value, i64) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?, op.axis as i64).reshape(shape(&op.out)))
+}
+
+/// All elements along one axis.
+fn flat(x: Value) -> Value {
+    x.reshape([x.shape().elements()])
+}
+
+/// Which element a reduction gives.
+#[derive(Clone, Copy)]
+enum Extreme {
+    Largest,
+    Smallest,
+}
+
+/// The largest or smallest element along an axis. As in Burn, the first of equal ones has all of the gradient; the derivative of
+/// funcify's own reductions gives each its share.
+fn extreme(x: Value, axis: i64, which: Extreme) -> Value {
+    let value = move |x: Value| match which {
+        Extreme::Largest => x.max(axis),
+        Extreme::Smallest => x.min(axis),
+    };
+    if !x.dtype().is_float() {
+        return value(x);
+    }
+    let tangent = move |x: Value, _: Value, tangent: Value| {
+        let first = match which {
+            Extreme::Largest => x.argmax(axis),
+            Extreme::Smallest => x.argmin(axis),
+        };
+        tangent.gather(axis, first.unsqueeze(axis)).squeeze(axis)
+    };
+    custom_jvp(x, value, tangent)
 }
 
 pub(super) fn at_least(x: Value, low: Value) -> Value {

@@ -55,7 +55,7 @@ fn calls(graph: &Graph) -> bool {
 fn flat(graph: &Graph) -> Result<Graph> {
     let mut result = Graph::new(graph.name());
     let inputs = graph.inputs().iter().map(|input| {
-        let name = graph.value_name(input.value).unwrap_or_default();
+        let name = graph.value_name(input.value).expect("every input has a name");
         result.push_input(name, graph.ty(input.value).clone(), input.is_static)
     });
     let inputs: Vec<ValueId> = inputs.collect();

@@ -9,6 +9,9 @@ use crate::ops::spread;
 use crate::types::{Dim, Shape};
 use crate::value::Value;
 
+/// Why a size can be spread.
+const SPREAD: &str = "the type rule has refused steps above 1 along axes without a number of elements";
+
 impl Conv {
     /// From the cotangent of the result that of the operand, whose shape is `x`.
     pub fn input_transpose(&self, x: &Shape, kernel: Value, cotangent: Value) -> Value {
@@ -25,7 +28,7 @@ impl Conv {
             op.low.push(reach - &self.low[axis]);
             let spread =
                 [(&x[axis + 2], self.input_dilation[axis]), (&cotangent.dim(axis as i64 + 2), self.strides[axis])]
-                    .map(|(size, dilation)| spread(size, dilation).unwrap_or_default());
+                    .map(|(size, dilation)| spread(size, dilation).expect(SPREAD));
             op.high.push(spread[0].clone() + &self.low[axis] - &spread[1]);
         }
         let mut flipped = exchange(kernel, 0, &self.groups);
@@ -40,7 +43,7 @@ impl Conv {
         let mut op =
             Conv { strides: self.dilation.clone(), dilation: self.strides.clone(), high: Vec::new(), ..self.clone() };
         for axis in 0..self.strides.len() {
-            let spread = |size: &Dim, dilation| spread(size, dilation).unwrap_or_default();
+            let spread = |size: &Dim, dilation| spread(size, dilation).expect(SPREAD);
             let window = spread(&kernel[axis + 2], self.dilation[axis]);
             let reach = (cotangent.dim(axis as i64 + 2) - 1) * self.strides[axis];
             let size = spread(&x.dim(axis as i64 + 2), self.input_dilation[axis]);
@@ -55,7 +58,7 @@ impl Conv {
 /// other axis is repeated for each group.
 fn exchange(value: Value, axis: usize, groups: &Dim) -> Value {
     let shape = value.shape();
-    let run = shape[axis].divided_by(groups).unwrap_or_default();
+    let run = shape[axis].divided_by(groups).expect("the type rule has divided the channels by the groups");
     let merged = groups.clone() * &shape[1 - axis];
     let mut apart = shape.dims().to_vec();
     apart[axis] = run.clone();

@@ -211,10 +211,13 @@ impl OpRules for Conv {
             dims[axis] = dims[axis].clone() * inner;
             Ok::<_, Failed>(value.reshape(dims))
         };
+        // The sizes of one lane: of nothing they do not follow from those of all lanes.
+        let of_lane =
+            |operand: Batched| Ok::<_, Failed>(operand.value.checked()?.shape()[usize::from(operand.mapped)].clone());
+        let (batch, results) = (of_lane(x)?, of_lane(kernel)?);
         let split = |value: Value, axis: usize| {
             let mut dims = value.checked()?.shape().dims().to_vec();
-            let inner = dims[axis].divided_by(size).unwrap_or_default();
-            dims[axis] = inner;
+            dims[axis] = [&batch, &results][axis].clone();
             dims.insert(axis, size.clone());
             Ok::<_, Failed>(value.reshape(dims))
         };

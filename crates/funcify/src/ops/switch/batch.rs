@@ -56,7 +56,7 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batch
             }
         });
     }
-    Ok(chosen.unwrap_or_default())
+    Ok(chosen.expect("a choice has a branch"))
 }
 
 /// Whether an index chooses just the branch of that number, of so many.

@@ -139,26 +139,29 @@ fn lanes_of_lanes() {
     assert!(equal > 200, "{equal} programs");
 }
 
-/// No lanes, as a number and as a size of the call: results and gradients have the sizes of one lane behind an axis of 0.
+/// No lanes, as a number and as a size of the call: results have the sizes of one lane behind an axis of 0.
 #[test]
 fn no_lanes() {
     let mut checked = 0;
-    for case in cases_with_results().filter(|case| case.category != "vmap") {
+    for case in cases_with_results().filter(|case| case.category != "vmap" && !HUGE.contains(&&*case.name)) {
         let Expected::Outputs(outputs) = &case.expected else { continue };
-        let expected: Vec<Vec<usize>> = outputs.iter().map(|it| [&[0], it.values.shape()].concat()).collect();
         for lanes in [Dim::from(0), Dim::from("LANES")] {
             let Ok(batched) = case.graph.vmap(lanes.clone(), VmapOptions::new()) else { continue };
             let inputs: Vec<HostTensor> =
                 case.inputs.iter().map(|it| HostTensor::zeros(it.dtype(), &[&[0], it.shape()].concat())).collect();
-            let shapes = |graph: &Graph| -> Vec<Vec<usize>> {
-                let results = evaluate(graph, &inputs);
-                let results =
-                    results.unwrap_or_else(|error| panic!("{} on {lanes} lanes: {error}\n{graph}", case.name));
-                results.iter().map(|result| result.shape().to_vec()).collect()
-            };
-            assert_eq!(shapes(&batched), expected, "{} on {lanes} lanes\n{batched}", case.name);
-            checked += 1;
+            let results = evaluate(&batched, &inputs);
+            let results = results.unwrap_or_else(|error| panic!("{} on {lanes} lanes: {error}\n{batched}", case.name));
+            for (index, (output, result)) in batched.outputs().iter().zip(&results).enumerate() {
+                // Of no lanes a size that values give is another one.
+                let is_fixed = |dim: &Dim| dim.symbols().iter().all(|symbol| !symbol.name().starts_with('$'));
+                if case.graph.output_type(index).shape.dims().iter().all(is_fixed) {
+                    let of_one = outputs.iter().find(|it| it.name == output.name).map(|it| it.values.shape());
+                    let expected = [&[0], of_one.unwrap()].concat();
+                    assert_eq!(result.shape(), expected, "{} on {lanes} lanes: {}\n{batched}", case.name, output.name);
+                    checked += 1;
+                }
+            }
         }
     }
-    assert!(checked > 800, "{checked} programs");
+    assert!(checked > 800, "{checked} results");
 }

@@ -3,9 +3,9 @@
 //! Parts of such an axis may run on different threads without waiting for each other. An elementwise op keeps it, and so do
 //! rows of a product's left side, columns of its right side, reductions over other axes, rows of sequences, and what only
 //! moves axes. A sum over the axis gives each part its share of the result, and the shares are summed up at the end. Before,
-//! they may be added and scaled by numbers that are known and moderate: any other factor (0, an infinity, a very large number)
-//! would make infinities of opposite signs of shares whose sum is none. Nor may a loop scale what it carries: the shares would
-//! grow beyond their sum. What mixes the indices of the axis in another way ends the search.
+//! they may be added and scaled. In loops the factor is a number that is known and moderate, and so is a divisor anywhere: others (0,
+//! an infinity, a very large number) would make infinities of opposite signs of shares whose sum is none. Nor may a loop scale
+//! what it carries: the shares would grow beyond their sum. What mixes the indices of the axis in another way ends the search.
 
 use std::collections::{HashMap, HashSet};
 
@@ -498,7 +498,7 @@ impl Labels {
             return Err(Mixed);
         }
         self.made(graph)?;
-        self.moderate(graph, sizes, HashSet::new())?;
+        self.moderate(graph, sizes, None)?;
         self.sized(graph, sizes)
     }
 
@@ -528,9 +528,11 @@ impl Labels {
         graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.made(body))
     }
 
-    /// Whether shares are scaled by moderate numbers alone, and not from step to step. `known` are the inputs that are such
-    /// numbers.
-    fn moderate(&self, graph: &Graph, sizes: &Sizes, mut known: HashSet<ValueId>) -> Result<(), Mixed> {
+    /// Whether loops scale shares by moderate numbers alone, and not from step to step, and whether nothing divides them by others.
+    /// `known` are the inputs of a body that are such numbers.
+    fn moderate(&self, graph: &Graph, sizes: &Sizes, known: Option<HashSet<ValueId>>) -> Result<(), Mixed> {
+        let is_body = known.is_some();
+        let mut known = known.unwrap_or_default();
         let is_share = |value: &ValueId| self.get(graph, *value) == Label::Share;
         let inputs = graph.inputs().iter().map(|input| input.value);
         let mut carried: HashSet<ValueId> = inputs.filter(is_share).collect();
@@ -551,7 +553,8 @@ impl Labels {
                 && node.inputs.iter().any(is_share);
             let by_known = node.inputs.iter().all(|input| is_share(input) || known.contains(input));
             let is_repeated = are_carried > 1 || are_carried == 1 && (is_scaled || matches!(node.op, Op::Scan(_)));
-            if is_scaled && !by_known || is_repeated {
+            let is_divided = matches!(node.op, Op::Binary(ops::Binary::Div));
+            if is_scaled && !by_known && (is_body || is_divided) || is_repeated {
                 return Err(Mixed);
             }
             if are_carried == 1 {
@@ -561,7 +564,7 @@ impl Labels {
                 let invariants = scan.operands().invariants.zip(scan.params().invariants);
                 let invariants = invariants.filter(|(operand, _)| known.contains(&node.inputs[*operand]));
                 let known = invariants.map(|(_, param)| scan.body.inputs()[param].value).collect();
-                self.moderate(&scan.body, sizes, known)?;
+                self.moderate(&scan.body, sizes, Some(known))?;
             }
         }
         Ok(())

@@ -293,7 +293,7 @@ fn every_control_of_autodiff_is_burns() {
     }
 }
 
-/// What fits to Burn's tape in several ways, which differ only for numbers that are far from small positive ones.
+/// Small positive numbers do not tell apart the ways in which these bodies fit to Burn's tape.
 #[test]
 fn ways_that_few_numbers_tell_apart_are_told_apart() {
     let device = devices().swap_remove(0).autodiff();

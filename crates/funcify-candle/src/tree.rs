@@ -60,16 +60,16 @@ pub(crate) fn names<T: TensorTree>(tree: &T, root: &str) -> Vec<String> {
     names
 }
 
-/// Refuses a tree that has as many leaves as `like`, at other paths: its leaves would take each other's places. Other numbers of
-/// leaves are the loop's to refuse.
-pub(crate) fn check_paths<T: TensorTree>(at: &Place, component: &str, like: &T, found: &T) -> Result<()> {
-    let (expected, found) = (names(like, component), names(found, component));
+/// Refuses a tree that has as many leaves as there are `expected` [names], under other ones: its leaves would take each other's
+/// places. The loop itself refuses other numbers of leaves.
+pub(crate) fn check_names<T: TensorTree>(at: &Place, component: &str, expected: &[String], found: &T) -> Result<()> {
+    let found = names(found, component);
     if expected == found || expected.len() != found.len() {
         return Ok(());
     }
     let listed = |names: &[String]| format!("tensors at {}", names.join(", "));
     let fix = "give a tensor at the same paths in every step: zeros where there is nothing, in place of `None`";
-    Err(errors::candle(at.mismatch(component, listed(&expected), listed(&found), fix)))
+    Err(errors::candle(at.mismatch(component, listed(expected), listed(&found), fix)))
 }
 
 /// The same structure with these leaves.

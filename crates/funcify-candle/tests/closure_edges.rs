@@ -526,7 +526,7 @@ fn a_captured_weight_is_transposed() {
     }
 }
 
-/// Of the same number of tensors, which of them is there changes from step to step.
+/// The steps give one of two tensors, in turn.
 #[test]
 fn tensors_at_other_paths_are_errors() {
     type Pair = (Option<Tensor>, Option<Tensor>);

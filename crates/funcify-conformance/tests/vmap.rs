@@ -152,7 +152,7 @@ fn no_lanes() {
             let results = evaluate(&batched, &inputs);
             let results = results.unwrap_or_else(|error| panic!("{} on {lanes} lanes: {error}\n{batched}", case.name));
             for (index, (output, result)) in batched.outputs().iter().zip(&results).enumerate() {
-                // Of no lanes a size that values give is another one.
+                // A size that values give may be another one for no lanes.
                 let is_fixed = |dim: &Dim| dim.symbols().iter().all(|symbol| !symbol.name().starts_with('$'));
                 if case.graph.output_type(index).shape.dims().iter().all(is_fixed) {
                     let of_one = outputs.iter().find(|it| it.name == output.name).map(|it| it.values.shape());

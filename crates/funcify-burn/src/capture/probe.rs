@@ -1,4 +1,4 @@
-//! Which of several ways to place stops in a closure is Burn's: the one whose gradients are, for arguments of many numbers.
+//! Finds Burn's way to place stops in a closure among several: the one whose gradients are Burn's for arguments of many numbers.
 //!
 //! Burn's own backward pass was recorded above the closure's ops. Both are graphs of funcify here, and the reference evaluates them.
 
@@ -12,7 +12,7 @@ use super::import::import;
 use super::record::Record;
 use super::tape::{ADDEND, FACTOR};
 
-/// How far gradients may be apart, relative to the largest of their elements.
+/// Gives how far gradients may be apart, relative to the largest of their elements.
 fn tolerance(dtype: DType) -> f64 {
     if matches!(dtype, DType::F16 | DType::BF16) { 3e-2 } else { 1e-3 }
 }
@@ -20,7 +20,7 @@ fn tolerance(dtype: DType) -> f64 {
 /// Gradients below this are taken for rounding.
 const SMALLEST: f64 = 0.01;
 
-/// What floats are in the trials, by their smallest and largest: some ops are flat for small numbers, some for large ones.
+/// Bounds the floats of each trial: some ops are flat for small numbers, some for large ones.
 const RANGES: [(f64, f64); 6] = [(0.1, 0.9), (-1.0, 1.0), (-0.3, 0.3), (-4.0, 4.0), (0.5, 20.0), (-20.0, 20.0)];
 
 /// The numbers of the records whose gradients are Burn's in every trial. `burn` gives a gradient for each of its results, `by` says by
@@ -86,8 +86,7 @@ fn graph(
 
 /// Floats of a range, small integers, truths of both kinds.
 fn numbers(seed: u64, ty: &TensorType, (smallest, largest): (f64, f64)) -> HostTensor {
-    let sizes = ty.shape.dims().iter().map(|dim| dim.constant().expect("a closure is recorded at sizes") as usize);
-    let sizes: Vec<usize> = sizes.collect();
+    let sizes = ty.shape.constant().expect("a closure is recorded at sizes");
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -101,12 +100,8 @@ fn numbers(seed: u64, ty: &TensorType, (smallest, largest): (f64, f64)) -> HostT
 }
 
 fn is_close(found: &HostTensor, expected: &HostTensor) -> bool {
-    let elements = |tensor: &HostTensor| {
-        let elements = tensor.cast(DType::F64);
-        elements.as_slice::<f64>().map(<[f64]>::to_vec).expect("they are f64")
-    };
     let tolerance = tolerance(expected.dtype());
-    let (found, expected) = (elements(found), elements(expected));
+    let (found, expected) = (found.to_f64_vec(), expected.to_f64_vec());
     let finite = expected.iter().filter(|element| element.is_finite());
     let apart = tolerance * finite.fold(SMALLEST, |largest, element| largest.max(element.abs()));
     // Where Burn's is not finite, other numbers decide.

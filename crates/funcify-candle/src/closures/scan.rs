@@ -9,7 +9,7 @@ use super::record::Keep;
 use super::steps::{Operand, Steps};
 use crate::autodiff::node::place;
 use crate::errors;
-use crate::tree::{TensorTree, check_paths, detached, leaves, names, rebuild};
+use crate::tree::{TensorTree, check_names, detached, leaves, names, rebuild};
 
 /// How [`scan_with`] runs: the number of steps, the direction, the axis, what is saved for the gradient.
 #[derive(Clone, Debug, Default)]
@@ -155,17 +155,19 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
 ) -> Result<(C, Y)> {
     let sequences = leaves(xs);
     let rows = count(&at, options, &sequences, &names(xs, "xs"))?;
-    let given: Arc<OnceLock<Y>> = Arc::default();
+    let given: Arc<OnceLock<Given<Y>>> = Arc::default();
     let (like, seen) = ((detached(init)?, detached(xs)?, detached(captured)?), given.clone());
-    let of_body = at.clone();
+    let carry_names = names(init, "carry");
+    let of_body = (at.clone(), carry_names.clone());
     let body = move |carry: Vec<Tensor>, x: Vec<Tensor>, captured: &[Tensor]| {
         let captured = rebuild(&like.2, captured.iter().cloned())?;
         let (next, y) = step(rebuild(&like.0, carry)?, rebuild(&like.1, x)?, captured)?;
-        check_paths(&of_body, "carry", &like.0, &next)?;
+        let (at, carry_names) = &of_body;
+        check_names(at, "carry", carry_names, &next)?;
         match seen.get() {
-            Some(first) => check_paths(&of_body, "y", first, &y)?,
+            Some((_, names)) => check_names(at, "y", names, &y)?,
             // Another thread may have been first, with the same structure.
-            None => _ = seen.set(detached(&y)?),
+            None => _ = seen.set((detached(&y)?, names(&y, "y"))),
         }
         Ok((leaves(&next), leaves(&y)))
     };
@@ -175,7 +177,7 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
     let steps = Steps {
         at: at.clone(),
         body: Box::new(body),
-        names: names(init, "carry"),
+        names: carry_names,
         xs: Operand::all(sequences),
         axis: Some(options.axis),
         captured: Operand::all_in_order(leaves(captured))?,
@@ -187,9 +189,12 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
     Ok((rebuild(init, carry)?, rebuild_ys(&at, &given, ys)?))
 }
 
-fn rebuild_ys<Y: TensorTree>(at: &Place, given: &OnceLock<Y>, ys: Vec<Tensor>) -> Result<Y> {
+/// What the first step gave beside its carry, with the names of its leaves.
+type Given<Y> = (Y, Vec<String>);
+
+fn rebuild_ys<Y: TensorTree>(at: &Place, given: &OnceLock<Given<Y>>, ys: Vec<Tensor>) -> Result<Y> {
     match given.get() {
-        Some(tree) => rebuild(tree, ys),
+        Some((tree, _)) => rebuild(tree, ys),
         None => crate::errors::bail!("{}: the closure was not called", at.op),
     }
 }
@@ -202,7 +207,7 @@ fn without_steps<C: TensorTree, K: TensorTree, Y: TensorTree>(
     sequences: &[Tensor],
     captured: &K,
     body: impl Fn(Vec<Tensor>, Vec<Tensor>, &[Tensor]) -> Result<(Vec<Tensor>, Vec<Tensor>)>,
-    given: &OnceLock<Y>,
+    given: &OnceLock<Given<Y>>,
 ) -> Result<(C, Y)> {
     let zeros = |xs: &Tensor| {
         let mut shape = xs.dims().to_vec();

@@ -5,7 +5,7 @@ use candle_core::Result;
 use super::record::Keep;
 use super::steps::Steps;
 use crate::autodiff::node::place;
-use crate::tree::{TensorTree, check_paths, detached, leaves, names, rebuild};
+use crate::tree::{TensorTree, check_names, detached, leaves, names, rebuild};
 
 /// Runs `carry = body(carry)` as long as `condition(&carry)` is true, and gives the last carry.
 ///
@@ -35,16 +35,16 @@ pub fn while_loop<C: TensorTree>(
     condition: impl Fn(&C) -> Result<bool>,
     body: impl Fn(C) -> Result<C> + Send + Sync + 'static,
 ) -> Result<C> {
-    let (at, like) = (place("while_loop"), detached(init)?);
-    let of_body = at.clone();
+    let (at, names, like) = (place("while_loop"), names(init, "carry"), detached(init)?);
+    let of_body = (at.clone(), names.clone());
     let steps = Steps {
         at,
         body: Box::new(move |carry, _, _| {
             let next = body(rebuild(&like, carry)?)?;
-            check_paths(&of_body, "carry", &like, &next)?;
+            check_names(&of_body.0, "carry", &of_body.1, &next)?;
             Ok((leaves(&next), Vec::new()))
         }),
-        names: names(init, "carry"),
+        names,
         xs: Vec::new(),
         axis: None,
         captured: Vec::new(),

@@ -528,8 +528,8 @@ impl Labels {
         graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.made(body))
     }
 
-    /// Whether loops scale shares by moderate numbers alone, and not from step to step, and whether nothing divides them by others.
-    /// `known` are the inputs of a body that are such numbers.
+    /// Checks that loops scale shares by moderate numbers alone and not from step to step, and that nothing divides shares by other
+    /// numbers. `known` are the inputs of a body that are such numbers.
     fn moderate(&self, graph: &Graph, sizes: &Sizes, known: Option<HashSet<ValueId>>) -> Result<(), Mixed> {
         let is_body = known.is_some();
         let mut known = known.unwrap_or_default();
@@ -541,7 +541,9 @@ impl Labels {
             let is_known = match &node.op {
                 Op::Constant(constant) => are_moderate(&constant.value),
                 Op::Size(size) => size.dim.value(sizes).is_ok_and(|size| size > 0),
-                Op::Cast(_) | Op::Broadcast(_) | Op::Reshape(_) => are_known,
+                // An integer may be 0, and an f16 infinite.
+                Op::Cast(cast) => are_known && matches!(cast.dtype, DType::BF16 | DType::F32 | DType::F64),
+                Op::Broadcast(_) | Op::Reshape(_) => are_known,
                 Op::Unary(ops::Unary::Neg | ops::Unary::Recip | ops::Unary::StopGradient) => are_known,
                 _ => false,
             };
@@ -583,7 +585,7 @@ impl Labels {
     }
 }
 
-/// Whether numbers are far from 0 and from the infinities.
+/// Tells whether all numbers are far from 0 and from the infinities.
 fn are_moderate(numbers: &HostTensor) -> bool {
     let largest = f64::from(1 << 24);
     (0..numbers.len()).all(|index| (1.0 / largest..=largest).contains(&numbers.get(index).as_f64().abs()))

@@ -14,7 +14,7 @@ use crate::kernels::source::Source;
 use crate::kernels::{binary, movement, unary, words};
 use crate::plan::{Across, BLOCKS, FACTORS, Instruction, Op};
 
-/// Why an operand can be read.
+/// Says why an operand can be read.
 const READABLE: &str = "only operands of elementwise ops are the place that is written";
 
 /// What an operand reads or writes now, and how far it moves with each iteration of the innermost loop: of columns in

@@ -74,7 +74,7 @@ pub(crate) struct Range {
     pub(crate) span: usize,
 }
 
-/// Why the elements of a unit are a slice.
+/// Says why the elements of a unit are a slice.
 const IN_ORDER: &str = "the columns of a unit lie side by side";
 
 impl<T> View<'_, T> {

@@ -54,15 +54,15 @@ pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Row {
         Op::Sum(op) => all(env, op, |x| x.sum(..))?,
         Op::Mean(op) => all(env, op, |x| x.mean(..))?,
         Op::Prod(op) => all(env, op, |x| x.prod(..))?,
-        Op::Max(op) => all(env, op, |x| extreme(flat(x), 0, Extreme::Largest))?,
-        Op::Min(op) => all(env, op, |x| extreme(flat(x), 0, Extreme::Smallest))?,
-        Op::MaxAbs(op) => all(env, op, |x| extreme(flat(x).abs(), 0, Extreme::Largest))?,
+        Op::Max(op) => all(env, op, |x| largest(flat(x), 0))?,
+        Op::Min(op) => all(env, op, |x| smallest(flat(x), 0))?,
+        Op::MaxAbs(op) => all(env, op, |x| largest(flat(x).abs(), 0))?,
         Op::SumDim(op) => along(env, op, |x, axis| x.sum(axis))?,
         Op::MeanDim(op) => along(env, op, |x, axis| x.mean(axis))?,
         Op::ProdDim(op) => along(env, op, |x, axis| x.prod(axis))?,
-        Op::MaxDim(op) => along(env, op, |x, axis| extreme(x, axis, Extreme::Largest))?,
-        Op::MinDim(op) => along(env, op, |x, axis| extreme(x, axis, Extreme::Smallest))?,
-        Op::MaxAbsDim(op) => along(env, op, |x, axis| extreme(x.abs(), axis, Extreme::Largest))?,
+        Op::MaxDim(op) => along(env, op, largest)?,
+        Op::MinDim(op) => along(env, op, smallest)?,
+        Op::MaxAbsDim(op) => along(env, op, |x, axis| largest(x.abs(), axis))?,
         Op::ArgMax(op) => along(env, op, |x, axis| x.argmax(axis))?,
         Op::ArgMin(op) => along(env, op, |x, axis| x.argmin(axis))?,
         Op::SumDims(op) => {
@@ -71,12 +71,12 @@ pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Row {
         }
         Op::MaxDimWithIndices(op) => {
             let (x, axis) = (env.get(&op.tensor)?, op.dim as i64);
-            let (value, position) = (extreme(x, axis, Extreme::Largest), x.argmax(axis));
+            let (value, position) = (largest(x, axis), x.argmax(axis));
             return Some(vec![value.reshape(shape(&op.out)), position.reshape(shape(&op.out_indices))]);
         }
         Op::MinDimWithIndices(op) => {
             let (x, axis) = (env.get(&op.tensor)?, op.dim as i64);
-            let (value, position) = (extreme(x, axis, Extreme::Smallest), x.argmin(axis));
+            let (value, position) = (smallest(x, axis), x.argmin(axis));
             return Some(vec![value.reshape(shape(&op.out)), position.reshape(shape(&op.out_indices))]);
         }
         Op::TopKWithIndices(op) => {
@@ -155,31 +155,28 @@ fn flat(x: Value) -> Value {
     x.reshape([x.shape().elements()])
 }
 
-/// Which element a reduction gives.
-#[derive(Clone, Copy)]
-enum Extreme {
-    Largest,
-    Smallest,
+/// Gives the largest element along an axis.
+fn largest(x: Value, axis: i64) -> Value {
+    first_of_equals(x, axis, |x| x.max(axis), |x| x.argmax(axis))
 }
 
-/// The largest or smallest element along an axis. As in Burn, the first of equal ones has all of the gradient; the derivative of
+/// Gives the smallest element along an axis.
+fn smallest(x: Value, axis: i64) -> Value {
+    first_of_equals(x, axis, |x| x.min(axis), |x| x.argmin(axis))
+}
+
+/// Reduces an axis to the element at a position. As in Burn, the first of equal elements has all of the gradient; the derivative of
 /// funcify's own reductions gives each its share.
-fn extreme(x: Value, axis: i64, which: Extreme) -> Value {
-    let value = move |x: Value| match which {
-        Extreme::Largest => x.max(axis),
-        Extreme::Smallest => x.min(axis),
-    };
+fn first_of_equals(
+    x: Value,
+    axis: i64,
+    element: impl FnOnce(Value) -> Value,
+    position: impl FnOnce(Value) -> Value,
+) -> Value {
     if !x.dtype().is_float() {
-        return value(x);
+        return element(x);
     }
-    let tangent = move |x: Value, _: Value, tangent: Value| {
-        let first = match which {
-            Extreme::Largest => x.argmax(axis),
-            Extreme::Smallest => x.argmin(axis),
-        };
-        tangent.gather(axis, first.unsqueeze(axis)).squeeze(axis)
-    };
-    custom_jvp(x, value, tangent)
+    custom_jvp(x, element, |x, _, tangent| tangent.gather(axis, position(x).unsqueeze(axis)).squeeze(axis))
 }
 
 pub(super) fn at_least(x: Value, low: Value) -> Value {

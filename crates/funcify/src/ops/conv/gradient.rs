@@ -9,7 +9,7 @@ use crate::ops::spread;
 use crate::types::{Dim, Shape};
 use crate::value::Value;
 
-/// Why a size can be spread.
+/// Says why a size can be spread.
 const SPREAD: &str = "the type rule has refused steps above 1 along axes without a number of elements";
 
 impl Conv {

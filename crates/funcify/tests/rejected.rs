@@ -166,16 +166,17 @@ const EXCEPT: [&str; 16] = [
 /// A sentence of the sources: a literal with words, split where values are put in, and the places where it stands.
 type Sentences = BTreeMap<Vec<String>, Vec<String>>;
 
-/// The string literals of a source before its tests, without comments, with the lines on which they begin.
+/// The string literals of a source before its tests, without comments and without the reasons of an `expect`, which no
+/// program reaches, with the lines on which they begin.
 fn literals(source: &str) -> Vec<(usize, String)> {
     let source = source.split("#[cfg(test)]").next().unwrap_or_default();
     let (mut all, mut line, mut open) = (Vec::new(), 1, None::<(usize, String)>);
     let mut characters = source.chars().peekable();
-    let mut is_start = true;
+    let (mut is_start, mut code) = (true, String::new());
     while let Some(character) = characters.next() {
         line += usize::from(character == '\n');
         match (&mut open, character) {
-            (Some(_), '"') => all.extend(open.take()),
+            (Some(_), '"') => all.extend(open.take().filter(|_| !code.trim_end().ends_with(".expect("))),
             (Some((_, text)), '\\') => match characters.next() {
                 Some('\n') => {
                     line += 1;
@@ -191,7 +192,7 @@ fn literals(source: &str) -> Vec<(usize, String)> {
             }
             (None, '\'') if characters.peek() == Some(&'"') => _ = characters.next(),
             (None, '"') => open = Some((line, String::new())),
-            (None, _) => {}
+            (None, _) => code.push(character),
         }
         is_start = character == '\n' || (is_start && character.is_whitespace());
     }

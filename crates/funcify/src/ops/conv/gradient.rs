@@ -9,9 +9,6 @@ use crate::ops::spread;
 use crate::types::{Dim, Shape};
 use crate::value::Value;
 
-/// Says why a size can be spread.
-const SPREAD: &str = "the type rule has refused steps above 1 along axes without a number of elements";
-
 impl Conv {
     /// From the cotangent of the result that of the operand, whose shape is `x`.
     pub fn input_transpose(&self, x: &Shape, kernel: Value, cotangent: Value) -> Value {
@@ -28,7 +25,7 @@ impl Conv {
             op.low.push(reach - &self.low[axis]);
             let spread =
                 [(&x[axis + 2], self.input_dilation[axis]), (&cotangent.dim(axis as i64 + 2), self.strides[axis])]
-                    .map(|(size, dilation)| spread(size, dilation).expect(SPREAD));
+                    .map(|(size, dilation)| spread_of(size, dilation));
             op.high.push(spread[0].clone() + &self.low[axis] - &spread[1]);
         }
         let mut flipped = exchange(kernel, 0, &self.groups);
@@ -43,15 +40,19 @@ impl Conv {
         let mut op =
             Conv { strides: self.dilation.clone(), dilation: self.strides.clone(), high: Vec::new(), ..self.clone() };
         for axis in 0..self.strides.len() {
-            let spread = |size: &Dim, dilation| spread(size, dilation).expect(SPREAD);
-            let window = spread(&kernel[axis + 2], self.dilation[axis]);
+            let window = spread_of(&kernel[axis + 2], self.dilation[axis]);
             let reach = (cotangent.dim(axis as i64 + 2) - 1) * self.strides[axis];
-            let size = spread(&x.dim(axis as i64 + 2), self.input_dilation[axis]);
+            let size = spread_of(&x.dim(axis as i64 + 2), self.input_dilation[axis]);
             op.high.push(window + reach - size - &self.low[axis]);
         }
         let x = exchange(x, 1, &self.groups);
         op.of(x, cotangent.move_axis(0, 1)).move_axis(0, 1)
     }
+}
+
+/// The size of an axis with so many places between its elements.
+fn spread_of(size: &Dim, step: usize) -> Dim {
+    spread(size, step).expect("the type rule has refused steps above 1 along axes without a number of elements")
 }
 
 /// Exchanges axes 0 and 1 within each group: `axis` is `groups` runs. The run becomes the other axis, and what was the

@@ -1,15 +1,17 @@
-//! How long a cancelled call takes to return: `--cancel`.
+//! How long a cancelled call takes to return: `cargo xtask bench --cancel [--quick]`.
 //!
 //! Another thread cancels each program after several times, which fall into different parts of it. A call must return within
 //! 100 ms and one instruction: one step of the loop where it runs op by op, measured alone and shown in the table.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use burn::tensor::Tensor as BurnTensor;
 use candle_core::{DType as CandleDType, Device as CandleDevice, Tensor as CandleTensor, Var};
+use clap::Parser;
 use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy, Reference};
 use funcify::{Cancellation, DType, GradOptions, Graph, HostTensor, Scalar, ScanOptions, Value, scan_with};
 use funcify_burn::Burn;
@@ -44,12 +46,35 @@ impl Size {
     }
 }
 
+/// A row for each program and backend. Fails if a call goes on for more than 100 ms and a step.
+#[derive(Parser)]
+#[command(name = "cargo xtask bench --cancel", about = "How long calls go on that another thread cancels")]
+struct Arguments {
+    /// Each program is cancelled once.
+    #[arg(long)]
+    quick: bool,
+    /// A part of the names of the programs, or of a backend, that run; all without it.
+    #[arg(long)]
+    only: Option<String>,
+}
+
+fn main() -> ExitCode {
+    match print(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Prints a table: a row for each program and backend. False if a call went on for too long.
-pub(crate) fn print(is_quick: bool) -> Result<bool> {
-    let after: &[u64] = if is_quick { &[150] } else { &[10, 50, 150, 400, 1000, 2500] };
+fn print(arguments: &Arguments) -> Result<bool> {
+    let after: &[u64] = if arguments.quick { &[150] } else { &[10, 50, 150, 400, 1000, 2500] };
     println!("| program | backend | cancelled | a step | returned after, at most | |");
     println!("|---|---|--:|--:|--:|---|");
-    let mut table = Table { after, is_met: true };
+    let mut table = Table { after, only: arguments.only.as_deref(), is_met: true };
     // Burn's backward pass panics with the error; the table says what came of it.
     std::panic::set_hook(Box::new(|_| {}));
     on_backend(&mut table, &Reference)?;
@@ -78,6 +103,8 @@ pub(crate) fn print(is_quick: bool) -> Result<bool> {
 struct Table<'a> {
     /// Milliseconds after which a call is cancelled.
     after: &'a [u64],
+    /// A part of the names of what runs.
+    only: Option<&'a str>,
     /// Whether no call went on for too long.
     is_met: bool,
 }
@@ -85,6 +112,9 @@ struct Table<'a> {
 impl Table<'_> {
     /// Cancels a program after each of the times. `has_steps` says whether it cannot be stopped within a step.
     fn row(&mut self, program: &str, backend: &str, has_steps: bool, make: Make<'_>) -> Result<()> {
+        if self.only.is_some_and(|only| !format!("{program}, {backend}").contains(only)) {
+            return Ok(());
+        }
         let step = if has_steps { duration(make)? } else { Duration::ZERO };
         let (mut cancelled, mut longest) = (0, Duration::ZERO);
         for after in self.after {

@@ -2,11 +2,11 @@
 //!
 //! [`workloads`] and [`subjects`] are data. Each subject runs in a process of its own ([`worker`]), and takes turns with the others
 //! ([`harness`]), so that ratios within one run hold where times do not. Nothing is timed whose values were not checked
-//! ([`compare`]).
+//! ([`compare`]). How long cancelled calls take is measured by another program, `funcify-cancel`: the allocator that counts bytes
+//! here writes zeros over all memory that a loop asks for, in one go.
 
 mod baseline;
 mod before;
-mod cancel;
 mod compare;
 mod connection;
 mod harness;
@@ -65,10 +65,6 @@ struct Arguments {
     /// Only this: what a step of `Stepper` costs, beside one inside the scan, for layers of `funcify::nn`.
     #[arg(long)]
     steps: bool,
-    /// Only this: how long a call goes on that another thread cancels, for heavy programs on each backend. Fails
-    /// if one goes on for more than 100 ms and a step.
-    #[arg(long)]
-    cancel: bool,
     /// Only this: how long it takes to plan programs of more and more ops. Fails if it grows faster than their number.
     #[arg(long)]
     planning: bool,
@@ -123,9 +119,6 @@ fn main() -> ExitCode {
 fn bench(arguments: &Arguments) -> Result<bool> {
     if arguments.steps {
         return steps::print(arguments.quick).map(|()| true);
-    }
-    if arguments.cancel {
-        return cancel::print(arguments.quick);
     }
     if arguments.planning {
         return planning::print(arguments.quick, &arguments.only);

@@ -44,7 +44,11 @@ pub(crate) fn fuzz_text(arguments: &[String]) -> Outcome {
 
 /// The benchmarks, with these arguments, as users build what they measure.
 pub(crate) fn bench(arguments: &[String]) -> Outcome {
-    build::program("funcify-bench", &["--release"], arguments)
+    let (program, arguments) = match arguments.iter().position(|argument| argument == "--cancel") {
+        Some(at) => ("funcify-cancel", [&arguments[..at], &arguments[at + 1..]].concat()),
+        None => ("funcify-bench", arguments.to_vec()),
+    };
+    build::program(program, &["--release"], &arguments)
 }
 
 /// Writes the tables of differences to weights that others trained and to models of the libraries anew.

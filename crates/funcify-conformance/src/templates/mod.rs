@@ -13,6 +13,7 @@ mod campaign;
 mod check;
 mod control;
 mod draft;
+mod extrema;
 mod fill;
 mod numbers;
 mod parts;
@@ -38,7 +39,7 @@ use crate::arbitrary::Choices;
 type Make = fn(&Draft<'_, '_>) -> Vec<Value>;
 
 /// The families: what they are called, and what makes a program of each.
-const FAMILIES: [(&str, Make); 25] = [
+const FAMILIES: [(&str, Make); 26] = [
     ("elementwise in place", states::elementwise),
     ("positions in place", states::positions),
     ("sums of outer products", states::outer_products),
@@ -64,6 +65,7 @@ const FAMILIES: [(&str, Make); 25] = [
     ("narrow floats", numbers::narrow_floats),
     ("words", numbers::words),
     ("axes", axes::axes),
+    ("extrema", extrema::extrema),
 ];
 
 /// The names of the families.

@@ -8,8 +8,8 @@
 //! ->  G and the sums; a nit-sot for each sequence with one tap; the cotangents of the first carries; the sums
 //! ```
 //!
-//! Its body computes a step of the loop again, from what the forward pass saved ([`saves`](super::saves)), and pulls
-//! cotangents back through it. What it carries, for each part of the loop:
+//! Its body computes a step of the loop again, from what the forward pass saved ([`saves`](super::saves)) and what
+//! its traces have ([`at_hand`](super::at_hand)), and pulls cotangents back through it. What it carries, for each part of the loop:
 //!
 //! - a buffer: a full buffer G of the same rows, which starts as the cotangent of the final buffer. A step reads `G[t+k]`
 //!   for k in `writes`, as the cotangents of the written rows, and then
@@ -26,6 +26,7 @@
 //!
 //! A buffer or a carry has a cotangent if its final value has or if a step gives it one: see [`reach`](crate::ops::reach).
 
+use super::at_hand::at_hand;
 use super::parts::{BufferPart, Parts, Rows, SequencePart};
 use super::saves::{LoopRecord, Trace, can_be_saved, slice_rows};
 use super::span::{Span, tail, with_head};
@@ -247,7 +248,13 @@ impl<'a> Backward<'a> {
                 });
             }
         }
-        let results = scan.results().carries;
+        let after = |number: usize| scan.body.outputs()[scan.results().carries.start + number].value;
+        let saved: Vec<ValueId> = record.values.iter().map(|(value, _)| *value).collect();
+        let traced = record.carries.iter().enumerate().filter(|(_, trace)| matches!(trace, Trace::After(_)));
+        let candidates = traced.map(|(number, _)| after(number));
+        let candidates =
+            candidates.filter(|value| can_be_saved(&scan.body, *value) && !saved.contains(value)).collect();
+        let at_hand = at_hand(&scan.body, candidates, &saved);
         for (number, (trace, operand)) in record.carries.iter().zip(places.carries.clone()).enumerate() {
             let index = layout.carries.start + number;
             arguments.push(match trace {
@@ -258,10 +265,9 @@ impl<'a> Backward<'a> {
                     let rows = concat(&if scan.reverse { [next, first] } else { [first, next] }, 0);
                     let rows = tail(rows, &span.first_that_ran);
                     let before = draft.read(rows, usize::from(scan.reverse), name(index));
-                    let after = scan.body.outputs()[results.start + number].value;
-                    if can_be_saved(&scan.body, after) && record.values.iter().all(|(value, _)| *value != after) {
+                    if at_hand.contains(&after(number)) {
                         let row = draft.read(rows, usize::from(!scan.reverse), format!("{}_after", name(index)));
-                        residuals.push((after, row));
+                        residuals.push((after(number), row));
                     }
                     before
                 }

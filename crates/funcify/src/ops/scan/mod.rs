@@ -40,6 +40,7 @@
 //! the rows read from each buffer, the carries, the invariants. Results of the body: the rows written to each
 //! buffer, the next carries, whether the loop ends. Results of the loop: the buffers, the final carries.
 
+mod at_hand;
 mod batch;
 mod build;
 mod certain;

@@ -1,0 +1,54 @@
+//! States that are some of the elements that a step computes, or are compared with them.
+//!
+//! Rules of the derivative and the planner: a backward loop takes a state from its trace and computes elements again (`at_hand`),
+//! where a product and a sum may be rounded once in one loop and twice in the other.
+
+use funcify::ops::{ReduceKind, ScatterMode};
+use funcify::{DType, Value, iota, scan_with, select};
+
+use super::draft::Draft;
+
+pub(super) fn extrema(draft: &Draft<'_, '_>) -> Vec<Value> {
+    let (steps, rows, count) = (draft.of(&[3, 2, 4, 6, 9]), draft.of(&[3, 2, 1, 8]), draft.of(&[4, 3, 2, 9, 1]));
+    let (xs, start) = (draft.input(&[steps, rows, count]), draft.input(&[rows]));
+    let (last, ys) = scan_with(draft.direction(), start, xs, |state, x| {
+        let factor = state.unsqueeze(1);
+        let product = factor * x;
+        let elements = match draft.below(5) {
+            0 => product - factor,
+            1 => product + x * 0.5,
+            2 => (product - x).tanh(),
+            3 => x * x - factor * 0.5,
+            _ => product,
+        };
+        let next = chosen(draft, elements, [rows, count]);
+        let next = if draft.one_in(4) { draft.second_name(next) } else { next };
+        let beside = match draft.below(4) {
+            0 => product,
+            1 => select(elements.eq(next.unsqueeze(1)), product, 0.0),
+            2 => (elements - next.unsqueeze(1)).abs() * x,
+            _ => elements * next.unsqueeze(1),
+        };
+        (next, beside)
+    });
+    vec![last, ys]
+}
+
+/// One element of each row, or what a comparison with it gives.
+fn chosen(draft: &Draft<'_, '_>, elements: Value, [rows, count]: [usize; 2]) -> Value {
+    let largest = || elements.max(1).unsqueeze(1);
+    match draft.below(8) {
+        0 => elements.max(1),
+        1 => elements.min(1),
+        2 => elements.cumulative(draft.of(&[ReduceKind::Max, ReduceKind::Min]), 1, false).index(1, -1),
+        3 => {
+            let places = (iota(count, DType::I64) * 0).broadcast_to([rows, count]);
+            let mode = draft.of(&[ScatterMode::Max, ScatterMode::Min]);
+            (elements * 0.5).scatter(1, places, elements, mode).index(1, 0)
+        }
+        4 => elements.sort(1, draft.one_in(2)).0.index(1, 0),
+        5 => select(elements.eq(largest()), elements, 0.0).sum(1),
+        6 => ((elements - largest()).sign() * elements).sum(1),
+        _ => elements.index(1, 0).maximum(elements.index(1, -1)),
+    }
+}

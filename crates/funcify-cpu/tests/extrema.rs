@@ -1,0 +1,84 @@
+//! Gradients of loops that carry an extremum, or compare a state with what it was made of. The backward loop computes the elements
+//! again, where a product and a sum may be rounded once instead of twice: they must not be compared with what the forward
+//! loop had.
+
+mod numbers;
+
+use funcify::dispatch::{CompileOptions, Function};
+use funcify::ops::{ReduceKind, ScatterMode};
+use funcify::{
+    CheckpointPolicy, DType, Graph, HostTensor, TensorType, Value, constant, iota, scan, select, while_loop_bounded,
+};
+use funcify_cpu::Cpu;
+use numbers::numbers;
+
+/// From elements, `[3,N]`, to the next state, `[3]`.
+type StepOf = fn(Value) -> Value;
+
+const STEPS: [(&str, StepOf); 8] = [
+    ("the largest", |elements| elements.max(1)),
+    ("the smallest", |elements| elements.min(1)),
+    ("the largest so far", |elements| elements.cumulative(ReduceKind::Max, 1, false).index(1, -1)),
+    ("the largest at a place", |elements| {
+        let places = iota(elements.dim(1), DType::I64) * 0;
+        (elements * 0.0 - 9.0).scatter(1, places.broadcast_to(elements.shape()), elements, ScatterMode::Max).index(1, 0)
+    }),
+    ("a mask of the largest", |elements| {
+        let largest = elements.max(1).unsqueeze(1);
+        select(elements.eq(largest), elements.square(), 0.0).sum(1)
+    }),
+    ("what is above the smallest", |elements| {
+        (elements - elements.min(1).unsqueeze(1)).sign().sum(1) * elements.sum(1)
+    }),
+    ("the last in order", |elements| elements.sort(1, false).0.index(1, -1)),
+    ("the first above the mean", |elements| select(elements.gt(elements.mean(1).unsqueeze(1)), elements, 0.0).sum(1)),
+];
+
+/// A loop whose state is made of elements that are a product, which the loop gives too, less the state.
+fn program(step: StepOf, dtype: DType, count: usize) -> Graph {
+    let graph = Graph::build("extrema", |g| {
+        let [xs, start] =
+            [g.input("xs", TensorType::new(dtype, [6, 3, count])), g.input("start", TensorType::new(dtype, [3]))];
+        let (last, (states, products)) = scan(start, xs, |state, x| {
+            // Under this name the state has memory of its own.
+            let state = while_loop_bounded(0, state, |_| constant(true), |state| state * 0.5).unsqueeze(1);
+            let next = step(state * x - state);
+            let product = state * x;
+            (next, (next, product))
+        });
+        last.sum(..) + (states * states).sum(..) * 0.25 + products.sum(..) * 0.125
+    });
+    graph.unwrap()
+}
+
+/// Each step, in each type, for rows of one element and of several.
+fn all() -> impl Iterator<Item = ((&'static str, StepOf), DType, usize)> {
+    let types = [DType::F32, DType::F64].into_iter().flat_map(|dtype| [1, 4].map(|count| (dtype, count)));
+    types.flat_map(|(dtype, count)| STEPS.map(|step| (step, dtype, count)))
+}
+
+#[test]
+fn an_extremum_is_found_among_the_elements_that_are_computed_again() {
+    let policies = [None, Some(CheckpointPolicy::Recompute), Some(CheckpointPolicy::SaveAll)];
+    for ((name, step), dtype, count) in all() {
+        let program = program(step, dtype, count);
+        let inputs = [numbers(&[6, 3, count], 3), numbers(&[3], 5)].map(|tensor| tensor.cast(dtype));
+        for (policy, cpu) in
+            policies.iter().flat_map(|policy| [(policy, Cpu::default()), (policy, Cpu::dividing_all())])
+        {
+            let options = CompileOptions::default().grad_options(&cpu, policy.clone());
+            let gradient = program.grad(["xs", "start"], options).unwrap();
+            let found = Function::compile(&gradient, &cpu).unwrap().call_host(&inputs).unwrap();
+            let expected = funcify::evaluate(&gradient, &inputs).unwrap();
+            assert_near(&found, &expected, &format!("{name} of {count}, {dtype}, {policy:?}"));
+        }
+    }
+}
+
+fn assert_near(found: &[HostTensor], expected: &[HostTensor], what: &str) {
+    for (found, expected) in found.iter().zip(expected) {
+        for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
+            assert!((x - y).abs() < 1e-4 * (1.0 + y.abs()), "{what}: {x} and {y}");
+        }
+    }
+}

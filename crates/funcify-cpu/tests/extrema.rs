@@ -20,7 +20,7 @@ const STEPS: [(&str, StepOf); 8] = [
     ("the smallest", |elements| elements.min(1)),
     ("the largest so far", |elements| elements.cumulative(ReduceKind::Max, 1, false).index(1, -1)),
     ("the largest at a place", |elements| {
-        let places = iota(elements.dim(1), DType::I64) * 0;
+        let places = iota(elements.dim(1), DType::I64).zeros_like();
         (elements * 0.0 - 9.0).scatter(1, places.broadcast_to(elements.shape()), elements, ScatterMode::Max).index(1, 0)
     }),
     ("a mask of the largest", |elements| {

@@ -42,7 +42,7 @@ fn chosen(draft: &Draft<'_, '_>, elements: Value, [rows, count]: [usize; 2]) -> 
         1 => elements.min(1),
         2 => elements.cumulative(draft.of(&[ReduceKind::Max, ReduceKind::Min]), 1, false).index(1, -1),
         3 => {
-            let places = (iota(count, DType::I64) * 0).broadcast_to([rows, count]);
+            let places = iota(count, DType::I64).zeros_like().broadcast_to([rows, count]);
             let mode = draft.of(&[ScatterMode::Max, ScatterMode::Min]);
             (elements * 0.5).scatter(1, places, elements, mode).index(1, 0)
         }

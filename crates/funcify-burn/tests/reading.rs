@@ -106,6 +106,11 @@ fn numbers_that_a_body_draws() {
     let error = result.unwrap_err();
     assert_eq!(error.kind(), "Unsupported");
     assert!(error.to_string().contains("`MulScalar` with another attribute"), "{error}");
+    let result = scan((), Tensor::<1>::ones([1], &device), Tensor::<2>::ones([2, 1], &device), |(), h, x| {
+        calls.set(calls.get() + 1);
+        (h + x.clone() * Tensor::from_data([calls.get()], &x.device()), ())
+    });
+    assert!(result.unwrap_err().to_string().contains("a constant with other elements"));
 }
 
 #[test]
@@ -118,6 +123,15 @@ fn constants_of_a_body_may_be_read() {
     })
     .unwrap();
     assert_eq!(last.into_data().iter::<f32>().collect::<Vec<_>>(), [4.0, 11.5]);
+    // The same line with another table.
+    let sum = |factor: f32| {
+        let body = |(), h: Tensor<1>, x: Tensor<1>| (h + x.clone() * Tensor::from_data([factor], &x.device()), ());
+        scan((), Tensor::<1>::ones([1], &device), Tensor::<2>::ones([2, 1], &device), body)
+            .unwrap()
+            .0
+            .into_scalar::<f32>()
+    };
+    assert_eq!([2.0, 3.0, 2.0].map(sum), [5.0, 7.0, 5.0]);
 }
 
 #[test]

@@ -326,6 +326,8 @@ fn a_module_is_left_as_it_was() {
         let h = hidden(&device, DType::F32);
         let error = scan(&cell, h.clone(), xs.clone(), body).unwrap_err();
         assert!(error.to_string().contains("behave in training in another way"), "{error}");
+        let first_alone = Cell { dropout: cell.dropout.valid(), ..cell.clone() };
+        assert!(scan(&first_alone, h.clone(), xs.clone(), body).is_err());
         let (last, _) = Scan::new().inference().run(&cell, h.clone(), xs.clone(), body).unwrap();
         assert!(last.is_tracked());
         let (plain, _) = scan(&cell.valid(), h.inner(), xs.inner(), body).unwrap();
@@ -393,6 +395,8 @@ fn a_loop_of_weights_alone() {
     for device in devices() {
         let (w, unused) = (Tensor::<1>::ones([3], &device), Tensor::<1>::ones([2], &device));
         let body = |(w, _unused): (Tensor<1>, Tensor<1>), (), ()| ((), w * 2.0);
+        let traced = Scan::new().length(4).trace((w.clone(), unused.clone()), (), (), body).unwrap();
+        assert_eq!(traced.graph().inputs().len(), 1);
         let ((), ys) = Scan::new().length(4).run((w, unused), (), (), body).unwrap();
         assert_close(&ys.into_data(), &TensorData::new(vec![2f32; 12], [4, 3]), 1e-6, "twice");
     }

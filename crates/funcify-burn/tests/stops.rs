@@ -213,6 +213,32 @@ const BODIES: &[(&str, Body)] = &[
         }),
     ),
     ("steps", body!(|w, c, x| twice(c + w.floor() * x.clone().sign() + x))),
+    // Numbers do not tell tensors of the same elements apart, but what else is known of them does.
+    (
+        "one of two equal ones, of which the other is used alone",
+        body!(|w, c, x| {
+            let (p, q) = (w.clone() * x.clone(), w * x);
+            twice(c * 0.5 + q.clone().sum() + p.detach() * q)
+        }),
+    ),
+    (
+        "the one before another tensor",
+        body!(|w, c, x| {
+            let p = w.clone() * x.clone();
+            let between = c * w.clone();
+            let q = w * x;
+            twice(between + p.detach() * q)
+        }),
+    ),
+    (
+        "the one behind another tensor",
+        body!(|w, c, x| {
+            let p = w.clone() * x.clone();
+            let between = c * w.clone();
+            let q = w * x;
+            twice(between + p * q.detach())
+        }),
+    ),
 ];
 
 /// A constant, of no recorded device: a number stands for it.
@@ -297,7 +323,7 @@ fn every_control_of_autodiff_is_burns() {
 #[test]
 fn ways_that_few_numbers_tell_apart_are_told_apart() {
     let device = devices().swap_remove(0).autodiff();
-    let bodies: [(&str, f32, Body); 4] = [
+    let bodies: [(&str, f32, Body); 5] = [
         (
             "hinges",
             10.0,
@@ -329,6 +355,15 @@ fn ways_that_few_numbers_tell_apart_are_told_apart() {
             body!(|w, c, x| {
                 let (left, right) = (x.clone().exp(), x.clone().sin());
                 (c * w + x, left.detach() * right * 1e-5)
+            }),
+        ),
+        (
+            "where two arguments differ",
+            0.2,
+            body!(|w, c, x| {
+                let v = w.clone() * x.clone();
+                let mixed = v.clone().exp().detach() * v.clone().sin();
+                twice(c * 0.5 + v.mask_where(x.greater(w), mixed))
             }),
         ),
     ];
@@ -547,6 +582,10 @@ fn what_a_record_cannot_have_is_refused_by_name() {
         let text = error.to_string();
         assert!(text.contains(what) && text.contains("tests/stops.rs"), "{what}: {text}");
     };
+    // No number that is tried is beyond the thresholds.
+    refused("several places in the closure fit", |w, c, x| {
+        twice(c * w + activation::relu(x.clone() - 30.0).detach() * activation::relu(x - 40.0))
+    });
     refused("`from_inner`", |w, c, x| twice(c + Tensor::from_inner(w.clone().inner()) * w * x));
     refused("`without_autodiff`", |w, c, x| twice(c + w.clone().without_autodiff() * w * x));
     refused("`backward`", |w, c, x| {

@@ -1,11 +1,13 @@
 //! The memory budget of the process, which a test of its own process may change.
 
+use std::sync::Arc;
+
 use funcify::dispatch::Function;
 use funcify::memory::set_memory_budget;
 use funcify::{Error, Graph, HostTensor, ScanOptions, scan_with};
 use funcify_cpu::Cpu;
 
-/// The second call of a kind takes a shorter way, and asks for the budget as the first does.
+/// The second call of a kind on tensors takes a shorter way, and asks for the budget as the first does.
 #[test]
 fn a_smaller_budget_holds_for_the_next_call() {
     let graph = Graph::build("rows", |g| {
@@ -13,7 +15,7 @@ fn a_smaller_budget_holds_for_the_next_call() {
         scan_with(steps, g.input("x", "f32[]"), (), |c, ()| (c.cos(), c)).1
     });
     let function = Function::compile(&graph.unwrap(), &Cpu::default()).unwrap();
-    let call = || function.call_host(&[HostTensor::scalar(1f32)]);
+    let call = || function.call(&[Arc::new(HostTensor::scalar(1f32))]);
     set_memory_budget(1 << 20);
     let expected = call().unwrap();
     assert_eq!(call().unwrap(), expected);

@@ -303,3 +303,29 @@ fn last_rows_of_a_state_are_those_of_the_whole() {
         agrees_with_the_whole(&format!("{count} rows"), &graph, &[start]);
     }
 }
+
+/// Two states that a step gives one value are both that value, and the outputs after them stay apart.
+#[test]
+fn states_that_become_one_value() {
+    let graph = Graph::build("merged", |g| {
+        let [xs, a, b] = [g.input("xs", "f32[T,B]"), g.input("a", "f32[B]"), g.input("b", "f32[B]")];
+        scan((a, b), xs, |(a, b), x| ((a + x, a + x), a * b)).1
+    });
+    let mut stepper = stepper(&graph.unwrap(), &[HostTensor::from([1f32]), HostTensor::from([5f32])]);
+    assert_eq!([2.0, 4.0].map(|x| step(&mut stepper, [x])), [[5.0], [9.0]]);
+    assert_eq!(stepper.state().unwrap()["b"], HostTensor::from([7f32]));
+}
+
+/// A state of two axes has streams along either.
+#[test]
+fn streams_along_one_axis_and_then_along_another() {
+    let sums = Graph::build("sums", |g| {
+        let [xs, start] = [g.input("xs", "f32[T,B,C]"), g.input("start", "f32[B,C]")];
+        scan(start, xs, |sum, x| (sum + x, sum)).1
+    });
+    let of = |numbers: &[f32], sizes: [usize; 2]| HostTensor::from_vec(numbers.to_vec(), sizes).unwrap();
+    let mut stepper = stepper(&sums.unwrap(), &[of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [3, 2])]);
+    stepper.streams("B", &[Some(2), Some(0), Some(1)]).unwrap();
+    stepper.streams("C", &[Some(1)]).unwrap();
+    assert_eq!(stepper.state().unwrap()["start"], of(&[6.0, 2.0, 4.0], [3, 1]));
+}

@@ -1,0 +1,19 @@
+//! The default dtypes of a device, which a process sets once: a test of its own process.
+
+#![cfg(all(feature = "flex", feature = "ndarray"))]
+
+use burn::tensor::{DType, Device, FloatDType, IntDType, Tensor};
+use funcify_burn::scan;
+
+/// What a body makes without a dtype has the default of the device that the loop is for, whichever loop was recorded before.
+#[test]
+fn a_body_makes_tensors_of_the_default_dtype() {
+    #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here")]
+    let mut wide = Device::ndarray();
+    wide.configure((FloatDType::F64, IntDType::I64)).unwrap();
+    for (device, dtype) in [(Device::flex(), DType::F32), (wide.clone(), DType::F64), (Device::flex(), DType::F32)] {
+        let (start, xs) = (Tensor::<1>::zeros([1], &device), Tensor::<2>::ones([3, 1], &device));
+        let (_, ys) = scan((), start, xs, |(), h, x| (h + x.clone(), Tensor::<1>::ones([1], &x.device()))).unwrap();
+        assert_eq!(ys.dtype(), dtype);
+    }
+}

@@ -1,4 +1,4 @@
-//! How long a cancelled call takes to return: `cargo xtask bench --cancel [--quick]`.
+//! Measures how long a cancelled call takes to return: `cargo xtask bench --cancel [--quick]`.
 //!
 //! Another thread cancels each program after several times, which fall into different parts of it. A call must return within
 //! 100 ms and one instruction: one step of the loop where it runs op by op, measured alone and shown in the table.

@@ -5,7 +5,7 @@
 use burn::tensor::{DType, Device, FloatDType, IntDType, Tensor};
 use funcify_burn::scan;
 
-/// What a body makes without a dtype has the default of the device that the loop is for, whichever loop was recorded before.
+/// A tensor that a body makes without a dtype has the default of the loop's device, whichever loop was recorded before.
 #[test]
 fn a_body_makes_tensors_of_the_default_dtype() {
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here")]

@@ -15,7 +15,7 @@ use numbers::numbers;
 /// From elements, `[3,N]`, to the next state, `[3]`.
 type StepOf = fn(Value) -> Value;
 
-const STEPS: [(&str, StepOf); 8] = [
+const STEPS: [(&str, StepOf); 9] = [
     ("the largest", |elements| elements.max(1)),
     ("the smallest", |elements| elements.min(1)),
     ("the largest so far", |elements| elements.cumulative(ReduceKind::Max, 1, false).index(1, -1)),
@@ -30,23 +30,26 @@ const STEPS: [(&str, StepOf); 8] = [
     ("what is above the smallest", |elements| {
         (elements - elements.min(1).unsqueeze(1)).sign().sum(1) * elements.sum(1)
     }),
+    ("the larger of two", |elements| elements.index(1, 0).maximum(elements.index(1, -1))),
     ("the last in order", |elements| elements.sort(1, false).0.index(1, -1)),
     ("the first above the mean", |elements| select(elements.gt(elements.mean(1).unsqueeze(1)), elements, 0.0).sum(1)),
 ];
 
-/// A loop whose state is made of elements that are a product, which the loop gives too, less the state.
+/// A loop whose state is made of elements that are a product, which the loop gives too, less the state. It gives the elements that
+/// are the next state.
 fn program(step: StepOf, dtype: DType, count: usize) -> Graph {
     let graph = Graph::build("extrema", |g| {
         let [xs, start] =
             [g.input("xs", TensorType::new(dtype, [6, 3, count])), g.input("start", TensorType::new(dtype, [3]))];
-        let (last, (states, products)) = scan(start, xs, |state, x| {
+        let (last, (states, products, masked)) = scan(start, xs, |state, x| {
             // Under this name the state has memory of its own.
             let state = while_loop_bounded(0, state, |_| constant(true), |state| state * 0.5).unsqueeze(1);
-            let next = step(state * x - state);
+            let elements = state * x - state;
+            let next = step(elements);
             let product = state * x;
-            (next, (next, product))
+            (next, (next, product, select(elements.eq(next.unsqueeze(1)), elements * x, 0.0)))
         });
-        last.sum(..) + (states * states).sum(..) * 0.25 + products.sum(..) * 0.125
+        last.sum(..) + (states * states).sum(..) * 0.25 + products.sum(..) * 0.125 + masked.sum(..)
     });
     graph.unwrap()
 }

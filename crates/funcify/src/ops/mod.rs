@@ -203,6 +203,24 @@ impl Op {
     pub(crate) fn is_opaque(&self) -> bool {
         matches!(self, Op::Call(_) | Op::Custom(_))
     }
+
+    /// Tells whether it only puts elements elsewhere, so that there is no work to be saved and nothing is rounded.
+    pub(crate) fn is_movement(&self) -> bool {
+        matches!(
+            self,
+            Op::Reshape(_)
+                | Op::Transpose(_)
+                | Op::Broadcast(_)
+                | Op::Slice(_)
+                | Op::Reverse(_)
+                | Op::Pad(_)
+                | Op::Concat(_)
+                | Op::Constant(_)
+                | Op::Iota(_)
+                | Op::Size(_)
+                | Op::Bitcast(_)
+        )
+    }
 }
 
 /// A type that stands for one op: the struct with its attributes, or the marker of a table's row.

@@ -1,15 +1,15 @@
-//! Which values of a step the backward loop may take from a trace, beside values that it computes again.
+//! Chooses the values of a step that the backward loop may take from a trace, beside values that it computes again.
 //!
-//! What is computed again may differ from what the forward loop had in its last bits, as a compiled loop rounds a product and
-//! a sum once or twice by what else is in its program. Where the values only add up, that is as good. But an op that jumps
-//! may tell such a value from one that it was equal to: the largest of some elements, read from the trace of a carry, would be
+//! A value that is computed again may differ in its last bits from what the forward loop had: a compiled loop rounds a product and
+//! a sum once or twice, by what else is in its program. Where values only add up, that is as good. But an op that jumps
+//! tells such a value from one that it was equal to: the largest of some elements, read from the trace of a carry, would be
 //! none of the elements, and the gradient would be lost. So an op that jumps has all its operands from the trace, or none;
 //! and an extremum, whose rule looks for it among the elements, is at hand only with them.
 
 use crate::graph::{Graph, Node, ValueId};
 use crate::ops::{Binary, Op, ReduceKind, ScatterMode, Unary};
 
-/// Those of the `candidates`, values after a step, that the backward loop may read beside those that are `saved`.
+/// Returns those of the `candidates`, values after a step, that the backward loop may read beside those that are `saved`.
 pub(super) fn at_hand(body: &Graph, mut candidates: Vec<ValueId>, saved: &[ValueId]) -> Vec<ValueId> {
     // Without one of them more is computed again, which may stand against others.
     loop {
@@ -22,8 +22,8 @@ pub(super) fn at_hand(body: &Graph, mut candidates: Vec<ValueId>, saved: &[Value
     }
 }
 
-/// Whether an op that jumps has operands that are made of `value`, and operands that are computed again from others than
-/// those `given`.
+/// Tells whether an op that jumps has operands that are made of `value`, and operands that are computed again from others
+/// than those `given`.
 fn jumps_beside(body: &Graph, value: ValueId, given: &[ValueId]) -> bool {
     let count = body.values().count();
     let (mut of_value, mut again) = (vec![false; count], vec![false; count]);
@@ -43,7 +43,7 @@ fn jumps_beside(body: &Graph, value: ValueId, given: &[ValueId]) -> bool {
     false
 }
 
-/// Whether a rule compares the op's result with its operands.
+/// Tells whether a rule compares the op's result with its operands.
 fn is_extremum(op: &Op) -> bool {
     use ReduceKind::{Max, Min};
     match op {
@@ -54,7 +54,7 @@ fn is_extremum(op: &Op) -> bool {
     }
 }
 
-/// Whether the result of a node, or its derivative, jumps where operands change a little.
+/// Tells whether the result of a node, or its derivative, jumps where operands change a little.
 fn jumps(body: &Graph, node: &Node) -> bool {
     let is_float = |value: &ValueId| body.ty(*value).dtype.is_float();
     match &node.op {
@@ -70,24 +70,65 @@ fn jumps(body: &Graph, node: &Node) -> bool {
     }
 }
 
-/// Whether an op computes something: elements in other places are the same elements.
+/// Tells whether an op computes elements: elements in other places are the same elements, and random bits the same bits.
 fn rounds(op: &Op) -> bool {
-    !matches!(
-        op,
-        Op::Broadcast(_)
-            | Op::Reshape(_)
-            | Op::Transpose(_)
-            | Op::Slice(_)
-            | Op::Reverse(_)
-            | Op::Concat(_)
-            | Op::Pad(_)
-            | Op::Iota(_)
-            | Op::Size(_)
-            | Op::BindSize(_)
-            | Op::Constant(_)
-            | Op::DynamicSlice(_)
-            | Op::Take(_)
-            | Op::Gather(_)
-            | Op::Threefry(_)
-    )
+    !op.is_movement()
+        && !matches!(op, Op::DynamicSlice(_) | Op::Take(_) | Op::Gather(_) | Op::BindSize(_) | Op::Threefry(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Value, select};
+
+    /// Tells of each result of a step, from a carry and a row of `[2,3]` each, whether it is at hand where all are asked for.
+    fn chosen<const N: usize>(step: impl Fn(Value, Value) -> ([Value; N], Value)) -> [bool; N] {
+        let body = Graph::build("step", |g| {
+            let (next, y) = step(g.input("c", "f32[2,3]"), g.input("x", "f32[2,3]"));
+            (next.to_vec(), y)
+        });
+        let body = body.unwrap();
+        let candidates: [ValueId; N] = std::array::from_fn(|index| body.outputs()[index].value);
+        let found = at_hand(&body, candidates.to_vec(), &[]);
+        candidates.map(|value| found.contains(&value))
+    }
+
+    #[test]
+    fn values_that_only_add_up_are_at_hand() {
+        assert_eq!(chosen(|c, x| ([(c * x).tanh()], x)), [true]);
+        assert_eq!(chosen(|c, x| ([(c * x).tanh()], (c * x).exp() - x)), [true]);
+    }
+
+    #[test]
+    fn an_extremum_is_at_hand_with_its_elements_alone() {
+        assert_eq!(chosen(|c, x| ([(c * x).max(1)], x)), [false]);
+        assert_eq!(chosen(|c, x| ([(c * x).cummax(1, false)], x)), [false]);
+        assert_eq!(chosen(|_, x| ([x.t().max(1)], x)), [true]);
+    }
+
+    #[test]
+    fn an_op_that_jumps_has_no_other_operands_that_are_computed_again() {
+        let beside = |jump: fn(Value, Value) -> Value| {
+            chosen(|c, x| {
+                let next = (c * x).tanh();
+                ([next], jump(next, c * x))
+            })
+        };
+        assert_eq!(beside(|next, _| next.maximum(0.0)), [true]);
+        assert_eq!(beside(|next, again| next.maximum(again)), [false]);
+        assert_eq!(beside(|next, again| select(next.eq(again), next, 0.0)), [false]);
+        assert_eq!(beside(|next, again| (next - again).sign()), [false]);
+        assert_eq!(beside(|next, again| next - again), [true]);
+    }
+
+    /// The largest is computed again, so what stands beside it is, too, though it was looked at first.
+    #[test]
+    fn what_is_not_at_hand_stands_against_others() {
+        let step = |c: Value, x: Value| {
+            let largest = (c * x).max(1);
+            let twice = largest * 2.0;
+            ([twice, largest], select(twice.gt(largest), twice, 0.0))
+        };
+        assert_eq!(chosen(step), [false, false]);
+    }
 }

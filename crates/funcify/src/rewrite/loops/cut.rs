@@ -61,24 +61,6 @@ fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool
     !is_steady || (is_one_product && is_bounded(&bytes_of(body, &node.outputs), present, FACTOR, &scan.steps))
 }
 
-/// Whether an op only puts elements elsewhere, so that there is no work to be saved.
-pub(super) fn is_movement(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Reshape(_)
-            | Op::Transpose(_)
-            | Op::Broadcast(_)
-            | Op::Slice(_)
-            | Op::Reverse(_)
-            | Op::Pad(_)
-            | Op::Concat(_)
-            | Op::Constant(_)
-            | Op::Iota(_)
-            | Op::Size(_)
-            | Op::Bitcast(_)
-    )
-}
-
 /// Values of the body of a loop for all steps: computed from the rows of the sequences, the invariants, and traces of
 /// other values. `None` if one needs something else.
 pub(super) fn lifted(

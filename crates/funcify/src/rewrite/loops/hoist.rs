@@ -10,7 +10,7 @@
 //! larger than what it is made of.
 
 use super::cost::{affordable, bytes, bytes_of, bytes_of_step, is_bounded};
-use super::cut::{Class, classes, is_movement, lifted};
+use super::cut::{Class, classes, lifted};
 use super::{Loop, SequencePart, made_by, traces, uses, whole_loop};
 use crate::graph::{Graph, Source, ValueId};
 use crate::ops::Op;
@@ -98,7 +98,7 @@ fn read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: &[usize
 fn pays(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
     let body = &scan.body;
     let Some((op, _)) = made_by(body, value) else { return true };
-    if is_movement(op) {
+    if op.is_movement() {
         return false;
     }
     let (mut sources, mut has_product) = (Vec::new(), false);

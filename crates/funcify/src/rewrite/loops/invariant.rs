@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Loop;
 use super::cost::{affordable, bytes_of};
-use super::cut::{computed, is_movement};
+use super::cut::computed;
 use crate::graph::{Copied, Graph, ValueId, emit, is_certain, uses_any};
 use crate::ops::scan::Scan;
 use crate::ops::{Op, While};
@@ -64,7 +64,7 @@ pub(super) fn shared(body: &Graph, given: impl Iterator<Item = ValueId>, own: &[
 /// The values of those that are shared that other ops of a body read, if there is work among them.
 pub(super) fn moved(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
     let is_made = |output: &ValueId| is_shared[output.index()];
-    let is_work = body.nodes().iter().any(|node| !is_movement(&node.op) && node.outputs.iter().any(is_made));
+    let is_work = body.nodes().iter().any(|node| !node.op.is_movement() && node.outputs.iter().any(is_made));
     if !is_work {
         return Vec::new();
     }
@@ -74,7 +74,7 @@ pub(super) fn moved(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
     for node in body.live().rev() {
         let outputs = node.outputs.iter().copied().filter(|output| is_read[output.index()]);
         let is_moved = node.outputs.first().is_some_and(|output| is_shared[output.index()]);
-        match is_moved && (!is_movement(&node.op) || !node.outputs.iter().any(|output| is_read[output.index()])) {
+        match is_moved && (!node.op.is_movement() || !node.outputs.iter().any(|output| is_read[output.index()])) {
             true => read.extend(outputs),
             false => node.inputs.iter().for_each(|input| is_read[input.index()] = true),
         }

@@ -35,9 +35,9 @@ const STEPS: [(&str, StepOf); 9] = [
     ("the first above the mean", |elements| select(elements.gt(elements.mean(1).unsqueeze(1)), elements, 0.0).sum(1)),
 ];
 
-/// A loop whose state is made of elements that are a product, which the loop gives too, less the state. It gives the elements that
-/// are the next state.
-fn program(step: StepOf, dtype: DType, count: usize) -> Graph {
+/// A loop whose state is made of elements that are a product, which the loop gives too, less the state. If it
+/// `is_compared`, it gives the elements that are the next state.
+fn program(step: StepOf, dtype: DType, count: usize, is_compared: bool) -> Graph {
     let graph = Graph::build("extrema", |g| {
         let [xs, start] =
             [g.input("xs", TensorType::new(dtype, [6, 3, count])), g.input("start", TensorType::new(dtype, [3]))];
@@ -47,24 +47,26 @@ fn program(step: StepOf, dtype: DType, count: usize) -> Graph {
             let elements = state * x - state;
             let next = step(elements);
             let product = state * x;
-            (next, (next, product, select(elements.eq(next.unsqueeze(1)), elements * x, 0.0)))
+            let is_next = elements.eq(next.unsqueeze(1));
+            (next, (next, product, if is_compared { select(is_next, elements * x, 0.0) } else { product }))
         });
         last.sum(..) + (states * states).sum(..) * 0.25 + products.sum(..) * 0.125 + masked.sum(..)
     });
     graph.unwrap()
 }
 
-/// Each step, in each type, for rows of one element and of several.
-fn all() -> impl Iterator<Item = ((&'static str, StepOf), DType, usize)> {
+/// Each step, in each type, for rows of one element and of several, where the state is compared and where not.
+fn all() -> impl Iterator<Item = ((&'static str, StepOf), DType, usize, bool)> {
     let types = [DType::F32, DType::F64].into_iter().flat_map(|dtype| [1, 4].map(|count| (dtype, count)));
-    types.flat_map(|(dtype, count)| STEPS.map(|step| (step, dtype, count)))
+    let programs = types.flat_map(|(dtype, count)| [false, true].map(|is_compared| (dtype, count, is_compared)));
+    programs.flat_map(|(dtype, count, is_compared)| STEPS.map(|step| (step, dtype, count, is_compared)))
 }
 
 #[test]
 fn an_extremum_is_found_among_the_elements_that_are_computed_again() {
     let policies = [None, Some(CheckpointPolicy::Recompute), Some(CheckpointPolicy::SaveAll)];
-    for ((name, step), dtype, count) in all() {
-        let program = program(step, dtype, count);
+    for ((name, step), dtype, count, is_compared) in all() {
+        let program = program(step, dtype, count, is_compared);
         let inputs = [numbers(&[6, 3, count], 3), numbers(&[3], 5)].map(|tensor| tensor.cast(dtype));
         for (policy, cpu) in
             policies.iter().flat_map(|policy| [(policy, Cpu::default()), (policy, Cpu::dividing_all())])
@@ -73,7 +75,7 @@ fn an_extremum_is_found_among_the_elements_that_are_computed_again() {
             let gradient = program.grad(["xs", "start"], options).unwrap();
             let found = Function::compile(&gradient, &cpu).unwrap().call_host(&inputs).unwrap();
             let expected = funcify::evaluate(&gradient, &inputs).unwrap();
-            assert_near(&found, &expected, &format!("{name} of {count}, {dtype}, {policy:?}"));
+            assert_near(&found, &expected, &format!("{name} of {count}, {dtype}, {policy:?}, compared: {is_compared}"));
         }
     }
 }

@@ -113,6 +113,27 @@ fn numbers_that_a_body_draws() {
     assert!(result.unwrap_err().to_string().contains("a constant with other elements"));
 }
 
+/// A body that does the same with its arguments and gives something else, and one that goes on.
+#[test]
+fn results_and_ops_that_another_call_has() {
+    let device = Device::flex();
+    let run = |body: &dyn Fn(bool, Tensor<1>, Tensor<1>) -> Tensor<1>| {
+        let calls = Cell::new(0);
+        let result = scan((), Tensor::<1>::ones([1], &device), Tensor::<2>::ones([2, 1], &device), |(), h, x| {
+            calls.set(calls.get() + 1);
+            (body(calls.get() % 2 == 1, h, x), ())
+        });
+        result.unwrap_err().to_string()
+    };
+    let error = run(&|is_first, h, x| {
+        let (sum, difference) = (h.clone() + x.clone(), h - x);
+        if is_first { sum } else { difference }
+    });
+    assert!(error.contains("it recorded other results"), "{error}");
+    let error = run(&|is_first, h, x| if is_first { h + x } else { (h + x).tanh() });
+    assert!(error.contains("it recorded 1 ops, then 2"), "{error}");
+}
+
 #[test]
 fn constants_of_a_body_may_be_read() {
     let device = Device::flex();

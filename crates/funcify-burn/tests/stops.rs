@@ -91,7 +91,7 @@ fn every_control_of_autodiff_is_burns() {
 #[test]
 fn ways_that_few_numbers_tell_apart_are_told_apart() {
     let device = devices().swap_remove(0).autodiff();
-    let bodies: [(&str, f32, Body); 5] = [
+    let bodies: [(&str, f32, Body); 6] = [
         (
             "hinges",
             10.0,
@@ -132,6 +132,14 @@ fn ways_that_few_numbers_tell_apart_are_told_apart() {
                 let v = w.clone() * x.clone();
                 let mixed = v.clone().exp().detach() * v.clone().sin();
                 twice(c * 0.5 + v.mask_where(x.greater(w), mixed))
+            }),
+        ),
+        (
+            "where there are no logarithms and roots",
+            3.0,
+            body!(|w, c, x| {
+                let v = w * x;
+                twice(c * 0.5 + v.clone().log().detach() * v.sqrt())
             }),
         ),
     ];

@@ -329,3 +329,75 @@ fn streams_along_one_axis_and_then_along_another() {
     stepper.streams("C", &[Some(1)]).unwrap();
     assert_eq!(stepper.state().unwrap()["start"], of(&[6.0, 2.0, 4.0], [3, 1]));
 }
+
+/// Whatever streams come and go along two axes, before and after steps, each has what it began with and its own rows. What all steps
+/// share has streams, too.
+#[test]
+fn streams_of_two_axes_come_and_go() {
+    let sums = Graph::build("sums", |g| {
+        let [xs, start] = [g.input("xs", "f32[T,C,B]"), g.input("start", "f32[B,C]")];
+        let rates =
+            [g.input("by_b", "f32[B]").unsqueeze(1), g.input("by_c", "f32[C]"), g.input("by_both", "f32[C,B]").t()];
+        scan(start, xs, |sum, x| {
+            let next = sum + x.t() * rates[0] + rates[1] * 4.0 + rates[2];
+            (next, next)
+        })
+        .1
+    });
+    let sums = sums.unwrap();
+    let made = [3usize, 2];
+    let start = |b: usize, c: usize| (100 * b + 10 * c) as f32;
+    let fixed = [
+        HostTensor::from_fn(DType::F32, &made, |at| funcify::Scalar::Float(start(at[0], at[1]).into())),
+        HostTensor::from([1f32, 2.0, 3.0]),
+        HostTensor::from([5f32, 7.0]),
+        HostTensor::from([[0f32, 1.0, 2.0], [3.0, 4.0, 5.0]]),
+    ];
+    let mut drawn = 12345u64;
+    let mut draw = |below: usize| {
+        drawn = drawn.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (drawn >> 33) as usize % below
+    };
+    let mut stepper = stepper(&sums, &fixed);
+    // As which stream each began along either axis, and the states.
+    let mut origins = made.map(|count| (0..count).collect::<Vec<usize>>());
+    let mut states: Vec<Vec<f32>> = (0..made[0]).map(|b| (0..made[1]).map(|c| start(b, c)).collect()).collect();
+    for _ in 0..200 {
+        let axis = draw(2);
+        let there = origins[axis].len();
+        let from: Vec<Option<usize>> = (0..draw(5)).map(|_| Some(draw(there + 1)).filter(|it| *it < there)).collect();
+        stepper.streams(["B", "C"][axis], &from).unwrap();
+        let began = |place: usize| if place < made[axis] { place } else { 0 };
+        let before = (origins.clone(), states);
+        origins[axis] =
+            from.iter().enumerate().map(|(place, it)| it.map_or(began(place), |it| before.0[axis][it])).collect();
+        let all_begin = !from.is_empty() && from.iter().all(Option::is_none);
+        let state = |b: usize, c: usize| match from[[b, c][axis]] {
+            Some(stream) if !all_begin => {
+                if axis == 0 {
+                    before.1[stream][c]
+                } else {
+                    before.1[b][stream]
+                }
+            }
+            _ => start(origins[0][b], origins[1][c]),
+        };
+        states = (0..origins[0].len()).map(|b| (0..origins[1].len()).map(|c| state(b, c)).collect()).collect();
+        for _ in 0..draw(3) {
+            let sizes = [origins[1].len(), origins[0].len()];
+            let row = HostTensor::from_fn(DType::F32, &sizes, |at| funcify::Scalar::Float((at[0] * 3 + at[1]) as f64));
+            let found = stepper.step_host(&[row]).unwrap();
+            for (b, row) in states.iter_mut().enumerate() {
+                for (c, state) in row.iter_mut().enumerate() {
+                    let (of_b, of_c) = (origins[0][b], origins[1][c]);
+                    *state += ((c * 3 + b) * (of_b + 1) + (5 + 2 * of_c) * 4 + 3 * of_c + of_b) as f32;
+                }
+            }
+            assert_eq!(found[0].to_f64_vec(), states.concat().iter().map(|it| f64::from(*it)).collect::<Vec<_>>());
+        }
+        assert_eq!(
+            stepper.state().unwrap()["start"].to_f64_vec(),
+            states.concat().iter().map(|it| f64::from(*it)).collect::<Vec<_>>()
+        );
+    }
+}

@@ -88,7 +88,7 @@ pub(crate) const BODIES: &[(&str, Body)] = &[
         "the divisor",
         body!(|w, c, x| {
             let v = c * w + x + 2.0;
-            twice(v.clone() / v.detach() + c_of(0.1))
+            twice(v.clone() / v.detach() + 0.1)
         }),
     ),
     (
@@ -103,6 +103,20 @@ pub(crate) const BODIES: &[(&str, Body)] = &[
         body!(|w, c, x| {
             let v = c * w + x;
             twice(v.clone() - v.detach() * 0.5)
+        }),
+    ),
+    (
+        "the subtrahend, of a difference with itself",
+        body!(|w, c, x| {
+            let v = c * w + x.clone();
+            twice((v.clone() - v.detach() + 0.5) * x)
+        }),
+    ),
+    (
+        "the minuend, of a difference with itself",
+        body!(|w, c, x| {
+            let v = c * w + x.clone();
+            twice((v.clone().detach() - v + 0.5) * x)
         }),
     ),
     (
@@ -125,6 +139,16 @@ pub(crate) const BODIES: &[(&str, Body)] = &[
             let (p, q) = (w.clone() * x.clone(), w.clone() + x);
             let _unused = p.clone() * w;
             twice((p.detach() + q) * c)
+        }),
+    ),
+    (
+        "sums, which no row is taken for",
+        body!(|w, c, x| {
+            let scaled = |y: Row, factor: f32| {
+                let v = w.clone() * x.clone() * factor;
+                y * 0.5 + v.clone().tanh() * v.exp().sum().detach()
+            };
+            twice([0.1, 0.2, 0.3, 0.4, 0.5, 0.6].into_iter().fold(c, scaled))
         }),
     ),
     (
@@ -234,8 +258,3 @@ pub(crate) const BODIES: &[(&str, Body)] = &[
         }),
     ),
 ];
-
-/// A constant, of no recorded device: a number stands for it.
-fn c_of(number: f32) -> f32 {
-    number
-}

@@ -81,8 +81,18 @@ pub struct Stepper<B: Backend> {
     initial: Vec<B::Tensor>,
     /// The states now, then what all steps share.
     now: Vec<B::Tensor>,
-    /// The program that gathers streams, and the symbol that counts them.
-    gather: Option<(Symbol, Function<B>)>,
+    /// The program that gathered streams last.
+    gather: Option<Gather<B>>,
+    /// For each symbol whose streams were named: as which of the streams that were made each of them began.
+    origins: BTreeMap<Symbol, Vec<i64>>,
+}
+
+/// The program that gathers streams along the axis of a symbol.
+struct Gather<B: Backend> {
+    symbol: Symbol,
+    /// The other symbols whose streams are not those that were made.
+    others: Vec<Symbol>,
+    program: Function<B>,
 }
 
 impl<B: Backend> Stepper<B> {
@@ -107,7 +117,8 @@ impl<B: Backend> Stepper<B> {
         let step = Function::compile_with(&distinct, backend, options.clone())?;
         let made = Function::compile_with(&stepped.start, backend, options)?.call(fixed)?;
         let (initial, now) = (made.clone(), made.clone());
-        Ok(Stepper { stepped, step, results, changes, is_at_start: true, initial, now, made, gather: None })
+        let (is_at_start, gather, origins) = (true, None, BTreeMap::new());
+        Ok(Stepper { stepped, step, results, changes, is_at_start, initial, now, made, gather, origins })
     }
 
     /// [`new`](Stepper::new) of tensors in host memory.
@@ -226,56 +237,78 @@ impl<B: Backend> Stepper<B> {
     pub fn streams(&mut self, streams: &str, from: &[Option<usize>]) -> Result<()> {
         let at = Place::new("streams", Site::caller());
         let symbol = Symbol::new(streams);
-        if self.gather.as_ref().is_none_or(|(of, _)| *of != symbol) {
-            let graph = self.gathering(&at, &symbol)?;
-            self.gather = Some((symbol.clone(), Function::compile(&graph, self.step.backend())?));
-        }
         let axes = self.axes(&at, &symbol)?;
-        let backend = self.step.backend();
-        let count = |tensors: &[B::Tensor]| {
-            let counted = axes.iter().zip(tensors).find_map(|(axis, tensor)| Some(backend.shape(tensor)[(*axis)?]));
-            counted.unwrap_or(0)
-        };
-        let (there, made) = (count(&self.now), count(&self.made));
-        let mut rows = Vec::with_capacity(from.len());
-        for (place, stream) in from.iter().enumerate() {
-            rows.push(match stream {
-                Some(stream) if *stream < there => *stream as i64,
-                None if made > 0 => (there + if place < made { place } else { 0 }) as i64,
-                _ => {
-                    let found =
-                        stream.map_or("a stepper that was made without streams".into(), |it| format!("stream {it}"));
-                    let fix = "name a stream that is there, or `None` for one that begins";
-                    return Err(call_error(
-                        &at,
-                        &format!("place {place}"),
-                        format!("one of {there} streams"),
-                        found,
-                        fix,
-                    ));
-                }
-            });
+        let others: Vec<Symbol> = self.origins.keys().filter(|it| **it != symbol).cloned().collect();
+        if self.gather.as_ref().is_none_or(|gather| gather.symbol != symbol || gather.others != others) {
+            let program = Function::compile(&self.gathering(&at, &symbol, &others)?, self.step.backend())?;
+            self.gather = Some(Gather { symbol: symbol.clone(), others: others.clone(), program });
         }
+        let (rows, origins) = self.rows(&at, &symbol, &axes, from)?;
         let (begins, goes_on) = (from.contains(&None), from.iter().any(Option::is_some));
         if begins && goes_on && !self.is_at_start {
             self.check_shared(&at, &symbol, &axes)?;
         }
-        let rows = HostTensor::from_vec(rows, [from.len()]).expect("one row is chosen for each place");
-        let mut arguments = vec![upload(backend, &at, &rows)?];
+        let backend = self.step.backend();
+        let chosen = std::iter::once(&rows).chain(others.iter().map(|other| &self.origins[other]));
+        let chosen = chosen.map(|rows| {
+            let rows =
+                HostTensor::from_vec(rows.clone(), [rows.len()]).expect("its size is the number of its elements");
+            upload(backend, &at, &rows)
+        });
+        let mut arguments = chosen.collect::<Result<Vec<_>>>()?;
         for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
             arguments.extend([&self.now[index], &self.initial[index], &self.made[index]].map(Clone::clone));
         }
-        let (_, gather) = self.gather.as_ref().expect("the program of this symbol was made above");
-        let mut gathered = gather.call(&arguments)?.into_iter();
+        let gather = self.gather.as_ref().expect("the program of this symbol was made above");
+        let mut gathered = gather.program.call(&arguments)?.into_iter();
         for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
             if let (Some(now), Some(initial)) = (gathered.next(), gathered.next()) {
                 (self.now[index], self.initial[index]) = (now, initial);
             }
         }
+        self.origins.insert(symbol, origins);
         if begins && !goes_on {
             self.reset();
         }
         Ok(())
+    }
+
+    /// For each place the row that it gets of the streams that are there, followed by those that were made; and as which of those
+    /// that were made its stream began.
+    fn rows(
+        &self,
+        at: &Place,
+        symbol: &Symbol,
+        axes: &[Option<usize>],
+        from: &[Option<usize>],
+    ) -> Result<(Vec<i64>, Vec<i64>)> {
+        let count = |tensors: &[B::Tensor]| {
+            let backend = self.step.backend();
+            let counted = axes.iter().zip(tensors).find_map(|(axis, tensor)| Some(backend.shape(tensor)[(*axis)?]));
+            counted.unwrap_or(0)
+        };
+        let (there, made) = (count(&self.now), count(&self.made));
+        let began = self.origins.get(symbol).cloned().unwrap_or_else(|| (0..made as i64).collect());
+        let (mut rows, mut origins) = (Vec::with_capacity(from.len()), Vec::with_capacity(from.len()));
+        for (place, stream) in from.iter().enumerate() {
+            let (row, origin) = match stream {
+                Some(stream) if *stream < there => (*stream, began[*stream]),
+                None if made > 0 => {
+                    let origin = if place < made { place } else { 0 };
+                    (there + origin, origin as i64)
+                }
+                _ => {
+                    let found =
+                        stream.map_or("a stepper that was made without streams".into(), |it| format!("stream {it}"));
+                    let fix = "name a stream that is there, or `None` for one that begins";
+                    let expected = format!("one of {there} streams");
+                    return Err(call_error(at, &format!("place {place}"), expected, found, fix));
+                }
+            };
+            rows.push(row as i64);
+            origins.push(origin);
+        }
+        Ok((rows, origins))
     }
 
     /// Checks that steps change no state that all streams share: a stream that begins would go on with that of the others.
@@ -356,22 +389,34 @@ impl<B: Backend> Stepper<B> {
         Ok(axes)
     }
 
-    /// The program that gathers what has an axis of streams: of the streams that are there, then of those that were made.
-    fn gathering(&self, at: &Place, symbol: &Symbol) -> Result<Graph> {
+    /// The program that gathers what has an axis of streams: of the streams that are there, then of those that were made. Of the
+    /// streams of `others`, what was made is that of those which are there now.
+    fn gathering(&self, at: &Place, symbol: &Symbol, others: &[Symbol]) -> Result<Graph> {
         let axes = self.axes(at, symbol)?;
+        let other_axes = others.iter().map(|other| self.axes(at, other)).collect::<Result<Vec<_>>>()?;
         let input = |name: String, ty: TensorType| tracer::input(&name, ty, false, at.site);
         tracer::build("streams", at.site, |_| {
             tracer::reserve_symbols(&self.stepped.step);
-            let [there, made, places] = [(); 3].map(|()| Dim::symbol(&tracer::fresh_symbol()));
+            let [there, made_there, places] = [(); 3].map(|()| Dim::symbol(&tracer::fresh_symbol()));
             let rows = input("rows".into(), TensorType::new(DType::I64, [places]));
+            let origins = others.iter().map(|other| {
+                let ty = TensorType::new(DType::I64, [Dim::symbol(other)]);
+                (input(format!("origins_{other}"), ty), Dim::symbol(&tracer::fresh_symbol()))
+            });
+            let origins: Vec<(Value, Dim)> = origins.collect();
             let mut outputs = Vec::new();
             for (index, axis) in axes.iter().enumerate() {
                 let Some(axis) = *axis else { continue };
                 let ty = self.kept_type(index);
-                let of = |streams: &Dim| ty.with_shape(ty.shape.with_dim(axis, streams.clone()));
-                let now = input(format!("now_{index}"), of(&there));
-                let initial = input(format!("initial_{index}"), of(&there));
-                let made = input(format!("made_{index}"), of(&made));
+                let of = |streams: &Dim| ty.shape.with_dim(axis, streams.clone());
+                let now = input(format!("now_{index}"), ty.with_shape(of(&there)));
+                let initial = input(format!("initial_{index}"), ty.with_shape(of(&there)));
+                let chosen = origins.iter().zip(&other_axes).filter_map(|(of, axes)| Some((of, axes[index]?)));
+                let chosen: Vec<(&(Value, Dim), usize)> = chosen.collect();
+                let shape =
+                    chosen.iter().fold(of(&made_there), |shape, ((_, made), axis)| shape.with_dim(*axis, made.clone()));
+                let made = input(format!("made_{index}"), ty.with_shape(shape));
+                let made = chosen.iter().fold(made, |made, ((rows, _), axis)| made.take(*axis as i64, *rows));
                 let gathered = |kept: Value| concat(&[kept, made], axis as i64).take(axis as i64, rows);
                 outputs.push((format!("now_{index}"), gathered(now)));
                 outputs.push((format!("initial_{index}"), gathered(initial)));

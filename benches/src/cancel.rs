@@ -199,6 +199,13 @@ fn on_backend<B: Backend>(table: &mut Table<'_>, backend: &B) -> Result<()> {
             })?;
         }
     }
+    for (kind, strategy) in
+        [("native", LoopStrategy::Native), ("unrolled", LoopStrategy::Unroll), ("compiled", LoopStrategy::Auto)]
+    {
+        table.row(&format!("a loop with gigabytes of traces, {kind}"), name, true, &|size| {
+            called(backend, &traced(size.of(20_000))?, strategy, &[192, 192])
+        })?;
+    }
     table.row("a loop of a number, compiled", name, false, &|size| {
         called(backend, &number(size.of(1 << 36))?, LoopStrategy::Auto, &[])
     })?;
@@ -240,6 +247,14 @@ fn repeated(steps: usize, width: usize, step: fn(Value, Value) -> Value) -> Resu
     Ok(Graph::build("repeated", |g| {
         let [h, w] = ["h", "w"].map(|name| g.input(name, funcify::TensorType::new(DType::F32, [width, width])));
         scan_with(ScanOptions::new().length(steps), h, (), |h, ()| (step(h, w), ())).0
+    })?)
+}
+
+/// The states of `[192, 192]` of so many steps.
+fn traced(steps: usize) -> Result<Graph> {
+    Ok(Graph::build("traced", |g| {
+        let [h, w] = ["h", "w"].map(|name| g.input(name, "f32[192,192]"));
+        scan_with(ScanOptions::new().length(steps), h, (), |h, ()| (h * w + 0.1, h)).1
     })?)
 }
 

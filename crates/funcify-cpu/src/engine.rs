@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use funcify::cancel::{Ran, Watch};
+use funcify::cancel::{Ran, Watch, free_elsewhere};
 use funcify::dispatch::{Declined, Outcome, Whole};
 use funcify::error::{BackendError, Place, Site};
 use funcify::{DType, HostTensor, Scalar};
@@ -284,7 +284,10 @@ impl<T: Number> Executors<T> {
         let is_done = self.run(plan, operands.iter().map(T::slice), &mut outputs, stop)?;
         drop(outputs);
         Ok(match is_done {
-            false => Outcome::Stopped,
+            false => {
+                free_elsewhere(results);
+                Outcome::Stopped
+            }
             true if refusal != [T::default()] => Outcome::Refused,
             true => Outcome::Done(results.into_iter().map(T::wrapped).collect()),
         })

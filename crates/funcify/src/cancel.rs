@@ -18,7 +18,8 @@ use crate::error::{Error, Place, Result};
 /// Stops what runs in its [`scope`](Cancellation::scope), with [`Error::Cancelled`]. Clones are the same handle.
 ///
 /// Loops look at it before each step, programs before each kernel, and what is traced, differentiated, batched or rewritten before
-/// each op; a kernel that runs is not interrupted. What was computed is lost, and functions may be called again.
+/// each op; a kernel that runs is not interrupted. What was computed is lost, and functions may be called again. The memory of a call
+/// may be freed some time after it has returned, as the system may take longer for it than the call for its end.
 ///
 /// ```
 /// use std::time::Duration;
@@ -142,6 +143,20 @@ impl Watch {
 #[inline]
 pub(crate) fn check_in_force(at: impl FnOnce() -> Place, ran: Ran) -> Result<()> {
     IN_FORCE.with_borrow(|watch| watch.check_at(at, ran))
+}
+
+/// Frees what a call held that ends with this error. If it was cancelled, another thread does so: the system takes some 65 ms to take
+/// back a gigabyte.
+pub(crate) fn free_after<T: Send + 'static>(error: &Error, held: T) {
+    if matches!(error, Error::Cancelled { .. }) {
+        free_elsewhere(held);
+    }
+}
+
+/// Frees what a cancelled call held, on another thread.
+pub fn free_elsewhere<T: Send + 'static>(held: T) {
+    // Where there is no other thread, this one has freed it then.
+    let _ = std::thread::Builder::new().name("funcify frees".into()).spawn(move || drop(held));
 }
 
 #[cold]

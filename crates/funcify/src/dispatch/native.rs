@@ -20,6 +20,7 @@ use super::late::LateLoop;
 use super::lower::{Lowering, ScanCall};
 use super::program::{Action, Program, Run, Slot};
 use super::unroll::missing_row;
+use crate::cancel::free_after;
 use crate::error::{Place, Result};
 use crate::graph::ValueId;
 use crate::ops::scan::{Returned, Scan, Start};
@@ -99,10 +100,7 @@ impl<B: Backend> NativeLoop<B> {
                 return Ok(results);
             }
         }
-        let row_bytes = self.collected_row_bytes(run);
-
         let places = self.scan.operands();
-        let layout = self.scan.results();
         let mut carries: Vec<B::Tensor> = operands.split_off(places.carries.start);
         let mut buffers = Vec::with_capacity(self.scan.buffers.len());
         for (index, operand) in places.buffers.iter().enumerate() {
@@ -110,7 +108,33 @@ impl<B: Backend> NativeLoop<B> {
             buffers.push(Rows::start(self, run, index, steps, given, results[index].is_some())?);
         }
 
-        let (params, sequences) = (self.scan.params(), &operands[places.sequences]);
+        let sequences = &operands[places.sequences];
+        let ran = match self.run_steps(run, steps, sequences, captured, &mut buffers, &mut carries) {
+            Ok(ran) => ran,
+            Err(error) => {
+                free_after(&error, buffers.into_iter().map(|rows| rows.contents).collect::<Vec<_>>());
+                return Err(error);
+            }
+        };
+        self.ended(run, ran)?;
+
+        let mut outputs = buffers.into_iter().map(|rows| rows.finish(run)).collect::<Result<Tensors<_>>>()?;
+        outputs.extend(carries);
+        Ok(outputs)
+    }
+
+    /// Runs up to so many steps and returns how many ran.
+    fn run_steps(
+        &self,
+        run: &mut Run<'_, B>,
+        steps: usize,
+        sequences: &[B::Tensor],
+        captured: Vec<B::Tensor>,
+        buffers: &mut [Rows<'_, B>],
+        carries: &mut Vec<B::Tensor>,
+    ) -> Result<usize> {
+        let (backend, params, layout) = (run.backend, self.scan.params(), self.scan.results());
+        let row_bytes = self.collected_row_bytes(run);
         let mut frame = self.body.frame();
         self.body.place_all(&mut frame, params.invariants.start, captured);
         let mut ran = 0;
@@ -121,7 +145,7 @@ impl<B: Backend> NativeLoop<B> {
                     self.body.place(&mut frame, param, run.fail(&self.at, backend.row(rows, t + k))?);
                 }
             }
-            for ((buffer, rows), params) in self.scan.buffers.iter().zip(&mut buffers).zip(&params.buffers) {
+            for ((buffer, rows), params) in self.scan.buffers.iter().zip(&mut *buffers).zip(&params.buffers) {
                 for (read, param) in (0..buffer.reads.len()).zip(params.clone()) {
                     self.body.place(&mut frame, param, rows.read(run, read, t)?);
                 }
@@ -129,7 +153,7 @@ impl<B: Backend> NativeLoop<B> {
             self.body.place_all(&mut frame, params.carries.start, carries.drain(..));
             // scan-c1: every read of this step is done before its first write.
             self.body.run_in(&mut frame, run).map_err(|error| error.in_step(&self.at, ran))?;
-            for ((buffer, rows), written) in self.scan.buffers.iter().zip(&mut buffers).zip(&layout.buffers) {
+            for ((buffer, rows), written) in self.scan.buffers.iter().zip(&mut *buffers).zip(&layout.buffers) {
                 for (k, written) in buffer.writes.iter().zip(written.clone()) {
                     rows.write(run, t + k, self.body.take(&mut frame, written))?;
                 }
@@ -148,11 +172,7 @@ impl<B: Backend> NativeLoop<B> {
                 break;
             }
         }
-        self.ended(run, ran)?;
-
-        let mut outputs = buffers.into_iter().map(|rows| rows.finish(run)).collect::<Result<Tensors<_>>>()?;
-        outputs.extend(carries);
-        Ok(outputs)
+        Ok(ran)
     }
 
     /// scan-c6: a loop that ends early gives a size to the number of steps that ran.

@@ -16,7 +16,7 @@ use super::profile::Profiler;
 use super::registry::Kernel;
 use super::switch::ChoiceNode;
 use super::while_loop::WhileNode;
-use crate::cancel::{Ran, Watch};
+use crate::cancel::{Ran, Watch, free_after};
 use crate::error::{BackendError, Error, Place, Result, Site};
 use crate::ops::Op;
 use crate::types::{Sizes, Symbol, TensorType};
@@ -220,7 +220,10 @@ impl<B: Backend> Program<B> {
     pub(super) fn run(&self, run: &mut Run<'_, B>, arguments: Vec<B::Tensor>) -> Result<Vec<B::Tensor>> {
         let mut frame = self.frame();
         self.place_all(&mut frame, 0, arguments);
-        self.run_in(&mut frame, run)?;
+        if let Err(error) = self.run_in(&mut frame, run) {
+            free_after(&error, frame.slots);
+            return Err(error);
+        }
         Ok((0..self.outputs.len()).map(|output| self.take(&mut frame, output)).collect())
     }
 

@@ -8,7 +8,7 @@ mod common;
 use bodies::{BODIES, Body, Row, WIDTH, twice};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation, s};
 use common::{assert_close, devices, values};
 use funcify_burn::{Scan, scan, trace};
 
@@ -378,4 +378,40 @@ fn what_a_record_cannot_have_is_refused_by_name() {
         let mask = x.random_like(burn::tensor::Distribution::Bernoulli(0.5));
         twice(if is_training { c + w * x * mask } else { c + w * x })
     });
+}
+
+/// Burn differentiates a batch normalisation by a rule of its own, in which gradients flow through the statistics of the batch. It is
+/// recorded as several ops, and the tape seems to stop at the statistics.
+#[test]
+fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
+    let normed = |w: Row, c: Row, x: Row| {
+        let rows = (c * w.clone() + x.clone()).reshape([WIDTH, 1]);
+        let (scale, offset) = (w.clone().slice(s![0..1]), w.slice(s![1..2]));
+        twice(burn::tensor::module::batch_norm_train(rows, scale, offset, 0.1).output.reshape([WIDTH]) * x)
+    };
+    for device in devices() {
+        let device = device.autodiff();
+        let [w, c] = [1, 2].map(|seed| Tensor::<1>::from_data(TensorData::new(values(WIDTH, seed), [WIDTH]), &device));
+        let xs = Tensor::<2>::from_data(TensorData::new(values(STEPS * WIDTH, 3), [STEPS, WIDTH]), &device);
+        let refusals = [
+            scan(w.clone(), c.clone(), xs.clone(), normed).map(|_| ()).unwrap_err(),
+            trace(w, (c.clone(), xs.clone().slice(s![0..1]).reshape([WIDTH])), |w, (c, x)| normed(w, c, x))
+                .unwrap_err(),
+        ];
+        for error in refusals {
+            let text = error.to_string();
+            for part in ["whose gradients are not those of its ops", "`batch_norm_train`", "fix:", "stops.rs"] {
+                assert!(text.contains(part), "{text}\ndoes not say: {part}");
+            }
+        }
+        // The same in ops that have rules each.
+        let by_ops = |w: Row, c: Row, x: Row| {
+            let rows = c * w.clone() + x.clone();
+            let centred = rows.clone() - rows.mean();
+            let (scale, offset) = (w.clone().slice(s![0..1]), w.slice(s![1..2]));
+            twice((centred.clone() / (centred.square().mean() + 0.1).sqrt() * scale + offset) * x)
+        };
+        let expected = run(&device, by_hand(normed));
+        assert_same(&run(&device, |w, c, xs| scan(w, c, xs, by_ops).unwrap()), &expected, "by ops");
+    }
 }

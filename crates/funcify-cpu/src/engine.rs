@@ -285,7 +285,7 @@ impl<T: Number> Executors<T> {
         drop(outputs);
         Ok(match is_done {
             false => {
-                free_elsewhere(results);
+                free_elsewhere(move || results.into_iter().for_each(free_in_pieces));
                 Outcome::Stopped
             }
             true if refusal != [T::default()] => Outcome::Refused,
@@ -310,6 +310,17 @@ impl<T: Number> Executors<T> {
         let is_done = executor.call_until(&inputs, outputs, stop)?;
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(executor);
         Ok(is_done)
+    }
+}
+
+/// Bytes that are freed at once.
+const PIECE: usize = 32 << 20;
+
+/// Frees memory piece by piece, so that the threads that go on never wait long for the system.
+fn free_in_pieces<T>(mut memory: Vec<T>) {
+    while memory.len() > PIECE / size_of::<T>() {
+        memory.truncate(memory.len() - PIECE / size_of::<T>());
+        memory.shrink_to_fit();
     }
 }
 

@@ -145,21 +145,58 @@ pub(crate) fn check_in_force(at: impl FnOnce() -> Place, ran: Ran) -> Result<()>
     IN_FORCE.with_borrow(|watch| watch.check_at(at, ran))
 }
 
-/// Frees what a call held that ends with this error. If it was cancelled, another thread does so: the system takes some 65 ms to take
-/// back a gigabyte.
+/// Frees what a call held that ends with this error, [elsewhere](free_elsewhere) if it was cancelled.
 pub(crate) fn free_after<T: Send + 'static>(error: &Error, held: T) {
     if matches!(error, Error::Cancelled { .. }) {
-        free_elsewhere(held);
+        free_elsewhere(move || drop(held));
     }
 }
 
-/// Frees what a cancelled call held, on another thread.
-pub fn free_elsewhere<T: Send + 'static>(held: T) {
-    // Where there is no other thread, this one has freed it then.
-    let _ = std::thread::Builder::new().name("funcify frees".into()).spawn(move || drop(held));
+/// How long a cancelled call may take to return before its memory is freed.
+const RETURNS_WITHIN: Duration = Duration::from_millis(20);
+
+/// Frees what a cancelled call held, on another thread and after the call has returned. The system takes some 65 ms to take back a
+/// gigabyte, and in that time lets the process neither map nor free other memory.
+pub fn free_elsewhere(free: impl FnOnce() + Send + 'static) {
+    let later = move || {
+        std::thread::sleep(RETURNS_WITHIN);
+        free();
+    };
+    // Without another thread it is freed here: the closure is dropped.
+    let _ = std::thread::Builder::new().name("funcify frees".into()).spawn(later);
 }
 
 #[cold]
 fn cancelled(handle: &Cancellation, at: Place, ran: Ran) -> Error {
     Error::Cancelled { at: Box::new(at), ran, within: Vec::new(), reason: handle.reason() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread::{ThreadId, current};
+
+    use super::*;
+    use crate::error::Site;
+
+    /// Says by which thread it is freed.
+    struct Held(Sender<ThreadId>);
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            self.0.send(current().id()).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_a_cancelled_call_held_is_freed_on_another_thread() {
+        let freed_after = |error: Error| {
+            let (says, said) = channel();
+            free_after(&error, Held(says));
+            said.recv().unwrap()
+        };
+        let at = Place::new("call", Site::Unknown);
+        assert_ne!(freed_after(cancelled(&Cancellation::new(), at.clone(), Ran::Part)), current().id());
+        assert_eq!(freed_after(at.mismatch("x", "f32", "f64", "cast it")), current().id());
+    }
 }

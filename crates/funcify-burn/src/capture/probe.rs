@@ -1,16 +1,22 @@
-//! Finds Burn's way to place stops in a closure among several: the one whose gradients are Burn's for arguments of many numbers.
+//! Compares the gradients of a recorded closure with those of Burn's own backward pass, for arguments of many numbers.
 //!
-//! Burn's own backward pass was recorded above the closure's ops. Both are graphs of funcify here, and the reference evaluates them.
+//! Burn's backward pass was recorded above the closure's ops. Both are graphs of funcify here, without the loops in the closure: what a
+//! loop begins anew, the parameters of its body and its results, is an input, and what its marks read is a result.
 
 use std::cell::RefCell;
 
+use burn::tensor::{CapturedGraph, Device, TensorId};
+use burn_ir::{GraphIr, OperationIr};
 use funcify::derivative::Wrt;
+use funcify::dispatch::{CompileOptions, Function};
 use funcify::error::{Place, Result};
-use funcify::{DType, Disconnected, GradOptions, Graph, HostTensor, Scalar, TensorType, Value, evaluate};
+use funcify::{DType, Disconnected, GradOptions, Graph, HostTensor, Scalar, TensorType, Value};
 
 use super::import::import;
-use super::record::Record;
-use super::tape::{ADDEND, FACTOR};
+use super::inner;
+use super::record::{Record, dtype_of, numbered, unsupported};
+use super::tape::{ADDEND, Edges, FACTOR};
+use crate::Burn;
 
 /// Gives how far gradients may be apart, relative to the largest of their elements.
 fn tolerance(dtype: DType) -> f64 {
@@ -23,53 +29,114 @@ const SMALLEST: f64 = 0.01;
 /// Bounds the floats of each trial: some ops are flat for small numbers, some for large ones.
 const RANGES: [(f64, f64); 6] = [(0.1, 0.9), (-1.0, 1.0), (-0.3, 0.3), (-4.0, 4.0), (0.5, 20.0), (-20.0, 20.0)];
 
-/// The numbers of the records whose gradients are Burn's in every trial. `burn` gives a gradient for each of its results, `by` says by
-/// which inputs. Of the results of the records only the floats are looked at.
-pub(super) fn matching(
-    at: &Place,
-    types: &[TensorType],
-    burn: &Record,
-    by: &[usize],
-    records: &[Record],
-) -> Result<Vec<usize>> {
-    let burn = graph(at, types, burn, |results| results.to_vec())?;
-    let gradients = |record: &Record| {
-        let loss = graph(at, types, record, |results| {
-            let floats = results.iter().filter(|result| result.dtype().is_float());
-            let parts = floats.map(|result| (*result * (*result * FACTOR + ADDEND).stop_gradient()).sum(..));
-            parts.reduce(|sum, part| sum + part.cast(sum.dtype())).into_iter().collect()
-        })?;
-        let names = by.iter().map(|input| loss.input_name(*input).to_string()).collect();
-        loss.grad(Wrt::Names(names), GradOptions::new().disconnected(Disconnected::Zeros))
-    };
-    let mut matching =
-        (0..records.len()).map(|index| Ok((index, gradients(&records[index])?))).collect::<Result<Vec<_>>>()?;
-    for (trial, range) in RANGES.into_iter().enumerate() {
-        let seed = |index: usize| (trial * types.len() + index) as u64 + 1;
-        let inputs: Vec<HostTensor> =
-            types.iter().enumerate().map(|(index, ty)| numbers(seed(index), ty, range)).collect();
-        let expected = evaluate(&burn, &inputs)?;
-        let mut left = Vec::with_capacity(matching.len());
-        for (index, gradients) in matching {
-            let found = evaluate(&gradients, &inputs)?;
-            if found.iter().zip(&expected).all(|(found, expected)| is_close(found, expected)) {
-                left.push((index, gradients));
+/// A closure's ops with stops in one way, and its results.
+pub(super) type Stopped = (Vec<OperationIr>, Vec<TensorId>);
+
+/// What a closure and Burn's backward pass from its results were recorded as.
+pub(super) struct Evidence {
+    /// The graph, without its ops.
+    pub(super) graph: CapturedGraph,
+    /// The tensors that the closure was given, and their types.
+    pub(super) inputs: Vec<TensorId>,
+    pub(super) types: Vec<TensorType>,
+    /// The closure's ops, without stops.
+    pub(super) ops: Vec<OperationIr>,
+    pub(super) backward: Vec<OperationIr>,
+    pub(super) edges: Edges,
+}
+
+/// How gradients compare with Burn's.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Comparison {
+    /// In how many trials they are equal, and not zero alone.
+    pub(super) equal: usize,
+    /// In how many they are not.
+    pub(super) apart: usize,
+}
+
+impl Evidence {
+    /// Compares the gradients of each of these ways with Burn's. One way alone is not compared any more when it has been equal in three
+    /// trials.
+    ///
+    /// # Errors
+    /// `Unsupported` for an op of Burn's backward pass that has no translation; what running the graphs can meet.
+    pub(super) fn compare(&self, at: &Place, device: &Device, ways: &[Stopped]) -> Result<Vec<Comparison>> {
+        let inputs = self.all_inputs(at)?;
+        let backend = quickest(device)?;
+        let compiled = |graph: &Graph| {
+            let options = CompileOptions { rewrites: None, ..CompileOptions::default() };
+            Function::compile_with(graph, &backend, options)
+        };
+        let gradient = |(node, leaf): (&u64, &TensorId)| {
+            let input = inputs.iter().position(|(input, _)| input == leaf)?;
+            Some((input, *self.edges.gradients.get(node)?))
+        };
+        let (by, gradients): (Vec<usize>, Vec<TensorId>) = self.edges.leaves.iter().filter_map(gradient).unzip();
+        let burn = self.record(&inputs, &[self.ops.as_slice(), &self.backward].concat(), &gradients);
+        let burn = compiled(&graph(at, &inputs, &burn, |results| results.to_vec())?)?;
+        let gradients = |(ops, outputs): &Stopped| {
+            let read = ops.iter().filter(|op| inner::is_mark(op)).flat_map(|op| op.inputs().map(|it| it.id));
+            let results: Vec<TensorId> = outputs.iter().copied().chain(read).collect();
+            let loss = graph(at, &inputs, &self.record(&inputs, ops, &results), |results| {
+                let floats = results.iter().filter(|result| result.dtype().is_float());
+                let parts = floats.map(|result| (*result * (*result * FACTOR + ADDEND).stop_gradient()).sum(..));
+                parts.reduce(|sum, part| sum + part.cast(sum.dtype())).into_iter().collect()
+            })?;
+            let names = by.iter().map(|input| loss.input_name(*input).to_string()).collect();
+            compiled(&loss.grad(Wrt::Names(names), GradOptions::new().disconnected(Disconnected::Zeros))?)
+        };
+        let gradients = ways.iter().map(gradients).collect::<Result<Vec<_>>>()?;
+        let mut comparisons = vec![Comparison::default(); ways.len()];
+        for (trial, range) in RANGES.into_iter().enumerate() {
+            if let [Comparison { equal: 3.., .. }] = comparisons.as_slice() {
+                break;
+            }
+            let seed = |index: usize| (trial * inputs.len() + index) as u64 + 1;
+            let numbers = inputs.iter().enumerate().map(|(index, (_, ty))| numbers(seed(index), ty, range));
+            let numbers: Vec<HostTensor> = numbers.collect();
+            let expected = burn.call_host(&numbers)?;
+            let says_something = expected.iter().any(|it| it.to_f64_vec().into_iter().any(f64::is_normal));
+            for (gradients, comparison) in gradients.iter().zip(&mut comparisons) {
+                let found = gradients.call_host(&numbers)?;
+                match found.iter().zip(&expected).all(|(found, expected)| is_close(found, expected)) {
+                    true => comparison.equal += usize::from(says_something),
+                    false => comparison.apart += 1,
+                }
             }
         }
-        matching = left;
+        Ok(comparisons)
     }
-    Ok(matching.into_iter().map(|(index, _)| index).collect())
+
+    /// The closure's inputs and the results of its marks.
+    fn all_inputs(&self, at: &Place) -> Result<Vec<(TensorId, TensorType)>> {
+        let mut inputs: Vec<_> = self.inputs.iter().copied().zip(self.types.iter().cloned()).collect();
+        for tensor in self.ops.iter().filter(|op| inner::is_mark(op)).flat_map(|op| op.outputs()) {
+            let dtype = dtype_of(tensor).ok_or_else(|| {
+                unsupported(at, "a loop in the closure", "funcify has not the dtype of a result", "use another dtype")
+            })?;
+            inputs.push((tensor.id, TensorType::new(dtype, tensor.shape.as_slice())));
+        }
+        Ok(inputs)
+    }
+
+    /// A record of ops without the marks among them.
+    fn record(&self, inputs: &[(TensorId, TensorType)], ops: &[OperationIr], outputs: &[TensorId]) -> Record {
+        let operations = ops.iter().filter(|op| !inner::is_mark(op)).cloned().collect();
+        let graph = GraphIr { operations, ..self.graph.graph.clone() };
+        let inputs: Vec<TensorId> = inputs.iter().map(|(input, _)| *input).collect();
+        numbered(CapturedGraph { graph, values: self.graph.values.clone() }, &inputs, outputs)
+    }
 }
 
 fn graph(
     at: &Place,
-    types: &[TensorType],
+    inputs: &[(TensorId, TensorType)],
     record: &Record,
     results: impl FnOnce(&[Value]) -> Vec<Value>,
 ) -> Result<Graph> {
     let refusal = RefCell::new(None);
     let graph = Graph::build("probe", |g| {
-        let inputs = types.iter().enumerate().map(|(index, ty)| g.input(&format!("x{index}"), ty));
+        let inputs = inputs.iter().enumerate().map(|(index, (_, ty))| g.input(&format!("x{index}"), ty));
         match import(at, record, &inputs.collect::<Vec<Value>>()) {
             Ok(values) => results(&values),
             Err(error) => {
@@ -82,6 +149,17 @@ fn graph(
         Some(error) => Err(error),
         None => graph,
     }
+}
+
+/// The backend that runs the graphs: one in host memory if there is one, as its kernels need no compilation.
+#[cfg(feature = "flex")]
+fn quickest(_: &Device) -> Result<Burn> {
+    Ok(Burn::flex())
+}
+
+#[cfg(not(feature = "flex"))]
+fn quickest(device: &Device) -> Result<Burn> {
+    Burn::of(device)
 }
 
 /// Floats of a range, small integers, truths of both kinds.

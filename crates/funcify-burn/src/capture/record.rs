@@ -17,7 +17,7 @@ use funcify::error::{Error, Place, Result};
 use funcify::{DType, TensorType};
 
 use super::panics::{Panic, caught};
-use super::probe;
+use super::probe::{Comparison, Evidence, Stopped};
 use super::stops::{self, Stop, Unclear};
 use super::tape::{self, Edges};
 use crate::data;
@@ -39,6 +39,26 @@ pub(crate) struct Record {
     pub(crate) outputs: Vec<u64>,
     /// The elements of tensors that the closure made from data.
     pub(crate) constants: BTreeMap<u64, TensorData>,
+}
+
+/// A record, and what its gradients are to be.
+pub(crate) struct Recording {
+    pub(crate) record: Record,
+    /// With autodiff: the way in which its stops were placed, and what Burn did.
+    evidence: Option<(Stopped, Evidence)>,
+}
+
+impl Recording {
+    /// Refuses a closure whose gradients are not Burn's, in most of the trials that tell. What Burn's backward pass has and funcify has
+    /// not cannot be tried.
+    pub(crate) fn check(&self, at: &Place, device: &Device) -> Result<()> {
+        let Some((way, evidence)) = &self.evidence else { return Ok(()) };
+        match evidence.compare(at, device, std::slice::from_ref(way)) {
+            Ok(comparisons) if comparisons.iter().any(|it| it.apart > it.equal) => Err(Unclear::OtherRules.error(at)),
+            Err(error @ Error::Cancelled { .. }) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
 }
 
 /// What the elements of the arguments are while a closure is recorded.
@@ -119,11 +139,11 @@ pub(crate) fn checked(
     device: &Device,
     types: &[TensorType],
     body: &Body<'_>,
-    first: &Record,
+    first: &Recording,
 ) -> Result<()> {
     let second = record(at, device, types, Elements::Some, body)?;
-    match first.difference(&second) {
-        None => Ok(()),
+    match first.record.difference(&second.record) {
+        None => first.check(at, device),
         Some(difference) => Err(unsupported(
             at,
             "a closure whose ops depend on more than its arguments, or on the elements of its tensors",
@@ -141,7 +161,7 @@ pub(crate) fn record(
     types: &[TensorType],
     elements: Elements,
     body: &Body<'_>,
-) -> Result<Record> {
+) -> Result<Recording> {
     let capture = Lent::like(device);
     let has_tape = device.is_autodiff();
     let on_device = if has_tape { capture.device.clone().autodiff() } else { capture.device.clone() };
@@ -192,50 +212,67 @@ pub(crate) fn record(
         )
     })?;
     if let Some(edges) = edges {
-        return with_stops(at, types, graph, &inputs, outputs, &edges);
+        return with_stops(at, device, graph, (inputs, types.to_vec()), &outputs, edges);
     }
-    Ok(numbered(graph, &inputs, &outputs))
+    Ok(Recording { record: numbered(graph, &inputs, &outputs), evidence: None })
 }
 
 /// The record of a graph that has the backward pass of Burn behind the closure's own ops: with its stops, without that pass.
 fn with_stops(
     at: &Place,
-    types: &[TensorType],
+    device: &Device,
     mut graph: CapturedGraph,
-    inputs: &[TensorId],
-    outputs: Vec<TensorId>,
-    edges: &Edges,
-) -> Result<Record> {
+    (inputs, types): (Vec<TensorId>, Vec<TensorType>),
+    outputs: &[TensorId],
+    edges: Edges,
+) -> Result<Recording> {
     let mut ops = std::mem::take(&mut graph.graph.operations);
     let is_end = |op: &OperationIr| matches!(op, OperationIr::Custom(op) if op.id == tape::END);
     let end = ops.iter().position(is_end).unwrap_or(ops.len());
-    let backward = ops.split_off(end);
-    let graph_values = std::mem::take(&mut graph.values);
-    let unclear = |unclear: Unclear| unclear.error(at);
-    let ways = stops::stops(&ops, edges).map_err(unclear)?;
-    let record = |ops: Vec<OperationIr>, mut outputs: Vec<TensorId>, way: Option<&BTreeSet<Stop>>| {
-        let operations = way.map_or(ops.clone(), |way| stops::add(ops, &mut outputs, way));
-        let graph = GraphIr { operations, ..graph.graph.clone() };
-        numbered(CapturedGraph { graph, values: graph_values.clone() }, inputs, &outputs)
+    let backward = ops.split_off(end).into_iter().skip(1).collect();
+    let ways = stops::stops(&ops, &edges).map_err(|unclear| unclear.error(at))?;
+    let evidence = Evidence { graph, inputs, types, ops, backward, edges };
+    let way = match ways.as_slice() {
+        [way] => way,
+        _ => chosen(at, device, &ways, outputs, &evidence)?,
     };
-    if let [way] = ways.as_slice() {
-        return Ok(record(ops, outputs, Some(way)));
-    }
-    let live: Vec<BTreeSet<Stop>> = ways.iter().map(|way| stops::live(&ops, &outputs, edges, way)).collect();
+    let (ops, outputs) = stopped(&evidence, outputs, way);
+    let graph = GraphIr { operations: ops.clone(), ..evidence.graph.graph.clone() };
+    let graph = CapturedGraph { graph, values: evidence.graph.values.clone() };
+    let record = numbered(graph, &evidence.inputs, &outputs);
+    Ok(Recording { record, evidence: Some(((ops, outputs), evidence)) })
+}
+
+/// A closure's ops and results with these stops.
+fn stopped(evidence: &Evidence, outputs: &[TensorId], way: &BTreeSet<Stop>) -> Stopped {
+    let mut outputs = outputs.to_vec();
+    let ops = stops::add(evidence.ops.clone(), &mut outputs, way);
+    (ops, outputs)
+}
+
+/// The way whose gradients are Burn's in every trial.
+fn chosen<'w>(
+    at: &Place,
+    device: &Device,
+    ways: &'w [BTreeSet<Stop>],
+    outputs: &[TensorId],
+    evidence: &Evidence,
+) -> Result<&'w BTreeSet<Stop>> {
+    let live = ways.iter().map(|way| stops::live(&evidence.ops, outputs, &evidence.edges, way));
+    let live: Vec<BTreeSet<Stop>> = live.collect();
     if live.iter().all(|other| *other == live[0]) {
-        return Ok(record(ops, outputs, Some(&ways[0])));
+        return Ok(&ways[0]);
     }
-    let gradient = |(node, leaf): (&u64, &TensorId)| {
-        let input = inputs.iter().position(|input| input == leaf)?;
-        Some((input, *edges.gradients.get(node)?))
-    };
-    let (by, gradients): (Vec<usize>, Vec<TensorId>) = edges.leaves.iter().filter_map(gradient).unzip();
-    let burn = record([ops.clone(), backward[1..].to_vec()].concat(), gradients, None);
-    let records: Vec<Record> = ways.iter().map(|way| record(ops.clone(), outputs.clone(), Some(way))).collect();
-    let matching = probe::matching(at, types, &burn, &by, &records).map_err(|_| unclear(Unclear::Ambiguous))?;
+    let stopped: Vec<Stopped> = ways.iter().map(|way| stopped(evidence, outputs, way)).collect();
+    let comparisons = evidence.compare(at, device, &stopped).map_err(|error| match error {
+        Error::Cancelled { .. } => error,
+        _ => Unclear::Ambiguous.error(at),
+    })?;
+    let is_burns = |(_, comparison): &(usize, &Comparison)| comparison.apart == 0;
+    let matching: Vec<usize> = comparisons.iter().enumerate().filter(is_burns).map(|(index, _)| index).collect();
     match matching.split_first() {
-        Some((first, others)) if others.iter().all(|other| live[*other] == live[*first]) => Ok(records[*first].clone()),
-        _ => Err(unclear(Unclear::Ambiguous)),
+        Some((first, others)) if others.iter().all(|other| live[*other] == live[*first]) => Ok(&ways[*first]),
+        _ => Err(Unclear::Ambiguous.error(at)),
     }
 }
 
@@ -254,7 +291,7 @@ impl IrVisitorMut for Renumber {
     }
 }
 
-fn numbered(graph: CapturedGraph, inputs: &[TensorId], outputs: &[TensorId]) -> Record {
+pub(super) fn numbered(graph: CapturedGraph, inputs: &[TensorId], outputs: &[TensorId]) -> Record {
     let mut numbers = Renumber(HashMap::new());
     inputs.iter().for_each(|input| _ = numbers.number(*input));
     let mut ops = graph.graph.operations;

@@ -8,7 +8,7 @@ use burn::tensor::Device;
 use funcify::error::{Place, Result};
 use funcify::{Graph, TensorType};
 
-use super::record::{Body, Elements, Record, checked, record};
+use super::record::{Body, Elements, Record, Recording, checked, record};
 use crate::plugin::{Differentiable, DifferentiableOptions};
 
 /// How many functions are cached for a line of the user's.
@@ -45,9 +45,10 @@ impl Closure<'_> {
         options: &DifferentiableOptions,
         graph: impl FnOnce(&Record) -> Result<Graph>,
     ) -> Result<(Arc<Differentiable>, Vec<bool>)> {
-        let first = self.record()?;
+        let recording = self.record()?;
+        let first = &recording.record;
         let used = first.used();
-        let is_it = |entry: &Entry| entry.key == key && entry.types == self.types && entry.record.is_same(&first);
+        let is_it = |entry: &Entry| entry.key == key && entry.types == self.types && entry.record.is_same(first);
         let cached = |entries: &mut Vec<Entry>| {
             let entry = entries.remove(entries.iter().position(is_it)?);
             let function = entry.function.clone();
@@ -57,13 +58,18 @@ impl Closure<'_> {
         if let Some(function) = self.entries(cached) {
             return Ok((function, used));
         }
-        self.check(&first)?;
-        let function = Arc::new(Differentiable::with_options(&graph(&first)?, options.clone()));
+        self.check(&recording)?;
+        let function = Arc::new(Differentiable::with_options(&graph(first)?, options.clone()));
         self.entries(|entries| {
             if entries.len() >= CAPACITY {
                 entries.remove(0);
             }
-            entries.push(Entry { record: first, key, types: self.types.to_vec(), function: function.clone() });
+            entries.push(Entry {
+                record: recording.record,
+                key,
+                types: self.types.to_vec(),
+                function: function.clone(),
+            });
         });
         Ok((function, used))
     }
@@ -72,17 +78,17 @@ impl Closure<'_> {
     /// where the tensors have none, for the graph may be differentiated.
     pub(crate) fn device_for_graph(self) -> Result<Device> {
         let device = self.device.clone().autodiff();
-        let stops = Closure { device: &device, ..self }.record()?.has_stops();
+        let stops = Closure { device: &device, ..self }.record()?.record.has_stops();
         Ok(if stops { device } else { self.device.clone() })
     }
 
     /// What the closure does.
-    pub(crate) fn record(&self) -> Result<Record> {
+    pub(crate) fn record(&self) -> Result<Recording> {
         record(self.at, self.device, self.types, Elements::None, self.body)
     }
 
-    /// Refuses a closure that does something else for other elements.
-    pub(crate) fn check(&self, first: &Record) -> Result<()> {
+    /// Refuses a closure that does something else for other elements, or whose gradients are not Burn's.
+    pub(crate) fn check(&self, first: &Recording) -> Result<()> {
         checked(self.at, self.device, self.types, self.body, first)
     }
 

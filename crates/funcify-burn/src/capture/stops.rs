@@ -7,10 +7,10 @@
 //!    is one through which no gradient flows.
 //! 2. Burn makes nodes in the order of the tensors, so the edges of a node and the operands of its op are in one order.
 //! 3. A gradient has the shape of its tensor.
-//! 4. Some ops of Burn are several recorded ops and one node: an operand without a node is replaced by its own operands.
 //!
-//! If nodes fit in several ways that differ in where gradients flow, [`probe`](super::probe) finds the one whose gradients are
-//! Burn's. If several are, for all numbers that are tried, the closure is refused: others may tell them apart.
+//! If nodes fit in several ways that differ in where gradients flow, numbers find the one whose gradients are Burn's:
+//! [`probe`](super::probe). If several are, for all numbers that are tried, the closure is refused: others may tell them apart. An op
+//! with a rule of its own, of one node and several recorded ops, may fit and have other gradients: such closures are refused, too.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -31,9 +31,6 @@ const TRIES: usize = 1_000_000;
 /// How many ways that differ in their stops are compared.
 const WAYS: usize = 32;
 
-/// How many recorded ops an op of Burn with one node is.
-const INNER_OPS: usize = 6;
-
 /// Why it is not known where gradients stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unclear {
@@ -41,22 +38,32 @@ pub(super) enum Unclear {
     Misfit,
     /// It fits in several ways, and more than one, or none, has Burn's gradients.
     Ambiguous,
+    /// It fits, and Burn's gradients are others.
+    OtherRules,
 }
 
 impl Unclear {
     /// The error of a closure for which it is unclear.
     pub(super) fn error(self, at: &funcify::error::Place) -> funcify::Error {
-        let (reason, fix) = match self {
+        let with_stops = "a closure with `detach`, `set_require_grad(false)` or `no_grad`";
+        let (what, reason, fix) = match self {
             Unclear::Misfit => (
+                with_stops,
                 "Burn's autodiff does not lead through its ops as they were recorded",
                 "write it in other ops of Burn, or without `detach`, `set_require_grad` and `no_grad`",
             ),
+            Unclear::OtherRules => (
+                "a closure whose gradients are not those of its ops",
+                "an op of Burn's autodiff in it, as `batch_norm_train` or one of an extension, has a rule of its own",
+                "write it in other ops of Burn",
+            ),
             Unclear::Ambiguous => (
+                with_stops,
                 "Burn's autodiff keeps no name for what is detached, and several places in the closure fit",
                 "detach what the closure is given, as its weight, carry or row; or multiply what is detached by 1.0 first",
             ),
         };
-        unsupported(at, "a closure with `detach`, `set_require_grad(false)` or `no_grad`", reason, fix)
+        unsupported(at, what, reason, fix)
     }
 }
 
@@ -259,31 +266,12 @@ impl Search<'_> {
             }
         }
         let parents: Vec<(u64, usize, &Shape)> = parents.into_iter().map(|(id, (times, it))| (id, times, it)).collect();
-        let mut lists = vec![self.operands_of(op)];
-        for _ in 0..INNER_OPS {
-            let ways: Vec<Match> = lists.iter().flat_map(|list| self.fits(state, &parents, list)).collect();
-            if !ways.is_empty() {
-                return ways;
-            }
-            lists = lists.iter().flat_map(|list| self.opened(list)).collect();
-        }
-        Vec::new()
+        self.fits(state, &parents, &self.operands_of(op))
     }
 
     fn operands_of(&self, op: usize) -> Vec<Operand> {
         let operand = |(position, tensor): &(usize, TensorId)| Operand { op, position: *position, tensor: *tensor };
         self.forward.operands[op].iter().map(operand).collect()
-    }
-
-    /// The operands with one of their tensors replaced by the operands of its own op, in each way.
-    fn opened(&self, operands: &[Operand]) -> Vec<Vec<Operand>> {
-        let tensors: BTreeSet<TensorId> = operands.iter().map(|operand| operand.tensor).collect();
-        let open = |tensor: TensorId| {
-            let op = *self.forward.made.get(&tensor)?;
-            let others = operands.iter().filter(|operand| operand.tensor != tensor).copied();
-            Some(self.operands_of(op).into_iter().chain(others).collect())
-        };
-        tensors.into_iter().filter_map(open).collect()
     }
 
     /// The ways in which edges to parents, in order, lead to some of the operands.

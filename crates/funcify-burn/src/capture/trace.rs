@@ -68,8 +68,9 @@ pub fn trace<W: Weights, A: Tensors, R: Tensors>(
     let closure = Closure { line, at: &at, device: &device, types: &types, body: &body };
     let device = closure.device_for_graph()?;
     let closure = Closure { device: &device, ..closure };
-    let record = closure.record()?;
-    closure.check(&record)?;
+    let recording = closure.record()?;
+    closure.check(&recording)?;
+    let record = recording.record;
     let used = record.used();
     let weight_names = given.into_iter().map(|(name, _)| name).collect();
     let graph = graph(&at, &record, &types, weight_names, &used).map_err(|error| for_caller(&at, error))?;

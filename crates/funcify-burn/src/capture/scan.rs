@@ -33,7 +33,8 @@ use crate::plugin::{AnyTensor, Differentiable, DifferentiableOptions, Tensors, f
 /// loop runs, [`Scan::compile`] and [`Scan::policy`], holds for it.
 ///
 /// Gradients stop where they stop in Burn: `detach`, `set_require_grad(false)` and `no_grad` in the body are `stop_gradient` in the
-/// graph. What leads to no result by a differentiable path has no gradient.
+/// graph. What leads to no result by a differentiable path has no gradient. With autodiff, the gradients of a new body are compared with
+/// those of Burn's own backward pass, for arguments of a few ranges of numbers, if funcify has all ops of that pass.
 ///
 /// The body does not capture a module but is given it: capture writes ops on tensors of its own device down, so the body
 /// is called with a copy of the module whose parameters are there. What `weights` can be: [`Weights`].
@@ -64,7 +65,7 @@ use crate::plugin::{AnyTensor, Differentiable, DifferentiableOptions, Tensors, f
 /// `Unsupported` for what cannot be recorded: an op of Burn's without a translation, which is named; a body that reads
 /// elements of its tensors (`into_scalar`, `into_data`, printing), whatever they are, draws at random, or uses tensors that it
 /// was not given; that moves tensors (`to_device`) or takes autodiff from them (`inner`, `from_inner`, `backward`); layers in training
-/// ([`Scan::inference`]). `Type` for a next carry of another type.
+/// ([`Scan::inference`]); a body whose gradients are not those of its recorded ops, as an op has a rule of its own (`batch_norm_train`). `Type` for a next carry of another type.
 /// What running a [`Differentiable`](crate::Differentiable) can meet.
 #[track_caller]
 pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(

@@ -146,7 +146,7 @@ pub(crate) fn check_in_force(at: impl FnOnce() -> Place, ran: Ran) -> Result<()>
 }
 
 /// Frees what a call held that ends with this error, [elsewhere](free_elsewhere) if it was cancelled.
-pub(crate) fn free_after<T: Send + 'static>(error: &Error, held: T) {
+pub fn free_after<T: Send + 'static>(error: &Error, held: T) {
     if matches!(error, Error::Cancelled { .. }) {
         free_elsewhere(move || drop(held));
     }

@@ -1,6 +1,7 @@
 //! The pair of programs behind a differentiable call: forward, and from cotangents to gradients.
 
 use funcify::Graph;
+use funcify::cancel::free_after;
 use funcify::derivative::{BackwardInput, Wrt};
 use funcify::dispatch::{self, Backend, Report};
 use funcify::error::{Error, Place, Result};
@@ -119,7 +120,13 @@ impl Derivative {
                 (None, _) => continue,
             });
         }
-        let gradients = self.backward.call(&arguments)?;
+        let gradients = match self.backward.call(&arguments) {
+            Ok(gradients) => gradients,
+            Err(error) => {
+                free_after(&error, arguments);
+                return Err(error);
+            }
+        };
         drop(arguments);
         let fitted = gradients.into_iter().zip(sizes).map(|(it, sizes)| kinds::resized(it, sizes).map_err(failed));
         fitted.collect()

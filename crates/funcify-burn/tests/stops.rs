@@ -268,30 +268,39 @@ fn a_record_within_a_record_leaves_its_stops_alone() {
 #[test]
 fn a_loop_in_a_loop_stops_where_burn_stops() {
     let device = devices().swap_remove(0).autodiff();
-    let inner: Body = |w, c, x| twice((c.detach() * x.clone() + w.clone()).tanh() + w.detach() * x);
+    let bodies: [Body; 2] = [
+        |w, c, x| twice((c.detach() * x.clone() + w.clone()).tanh() + w.detach() * x),
+        // The tape fits in two ways, of which numbers choose one.
+        |w, c, x| {
+            let v = w * x;
+            twice(c * 0.5 + v.clone().exp().detach() * v.sin())
+        },
+    ];
     let outer = |w: Row, c: Row, x: Row| {
         let rows = Tensor::stack::<2>(vec![x.clone(), x.clone() * 0.5, w.clone().detach()], 0);
         (w, c * 0.5 + x, rows)
     };
-    let expected = run(&device, |w, mut c, xs| {
-        let mut ys = Vec::new();
-        for x in xs.iter_dim(0) {
-            let (w, init, rows) = outer(w.clone(), c.clone(), x.squeeze_dim(0));
-            let (last, inner_ys) = by_hand(inner)(w, init.clone().detach(), rows);
-            c = last * 0.3 + init;
-            ys.push(inner_ys.sum_dim(0).squeeze_dim::<1>(0));
-        }
-        (c, Tensor::stack(ys, 0))
-    });
-    let found = run(&device, |w, c, xs| {
-        let looped = scan(w, c, xs, |w, c, x| {
-            let (w, init, rows) = outer(w, c, x);
-            let (last, ys) = scan(w, init.clone().detach(), rows, inner).unwrap();
-            (last * 0.3 + init, ys.sum_dim(0).squeeze_dim::<1>(0))
+    for (index, inner) in bodies.into_iter().enumerate() {
+        let expected = run(&device, |w, mut c, xs| {
+            let mut ys = Vec::new();
+            for x in xs.iter_dim(0) {
+                let (w, init, rows) = outer(w.clone(), c.clone(), x.squeeze_dim(0));
+                let (last, inner_ys) = by_hand(inner)(w, init.clone().detach(), rows);
+                c = last * 0.3 + init;
+                ys.push(inner_ys.sum_dim(0).squeeze_dim::<1>(0));
+            }
+            (c, Tensor::stack(ys, 0))
         });
-        looped.unwrap()
-    });
-    assert_same(&found, &expected, "a loop in a loop");
+        let found = run(&device, |w, c, xs| {
+            let looped = scan(w, c, xs, |w, c, x| {
+                let (w, init, rows) = outer(w, c, x);
+                let (last, ys) = scan(w, init.clone().detach(), rows, inner).unwrap();
+                (last * 0.3 + init, ys.sum_dim(0).squeeze_dim::<1>(0))
+            });
+            looped.unwrap()
+        });
+        assert_same(&found, &expected, &format!("a loop in a loop, {index}"));
+    }
 }
 
 #[test]
@@ -393,8 +402,14 @@ fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
         let device = device.autodiff();
         let [w, c] = [1, 2].map(|seed| Tensor::<1>::from_data(TensorData::new(values(WIDTH, seed), [WIDTH]), &device));
         let xs = Tensor::<2>::from_data(TensorData::new(values(STEPS * WIDTH, 3), [STEPS, WIDTH]), &device);
+        let in_a_loop = |w: Row, c: Row, x: Row| {
+            let rows = Tensor::stack::<2>(vec![x.clone(), x], 0);
+            let (last, ys) = scan(w, c, rows, normed).unwrap();
+            (last, ys.sum_dim(0).squeeze_dim::<1>(0))
+        };
         let refusals = [
             scan(w.clone(), c.clone(), xs.clone(), normed).map(|_| ()).unwrap_err(),
+            scan(w.clone(), c.clone(), xs.clone(), in_a_loop).map(|_| ()).unwrap_err(),
             trace(w, (c.clone(), xs.clone().slice(s![0..1]).reshape([WIDTH])), |w, (c, x)| normed(w, c, x))
                 .unwrap_err(),
         ];

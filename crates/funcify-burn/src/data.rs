@@ -2,9 +2,8 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::tensor::{DType as BurnDType, Device, TensorData};
+use burn::tensor::{DType as BurnDType, TensorData};
 use funcify::error::BackendError;
-use funcify::types::{nearest_bf16, nearest_f16};
 use funcify::{DType, HostTensor, Storage};
 
 use crate::device::Burn;
@@ -55,28 +54,6 @@ pub(crate) fn host(data: TensorData, dtype: DType, shape: &[usize]) -> Result<Ho
     let found = storage.len();
     HostTensor::new(shape, storage)
         .ok_or_else(|| format!("Burn gave {found} elements, not as many as its shape").into())
-}
-
-/// A tensor of one number on a device that has every dtype.
-pub(crate) fn filled(device: &Device, dtype: DType, shape: &[usize], number: f64) -> Tensor {
-    let count = shape.iter().product();
-    let device = device.as_dispatch();
-    macro_rules! data {
-        ($element:expr) => {
-            TensorData::new(vec![$element; count], shape.to_vec())
-        };
-    }
-    match dtype {
-        DType::Bool => Dispatch::bool_from_data(data!(number != 0.0), device),
-        DType::U8 => Dispatch::int_from_data(data!(number as u8), device),
-        DType::U32 => Dispatch::int_from_data(data!(number as u32), device),
-        DType::I32 => Dispatch::int_from_data(data!(number as i32), device),
-        DType::I64 => Dispatch::int_from_data(data!(number as i64), device),
-        DType::F16 => Dispatch::float_from_data(data!(nearest_f16(number)), device),
-        DType::BF16 => Dispatch::float_from_data(data!(nearest_bf16(number)), device),
-        DType::F32 => Dispatch::float_from_data(data!(number as f32), device),
-        DType::F64 => Dispatch::float_from_data(data!(number), device),
-    }
 }
 
 /// A tensor with these elements, as many as the shape has.

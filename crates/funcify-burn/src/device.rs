@@ -13,8 +13,8 @@ use burn::tensor::{BoolDType, Device, IntDType, Shape};
 use funcify::DType;
 use funcify::error::{BackendError, Place, Site};
 
-use crate::kinds::Tensor;
-use crate::{data, dtypes};
+use crate::dtypes;
+use crate::kinds::{Tensor, filled};
 
 /// One of Burn's devices.
 #[derive(Clone, Debug)]
@@ -216,7 +216,7 @@ impl Burn {
         self.check(dtype, shape.len())?;
         if self.in_host_memory() && dtype != DType::Bool {
             // The system's memory is zero already; Burn's own zeros write it.
-            return Ok(data::filled(&self.device, self.stored(dtype), shape, 0.0));
+            return Ok(filled(&self.device, self.stored(dtype), shape, 0.0));
         }
         let device = self.device.as_dispatch();
         let shape = if shape.is_empty() && !self.has_rank_0() { &[1] } else { shape };

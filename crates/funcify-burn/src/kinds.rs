@@ -2,8 +2,10 @@
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
-use burn::tensor::{Shape, Slice, TensorData, try_read_sync};
+use burn::tensor::{Device, Shape, Slice, TensorData, try_read_sync};
+use funcify::DType;
 use funcify::error::BackendError;
+use funcify::types::{nearest_bf16, nearest_f16};
 use smallvec::SmallVec;
 
 /// A tensor of any device, dtype and rank.
@@ -155,6 +157,28 @@ fn as_scalar(tensor: Tensor) -> Result<Tensor, BackendError> {
         Kind::Integer => Dispatch::int_from_data(data, &device),
         Kind::Bool => Dispatch::bool_from_data(data, &device),
     })
+}
+
+/// A tensor of one number on a device that has every dtype.
+pub(crate) fn filled(device: &Device, dtype: DType, shape: &[usize], number: f64) -> Tensor {
+    let count = shape.iter().product();
+    let device = device.as_dispatch();
+    macro_rules! data {
+        ($element:expr) => {
+            TensorData::new(vec![$element; count], shape.to_vec())
+        };
+    }
+    match dtype {
+        DType::Bool => Dispatch::bool_from_data(data!(number != 0.0), device),
+        DType::U8 => Dispatch::int_from_data(data!(number as u8), device),
+        DType::U32 => Dispatch::int_from_data(data!(number as u32), device),
+        DType::I32 => Dispatch::int_from_data(data!(number as i32), device),
+        DType::I64 => Dispatch::int_from_data(data!(number as i64), device),
+        DType::F16 => Dispatch::float_from_data(data!(nearest_f16(number)), device),
+        DType::BF16 => Dispatch::float_from_data(data!(nearest_bf16(number)), device),
+        DType::F32 => Dispatch::float_from_data(data!(number as f32), device),
+        DType::F64 => Dispatch::float_from_data(data!(number), device),
+    }
 }
 
 #[cfg(test)]

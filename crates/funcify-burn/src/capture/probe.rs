@@ -16,7 +16,7 @@ use super::import::import;
 use super::inner;
 use super::record::{Record, dtype_of, numbered, unsupported};
 use super::tape::{ADDEND, Edges, FACTOR};
-use crate::Burn;
+use crate::device::Burn;
 
 /// Gives how far gradients may be apart, relative to the largest of their elements.
 fn tolerance(dtype: DType) -> f64 {

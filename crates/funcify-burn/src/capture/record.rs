@@ -20,9 +20,8 @@ use super::panics::{Panic, caught};
 use super::probe::{Comparison, Evidence, Stopped};
 use super::stops::{self, Stop, Unclear};
 use super::tape::{self, Edges};
-use crate::data;
 use crate::dtypes;
-use crate::kinds::Tensor;
+use crate::kinds::{self, Tensor};
 use crate::plugin::AnyTensor;
 
 /// A closure: from the capture device, and tensors on it, to tensors.
@@ -348,7 +347,7 @@ fn id(tensor: &Tensor) -> Option<TensorId> {
 fn placeholder(device: &Device, ty: &TensorType, elements: Elements) -> Tensor {
     let shape = ty.shape.constant().expect("a closure is recorded at sizes");
     if elements == Elements::Some {
-        return data::filled(device, ty.dtype, &shape, if ty.dtype.is_float() { -1.25 } else { 1.0 });
+        return kinds::filled(device, ty.dtype, &shape, if ty.dtype.is_float() { -1.25 } else { 1.0 });
     }
     let (shape, device) = (Shape::from(shape), device.as_dispatch());
     match (dtypes::float(ty.dtype), dtypes::integer(ty.dtype)) {

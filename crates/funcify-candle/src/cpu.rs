@@ -225,7 +225,7 @@ impl<E: WithDType, F: Fn(E, E) -> E + Copy> CustomOp1 for Columns<E, F> {
         for block in contiguous::<E>(storage, layout)?.chunks_exact((self.rows * self.row).max(1)) {
             let start = results.len();
             let mut rows = block.chunks_exact(self.row.max(1));
-            results.extend_from_slice(rows.next().unwrap_or(&[]));
+            results.extend_from_slice(rows.next().expect("a block has a row"));
             let result = &mut results[start..];
             rows.for_each(|row| result.iter_mut().zip(row).for_each(|(a, b)| *a = f(*a, *b)));
         }

@@ -277,7 +277,8 @@ fn free_symbol(graph: &Graph) -> String {
     let symbols = inputs.flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols());
     let used: Vec<&str> = symbols.map(|symbol| symbol.name()).collect();
     let numbered = (2..).map(|number: usize| format!("B{number}"));
-    std::iter::once("B".to_string()).chain(numbered).find(|name| !used.contains(&name.as_str())).unwrap_or_default()
+    let mut names = std::iter::once("B".to_string()).chain(numbered);
+    names.find(|name| !used.contains(&name.as_str())).expect("there are more names than inputs have")
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ impl Report {
 
     /// The JSON: `{"rows": [{"case", "category", "backend", "mode", "status", "reason", "needs"}]}`; `needs` where it is why.
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+        serde_json::to_string_pretty(self).expect("a report is texts and numbers") + "\n"
     }
 
     /// The table: for each category and backend, how many rows passed, and how many did not and why.

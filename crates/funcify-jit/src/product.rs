@@ -140,7 +140,7 @@ impl<T: Number> Builder<'_, T> {
 
     /// The element behind the last that is read.
     fn end_of(&self, matrix: Matrix<'_>) -> usize {
-        let last = matrix.columns.iter().max().copied().unwrap_or_default();
+        let last = *matrix.columns.iter().max().expect("a product has columns");
         last + matrix.rows.saturating_sub(1) * matrix.pitch + self.lanes
     }
 }

@@ -127,7 +127,7 @@ pub(crate) fn op_name(op: &OperationIr) -> String {
     }
     // `NumericFloat(F32, Add(BinaryOpIr { .. }))`
     let text = format!("{op:?}");
-    let path: Vec<&str> = text.split(" {").next().unwrap_or_default().split(['(', ' ']).collect();
+    let path: Vec<&str> = text.split(" {").next().expect("a split has a part").split(['(', ' ']).collect();
     path.iter().rev().nth(1).map_or(text.clone(), |name| name.to_string())
 }
 
@@ -360,7 +360,7 @@ fn placeholder(device: &Device, ty: &TensorType, elements: Elements) -> Tensor {
 /// The type of an argument, or an error that names it.
 pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> Result<TensorType> {
     let shape = tensor.shape();
-    let shape = if row { shape.get(1..).unwrap_or_default() } else { &shape };
+    let shape = if row { &shape[1..] } else { &shape };
     match tensor.dtype() {
         Some(dtype) => Ok(TensorType::new(dtype, shape)),
         None => Err(Error::Call {

@@ -164,7 +164,7 @@ impl Back<'_> {
         self.carry = traced.carry.iter().map(&mut of).collect();
         for ((all, xs), leaf) in self.xs.iter_mut().zip(&steps.xs).zip(&traced.xs) {
             if let (Some(_), Some(gradient)) = (&xs.tracked, of(leaf)) {
-                let axis = steps.axis.unwrap_or(0);
+                let axis = steps.axis.expect("sequences have an axis of steps");
                 let all = match all {
                     Some(all) => all,
                     None => all.insert(Tensor::zeros(xs.value.shape(), xs.value.dtype(), xs.value.device())?),

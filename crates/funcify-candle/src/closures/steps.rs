@@ -138,7 +138,7 @@ impl Steps {
     }
 
     fn row_of(&self, xs: &Operand, step: usize) -> Result<Tensor> {
-        let axis = self.axis.unwrap_or(0);
+        let axis = self.axis.expect("sequences have an axis of steps");
         xs.value.narrow(axis, self.row(step), 1)?.squeeze(axis)
     }
 

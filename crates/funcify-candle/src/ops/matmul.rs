@@ -96,7 +96,7 @@ fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayV
         ([rows, columns], [row, column]) => ((1, *rows, *columns), (0, *row, *column)),
         (_, strides) => (layout.shape().dims3()?, (strides[0], strides[1], strides[2])),
     };
-    let elements = elements.get(layout.start_offset()..).unwrap_or_default();
+    let elements = &elements[layout.start_offset()..];
     ArrayView3::from_shape(dims.strides(strides), elements).map_err(candle_core::Error::wrap)
 }
 

@@ -60,7 +60,7 @@ pub fn serve(arguments: &[String]) {
     if option != CHILD {
         return;
     }
-    let number = |text: &String| text.parse::<u64>().unwrap_or_default();
+    let number = |text: &String| text.parse::<u64>().expect("a child is given numbers");
     let (seed, first, step) = (number(seed), number(first), number(step).max(1));
     let (current, folder) = (current(folder.into(), job), PathBuf::from(folder));
     let look = move || -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! What is asked of one text.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use funcify::derivative::Wrt;
@@ -60,7 +60,7 @@ pub fn set_up() {
 /// Asks everything of a text. The error is what is wrong.
 pub fn probe(text: &str, seed: u64) -> Result<Reached, String> {
     catch_unwind(AssertUnwindSafe(|| examine(text, seed))).unwrap_or_else(|_| {
-        let panic = PANIC.lock().map(|panic| panic.clone()).unwrap_or_default();
+        let panic = PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Err(format!("panic: {panic}"))
     })
 }

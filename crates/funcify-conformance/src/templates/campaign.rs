@@ -99,7 +99,7 @@ pub fn run_campaign(campaign: &Campaign, subjects: &[Subject]) -> BTreeMap<&'sta
         }
     });
     std::panic::set_hook(hook);
-    all.into_inner().unwrap_or_default()
+    all.into_inner().expect("no thread of the campaign has panicked")
 }
 
 fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMap<&'static str, Summary>>) {
@@ -159,7 +159,7 @@ fn shrunk(
     tape: Vec<u32>,
     fault: &Fault,
 ) -> Fault {
-    let name = |fault: &Fault| fault.subject.split(',').next().unwrap_or_default().to_string();
+    let name = |fault: &Fault| fault.subject.split(',').next().expect("a split has a part").to_string();
     let only: Vec<Subject> = subjects.iter().filter(|subject| subject.name == name(fault)).cloned().collect();
     let same = |tape: &[u32]| {
         let program = Program::new(family, &mut Choices::replayed(tape.to_vec())).ok()?;

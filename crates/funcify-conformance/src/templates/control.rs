@@ -8,7 +8,7 @@
 use funcify::ops::ReduceKind;
 use funcify::{DType, Value, checkpoint, cond, constant, scan_until_with, scan_with, switch, while_loop_bounded};
 
-use super::draft::{Draft, shape_of};
+use super::draft::{Draft, sizes_of};
 
 pub(super) fn choices(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[3], &[2, 3], &[], &[8], &[4, 4]];
@@ -148,7 +148,7 @@ pub(super) fn early_ends(draft: &Draft<'_, '_>) -> Vec<Value> {
     }
     // Another loop runs as many steps.
     if draft.one_in(3) {
-        let row = shape_of(start).unwrap_or_default();
+        let row = sizes_of(start);
         let first = ys[0];
         if first.shape().rank() == row.len() + 1 {
             let (last, _) = scan_with(draft.direction(), start, first, |state, row| (state * 0.5 + row, ()));

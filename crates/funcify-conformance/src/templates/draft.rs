@@ -220,6 +220,11 @@ pub(super) fn shape_of(value: Value) -> Option<Vec<usize>> {
     value.shape().constant()
 }
 
+/// The sizes of a state, or of rows, which are numbers.
+pub(super) fn sizes_of(value: Value) -> Vec<usize> {
+    shape_of(value).expect("states and rows have sizes that are numbers")
+}
+
 fn zero_of(value: Value) -> Value {
     constant(HostTensor::zeros(value.dtype(), &[]))
 }

@@ -9,7 +9,7 @@
 use funcify::ops::ScatterMode;
 use funcify::{DType, Value, concat, constant, iota, scan_with, select};
 
-use super::draft::{Draft, shape_of, sized};
+use super::draft::{Draft, sized, sizes_of};
 
 /// Sizes of the axis.
 const SIZES: [usize; 9] = [8, 4, 2, 3, 9, 7, 12, 16, 24];
@@ -56,7 +56,7 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
             };
             let other = if draft.one_in(2) { sum(draft.of(&[x, next * 0.5])) } else { scale };
             for _ in 0..draft.below(4) {
-                share = on_share(draft, share, draft.fit(other, &shape_of(share).unwrap_or_default()), fixed, scale);
+                share = on_share(draft, share, draft.fit(other, &sizes_of(share)), fixed, scale);
             }
             let added = draft.fit(share, &rest);
             let total_next = match draft.below(6) {
@@ -83,7 +83,7 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
     };
     results.push(behind);
     if draft.one_in(3) {
-        let whole = on_share(draft, ys, draft.fit(fixed, &shape_of(ys).unwrap_or_default()), fixed, fixed);
+        let whole = on_share(draft, ys, draft.fit(fixed, &sizes_of(ys)), fixed, fixed);
         results.push(whole);
     }
     results
@@ -110,7 +110,7 @@ fn one_share(
                 1 => scale,
                 _ => fixed,
             };
-            share = on_share(draft, share, draft.fit(other, &shape_of(share).unwrap_or_default()), fixed, scale);
+            share = on_share(draft, share, draft.fit(other, &sizes_of(share)), fixed, scale);
         }
         (next, share)
     });
@@ -142,7 +142,7 @@ fn whole_numbers(draft: &Draft<'_, '_>, sum: Value) -> Value {
 
 /// An op on a value that may be shares: linear or not.
 fn on_share(draft: &Draft<'_, '_>, share: Value, other: Value, fixed: Value, scale: Value) -> Value {
-    let shape = shape_of(share).unwrap_or_default();
+    let shape = sizes_of(share);
     let (rank, dtype) = (shape.len(), share.dtype());
     match draft.below(40) {
         0 => -share,
@@ -267,7 +267,7 @@ pub(super) fn beside(draft: &Draft<'_, '_>) -> Vec<Value> {
     } else if draft.one_in(3) {
         start = start.t();
     }
-    let shape = shape_of(start).unwrap_or_default();
+    let shape = sizes_of(start);
     let xs = match draft.below(3) {
         0 => product(draft.input(&[steps, rows, inner])).reshape(sized(&[&[steps], shape.as_slice()].concat())),
         1 => draft.input(&[steps]),

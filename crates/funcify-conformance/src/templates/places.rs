@@ -8,7 +8,7 @@
 
 use funcify::{Recurrence, Value, concat, scan_with};
 
-use super::draft::{Draft, shape_of};
+use super::draft::{Draft, shape_of, sizes_of};
 
 pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 7] = [&[3], &[2, 3], &[], &[1], &[2, 2], &[4, 1], &[9]];
@@ -75,7 +75,7 @@ pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
 
 /// A loop over the rows of a tensor, with taps.
 fn second_loop(draft: &Draft<'_, '_>, rows: Value) -> Vec<Value> {
-    let shape = shape_of(rows).unwrap_or_default();
+    let shape = sizes_of(rows);
     if shape.len() < 2 || shape[0] < 2 {
         return Vec::new();
     }

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 
 use funcify::{DType, Recurrence, Value, fori_loop, scan_until_with, scan_with, while_loop_bounded};
 
-use super::draft::{Draft, shape_of};
+use super::draft::{Draft, sizes_of};
 use super::step::{Stepped, Update, step};
 
 type Updates = &'static [(usize, Update)];
@@ -132,7 +132,7 @@ fn counted(
         let Stepped { next, ys } = step(draft, &states, &rows, fixed, updates);
         // What a trace would read goes into a state.
         let mut next = next;
-        let shape = shape_of(next[0]).unwrap_or_default();
+        let shape = sizes_of(next[0]);
         next[0] = next[0] * 0.5 + draft.fit(ys[0], &shape) * 0.5;
         next
     };

@@ -4,7 +4,7 @@
 use funcify::ops::ScatterMode;
 use funcify::{DType, Value, constant, select, stack};
 
-use super::draft::{Draft, shape_of, sized};
+use super::draft::{Draft, shape_of, sized, sizes_of};
 
 /// How a state gets its next value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,7 +91,7 @@ fn update(
     kind: Update,
 ) -> Value {
     let state = states[index];
-    let shape = shape_of(state).unwrap_or_default();
+    let shape = sizes_of(state);
     let base = if draft.one_in(5) { draft.second_name(state) } else { state };
     let other = match draft.below(5) {
         0..=2 => rows[index],
@@ -143,7 +143,7 @@ fn elementwise(draft: &Draft<'_, '_>, state: Value, base: Value, other: Value, r
         19 => state * 0.5 + base * 0.25,
         20 => (state - base) + other.tanh(),
         21 => (base * row).exp() * 0.5,
-        22 => base - draft.fit(draft.view(base), &shape_of(base).unwrap_or_default()) * 0.5,
+        22 => base - draft.fit(draft.view(base), &sizes_of(base)) * 0.5,
         _ => (base.minimum(row) - other).cos(),
     }
 }
@@ -159,7 +159,7 @@ fn place(draft: &Draft<'_, '_>, row: Value, size: usize) -> Value {
 }
 
 fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Value {
-    let shape = shape_of(base).unwrap_or_default();
+    let shape = sizes_of(base);
     // It has rows, unless the program is refused already.
     let Some(&size) = shape.first() else { return base };
     match draft.below(3) {

@@ -163,7 +163,7 @@ impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
     }
     #[inline(always)]
     fn load(_: S, data: &[T]) -> Self {
-        Single(data.first().copied().unwrap_or_default())
+        Single(data[0])
     }
     #[inline(always)]
     fn store(self, _: S, data: &mut [T]) {

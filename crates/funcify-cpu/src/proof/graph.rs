@@ -81,7 +81,7 @@ impl Grid {
 
     /// The only element, or the first.
     pub(super) fn first(&self) -> u64 {
-        self.cells.first().copied().unwrap_or(0)
+        *self.cells.first().expect("a count, an index or a condition has an element")
     }
 
     /// As numbers of 64 bits: the elements, or the integers that they stand for.

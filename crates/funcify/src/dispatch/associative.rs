@@ -58,7 +58,7 @@ impl<B: Backend> AssociativeNode<B> {
         captured: &[B::Tensor],
         ran: &mut usize,
     ) -> Result<Vec<B::Tensor>> {
-        let count = run.backend.shape(&xs[0]).first().copied().unwrap_or(0);
+        let count = run.backend.shape(&xs[0])[0];
         let of_needed: Vec<B::Tensor> = self.needed.iter().map(|leaf| xs[*leaf].clone()).collect();
         if count < 2 {
             return Ok(of_needed);

@@ -89,7 +89,7 @@ impl<B: Backend> NativeLoop<B> {
         let mut captured = operands.split_off(self.own);
         let steps = self.steps(run, &operands)?;
         let backend = run.backend;
-        let rows_of = |operand: usize| backend.shape(&operands[operand]).first().copied().unwrap_or(0);
+        let rows_of = |operand: usize| backend.shape(&operands[operand])[0];
         self.scan.check_rows(&self.at, steps, rows_of)?;
         self.afford_traces(run, |index| results[index].is_some())?;
         if let Some(late) = &self.late {

@@ -285,7 +285,7 @@ impl<B: Backend> Stepper<B> {
         let count = |tensors: &[B::Tensor]| {
             let backend = self.step.backend();
             let counted = axes.iter().zip(tensors).find_map(|(axis, tensor)| Some(backend.shape(tensor)[(*axis)?]));
-            counted.unwrap_or(0)
+            counted.expect("a state has the axis of the streams")
         };
         let (there, made) = (count(&self.now), count(&self.made));
         let began = self.origins.get(symbol).cloned().unwrap_or_else(|| (0..made as i64).collect());

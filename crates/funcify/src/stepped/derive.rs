@@ -204,7 +204,7 @@ impl Plan<'_> {
 
 /// Refuses a step that uses a size which only what is done before the first step gives.
 fn check_sizes(at: &Place, step: &Graph) -> Result<()> {
-    let errors = step.check().err().unwrap_or_default();
+    let Err(errors) = step.check() else { return Ok(()) };
     let Some(found) = errors.iter().find_map(|error| match error {
         Error::Invalid { invariant, found, .. } if invariant == "graph-c7" => Some(found),
         _ => None,

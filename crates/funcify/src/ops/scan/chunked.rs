@@ -129,7 +129,7 @@ fn known_chunks(
     }
     Ok(match parts.as_slice() {
         [whole, left] => whole.iter().zip(left).map(|(whole, left)| concat(&[*whole, *left], 0)).collect(),
-        _ => parts.pop().unwrap_or_default(),
+        _ => parts.pop().expect("there are whole chunks, rows that are left, or chunks of no rows"),
     })
 }
 

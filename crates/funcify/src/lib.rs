@@ -49,6 +49,7 @@ mod eval;
 pub mod files;
 mod fixpoint;
 pub mod graph;
+mod handle;
 mod host;
 pub mod memory;
 pub mod nn;

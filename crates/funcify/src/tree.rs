@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::graph::Failed;
-use crate::value::Value;
+use crate::handle::{Failed, Value};
 
 /// A structure whose leaves are [`Value`]s: values themselves, tuples, arrays, `Vec`, `Option`, maps, and structs
 /// with `#[derive(Tree)]`.

@@ -309,10 +309,10 @@ mod tests {
 
     #[test]
     fn c1_ids_out_of_range() {
-        check(|g| g.nodes[1].inputs[0] = ValueId(99), &["graph-c1", "operand 0 of node 1", "value 99"]);
-        check(|g| g.outputs[0].value = ValueId(99), &["graph-c1", "output `last`"]);
-        check(|g| g.inputs[0].value = ValueId(99), &["graph-c1", "value 99"]);
-        check(|g| g.nodes[0].outputs[0] = ValueId(99), &["graph-c1", "value 99"]);
+        check(|g| g.nodes[1].inputs[0] = ValueId::new(99), &["graph-c1", "operand 0 of node 1", "value 99"]);
+        check(|g| g.outputs[0].value = ValueId::new(99), &["graph-c1", "output `last`"]);
+        check(|g| g.inputs[0].value = ValueId::new(99), &["graph-c1", "value 99"]);
+        check(|g| g.nodes[0].outputs[0] = ValueId::new(99), &["graph-c1", "value 99"]);
         check(|g| g.values[2].source = Source::Node(NodeId(50), 0), &["graph-c1", "the source of value 2"]);
     }
 
@@ -366,8 +366,8 @@ mod tests {
 
     #[test]
     fn c8_bodies() {
-        check(|g| body(g, |b| b.nodes[0].inputs[0] = ValueId(77)), &["graph-c1", "in the body of node 3 (scan)"]);
-        check(|g| body(g, |b| b.outputs[0].value = ValueId(77)), &["graph-c1", "in the body of node 3 (scan)"]);
+        check(|g| body(g, |b| b.nodes[0].inputs[0] = ValueId::new(77)), &["graph-c1", "in the body of node 3 (scan)"]);
+        check(|g| body(g, |b| b.outputs[0].value = ValueId::new(77)), &["graph-c1", "in the body of node 3 (scan)"]);
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(crate) mod work;
 
 use std::fmt;
 
+pub use crate::handle::{Failed, ValueId};
 pub use bind::bind_sizes;
 pub(crate) use bind::call_error;
 pub(crate) use certain::{Known, is_certain};
@@ -31,25 +32,14 @@ pub(crate) use inline::inline;
 pub(crate) use live::uses_any;
 pub(crate) use prune::{Keep, Need, PrunedOp};
 pub(crate) use replay::Replay;
+pub use tracer::at_site;
 pub(crate) use tracer::{BodyTrace, emit, emit_at, emit_value, fail, fail_value, fresh_symbol, trace_body};
-pub use tracer::{Failed, at_site};
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};
 use crate::tree::Tree;
 use crate::types::{Dim, Symbol, TensorType};
 use crate::value::{Builder, Value};
-
-/// A value of one graph: an input, or one result of a node.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct ValueId(u32);
-
-impl ValueId {
-    /// Its index in the arena.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// A node of one graph.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -193,7 +183,7 @@ impl Graph {
 
     /// Every value, in the order of the arena.
     pub fn values(&self) -> impl Iterator<Item = ValueId> + use<> {
-        (0..self.values.len() as u32).map(ValueId)
+        (0..self.values.len()).map(ValueId::new)
     }
 
     /// The type of a value.
@@ -422,7 +412,7 @@ impl Graph {
     }
 
     fn push_value(&mut self, ty: TensorType, name: Option<String>, source: Source) -> ValueId {
-        let id = ValueId(self.values.len() as u32);
+        let id = ValueId::new(self.values.len());
         self.values.push(ValueInfo { ty, name, source });
         id
     }

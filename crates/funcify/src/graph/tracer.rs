@@ -12,6 +12,7 @@ use super::rules::OpenRule;
 use super::{Graph, MAX_DEPTH, Node, ValueId, print};
 use crate::cancel::{Ran, check_in_force};
 use crate::error::{Error, Place, Result, Site};
+use crate::handle::Failed;
 use crate::ops::{Op, OpRules};
 use crate::tree::{self, Tree};
 use crate::types::{Dim, Symbol, TensorType};
@@ -23,12 +24,6 @@ thread_local! {
 
 /// The home of the next body that any thread opens: a value may be sent to a thread in which it means nothing.
 static NEXT_HOME: AtomicU64 = AtomicU64::new(1);
-
-/// The open trace has kept an error: building the program gives that, and nothing is added after it.
-///
-/// It is what a rule gives that cannot go on. `?` makes it of an [`Error`], and lets the trace keep that.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Failed(());
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
@@ -462,14 +457,14 @@ fn with_trace<R>(f: impl FnOnce(&mut Trace) -> R) -> Option<R> {
 
 /// Runs `f` on the open trace. Where none is open, nothing can be built.
 fn in_trace<R>(f: impl FnOnce(&mut Trace) -> Result<R, Failed>) -> Result<R, Failed> {
-    with_trace(f).unwrap_or(Err(Failed(())))
+    with_trace(f).unwrap_or(Err(Failed::new()))
 }
 
 impl Trace {
     /// Keeps an error, if it is the first.
     fn fail(&mut self, error: Error) -> Failed {
         self.error.get_or_insert(error);
-        Failed(())
+        Failed::new()
     }
 
     fn emit(&mut self, op: Op, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
@@ -531,7 +526,7 @@ impl Trace {
     /// Which bodies have values, and their ids there. Nothing is found after a failure.
     fn find_all(&mut self, op: &str, site: Site, values: &[Value]) -> Result<Vec<(usize, ValueId)>, Failed> {
         if self.error.is_some() {
-            return Err(Failed(()));
+            return Err(Failed::new());
         }
         let places: Vec<(usize, ValueId)> = values.iter().map_while(|value| self.find(*value)).collect();
         let index = places.len();

@@ -14,6 +14,7 @@ mod operand;
 mod products;
 mod structured;
 
+pub use crate::handle::Value;
 pub(crate) use activations::magnitude;
 pub use build::{Builder, IntoType, apply, bind_size, concat, constant, full, iota, select, size, stack};
 pub use compositions::{eye, tri_mask};
@@ -22,7 +23,7 @@ pub use products::einsum;
 
 use crate::error::Site;
 use crate::graph::tracer;
-use crate::graph::{Failed, ValueId, emit_value, fail};
+use crate::graph::{Failed, emit_value, fail};
 use crate::host::HostTensor;
 use crate::ops::{
     ArgMax, Broadcast, Cast, DynamicSlice, DynamicUpdate, Gather, MatMul, Op, Pad, Reduce, ReduceKind, Reshape,
@@ -31,44 +32,15 @@ use crate::ops::{
 use crate::types::{DType, Dim, Shape, TensorType};
 use operand::{broadcast_batches, common_shape, normal_axis};
 
-/// A tensor in the program that is being built: a small name, free to copy.
-///
-/// Nothing in a building closure fails at once. The first op that does not fit is remembered with the caller's
-/// line and returned by [`Graph::build`](crate::Graph::build); what is computed from it is ignored.
-#[derive(Clone, Copy, Debug)]
-pub struct Value {
-    home: u64,
-    id: Option<ValueId>,
-}
-
-impl From<Failed> for Value {
-    fn from(_: Failed) -> Self {
-        Value::failed()
-    }
-}
-
 /// The results, or as many values that stand for the error: what the user's functions give.
 pub(crate) fn or_failed(results: Result<Vec<Value>, Failed>, count: usize) -> Vec<Value> {
     results.unwrap_or_else(|failed| vec![failed.into(); count])
 }
 
 impl Value {
-    pub(crate) fn new(home: u64, id: ValueId) -> Self {
-        Value { home, id: Some(id) }
-    }
-
-    /// What an op that failed gives.
-    pub(crate) fn failed() -> Self {
-        Value { home: 0, id: None }
-    }
-
-    pub(crate) fn parts(self) -> Option<(u64, ValueId)> {
-        self.id.map(|id| (self.home, id))
-    }
-
     /// Whether two names are of one value.
     pub(crate) fn same_as(self, other: Value) -> bool {
-        self.id.is_some() && (self.home, self.id) == (other.home, other.id)
+        self.parts().is_some() && self.parts() == other.parts()
     }
 
     /// Whether an op has failed, so that nothing more is built from this value.

@@ -68,7 +68,6 @@ const CRATES: [Layered; 3] = [
             &["backend"],
             &["rnn"],
             &["nn"],
-            &["models"],
         ],
     },
 ];

@@ -63,7 +63,8 @@
 //!
 //! What cannot be traced is a closure on Candle's tensors: [`scan()`], [`while_loop`], [`map`], [`cond`] and [`checkpoint`] run
 //! it, each as one node, and run it again in the backward. [`RnnExt`] does so for the recurrent cells of candle_nn. The
-//! layers in [`nn`] are graphs with parameters from a `VarBuilder`, and [`models`] are those of `candle-transformers` with such loops.
+//! layers in [`nn`] are graphs with parameters from a `VarBuilder`. Models of `candle-transformers` with such loops are in the crate
+//! `funcify-candle-models`.
 //!
 //! All of these may be passed through backward repeatedly and by several threads. Candle's backward gives no second
 //! derivatives; to ask for one through such a node is an error: differentiate the graph, as often as needed.
@@ -80,7 +81,6 @@ mod cpu;
 mod device;
 mod differentiable;
 mod errors;
-pub mod models;
 pub mod nn;
 mod ops;
 mod product;

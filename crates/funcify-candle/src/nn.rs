@@ -116,8 +116,25 @@ impl Module for Layer {
     }
 }
 
-/// A parameter under its name, with its initial values if it is new.
-pub(crate) fn parameter(parameter: &funcify::nn::Parameter, vb: &VarBuilder<'_>) -> Result<Tensor> {
+/// Takes a parameter of a layer from a `VarBuilder`, under its name: with its initial values if it is new there.
+///
+/// ```
+/// use candle_core::{DType, Device};
+/// use candle_nn::{VarBuilder, VarMap};
+/// use funcify::nn::{Cell, Recurrent};
+/// use funcify_candle::nn::{dtype, parameter};
+///
+/// let weights = VarMap::new();
+/// let vb = VarBuilder::from_varmap(&weights, DType::F32, &Device::Cpu);
+/// let layer = Recurrent { dtype: dtype(&vb)?, ..Recurrent::new(Cell::Gru, 4, 8) }.layer()?;
+/// let parameters = layer.parameters.iter().map(|it| parameter(it, &vb)).collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(parameters[0].dims(), layer.parameters[0].shape.as_slice());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Those of the `VarBuilder`, as of a parameter that a file lacks.
+pub fn parameter(parameter: &funcify::nn::Parameter, vb: &VarBuilder<'_>) -> Result<Tensor> {
     use funcify::nn::Init as Of;
     let name = parameter.name.as_str();
     let init = match &parameter.init {
@@ -139,8 +156,11 @@ pub(crate) fn parameter(parameter: &funcify::nn::Parameter, vb: &VarBuilder<'_>)
     Ok(tensor)
 }
 
-/// The dtype of a `VarBuilder` as funcify's.
-pub(crate) fn dtype(vb: &VarBuilder<'_>) -> Result<funcify::DType> {
+/// Returns the dtype of a `VarBuilder` as funcify's: the one for the [layers](funcify::nn) whose parameters it has.
+///
+/// # Errors
+/// Another dtype than f16, bf16, f32 and f64.
+pub fn dtype(vb: &VarBuilder<'_>) -> Result<funcify::DType> {
     match vb.dtype() {
         DType::F16 => Ok(funcify::DType::F16),
         DType::BF16 => Ok(funcify::DType::BF16),

@@ -3,7 +3,7 @@
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::{AdamW, Optimizer, VarBuilder, VarMap};
 use candle_transformers::models::mamba as library;
-use funcify_candle::models::mamba;
+use funcify_candle_models::mamba;
 
 fn main() -> Result<()> {
     // The same options and the same weights; from a file, with `VarBuilder::from_mmaped_safetensors`.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use candle_core::{DType, Device, IndexOp, Result, Tensor};
 use candle_transformers::models::{mamba as their_mamba, mamba2 as their_mamba2, rwkv_v5, rwkv_v6};
 use cpu_time::ProcessTime;
-use funcify_candle::models::{mamba, mamba2, rwkv};
+use funcify_candle_models::{mamba, mamba2, rwkv};
 use funcify_model_tests::{Weights, distance, tokens};
 
 const STEPS: usize = 512;

@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Module, Result, Tensor};
 use candle_transformers::models::encodec;
-use funcify_candle::models::encodec::EncodecLstm;
+use funcify_candle_models::encodec::EncodecLstm;
 use funcify_model_tests::{Weights, assert_close, assert_gradient, tensor};
 
 const FEATURES: usize = 6;

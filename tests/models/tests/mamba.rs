@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Device, IndexOp, Result, Tensor};
 use candle_transformers::models::mamba as library;
-use funcify_candle::models::mamba::{Config, Model, State};
+use funcify_candle_models::mamba::{Config, Model, State};
 use funcify_model_tests::{Weights, assert_close, next_token_loss, tokens};
 
 /// The library's model takes one sequence; ours any number.

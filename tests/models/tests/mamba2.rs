@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Device, IndexOp, Result, Tensor};
 use candle_transformers::models::mamba2 as library;
-use funcify_candle::models::mamba2::{Config, Model, State};
+use funcify_candle_models::mamba2::{Config, Model, State};
 use funcify_model_tests::{Weights, assert_close, next_token_loss, tokens};
 
 const BATCH: usize = 2;

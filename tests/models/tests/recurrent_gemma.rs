@@ -2,7 +2,7 @@
 
 use candle_core::{DType, IndexOp, Tensor};
 use candle_transformers::models::recurrent_gemma as library;
-use funcify_candle::models::recurrent_gemma::{Config, Model, TemporalBlockType};
+use funcify_candle_models::recurrent_gemma::{Config, Model, TemporalBlockType};
 use funcify_model_tests::{Weights, assert_close, assert_gradient, next_token_loss, tokens};
 
 use TemporalBlockType::{Attention, Recurrent};

@@ -3,7 +3,7 @@
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::{rwkv_v5, rwkv_v6};
-use funcify_candle::models::rwkv::{Config, Model, State, StatePerLayer, Version};
+use funcify_candle_models::rwkv::{Config, Model, State, StatePerLayer, Version};
 use funcify_model_tests::{Weights, assert_close, next_token_loss, tokens};
 
 const VERSIONS: [Version; 2] = [Version::Five, Version::Six];

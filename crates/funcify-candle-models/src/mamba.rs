@@ -10,12 +10,9 @@ use candle_nn::{Embedding, Init, Linear, RmsNorm, VarBuilder};
 use funcify::dispatch::{CompileOptions, LoopStrategy};
 use funcify::nn::{Parameter, SelectiveScan};
 use funcify::{Dim, Graph, TensorType, Value, concat, scan};
+use funcify_candle::{Candle, Differentiable, DifferentiableOptions, nn};
 
-use super::{check_state, last_row, mismatch, rms_norm, scanned, sizes_of};
-use crate::device::Candle;
-use crate::differentiable::{Differentiable, DifferentiableOptions};
-use crate::errors;
-use crate::nn;
+use crate::{check_state, last_row, mismatch, rms_norm, scanned, sizes_of};
 
 /// How many steps the convolution sees.
 const WIDTH: usize = 4;
@@ -123,11 +120,11 @@ impl Model {
             let fix = "set it to 1 to have no padding";
             return Err(mismatch("mamba", "`pad_vocab_size_multiple`", "1 or more", 0, fix));
         }
-        let programs = Core::new(config.inner(), nn::dtype(&vb)?, vb.device()).map_err(errors::candle)?;
+        let programs = Core::new(config.inner(), nn::dtype(&vb)?, vb.device()).map_err(as_candles)?;
         let programs = Arc::new(programs);
         // The core that has these parameters, for their values before training.
         let core = SelectiveScan { rank: config.rank(), states: STATES, ..SelectiveScan::new(config.inner()) };
-        let core = core.layer().map_err(errors::candle)?;
+        let core = core.layer().map_err(as_candles)?;
         let embedding = candle_nn::embedding(config.vocabulary(), config.d_model, vb.pp("embedding"))?;
         let block = |index| Block::new(config, &programs, &core.parameters, vb.pp("layers").pp(index));
         let blocks = (0..config.n_layer).map(block).collect::<Result<_>>()?;
@@ -251,7 +248,7 @@ impl Block {
         let uniform = Init::Uniform { lo: -bound, up: bound };
         let of_core = |name: &str| match core.iter().find(|parameter| parameter.name == name) {
             Some(parameter) => nn::parameter(parameter, &mixer),
-            None => errors::bail!("the selective scan has no `{name}`"),
+            None => return Err(candle_core::Error::Msg(format!("the selective scan has no `{name}`"))),
         };
         Ok(Block {
             norm: candle_nn::rms_norm(features, 1e-5, vb.pp("norm"))?,

@@ -12,7 +12,7 @@
 //! ```
 //! use candle_core::{DType, Device, Tensor};
 //! use candle_nn::{VarBuilder, VarMap};
-//! use funcify_candle::models::mamba::{Config, Model};
+//! use funcify_candle_models::mamba::{Config, Model};
 //!
 //! # fn main() -> candle_core::Result<()> {
 //! let config = Config { d_model: 8, n_layer: 2, vocab_size: 16, pad_vocab_size_multiple: 8 };
@@ -38,15 +38,18 @@ pub mod rwkv;
 use candle_core::{Module, Result, Tensor};
 use candle_nn::{LayerNorm, RmsNorm, ops};
 use funcify::error::{Place, Site};
+use funcify_candle::Differentiable;
 
-use crate::differentiable::Differentiable;
-use crate::errors;
+/// The error as Candle's, with its text.
+fn as_candles(error: funcify::Error) -> candle_core::Error {
+    candle_core::Error::Wrapped(Box::new(error))
+}
 
 /// The error of a model that is given something else than it expects.
 #[track_caller]
 fn mismatch(model: &str, component: &str, expected: &str, found: impl ToString, fix: &str) -> candle_core::Error {
     let at = Place::new(model, Site::caller());
-    errors::candle(at.mismatch(component, expected.to_string(), found.to_string(), fix))
+    as_candles(at.mismatch(component, expected.to_string(), found.to_string(), fix))
 }
 
 /// The sizes of `ids`, `[batch, steps]`, of which there is one step at least.
@@ -55,7 +58,10 @@ fn sizes_of(model: &str, ids: &Tensor) -> Result<(usize, usize)> {
     match *ids.dims() {
         [batch, steps] if steps > 0 => Ok((batch, steps)),
         _ => {
-            let (found, fix) = (errors::type_of(ids), "give a prompt of `[1, steps]`, and one token as `[1, 1]`");
+            let (found, fix) = (
+                format!("{}{:?}", ids.dtype().as_str(), ids.dims()),
+                "give a prompt of `[1, steps]`, and one token as `[1, 1]`",
+            );
             Err(mismatch(model, "the ids", "[batch, steps] with one step or more", found, fix))
         }
     }
@@ -102,7 +108,7 @@ fn short_convolution(xs: &Tensor, before: &Tensor, weight: &Tensor, bias: &Tenso
             Some(sum) => (sum + part)?,
         });
     }
-    let Some(sum) = sum else { errors::bail!("a convolution of width 0") };
+    let Some(sum) = sum else { return Err(candle_core::Error::Msg("a convolution of width 0".into())) };
     Ok((sum, rows.narrow(1, steps, width - 1)?.contiguous()?))
 }
 

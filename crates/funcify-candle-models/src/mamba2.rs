@@ -8,12 +8,9 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::{Embedding, Linear, RmsNorm, VarBuilder};
 use funcify::nn::Mamba2;
+use funcify_candle::{Candle, Differentiable, nn};
 
-use super::{check_state, last_row, mismatch, rms_norm, scanned, sizes_of};
-use crate::device::Candle;
-use crate::differentiable::Differentiable;
-use crate::errors;
-use crate::nn;
+use crate::{check_state, last_row, mismatch, rms_norm, scanned, sizes_of};
 
 /// How many steps the convolution sees.
 const WIDTH: usize = 4;
@@ -127,8 +124,8 @@ impl Model {
             dtype: nn::dtype(&vb)?,
             ..Mamba2::new(config.d_model)
         };
-        let layer = mixer.layer().map_err(errors::candle)?;
-        let mixer = Differentiable::compile(&layer.graph, &Candle::new(vb.device().clone())).map_err(errors::candle)?;
+        let layer = mixer.layer().map_err(as_candles)?;
+        let mixer = Differentiable::compile(&layer.graph, &Candle::new(vb.device().clone())).map_err(as_candles)?;
         let block = |index: usize| {
             let (vb, parameters) = (vb.pp("layers").pp(index), layer.parameters.iter());
             let of_mixer = vb.pp("mixer");

@@ -9,12 +9,9 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::{Embedding, GroupNorm, Init, LayerNorm, Linear, VarBuilder, linear_no_bias, ops};
 use funcify::{Dim, Graph, TensorType, Value, scan};
+use funcify_candle::{Candle, Differentiable, nn};
 
-use super::{after, check_state, last_row, layer_norm, mismatch, scanned, sizes_of};
-use crate::device::Candle;
-use crate::differentiable::Differentiable;
-use crate::errors;
-use crate::nn;
+use crate::{after, check_state, last_row, layer_norm, mismatch, scanned, sizes_of};
 
 /// Which RWKV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,8 +102,8 @@ impl Model {
     #[track_caller]
     pub fn new(version: Version, config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         config.check()?;
-        let memory = memory(config, nn::dtype(&vb)?).map_err(errors::candle)?;
-        let memory = Differentiable::compile(&memory, &Candle::new(vb.device().clone())).map_err(errors::candle)?;
+        let memory = memory(config, nn::dtype(&vb)?).map_err(as_candles)?;
+        let memory = Differentiable::compile(&memory, &Candle::new(vb.device().clone())).map_err(as_candles)?;
         let memory = Arc::new(memory);
         let (features, inside) = (config.hidden_size, vb.pp("rwkv"));
         let blocks = inside.pp("blocks");

@@ -7,7 +7,7 @@
 use candle_core::{Module, Result, Tensor};
 use candle_nn::VarBuilder;
 
-use crate::nn::{Lstm, RecurrentConfig};
+use funcify_candle::nn::{Lstm, RecurrentConfig};
 
 /// Stacked LSTMs whose output is added to their input, over the frames `[batch, features, steps]` of a codec.
 #[derive(Clone)]

@@ -9,12 +9,9 @@ use std::sync::Arc;
 use candle_core::{D, DType, Device, Module, Result, Tensor};
 use candle_nn::{Activation, Embedding, Init, Linear, VarBuilder, linear, linear_b, ops};
 use funcify::{Dim, Graph, TensorType, scan};
+use funcify_candle::{Candle, Differentiable, nn};
 
-use super::{check_state, last_row, mismatch, scanned, short_convolution, sizes_of};
-use crate::device::Candle;
-use crate::differentiable::Differentiable;
-use crate::errors;
-use crate::nn;
+use crate::{check_state, last_row, mismatch, scanned, short_convolution, sizes_of};
 
 /// What a block mixes steps by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,10 +147,10 @@ impl Model {
     #[track_caller]
     pub fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         config.check()?;
-        let recurrence = recurrence(config.width(), accumulated(nn::dtype(&vb)?)).map_err(errors::candle)?;
+        let recurrence = recurrence(config.width(), accumulated(nn::dtype(&vb)?)).map_err(as_candles)?;
         let recurrence = Differentiable::compile(&recurrence, &Candle::new(vb.device().clone()));
         let shared = Shared {
-            recurrence: Arc::new(recurrence.map_err(errors::candle)?),
+            recurrence: Arc::new(recurrence.map_err(as_candles)?),
             rotation: Rotation::new(config, vb.dtype(), vb.device())?,
         };
         let block = |index: usize| {

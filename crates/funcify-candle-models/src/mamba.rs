@@ -12,7 +12,7 @@ use funcify::nn::{Parameter, SelectiveScan};
 use funcify::{Dim, Graph, TensorType, Value, concat, scan};
 use funcify_candle::{Candle, Differentiable, DifferentiableOptions, nn};
 
-use crate::{check_state, last_row, mismatch, rms_norm, scanned, sizes_of};
+use crate::{as_candles, check_state, last_row, mismatch, rms_norm, scanned, sizes_of};
 
 /// How many steps the convolution sees.
 const WIDTH: usize = 4;
@@ -248,7 +248,7 @@ impl Block {
         let uniform = Init::Uniform { lo: -bound, up: bound };
         let of_core = |name: &str| match core.iter().find(|parameter| parameter.name == name) {
             Some(parameter) => nn::parameter(parameter, &mixer),
-            None => return Err(candle_core::Error::Msg(format!("the selective scan has no `{name}`"))),
+            None => Err(candle_core::Error::Msg(format!("the selective scan has no `{name}`"))),
         };
         Ok(Block {
             norm: candle_nn::rms_norm(features, 1e-5, vb.pp("norm"))?,

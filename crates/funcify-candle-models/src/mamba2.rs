@@ -10,7 +10,7 @@ use candle_nn::{Embedding, Linear, RmsNorm, VarBuilder};
 use funcify::nn::Mamba2;
 use funcify_candle::{Candle, Differentiable, nn};
 
-use crate::{check_state, last_row, mismatch, rms_norm, scanned, sizes_of};
+use crate::{as_candles, check_state, last_row, mismatch, rms_norm, scanned, sizes_of};
 
 /// How many steps the convolution sees.
 const WIDTH: usize = 4;

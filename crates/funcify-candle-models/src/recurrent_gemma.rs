@@ -11,7 +11,7 @@ use candle_nn::{Activation, Embedding, Init, Linear, VarBuilder, linear, linear_
 use funcify::{Dim, Graph, TensorType, scan};
 use funcify_candle::{Candle, Differentiable, nn};
 
-use crate::{check_state, last_row, mismatch, scanned, short_convolution, sizes_of};
+use crate::{as_candles, check_state, last_row, mismatch, scanned, short_convolution, sizes_of};
 
 /// What a block mixes steps by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

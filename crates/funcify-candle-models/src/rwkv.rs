@@ -11,7 +11,7 @@ use candle_nn::{Embedding, GroupNorm, Init, LayerNorm, Linear, VarBuilder, linea
 use funcify::{Dim, Graph, TensorType, Value, scan};
 use funcify_candle::{Candle, Differentiable, nn};
 
-use crate::{after, check_state, last_row, layer_norm, mismatch, scanned, sizes_of};
+use crate::{after, as_candles, check_state, last_row, layer_norm, mismatch, scanned, sizes_of};
 
 /// Which RWKV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -58,10 +58,9 @@ fn sizes_of(model: &str, ids: &Tensor) -> Result<(usize, usize)> {
     match *ids.dims() {
         [batch, steps] if steps > 0 => Ok((batch, steps)),
         _ => {
-            let (found, fix) = (
-                format!("{}{:?}", ids.dtype().as_str(), ids.dims()),
-                "give a prompt of `[1, steps]`, and one token as `[1, 1]`",
-            );
+            let sizes: Vec<String> = ids.dims().iter().map(usize::to_string).collect();
+            let found = format!("{}[{}]", ids.dtype().as_str(), sizes.join(","));
+            let fix = "give a prompt of `[1, steps]`, and one token as `[1, 1]`";
             Err(mismatch(model, "the ids", "[batch, steps] with one step or more", found, fix))
         }
     }

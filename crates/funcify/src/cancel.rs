@@ -152,7 +152,7 @@ pub fn free_after<T: Send + 'static>(error: &Error, held: T) {
     }
 }
 
-/// How long a cancelled call may take to return before its memory is freed.
+/// Gives a cancelled call time to return before its memory is freed.
 const RETURNS_WITHIN: Duration = Duration::from_millis(20);
 
 /// Frees what a cancelled call held, on another thread and after the call has returned. The system takes some 65 ms to take back a

@@ -30,7 +30,7 @@ impl Value {
         Value { home, id: Some(id) }
     }
 
-    /// What an op that failed gives.
+    /// Returns what an op gives that failed.
     pub(crate) fn failed() -> Self {
         Value { home: 0, id: None }
     }
@@ -46,9 +46,9 @@ impl From<Failed> for Value {
     }
 }
 
-/// The open trace has kept an error: building the program gives that, and nothing is added after it.
+/// Says that the open trace has kept an error: building the program gives that, and nothing is added after it.
 ///
-/// It is what a rule gives that cannot go on. `?` makes it of an [`Error`](crate::Error), and lets the trace keep that.
+/// A rule returns it when it cannot go on. `?` makes it of an [`Error`](crate::Error), and lets the trace keep that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failed(());
 

@@ -35,7 +35,7 @@ const RANGES: [(f64, f64); 6] = [(0.1, 0.9), (-1.0, 1.0), (-0.3, 0.3), (-4.0, 4.
 /// A closure's ops with stops in one way, and its results.
 pub(super) type Stopped = (Vec<OperationIr>, Vec<TensorId>);
 
-/// What a closure and Burn's backward pass from its results were recorded as.
+/// Holds the record of a closure and of Burn's backward pass from its results.
 pub(super) struct Evidence {
     /// The graph, without its ops.
     pub(super) graph: CapturedGraph,
@@ -48,12 +48,12 @@ pub(super) struct Evidence {
     pub(super) edges: Edges,
 }
 
-/// How gradients compare with Burn's.
+/// Counts the trials in which gradients are Burn's, and those in which they are not.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Comparison {
-    /// In how many trials they are equal, and not zero alone.
+    /// Trials in which they are equal, and not zero alone.
     pub(super) equal: usize,
-    /// In how many they are not.
+    /// Trials in which they differ.
     pub(super) apart: usize,
 }
 

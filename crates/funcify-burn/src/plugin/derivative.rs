@@ -120,14 +120,7 @@ impl Derivative {
                 (None, _) => continue,
             });
         }
-        let gradients = match self.backward.call(&arguments) {
-            Ok(gradients) => gradients,
-            Err(error) => {
-                free_after(&error, arguments);
-                return Err(error);
-            }
-        };
-        drop(arguments);
+        let gradients = self.backward.call(&arguments).inspect_err(|error| free_after(error, arguments))?;
         let fitted = gradients.into_iter().zip(sizes).map(|(it, sizes)| kinds::resized(it, sizes).map_err(failed));
         fitted.collect()
     }

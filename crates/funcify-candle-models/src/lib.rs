@@ -40,6 +40,28 @@ use candle_nn::{LayerNorm, RmsNorm, ops};
 use funcify::error::{Place, Site};
 use funcify_candle::Differentiable;
 
+/// Gives a model `forward` and `forward_last`, of its `features`, which advance a state, and its `logits`.
+macro_rules! reads_ids {
+    () => {
+        /// Reads `ids`, `[batch, steps]`, and gives the logits of the next token at each position, `[batch, steps, vocabulary]`. The
+        /// state is that after the last one; if there is an error, it is left as it was.
+        #[track_caller]
+        pub fn forward(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
+            let xs = self.features(ids, state)?;
+            self.logits(&xs)
+        }
+
+        /// As [`forward`](Model::forward), but the logits of the last position alone, `[batch, vocabulary]`: for generation.
+        #[track_caller]
+        pub fn forward_last(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
+            let xs = self.features(ids, state)?;
+            self.logits(&crate::last_row(&xs)?)
+        }
+    };
+}
+
+use reads_ids;
+
 /// The error as Candle's, with its text.
 fn as_candles(error: funcify::Error) -> candle_core::Error {
     candle_core::Error::Wrapped(Box::new(error))

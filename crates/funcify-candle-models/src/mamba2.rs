@@ -10,7 +10,7 @@ use candle_nn::{Embedding, Linear, RmsNorm, VarBuilder};
 use funcify::nn::Mamba2;
 use funcify_candle::{Candle, Differentiable, nn};
 
-use crate::{as_candles, check_state, last_row, mismatch, rms_norm, scanned, sizes_of};
+use crate::{as_candles, check_state, mismatch, reads_ids, rms_norm, scanned, sizes_of};
 
 /// How many steps the convolution sees.
 const WIDTH: usize = 4;
@@ -155,20 +155,7 @@ impl Model {
         Ok(State { hs: vec![h; blocks], before: vec![before; blocks], pos: 0 })
     }
 
-    /// Reads `ids`, `[batch, steps]`, and gives the logits of the next token at each position, `[batch, steps, vocabulary]`. The
-    /// state is that after the last one; if there is an error, it is left as it was.
-    #[track_caller]
-    pub fn forward(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
-        let xs = self.features(ids, state)?;
-        self.logits(&xs)
-    }
-
-    /// As [`forward`](Model::forward), but the logits of the last position alone, `[batch, vocabulary]`: for generation.
-    #[track_caller]
-    pub fn forward_last(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
-        let xs = self.features(ids, state)?;
-        self.logits(&last_row(&xs)?)
-    }
+    reads_ids!();
 
     #[track_caller]
     fn features(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {

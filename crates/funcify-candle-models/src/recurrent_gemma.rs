@@ -11,7 +11,7 @@ use candle_nn::{Activation, Embedding, Init, Linear, VarBuilder, linear, linear_
 use funcify::{Dim, Graph, TensorType, scan};
 use funcify_candle::{Candle, Differentiable, nn};
 
-use crate::{as_candles, check_state, last_row, mismatch, scanned, short_convolution, sizes_of};
+use crate::{as_candles, check_state, mismatch, reads_ids, scanned, short_convolution, sizes_of};
 
 /// What a block mixes steps by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,20 +184,7 @@ impl Model {
         Ok(State { blocks: self.blocks.iter().map(state).collect::<Result<_>>()?, pos: 0 })
     }
 
-    /// Reads `ids`, `[batch, steps]`, and gives the logits of the next token at each position, `[batch, steps, vocabulary]`. The
-    /// state is that after the last one; if there is an error, it is left as it was.
-    #[track_caller]
-    pub fn forward(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
-        let xs = self.features(ids, state)?;
-        self.logits(&xs)
-    }
-
-    /// As [`forward`](Model::forward), but the logits of the last position alone, `[batch, vocabulary]`: for generation.
-    #[track_caller]
-    pub fn forward_last(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
-        let xs = self.features(ids, state)?;
-        self.logits(&last_row(&xs)?)
-    }
+    reads_ids!();
 
     #[track_caller]
     fn features(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {

@@ -11,7 +11,7 @@ use candle_nn::{Embedding, GroupNorm, Init, LayerNorm, Linear, VarBuilder, linea
 use funcify::{Dim, Graph, TensorType, Value, scan};
 use funcify_candle::{Candle, Differentiable, nn};
 
-use crate::{after, as_candles, check_state, last_row, layer_norm, mismatch, scanned, sizes_of};
+use crate::{after, as_candles, check_state, last_row, layer_norm, mismatch, reads_ids, scanned, sizes_of};
 
 /// Which RWKV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,19 +132,10 @@ impl Model {
         Ok(State { per_layer: vec![block; self.blocks.len()], pos: 0 })
     }
 
-    /// Reads `ids`, `[batch, steps]`, and gives the logits of the next token at each position, `[batch, steps, vocabulary]`. The
-    /// state is that after the last one; if there is an error, it is left as it was.
-    #[track_caller]
-    pub fn forward(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
-        let xs = self.features(ids, state)?;
-        self.head.forward(&layer_norm(&self.ln_out, &xs)?)
-    }
+    reads_ids!();
 
-    /// As [`forward`](Model::forward), but the logits of the last position alone, `[batch, vocabulary]`: for generation.
-    #[track_caller]
-    pub fn forward_last(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
-        let xs = self.features(ids, state)?;
-        self.head.forward(&layer_norm(&self.ln_out, &last_row(&xs)?)?)
+    fn logits(&self, xs: &Tensor) -> Result<Tensor> {
+        self.head.forward(&layer_norm(&self.ln_out, xs)?)
     }
 
     #[track_caller]
